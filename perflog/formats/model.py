@@ -101,7 +101,7 @@ class Line(Struct, frozen=True, eq=False):
         window: The number of steps that a line covers, computed from its numbers; it comes before `covers`.
         first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps; None if unknown.
         phases: The fields of a line of table `steps` that are times of phases: each is a row of table `phases`.
-        items: The columns that take the places of the items in a list: each item is a row of its own.
+        items: The columns that take the indices of the items in a list: each item is a row of its own.
         clock: The fields that read the run's clock; a line has one of them, or none.
         clock_of_bar: Whether `clock` reads the whole seconds since a progress bar began.
         clock_starts: The fields, each with a string, of the lines at which the clock starts: {} for all, None for none.
@@ -237,7 +237,7 @@ class Family(Protocol):
 
     @property
     def openings(self) -> Sequence[Opening]:
-        """The texts by which the beginning of a line is known inside another line; none if nothing marks it."""
+        """The strings by which the beginning of a line is known inside another line; none if nothing marks it."""
 
     @property
     def proves_format(self) -> bool:

@@ -1,4 +1,4 @@
-"""Openings: the texts by which the beginning of a line is known inside another line."""
+"""Openings: the strings by which the beginning of a line is known inside another line."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def _check_families(
 
 def _ambiguous(name: str, owner: Format, sample: str, where: str) -> FormatError:
     reason = f"the sample also matches line `{name}` of {owner.name}\n{sample}"
-    return FormatError(reason, where, "make one of the two texts more specific")
+    return FormatError(reason, where, "make one of the two templates more specific")
 
 
 def _check_identity(line: Line, sample: str, values: Mapping[str, Value], where: str) -> None:

@@ -33,7 +33,7 @@ _OPEN = (
     r"[-|:>*=~]+",
 )
 TOKEN = rf"(?:(?:{'|'.join(_CLOSED)})[ \t]*|(?:{'|'.join(_OPEN)})[ \t]+)"
-"""Pattern of one token of a prefix, with the blanks after it."""
+"""Pattern of one token of a prefix, with the whitespace after it."""
 
 _STAMP = rf"(?:{_DATE})(?:[T_ ]{_TIME})?[:,]?|{_TIME}[:,]?"
 _STARTING = (

@@ -17,7 +17,7 @@ padding and any number of decimals.
     m  lists: [1, 2], [3]                                               h  duration: 0:00:24, 2h3m
                                                                         k  time since a start: 05:10, 1:05:10
 
-Types `l` and `m` stand for the items between the brackets of a list; a number may be in quotes, or null. Type `j` is
+Types `l` and `m` are the items between the brackets of a list; a number may be in quotes, or null. Type `j` is
 a bare word of JSON or Python: no quotes, brackets, commas, colons or whitespace.
 
 Two more types name a separator before the type letter, as in `{name:|c}`: one character that is no letter, or one
@@ -97,10 +97,10 @@ READ_BY = {"h": seconds, "k": clock_seconds}
 """Types that a function reads as seconds."""
 
 TEXTS = "sSwcnjbxpaB"
-"""Types of fields that are texts."""
+"""Types of fields that are strings."""
 
 LOOSE = "scnjxpaB"
-"""Types of fields that may hold a whole record: they may have blanks in them."""
+"""Types of fields that may hold a whole record: they may have whitespace in them."""
 
 LIST_DEPTH = {"l": 1, "m": 2}
 _QUOTES = ('"', "'")
@@ -151,7 +151,7 @@ def _text_pattern(stop: str) -> str:
 
 
 _BARE_ENDS = r"\x5b\x5d{}(),:\x22\x27"
-"""The characters at which a bare word of JSON ends, beside blanks."""
+"""The characters at which a bare word of JSON ends, beside whitespace."""
 
 
 def _non_number_pattern(stop: str) -> str:
@@ -370,7 +370,7 @@ class Template:
 
     @cached_property
     def pattern(self) -> str:
-        """The regular expression of a line without its trailing blanks. It is not anchored."""
+        """The regular expression of a line without its trailing whitespace. It is not anchored."""
         return self._pattern(["" if f.is_dropped else f.name for f in self.fields])
 
     def _pattern(self, groups: Sequence[str], spans: Mapping[int, tuple[int, str]] | None = None) -> str:
@@ -407,7 +407,7 @@ class Template:
         return spans
 
     def _only_blanks_between(self, first: int, second: int) -> bool:
-        """Return whether only blanks stand between two fields."""
+        """Return whether only whitespace is between two fields."""
         if second - first == 1:
             return self.literals[second] == " "
         between = self.literals[first + 1] + self.literals[second]
@@ -420,21 +420,21 @@ class Template:
 
     @cached_property
     def dropped_texts_pattern(self) -> str:
-        """The pattern that captures the dropped texts, and only these, as groups `dropped_0`, `dropped_1` and so on."""
+        """The pattern that captures only the dropped strings, as groups `dropped_0`, `dropped_1` and so on."""
         spans = {first: (last, f"dropped_{k}") for k, (first, last) in enumerate(self._dropped_spans)}
         return self._pattern([""] * len(self.fields), spans)
 
     def loose_spans(self, line: bytes) -> list[tuple[int, int]] | None:
-        """Return where the texts of a line are that may have blanks in them; None if the line does not match.
+        """Return where the strings of a line are that may have whitespace in them; None if the line does not match.
 
-        The line has no trailing blanks.
+        The line has no trailing whitespace.
         """
         match = self._with_loose_texts.fullmatch(line)
         return None if match is None else [match.span(group) for group in match.groupdict()]
 
     @cached_property
     def _with_loose_texts(self) -> re.Pattern[bytes]:
-        """The pattern that captures only texts that may have blanks in them."""
+        """The pattern that captures only strings that may have whitespace in them."""
         groups = [f"loose_{k}" if f.type in LOOSE else "" for k, f in enumerate(self.fields)]
         return re.compile(self._pattern(groups).encode(), re.DOTALL)
 
@@ -458,7 +458,7 @@ class Template:
 
     @cached_property
     def _encoded_literals(self) -> tuple[bytes, ...]:
-        """The literals in their order, without the blanks at the end."""
+        """The literals in their order, without trailing whitespace."""
         return tuple(
             x.encode("utf-8", "surrogateescape") for x in (*self.literals[:-1], self.literals[-1].rstrip(" \t"))
         )
@@ -512,7 +512,7 @@ class Template:
         }
 
     def match(self, line: str | bytes) -> dict[str, Value] | None:
-        """Match a whole line; trailing blanks do not matter.
+        """Match a whole line; trailing whitespace does not matter.
 
         Returns:
             The values by field name, in their printed units; None if the line does not match, or if a number in it

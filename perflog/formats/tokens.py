@@ -1,6 +1,6 @@
-"""Splits a line of an unknown log into tokens: numbers, units, names, marks, lists, and opaque texts.
+"""Splits a line of an unknown log into tokens: numbers, units, names, marks, lists, and opaque strings.
 
-Opaque texts vary from line to line and measure nothing: dates, paths, hashes, addresses.
+Opaque strings vary from line to line and measure nothing: dates, paths, hashes, addresses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 _BEFORE_LEVEL = rf"[)\]]?[ \t|\[]*{LEVEL}\b"
 _BEHIND_MARK = "|".join(rf"(?<=[:=(\[]{' ' * n})" for n in range(4))
 GAPPED = r"[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?"
-"""Pattern of a number with blanks between its thousands, `1 234.5`: it may also be two numbers, and is not read."""
+"""Pattern of a number with spaces between its thousands, `1 234.5`: it may also be two numbers, and is not read."""
 _GAPPED = rf"(?:(?:{_BEHIND_MARK}){GAPPED}|(?<!\S){GAPPED}(?=[ \t]*(?:$|[|;,()\]])))"
 _GROUPS = rf"(?:[0-9]{{1,3}}(?:'[0-9]{{3}})+(?:\.[0-9]+)?|{_GAPPED})(?!\w| ?[0-9])"
 _OPAQUE = (
@@ -41,7 +41,7 @@ _OPAQUE = (
         rf"(?<=[IWEF][0-9]{{4}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}\.[0-9]{{6}}{' ' * n})[0-9]+" for n in (1, 2, 3)
     ),  # a thread
     r"0x[0-9a-fA-F]+",
-    r"[0-9]+\.[0-9]+[eE][+-]?0[0-9]{2,}(?=/[0-9]+ \[)",  # a number glued to the count of a bar: `3.2e-081/1 [==`
+    r"[0-9]+\.[0-9]+[eE][+-]?0[0-9]{2,}(?=/[0-9]+ \[)",  # a number joined to the count of a bar: `3.2e-081/1 [==`
     r"(?:[0-9a-fA-F]{4}){1,2}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F](?!\w)",  # a PCI address
     r"[0-9a-fA-F]{8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?!\w)",
     r"(?<=v_num=)[\w-]+",  # the version of a logger, as Lightning prints it
@@ -84,7 +84,7 @@ class Token(Struct, frozen=True):
     Attributes:
         kind: NUMBER, UNIT, NAME, MARK, OPAQUE or LIST.
         text: The token as the line prints it.
-        gap: The blanks before it.
+        gap: The whitespace before it.
     """
 
     kind: str
@@ -113,7 +113,7 @@ def tokens(line: str) -> tuple[Token, ...]:
 
 
 def skeleton(line: tuple[Token, ...], units: bool = False) -> tuple[str, ...]:
-    """Return the key of a line's shape: the keys of its tokens, and " " between tokens that blanks separate.
+    """Return the key of a line's shape: the keys of its tokens, and " " between tokens that whitespace separates.
 
     Blanks between a number and a mark, or at the start of the line, may be padding: they do not count.
 

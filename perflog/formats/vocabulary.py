@@ -36,7 +36,7 @@ STEP_WORDS = frozenset("it iter iters iteration iterations batch batches step st
 COUNTERS = frozenset(
     "epoch epochs step steps iter iters iteration iterations it batch rank round episode update".split()
 )
-"""Words that name the whole number after them, wherever they stand."""
+"""Words that name the whole number after them, wherever they are."""
 
 TRAINING = frozenset(("train", "training"))
 EVALUATIONS = frozenset(
@@ -66,7 +66,7 @@ class Quantity(Struct, frozen=True):
         field: The field, or the column of table `steps` without its unit, that takes it.
         names: Its names as they are compared; of several on one line the first counts.
         unit: The unit that these names alone say; "" for none.
-        places: Whether it places a row instead of measuring something: a step, a rank.
+        places: Whether it locates a row instead of measuring something: a step, a rank.
     """
 
     field: str

@@ -63,7 +63,7 @@ class IngestTask(Struct, frozen=True):
 
 
 def log_names(texts: Iterable[str], formats: Sequence[str] = ()) -> list[LogName]:
-    """Return the logs that the user's texts mean.
+    """Return the logs that the user's names mean.
 
     Args:
         texts: Paths, folders, globs, addresses, or "-" for standard input.

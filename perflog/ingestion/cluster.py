@@ -158,7 +158,7 @@ def _submit(client: Client, work: _Work, names: Sequence[LogName]) -> Future:
 
 
 def _result(future: Future) -> list[Outcome] | None:
-    """Wait for a task, and return its outcomes; None if it stood in the queues of workers that were killed.
+    """Wait for a task, and return its outcomes; None if it was in the queues of workers that were killed.
 
     Another task of such a worker may have killed it. So a log is known to be the one only if it runs alone.
     """

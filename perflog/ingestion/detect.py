@@ -105,7 +105,7 @@ class Detection(Struct, frozen=True):
         """Return the first lines as a scanner would scan them, without scanning them again; None if they must be.
 
         The detection has tried only lines that can occur, but of more formats than the log has proved. So it has read
-        what the scanner reads if it has tried all formats of the scanner, if the lines of both stand in the same order,
+        what the scanner reads if it has tried all formats of the scanner, if the lines of both are in the same order,
         if all records are of lines that the scanner has, and if both cut the same lines.
         """
         if not self.formats_tried.issuperset(form for form, _ in scanner.lines):

@@ -68,7 +68,7 @@ class JoinedLogs(Struct, frozen=True, dict=True):
 
     @property
     def gaps(self) -> Ints:
-        """The places of the empty lines between the logs."""
+        """The positions of the empty lines between the logs."""
         return (self.first_lines[1:] - 1) << PART_BITS
 
     def without_gaps(self, batch: Batch) -> Batch:
@@ -77,7 +77,7 @@ class JoinedLogs(Struct, frozen=True, dict=True):
         return batch
 
     def counts(self, places: Ints) -> Ints:
-        """Return how many of some ascending places each log has."""
+        """Return how many of some ascending positions each log has."""
         return np.diff(np.append(np.searchsorted(places, self.places), len(places)))
 
     def firsts(self, batch: Batch, kinds: Iterable[int]) -> Ints:

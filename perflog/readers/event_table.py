@@ -147,7 +147,7 @@ class EventAccount(Struct):
         return self.figures.setdefault(name, FigureCount(first, sample, because))
 
     def add_places(self, status: str, shape: str, places: Int64s) -> None:
-        """Count the events at these places; nothing where there are none."""
+        """Count the events at these positions; nothing where there are none."""
         if len(places):
             self.add(status, shape, len(places), int(places[0]))
 

@@ -1,6 +1,6 @@
 """PyTorch execution traces: the operators that a process ran, with shapes, types, tree and collectives, without times.
 
-A file is an object in JSON with a list of nodes: operators and ranges, each written when it ends, so children stand
+A file is an object in JSON with a list of nodes: operators and ranges, each written when it ends, so children are
 before their parents. Schemas 1.0.x keep the fields of a node beside each other; 1.1.x keeps them in `attrs`.
 Source: torch/csrc/profiler/standalone/execution_trace_observer.cpp.
 """
@@ -195,7 +195,7 @@ def _damaged_document(view: memoryview) -> _Document:
 
 
 class _Columns(Struct):
-    """Columns of nodes that are events; of texts the codes."""
+    """Columns of nodes that are events; of strings the codes."""
 
     kind: list[int] = field(default_factory=list)
     values: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in (*_TEXTS, *_NUMBERS)})

@@ -254,7 +254,7 @@ def _figures(value: Any) -> int:
 
 
 def _pair(name: str, ranks: Sequence[int]) -> tuple[int | None, int | None]:
-    """Return the ranks that send and receive, from their places in the group; None where the group is not known."""
+    """Return the ranks that send and receive, from their positions in the group; None where the group is not known."""
     match = _PAIR.search(name)
     if not match:
         return None, None

@@ -73,9 +73,9 @@ class ReaderEntry(Struct, frozen=True):
 
     Args:
         reader: where the reader's class is, as `package.module:Class`. It is called without arguments.
-        magic: how its files begin once they are decompressed; a byte order mark and blanks may be before it.
+        magic: how its files begin once they are decompressed; a byte order mark and whitespace may be before it.
         fallback: the reader accepts every file with its magic bytes, to say what the file lacks. It is asked last.
-        then: what follows after blanks, if other files begin with these magic bytes too: one of these; () is anything.
+        then: what follows after whitespace, if other files begin with these magic bytes too: one of these; () for any.
     """
 
     reader: str

@@ -1,6 +1,6 @@
 """Fields of many protocol buffer messages at once, as numpy columns.
 
-A trace is some large messages, in which millions of small ones stand one after the other. `outline` finds the fields
+A trace is some large messages, in which millions of small ones follow one another. `outline` finds the fields
 of a large message one by one. `fields_of` then reads all small ones together: it takes the first field of each
 message, then the second of each that has one, and so on. What few messages have beyond `_FEW` fields is found one by
 one again.
@@ -134,7 +134,7 @@ class FieldColumns(Struct, frozen=True):
         return np.bincount(self.owner[self.number == number], minlength=len(self.damaged))
 
     def contents(self, number: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Return owners, starts and ends of the contents of a field that holds texts or messages."""
+        """Return owners, starts and ends of the contents of a field that holds strings or messages."""
         chosen = (self.number == number) & (self.wire == BYTES)
         start = self.value[chosen]
         return self.owner[chosen], start, start + self.size[chosen]

@@ -1,8 +1,8 @@
 """Pickles of plain data: checked before Python's unpickler sees them, since a short pickle can hold it up for ever.
 
-Numbers, texts, lists, dictionaries and tuples of numbers and texts are plain. Tuples in tuples are not: their hash as a
-key of a dictionary may take a time that doubles with each level. Nor are numbers of the memo beyond the size of the
-file: the unpickler makes room for all of them. Opcodes: Lib/pickletools.py of CPython.
+Numbers, strings, lists, dictionaries and tuples of numbers and strings are plain. Tuples in tuples are not: as keys of
+a dictionary, their hash may take a time that doubles with each level. Nor are numbers of the memo beyond the size of
+the file: the unpickler makes room for all of them. Opcodes: Lib/pickletools.py of CPython.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ class _Check:
             return place + 5
         if opcode in _CODE:
             raise NotPlainError("it names code, which perflog does not run")
-        raise NotPlainError(f"it holds more than numbers, texts, lists, dictionaries and pairs (opcode {opcode:#04x})")
+        raise NotPlainError(f"it holds more than numbers, strings, lists, dicts and pairs (opcode {opcode:#04x})")
 
     def _are_plain(self, number: int) -> bool:
-        """Return whether the last values that were pushed, the items of a tuple, are numbers and texts."""
+        """Return whether the last values that were pushed, the items of a tuple, are numbers and strings."""
         for segment in reversed(self.pushed):
             if segment is None:
                 number -= 1

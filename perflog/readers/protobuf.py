@@ -48,7 +48,7 @@ def only(message: bytes) -> dict[int, bytes | int]:
 
 
 def repeated(message: bytes, number: int) -> list[bytes]:
-    """Return the values of one repeated field that holds messages or texts."""
+    """Return the values of one repeated field that holds messages or strings."""
     return [value for key, _, value in fields(message) if key == number and isinstance(value, bytes)]
 
 

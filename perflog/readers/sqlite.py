@@ -46,7 +46,7 @@ _TESTED = {  # whether a cell is odd, and its value
 }
 _MEBIBYTE = 1 << 20
 _STEPS_A_CALL, _CALLS_A_MEBIBYTE = _MEBIBYTE, 100
-_NO_TREES = ValueError("a page of it belongs to several places")
+_NO_TREES = ValueError("a page of it is referenced several times")
 _SCHEMA_ROOT = 1  # page
 _OTHER_TYPE = "Type mismatch"  # in the driver's error
 _COPY = "copy.sqlite"
@@ -119,7 +119,7 @@ class Database:
         self._connection.set_progress_handler(self._has_done_too_much, _STEPS_A_CALL)
         self._calls_left = self._calls_a_query = _CALLS_A_MEBIBYTE * (1 + _size(file) // _MEBIBYTE)
         if self._copy:
-            self.rows("PRAGMA wal_checkpoint(TRUNCATE)")  # all pages stand in the file itself then
+            self.rows("PRAGMA wal_checkpoint(TRUNCATE)")  # then all pages are in the file itself
         self.rows("BEGIN")
         roots = [root for (root,) in self.rows("SELECT rootpage FROM sqlite_master WHERE typeof(rootpage) = 'integer'")]
         if not self._pages.are_trees([_SCHEMA_ROOT, *roots]):
@@ -169,7 +169,7 @@ class Database:
     ) -> Iterator[tuple[Any, pa.RecordBatch]]:
         """Give the rows of long queries, SQL or columns of a table, in batches, each with the key of its query.
 
-        A thread reads some batches ahead. `texts`: names of the columns that are texts. `odd_rows` finds which rows of
+        A thread reads some batches ahead. `texts`: names of the columns of strings. `odd_rows` finds which rows of
         a batch have a cell of another type.
         """
         ready: queue.Queue[Any] = queue.Queue(_BATCHES_AHEAD)
@@ -237,8 +237,8 @@ class Database:
     def _typed_batches(cursor: Any, query: str, texts: Container[str]) -> Iterator[pa.RecordBatch]:
         """Give the batches of a query with the column types that readers expect.
 
-        The driver makes reals or texts of a column in which one cell has another type, or fails if it comes late. Then
-        the rest of the query is read again, with a test of each cell, which takes twice as long.
+        The driver makes reals or strings of a column in which one cell has another type, or fails if it comes late.
+        Then the rest of the query is read again, with a test of each cell, which takes twice as long.
         """
         cursor.execute(query)
         reader, read = cursor.fetch_record_batch(), 0
@@ -286,7 +286,7 @@ def _is_wal(file: Path) -> bool:
 
 
 def _copy_with_changes(file: Path, source: Source) -> tempfile.TemporaryDirectory[str] | None:
-    """Return a folder with a copy of a database and of its last changes, which stand in a file beside it; else None.
+    """Return a folder with a copy of a database and of its last changes, which are in a file beside it; else None.
 
     They are there while a program writes, and stay if it is killed. SQLite applies or undoes them in the copy.
     """

@@ -1,8 +1,8 @@
 """The rows of a table of a SQLite file as numpy columns, decoded from its pages.
 
 A row is a record: a header with the type of each cell, then the cells. Rows with one header have their cells at the
-same places, so that a column is one load of eight bytes for each row. What occurs rarely is refused, and SQLite reads
-it: rows that go on on other pages, rows with fewer cells than the table has columns, texts that are no UTF-8.
+same offsets, so that a column is one load of eight bytes for each row. What occurs rarely is refused, and SQLite reads
+it: rows that go on on other pages, rows with fewer cells than the table has columns, strings that are no UTF-8.
 
 Source: "Database File Format", https://www.sqlite.org/fileformat2.html, sections 1.6 and 2.1.
 """
@@ -36,7 +36,7 @@ _HEADER = 8  # bytes of the header of a page
 _LARGEST_PAGE = 65536  # bytes
 _LARGEST_HEADER = 127  # of a record: its size is one byte
 _BEYOND = 35  # a record that is less than so much smaller than a page goes on on another one
-_SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # of a cell by its type; larger ones are blobs (even) and texts (odd)
+_SIZES = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0)  # of a cell by its type; larger ones are blobs (even) and strings (odd)
 _NULL, _DOUBLE, _ZERO, _ONE, _RESERVED, _FIRST_BLOB = 0, 7, 8, 9, (10, 11), 12
 _TOP_BITS = np.uint64(0x8080808080808080)
 _MIXERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(29))
@@ -93,7 +93,7 @@ class RecordReader:
         self._shapes: dict[bytes, _Shape | None] = {}
 
     def read(self, data: _Bytes) -> Cells:
-        """Return the cells of the rows of some pages, which stand in `data` one after the other, before `SLACK`.
+        """Return the cells of the rows of some pages, which follow one another in `data`, before `SLACK`.
 
         Raises:
             UnusualRowsError: If SQLite has to read the rows.
@@ -304,7 +304,7 @@ class _Column:
         return values
 
     def texts(self) -> pa.Array:
-        """Return the column as texts, the empty one where a cell is null or a blob.
+        """Return the column as strings, the empty one where a cell is null or a blob.
 
         Raises:
             UnusualRowsError: If a cell is a number or no UTF-8.

@@ -20,7 +20,7 @@ ODD = "odd_cells"
 """Column with the number of cells of another type in a row; only batches of rows with such cells have it."""
 
 _REALS = ("value", "payload_real")
-"""Columns of long queries that are reals, by name. Others are integers, if the caller does not name them as texts."""
+"""Columns of long queries that are reals, by name. Others are integers, if the caller does not name them as strings."""
 
 _ROW_NUMBER = "_rowid_"  # as SQLite calls it, if no column has that name
 _REAL_WORDS = ("REAL", "FLOA", "DOUB")  # in the declared type of a column: SQLite may store its doubles as integers
@@ -34,7 +34,7 @@ ShortQuery = Callable[..., list[tuple[Any, ...]]]
 class TableQuery(Struct, frozen=True):
     """Columns of a table, each under the name that the caller gives it; `expressions` are SQL.
 
-    A column of texts has no nulls: they are empty texts.
+    A column of strings has no nulls: they are empty strings.
     """
 
     table: str
@@ -66,7 +66,7 @@ def pages_of(pages: Pages, query: TableQuery, texts: Container[str], rows: Short
     """Return the rows of a query in the pages of its table; None if the pages alone do not give them.
 
     So it is if the query computes, if the number of a row is a column or has no name, if columns are computed, if
-    SQLite makes doubles of integers, if texts are not in UTF-8, and if a table is stored as an index.
+    SQLite makes doubles of integers, if strings are not in UTF-8, and if a table is stored as an index.
     """
     facts = rows(f"PRAGMA table_xinfo({quote_name(query.table)})")
     names = [name for _, name, *_ in facts]

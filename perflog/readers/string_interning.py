@@ -42,7 +42,7 @@ class StringInterner:
         return np.array(codes, np.int32)[index]
 
     def learn(self, worker: int, texts: Sequence[str]) -> None:
-        """Add the texts that a worker has numbered since the last call for this worker."""
+        """Add the strings that a worker has numbered since the last call for this worker."""
         if texts or worker not in self._translations:
             known = self._translations.get(worker, np.array([-1], np.int32))
             self._translations[worker] = np.concatenate([known, np.array([self.code(t) for t in texts], np.int32)])
@@ -52,7 +52,7 @@ class StringInterner:
         return self._translations[worker][codes + 1]
 
     def arrow(self) -> pa.Array:
-        """Return the texts in the order of their codes."""
+        """Return the strings in the order of their codes."""
         if self._arrow is None:
             self._arrow = text_array(self.texts)
         return self._arrow
@@ -71,7 +71,7 @@ def new_interners() -> Interners:
 class WorkerInterner:
     """Codes that one worker gives to the values of a column, the same in all its pieces of a file.
 
-    Values are texts, numbers, and JSON that was not decoded (bytes).
+    Values are strings, numbers, and JSON that was not decoded (bytes).
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class WorkerInterner:
         self._reported = 0
 
     def codes(self, values: list[Any]) -> Codes:
-        """Return the codes of values, which are texts or stand for texts; None and b"" are -1."""
+        """Return the codes of values, which are strings or represent strings; None and b"" are -1."""
         known = self._codes
         try:
             return np.fromiter(map(known.__getitem__, values), np.int32, len(values))
@@ -111,7 +111,7 @@ class WorkerInterner:
         return np.asarray(codes[numbers_of(distinct.indices)])
 
     def new_texts(self) -> list[str]:
-        """Return the texts that got a code since the last call, for `StringInterner.learn`."""
+        """Return the strings that got a code since the last call, for `StringInterner.learn`."""
         texts = [_text(value) for value in list(self._codes)[self._reported + len(_NO_TEXT) :]]
         self._reported += len(texts)
         return texts

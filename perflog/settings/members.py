@@ -56,7 +56,7 @@ def _pairs(text: str) -> list[tuple[str, str]] | None:
 
 
 def _parts(text: str, start: int) -> list[str] | None:
-    """The texts between the commas of an object that opens before `start`; None if more follows after its end."""
+    """The strings between the commas of an object that opens before `start`; None if more follows after its end."""
     parts, first, depth, quote = [], start, 0, ""
     for mark in _MARKS.finditer(text, start):
         char, place = mark[0], mark.start()

@@ -171,7 +171,7 @@ def values_in_order(values: Iterable[str]) -> list[str]:
 
 
 def settings_of(row: Mapping[str, object]) -> Settings:
-    """Return the settings of a row of table `runs`; those that are texts of several members by member.
+    """Return the settings of a row of table `runs`; those that are strings of several members by member.
 
     Outcomes, which the log prints only after the training, are none. What the log prints comes before its provenance.
     """

@@ -86,7 +86,7 @@ def word_array(codes: npt.NDArray[Any], names: Sequence[str] | pa.Array) -> pa.A
 
 
 def coded_words(texts: Iterable[str | None]) -> tuple[Ints, pa.Array]:
-    """Return texts as codes into distinct words, and the words; None is -1. Pandas requires that words are distinct."""
+    """Return strings as codes into distinct words, and the words; None is -1. Pandas requires distinct words."""
     code_of: dict[str | None, int] = {None: -1}
     codes = [code_of.setdefault(text, len(code_of) - 1) for text in texts]
     del code_of[None]
@@ -304,6 +304,6 @@ def matching_mask(texts: pa.Array, patterns: Iterable[str], before: str = "") ->
             size = len(pattern)
         groups[-1].append(pattern)
     mask = np.zeros(len(texts), np.bool_)
-    for group in groups if len(texts) else ():  # an expression is compiled for no texts, too
+    for group in groups if len(texts) else ():  # an expression is compiled for no strings, too
         mask |= mask_of(pc.match_substring_regex(texts, f"{before}(?:{'|'.join(group)})"))
     return mask

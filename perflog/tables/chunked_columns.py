@@ -117,7 +117,7 @@ class _ChunkedColumns(Columns):
         return values
 
     def _blocks(self, index: slice | Ints) -> Iterator[tuple[slice, Places]]:
-        """Yield the rows of the table that an index means, block by block, with their places in the index."""
+        """Yield the rows of the table that an index means, block by block, with their positions in the index."""
         size = index.stop - index.start if isinstance(index, slice) else len(index)
         for first in range(0, size, _BLOCK):
             end = min(first + _BLOCK, size)

@@ -1,7 +1,7 @@
 """Rows of a table as numpy columns: what the linter, the comparison and the series of steps compute with.
 
 A column is converted when it is first asked for, once for all runs. In a column of numbers null is NaN, of integers
-NULL, of words and texts None.
+NULL, of words and strings None.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Columns:
         self._nans: dict[str, Mask] = {}
 
     def array(self, name: str) -> Array:
-        """Return a column of numbers or of texts."""
+        """Return a column of numbers or of strings."""
         if name not in self._arrays:
             values = self._read(name)
             self._arrays[name] = self._texts(name, values) if is_text(values) else column_numbers(values)
         return self._arrays[name]
 
     def part(self, name: str, index: slice | Ints) -> Array:
-        """Return some values of a column. Of a column of texts no more than these are made."""
+        """Return some values of a column. Of a column of strings no more than these are made."""
         if name not in self._arrays and name not in self._words:
             values = self._read(name)
             if is_text(values):
@@ -82,7 +82,7 @@ class Columns:
         return self._nans[name]
 
     def words(self, name: str, values: pa.Array | None = None) -> tuple[Codes, list[str]]:
-        """Return a column of texts as codes, -1 for null, and the texts that they stand for."""
+        """Return a column of strings as codes, -1 for null, and the strings of the codes."""
         if name not in self._words:
             values = self._read(name) if values is None else values
             encoded = values if hasattr(values, "indices") else values.dictionary_encode()
@@ -96,7 +96,7 @@ class Columns:
         return self._objects_of(name)[codes]
 
     def _objects_of(self, name: str) -> npt.NDArray[np.object_]:
-        """Return the words of a column of texts, and None for the code -1."""
+        """Return the words of a column of strings, and None for the code -1."""
         if name not in self._objects:
             self._objects[name] = np.array([*self._words[name][1], None], object)
         return self._objects[name]
@@ -107,7 +107,7 @@ class Rows:
 
     Args:
         columns: The whole table.
-        index: The rows, as a slice with both ends or as their places.
+        index: The rows, as a slice with both ends or as their indices.
     """
 
     __slots__ = ("_columns", "_index", "_size")
@@ -172,7 +172,7 @@ class Rows:
         return {word: self._part(index) for word, index in self.stretches(name).items()}
 
     def stretches(self, name: str) -> dict[str, slice | Ints]:
-        """Return the places of the rows of each word, in the order of its first row: a slice if they are together."""
+        """Return the indices of the rows of each word, in the order of its first row: a slice if they are together."""
         codes, words = self.codes(name)
         if not len(codes):
             return {}
@@ -222,7 +222,7 @@ def of_frame(frame: pd.DataFrame, table: str) -> Rows:
 
 
 def arrow_of_frame(frame: pd.DataFrame, table: str, names: Collection[str]) -> pa.Table:
-    """Return columns of a DataFrame as an Arrow table in the types of the schema; texts are words."""
+    """Return columns of a DataFrame as an Arrow table in the types of the schema; strings are words."""
     import pyarrow as pa
 
     columns = {name: _column_of_frame(frame, table, name) for name in names}
@@ -242,7 +242,7 @@ def _column_of_frame(frame: pd.DataFrame, table: str, name: str) -> pa.Array:
 
 
 def is_text(values: pa.Array) -> bool:
-    """Return whether a column is one of words or texts."""
+    """Return whether a column is one of words or strings."""
     import pyarrow as pa
 
     return bool(pa.types.is_dictionary(values.type) or pa.types.is_string(values.type))

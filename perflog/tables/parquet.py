@@ -31,7 +31,7 @@ _MANY_PARTS = 1 << 16
 _FEW_ROWS = 1 << 14
 """Fewer rows are checked for words that are not there.
 
-The header of a page, which tells how many words it has, has no checksum. Of a large file the headers are a tiny part,
+The header of a page, which states how many words it has, has no checksum. Of a large file the headers are a tiny part,
 and to look at all rows would take a tenth of the time of reading.
 """
 
@@ -171,7 +171,7 @@ def stored_row_counts(path: Path, name: str, crc: int | None = None) -> dict[str
 
 
 def _check_schema(metadata: pq.FileMetaData, path: Path) -> dict[bytes, bytes]:
-    """Return the texts in the footer of a file, which must have the number of this schema.
+    """Return the strings in the footer of a file, which must have the number of this schema.
 
     Raises:
         StoreError: It has another one.
@@ -219,7 +219,7 @@ def _where(
 
 
 def footer_texts(path: Path) -> dict[str, str]:
-    """Return the texts in the footer of a file, by key.
+    """Return the strings in the footer of a file, by key.
 
     Raises:
         StoreError: The file has another schema.

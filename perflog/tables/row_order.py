@@ -67,13 +67,13 @@ def put_in_order(columns: list[pa.ChunkedArray], schema: pa.Schema, runs: Sequen
 
 
 def order_of(table: pa.Table, runs: Sequence[str]) -> npt.NDArray[np.integer[Any]] | None:
-    """Return the places of the rows of these runs `in_order`; None if all rows of the table are in this order."""
+    """Return the indices of the rows of these runs `in_order`; None if all rows of the table are in this order."""
     order = _order(without_chunks(table.select(["run", "line", "part"])), runs)
     return None if order is None else numbers_of(order)
 
 
 def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
-    """The places of the rows of these runs in their order; None if the table, in one chunk, is in this order."""
+    """The indices of the rows of these runs in their order; None if the table, in one chunk, is in this order."""
     words, lines, parts = (table[name].chunk(0) for name in ("run", "line", "part"))
     position = {run: i for i, run in enumerate(runs)}
     position_of_code = np.array([position.get(run, -1) for run in words.dictionary.to_pylist()], np.int64)

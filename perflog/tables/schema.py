@@ -56,7 +56,7 @@ _PLACE = (
     _int("line", "line of the log, from 1", nullable=False),
     _small(
         "part",
-        f"part of the line, from 0: several records can stand on one line; cells of a matrix, from {FIRST_CELL}",
+        f"part of the line, from 0: several records can be on one line; cells of a matrix, from {FIRST_CELL}",
         nullable=False,
     ),
 )

@@ -51,7 +51,7 @@ class MemorySink:
     """A sink that keeps tables in memory. `tables` are those that it has already, part by part.
 
     Attributes:
-        runs: Ids of all runs, in the order in which their rows shall stand; by default they stand as they were added.
+        runs: Ids of all runs, in the order of their rows; by default in the order in which they were added.
             Rows in the order of their reader need not be sorted, which would be a second copy of each table.
     """
 

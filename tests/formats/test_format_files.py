@@ -405,7 +405,7 @@ def test_a_sample_must_be_written_back(tmp_path: Path) -> None:
 def test_a_sample_must_match_no_other_line(tmp_path: Path) -> None:
     error = failing(tmp_path, changed('text   = "start"', 'text   = "{_:s}"'))
     assert error.reason == "the sample also matches line `{_:s}` of own\n2 wait time: 2.414"
-    assert error.help == "make one of the two texts more specific"
+    assert error.help == "make one of the two templates more specific"
 
 
 def test_a_sample_must_match_no_other_format(tmp_path: Path) -> None:

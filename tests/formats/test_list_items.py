@@ -81,7 +81,7 @@ def test_the_trace_of_smart_moe() -> None:
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ('items = ["expert"]', "`items` are the columns for the places in a list that fills a column"),
+        ('items = ["expert"]', "`items` are the columns for the indices in a list that fills a column"),
         ('items = ["expert", "amount"]', "table loads has no column of integers `amount`"),
     ],
 )

@@ -225,7 +225,7 @@ def test_pages_that_lead_to_one_another_are_damage(tmp_path: Path, tree: str) ->
         if tree != "schema":
             ((root,),) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (tree,))
     lead_in_circles(path, root)
-    with pytest.raises(InputError, match="a page of it belongs to several places"):
+    with pytest.raises(InputError, match="a page of it is referenced several times"):
         perflog.read(path)
 
 
@@ -243,7 +243,7 @@ def test_the_pages_of_a_copy_are_looked_at(tmp_path: Path) -> None:
         wal = path.with_name("a.sqlite-wal").read_bytes()
     assert len(wal) > 1000
     path.with_name("b.sqlite-wal").write_bytes(wal)
-    with pytest.raises(InputError, match="a page of it belongs to several places"):
+    with pytest.raises(InputError, match="a page of it is referenced several times"):
         perflog.read(path.with_name("b.sqlite"))
 
 

@@ -159,11 +159,11 @@ class ValueForm(Struct, frozen=True, eq=False):
         return ValueForm(Template(self.template.text + text), has_texts=True)
 
     def between(self, before: str, behind: str) -> ValueForm:
-        """Return the form of values that stand between two texts."""
+        """Return the form of values between two strings."""
         return ValueForm(Template(literal(before) + self.template.text + literal(behind)), has_texts=self.has_texts)
 
     def fits(self, value: str, padding: int = 0) -> bool:
-        """Return whether a value has this form, with or without `padding` blanks before it."""
+        """Return whether a value has this form, with or without `padding` spaces before it."""
         return any(self.template.match(blanks + value) is not None for blanks in {"", " " * padding})
 
     def written(self, names: FieldNames, key: str, dropped: str = UNNAMED) -> str:

@@ -43,10 +43,10 @@ _ARROWS = frozenset((">>", "=>", "->"))
 _MARKED = lazy_pattern(r"^[ \t]*(?:>>|=>|->)(?=[ \t])|[ \t](?:<<|<=|<-)[ \t]*$")
 _LEAST_FRAMED = 3  # characters of a line between two bars, with these
 STYLES = ("blanks", "left", "frame", "words", *_DELIMITERS)
-"""Columns are separated by two or more blanks; the same, and aligned with the left end of their names; the same, and
-the header leaves the first column without a name, as a data frame its index; by any blanks; by commas, semicolons, tabs
-or bars, with quotes around cells that contain one; by the bars of a drawn box, in which long cells go on in the
-next line."""
+"""Columns are separated by two or more spaces, or tabs; the same, and aligned with the left end of their names; the
+same, and the header leaves the first column without a name, as a data frame its index; by any whitespace; by commas,
+semicolons, tabs or bars, with quotes around cells that contain one; by the bars of a drawn box, in which long cells go
+on in the next line."""
 
 _GAP = lazy_pattern(r"(?: {2,}|\t+)[ \t]*(?::[ \t]+)?")  # a colon may be after the name of a row
 _START = lazy_pattern(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
@@ -66,7 +66,7 @@ _EMPHASIS = lazy_pattern(r"[*`]+")  # of Markdown, around a cell or a word of it
 _END = 1 << 30
 REMARK = "()"
 """The end of the way in which a cell prints a number, if a remark in brackets is after it: `0.37x  (vs vllm)`."""
-_LEAST_ALIGNED = 2  # cells of a row that lacks some: one alone may stand under a name by chance
+_LEAST_ALIGNED = 2  # cells of a row that lacks some: one alone may be under a name by chance
 _PLACES = ("rank", "step")  # they locate a row; they are not measured
 
 
@@ -76,7 +76,7 @@ def needs_rows(family: object) -> bool:
 
 
 def is_rule(text: str) -> bool:
-    """Return whether a line is a rule: dashes or equal signs, with blanks or bars between them; the line of a box."""
+    """Return whether a line is a rule: dashes or equal signs, with spaces or bars between them; the line of a box."""
     first = text.lstrip()[:1]
     if first in ("-", "=", "|", "+"):
         return _RULE.fullmatch(text) is not None
@@ -424,7 +424,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         units: The printed unit of each column; "" if none is printed.
         extents: Begin and end of each column in characters; empty if unknown.
         prefix: The number of tokens before each line of the table.
-        edges: Begin and end of each name in characters, where blanks separate the columns; empty if unknown.
+        edges: Begin and end of each name in characters, where whitespace separates the columns; empty if unknown.
     """
 
     table: HeaderTable
@@ -438,7 +438,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def declared(self) -> tuple[int, ...]:
-        """The places of the declared columns."""
+        """The indices of the declared columns."""
         return tuple(k for k, c in enumerate(self.columns) if c is not None)
 
     @cached_property

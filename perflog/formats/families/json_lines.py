@@ -64,7 +64,7 @@ _SETTINGS = frozenset(
 
 _INTEGER = lazy_pattern(r"[+-]?\d+", re.ASCII)
 _INDEX = lazy_pattern(r"\[\d+\]")
-_MOST_TIMED = 3  # texts of a line that might be durations
+_MOST_TIMED = 3  # strings of a line that might be durations
 _PLACEHOLDER = 8
 """Greatest length of a string, such as `N/A`, that may be a number in quotes in another line."""
 
@@ -383,7 +383,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         timed: Collection[str],
         parts: tuple[object_shapes.Key, Sequence[bytes]] | None = None,
     ) -> Line | None:
-        """Return the Line in which the texts at these paths are durations; None if its template would be too long.
+        """Return the Line in which the strings at these paths are durations; None if its template would be too long.
 
         `parts`: the line split into its shape and values, None if it is not read so.
         """

@@ -59,7 +59,7 @@ MOST_PAIRS = 256
 
 
 class Pair(NamedTuple):
-    """A key, its value, and the number of blanks before the value beyond the declared ones.
+    """A key, its value, and the number of spaces before the value beyond the declared ones.
 
     A string where a pair is expected, and which is none, has no key.
     """
@@ -94,7 +94,7 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
     def _middle(self) -> re.Pattern[str]:
         """The literal between key and value, from its first visible character on.
 
-        Where only blanks separate the pairs, blanks before `mid` belong to it and must be there.
+        If only whitespace separates the pairs, whitespace before `mid` belongs to it and must be there.
         """
         leading = " +" if self.mid.startswith(" ") and not self.between.strip() else ""
         return re.compile(f"{leading}(?P<core>{_separator_pattern(self.mid)})")
@@ -132,7 +132,7 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
         return pairs
 
     def cut(self, value: str) -> tuple[str, list[str]]:
-        """Return a value up to its first separator outside of brackets, and the texts after that separator."""
+        """Return a value up to its first separator outside of brackets, and the strings after that separator."""
         depth, last, parts = 0, 0, []
         for mark in re.finditer(rf"[][(){{}}]|{self._separator.pattern}", value):
             if mark[0] in ("[", "(", "{"):
@@ -173,7 +173,7 @@ class PairSyntax(Struct, frozen=True, eq=False, dict=True):
         return end, -1
 
     def written(self, parts: Sequence[tuple[str, str]], loose: bool, closed: bool) -> str:
-        """Return (key, field) parts as a template string. `loose` accepts any blanks around separators."""
+        """Return (key, field) parts as a template string. `loose` accepts any whitespace around separators."""
         as_text = _with_any_blanks if loose else literal
         before, mid, between = as_text(self.before), as_text(self.mid), as_text(self.between)
         after = as_text(self.after) if closed else ""
@@ -196,7 +196,7 @@ def _inside(spans: Sequence[tuple[int, int]], offset: int) -> bool:
 
 
 def _separator_pattern(text: str) -> str:
-    """Return the pattern of a separator and the blanks after it.
+    """Return the pattern of a separator and the whitespace after it.
 
     If the separator ends in a space, at least one is required: `10,050` is not split at its comma.
     """
@@ -390,7 +390,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
     def _forms(self, pair: Pair) -> list[ValueForm]:
         """Return the forms that the value could have: the declared ones up to the first that fits, else a new one.
 
-        The forms before the one that fits make Lines too: these must stand first, so that another value of the key is
+        The forms before the one that fits make Lines too: these must be first, so that another value of the key is
         read by the form that comes first in the declaration.
         """
         if not pair.key:

@@ -165,7 +165,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _unreadable(self) -> set[str]:
-        """Shapes of texts that are no lines of the family: prose may repeat one with many numbers."""
+        """Shapes of strings that are no lines of the family: prose may repeat one with many numbers."""
         return set()
 
     def lines(self, text: str) -> tuple[Line, ...]:
@@ -243,7 +243,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
     def _parts(
         self, table: str | None, before: str, head: Template, after: str, evaluation: str, step: str = ""
     ) -> tuple[FieldNames, _MeterText, _MeterText]:
-        """Return the texts of a template before and after the head. `step`: the name that alone is the step."""
+        """Return the strings of a template before and after the head. `step`: the name that alone is the step."""
         names = FieldNames(table, head.names)
         prefix, rest = _MeterText(self, names, evaluation, step), _MeterText(self, names, evaluation, step)
         prefix.add_text(before)
@@ -757,7 +757,7 @@ class _MeterText(Struct):
     def _declared(self, key: str, suffix: str, unit: str) -> tuple[str, str, str]:
         """Return the field that the family declares for a name, "" for none, and the name and its unit.
 
-        The unit may stand in the name alone: `step_ms`, `step_time_ms`.
+        The unit may be in the name alone: `step_ms`, `step_time_ms`.
         """
         keys = self.family.keys
         declared = keys.get(plain_name(f"{key} {suffix or unit}")) or keys.get("" if suffix else plain_name(key), "")
@@ -891,7 +891,7 @@ def _end_of_call(parts: Sequence[Token], k: int) -> int:
 
 
 def _ends_in_rate(parts: Sequence[Token], k: int) -> bool:
-    """Return whether words such as `samples/sec` stand after the number parts[k] and after all numbers next to it.
+    """Return whether words such as `samples/sec` follow the number parts[k] and after all numbers next to it.
 
     In `Speed: 71.1 samples/sec 1971.6 tokens/sec` they are units, in `lr 0.1 tokens/sec 1971.6` a name.
     """

@@ -21,7 +21,7 @@ ANY_LINE = "{_:s}"
 
 
 def _block(entry: Entry, is_tested: bool) -> list[Line]:
-    """Load a block: the lines that begin it, end it, and stand inside. Its sample is a whole block."""
+    """Load a block: the lines that begin it, end it, and are inside. Its sample is a whole block."""
     name = entry.get("name", str, required=True)
     at, keep = entry.get("at", str), entry.get("keep", bool, True)
     if at not in (None, "start"):

@@ -70,12 +70,12 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
 
 
 def _items(entry: Entry, fields: Sequence[Field], table: str | None) -> tuple[str, ...]:
-    """Load the columns that take the places of the items in a list of numbers."""
+    """Load the columns that take the indices of the items in a list of numbers."""
     items = entry.texts("items")
     depth = next((LIST_DEPTH[f.type] for f in fields if f.type in LIST_DEPTH and column_for(table or "", f.name)), 0)
     if items and len(items) != depth:
         help = f"one column for each level of the list: {depth}" if depth else "{amount:l} or {amount:m}"
-        raise entry.error("`items` are the columns for the places in a list that fills a column", "items", help)
+        raise entry.error("`items` are the columns for the indices in a list that fills a column", "items", help)
     for name in items:
         if (column := column_for(table or "", name)) is None or not column.type.startswith("int"):
             raise entry.error(f"table {table} has no column of integers `{name}`", "items")
@@ -174,7 +174,7 @@ def _step_by(entry: Entry) -> str | None:
 
 
 def _clock_event(entry: Entry, key: str) -> dict[str, str] | None:
-    """Load at which lines the clock starts or stops: `true` for all, or fields with their texts."""
+    """Load at which lines the clock starts or stops: `true` for all, or fields with their strings."""
     event: Any = entry.get(key, object)
     if event is None or event is False:
         return None
@@ -301,7 +301,7 @@ def loose(entry: Entry, key: str, fields: Iterable[Field], table: str | None, pl
 
 
 def unknown(entry: Entry, names: Collection[str], table: str | None) -> dict[str, float]:
-    """Load the numbers that stand for an unknown value, by field. The field must fill a column that can be null."""
+    """Load the numbers that mean an unknown value, by field. The field must fill a column that can be null."""
     numbers = entry.get("unknown", dict, {})
     for name, value in numbers.items():
         if name not in names:

@@ -1,4 +1,4 @@
-"""Reads a format file as TOML that knows its places: an error names the file, the line and what to do."""
+"""Reads a format file as TOML that knows its lines: an error names the file, the line and what to do."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _run_fields(line: LineDraft) -> list[str]:
 
 
 def _dropped(line: LineDraft) -> list[str]:
-    """Return the key `dropped` if the line drops digits, and only such as are part of dates, names and places."""
+    """Return the key `dropped` if the line drops digits, all of them parts of dates, names and source lines."""
     dropped = [s for s in line.slots if s.field == "_" and s.kind != LITERAL]
     has_digits = any(char.isdigit() for s in dropped for text in s.texts for char in text)
     return [f"dropped = {quoted(_NO_FIGURES)}"] if has_digits and all(s.kind == OPAQUE for s in dropped) else []

@@ -143,7 +143,7 @@ def _add_column(entry: TableDraft, name: str, cells: Sequence[str], can_be_text:
         entry: The table.
         name: The printed name of the column.
         cells: Its cells, without those that have no value.
-        can_be_text: Whether it may hold texts with figures.
+        can_be_text: Whether it may hold strings with figures.
     """
     numbers = [pair for x in cells if (pair := value_and_unit(x))]
     bare = [value for value, unit in numbers if not unit and (len(value) <= _MOST_DIGITS or "." in value)]
@@ -225,7 +225,7 @@ def _named_by_header(style: str, printed: str, texts: Sequence[str], unit: str =
 
 
 def _settle_names(entry: TableDraft) -> None:
-    """Give the numbers and texts of a table unique names, and a list of kernels its table."""
+    """Give the numbers and strings of a table unique names, and a list of kernels its table."""
     entry.slots = [slot for slots in entry.columns.values() for slot in slots]
     fields = [slot for slot in entry.slots if slot.kind in (NUMBER, TEXT)]
     for slot, named in zip(fields, naming.settled([slot.named for slot in fields], []), strict=True):

@@ -71,7 +71,7 @@ class JsonDraft(LineDraft):
     Attributes:
         key: The key of the shape.
         head: The slots of the head.
-        blanks: The blanks between the head and the object.
+        blanks: The whitespace between the head and the object.
         paths: For each path, the number there.
     """
 

@@ -41,7 +41,7 @@ class Slot(Struct):
     Attributes:
         kind: LITERAL, TEXT, NUMBER, UNSURE or OPAQUE.
         texts: What is there in each line of the shape.
-        gaps: The blanks before each.
+        gaps: The whitespace before each.
         spec: The spec that prints it; "" for none.
         named: Its name and unit.
         value: The key, if a literal is the value of a key, as in `dtype = float16`. It becomes a field if the line
@@ -82,7 +82,7 @@ class LineDraft(Struct):
         closes: Whether the line closes a step.
         before: Whether the line is printed while a run starts.
         why: The reasons for the table; the file shows them as a guess.
-        loose: Whether blanks before numbers are read and dropped, since they are not padding.
+        loose: Whether spaces before numbers are read and dropped, since they are not padding.
         no_roles: The roles that the log has disproved: `step`, `rank`, and `step_time` for a plain `time`.
         has_plain_time: Whether its `step_time` is printed as a plain `time`.
         counts_itself: Whether it prints a count that proves to be no step.
@@ -145,7 +145,7 @@ class LineDraft(Struct):
 
     @property
     def unknown(self) -> dict[str, str]:
-        """The numbers that stand for an unknown time of a step, by field: no time is negative."""
+        """The numbers that mean an unknown time of a step, by field: no time is negative."""
         if self.table != "steps":
             return {}
         negative = {s.named.name: [x for x in s.texts if float(x.replace(",", "")) < 0] for s in self.timed}
@@ -202,7 +202,7 @@ def slots_of(key: Key, lines: Sequence[tuple[Token, ...]]) -> list[Slot]:
     """Return the slots of a shape, filled from its lines; numbers with the spec that prints them.
 
     Args:
-        key: The key of the shape: a kind or a literal for each token, " " between tokens that blanks separate.
+        key: The key of the shape: a kind or a literal for each token, " " between tokens that whitespace separates.
         lines: The tokens of lines of that shape.
     """
     slots: list[Slot] = []
@@ -225,7 +225,7 @@ def slots_of(key: Key, lines: Sequence[tuple[Token, ...]]) -> list[Slot]:
 
 
 def _special_slots(kind: str, texts: list[str], gaps: list[str]) -> list[Slot]:
-    """Return the slots of tokens that are no literal: names that vary, lists, units, numbers, opaque texts."""
+    """Return the slots of tokens that are no literal: names that vary, lists, units, numbers, opaque strings."""
     if kind == TAIL and all(text[0] == text[-1] == '"' and len(text) > 1 for text in texts):
         quote = Slot(LITERAL, ['"'] * len(texts), [""] * len(texts))
         return [replace(quote, gaps=gaps), Slot(TEXT, [text[1:-1] for text in texts], quote.gaps, "s"), quote]
@@ -315,7 +315,7 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
     text = _literal(slots)
     line_unit = naming.head_unit(_literal([s for s in slots if s.kind == LITERAL]))
     chosen: list[_Guess] = []
-    last: Bond | None = None  # of the number before, if only literals stand between
+    last: Bond | None = None  # of the number before, if only literals are between
     behind, end = 0, 0  # the last field
     for slot, bond in zip(slots, _bonds(slots), strict=True):
         begin = end + len(slot.gaps[0])
@@ -463,7 +463,7 @@ def _rename_batches(chosen: Sequence[_Guess]) -> None:
 
 
 def _literal(slots: Sequence[Slot]) -> str:
-    """Return the first texts of slots, with the blanks before each."""
+    """Return the first strings of slots, with the whitespace before each."""
     return "".join(s.gaps[0] + s.texts[0] for s in slots)
 
 
@@ -502,7 +502,7 @@ def _type(slot: Slot) -> str:
 
 
 def _padding(slot: Slot, loose: bool) -> tuple[int, int]:
-    """Return the width of a right-aligned field, and how many blanks before it are not padding; 0, 0 for others."""
+    """Return the width of a right-aligned field, and how many spaces before it are not padding; 0, 0 for others."""
     if slot.kind == LITERAL or loose or any("\t" in g for g in slot.gaps) or slot.spec.startswith("0"):
         return 0, 0
     ends = [len(g) + len(t) for g, t in zip(slot.gaps, slot.texts, strict=True)]
@@ -515,7 +515,7 @@ def _padding(slot: Slot, loose: bool) -> tuple[int, int]:
 
 
 def _left(field: Slot | None, slot: Slot) -> tuple[int, int] | None:
-    """Return the width of a left-aligned field before a slot, and how many blanks after it are not padding."""
+    """Return the width of a left-aligned field before a slot, and how many spaces after it are not padding."""
     if field is None or field.kind == LITERAL or len(set(field.gaps)) > 1 or any("\t" in g for g in slot.gaps):
         return None
     if field.spec.startswith("0"):

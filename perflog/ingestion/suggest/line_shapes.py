@@ -34,7 +34,7 @@ _GROUPS = 10_000  # groups of lines of a chunk that are counted, the most common
 def figures_only(text: str) -> tuple[Token, ...]:
     """Return the tokens of a line. Numbers that are no figures, such as process ids, are opaque.
 
-    What is glued to such a number belongs to it: `20x4MB`.
+    What is joined to such a number belongs to it: `20x4MB`.
     """
     spans, names = figure_spans(text), name_spans(text)
     parts: list[Token] = []
@@ -111,7 +111,7 @@ class ShapeCounter:
             self._drop_rare_shapes()
 
     def _parse(self, batch: Batch, places: Ints) -> Key | None:
-        """Keep the lines at these places. Return the key of the first line; None if no line has tokens."""
+        """Keep the lines at these positions. Return the key of the first line; None if no line has tokens."""
         keys = []
         for place in places.tolist():
             for text, line in self._line(batch, place):
@@ -142,10 +142,10 @@ class ShapeCounter:
 
 
 def _groups(batch: Batch) -> Iterator[tuple[bytes, int, Ints]]:
-    """Yield groups of unread lines that differ in digits and blanks only, the largest group first.
+    """Yield groups of unread lines that differ in digits and whitespace only, the largest group first.
 
-    Of each group: the line with its digits masked, the number of lines, and the places of the first, the shortest, the
-    longest and the last line. These four show what the width of the line varies with.
+    Of each group: the line with its digits masked, the number of lines, and the positions of the first, the shortest,
+    the longest and the last line. These four show what the width of the line varies with.
     """
     places = batch.unread
     if not len(places):

@@ -45,7 +45,7 @@ _SIZE = lazy_pattern(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and 
 _OF_TIME = lazy_pattern(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
 _ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _VERSIONS = frozenset(("version", "revision", "release"))
-_NO_NAMES = frozenset((*LEVELS, "True", "False"))  # they stand before names
+_NO_NAMES = frozenset((*LEVELS, "True", "False"))  # they precede names
 _COPULA = frozenset(("is", "was", "are", "were"))
 _TAKES = frozenset(("took", "takes", "in"))
 _COUNTING = frozenset("on in over with across using for".split())  # before a number and what it counts
@@ -275,7 +275,7 @@ class _Line(Struct):
         return self._beside(k, end) if before == k - 1 and is_word else self._behind(k, end)
 
     def _names_stand_behind(self, k: int) -> bool:
-        """Whether statistics stand after all numbers of a line: `Nlocal: 1000 ave 2000 max 300 min`."""
+        """Whether statistics follow all numbers of a line: `Nlocal: 1000 ave 2000 max 300 min`."""
         names = [self._text(i + 1).lower() for i, part in enumerate(self.parts) if part.kind == NUMBER]
         return self._kind(k) == NUMBER and len(names) > 1 and _STATISTICS.issuperset({*names} - {"min"})
 
@@ -403,7 +403,7 @@ class _Line(Struct):
         return self._is_glued(dash) or (is_same_unit and self._ends(following))
 
     def _is_cut_off(self, end: int) -> bool:
-        """Whether dots stand for the rest of a number: `Min: 117...`."""
+        """Whether dots replace the rest of a number: `Min: 117...`."""
         return self._text(end) == self._text(end + 1) == "." and self._is_glued(end) and self._is_glued(end + 1)
 
     def _is_label(self, k: int, end: int) -> bool:

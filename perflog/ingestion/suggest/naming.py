@@ -119,7 +119,7 @@ def name(bond: Bond, texts: Sequence[str], line_unit: str = "", has_unit: bool =
         bond: What names it.
         texts: The number, as the lines of the shape print it.
         line_unit: The unit of all times of the line (see `head_unit`); "" if the line names none.
-        has_unit: Whether each of the texts carries a unit of its own: `4.09ms`.
+        has_unit: Whether each of the strings carries a unit of its own: `4.09ms`.
     """
     unit, per = unit_of(bond.unit) if not has_unit else ("", "")
     why = "printed after it" if unit else ""

@@ -65,7 +65,7 @@ def _tail_place(key: Key) -> int:
         ):
             return place
         if numbers >= LEAST and key[place - 1] == " " and (_is_name(x) or x in "[<\"'("):
-            return place - 1  # the blanks belong to the name: before a bracket they may be padding
+            return place - 1  # the spaces belong to the name: before a bracket they may be padding
         numbers = numbers + 1 if x == _NUMBER else 0 if _is_name(x) else numbers
     return 0
 

@@ -1,6 +1,6 @@
 """Tells which guessed roles of numbers the log bears out: a step grows, a rank is small and comes back.
 
-A name alone proves no role. So the numbers of the whole log are looked at, and a role that they do not prove is taken
+A name alone proves no role. So the numbers of the whole log are examined, and a role that they do not prove is taken
 back: the number keeps its printed name.
 """
 
@@ -36,7 +36,7 @@ class Series(Struct):
         least: The least number.
         most: The largest number.
         last: The last number, by rank.
-        places: Where the first and the last number stand in the log.
+        places: The positions of the first and the last number in the log.
     """
 
     count: int = 0
@@ -50,7 +50,7 @@ class Series(Struct):
     places: tuple[int, int] = (-1, -1)
 
     def add(self, values: Floats, ranks: Ints, places: Ints) -> None:
-        """Add the numbers of the next lines with their places, and the rank of each line, -1 if it is unknown."""
+        """Add the numbers of the next lines with their positions, and the rank of each line, -1 if it is unknown."""
         self.places = (int(places[0]) if not self.count else self.places[0], int(places[-1]))
         self.count += len(values)
         for rank in np.unique(ranks).tolist():

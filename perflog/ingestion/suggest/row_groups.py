@@ -19,7 +19,7 @@ _LONGEST = 200  # bytes of a row
 
 
 class RowGroups(Struct):
-    """The groups in which the rows of a log stand.
+    """The groups of the rows of a log.
 
     Attributes:
         groups: The groups of each row, by its name; "" for none.

@@ -63,7 +63,7 @@ def _split_by_numbered_names(key: Key, shape: LineShape) -> Iterator[tuple[Key, 
 
 
 def _names_number(key: Key, place: int) -> bool:
-    """Whether a word of a key is part of the name of a number: only words and a mark stand between them."""
+    """Whether a word of a key is part of the name of a number: only words and a mark are between them."""
     following = [x for x in key[place + 1 :] if x != " "]
     words = list(takewhile(lambda x: x[0].isalpha(), following))
     behind = following[len(words) :]
@@ -111,7 +111,7 @@ def _one_word(keys: Iterable[Key]) -> Iterator[tuple[Key, list[Key]]]:
 
 
 def _name_places(key: Key) -> list[int]:
-    """Return the places of the names in a key, but of no unit after a number; empty if there are too many to try."""
+    """Return the indices of the names in a key, but of no unit after a number; empty if there are too many to try."""
     names = [i for i, x in enumerate(key) if x[0].isalpha() or x[0] == "_"]
     places = [i for i in names if not (unit_of(key[i])[0] and key[max(i - 2, 0) : i] == (_NUMBER, " "))]
     return places if len(places) <= _MOST_NAMES else []

@@ -317,7 +317,7 @@ def _read_words(line: LineDraft) -> None:
 
 
 def _resolve_conflicts(line: LineDraft) -> None:
-    """Drop texts for which the table has no column, and rename fields named like a column with another meaning."""
+    """Drop strings for which the table has no column, and rename fields named like a column with another meaning."""
     table = line.table or ""
     used: set[str] = set()
     for slot in line.slots:

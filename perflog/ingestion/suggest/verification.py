@@ -38,7 +38,7 @@ Matcher = Callable[[str], Template | None]
 Chosen = list[tuple[LineDraft, list[str]]]
 """Entries with their samples."""
 
-_MOST_PLACES = 1000  # places kept of each line that describes a run
+_MOST_PLACES = 1000  # positions kept of each line that describes a run
 
 
 class ReadCounts(Struct):
@@ -52,8 +52,8 @@ class ReadCounts(Struct):
         counts: Lines that each entry reads, by its name; by its template for a `[[context]]`.
         firsts: The line number of the first line of each entry.
         lasts: The line number of the last line of each entry.
-        places: The places of the lines of each entry that describes a run.
-        restarts: The pairs of places between which the step number starts again.
+        places: The positions of the lines of each entry that describes a run.
+        restarts: The pairs of positions between which the step number starts again.
         first_step: The number of the first step; None before it.
         last_step: Position and number of the last step.
         evidence: The numbers of the fields with roles that the log can disprove.
@@ -80,7 +80,7 @@ class ReadCounts(Struct):
         return bool(at_restarts) and all(at_restarts) and at_start > 0 and sum(at_restarts) + at_start == len(places)
 
     def precedes_steps(self, name: str, step_lines: Sequence[str]) -> bool:
-        """Whether the lines of an entry stand before step lines, at least as many: then they belong to these steps."""
+        """Whether the lines of an entry precede step lines, at least as many: then they belong to these steps."""
         closing = [x for x in step_lines if self.counts.get(x)]
         if not closing or name not in self.firsts:
             return False
@@ -193,7 +193,7 @@ def _matcher_and_samples(line: LineDraft, exact: bool) -> tuple[Matcher, list[st
     matcher = _matcher(line)
     samples = _samples(line, matcher)
     if not samples:
-        line.loose = True  # the blanks are not padding
+        line.loose = True  # the spaces are not padding
         matcher = _matcher(line)
         samples = _samples(line, matcher) or ([] if exact else _samples(line, matcher, exact=False))
     return matcher, samples
@@ -281,7 +281,7 @@ def count_lines(source: Source, formats: Sequence[Format], detection: Detection,
 
 
 def _add_steps_and_runs(counts: ReadCounts, lines: Sequence[FormatLine], batch: Batch, form: Format) -> None:
-    """Note the steps of a batch, and the places of lines that describe a run."""
+    """Note the steps of a batch, and the positions of lines that describe a run."""
     steps: list[tuple[int, int]] = []
     for kind, records in batch.records.items():
         owner, line = lines[kind]

@@ -72,10 +72,10 @@ class Assembler:
         decided: The ranks of keys that an earlier reading of the log has settled, by run.
         guess: Whether each labelled rank closes its own steps, in runs that `separate` does not name.
         separate: The same for single runs, as an earlier reading has settled it.
-        windows: How many steps the lines at these places cover, as an earlier reading has settled it.
+        windows: How many steps the lines at these positions cover, as an earlier reading has settled it.
         processes: What the local ranks of single runs mean, as an earlier reading has settled it.
         files: The names of the logs' files, without their folders: one, or several that are read together.
-        logs: The places at which these logs begin. Several are fed as one batch.
+        logs: The positions at which these logs begin. Several are fed as one batch.
         waits_for_libraries: Whether steps wait for the figures that a library prints of them, to the end of their run.
             Not while a log grows: then they meet only in what is read at once.
     """

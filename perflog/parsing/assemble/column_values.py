@@ -63,7 +63,7 @@ def computed(line: Line, name: str, columns: Mapping[str, Any], count: int) -> n
 
 
 def field_values(values: Any, column: TableColumn, line: Line, name: str) -> pa.Array:
-    """Return the values of a field of a line for a column: numbers in base units, texts as they are."""
+    """Return the values of a field of a line for a column: numbers in base units, strings as they are."""
     if isinstance(values, np.ndarray):
         return _numbers(values, column, unit_of(line, name), line.unknown.get(name))
     if column.unit == "ns":
@@ -93,7 +93,7 @@ def _parsed_numbers(texts: pa.Array, unit: Unit | None) -> pa.Array:
 
 
 def list_items(texts: pa.Array) -> tuple[Ints, Ints, Floats]:
-    """Return the numbers in lists, given the texts between their brackets; items that are null are left out.
+    """Return the numbers in lists, given the strings between their brackets; items that are null are left out.
 
     Returns:
         For each number the index of its list, its index in the list, and its value.
@@ -108,10 +108,10 @@ def list_items(texts: pa.Array) -> tuple[Ints, Ints, Floats]:
 
 
 def nested_items(texts: pa.Array, depth: int) -> tuple[Ints, list[Ints], Floats]:
-    """Return the numbers in lists, or for a depth of 2 in lists of lists, given the texts between their brackets.
+    """Return the numbers in lists, or for a depth of 2 in lists of lists, given the strings between their brackets.
 
     Returns:
-        For each number the index of its list, its places in the list from outside in, and its value.
+        For each number the index of its list, its indices in the list from outside in, and its value.
     """
     if depth == 1:
         parents, places, numbers = list_items(texts)

@@ -138,7 +138,7 @@ _Counts = Ints | None
 
 
 def _in_texts(line: Line, figures: LineFigures, records: Records, batch: Batch) -> tuple[_Counts, _Counts, _Counts]:
-    """Return the number of figures in the texts of each record: stored, dropped with a reason, unread; None for 0."""
+    """Return the number of figures in the strings of each record: stored, dropped with a reason, unread; None for 0."""
     stored: _Counts = None
     counts: dict[bool, _Counts] = {True: None, False: None}  # by whether a reason is declared
     for name in figures.stored_texts:

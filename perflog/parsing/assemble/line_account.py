@@ -42,7 +42,7 @@ def count_lines(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch) -> No
 
 
 def _count_in_failures(runs: RunIndex, batch: Batch, places: Ints) -> list[tuple[ShapeCount | None, int]]:
-    """Count the figures in the texts of failures. Return as `new` in `count_lines`."""
+    """Count the figures in the lines of failures. Return as `new` in `count_lines`."""
     new: list[tuple[ShapeCount | None, int]] = []
     rows = batch.rows(places)
     figures = count_figures(strings(batch.chunk.data, batch.starts[rows], batch.ends[rows]))

@@ -65,7 +65,7 @@ def _on_diagonal(rows: LineRows, cells: Cells, label: str) -> Mask:
 
 
 def _labels(rows: LineRows, cells: Cells, label: str, chosen: Ints) -> dict[str, Any]:
-    """Return the fields that stand before the number of some cells of a column."""
+    """Return the fields before the number of some cells of a column."""
     fields: dict[str, Any] = {}
     for name in cells.title:
         fields[name] = rows.inherited[name].cast(pa.string()).take(index_array(chosen))

@@ -1,7 +1,7 @@
 """Times at which runs begin and end in the log: the first and the last time stamp of their lines.
 
 In: the batches of a log, and the runs in them. Out: two rows of table `milestones` for each clock of a run that has
-ended. Only some lines at both ends of a run are looked at, whatever they are.
+ended. Only some lines at both ends of a run are read, whatever they are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RunEnds:
     """
 
     def places(self, runs: RunIndex, batch: Batch) -> Ints:
-        """Return the places of the lines with stamps that may be the first or last of a run."""
+        """Return the positions of the lines with stamps that may be the first or last of a run."""
         if not len(batch.starts):
             return np.zeros(0, np.int64)
         cuts = batch.rows_from(runs.starts[1:])
@@ -70,7 +70,7 @@ class RunEnds:
 
     @staticmethod
     def add(runs: RunIndex, places: Ints, stamps: Stamps | None) -> None:
-        """Add the stamps at these places to their runs."""
+        """Add the stamps at these positions to their runs."""
         if stamps is None:
             return
         for run, low, high in runs.split(places):

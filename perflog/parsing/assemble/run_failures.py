@@ -24,7 +24,7 @@ class RunFailures:
     """Collects the failures of a log.
 
     Args:
-        logs: The places at which logs begin that are read together, as one batch.
+        logs: The positions at which logs begin that are read together, as one batch.
         files: Their names.
         first: The first run.
     """

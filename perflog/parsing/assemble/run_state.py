@@ -159,7 +159,7 @@ class RunSettings:
             self._values[name] = {max([greatest, *self._values.get(name, ())]): {line.name: place}}
 
     def remove(self, key: str, line: str, are_texts: bool) -> None:
-        """Remove the numbers, or the texts, that a line printed under a key: they have turned out to be a series."""
+        """Remove the numbers, or the strings, that a line printed under a key: they have turned out to be a series."""
         values = self._values.get(key, {})
         for value in [value for value in values if isinstance(value, str if are_texts else int | float)]:
             values[value].pop(line, None)
@@ -349,7 +349,7 @@ class RunIndex:
         return np.searchsorted(self.starts, places, "right") - 1
 
     def split(self, places: Ints) -> Iterator[tuple[RunState, int, int]]:
-        """Yield each run that has some of the places (ascending) as (run, low, high): it has `places[low:high]`."""
+        """Yield each run that has some of the positions (ascending) as (run, low, high): it has `places[low:high]`."""
         cuts = [0, *np.searchsorted(places, self.starts[1:]).tolist(), len(places)]
         for run, low, high in zip(self.runs, cuts, cuts[1:], strict=False):
             if high > low:

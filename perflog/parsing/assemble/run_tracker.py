@@ -1,6 +1,6 @@
 """Where runs begin: a state machine over the lines that open, close or announce runs.
 
-In: the kinds of a batch with the places of their records. Out: a `RunState` for each run that begins in it.
+In: the kinds of a batch with the positions of their records. Out: a `RunState` for each run that begins in it.
 
 Only programs begin runs. The records of a library (`library` of its format), and the settings and values of a program
 that never opens a run, join the run that is open, wherever they are printed, and so do milestones. A library
@@ -139,7 +139,7 @@ class _Machine(Struct):
     reloads: int = 0  # RESUME lines of the run after which the steps went on
 
     def read(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: _PrintedSteps) -> list[_RunStart]:
-        """Read the lines of a batch. Return the runs that begin. `records`: places of all other lines."""
+        """Read the lines of a batch. Return the runs that begin. `records`: positions of all other lines."""
         starts: list[_RunStart] = []
         if self.resumes is not None:
             self.resumes = -1  # the batch with its line is gone
@@ -253,7 +253,7 @@ class RunTracker:
     prints begins a run only after a step.
 
     Args:
-        logs: The places at which logs begin that are read together, as one batch. Each has a record.
+        logs: The positions at which logs begin that are read together, as one batch. Each has a record.
     """
 
     def __init__(self, logs: Sequence[int] = (0,)) -> None:
@@ -328,7 +328,7 @@ def _cuts(places: Ints, logs: Sequence[int]) -> list[int]:
 
 
 def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], RecordPlaces, _PrintedSteps]:
-    """Return the boundary lines of a batch in log order, the places of all other records, and the printed steps."""
+    """Return the boundary lines of a batch in log order, the positions of all other records, and the printed steps."""
     openers = {form.name for form, line in lines if line.opens == "run"}
     bounded = {form.name for form, line in lines if _event(line, has_opener=True) is not _Event.RECORD}
     with_programs = any(not form.library and line.gives_rows for form, line in lines)

@@ -128,7 +128,7 @@ def opening_marker(places: Ints, markers: Markers) -> Ints:
     """Return the index of the opening line of each record, -1 if none.
 
     Where several ranks wrote to one line, it holds several opening lines: the k-th opens the scope of the k-th record
-    on the lines that are glued in the same way. A record on a separate line after such a line could
+    on the lines that are joined in the same way. A record on a separate line after such a line could
     belong to any of the ranks: -1.
     """
     index = last_marker(places, markers.places)
@@ -198,7 +198,7 @@ class OpenScopes(Struct):
                 self._remembered[scope] = markers.last(_REMEMBERED)
 
     def inherit(self, places: Ints, runs: Ints) -> dict[str, Inheritance]:
-        """Return what records inherit from each scope, by the places of the records and the numbers of their runs.
+        """Return what records inherit from each scope, by the positions of the records and the numbers of their runs.
 
         A record inherits nothing from another run, and nothing from a scope that was opened before the scope around it.
         """

@@ -50,7 +50,7 @@ class RecordRows(Struct, frozen=True):
 
 
 class Readings(NamedTuple):
-    """Numbers or texts that one line prints under one key in one run. `printed.values` may be one value of all rows."""
+    """Numbers or strings that one line prints under one key in one run. `printed.values` may be one for all rows."""
 
     printed: PrintedSetting
     line: Line

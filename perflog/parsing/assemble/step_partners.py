@@ -102,7 +102,7 @@ class StepPartners:
         """Fill columns of step rows. Return the library's rows that are steps, by the `id` of what they replace."""
         library_rows = [row for row in library_rows if step_columns(row.line)]
         for row in steps:
-            runs = row.groups.run_number[row.step_known]  # in log order, so equal ones stand together
+            runs = row.groups.run_number[row.step_known]  # in log order, so equal ones are adjacent
             self._led.update(runs[np.flatnonzero(np.diff(runs, prepend=-1))].tolist())
         if not library_rows:
             return {}

@@ -85,7 +85,7 @@ def key_names(rows: LineRows) -> list[str]:
 
 
 def _names_of(texts: pa.Array) -> pa.Array:
-    """Return printed names as they stand in a key column."""
+    """Return printed names as they are in a key column."""
     names = pc.replace_substring_regex(texts.cast(pa.string()), pattern=NO_NAME, replacement="_")
     return pc.fill_null(pc.utf8_trim(names, characters="_"), text_scalar("unnamed"))
 
@@ -228,7 +228,7 @@ def _under(printed: pa.Array, keys: pa.Array) -> pa.Array:
 
 
 def _rows_of_items(rows: LineRows, columns: Columns) -> Columns:
-    """Return the columns of lines with a list that fills a column: a row for each of its numbers, with its places."""
+    """Return the columns of lines with a list that fills a column: a row for each of its numbers, with its indices."""
     table = rows.line.table or ""
     name = next(f.name for f in rows.line.template.fields if f.type in LIST_DEPTH)
     amount = column_for(table, name)
@@ -381,7 +381,7 @@ def _computed_columns(table: str, rows: LineRows) -> ColumnValues:
 
 
 def _add_mapped_columns(table: str, rows: LineRows, columns: Columns) -> None:
-    """Add the columns that the line's `map` derives from the texts of others: the first pattern that matches counts."""
+    """Add the columns that the line's `map` derives from strings of others: the first pattern that matches counts."""
     for target in dict.fromkeys(rule[0] for rule in rows.line.map):
         texts: list[str | None] = [None] * len(rows)
         for _, source, pattern, text in (rule for rule in rows.line.map if rule[0] == target):

@@ -23,7 +23,7 @@ class TextBlocks:
     """Collects the lines of blocks. A block may go on in the next batch.
 
     Args:
-        logs: The places at which logs begin that are read together, as one batch: no block goes on in the next log.
+        logs: The positions at which logs begin that are read together, as one batch: no block goes on in the next log.
     """
 
     def __init__(self, logs: Sequence[int] = (0,)) -> None:

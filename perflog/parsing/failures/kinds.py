@@ -1,6 +1,6 @@
 """Kinds of failures, as `kinds.toml` describes them, and the kind that a line reports.
 
-A line is looked at only if it holds one of the texts `has` of the file. Its pattern may not stand in source code, in a
+A line is searched only if it holds one of the strings `has` of the file. Its pattern may not be in source code, in a
 comment or in advice: `raise RuntimeError("CUDA out of memory")` is no failure, and neither is `this may be caused by`.
 """
 

@@ -156,7 +156,7 @@ class Failure(Struct):
 class _Stream(Struct):
     """What is open among the lines with one label: tracebacks without their exception so far, or a summary."""
 
-    begun: list[tuple[int, str]] = field(default_factory=list)  # places of tracebacks, and the prefix of their lines
+    begun: list[tuple[int, str]] = field(default_factory=list)  # positions of tracebacks, and the prefix of their lines
     lines: int = 0  # read since the last of them began
     frame: str = ""  # the last frame of the traceback
     indent: int = 0  # of the line of the last exception
@@ -181,13 +181,13 @@ class FailureReader:
         self.failures: list[Failure] = []
         self.has_launcher = False
         self._logs = list(logs[1:])
-        self._runs: list[int] = []  # places at which runs begin that are still to come
+        self._runs: list[int] = []  # positions at which runs begin that are still to come
         self._streams: dict[str, _Stream] = {}
         self._stamps = StampReader()
         self._latest: dict[str, Failure] = {}  # by stream
         self._notices: dict[tuple[str, str, str], Failure] = {}  # by stream, kind and message
         self._opening: bytes | None = None  # the first line of the log, if it reports no failure
-        self._openings: list[Ints] = []  # places at which it is printed
+        self._openings: list[Ints] = []  # positions at which it is printed
         self._similar: list[Ints] = []  # with other digits too, as in a time stamp
         self._is_warning = False  # whether the line is known as a warning
         self._goes_on = False  # whether the last line belongs to a failure: the next one may too
@@ -197,7 +197,7 @@ class FailureReader:
         self._unanswered: list[Failure] = []  # exceptions with a next line that is still to be read
 
     def feed(self, lines: Sequence[FormatLine], batch: Batch, runs: Sequence[int] = ()) -> Ints:
-        """Read a batch, in which runs begin at these places. Return the places of the lines that belong to failures."""
+        """Read a batch with runs that begin at these positions. Return the positions of the lines of failures."""
         self._runs += runs
         self._find_openings(batch)
         self._mark_refusals(batch)
@@ -379,7 +379,7 @@ class FailureReader:
         traced = not found.anchored  # a line like an exception may be one that a program caught
         return Failure(place, place >> PART_BITS, found.kind, message[:_MESSAGE], found.values, origin, labels, traced)
 
-    # --- texts of several lines -----------------------------------------------------------------------------------
+    # --- messages of several lines--------------------------------------------------------------------------------
 
     def _continues(self, stream: _Stream, labels: str, place: int, text: str) -> bool:
         """Return whether a line belongs to what is open in its stream."""
@@ -619,7 +619,7 @@ class FailureReader:
 
 
 def _holding_needles(texts: pa.Array) -> Mask:
-    """Return which texts hold a literal of a kind. Few of the many literals are in a log: the others are not tried."""
+    """Return which lines hold a literal of a kind. Few of the many literals are in a log: the others are not tried."""
     return matching_mask(texts, [escape(literal.decode()) for literal in sorted(held_literals(texts, needles()))])
 
 

@@ -62,7 +62,7 @@ class GrowingFile(Protocol):
 
 
 class FollowedFile:
-    """A file that is looked at again and again. It stays open, so that its rest can be read when it was renamed.
+    """A file that is checked again and again. It stays open, so that its rest can be read when it was renamed.
 
     Attributes:
         size: The bytes of the file at the last look.

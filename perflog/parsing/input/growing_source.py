@@ -19,7 +19,7 @@ _LAST_END = lazy_pattern(rb"(?s).*(?:\n|\r(?=[^\r\n]))")
 def whole_lines(path: str, begin: int = 0) -> int:
     """Return the number of bytes up to the end of the last whole line, or of the last state of a progress bar.
 
-    Bytes before `begin` are not looked at; `begin` is returned if no line ends after it.
+    Bytes before `begin` are not searched; `begin` is returned if no line ends after it.
     """
     with open(path, "rb") as file:
         end = os.fstat(file.fileno()).st_size
@@ -88,7 +88,7 @@ class GrowingSource(Source):
             yield from self._between(begin, max(begin, os.stat(self.path).st_size), size, line)
 
     def _between(self, begin: int, end: int, size: int, line: int) -> Generator[Chunk]:
-        """Yield the lines between two places in the file, where lines or states of a progress bar end."""
+        """Yield the lines between two positions in the file, where lines or states of a progress bar end."""
         if begin == end:
             return
         with open(self.path, "rb", buffering=0) as file:

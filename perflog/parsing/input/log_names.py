@@ -325,6 +325,6 @@ def _no_logs(folder: str) -> InputError:
 
 
 def _common_start(texts: Sequence[str]) -> str:
-    """Return the longest common prefix of the texts."""
+    """Return the longest common prefix of the strings."""
     first, last = min(texts), max(texts)
     return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]

@@ -46,7 +46,7 @@ _OF_A_PROGRAM = frozenset(
 
 _LONGEST = 256  # bytes: no name with what separates it from the line is longer
 _LOOKED_AT = 400  # first lines
-_SAMPLED = 8  # of them, before all are looked at: most logs have no names
+_SAMPLED = 8  # of them, before all are examined: most logs have no names
 _NEARLY_ALL = 0.9
 _KINDS = 3  # kinds of lines after the names, at least
 _DIGITS = lazy_pattern(rb"[0-9]+")

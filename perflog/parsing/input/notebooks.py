@@ -47,7 +47,7 @@ def outputs(blocks: Iterable[bytes]) -> Generator[bytes]:
 
 
 def _texts(output: dict[str, Any]) -> Iterator[str]:
-    """The texts of one output of a cell."""
+    """The strings of one output of a cell."""
     data = output.get("data", {})
     if "text" in output:  # a stream
         yield _joined(output["text"])

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from perflog.parsing.input.source import Source
 
-_MOST = 1 << 14  # bytes of a line that are looked at
+_MOST = 1 << 14  # bytes of a line that are read
 
 
 def text_lines(source: Source, first: int, last: int) -> Iterator[tuple[int, str]]:

@@ -186,7 +186,7 @@ class BarReader:
         partners: Iterable[tuple[int, int, int, int]],
         table: _StateTable,
     ) -> set[int]:
-        """Return the places of lines that were printed long before or after the states beside them."""
+        """Return the positions of lines that were printed long before or after the states beside them."""
         between: dict[tuple[int, int], dict[int, float | None]] = {}
         for place, kind, row, label in partners:
             gap = int(np.searchsorted(table.places.get(label, np.empty(0, np.int64)), place))
@@ -324,7 +324,7 @@ class _StateTable:
         lines: The Line of each kind.
         kinds: The kind of each state, kind after kind.
         states: The states of each label.
-        places: Their places.
+        places: Their positions.
     """
 
     def __init__(self, lines: Sequence[FormatLine], batch: Batch, kinds: Sequence[int]) -> None:

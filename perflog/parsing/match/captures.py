@@ -1,4 +1,4 @@
-"""Values of a template's fields: from texts in an Arrow array, vectorised with RE2, or from a single record."""
+"""Values of a template's fields: from strings in an Arrow array, vectorised with RE2, or from a single record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perflog.units import PRINTED
 
 
 def capture(template: Template, texts: pa.Array) -> tuple[Ints, dict[str, Column]]:
-    """Match whole texts with a template.
+    """Match whole strings with a template.
 
     Returns:
         The indices of the strings that match, ascending, and the values of the fields there. A string does not match
@@ -51,7 +51,7 @@ def columns_of(template: Template, values: Mapping[str, Value]) -> dict[str, Col
 
 
 def _captured_values(f: Field, captured: pa.StructArray) -> Column | None:
-    """Captured texts of a field as its values; None if a number does not fit into 64 bits."""
+    """Captured strings of a field as its values; None if a number does not fit into 64 bits."""
     numbers = values_of(f, captured.field(f.name))
     if f.type in PRINTED and f.type not in READ_BY and numbers is not None:
         units = captured.field(f"{f.name}__unit").view(pa.string()).dictionary_encode()
@@ -61,7 +61,7 @@ def _captured_values(f: Field, captured: pa.StructArray) -> Column | None:
 
 
 def values_of(f: Field, texts: pa.Array) -> Column | None:
-    """Return the texts of a field, without their printed units, as its values; None if one needs over 64 bits."""
+    """Return the strings of a field, without their printed units, as its values; None if one needs over 64 bits."""
     if not f.numeric:
         return _strings(texts)
     if f.comma:

@@ -1,6 +1,6 @@
 """Discovers templates: from the unread lines of a log, families of the formats make new Lines.
 
-The result must depend on the log alone, not on its chunks. So texts are tried in log order, and new Lines are appended
+The result must depend on the log alone, not on its chunks. So lines are tried in log order, and new Lines are appended
 to the others: they do not change how other lines are read.
 """
 
@@ -65,9 +65,9 @@ family reads it; a program that prints figures repeats its shapes. With more, a 
 
 _MOST_TORN = 2  # lines of one torn shape: each tear makes another one
 _MOST_HELD = 1 << 16  # shapes that are kept
-_ENOUGH_OF_SHAPE = 8  # texts of one shape that show nothing: the others show nothing either
-_FEW_BYTES = 1 << 13  # of texts up to which searching with `re`, which keeps compiled patterns, beats compiling for RE2
-_BLOCK = 64  # texts tried before all others are asked which of them the new Lines read
+_ENOUGH_OF_SHAPE = 8  # strings of one shape that show nothing: the others show nothing either
+_FEW_BYTES = 1 << 13  # of lines up to which searching with `re`, which keeps compiled patterns, beats compiling for RE2
+_BLOCK = 64  # strings tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
 
 
@@ -94,7 +94,7 @@ def is_first(family: Family) -> bool:
 
 
 def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> Mask:
-    """Return a mask of the texts that could be lines of one of the families, with rank labels in front or without."""
+    """Return a mask of the strings that could be lines of one of the families, with rank labels in front or without."""
     by_literal = [(family.required_literal, family) for family in families]
     held = held_literals(texts, tuple(literal for literal, _ in by_literal))
     # Without repeats: families of progress bars share one pattern.
@@ -107,7 +107,7 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> Mask:
 
 
 def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> Mask:
-    """Return a mask of the texts that could be partly known lines. Their patterns are long, so literals go first."""
+    """Return a mask of the strings that could be partly known lines. Their patterns are long, so literals go first."""
     held = held_literals(texts, tuple(literal for family in families for literal in family.literals))
     mask = matching_mask(texts, [escape(literal.decode()) for literal in sorted(held)])
     patterns = [f"(?s:{pattern})" for family in families if (pattern := family.pattern_with(held))]
@@ -149,7 +149,7 @@ def form_of(text: bytes) -> bytes:
 class _UnreadShapes:
     """The shapes of the lines that no family reads: the line with each number as 0.
 
-    `is_bounded`: whether texts of many shapes, or many of one shape, are not tried at all.
+    `is_bounded`: whether strings of many shapes, or many of one shape, are not tried at all.
     """
 
     def __init__(self, is_bounded: bool = True) -> None:
@@ -167,8 +167,8 @@ class _UnreadShapes:
     def tells_of(self, text: bytes) -> bool:
         """Return whether no family needs to be asked for a string.
 
-        Several texts that differ from it in digits alone showed nothing. Or there are many shapes, and this one is new:
-        then it is prose.
+        Several strings that differ from it in digits alone showed nothing. Or there are many shapes, and this one is
+        new: then it is prose.
         """
         if not self._counts or not self._is_bounded:
             return False
@@ -241,10 +241,10 @@ class TemplateDiscovery:
         return scanner, batch
 
     def _shows(self, likely: Sequence[FormatLine], first_kind: int, families: Families, batch: Batch) -> bool:
-        """Return whether the texts that these Lines have read show just these Lines, in this order.
+        """Return whether the strings that these Lines have read show just these Lines, in this order.
 
-        `find` tries the unread texts in log order, and each Line reads all texts like the first that showed it. So the
-        first string of each Line shows what it would find. Nothing is kept if that is something else.
+        `find` tries the unread lines in log order, and each Line reads all strings like the first that showed it. So
+        the first string of each Line shows what it would find. Nothing is kept if that is something else.
         """
         firsts = [batch.records[k].places[0] for k in range(first_kind, len(likely) + first_kind) if k in batch.records]
         places: Ints = np.array(firsts, np.int64)
@@ -260,7 +260,7 @@ class TemplateDiscovery:
         return True
 
     def _finds(self, lines: Sequence[FormatLine], texts: pa.Array, families: Families) -> bool:
-        """Return whether texts show just these Lines, in this order."""
+        """Return whether strings show just these Lines, in this order."""
         declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
         mask = candidate_mask(texts, [family for _, family in declared])
         new: list[FormatLine] = []
@@ -360,7 +360,7 @@ class TemplateDiscovery:
         return strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
 
     def _find_in(self, texts: pa.Array, families: Families, new: list[FormatLine]) -> None:
-        """Add the new Lines that some texts show to `new`."""
+        """Add the new Lines that some strings show to `new`."""
         unread = self._unread[tuple(f"{form.name}/{family.name}" for form, family in families)]
         while len(texts):
             block, texts, patterns = texts.slice(0, _BLOCK), texts.slice(_BLOCK), []
@@ -449,7 +449,7 @@ class _LinesOfTexts:
 
 
 def _texts_at(batch: Batch, places: Ints) -> pa.Array:
-    """Return the texts of the segments at some places, ascending."""
+    """Return the segments at some positions as strings, ascending."""
     rows = batch.rows(places)
     return strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
 
@@ -460,5 +460,5 @@ def _identity(line: FormatLine) -> tuple[str, str, str]:
 
 
 def _bare(texts: pa.Array, mask: Mask) -> pa.Array:
-    """Return the distinct texts that a mask selects, in order, without rank labels and trailing blanks."""
+    """Return the distinct texts that a mask selects, in order, without rank labels and trailing whitespace."""
     return pc.unique(bare_texts(texts.take(index_array(mask))))

@@ -1,4 +1,4 @@
-"""Counts the figures of many texts at once."""
+"""Counts the figures of many strings at once."""
 
 from __future__ import annotations
 

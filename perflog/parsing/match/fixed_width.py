@@ -179,7 +179,7 @@ class _Layout(Struct, frozen=True, eq=False):
     kind: int
     words: tuple[_ExpectedWord, ...]
     numbers: tuple[_Number, ...]
-    no_zero: tuple[int, ...]  # columns where no zero may stand: the first digit of an integer of several
+    no_zero: tuple[int, ...]  # columns without a zero: the first digit of an integer of several
 
     @classmethod
     def of(cls, t: NumericTemplate, line: bytes, spans: Sequence[tuple[int, int]]) -> _Layout:
@@ -328,7 +328,7 @@ class FixedWidthMatcher:
 
 @lru_cache(1 << 10)
 def _unsigned_pattern(template: Template, literals: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    """The template with digits for each field, perhaps a dot among them, an exponent, and blanks beside it."""
+    """The template with digits for each field, perhaps a dot among them, an exponent, and spaces beside it."""
     endings = [*map(_unsigned_field, template.fields), b"[ \t]{0,%d}" % MAX_TRAILING_BLANKS]
     pieces = zip(map(re.escape, literals), endings, strict=True)
     return re.compile(b"".join(x for pair in pieces for x in pair))

@@ -217,7 +217,7 @@ def _headers(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, 
 
 
 def _among(lines: Sequence[FormatLine], table: OpenTable, batch: Batch) -> set[int]:
-    """Return the rows of those lines of the format that may stand among the rows of a table."""
+    """Return the rows of the lines of the format that may be among the rows of a table."""
     names, records = table.header.table.among, batch.records
     kinds = [k for k in records if lines[k][0] is table.format and lines[k][1].name in names] if names else []
     return {row for kind in kinds for row in batch.rows(records[kind].places).tolist()}

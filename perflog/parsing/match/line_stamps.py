@@ -36,7 +36,7 @@ class StampReader:
         self._last: dict[int, int] = {}  # by clock without a year or a date: the last time
 
     def read(self, batch: Batch, places: Sequence[Ints]) -> list[Stamps | None]:
-        """Return the stamps of records of several kinds, given their places; None: no record of the kind has one."""
+        """Return the stamps of records of several kinds, given their positions; None: no record of the kind has one."""
         found = [self._of_kind(batch, kind_places) for kind_places in places]
         stamped = [
             (kind_places, stamps) for kind_places, stamps in zip(places, found, strict=True) if stamps is not None

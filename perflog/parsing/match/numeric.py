@@ -7,7 +7,7 @@ A *token* is a maximal run of digits and dots: `step 7: 1.25 ms` has the tokens 
 3. One Arrow cast converts the tokens that are fields. It rounds correctly.
 
 A template reads here exactly what its regular expression would read. All doubtful strings (signs, exponents, `1.2.3`,
-long integers, unusual blanks) are left to the regular expressions.
+long integers, unusual whitespace) are left to the regular expressions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_TOKENS = 31
 """Lines with more tokens are left to the regular expressions."""
 
 MAX_TRAILING_BLANKS = 63
-"""Lines with more blanks at the end are left to the regular expressions."""
+"""Lines with more spaces at the end are left to the regular expressions."""
 
 _GATHERED = 64  # bytes of a literal gathered together: gathering 64 bytes costs the same as gathering 8
 _MAX_STARTS = 254  # line classes by the first two bytes, not counting the class for a digit: numbers fit in a byte
@@ -69,11 +69,11 @@ class NumericTemplate(Struct, frozen=True, eq=False):
 
     Attributes:
         kind: the index of the template among all lines.
-        literals: its literals; the last without the blanks at its end.
+        literals: its literals; the last without trailing whitespace.
         comparisons: how each literal is compared.
         field_tokens: for each field the index of its token; literals hold tokens too.
         tokens: number of tokens of a line.
-        is_padded: whether blanks may be beside fields. Lines are then read by their layout (`fixed_width`) alone.
+        is_padded: whether spaces may be beside fields. Lines are then read by their layout (`fixed_width`) alone.
     """
 
     kind: int
@@ -152,7 +152,7 @@ def _find_tokens(data: bytearray, size: int, starts: Ints, ends: Ints) -> _Token
     is_edge = inside[1:] ^ inside[:-1]
     edges = np.flatnonzero(is_edge)
     # Edges before the start of each line: the edges as bits, counted by blocks of 64 with a prefix sum, then the bits
-    # of the line's own block that stand before it.
+    # of the line's own block before it.
     packed = np.packbits(is_edge, bitorder="little")
     blocks = np.zeros((len(packed) + 15) // 8, np.uint64)
     blocks.view(np.uint8)[: len(packed)] = packed
@@ -303,7 +303,7 @@ def _compare_literals(tokens: _Tokens, t: NumericTemplate, lines: Ints) -> tuple
 
 
 def _ends_in_blanks(tokens: _Tokens, position: Ints, end: Ints) -> Mask | np.bool_:
-    """Flag the positions with only blanks, and not too many of them, up to the end of the line."""
+    """Flag the positions with only spaces, and not too many of them, up to the end of the line."""
     blanks = end - position
     most = int(blanks.max())
     if most == 0 and int(blanks.min()) == 0:
@@ -337,7 +337,7 @@ def _without_bad_tokens(tokens: _Tokens, matches: Sequence[_TokenMatches]) -> li
 def _convert(tokens: _Tokens, data: bytearray) -> Floats | None:
     """Return every wanted token as a double, by edge index; None if one of them is no number.
 
-    The edges are the offsets of an Arrow array of strings: tokens, and the texts between them. All but the wanted ones
+    The edges are the offsets of an Arrow array of strings: tokens, and what is between them. All but the wanted tokens
     are null.
     """
     count = len(tokens.wanted)

@@ -30,7 +30,7 @@ class ObjectLines:
         return bool(self._lines)
 
     def read(self, texts: Iterable[bytes]) -> list[tuple[int, Ints, dict[str, Column]]]:
-        """Return for each kind that reads some of the texts their indices, and the values of its fields there."""
+        """Return for each kind that reads some of the strings their indices, and the values of its fields there."""
         found: dict[int, tuple[list[int], list[Sequence[bytes]]]] = {}
         for row, text in enumerate(texts):
             if (match := self._shapes.find(text)) is not None:

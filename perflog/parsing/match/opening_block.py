@@ -110,7 +110,7 @@ def opening_blocks(lines: Iterable[FormatLine]) -> list[list[Line]]:
 def find_opening_block(head: Chunk, blocks: Iterable[Sequence[Line]]) -> OpeningBlock | None:
     """Find the block at the start of a log.
 
-    A line that ends the block may also stand above its first line. Another block directly after it is part of it.
+    A line that ends the block may also be above its first line. Another block directly after it is part of it.
 
     Args:
         head: The first lines of the log.

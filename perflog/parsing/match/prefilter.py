@@ -1,4 +1,4 @@
-"""Finds out in one pass which of many literals texts may hold, so that lines that cannot occur are never tried."""
+"""Finds out in one pass which of many literals strings may hold, so that lines that cannot occur are never tried."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LiteralPrefilter:
         return sorted([*self._short, *(self._long[i] for i in np.flatnonzero(is_held).tolist())])
 
     def texts_with(self, texts: pa.Array) -> Callable[[int], Mask | None]:
-        """Look for the literals in texts. Return a function from the index of a literal to a mask of the texts.
+        """Look for the literals in strings. Return a function from the index of a literal to a mask of the strings.
 
         The mask has all strings that hold the literal, and may have others, as `candidates` may. It is None if no
         string holds the literal.
@@ -86,7 +86,7 @@ class LiteralPrefilter:
         return mask
 
     def _hits(self, data: bytes | bytearray, size: int) -> Iterator[tuple[Ints, Words]]:
-        """Yield the places in data[:size] where one of the longer literals may begin, and the eight bytes there."""
+        """Yield the offsets in data[:size] where one of the longer literals may begin, and the eight bytes there."""
         for offset in range(0, size, _BLOCK):
             shape, steps = (min(_BLOCK, size - offset),), (1,)
             hits = np.flatnonzero(self._table.take(_hash(np.ndarray(shape, "<u4", data, offset, steps))))
@@ -97,7 +97,7 @@ class LiteralPrefilter:
 
 
 def _places(data: bytes, size: int, literal: bytes) -> Ints:
-    """Return the places of a short literal in data[:size]. An empty one is everywhere."""
+    """Return the offsets of a short literal in data[:size]. An empty one is everywhere."""
     raw = np.frombuffer(data, np.uint8)
     is_there = np.ones(size, np.bool_)
     for k, byte in enumerate(literal):
@@ -118,12 +118,12 @@ def _hash(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 
 
 def held_literals(texts: pa.Array, literals: tuple[bytes, ...]) -> set[bytes]:
-    """Return the literals that the texts may hold; they hold none of the others."""
+    """Return the literals that the strings may hold; they hold none of the others."""
     body = bytes(texts.buffers()[2] or b"")
     return {literals[k] for k in _prefilter(literals).candidates(body + bytes(SLACK), len(body))}
 
 
 @lru_cache(16)
 def _prefilter(literals: tuple[bytes, ...]) -> LiteralPrefilter:
-    """Return the prefilter of some literals. Many texts are tried with the same ones."""
+    """Return the prefilter of some literals. Many strings are tried with the same ones."""
     return LiteralPrefilter(literals)

@@ -21,7 +21,7 @@ from perflog.lazy_patterns import lazy_pattern
 
 _PROCESS = r"\([A-Za-z_][A-Za-z0-9_.:-]* pid=[0-9]+(?:, ip=[0-9a-f.:]+)?\) "
 CLOSED_LABEL = rf"\[(?:default|rank)[0-9]{{1,9}}\]:|\[[0-9]+,[0-9]{{1,9}}\]<std(?:out|err)>:|{_PROCESS}"
-"""Pattern of the labels that are known wherever they stand in a line: `[default3]:`, `[rank1]:`, `[1,0]<stdout>:`, and
+"""Pattern of the labels that are known wherever they are in a line: `[default3]:`, `[rank1]:`, `[1,0]<stdout>:`, and
 Ray's `(Worker pid=7, ip=10.0.0.1) `, which names a process and no rank."""
 
 BARE_LABEL = r" *[0-9]{1,9}: "
@@ -147,7 +147,7 @@ def is_pod(labels: Ints) -> Mask:
 
 
 def pod_of(labels: Ints) -> Ints:
-    """Return the numbers of the nodes that labels with the name of a pod alone stand for."""
+    """Return the numbers of the nodes for labels with nothing but the name of a pod."""
     return _POD_BIT | (_LAST_POD - labels)
 
 
@@ -216,7 +216,7 @@ def _label_of(labels: Iterable[int]) -> int:
 
 
 def strip_rank_labels(text: bytes) -> bytes:
-    """Return a line without the labels of launchers in front and the blanks at its end."""
+    """Return a line without the labels of launchers before it and trailing whitespace."""
     return split_rank_label(text)[1].rstrip(b" \t")
 
 
@@ -235,7 +235,7 @@ def without_each_label(text: bytes) -> list[bytes]:
 
 
 def bare_texts(texts: pa.Array) -> pa.Array:
-    """Return lines without the labels of launchers and the blanks at their ends, as `strip_rank_labels` does."""
+    """Return lines without the labels of launchers and trailing whitespace, as `strip_rank_labels` does."""
     return pc.replace_substring_regex(texts, _LABELS_AND_TRAILING_BLANKS, "")
 
 

@@ -76,7 +76,7 @@ class _Marks(Struct, frozen=True):
     Attributes:
         openings: of known lines.
         extents: known lines as far as another opening in them begins no record.
-        begun: a label of srun before a beginning that lines of these texts have, with masked digits.
+        begun: a label of srun before a beginning that lines of these strings have, with masked digits.
         label_width: of srun's labels; 0 if it is not known.
     """
 
@@ -106,11 +106,11 @@ class RecordStarts:
         self._extents = [(lazy_pattern(extent.encode(), re.DOTALL), literal) for extent, literal in extents.items()]
 
     def cuts(self, texts: pa.Array, label_width: int = 0) -> list[tuple[int, list[int]]]:
-        """Return the texts inside which records begin, as their indices, each with the offsets of these records.
+        """Return the strings inside which records begin, as their indices, each with the offsets of these records.
 
         Args:
-            texts: The texts, each with its rank labels.
-            label_width: The width of srun's labels, with the blanks in front, if all have the same; else 0.
+            texts: The strings, each with its rank labels.
+            label_width: The width of srun's labels, with the spaces before it, if all have the same; else 0.
         """
         if not len(texts):
             return []
@@ -127,7 +127,7 @@ class RecordStarts:
         openings = _union(patterns)
         extents = [pattern for pattern, literal in self._extents if literal in body]
         several = np.arange(len(firsts))
-        if len(firsts) > _FEW:  # to compile patterns takes longer than to look at a few texts
+        if len(firsts) > _FEW:  # to compile patterns takes longer than to look at a few strings
             several = np.flatnonzero(self._may_hold_several(one_of_each, patterns, begun))
         marks = _Marks(openings, extents, begun, label_width)
         cuts_by_first = {row: self._cuts_of(texts[row].as_py(), marks) for row in firsts[several].tolist()}
@@ -269,7 +269,7 @@ def _begins_alike(template: Template, raw: bytes) -> bool:
 
 
 def _may_be_glued(line: Line) -> bool:
-    """Return whether records of the line may be glued to others: its template alone identifies it.
+    """Return whether records of the line may be joined to others: its template alone identifies it.
 
     A line without numbers that may end with any string is none: other lines print its words.
     """
@@ -301,7 +301,7 @@ def _is_inside_word(text: bytes, offset: int) -> bool:
 
 
 def _end_of_labels(text: bytes, begin: int) -> int:
-    """Return where the rank labels end that stand at an offset."""
+    """Return where the rank labels at an offset end."""
     return _LABELS.match(text, begin).end()  # type: ignore[union-attr]  # the pattern matches nothing, too
 
 
@@ -365,7 +365,7 @@ def _labelled_beginnings(texts: pa.Array, counts: Ints) -> re.Pattern[bytes] | N
 def _repeated_beginnings(text: bytes, first: int) -> Iterator[int]:
     """Yield the offsets where the beginning of a line comes again inside it: `step 7 loss 2.3step 8 loss 2.2`.
 
-    Before it stand no blanks, or several, or a rank label: copies of a log lose the carriage returns between the
+    Before it are no spaces, or several, or a rank label: copies of a log lose the carriage returns between the
     states of one line. One space may separate the items of a list.
     """
     masked = text[first:].translate(_ZEROS)
@@ -384,7 +384,7 @@ def _repeated_beginnings(text: bytes, first: int) -> Iterator[int]:
 
 
 def ends_whole(template: Template, texts: pa.Array) -> Mask:
-    """Return which texts are whole records of a template, although another record may have torn off their ends.
+    """Return which strings are whole records of a template, although another record may have torn off their ends.
 
     A number or a string at the end may lack its last characters. It is whole if it has as many decimals as the program
     prints.

@@ -81,7 +81,7 @@ class Stamps(Struct):
 
 
 class Records(Struct):
-    """Records of one kind in log order: places, values by field, rank labels and stamps before the lines.
+    """Records of one kind in log order: positions, values by field, rank labels and stamps before the lines.
 
     A label of -1 is none; `labels` and `stamps` are None if no record has one.
     """
@@ -137,7 +137,7 @@ class Cuts(Struct):
     """Where a scan has cut lines inside which records begin.
 
     Attributes:
-        begins: byte offset at which each segment begins that it has looked at.
+        begins: byte offset at which each examined segment begins.
         ends: byte offset at which it ends.
         found: those that were cut, by index, each with the offsets of the records inside.
     """
@@ -153,16 +153,16 @@ class Batch(Struct):
     Attributes:
         chunk: the chunk.
         records: its records by kind.
-        owner: by kind, the places of the physical lines that the kind accounts for.
-        unread: places of the unread lines.
-        unread_parts: places of unread segments on lines that another part accounts for.
+        owner: by kind, the positions of the physical lines that the kind accounts for.
+        unread: positions of the unread lines.
+        unread_parts: positions of unread segments on lines that another part accounts for.
         starts: byte offset at which each segment begins.
         ends: byte offset at which each segment ends.
         places: the position of each segment; may be left empty where no line has parts.
         open_places: positions of the segments that may lack their end, since another record begins there on the same
             line, or the log ends there; None if there are none.
         cuts: where lines were cut; None if none is, or nobody asks.
-        failures: places of the segments that belong to the messages of failures; None before they are looked for.
+        failures: places of the segments that belong to the messages of failures; None before the search.
     """
 
     chunk: Chunk
@@ -184,7 +184,7 @@ class Batch(Struct):
 
     @property
     def is_torn(self) -> bool:
-        """Whether records stand inside lines."""
+        """Whether records begin inside lines."""
         return self.open_places is not None and len(self.open_places) > len(self.chunk.unfinished)
 
     @property
@@ -209,7 +209,7 @@ class Batch(Struct):
         )
 
     def rows(self, places: Ints) -> Ints:
-        """Return the indices of the segments at some places."""
+        """Return the indices of the segments at some positions."""
         if self.has_parts:
             return np.searchsorted(self.places, places, "right") - 1
         return (places >> PART_BITS) - self.chunk.first_line
@@ -222,7 +222,7 @@ class Batch(Struct):
         return (lines - self.chunk.first_line).clip(0, len(self.starts))
 
     def places_of(self, rows: Ints) -> Ints:
-        """Return the places of segments; the inverse of `rows`."""
+        """Return the positions of segments; the inverse of `rows`."""
         return self.places[rows] if self.has_parts else (rows + self.chunk.first_line) << PART_BITS
 
     def text(self, place: int, limit: int = MAX_TEXT) -> str:
@@ -230,7 +230,7 @@ class Batch(Struct):
         return self.texts(np.array([place], np.int64), limit)[0]
 
     def texts(self, places: Ints, limit: int = MAX_TEXT) -> list[str]:
-        """Return the texts of the segments at some places, at most `limit` bytes of each."""
+        """Return the segments at some positions as strings, at most `limit` bytes of each."""
         rows = self.rows(places)
         starts, ends = self.starts[rows], self.ends[rows]
         spans = zip(starts.tolist(), np.minimum(ends, starts + limit).tolist(), strict=True)
@@ -253,7 +253,7 @@ def segment_places(chunk: Chunk, ends: Ints) -> Ints:
 
 
 def part_places(places: Ints, rows: Ints) -> Ints:
-    """Return the places of the parts into which segments were cut. `rows`: of each part, the row of its segment.
+    """Return the positions of the parts into which segments were cut. `rows`: of each part, the row of its segment.
 
     The parts of a physical line are counted through all its segments.
     """
@@ -273,12 +273,12 @@ def owners(
     Args:
         records: the records by kind.
         blank: positions of whitespace segments.
-        unread: places of unread segments.
+        unread: positions of unread segments.
         is_read: by kind, whether its records are read, or are context.
         has_returns: whether lone carriage returns divide lines.
 
     Returns:
-        By kind, the places of the lines that it accounts for; and the places of the lines that are unread.
+        By kind, the positions of the lines that it accounts for; and the positions of the lines that are unread.
     """
     owner = {kind: r.places for kind, r in records.items()} | {BLANK: np.sort(blank)}
     has_parts = has_returns or any(len(places) and bool((places & PART_MASK).any()) for places in owner.values())

@@ -107,7 +107,7 @@ class Scanner:
         return Scanner([*self.lines, *lines], self._labels, self.since, self._opening, self._formats)
 
     def cuts_alike(self, batch: Batch) -> bool:
-        """Return whether this scanner cuts the lines of a batch at the same places as the one that has scanned it.
+        """Return whether this scanner cuts the lines of a batch at the same positions as the one that has scanned it.
 
         Where no line was cut, only lines that are still unread may be cut.
         """
@@ -264,7 +264,7 @@ class Scanner:
         """Read lines with regular expressions: as they are, then without rank labels.
 
         Returns:
-            The lines that stay unread, and the places of lines with only blanks and rank labels.
+            The lines that stay unread, and the positions of lines with only whitespace and rank labels.
         """
         full = lines.end > lines.begin
         blanks = [lines.places[~full]]
@@ -444,7 +444,7 @@ class _Candidates:
         self._first_words = np.ndarray((len(lines.data) - 8,), "<u8", lines.data, strides=(1,))[lines.begin]
 
     def mask(self, template: Template, left: Mask) -> Mask:
-        """Return a mask of those lines of `left` that begin as the template does and have as many blanks."""
+        """Return a mask of those lines of `left` that begin as the template does and have as many spaces."""
         if template.prefix:
             prefix = template.prefix[:8]
             word = np.uint64(int.from_bytes(prefix, "little"))
@@ -508,7 +508,7 @@ def _add(parts: Parts, matches: Sequence[tuple[int, MatchedLines]], places: Ints
 
 
 def _move(parts: Parts, old: Ints, new: Ints) -> None:
-    """Give the records at some places others."""
+    """Give the records at some positions others."""
     for records in chain.from_iterable(parts.values()):
         records.places = new[np.searchsorted(old, records.places)]
 
@@ -524,7 +524,7 @@ def _line_ends(data: bytearray, size: int) -> tuple[Ints, Ints]:
 
 
 def _drop(parts: Parts, places: Ints) -> None:
-    """Drop the records at some places, and the kinds that have no others."""
+    """Drop the records at some positions, and the kinds that have no others."""
     for kind, stretches in [*parts.items()] if len(places) else ():
         kept = [records.take(~np.isin(records.places, places)) for records in stretches]
         parts[kind] = [records for records in kept if len(records)]
@@ -539,7 +539,7 @@ def _only(matched: MatchedLines, mask: Mask) -> MatchedLines:
 
 
 def _without_trailing_blanks(data: bytearray, begin: Ints, end: Ints) -> Ints:
-    """The ends of lines if the blanks at their ends are left out."""
+    """The ends of lines without trailing whitespace."""
     raw = np.frombuffer(data, np.uint8)
     end = end.copy()
     active = np.flatnonzero(end > begin)

@@ -80,7 +80,7 @@ def torn_texts(texts: pa.Array) -> tuple[Mask, Mask]:
 
 
 def is_usual(texts: pa.Array) -> Mask:
-    """Return which texts have a shape that is not much rarer than the most frequent one."""
+    """Return which strings have a shape that is not much rarer than the most frequent one."""
     shape_of, _ = number_shapes(texts)
     counts = np.bincount(shape_of)
     often: Mask = counts * _USUAL >= counts.max(initial=0)
@@ -147,7 +147,7 @@ def _words(text: bytes) -> Counter[bytes]:
 
 
 def _common_begin(first: bytes, second: bytes) -> int:
-    """Return how many bytes two texts have in common at their beginnings."""
+    """Return how many bytes two strings have in common at their beginnings."""
     low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2
@@ -159,7 +159,7 @@ def _common_begin(first: bytes, second: bytes) -> int:
 
 
 def _common_end(first: bytes, second: bytes) -> int:
-    """Return how many bytes two texts have in common at their ends."""
+    """Return how many bytes two strings have in common at their ends."""
     low, high = 0, min(len(first), len(second))
     while low < high:
         middle = (low + high + 1) // 2

@@ -75,7 +75,7 @@ class Layout(Struct, frozen=True, dict=True):
 
     @cached_property
     def digits(self) -> Mask:
-        """Which bytes of the stamp are digits, or blanks before one."""
+        """Which bytes of the stamp are digits, or spaces before one."""
         mask = np.zeros(len(self.literal), np.bool_)
         for first, last in self.numbers.values():
             mask[first:last] = True

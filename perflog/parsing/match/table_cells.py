@@ -34,8 +34,8 @@ def read_rows(header: Header, rows: Sequence[Sequence[str]]) -> tuple[list[tuple
     """Read rows of cells.
 
     Returns:
-        The rows by shape, their places being their indices; and the number of leading rows that parsed: the rows from
-        the first on that has a cell which no form of its column reads are left out.
+        The rows by shape, with their indices as positions, and the number of leading rows that parsed. The first row
+        with a cell that no form of its column reads ends them.
     """
     forms = np.full((len(rows), len(header.declared_columns)), -1, np.int64)
     parsed = np.ones(len(rows), np.bool_)

@@ -1,6 +1,6 @@
 """Finds printed tables by their rows: lines with as many cells as the line above them has names.
 
-Commas, tabs, bars or blanks separate the cells. A header of words and blanks could be a sentence, so each cell of its
+Commas, tabs, bars or spaces separate the cells. A header of words and spaces could be a sentence, so each cell of its
 rows must be under its own name.
 """
 
@@ -41,7 +41,7 @@ _NAME = r'"?[A-Za-z_#][^,:={}"\t]*"?'
 _HEADER = lazy_pattern(rf"(?:{_NAME})?(?:, ?{_NAME})+|(?:{_NAME})?(?:\t *{_NAME})+")
 _STYLES = ("tab", "csv", "bars", "boxes", "left", "frame", "blanks", "words")  # in the order of trying
 _MARKS = ("tab", "csv", "bars", "boxes")
-_PARTS = lazy_pattern(r"[^ \t]+(?: [^ \t]+)*")  # what two blanks separate
+_PARTS = lazy_pattern(r"[^ \t]+(?: [^ \t]+)*")  # what two spaces separate
 _SPANS = {"left": _PARTS, "blanks": _PARTS, "words": re.compile(r"[^ \t]+")}
 _WORD_OR_CLOCK = r"[ \t]*(?:[^ \t]*[A-Za-z][^ \t]*|[|#]+|┃|│|║|\(?%\)?|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
 _COUNTED = rf"(?i:[# \t]*(?:{'|'.join(sorted(COUNTERS))}))[ \t]+[^ \t]*[A-Za-z][^ \t]*"  # `step loss`

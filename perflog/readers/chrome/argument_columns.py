@@ -119,7 +119,7 @@ _GET: dict[str, Callable[[Any], Any]] = {
 
 
 class _Expected:
-    """Events that an argument is expected at: their places and arguments."""
+    """Events that an argument is expected at: their positions and arguments."""
 
     def __init__(self, args: Sequence[EventArgs], places: Int64s) -> None:
         self.places = places
@@ -130,7 +130,7 @@ class ArgumentColumns:
     """Turns the arguments of the events of one piece into columns.
 
     Args:
-        interners: give codes to texts.
+        interners: give codes to strings.
         counts: how often each argument occurs in the piece.
     """
 
@@ -236,7 +236,7 @@ class ArgumentColumns:
         return self._column(key, places, self._interners[name].codes(values), len(args))
 
     def _column(self, key: str, places: Int64s, codes: Codes, count: int) -> Codes:
-        """Return a column of `count` codes: these at their places, and -1."""
+        """Return a column of `count` codes: these at their positions, and -1."""
         column = np.full(count, -1, np.int32)
         column[places] = codes
         self.taken[key] += int(np.count_nonzero(codes >= 0))

@@ -157,7 +157,7 @@ def decoded_events(text: bytes | bytearray | memoryview) -> list[Any]:
 
 
 def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Give numbers and texts inside a value with their paths: `loads[3].tokens`."""
+    """Give numbers and strings inside a value with their paths: `loads[3].tokens`."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _leaves(f"{path}.{key}", inner)

@@ -223,7 +223,7 @@ class EventDecoder:
         counts = self._key_counter.count(text)
         if counts["ph"] == events:
             return counts
-        return keys_of(decoded_events(text))  # such as blanks between keys and their colons
+        return keys_of(decoded_events(text))  # such as whitespace between keys and their colons
 
     def _figures(
         self,

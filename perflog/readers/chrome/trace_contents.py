@@ -61,7 +61,7 @@ class PieceDecoder:
 
 
 def learn_texts(interners: Interners, worker: int, decoded: DecodedPiece) -> None:
-    """Give codes to the texts that are new to a worker in this piece."""
+    """Give codes to the strings that are new to a worker in this piece."""
     for name, texts in decoded.new_texts.items():
         interners[name].learn(worker, texts)
 
@@ -159,7 +159,7 @@ class TraceContents:
             self.account.add("unread", f"{shape} without its begin", count, first)
 
     def _add_joined(self, rows: EventColumns) -> None:
-        """Add events joined from begin and end: their codes are shared, their places count in the file."""
+        """Add events joined from begin and end: their codes are shared, their positions count in the file."""
         steps = step_codes(rows["name"], self._interners["name"].texts)
         self._keep(select_ranges(rows, steps), select_calls(rows), 0)
         self.pieces.append((SHARED_CODES, spill(self._spill_file, rows), 0))

@@ -28,7 +28,7 @@ class TraceProcesses:
         if not process_ranks(processes, names):
             names = trace.process_labels
         has_ranks = bool(process_ranks(processes, names))
-        # Devices have no ranges: the processes of all events of the trace are among the texts of the interner.
+        # Devices have no ranges: the processes of all events of the trace are among the strings of the interner.
         labels = merged_labels(interner.texts) if merged else {}
         ranks = process_ranks(interner.texts, names) if has_ranks else {}
         self._origin = replace(origin, rank=None, rank_by=None) if merged or ranks else origin

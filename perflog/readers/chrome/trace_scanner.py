@@ -96,7 +96,7 @@ class _FileScan:
         self.local_decoder = scanner.local_decoder
         self.progress = progress
         self.contents = TraceContents(source, self.interners, self.spill_file)
-        self.submitted: deque[bytes] = deque()  # the texts of pieces at work, each up to the start of the next
+        self.submitted: deque[bytes] = deque()  # the bytes of pieces at work, each up to the start of the next
         self.stream = _HashingStream(source)
         self.file_ended = self.list_ended = False
         self.long_event: LongValue | None = None  # an event that is too long: it was counted, and its rest follows
@@ -146,7 +146,7 @@ class _FileScan:
         self.size = 1 + len(text)
 
     def _skip_comma(self) -> None:
-        """Drop the comma at the start, with the blanks around it."""
+        """Drop the comma at the start, with the whitespace around it."""
         start = bytes(self.data[1 : min(self.size, 1 + (1 << 12))])
         self._discard(len(start) - len(start.lstrip(b" \t\r\n,")))
 
@@ -232,7 +232,7 @@ class _FileScan:
         return elements.remainder if is_last else int(elements.starts[decoded.count])
 
     def _decode_by_separators(self, text: bytes, start: int) -> None:
-        """Decode the texts between separators. Brackets mislead, for example after a quote that was not escaped."""
+        """Decode the pieces between separators. Brackets mislead, for example after a quote that was not escaped."""
         spans, remainder = split_at_separators(text, start, self.separator)
         decoded = self.local_decoder.decoder.decode_each(text, spans)
         if any(entry.phase for entry in decoded.phases):

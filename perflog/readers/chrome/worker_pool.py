@@ -75,7 +75,7 @@ def _killed() -> InputError:
 
 
 class _ForkedWorker:
-    """A process that works on texts in shared memory."""
+    """A process that works on pieces in shared memory."""
 
     def __init__(self, make_work: Callable[[], Work], spill_file: Any, max_bytes: int) -> None:
         self._memory = mmap.mmap(-1, max_bytes * _PIECES_AHEAD)

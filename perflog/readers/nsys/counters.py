@@ -38,7 +38,7 @@ def counter_tables(db: Database) -> list[str]:
 
 
 class CounterReader:
-    """Reads the readings of an export as columns of table `counters`, apart from their places."""
+    """Reads the readings of an export as columns of table `counters`, apart from their positions."""
 
     def __init__(self, db: Database, session: Session, interners: Interners) -> None:
         self.db, self.session, self.interners = db, session, interners

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PAYLOAD_TEXTS = ("payload_text", "payload_struct")
-"""Columns of a query for events that are texts."""
+"""Columns of a query for events that are strings."""
 
 Fields = dict[str, int | float | str]
 

@@ -384,7 +384,7 @@ class _Export:
         return codes if texts is None else np.where(texts >= 0, texts, codes)
 
     def _names_of_numbers(self, table: ExportTable, numbers: Int64s) -> Codes:
-        """Return the codes of the names that numbers stand for. Each number is looked up once in the database."""
+        """Return the codes of the names of numbers. Each number is looked up once in the database."""
         numbers = np.maximum(numbers, -1)
         if int(numbers.max()) > _LARGEST_NUMBER:
             distinct, index = np.unique(numbers, return_inverse=True)

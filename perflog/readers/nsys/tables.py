@@ -92,7 +92,7 @@ OTHER_COLUMNS = frozenset(
         "doubleValue", "floatValue",
     )
 )  # fmt: skip
-"""Columns of launches, texts and payloads that a table takes; `NUMBERS` has the others."""
+"""Columns of launches, strings and payloads that a table takes; `NUMBERS` has the others."""
 
 _JOINS = "joins rows of the export"
 _OTHER_NAME = "another form of the name"

@@ -53,7 +53,7 @@ DROPPED = {
 class Arguments(Struct):
     """The arguments of events of one file.
 
-    `taken`: by column the rows of the events, and the values: numbers, or codes of texts. `others`: row of the event,
+    `taken`: by column the rows of the events, and the values: numbers, or codes of strings. `others`: row of the event,
     code of the name and value of each number that nobody declared.
     """
 
@@ -126,7 +126,7 @@ class Arguments(Struct):
         return ""
 
     def _column(self, column: str, form: Int64s, value: Int64s, texts: list[str]) -> Int64s:
-        """Return the values of a column: numbers, or codes of texts."""
+        """Return the values of a column: numbers, or codes of strings."""
         plain, string_rows = form <= _SIGNED, np.flatnonzero(form > _REAL)
         if column in _TEXTS.values():
             codes = np.full(len(form), -1, np.int64)

@@ -173,7 +173,7 @@ class EventCollector:
     # --- when all packets have been read ---------------------------------------------------------------------------
 
     def finish(self) -> tuple[EventColumns, EventColumns]:
-        """Return slices and instants in the order of their places, and readings of counters."""
+        """Return slices and instants in the order of their positions, and readings of counters."""
         parts, self._parts = self._parts, []
         if not parts:
             return {}, {}
@@ -198,7 +198,7 @@ class EventCollector:
         return events, self._readings(columns, values)
 
     def places_of(self, rows: Int64s) -> Int64s:
-        """Return the places of events in the file, when `finish` was called."""
+        """Return the positions of events in the file, when `finish` was called."""
         places: Int64s = self._places[rows]
         return places
 
@@ -287,7 +287,7 @@ def _kind_of_category(category: str) -> int:
 
 
 def _slices(columns: EventColumns) -> tuple[Int64s, Int64s, Int64s]:
-    """Return begins of slices, their durations, and ends without a begin, as places in the columns.
+    """Return begins of slices, their durations, and ends without a begin, as indices in the columns.
 
     An end closes the slice of its track that began last. So a begin and its end are at one depth, and follow each
     other there. A slice that has no end has no duration.

@@ -1,8 +1,8 @@
 """Packets of a Perfetto trace: where they lie, and the state that packets of one sequence share.
 
-A sequence is what one writer wrote. Its packets name texts by number, which an earlier packet gave, and leave out
+A sequence is what one writer wrote. Its packets name strings by number, which an earlier packet gave, and leave out
 what a packet of defaults says; a packet may clear all of that. So each stretch between clears has a number here, its
-generation, and texts belong to a generation. Source: protos/perfetto/trace/trace_packet.proto.
+generation, and strings belong to a generation. Source: protos/perfetto/trace/trace_packet.proto.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _WIRES = {
 """Wire types of the fields of a packet that most traces have."""
 _PROOF = {6, 8, 10, 33, 36, 50, 60, 89}  # at least one of these is in a packet at the start of a trace
 _MOST_FIELDS = 1000
-_FIRST = 20  # packets that are looked at
+_FIRST = 20  # packets that are examined
 
 TEXTS = {"category": 1, "name": 2, "argument": 3, "string": 29}
-"""Tables of texts that packets refer to, by the number of their field."""
+"""Tables of strings that packets refer to, by the number of their field."""
 
 
 def begins_as_trace(head: bytes, whole: bool) -> bool:
@@ -104,7 +104,7 @@ class PacketReader(Struct):
     _inflated_bytes: int = 0
 
     def batches(self, code_of: dict[str, StringInterner]) -> Iterator[Packets]:
-        """Give the packets, some thousands at a time. The texts that they name go to the interners of their tables."""
+        """Give the packets, some thousands at a time. Strings that they name go to the interners of their tables."""
         for fields_of_packets in self._unpacked(self.data):
             sequence = fields_of_packets.integers(_SEQUENCE, 0)
             packets = Packets(self.count + 1, fields_of_packets, sequence, self._number(sequence, fields_of_packets))
@@ -172,7 +172,7 @@ class PacketReader(Struct):
         return generation
 
     def _learn(self, packets: Packets, code_of: dict[str, StringInterner]) -> None:
-        """Remember the texts and the defaults that packets give."""
+        """Remember the strings and the defaults that packets give."""
         owner, interned = packets.fields.messages(_INTERNED)
         for table, number in TEXTS.items():
             entry_owner, entries = interned.messages(number)
@@ -193,7 +193,7 @@ class PacketReader(Struct):
             self.default_track[number] = track
 
     def codes(self, table: str, generation: Int64s, numbers: Int64s) -> Int64s:
-        """Return the codes of texts by generation and number; -1 for a number that no packet gave."""
+        """Return the codes of strings by generation and number; -1 for a number that no packet gave."""
         known = self.texts[table]
         distinct, index = distinct_values(generation << _NUMBER_BITS | numbers & _LARGEST_NUMBER)
         return np.array([known.get(key, -1) for key in distinct.tolist()], np.int64)[index]
@@ -201,7 +201,7 @@ class PacketReader(Struct):
     def texts_of(
         self, messages: FieldColumns, number: int, text: int, generation: Int64s, table: str, interner: StringInterner
     ) -> Codes:
-        """Return the codes of texts that messages name by number, or hold; -1 where there is none.
+        """Return the codes of strings that messages name by number, or hold; -1 where there is none.
 
         Args:
             messages: the fields of messages.

@@ -36,7 +36,7 @@ _ROCPROF_STREAM = lazy_pattern(r"STREAM \[\D*(\d+)\D*\]", re.IGNORECASE)
 
 
 class Track(NamedTuple):
-    """A track: names of its process and thread as texts; the device and stream that it is; whether its events are work.
+    """A track: names of its process and thread; the device and stream that it is; whether its events are work.
 
     `device` is None on the host, -1 for a device without a number.
     """

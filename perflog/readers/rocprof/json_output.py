@@ -1,7 +1,7 @@
 """JSON files of rocprofv3: kernels, copies, calls of HIP, HSA and RCCL, ROCTX ranges; one process or several.
 
 Arrays and fields came and went with its versions: missing fields are null. A file is mapped into memory and cut
-into texts of records, which become rows some thousands at a time. Markers are read first, then calls: `line` counts
+into the JSON of records, which become rows some thousands at a time. Markers are read first, then calls: `line` counts
 the records in the order in which they are read.
 """
 
@@ -96,7 +96,7 @@ class RocprofJsonReader:
 
 @contextmanager
 def _open_processes(source: Source) -> Iterator[list[ProcessOutput]]:
-    """Give the processes of a file. Their texts are views of the mapped file, which lives as long as they do."""
+    """Give the processes of a file. Their JSON is a view of the mapped file, which lives as long as they do."""
     with decompressed_path(source) as path, open(path, "rb") as file:
         view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         try:
@@ -108,7 +108,7 @@ def _open_processes(source: Source) -> Iterator[list[ProcessOutput]]:
 
 
 def _arrays(process: ProcessOutput) -> list[tuple[str, msgspec.Raw]]:
-    """Return names and texts of arrays: ranges, calls, then the rest, which takes its range from its call."""
+    """Return names and JSON of arrays: ranges, calls, then the rest, which takes its range from its call."""
     arrays = [*(process.buffer_records or {}).items(), *(process.callback_records or {}).items()]
     return sorted(arrays, key=lambda x: 0 if kind_of(x[0]) == "range" else 1 if kind_of(x[0]) in CALL_KINDS else 2)
 

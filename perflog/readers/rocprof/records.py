@@ -1,4 +1,4 @@
-"""Records of rocprofv3 JSON files: texts -> columns of events."""
+"""Records of rocprofv3 JSON files: JSON -> columns of events."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class RecordReader:
     def _timed_records(
         self, array: str, texts: Sequence[msgspec.Raw], from_counters: bool
     ) -> tuple[list[TraceRecord], list[int]]:
-        """Return the records that have times, and their places. The other records are only counted."""
+        """Return the records that have times, and their positions. The other records are only counted."""
         decoded: list[TraceRecord | None]
         joined = b"[" + b",".join(texts) + b"]"
         self._count_figures(array, joined)

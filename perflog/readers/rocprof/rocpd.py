@@ -226,7 +226,7 @@ class _RocpdDatabase:
         return rows
 
     def _places(self, ordinal: Int64s) -> Int64s:
-        """Return the places of the rows of a batch; `ordinal` counts them where a query leaves some rows out."""
+        """Return the positions of the rows of a batch; `ordinal` counts them where a query leaves some rows out."""
         count = len(ordinal)
         if count and ordinal[0] != MISSING:
             return self.place + ordinal

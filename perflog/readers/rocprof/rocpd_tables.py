@@ -1,4 +1,4 @@
-"""Tables of a rocpd database: which there are, what their numbers stand for, and queries for their events."""
+"""Tables of a rocpd database: which there are, what their numbers mean, and queries for their events."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ beginning and its finish (b, f), which are rows of a table of their own since sc
 """
 
 TEXTS = ("text", "grid", "block")
-"""Columns of the queries for events that are texts."""
+"""Columns of the queries for events that are strings."""
 
 _LAUNCH_SIZES = {"grid": "grid_size", "block": "workgroup_size"}
 _SHARED_MEMORY = "group_segment_size"
@@ -145,7 +145,7 @@ class TableSet:
             chosen.append(f"ifnull(CAST({message} AS TEXT), '') AS text")
         chosen += _launch_query(columns["k"]) if name == _KERNELS else []
         where, source = "", quote_name(self._table(name))
-        if only_ranges:  # with their places among all rows
+        if only_ranges:  # with their positions among all rows
             ids = [str(number) for number, text in self.categories.items() if kind_of(text) == "range"]
             where = f" WHERE e.category_id IN ({', '.join(ids)})" if "e" in columns else " WHERE 0"
             source = f"(SELECT *, row_number() OVER () AS ordinal FROM {source})"

@@ -1,4 +1,4 @@
-"""Meanings of the numbers in records of rocprofv3: kernels, operations, texts of markers, devices."""
+"""Meanings of the numbers in records of rocprofv3: kernels, operations, strings of markers, devices."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _record_kind(entry: Mapping[str, Any]) -> tuple[str | None, list[str | None]
 
 
 def _text_by_number(raw: Any) -> dict[int, str]:
-    """Return a map from numbers to texts, written as a list of keys and values or as an object."""
+    """Return a map from numbers to strings, written as a list of keys and values or as an object."""
     try:
         entries = [(entry.key, entry.value) for entry in _map_decoder.decode(raw)]
     except DECODE_ERRORS:

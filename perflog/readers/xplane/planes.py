@@ -57,7 +57,7 @@ class Line(Struct, frozen=True):
 
 
 class Plane(Struct):
-    """A plane. `stats`: its own statistics by name, numbers or texts. `damage`: offset where it is damaged, or -1."""
+    """A plane. `stats`: its own statistics by name, numbers or strings. `damage`: offset where it is damaged, or -1."""
 
     name: str
     _data: memoryview
@@ -68,13 +68,13 @@ class Plane(Struct):
     damage: int = -1
 
     def lines(self) -> Iterator[Line]:
-        """Give the lines. Of a large one the places of its events are in memory."""
+        """Give the lines. Of a large one the offsets of its events are in memory."""
         for start, end in zip(*(column.tolist() for column in self.line_places), strict=True):
             yield _line(self._data, start, end)
 
 
 class Space(Struct):
-    """An XSpace: places of its planes, hosts, what the profiler wrote of errors. `damage`: offset of damage, or -1."""
+    """An XSpace: offsets of its planes, hosts, what the profiler wrote of errors. `damage`: offset of damage, or -1."""
 
     _data: memoryview
     _planes: tuple[Int64s, Int64s]
@@ -141,7 +141,7 @@ def _plane(data: memoryview, start: int, end: int) -> Plane:
 
 
 def _table(data: memoryview, starts: Int64s, ends: Int64s) -> tuple[list[int], FieldColumns]:
-    """Return the keys of the rows of a table, and the fields of what they stand for."""
+    """Return the keys of the rows of a table, and the fields of what they mean."""
     first = int(starts.min()) if len(starts) else 0
     block = padded(data, first, int(ends.max()) if len(ends) else 0)
     entries = fields_of(block, starts - first, ends - first)

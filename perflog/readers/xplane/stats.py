@@ -40,7 +40,7 @@ class Stats(Struct, frozen=True, dict=True):
 
     @cached_property
     def by_name(self) -> dict[str, Int64s]:
-        """The places of the statistics by name. A number without a name has its digits as name."""
+        """The indices of the statistics by name. A number without a name has its digits as name."""
         found: dict[str, Int64s] = {}
         for number, places in rows_by_number(self.name):
             name = self.names.get(number) or f"statistic {number}"
@@ -48,7 +48,7 @@ class Stats(Struct, frozen=True, dict=True):
         return found
 
     def integers(self, places: Int64s) -> Int64s:
-        """Return statistics as integers, also those that are texts; MISSING for anything else."""
+        """Return statistics as integers, also those that are strings; MISSING for anything else."""
         form, values = self.form[places], self.value[places].copy()
         values[(form == _UNSIGNED) & (values < 0)] = MISSING  # beyond 63 bits
         others = np.flatnonzero((form != _UNSIGNED) & (form != _SIGNED))
@@ -91,7 +91,7 @@ class Stats(Struct, frozen=True, dict=True):
         return self.text(place)
 
     def codes(self, places: Int64s, code: Callable[[str], int]) -> Int64s:
-        """Return the codes of statistics as texts; -1 for an empty one. Few of them are distinct."""
+        """Return the codes of statistics as strings; -1 for an empty one. Few of them are distinct."""
         form, codes = self.form[places], np.full(len(places), -1, np.int64)
         references = np.flatnonzero(form == _REFERENCE)
         if len(references):

@@ -145,7 +145,7 @@ class StoreFolder:
         raise NotImplementedError
 
     def steady(self) -> AbstractContextManager[None]:
-        """Return a block in which the store can be looked at as it is now."""
+        """Return a block in which the store can be read as it is now."""
         raise NotImplementedError
 
     def fetch(self, table: str, batches: Sequence[str]) -> bool:

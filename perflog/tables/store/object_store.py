@@ -78,7 +78,7 @@ class Commit(Struct, frozen=True):
 
 
 class ObjectStore(StoreFolder):
-    """The files of a store on object storage: the last commit that was looked at, and copies of its objects."""
+    """The files of a store on object storage: the last commit that was read, and copies of its objects."""
 
     def __init__(self, address: str) -> None:
         self.bucket = Bucket(address)
@@ -111,7 +111,7 @@ class ObjectStore(StoreFolder):
 
     @property
     def commit(self) -> Commit:
-        """The commit that was looked at last."""
+        """The commit that was read last."""
         return self._commit or self.look()
 
     def look(self) -> Commit:

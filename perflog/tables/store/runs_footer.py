@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct, convert, field
 from msgspec.structs import asdict
 
-# The keys of its texts, which are JSON.
+# The keys of its strings, which are JSON.
 _LOGS = "logs"  # the ids of the logs
 _FILES = "files"  # the other files: the CRC of the footer of each, by table
 _ORIGINS = "origins"  # where logs came from: `Origin` by the id of the log
@@ -60,7 +60,7 @@ class LogNotes(Struct, frozen=True):
         )
 
     def texts(self) -> dict[str, str]:
-        """Return the texts of a footer."""
+        """Return the strings of a footer."""
         origins = {log: asdict(origin) for log, origin in sorted(self.origins.items())}
         return {
             _ORIGINS: json.dumps(origins),
@@ -110,7 +110,7 @@ class RunsFooter(Struct, frozen=True):
         )
 
     def texts(self) -> dict[str, str]:
-        """Return the texts of the footer."""
+        """Return the strings of the footer."""
         return {_LOGS: json.dumps(self.logs), _FILES: json.dumps(self.files), **self.notes.texts()}
 
 
