@@ -116,7 +116,7 @@ class Line(Struct, frozen=True, eq=False):
         telling: Whether a match proves the format, however few letters the line has; None: the letters decide.
         partial: Whether a part of its string is neither read nor known: a string that is no pair, what is before
             a line or after it. Another line that reads the whole string is the better one.
-        behind_prefix: Whether only a prefix before it is not read: the rest is a whole line.
+        after_prefix: Whether only a prefix before it is not read: the rest is a whole line.
         bar: The fields of the state of a progress bar that the line is; None if it is none.
         fills_steps: Whether numbers of table `values` fill the columns of `steps` that have their names.
         step_by: How the line takes its step from a progress bar, one of `STEP_BY`; None if it does not.
@@ -162,7 +162,7 @@ class Line(Struct, frozen=True, eq=False):
     keep: bool = True
     telling: bool | None = None
     partial: bool = False
-    behind_prefix: bool = False
+    after_prefix: bool = False
     bar: BarFields | None = None
     fills_steps: bool = False
     step_by: str | None = None

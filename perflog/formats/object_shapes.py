@@ -23,7 +23,7 @@ _IN_LIST = rf"(?:[^][{{}}\x22']|{_STRING})*+"  # of values alone
 _PAIR = lazy_pattern(
     rf"((?:[{{}}\],:\s]|\[(?!{_IN_LIST}\])|{_STRING}\s*+:)*+)({_STRING}|\[{_IN_LIST}\]|{_BARE})".encode()
 )
-_BEHIND = b"]} \t,"
+_AFTER = b"]} \t,"
 _NUMBER = lazy_pattern(GROUPED.encode())
 _INTEGER = lazy_pattern(rb"[+-]?\d+")
 _NUMBERS = lazy_pattern(LIST.encode())
@@ -91,14 +91,14 @@ def split(text: bytes) -> tuple[Key, Sequence[bytes]] | None:
         return None
     joined = b"".join(chain.from_iterable(pairs))
     end = begin + len(joined)
-    if text[begin:end] != joined or text[end:].strip(_BEHIND):
+    if text[begin:end] != joined or text[end:].strip(_AFTER):
         return None
     between, values = zip(*pairs, strict=True)
-    kinds, behind = tuple(map(_kind, values)), text[end:]
+    kinds, after = tuple(map(_kind, values)), text[end:]
     if b"" in kinds:
         between, values, left = _with_items_apart(between, values, kinds)
-        kinds, behind = tuple(map(_kind, values)), left + behind
-    return (text[:begin], between, kinds, behind), values
+        kinds, after = tuple(map(_kind, values)), left + after
+    return (text[:begin], between, kinds, after), values
 
 
 def _with_items_apart(

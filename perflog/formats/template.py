@@ -110,7 +110,7 @@ _PATTERN_OF_BYTE = [
 ]
 
 
-_BEHIND_NUMBER = r"(?:[^0-9A-Za-z_.,'# \t]|,[^0-9]|[.,]$|[ \t]+(?:[^0-9 \t]|$))"  # what cannot continue a number
+_AFTER_NUMBER = r"(?:[^0-9A-Za-z_.,'# \t]|,[^0-9]|[.,]$|[ \t]+(?:[^0-9 \t]|$))"  # what cannot continue a number
 _LONGEST_SURE = 300  # digits of a number that fits into a double
 
 
@@ -388,7 +388,7 @@ class Template:
                 text = text.replace(".*?", ".*").replace("]+?", "]+")
             if field.type == "s" and index and not pieces[index] and self.fields[index - 1].numeric:
                 body = text[text.index(".*") : -1]  # what cannot continue the number
-                text = text.replace(body, f"(?:{_BEHIND_NUMBER}{body})?")
+                text = text.replace(body, f"(?:{_AFTER_NUMBER}{body})?")
             begin = f"(?P<{spans[index][1]}>" if spans and index in spans else ""
             pattern += begin + text + ")" * (index in ends) + escape(after)
         return pattern

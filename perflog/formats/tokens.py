@@ -21,10 +21,10 @@ _NOT_FINITE = r"(?i:nan|inf|infinity)(?!\w| (?!ms\b|s\b|tok)[A-Za-z])"  # but no
 _CLOCK = r"[0-9]{1,3}:[0-9]{2}(?::[0-9]{2})?(?:[.,][0-9]+)?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 _BEFORE_LEVEL = rf"[)\]]?[ \t|\[]*{LEVEL}\b"
-_BEHIND_MARK = "|".join(rf"(?<=[:=(\[]{' ' * n})" for n in range(4))
+_AFTER_MARK = "|".join(rf"(?<=[:=(\[]{' ' * n})" for n in range(4))
 GAPPED = r"[0-9]{1,3}(?: [0-9]{3})+(?:\.[0-9]+)?"
 """Pattern of a number with spaces between its thousands, `1 234.5`: it may also be two numbers, and is not read."""
-_GAPPED = rf"(?:(?:{_BEHIND_MARK}){GAPPED}|(?<!\S){GAPPED}(?=[ \t]*(?:$|[|;,()\]])))"
+_GAPPED = rf"(?:(?:{_AFTER_MARK}){GAPPED}|(?<!\S){GAPPED}(?=[ \t]*(?:$|[|;,()\]])))"
 _GROUPS = rf"(?:[0-9]{{1,3}}(?:'[0-9]{{3}})+(?:\.[0-9]+)?|{_GAPPED})(?!\w| ?[0-9])"
 _OPAQUE = (
     rf"(?<![0-9,])[+-]?(?!{_COMMAS})[0-9]+,[0-9]+(?!\w|,\w)",  # a number with a comma for its point: `12,5`

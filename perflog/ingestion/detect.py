@@ -309,7 +309,7 @@ def _detect(
     logs: JoinedLogs | None = None,
 ) -> Detection:
     """Detect the formats of a log among these, or of joined logs. `headers`: headers of tables of any program."""
-    data = opening.behind(chunk) if opening else chunk.data
+    data = opening.after(chunk) if opening else chunk.data
     held = literal_index(every).held(data, len(data) - (len(chunk.data) - chunk.size))
     possible = {COMMON, *(form.name for form, x in held if _proves(x)), *(form.name for form, _ in headers)}
     known = sorted((f for f in every if f.name in possible), key=lambda f: (f.name != COMMON, f.generic))
@@ -418,7 +418,7 @@ def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Bat
                 place = int(batch.records[kind].places[0])
                 proof.append((place >> PART_BITS, line.name, batch.text(place)))
         telling = [lines[k][1] for k in kinds if k in batch.records and proves_format(lines[k][1])]
-        whole = any(line.behind_prefix or not line.partial for line in telling) or (form.generic and between_bars)
+        whole = any(line.after_prefix or not line.partial for line in telling) or (form.generic and between_bars)
         if proof and (whole or count >= _LEAST_PARTLY * full):
             gives_rows = any(lines[kind][1].gives_rows for kind in kinds)
             formats_found.append(DetectedFormat(form, count, count / full, tuple(sorted(proof)), gives_rows))

@@ -77,15 +77,15 @@ def _hashes(data: npt.NDArray[np.uint8], ends: Int64s) -> tuple[_Words, Int64s]:
     escaped = last >> np.uint64(56) == _BACKSLASH
     if escaped.any():
         ends, last = ends[~escaped], last[~escaped]
-    last, whole = _behind_quote(last)
+    last, whole = _after_quote(last)
     hashes = last * _FACTORS[0]
     longer = np.flatnonzero(~whole)
-    before, _ = _behind_quote(words[ends[longer] - _LONGEST])
+    before, _ = _after_quote(words[ends[longer] - _LONGEST])
     hashes[longer] += before * _FACTORS[1]
     return hashes, ends
 
 
-def _behind_quote(words: _Words) -> tuple[_Words, Mask]:
+def _after_quote(words: _Words) -> tuple[_Words, Mask]:
     """Return words of eight characters without those up to the last quote, and whether there is a quote."""
     differences = words ^ _QUOTES
     marks = ~(((differences & _SEVENS) + _SEVENS) | differences | _SEVENS)  # the highest bit of each quote

@@ -198,17 +198,17 @@ def fields_of(data: Bytes, starts: Int64s, ends: Int64s) -> FieldColumns:
             break
         tag, content, known = _varints(words, place)
         wire = tag & 7
-        number, behind, known_too = _varints(words, np.minimum(content, end))
+        number, after, known_too = _varints(words, np.minimum(content, end))
         size = np.where(wire == BYTES, number, 0)
         is_fixed = (wire == FIXED64) | (wire == FIXED32)
         if is_fixed.any():
             bits = words[np.minimum(content, end)].view(np.int64)
             wide = wire == FIXED64
             number = np.where(is_fixed, np.where(wide, bits, bits & 0xFFFFFFFF), number)
-            behind = np.where(is_fixed, content + np.where(wide, 8, 4), behind)
+            after = np.where(is_fixed, content + np.where(wide, 8, 4), after)
             known_too |= is_fixed
-        number = np.where(wire == BYTES, behind, number)
-        following = behind + size
+        number = np.where(wire == BYTES, after, number)
+        following = after + size
         good = known & known_too & ((wire <= BYTES) | is_fixed) & (content < end)
         good &= (tag >= _TAGS.start) & (tag < _TAGS.stop) & (size >= 0) & (size <= end) & (following <= end)
         if not good.all():

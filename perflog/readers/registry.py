@@ -98,8 +98,8 @@ def _begins_as_declared(entry: ReaderEntry, text: bytes) -> bool:
     """Return whether bytes begin with magic bytes of a reader, and with what follows them."""
     for magic in entry.magic:
         if text.startswith(magic):
-            behind = text[len(magic) :].lstrip(_BLANK)
-            if not entry.then or not behind or behind.startswith(entry.then):
+            after = text[len(magic) :].lstrip(_BLANK)
+            if not entry.then or not after or after.startswith(entry.then):
                 return True
     return False
 

@@ -109,16 +109,16 @@ def _stretches(line: Ints, part: npt.NDArray[np.integer[Any]]) -> list[int] | No
     A log is read stretch by stretch, so only the rows of one stretch need be sorted. None if there is only one.
     """
     firsts = range(0, len(line), _BLOCK)
-    least_behind = np.full(len(firsts) + 1, np.iinfo(np.int64).max)
+    least_after = np.full(len(firsts) + 1, np.iinfo(np.int64).max)
     for k in reversed(range(len(firsts))):
         place = line[firsts[k] : firsts[k] + _BLOCK] << PART_BITS | part[firsts[k] : firsts[k] + _BLOCK]
-        least_behind[k] = min(place.min(), least_behind[k + 1])
+        least_after[k] = min(place.min(), least_after[k + 1])
     cuts, most = [0], np.int64(-1)
     for k, first in enumerate(firsts):
         place = line[first : first + _BLOCK] << PART_BITS | part[first : first + _BLOCK]
         before = np.maximum(np.append(most, np.maximum.accumulate(place)[:-1]), most)
-        behind = np.minimum(np.minimum.accumulate(place[::-1])[::-1], least_behind[k + 1])
-        for cut in (np.flatnonzero(before <= behind) + first).tolist():
+        after = np.minimum(np.minimum.accumulate(place[::-1])[::-1], least_after[k + 1])
+        for cut in (np.flatnonzero(before <= after) + first).tolist():
             if cut >= cuts[-1] + _SHORTEST:
                 cuts.append(cut)
         most = max(most, place.max())

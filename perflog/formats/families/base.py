@@ -158,9 +158,9 @@ class ValueForm(Struct, frozen=True, eq=False):
         """Return the form of values before strings that are no pairs. `text`: these strings as a template string."""
         return ValueForm(Template(self.template.text + text), has_texts=True)
 
-    def between(self, before: str, behind: str) -> ValueForm:
+    def between(self, before: str, after: str) -> ValueForm:
         """Return the form of values between two strings."""
-        return ValueForm(Template(literal(before) + self.template.text + literal(behind)), has_texts=self.has_texts)
+        return ValueForm(Template(literal(before) + self.template.text + literal(after)), has_texts=self.has_texts)
 
     def fits(self, value: str, padding: int = 0) -> bool:
         """Return whether a value has this form, with or without `padding` spaces before it."""
@@ -171,8 +171,8 @@ class ValueForm(Struct, frozen=True, eq=False):
         text = literal(self.template.literals[0])
         for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
             if KEY_FIELD in f.name:
-                before, _, behind = f.name.partition(KEY_FIELD)
-                name = names.from_key(f"{before}{key}{'.' * behind.isdigit()}{behind}", f.numeric)
+                before, _, after = f.name.partition(KEY_FIELD)
+                name = names.from_key(f"{before}{key}{'.' * after.isdigit()}{after}", f.numeric)
             else:
                 name = names.declared(dropped if f.name == UNNAMED else f.name)
             text += f"{{{name}:{f.spec}}}{literal(following)}"

@@ -61,7 +61,7 @@ _BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[)
 _BAR_DROPPED = "progress of a bar; its rate is a moving average"
 _UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
 _PLUS_MINUS = lazy_pattern(r" ?(?:±|\+/?-) ?")
-_UNIT_BEHIND = lazy_pattern(r" ?([A-Za-zµμ%]+(?:/[A-Za-z]+)?|×)")
+_UNIT_AFTER = lazy_pattern(r" ?([A-Za-zµμ%]+(?:/[A-Za-z]+)?|×)")
 _EMPHASIS = lazy_pattern(r"[*`]+")  # of Markdown, around a cell or a word of it
 _END = 1 << 30
 REMARK = "()"
@@ -349,7 +349,7 @@ def _with_several_values(column: DeclaredColumn, name: str, shape: str) -> Decla
     before, *parts = shape.split("{}")
     text, units, taken = literal(before), dict[str, Unit](), set[str]()
     for k, part in enumerate(parts, 1):
-        printed = _UNIT_BEHIND.match(part)
+        printed = _UNIT_AFTER.match(part)
         unit = ("1" if printed[1] in "x×" else unit_of(printed[1])[0]) if printed else ""
         own = f"{name}_{field_name(printed[1]) if printed else k}" if k > 1 else name
         if k > 1 and _PLUS_MINUS.fullmatch(parts[k - 2]):

@@ -342,15 +342,15 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         for head, begin in self._begins:
             start = begin.match(raw) if head.has_literals(raw) else None
             if start is not None:
-                return self._lines_behind(raw, head, start.end())
+                return self._lines_after(raw, head, start.end())
         for head in self.shape.heads:
             without = without_missing(head, raw)
             if without is not None:
                 start = self._first_key.match(raw, without[1])
-                return self._lines_behind(raw, without[0], start.end()) if start else ()
+                return self._lines_after(raw, without[0], start.end()) if start else ()
         return ()
 
-    def _lines_behind(self, raw: bytes, head: Template, begin: int) -> tuple[Line, ...]:
+    def _lines_after(self, raw: bytes, head: Template, begin: int) -> tuple[Line, ...]:
         """Return the Lines of a line with a head that ends at an offset."""
         end = self._end.search(raw, begin)
         return () if end is None else self._lines_of(raw, head, begin, end.start())
@@ -402,14 +402,14 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
             return forms[: fits + 1]
         call = _CALL.fullmatch(pair.value)
         if call is not None:
-            before, behind = pair.value[: call.start("number")], pair.value[call.end("number") :]
-            return [form.between(before, behind) for form in self._forms(pair._replace(value=call["number"]))]
+            before, after = pair.value[: call.start("number")], pair.value[call.end("number") :]
+            return [form.between(before, after) for form in self._forms(pair._replace(value=call["number"]))]
         value, texts = self.syntax.cut(pair.value)
         if texts:
-            behind = self.syntax.texts(texts)
+            after = self.syntax.texts(texts)
             if not self.syntax.between.strip() and _GAPPED.fullmatch(" ".join([value, *texts])):
-                return [ValueForm.of(f"{{_:S}}{behind}")]
-            return [form.followed_by(behind) for form in self._forms(pair._replace(value=value))]
+                return [ValueForm.of(f"{{_:S}}{after}")]
+            return [form.followed_by(after) for form in self._forms(pair._replace(value=value))]
         return [*forms, *self._undeclared(pair)]
 
     def _undeclared(self, pair: Pair) -> list[ValueForm]:

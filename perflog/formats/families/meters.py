@@ -247,7 +247,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         names = FieldNames(table, head.names)
         prefix, rest = _MeterText(self, names, evaluation, step), _MeterText(self, names, evaluation, step)
         prefix.add_text(before)
-        rest.begin_behind(head.text)
+        rest.begin_after(head.text)
         rest.add_text(after, is_inside=bool(head.text))
         return names, prefix, rest
 
@@ -371,7 +371,7 @@ class _MeterText(Struct):
     _group: str = ""  # the word that names what all numbers are of: `lm_head: lr=0.1, weight_decay=0.0`
     _labels_rank: bool = False  # whether the next number is the rank in a label of its own: `(rank 0)`
 
-    def begin_behind(self, head: str) -> None:
+    def begin_after(self, head: str) -> None:
         """Take the name at the end of a head as the name of the first number: `[3/10]  eta: 1 day, 0:12:05`."""
         name = _NAME_AT_END.search(head)
         self._words, self._is_bound = ([name[1]], True) if name else ([], False)
@@ -623,27 +623,27 @@ class _MeterText(Struct):
         """Add a number with its unit. Return the index of the token after them."""
         token = parts[k]
         unit, end = _unit_after(parts, k, self.family.unit_names)
-        behind = parts[k + 1].text if k + 1 < len(parts) else ""
+        after = parts[k + 1].text if k + 1 < len(parts) else ""
         attached = k + 1 < len(parts) and parts[k + 1].kind == NAME and not parts[k + 1].gap
         unit_text = "".join(part.text for part in parts[k + 1 : end])
-        if attached and behind == "m" and not unit and _TIMED.search(" ".join(self._words)):  # `total time: 1.03m`
-            unit, end, unit_text = "min", k + 2, behind
-        per = _counted_per(parts, k + 1) if behind == "/" and not unit_text else ""
+        if attached and after == "m" and not unit and _TIMED.search(" ".join(self._words)):  # `total time: 1.03m`
+            unit, end, unit_text = "min", k + 2, after
+        per = _counted_per(parts, k + 1) if after == "/" and not unit_text else ""
         key, suffix = self._key_of_number(unit, token.text, unit_text, per)
         if suffix is None and UNITS.get(unit) == UNITS["1/s"]:
             key, suffix = unit_text.replace("/", "_per_"), ""
         elif unit and UNITS[unit].base == "s" and not self._words and unit_text.partition("/")[2] in STEP_WORDS:
             key, suffix = "step time", ""
-        is_factor = self._is_bound and attached and end == k + 1 and behind in _TIMES and not _sticks(parts, k + 2)
-        if attached and end == k + 1 and (is_factor or behind in _MAGNITUDES):
+        is_factor = self._is_bound and attached and end == k + 1 and after in _TIMES and not _sticks(parts, k + 2)
+        if attached and end == k + 1 and (is_factor or after in _MAGNITUDES):
             end = k + 2
-        elif (attached and end == k + 1) or (end == k + 1 and behind in _DAYS):
+        elif (attached and end == k + 1) or (end == k + 1 and after in _DAYS):
             suffix = None
         if self.family.measures and key and not suffix:
             key = _with_counted(key, unit or self._key_unit, unit_text)
-        magnitude = behind if attached and not is_factor else ""
+        magnitude = after if attached and not is_factor else ""
         name = self._field(key, suffix, unit or self._key_unit, magnitude, token.text)
-        factor = "q" if attached and self._has_factor(key, unit or self._key_unit, behind, token.text) else ""
+        factor = "q" if attached and self._has_factor(key, unit or self._key_unit, after, token.text) else ""
         type_ = factor or ("d" if self._is_counter(name, token.text) else "")
         whole, point, zeros = token.text.partition(".") if type_ == "d" else (token.text, "", "")
         self.text += _padded(replace(token, text=whole), name, type_, self.text, inside) + point + zeros
@@ -798,9 +798,9 @@ class _MeterText(Struct):
         return self.evaluation or (self._part if known in self.names else "")
 
     @staticmethod
-    def _has_factor(key: str, unit: str, behind: str, text: str) -> bool:
+    def _has_factor(key: str, unit: str, after: str, text: str) -> bool:
         """Return whether a number is printed with a factor that is known: `smpl:13K`, but not `mem 3961M`."""
-        return behind in _MAGNITUDES and not unit and "," not in text and not _OF_MEMORY.search(key)
+        return after in _MAGNITUDES and not unit and "," not in text and not _OF_MEMORY.search(key)
 
     def _is_counter(self, name: str, text: str) -> bool:
         """Return whether a field takes whole numbers alone: a step, a rank, a total."""

@@ -316,13 +316,13 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
     line_unit = naming.head_unit(_literal([s for s in slots if s.kind == LITERAL]))
     chosen: list[_Guess] = []
     last: Bond | None = None  # of the number before, if only literals are between
-    behind, end = 0, 0  # the last field
+    after, end = 0, 0  # the last field
     for slot, bond in zip(slots, _bonds(slots), strict=True):
         begin = end + len(slot.gaps[0])
         end = begin + len(slot.texts[0])
         if slot.kind == LITERAL:
             continue
-        before, behind = text[behind:begin], end
+        before, after = text[after:begin], end
         if slot.kind == OPAQUE and all(measures(naming.slug(" ".join(bond.words)), x) for x in slot.texts):
             slot.kind, slot.spec = NUMBER, "h"
         if slot.kind == TEXT:

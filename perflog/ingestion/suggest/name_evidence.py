@@ -27,7 +27,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, unit_of
 
 _LEAST_LETTERS = 3  # of a word after a number: shorter ones are units, such as `ps`
-_MOST_BEHIND = 4  # words of a name after its number
+_MOST_AFTER = 4  # words of a name after its number
 _SEPARATORS = frozenset(",;|()[]{}<>\"`'!?")
 _PARTS = frozenset(("^", "*", "x", "~", "-", "&", "."))  # between the parts of something larger
 _SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a space after them
@@ -151,16 +151,16 @@ class _Line(Struct):
     def _bond(self, k: int) -> Bond:
         """Return what names a number, without doubt or not."""
         end = self._unit_end(k)
-        unit, behind = self._printed_unit(k)
+        unit, after = self._printed_unit(k)
         bond = self._sure_bond(k, end) if end is not None else None
         if bond is None:
-            bond = self._nearby(k, behind)
+            bond = self._nearby(k, after)
         is_factor = not unit and self._text(k + 1) in _FACTORS and len(self._text(k + 1)) == 1
         per: list[str] = []
         marks = ("per", "/") if unit else ("per",)
-        while not bond.is_unit and self._text(behind) in marks and self._kind(behind + 1) == NAME:
-            per.append(self._text(behind + 1))
-            behind += 2
+        while not bond.is_unit and self._text(after) in marks and self._kind(after + 1) == NAME:
+            per.append(self._text(after + 1))
+            after += 2
         return replace(bond, unit=unit, per=tuple(per), factor=self._text(k + 1) if is_factor else "")
 
     def _sure_bond(self, k: int, end: int) -> Bond | None:
@@ -173,9 +173,9 @@ class _Line(Struct):
         if bond is not None and self._is_cut_off(k + 1) and bond.words[-1].lower() not in COUNTERS:
             return None
         before = self._text(k - 1)
-        is_behind_word = self._kind(k - 1) == NAME and before.lower() not in SENTENCE_WORDS.union("x") - _COPULA
-        is_behind_word &= not unit_of(before)[0]
-        if bond is None and self._is_rate(k, end) and not is_behind_word:
+        is_after_word = self._kind(k - 1) == NAME and before.lower() not in SENTENCE_WORDS.union("x") - _COPULA
+        is_after_word &= not unit_of(before)[0]
+        if bond is None and self._is_rate(k, end) and not is_after_word:
             is_of_bar = self._text(k - 1) == "," and (self._kind(k - 2) == OPAQUE or self._text(k - 2) == "?")
             end += 2 * (self._text(end) == "per") + 3 * (self._text(end + 1) == "per")
             words = tuple(part.text for part in self.parts[k + 1 : end])
@@ -212,16 +212,16 @@ class _Line(Struct):
         names_nothing |= len(words) == 1 and bool(unit_of(words[0])[0]) and self._kind(first - 1) in (NUMBER, OPAQUE)
         names_nothing |= self._kind(first - 1) == NUMBER and len(self.parts[k].gap) > len(self.parts[first].gap) == 1
         is_weak = self._text(k - 1) in _OPENING or (len(words) == 1 and words[0].endswith("ing") and before == k - 1)
-        behind = self._words_behind(end) if names_nothing or is_weak else ()
-        return Bond(behind) if behind or names_nothing else Bond(words, unit_of_name=self._unit_of_name(before + 1))
+        after = self._words_after(end) if names_nothing or is_weak else ()
+        return Bond(after) if after or names_nothing else Bond(words, unit_of_name=self._unit_of_name(before + 1))
 
-    def _words_behind(self, end: int) -> tuple[str, ...]:
+    def _words_after(self, end: int) -> tuple[str, ...]:
         """Return the words after a number that do not belong to the next one."""
         words: list[str] = []
         end += self._text(end) in _FACTORS
         if end >= len(self.parts) or len(self.parts[end].gap) != 1:
             return ()
-        while self._kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) < _MOST_BEHIND:
+        while self._kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) < _MOST_AFTER:
             if self._text(end).lower() in SENTENCE_WORDS:
                 return tuple(words)
             words.append(self._text(end))
@@ -258,10 +258,10 @@ class _Line(Struct):
         while before >= 0 and self._text(before) in _OPENING:
             before -= 1
         mark = self._mark(k, before, end)
-        if self._names_stand_behind(k):
+        if self._names_follow(k):
             return Bond((*self._description(), self._text(k + 1)))
         if mark is not None:
-            return None if self._begins_list_of_names(k) or self._is_named_behind(end) else self._marked(mark)
+            return None if self._begins_list_of_names(k) or self._is_named_after(end) else self._marked(mark)
         if self._is_glued_name(k, before):
             words = (self._text(k - 2),) if self._text(k - 1) == "@" else self._name_before(before)[0]
             return self._of_counter(words) if self._text(k - 1) != "@" else Bond(words)
@@ -272,9 +272,9 @@ class _Line(Struct):
             return Bond(bond.words, is_further=True) if bond is not None and bond.is_sure else None
         is_word = self._kind(before) == NAME or (self._text(before) == "." and self._kind(before - 1) == NAME)
         is_word |= self._is_unit_in_brackets(before - 2) and bool(unit_of(self._text(before - 1))[0])
-        return self._beside(k, end) if before == k - 1 and is_word else self._behind(k, end)
+        return self._beside(k, end) if before == k - 1 and is_word else self._after(k, end)
 
-    def _names_stand_behind(self, k: int) -> bool:
+    def _names_follow(self, k: int) -> bool:
         """Whether statistics follow all numbers of a line: `Nlocal: 1000 ave 2000 max 300 min`."""
         names = [self._text(i + 1).lower() for i, part in enumerate(self.parts) if part.kind == NUMBER]
         return self._kind(k) == NUMBER and len(names) > 1 and _STATISTICS.issuperset({*names} - {"min"})
@@ -285,7 +285,7 @@ class _Line(Struct):
         ends = all(self._text(place + 2) == "," for place in places[:2])
         return ends and all(self._kind(p) == NUMBER and self._kind(p + 1) == NAME for p in places)
 
-    def _is_named_behind(self, end: int) -> bool:
+    def _is_named_after(self, end: int) -> bool:
         """Whether the word after a number says what is counted, as after the next one: `Jobs: 2 running | 1 done`."""
         end += 2 * (self._text(end) == "/" and self._kind(end + 1) == NUMBER)  # `Resources: 4.0/16 CPUs, 2.0/2 GPUs`
         word = self._text(end)
@@ -294,9 +294,9 @@ class _Line(Struct):
         following = end + 1 + (self._text(end + 1).lower() in SENTENCE_WORDS or self._text(end + 1) in (",", "|"))
         if self._kind(following) != NUMBER:
             return False
-        behind = following + 1 + 2 * (self._text(following + 1) == "/")
+        after = following + 1 + 2 * (self._text(following + 1) == "/")
         is_plural = word[-1] == "s" and word[-2:] != "ss"
-        return self._kind(behind) == NAME and (is_plural or following > end + 1)
+        return self._kind(after) == NAME and (is_plural or following > end + 1)
 
     def _mark(self, k: int, before: int, end: int) -> int | None:
         """Return the index of the mark that ties a name to a number: `:`, `=`, dots, the bar of a row of two cells."""
@@ -332,8 +332,8 @@ class _Line(Struct):
     def _unit_end(self, k: int) -> int | None:
         """Return the index after a number and its unit; None if the number is a part of something larger."""
         is_part = self._is_glued(k) and self._text(k - 1) in _PARTS
-        is_glued_behind = self._is_glued(k + 1) and self._is_glued(k + 2)
-        is_part |= self._text(k + 1) == "." and is_glued_behind and self._kind(k + 2) == NAME  # `1234.host`
+        is_joined_after = self._is_glued(k + 1) and self._is_glued(k + 2)
+        is_part |= self._text(k + 1) == "." and is_joined_after and self._kind(k + 2) == NAME  # `1234.host`
         is_part |= self._is_in_labels(k)
         is_numbered = self._is_glued(k) and self._text(k - 1) == "#" and self._text(k - 2).lower() not in COUNTERS
         if (is_part and not self._is_spread(k - 1)) or is_numbered:
@@ -563,7 +563,7 @@ class _Line(Struct):
             and self._begins_segment(first)
         ):
             return Bond(words[:-1])
-        is_sentence = any(word.lower() in SENTENCE_WORDS or word == "x" for word in words) or len(words) > _MOST_BEHIND
+        is_sentence = any(word.lower() in SENTENCE_WORDS or word == "x" for word in words) or len(words) > _MOST_AFTER
         is_sentence |= words[-1].endswith("ing") and self._kind(end) == NAME  # `Fetching 2 files: 50%`
         if is_sentence or (is_whole and _last_part(words[-1]) in _DEVICES):
             return None
@@ -589,9 +589,9 @@ class _Line(Struct):
 
     def _is_version(self, k: int, end: int) -> bool:
         """Whether a number belongs to the name of a program, and its title follows: `Linpack 2.3 -- A test`."""
-        behind = [part.kind for part in self.parts[end : end + 6]]
+        after = [part.kind for part in self.parts[end : end + 6]]
         is_short = re.fullmatch(r"[0-9]{1,2}\.[0-9]{1,2}", self._text(k)) is not None
-        return is_short and end == k + 1 and self._text(end) == "-" and NUMBER not in behind and behind.count(NAME) > 1
+        return is_short and end == k + 1 and self._text(end) == "-" and NUMBER not in after and after.count(NAME) > 1
 
     def _of_sentence(self, words: Sequence[str], end: int) -> Bond | None:
         """Return the bond of a number after `is`: the name begins after the last word that belongs to a sentence."""
@@ -630,7 +630,7 @@ class _Line(Struct):
         is_bracket = (self._text(k), self._text(k + 2)) in (("(", ")"), ("[", "]"))
         return is_bracket and self._kind(k + 1) != NUMBER
 
-    def _behind(self, k: int, end: int) -> Bond | None:
+    def _after(self, k: int, end: int) -> Bond | None:
         """Return the bond of a number with only words after it."""
         is_apart = end < len(self.parts) and len(self.parts[end].gap) > 1
         is_apart |= self._text(k - 1) == "/" and not self._is_bound(self._number_before(k - 1))
@@ -639,11 +639,11 @@ class _Line(Struct):
         if k == 0 and all(re.match("[A-Z][a-z]", part.text) for part in self.parts[1:]):  # a heading: `2.1 Top Kernels`
             return None
         words: list[str] = []
-        while self._kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) <= _MOST_BEHIND:
+        while self._kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) <= _MOST_AFTER:
             words.append(self._text(end))
             end += 1
         names = words[:-1] if words and words[-1] in ("in", "out") else words
-        is_sentence = any(word.lower() in SENTENCE_WORDS for word in names) or len(words) > _MOST_BEHIND
+        is_sentence = any(word.lower() in SENTENCE_WORDS for word in names) or len(words) > _MOST_AFTER
         is_sentence |= self._kind(end) == NUMBER or any(
             _SIZE.fullmatch(word) or len(word) < _LEAST_LETTERS for word in names
         )

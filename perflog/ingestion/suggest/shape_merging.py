@@ -66,9 +66,9 @@ def _names_number(key: Key, place: int) -> bool:
     """Whether a word of a key is part of the name of a number: only words and a mark are between them."""
     following = [x for x in key[place + 1 :] if x != " "]
     words = list(takewhile(lambda x: x[0].isalpha(), following))
-    behind = following[len(words) :]
+    after = following[len(words) :]
     is_counter = _COUNTER.fullmatch(key[place]) is not None
-    return not is_counter and behind[:1] + behind[1:2] * (behind[:1] in ([":"], ["="])) in (
+    return not is_counter and after[:1] + after[1:2] * (after[:1] in ([":"], ["="])) in (
         [_NUMBER],
         [":", _NUMBER],
         ["=", _NUMBER],

@@ -60,7 +60,7 @@ def _telling_words(name: str, entries: Sequence[LineDraft]) -> list[list[str]]:
         is_torn = any(len(word) < _LEAST_LETTERS for words in telling for word in words)  # `s_att` of `loss_att`
         return [[] for _ in entries] if is_torn else telling
     if not any(telling) and all(len(entry.numbers) == 1 for entry in entries):
-        return _without_common([_words_behind(entry) for entry in entries])
+        return _without_common([_words_after(entry) for entry in entries])
     return telling
 
 
@@ -70,7 +70,7 @@ def _without_common(words: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[word for word in own if word not in common][:_MOST_WORDS] for own in words]
 
 
-def _words_behind(entry: LineDraft) -> list[str]:
+def _words_after(entry: LineDraft) -> list[str]:
     """Return the words after the number of an entry: `1020.5 (with the time to connect)`."""
     place = entry.slots.index(entry.numbers[0])
     text = " ".join(slot.texts[0].lower() for slot in entry.slots[place + 1 :] if slot.kind == LITERAL)

@@ -106,7 +106,7 @@ class _PrintedSteps(NamedTuple):
         highs = [*np.searchsorted(self.places, places).tolist(), len(self.places)]
         return [self.steps[low:high] for low, high in zip(lows, highs, strict=True)]
 
-    def first_behind(self, place: int) -> tuple[int, int] | None:
+    def first_after(self, place: int) -> tuple[int, int] | None:
         """Return the first step that is printed after a position, and its own position."""
         row = int(np.searchsorted(self.places, place, "right"))
         return (int(self.steps[row]), int(self.places[row])) if row < len(self.steps) else None
@@ -171,7 +171,7 @@ class _Machine(Struct):
     def _resume(self, after: int, steps: _PrintedSteps, starts: list[_RunStart]) -> None:
         """Begin a run at a line that loads a checkpoint, or starts the processes again, if the steps go back."""
         assert self.resumes is not None
-        first, reached = steps.first_behind(after), self.reached
+        first, reached = steps.first_after(after), self.reached
         goes_back = first is not None and reached is not None and first[0] < reached + self.grows
         if first is not None and (self.restarts or (goes_back and not self.reloads)):
             self._begin(first[1] if self.resumes < 0 else self.resumes, starts)

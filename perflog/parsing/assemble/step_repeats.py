@@ -101,8 +101,8 @@ class StepCounter:
                     covered = np.zeros(len(places), np.int64)
                     covered[rank_rows] = windows.setdefault(rank, StepWindows()).read(*columns)
                     spans[since_previous] = covered[since_previous]
-                    behind = self._behind_stepless(run.index, rank, rank_rows, known, low)
-                    spans[np.intersect1d(behind, since_previous)] = UNKNOWN
+                    after = self._after_stepless(run.index, rank, rank_rows, known, low)
+                    spans[np.intersect1d(after, since_previous)] = UNKNOWN
             self._stepless[run.index] = self._stepless.get(run.index, 0) + int((~known[low:high]).sum())
             if len(windows) > 1 and -1 in windows:  # a line that has lost its label may be of any rank
                 lost = with_step[(ranks[with_step] == -1) & (covers[with_step] == SINCE_PREVIOUS)]
@@ -117,14 +117,14 @@ class StepCounter:
         for row, positions in zip(rows, np.split(position, ends[:-1]), strict=True):
             row.copy, row.steps_averaged = copies[positions], spans[positions]
 
-    def _behind_stepless(self, run: int, rank: int, rows: Ints, known: Mask, first: int) -> Ints:
+    def _after_stepless(self, run: int, rank: int, rows: Ints, known: Mask, first: int) -> Ints:
         """Return which lines of a rank follow a line without a known step: they cover less than to the step before."""
         before = self._stepless.get(run, 0)
         last = self._stepless_at.get((run, rank), before)
         stepless = before + np.cumsum(~known[first : int(rows[-1]) + 1])[rows - first]
         self._stepless_at[run, rank] = int(stepless[-1])
-        behind: Ints = rows[np.diff(stepless, prepend=last) > 0]
-        return behind
+        after: Ints = rows[np.diff(stepless, prepend=last) > 0]
+        return after
 
     def end(self, run: int) -> None:
         """Forget a run that has ended."""

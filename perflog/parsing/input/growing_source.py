@@ -23,14 +23,14 @@ def whole_lines(path: str, begin: int = 0) -> int:
     """
     with open(path, "rb") as file:
         end = os.fstat(file.fileno()).st_size
-        behind = b""  # the byte after the block: a CR before LF is half the end of a line
+        after = b""  # the byte after the block: a CR before LF is half the end of a line
         while end > begin:
             start = max(begin, end - PIECE)
             file.seek(start)
             block = file.read(end - start)
-            if found := _LAST_END.match(block + behind):
+            if found := _LAST_END.match(block + after):
                 return start + found.end()
-            end, behind = start, block[:1]
+            end, after = start, block[:1]
     return begin
 
 

@@ -154,7 +154,7 @@ class BarReader:
             for row, (place, label) in enumerate(zip(records.places, _labels(records), strict=True))
         ]
         steps: dict[int, dict[int, _State]] = {}
-        behind: dict[tuple[int, int], int] = {}  # by kind and state: the row before it that takes it
+        after: dict[tuple[int, int], int] = {}  # by kind and state: the row before it that takes it
         used: dict[int, str] = {}
         later = []
         buffered = self._buffered(lines, batch, partners, table)
@@ -169,12 +169,12 @@ class BarReader:
             if state is not None:
                 given = steps.setdefault(kind, {})
                 if state.place > place:  # of several such lines before a state, it belongs to the last
-                    given.pop(behind.get((kind, state.index), _UNKNOWN), None)
-                    behind[kind, state.index] = row
+                    given.pop(after.get((kind, state.index), _UNKNOWN), None)
+                    after[kind, state.index] = row
                 given[row] = state
                 used[state.index] = lines[kind][1].step_by or ""
         for place, kind, row, label in later:  # the bar of training is known by now
-            state = self._state_behind_step(place, label, table)
+            state = self._state_after_step(place, label, table)
             if state is not None:
                 steps.setdefault(kind, {})[row] = state
         return steps, used
@@ -205,29 +205,29 @@ class BarReader:
         self, line: Line, place: int, label: int, epoch: float | None, table: _StateTable
     ) -> _State | None:
         """Return the state beside a line that gives it its step: before it on its line, or directly after it."""
-        front, behind = self._around(place, label, table)
+        front, after = self._around(place, label, table)
         number = place >> PART_BITS
-        goes_back = front is not None and behind is not None and front.total == behind.total
-        goes_back = goes_back and front.count > behind.count > 0  # type: ignore[union-attr]  # both are states
+        goes_back = front is not None and after is not None and front.total == after.total
+        goes_back = goes_back and front.count > after.count > 0  # type: ignore[union-attr]  # both are states
         if front is not None and (front.place >> PART_BITS != number or not front.counts_steps):
             front = None
         if line.step_by == "bar_in_front":
             return front
-        if behind is not None and ((behind.place >> PART_BITS) - number > 1 or not behind.counts_steps):
-            behind = None
-        if goes_back or (behind is None and front is not None and front.may_lag):
+        if after is not None and ((after.place >> PART_BITS) - number > 1 or not after.counts_steps):
+            after = None
+        if goes_back or (after is None and front is not None and front.may_lag):
             return None  # states of several bars; or steps may have passed since the bar was drawn
         stream = self._streams.setdefault(label, _Stream())
-        return _agreeing(stream, [state for state in (front, behind) if state is not None and state.count > 0], epoch)
+        return _agreeing(stream, [state for state in (front, after) if state is not None and state.count > 0], epoch)
 
-    def _state_behind_step(self, place: int, label: int, table: _StateTable) -> _State | None:
+    def _state_after_step(self, place: int, label: int, table: _StateTable) -> _State | None:
         """Return the state that ends the step in which a line is printed, if it is the next of the bar of training."""
         stream = self._streams.get(label)
-        front, behind = self._around(place, label, table)
-        if stream is None or behind is None or stream.total == _UNKNOWN or behind.total != stream.total:
+        front, after = self._around(place, label, table)
+        if stream is None or after is None or stream.total == _UNKNOWN or after.total != stream.total:
             return None
-        is_next = behind.count == (front.count if front is not None and front.total == behind.total else 0) + 1
-        return behind if is_next else None
+        is_next = after.count == (front.count if front is not None and front.total == after.total else 0) + 1
+        return after if is_next else None
 
     def _with_steps(
         self, line: FormatLine, kind: int, records: Records, given: Mapping[int, _State]

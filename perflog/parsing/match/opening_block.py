@@ -49,7 +49,7 @@ class OpeningBlock(Struct, frozen=True):
         """Return a mask of the line numbers that lie in the block."""
         return numbers <= self.last_line
 
-    def behind(self, chunk: Chunk) -> bytearray:
+    def after(self, chunk: Chunk) -> bytearray:
         """Return the bytes of the log after the block, with the zero bytes that end a chunk."""
         return chunk.data[self.size :]
 
@@ -87,7 +87,7 @@ class OpeningBlocks:
         covered: Mask = numbers - self._first_lines[log] < self._lengths[log]
         return covered
 
-    def behind(self, chunk: Chunk) -> bytearray:
+    def after(self, chunk: Chunk) -> bytearray:
         """Return the bytes of all logs after their blocks, with the zero bytes that end a chunk."""
         stops = [*self._starts[1:].tolist(), len(chunk.data)]
         parts = zip(self._starts.tolist(), self._sizes, stops, strict=True)
@@ -139,8 +139,8 @@ def _begins_alike(head: Chunk, text: bytes) -> bool:
 
 def _ends_there(head: Chunk, block: Sequence[Line], found: OpeningBlock) -> bool:
     """Return whether a block that this log begins with ends where it did in another log: no further one follows."""
-    behind = _physical_lines(head, found.last_line + 1, found.size)
-    following = next((text for _, _, text in behind if text.strip()), b"")
+    after = _physical_lines(head, found.last_line + 1, found.size)
+    following = next((text for _, _, text in after if text.strip()), b"")
     line = _line_of(block, ("begin", "end"), following)
     return line is None or line.role == "end"
 

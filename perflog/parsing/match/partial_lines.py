@@ -74,12 +74,12 @@ class PartialLines:
     def lines(self, text: str) -> tuple[Line, ...]:
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
         for begin in (0, *prefix_ends(raw)):
-            lines = self._lines_behind(raw[begin:], _front_of(raw[:begin]))
+            lines = self._lines_after(raw[begin:], _front_of(raw[:begin]))
             if lines:
                 return lines
         return ()
 
-    def _lines_behind(self, raw: bytes, front: str) -> tuple[Line, ...]:
+    def _lines_after(self, raw: bytes, front: str) -> tuple[Line, ...]:
         """Return the Lines of a string without its prefix, or of a whole line: `front` is ""."""
         if front:
             for line in self._holding(self._lines, raw):
@@ -139,7 +139,7 @@ def _readings(line: Line, raw: bytes) -> Iterator[tuple[Line, Template, int]]:
         yield line, template, len(raw) - end
 
 
-def _surrounded(line: Line, template: Template, front: str = "", behind: str = "") -> Line:
+def _surrounded(line: Line, template: Template, front: str = "", after: str = "") -> Line:
     """Return a line with a template of its own, and fields for what surrounds it.
 
     The reason why a line drops figures is none for what surrounds it.
@@ -147,18 +147,18 @@ def _surrounded(line: Line, template: Template, front: str = "", behind: str = "
     if {"rank", "world_size"} & {*template.names, *line.compute, *line.set}:
         front = _PREFIX_FIELD if front else ""
     text = template.text.lstrip(" ") if front else template.text
-    text = text.rstrip(" ") if behind else text
+    text = text.rstrip(" ") if after else text
     dropped = line.dropped
     if UNNAMED in dropped:
         text = text.replace(f"{{{UNNAMED}:", f"{{{DECLARED_DROPPED}:")
         dropped = {DECLARED_DROPPED: "; ".join(dict.fromkeys(dropped.values()))}
     return replace(
         _without_fields(line, {*line.template.names} - {*template.names}),
-        template=Template(front + text + behind),
+        template=Template(front + text + after),
         samples=(),
         dropped=dropped,
         partial=True,
-        behind_prefix=bool(front) and not behind and template is line.template,
+        after_prefix=bool(front) and not after and template is line.template,
         run=(*line.run, "world_size") if "{world_size:" in front else line.run,
         object=None,
         by_object=False,

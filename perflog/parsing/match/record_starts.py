@@ -210,8 +210,8 @@ class RecordStarts:
         starts |= dict.fromkeys(_object_starts(text, first), True)
         starts |= {self._with_bare_label(text, begin, marks): True for begin in _repeated_beginnings(text, first)}
         if marks.begun is not None and BARE.match(text):
-            behind = (match.start(1) for match in marks.begun.finditer(text.translate(_ZEROS), first))
-            starts |= {self._with_bare_label(text, begin, marks): True for begin in behind}
+            after = (match.start(1) for match in marks.begun.finditer(text.translate(_ZEROS), first))
+            starts |= {self._with_bare_label(text, begin, marks): True for begin in after}
         return sorted(starts.items())
 
     def _with_bare_label(self, text: bytes, begin: int, marks: _Marks) -> int:
@@ -247,9 +247,9 @@ class RecordStarts:
                 return True
         return False
 
-    def _is_record(self, text: bytes, behind: bytes, openings: re.Pattern[bytes]) -> bool:
+    def _is_record(self, text: bytes, after: bytes, openings: re.Pattern[bytes]) -> bool:
         """Return whether a string holds a record, whole or torn. The object after the head of one belongs to it."""
-        if behind.startswith(b"{") and any(h.regex.fullmatch(text.rstrip(b" \t")) for h in self._object_heads):
+        if after.startswith(b"{") and any(h.regex.fullmatch(text.rstrip(b" \t")) for h in self._object_heads):
             return False
         return openings.search(text) is not None or self._is_torn(text)
 
@@ -309,7 +309,7 @@ def _object_starts(text: bytes, first: int) -> Iterator[int]:
     """Yield the offsets at which an object follows another one: `{...} {...}`."""
     if text[first : first + 1] != b"{" or re.search(_OBJECTS.encode(), text) is None:
         return
-    depth, quote, escaped, behind = 0, b"", -1, False
+    depth, quote, escaped, after = 0, b"", -1, False
     for mark in _OBJECT_MARK.finditer(text, first):
         if mark.start() == escaped:
             continue
@@ -320,11 +320,11 @@ def _object_starts(text: bytes, first: int) -> Iterator[int]:
         elif mark[0] in (b'"', b"'"):
             quote = mark[0]
         elif mark[0] == b"{":
-            if not depth and behind:
+            if not depth and after:
                 yield mark.start()
             depth += 1
         else:
-            depth, behind = depth - 1, True
+            depth, after = depth - 1, True
 
 
 def _with_repeated_beginning(texts: pa.Array) -> Mask:

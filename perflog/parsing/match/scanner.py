@@ -213,8 +213,8 @@ class Scanner:
         for row, count in zip(
             left[[row for row, _ in cuts]].tolist(), [len(offsets) for _, offsets in cuts], strict=True
         ):
-            behind = slice(row + 1, row + count + 2)
-            texts = [data[a:b] for a, b in zip(starts[behind].tolist(), ends[behind].tolist(), strict=True)]
+            after = slice(row + 1, row + count + 2)
+            texts = [data[a:b] for a, b in zip(starts[after].tolist(), ends[after].tolist(), strict=True)]
             is_blank = [
                 not strip_rank_labels(bytes(text)) for text in texts
             ]  # empty lines do not go on in the next chunk
@@ -477,8 +477,8 @@ class _Candidates:
 
 def _literal(template: Template) -> str:
     """Return a string that every line of a template contains after its first field: of words if it has any."""
-    behind = (literal.strip(" \t") for literal in template.literals[1:])
-    return max(behind, key=lambda text: (sum(map(str.isalnum, text)), len(text)))
+    after = (literal.strip(" \t") for literal in template.literals[1:])
+    return max(after, key=lambda text: (sum(map(str.isalnum, text)), len(text)))
 
 
 def _may_be_tail(line: Line, template: Template) -> bool:

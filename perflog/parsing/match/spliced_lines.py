@@ -122,17 +122,17 @@ def _is_clean(shape: bytes, usual: bytes, cut: int) -> bool:
 
     What is missing between them, or comes twice, has a name; or it is a number of a list, or a part of a word.
     """
-    behind = len(usual) - len(shape) + cut  # where the end begins in the usual line
-    between, mark = usual[cut:behind] or shape[behind:cut], shape[cut - 1 : cut]
+    after = len(usual) - len(shape) + cut  # where the end begins in the usual line
+    between, mark = usual[cut:after] or shape[after:cut], shape[cut - 1 : cut]
     if _PART_OF_WORD.fullmatch(between):
         return True
-    if mark != usual[max(behind - 1, 0) : behind] or mark.isalnum():
+    if mark != usual[max(after - 1, 0) : after] or mark.isalnum():
         return False
     if _LETTER.search(between) is None and _MARK.search(between) is not None:
         return False
-    if usual[cut : cut + 1].isalpha() != usual[behind : behind + 1].isalpha():
+    if usual[cut : cut + 1].isalpha() != usual[after : after + 1].isalpha():
         return False  # a unit
-    halves = ((shape, cut), (usual, cut), (usual, behind))
+    halves = ((shape, cut), (usual, cut), (usual, after))
     return not any(_INSIDE_FIELD.search(text[:place] + b"\n" + text[place:]) for text, place in halves)
 
 

@@ -108,8 +108,8 @@ class Layout(Struct, frozen=True, dict=True):
         if self.name is not None:
             fixed[self.name : self.name + 3] = False
         fits &= (text[:, fixed] == literal[fixed]).all(axis=1)
-        behind = first[rows] + len(self.literal)
-        fits &= (behind >= ends[rows]) | (data[np.minimum(behind, len(data) - 1)] - 48 >= 10)
+        after = first[rows] + len(self.literal)
+        fits &= (after >= ends[rows]) | (data[np.minimum(after, len(data) - 1)] - 48 >= 10)
         rows, text = rows[fits], text[fits]
         times[rows] = self._times(text)
         return times
