@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from perflog.analysis.run_filter import Fact, number_of, parse
 from perflog.errors import UsageError, did_you_mean
 from perflog.log import Log, RunKey
-from perflog.tables.columns import of_arrow
+from perflog.tables.columns import rows_from_arrow
 from perflog.units import UTC
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _median_steps(log: Log) -> dict[str, float]:
     """The median of all printed step times of each run that has any."""
     import numpy as np
 
-    rows = of_arrow(log.some_columns("steps", "step_time_s"))
+    rows = rows_from_arrow(log.some_columns("steps", "step_time_s"))
     rows = rows.where(rows.known("step_time_s"))
     codes, words = rows.codes("run")
     times = rows["step_time_s"]

@@ -16,7 +16,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import one_of
-from perflog.tables.columns import NULL, Rows, of_arrow
+from perflog.tables.columns import NULL, Rows, rows_from_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +134,7 @@ def _blocks(tables: Tables, name: str = BLOCK) -> Iterator[tuple[_Place, Rows]]:
     labels = dict(tables.rows("runs").records("run", "label"))
     columns = ("rank", "device", "category", "domain", "bytes", "stack")
     for (run, _part), events in tables.arrow_by_file("events", {"name": one_of(name)}, "name", *columns):
-        rows = of_arrow(events)
+        rows = rows_from_arrow(events)
         rows = rows.where(rows.known("bytes"))
         if not len(rows):
             continue

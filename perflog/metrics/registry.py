@@ -30,7 +30,7 @@ from perflog.tables.arrow import (
     without_chunks,
 )
 from perflog.tables.chunked_columns import rows_of_chunks
-from perflog.tables.columns import Rows, arrow_of_frame, of_arrow, of_frame
+from perflog.tables.columns import Rows, arrow_of_frame, rows_from_arrow, rows_from_frame
 from perflog.tables.nulls import frame_of, none_if_null, nullable_frame
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
@@ -139,7 +139,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
 
     def _all_rows(self, name: str) -> Rows:
         if isinstance(self._source, Mapping):
-            return of_frame(self._frame(name), name)
+            return rows_from_frame(self._frame(name), name)
         if self.count(name) > _LARGE and name not in self._arrow:
             import pyarrow as pa
 
@@ -148,7 +148,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
             return_freed()
             if rows is not None:
                 return rows
-        return of_arrow(self._table(name))
+        return rows_from_arrow(self._table(name))
 
     def _table(self, name: str) -> pa.Table:
         """A table of a log."""

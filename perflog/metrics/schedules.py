@@ -25,7 +25,7 @@ from perflog.metrics.schedule_simulation import (
 from perflog.metrics.semantics import semantics_by_run
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, one_of
-from perflog.tables.columns import of_arrow
+from perflog.tables.columns import rows_from_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,7 +167,7 @@ def _operation_times(tables: Tables) -> Iterator[tuple[StageTimes, int]]:
     columns = ("name", "stage", "chunk", "micro_batch", "duration_ns")
     where: Where = {"kind": one_of("operation"), "name": one_of(*_COMPUTES)}
     for (run, _), events in tables.arrow_by_file("events", where, *columns):
-        rows = of_arrow(events)
+        rows = rows_from_arrow(events)
         rows = rows.where(rows.known("stage", "micro_batch", "duration_ns"))
         if not len(rows):
             continue

@@ -200,7 +200,7 @@ def all_rows(columns: Columns) -> Rows:
     return Rows(columns, slice(0, columns.size))
 
 
-def of_arrow(table: pa.Table) -> Rows:
+def rows_from_arrow(table: pa.Table) -> Rows:
     """Return the rows of an Arrow table in the types of the schema."""
     import pyarrow as pa
 
@@ -216,7 +216,7 @@ def of_arrow(table: pa.Table) -> Rows:
     return all_rows(Columns(table.num_rows, read))
 
 
-def of_frame(frame: pd.DataFrame, table: str) -> Rows:
+def rows_from_frame(frame: pd.DataFrame, table: str) -> Rows:
     """Return the rows of a DataFrame. A column of the schema that it lacks is null; other columns are numbers."""
     return all_rows(Columns(len(frame), lambda name: _column_of_frame(frame, table, name)))
 

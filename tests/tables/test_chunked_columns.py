@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from perflog.tables import chunked_columns
 from perflog.tables.chunked_columns import rows_of_chunks
-from perflog.tables.columns import Rows, of_arrow
+from perflog.tables.columns import Rows, rows_from_arrow
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import arrow_schema
 
@@ -42,7 +42,7 @@ def table(records: Sequence[tuple[int, int, int | None, int, float | None]], cut
 
 
 def both(chunks: pa.Table) -> tuple[Rows | None, Rows]:
-    return rows_of_chunks(chunks, RUNS), of_arrow(in_order(chunks, RUNS))
+    return rows_of_chunks(chunks, RUNS), rows_from_arrow(in_order(chunks, RUNS))
 
 
 RECORDS = st.lists(

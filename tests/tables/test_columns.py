@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from perflog.tables.columns import NULL, Rows, of_arrow, of_frame
+from perflog.tables.columns import NULL, Rows, rows_from_arrow, rows_from_frame
 from perflog.tables.schema import arrow_schema
 
 RUNS = ["a-1", "a-1", "b-1", "b-1", "b-1"]
@@ -28,14 +28,14 @@ def arrow_rows() -> Rows:
     }
     arrays = [columns[name].cast(schema.field(name).type) for name in schema.names]
     table = pa.Table.from_arrays(arrays, names=schema.names)
-    return of_arrow(pa.concat_tables([table.slice(0, 2), table.slice(2)]))
+    return rows_from_arrow(pa.concat_tables([table.slice(0, 2), table.slice(2)]))
 
 
 def frame_rows() -> Rows:
     """The same rows from a DataFrame that lacks the columns without values."""
     columns = {"run": RUNS, "phase": PHASES, "line": [1, 2, 3, 4, 5], "step": [0, 1, pd.NA, 1, 2]}
     times = {"time_s": [0.5, 1.0, 2.0, 4.0, 8.0], "min_s": [np.nan, 1.0, np.nan, 2.0, 3.0]}
-    return of_frame(pd.DataFrame(columns | times), "phases")
+    return rows_from_frame(pd.DataFrame(columns | times), "phases")
 
 
 @pytest.mark.parametrize("rows", [arrow_rows(), frame_rows()], ids=["arrow", "frame"])
@@ -81,6 +81,6 @@ def test_rows_of_a_word_that_stand_apart_are_found_in_their_order() -> None:
 
 
 def test_a_column_beyond_the_schema_holds_numbers() -> None:
-    rows = of_frame(pd.DataFrame({"run": ["a"], "pace": [2]}), "steps")
+    rows = rows_from_frame(pd.DataFrame({"run": ["a"], "pace": [2]}), "steps")
     assert rows["pace"].tolist() == [2.0]
     assert rows["line"].tolist() == [NULL]

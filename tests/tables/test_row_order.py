@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 
 from perflog.tables import row_order
-from perflog.tables.columns import of_arrow
+from perflog.tables.columns import rows_from_arrow
 from perflog.tables.row_order import in_order, put_in_order
 
 ROWS = st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1)), max_size=6), max_size=6)
@@ -57,7 +57,7 @@ def test_rows_of_other_runs_are_left_out_and_runs_stand_in_their_order() -> None
 
 def test_texts_of_some_rows_are_those_of_all() -> None:
     runs = ["a", "b", None, "a", "c"]
-    rows = of_arrow(table([(k, 0) for k in range(5)], runs))
+    rows = rows_from_arrow(table([(k, 0) for k in range(5)], runs))
     assert rows.where(np.array([4, 2, 0]))["run"].tolist() == ["c", None, "a"]
     assert rows["run"].tolist() == runs
     assert rows.where(np.array([1, 2]))["run"].tolist() == ["b", None]

@@ -32,7 +32,7 @@ from perflog.readers.event_columns import OPERATION
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.tables.arrow import Where, one_of
-from perflog.tables.columns import Rows, of_arrow
+from perflog.tables.columns import Rows, rows_from_arrow
 from perflog.units import show
 
 _DIFFER = 0.01  # of the kernels: more than ranks of one program differ by
@@ -140,7 +140,7 @@ def trace_cut(data: LintInput) -> Iterator[Finding]:
     where: Where = {"kind": one_of(*WORK_KINDS, "runtime")}
     columns = ("rank", "kind", "name", "start_ns", "duration_ns", "correlation")
     for (run, _), events in data.tables.arrow_by_file("events", where, *columns):
-        rows = of_arrow(events)
+        rows = rows_from_arrow(events)
         rows = rows.where(rows.known("correlation") & has_times(rows))
         calls, work = (
             rows.where(rows.one_of("kind", ["runtime"])),
@@ -217,7 +217,7 @@ def events_without_end(data: LintInput) -> Iterator[Finding]:
     """Kernels, copies and memsets without start or duration, or with a negative one."""
     lost: dict[str, list[tuple[str, int]]] = {}
     for (run, _), events in data.tables.arrow_by_file("events", IS_WORK, "name", "start_ns", "duration_ns"):
-        rows = of_arrow(events)
+        rows = rows_from_arrow(events)
         if not (valid := has_times(rows)).all():
             lost.setdefault(run, []).extend(rows.where(~valid).records("name", "line"))
     for run, events in lost.items():
@@ -242,7 +242,7 @@ def kernels_overlap(data: LintInput) -> Iterator[Finding]:
     by_run: dict[str, list[_Overlaps]] = {}
     for (run, _), events in data.tables.arrow_by_file("events", {"kind": one_of("kernel")}, *columns):
         if formats[run] not in _OF_QUEUES:
-            rows = of_arrow(events)
+            rows = rows_from_arrow(events)
             by_run.setdefault(run, []).append(_overlaps(rows.where(has_times(rows) & rows.known("stream"))))
     for run, files in by_run.items():
         copies, number, twice, time = (
@@ -304,7 +304,7 @@ def kernels_of_days(data: LintInput) -> Iterator[Finding]:
     """Kernels, copies and memsets of more than a day."""
     long: dict[str, list[tuple[str, int, int]]] = {}
     for (run, _), events in data.tables.arrow_by_file("events", IS_WORK, "name", "line", "start_ns", "duration_ns"):
-        rows = of_arrow(events)
+        rows = rows_from_arrow(events)
         if (days := has_times(rows) & (rows["duration_ns"] > _DAY_NS)).any():
             long.setdefault(run, []).extend(rows.where(days).records("name", "line", "duration_ns"))
     for run, found in long.items():

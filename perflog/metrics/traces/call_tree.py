@@ -18,7 +18,7 @@ from perflog.metrics.traces.launches import Launches, Thread, threads_of
 from perflog.readers.interval_index import nested_parents
 from perflog.statistics.groups import distinct
 from perflog.tables.arrow import Where, index_array, one_of
-from perflog.tables.columns import Rows, of_arrow
+from perflog.tables.columns import Rows, rows_from_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,7 +133,7 @@ def _call_tree(
     chosen: Callable[[tuple[str, int], Rows], Mask] | None,
 ) -> CallTree | None:
     """The calls among the events of a file, without some columns; None if there are none."""
-    rows = of_arrow(events)
+    rows = rows_from_arrow(events)
     counts = has_times(rows)
     if name is not None:
         counts &= _named(rows, name)
@@ -146,7 +146,7 @@ def _call_tree(
     index = _outer_first(rows, threads, index)
     threads = threads[index]
     begins = np.searchsorted(threads, np.arange(len(names) + 1))
-    ordered = of_arrow(events.drop_columns(not_asked_for).take(index_array(index)))
+    ordered = rows_from_arrow(events.drop_columns(not_asked_for).take(index_array(index)))
     del rows, index
     ends = ordered["start_ns"] + ordered["duration_ns"]
     return CallTree(*place, ordered, _parents(threads, ordered["start_ns"], ends), names, begins)

@@ -12,7 +12,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables,
 from perflog.metrics.traces.recorded_operators import operators_by_file
 from perflog.statistics.groups import Keys, groups_of
 from perflog.tables.arrow import Where, one_of
-from perflog.tables.columns import NULL, Rows, of_arrow
+from perflog.tables.columns import NULL, Rows, rows_from_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +74,7 @@ def collective_volume(tables: Tables, options: Options) -> pd.DataFrame:  # noqa
     )
     parts = []
     for place, events in tables.arrow_by_file("events", where, *columns):
-        chosen = _messages(of_arrow(events))
+        chosen = _messages(rows_from_arrow(events))
         if chosen is not None:
             table = _volumes(*chosen, _bytes(chosen[0], place, tables))
             parts.append(table.assign(run=place[0], label=labels.get(place[0])))

@@ -13,7 +13,7 @@ from perflog.metrics.stuck_ranks import CALL_COUNTS
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where
-from perflog.tables.columns import Rows, of_arrow
+from perflog.tables.columns import Rows, rows_from_arrow
 from perflog.units import UNITS
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def counter_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
     columns = ("rank", "name", "subject", "device", "device_name", "start_ns", "correlation", "calls", "value", "unit")
     is_counter: Where = {"name": lambda name: name is not None and name not in CALL_COUNTS}
     for (run, _), readings in tables.arrow_by_file("counters", is_counter, *columns):
-        rows = of_arrow(readings)
+        rows = rows_from_arrow(readings)
         rows = rows.where(rows.known("start_ns", "value") & ~rows.known("correlation") & ~rows.known("calls"))
         frames += [frame.assign(run=run, label=labels[run]) for frame in _curves(rows)]
     names = [column.name for column in _COLUMNS]

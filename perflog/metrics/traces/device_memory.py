@@ -19,7 +19,7 @@ from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows
 from perflog.metrics.traces.device_work import step_windows
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, index_array, one_of
-from perflog.tables.columns import NULL, Rows, of_arrow
+from perflog.tables.columns import NULL, Rows, rows_from_arrow
 
 ALLOCATED, RESERVED = "allocated", "reserved"
 ALLOCATOR_TOTALS = {f"{where} memory {total}": total for where in ("device", "host") for total in (ALLOCATED, RESERVED)}
@@ -133,11 +133,11 @@ def _curves(tables: Tables) -> Iterator[MemoryCurve]:
     labels = dict(tables.rows("runs").records("run", "label"))
     windows, totals = step_windows(tables), _printed_totals(tables)
     for place, events in tables.arrow_by_file("events", {"kind": one_of("memory")}, *_COLUMNS):
-        rows = of_arrow(events)
+        rows = rows_from_arrow(events)
         index = np.flatnonzero(rows.known("start_ns", "bytes"))
         for device_rows in _by_device(rows, index):
             order = device_rows[np.lexsort((rows["line"][device_rows], rows["start_ns"][device_rows]))]
-            own = of_arrow(events.take(index_array(order)))
+            own = rows_from_arrow(events.take(index_array(order)))
             blocks, freed_unknown = _blocks(own["address"], own["bytes"])
             rank, device = (_only(own[name]) for name in ("rank", "device"))
             process, name = (_word(own, column) for column in ("process", "device_name"))
@@ -162,7 +162,7 @@ def _printed_totals(tables: Tables) -> dict[tuple[str, int], dict[str, tuple[Int
     printed: dict[tuple[str, int], dict[str, tuple[Ints, Ints]]] = {}
     where: Where = {"name": one_of(*ALLOCATOR_TOTALS)}
     for place, readings in tables.arrow_by_file("counters", where, "name", "value"):
-        rows = of_arrow(readings)
+        rows = rows_from_arrow(readings)
         codes, names = rows.codes("name")
         for total in (ALLOCATED, RESERVED):
             chosen = np.array([ALLOCATOR_TOTALS.get(name) == total for name in names], np.bool_)[codes] & rows.known(

@@ -28,7 +28,7 @@ from perflog.metrics.traces.iterations import iterations
 from perflog.readers.processes import process_label
 from perflog.statistics.groups import Keys, groups_of
 from perflog.tables.arrow import Where, index_array, one_of, without_chunks
-from perflog.tables.columns import NULL, Rows, of_arrow
+from perflog.tables.columns import NULL, Rows, rows_from_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +106,7 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
     @property
     def messages(self) -> Rows:
         """The rows of `communication`."""
-        return of_arrow(without_chunks(self._messages()))
+        return rows_from_arrow(without_chunks(self._messages()))
 
     @property
     def communication(self) -> pd.DataFrame:
@@ -241,7 +241,8 @@ class _WorkStore:
 
 def _work_by_device(events: pa.Table) -> dict[_Key, DeviceWork]:
     """The work of each device among the events of a file."""
-    rows, kept, devices = of_arrow(events), of_arrow(events.select(_WHAT)), {}  # unused columns are not copied
+    rows, devices = rows_from_arrow(events), {}
+    kept = rows_from_arrow(events.select(_WHAT))  # unused columns are not copied
     does, categories = _what_it_does(rows)
     chosen = has_times(rows) & (does != categories.index("synchronisation"))
     for key, index in _by_device(rows, np.flatnonzero(chosen)):
@@ -341,7 +342,7 @@ def _launching_processes(work: Rows, place: tuple[str, int], tables: Tables) -> 
     )
     if place not in calls_by_file:
         return []
-    calls = of_arrow(calls_by_file[place])
+    calls = rows_from_arrow(calls_by_file[place])
     launches = calls.where(calls.known("correlation") & np.isin(calls["correlation"], work["correlation"]))
     process, words = launches.codes("process")
     first = groups_of(launches["correlation"], process).first

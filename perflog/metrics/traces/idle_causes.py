@@ -19,7 +19,7 @@ from perflog.metrics.traces.device_work import TraceDevice, has_times
 from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 from perflog.metrics.traces.launches import Launches, launches_by_file, threads_of
 from perflog.tables.arrow import Where, one_of
-from perflog.tables.columns import NULL, of_arrow
+from perflog.tables.columns import NULL, rows_from_arrow
 
 CAUSES = {
     "data": "the next work is not launched, and the host is in a range that loads data",
@@ -122,7 +122,7 @@ def _loading(tables: Tables) -> dict[tuple[str, int], Intervals]:
     where: Where = {"kind": one_of("range", "cpu"), "name": lambda name: name and DATA_RANGE.search(name)}
     found = {}
     for place, events in tables.arrow_by_file("events", where, "start_ns", "duration_ns"):
-        rows = of_arrow(events)
+        rows = rows_from_arrow(events)
         rows = rows.where(has_times(rows))
         found[place] = union(rows["start_ns"], rows["start_ns"] + rows["duration_ns"])
     return found
@@ -133,7 +133,7 @@ def _waits(tables: Tables) -> dict[tuple[str, int], dict[object, Ints]]:
     where: Where = {"kind": one_of("runtime"), "name": lambda name: name and is_wait(name)}
     found: dict[tuple[str, int], dict[object, Ints]] = {}
     for place, events in tables.arrow_by_file("events", where, "process", "thread", "start_ns", "duration_ns"):
-        rows = of_arrow(events)
+        rows = rows_from_arrow(events)
         rows = rows.where(has_times(rows))
         codes, threads = threads_of(rows)
         ends = rows["start_ns"] + rows["duration_ns"]

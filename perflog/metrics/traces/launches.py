@@ -12,7 +12,7 @@ from perflog.metrics.registry import Tables, cached
 from perflog.metrics.traces.device_work import TraceDevice, has_times, trace_devices
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, one_of
-from perflog.tables.columns import NULL, Rows, of_arrow
+from perflog.tables.columns import NULL, Rows, rows_from_arrow
 
 Thread = tuple[str | None, str | None]
 """Process and thread, as named in the trace."""
@@ -57,7 +57,7 @@ _FileLaunches = tuple[tuple[str, int], list[tuple[TraceDevice, Launches]]]
 def _found_by_file(tables: Tables, devices: dict[tuple[str, int], list[TraceDevice]]) -> Iterator[_FileLaunches]:
     for place, events in tables.arrow_by_file("events", {"kind": one_of("runtime")}, "correlation", *_TIMES):
         if file_devices := devices.pop(place, []):
-            calls = Calls(of_arrow(events), "correlation")
+            calls = Calls(rows_from_arrow(events), "correlation")
             launches = [(device, _launches(device, calls, tables)) for device in file_devices]
             del events, calls  # the caller needs the memory
             yield place, launches
@@ -137,5 +137,5 @@ def _operators(device: TraceDevice, tables: Tables) -> Calls | None:
     """The operators of the file of a device by their external numbers; None if it has no operators."""
     where: Where = {"kind": one_of("cpu"), "run": one_of(device.run), "part": one_of(device.part)}
     for _, events in tables.arrow_by_file("events", where, "external", *_TIMES):
-        return Calls(of_arrow(events), "external")
+        return Calls(rows_from_arrow(events), "external")
     return None

@@ -19,7 +19,7 @@ from perflog.metrics.traces.device_ranges import RANGE_KINDS
 from perflog.metrics.traces.launches import Calls, Launches, threads_of
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, JoinedCalls, joined_calls
 from perflog.tables.arrow import Where, one_of
-from perflog.tables.columns import of_arrow
+from perflog.tables.columns import rows_from_arrow
 
 NOT_TRACED = "(not in the trace)"
 """Replaces the range: memory without an allocation in the trace, such as parameters."""
@@ -109,7 +109,7 @@ def _runtime_calls(tables: Tables, places: set[tuple[str, int]]) -> dict[tuple[s
         return {}
     where: Where = {"run": one_of(*(run for run, _ in places)), "kind": one_of("runtime")}
     found = tables.arrow_by_file("events", where, "correlation", *_TIMES)
-    return {place: Calls(of_arrow(events), "correlation") for place, events in found if place in places}
+    return {place: Calls(rows_from_arrow(events), "correlation") for place, events in found if place in places}
 
 
 _TIMES = ("process", "thread", "start_ns", "duration_ns")

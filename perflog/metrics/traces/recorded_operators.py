@@ -18,7 +18,7 @@ from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.device_work import has_times
 from perflog.statistics.groups import Keys
 from perflog.tables.arrow import Where, one_of
-from perflog.tables.columns import NULL, Codes, Rows, of_arrow
+from perflog.tables.columns import NULL, Codes, Rows, rows_from_arrow
 
 _COLUMNS = ("rank", "name", "shapes", "bytes", "record", "process")
 _AGREE = 0.99  # least share of equal names among the calls with a number that both recordings have
@@ -110,7 +110,7 @@ def _recordings(tables: Tables) -> Iterator[_Recording]:
     where: Where = {"kind": one_of("cpu")}
     for place, events in tables.arrow_by_file("events", where, *_COLUMNS, "start_ns", "duration_ns"):
         if place not in timed:
-            rows = of_arrow(events)
+            rows = rows_from_arrow(events)
             rows = rows.where(~has_times(rows))
             if len(rows):
                 yield _Recording(*place, rows, np.full(len(rows), NULL, np.int64))

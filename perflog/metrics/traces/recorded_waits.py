@@ -15,7 +15,7 @@ from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import TraceDevice
 from perflog.metrics.traces.launches import numbered_once, places_of
 from perflog.tables.arrow import Where, one_of
-from perflog.tables.columns import NULL, Rows, of_arrow
+from perflog.tables.columns import NULL, Rows, rows_from_arrow
 
 _CALLS = lazy_pattern(r"EventRecord|WaitEvent|(Event|Stream)Synchronize")
 _STREAM_WAIT, _EVENT_WAIT, _RECORD = "WaitEvent", "EventSynchronize", "EventRecord"
@@ -88,7 +88,11 @@ def recorded_waits(tables: Tables) -> dict[tuple[str, int], FileWaits]:
         return {}
     where = {"kind": one_of("runtime"), "name": lambda name: name and _CALLS.search(name)}
     calls = tables.arrow_by_file("events", where, "name", "correlation", "start_ns")
-    found = {place: _waits(of_arrow(waits[place]), of_arrow(events)) for place, events in calls if place in waits}
+    found = {
+        place: _waits(rows_from_arrow(waits[place]), rows_from_arrow(events))
+        for place, events in calls
+        if place in waits
+    }
     return {place: file_waits for place, file_waits in found.items() if len(file_waits.lines)}
 
 

@@ -15,7 +15,7 @@ from perflog.metrics.registry import Tables
 from perflog.metrics.traces.device_work import TraceDevice, are_in_steps, has_times, seconds, trace_devices
 from perflog.metrics.traces.intervals import Intervals, union
 from perflog.tables.arrow import Where, one_of
-from perflog.tables.columns import of_arrow
+from perflog.tables.columns import rows_from_arrow
 
 _CAPTURE = lazy_pattern(r"(?:cuda|cu|hip)Stream(Begin|End)Capture")
 """Between these calls of the runtime, kernels are recorded and do not run."""
@@ -70,7 +70,7 @@ def _captures(tables: Tables) -> dict[tuple[str, int], Intervals]:
     where: Where = {"kind": one_of("runtime"), "name": lambda name: name and _CAPTURE.match(name)}
     found = {}
     for place, events in tables.arrow_by_file("events", where, "name", "start_ns", "duration_ns"):
-        rows = of_arrow(events)
+        rows = rows_from_arrow(events)
         rows = rows.where(has_times(rows))
         code, names = rows.codes("name")
         begins = np.array(["BeginCapture" in name for name in names], np.bool_)[code]
@@ -89,7 +89,7 @@ def _compiling(tables: Tables) -> dict[tuple[str, int], Intervals]:
     }  # fmt: skip
     found = {}
     for place, events in tables.arrow_by_file("events", where, "start_ns", "duration_ns"):
-        rows = of_arrow(events)
+        rows = rows_from_arrow(events)
         rows = rows.where(has_times(rows))
         if len(rows):
             found[place] = union(rows["start_ns"], rows["start_ns"] + rows["duration_ns"])
