@@ -1,6 +1,6 @@
 """Durations as programs print them: `0:00:24`, `1 day, 2:03:04.5`, `1-02:03:04`, `2h3m`, `1 minute 3.5 seconds`.
 
-Two numbers with one colon, such as `5:37`, are none: nothing says whether they are minutes or hours.
+Two numbers with one colon, such as `5:37`, are no duration: nothing says whether they are minutes or hours.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _BETWEEN = r"[-|:>]+[ \t]+|[A-Za-z_][A-Za-z0-9_.]* +[-|] "
 GLUED_PREFIX = rf"(?:(?:{'|'.join(_STARTING)})(?:{_BETWEEN})*)+"
 """Pattern of a prefix that is known after another record: it begins with a bracket, a date, a time, or a level.
 
-A number or a name with a colon could belong to the record in front.
+A number or a name with a colon could belong to the record before it.
 """
 
 PREFIX = rf"[ \t]*{TOKEN}+"

@@ -152,7 +152,7 @@ def _unit(text: str) -> tuple[str | None, float, str]:
 
 
 def moment(milliseconds: Any) -> str | None:
-    """Return a time since 1970 as a string in UTC; None if it is none."""
+    """Return a time since 1970 as a string in UTC; None if the value is no time."""
     value = finite(milliseconds)
     if value is None or not 0 < value < _MOST_MILLISECONDS:
         return None

@@ -21,7 +21,7 @@ Record = tuple[bytes, str]
 _TORN = (b"", "torn record")
 
 _TF_HEADER, _TF_FOOTER = struct.Struct("<QI"), struct.Struct("<I")
-_LARGEST = 1 << 31  # bytes of a record: a longer one is none
+_LARGEST = 1 << 31  # bytes of a record: a longer one is no record
 _SMALL = 1 << 16  # bytes of a record up to which its checksum is computed; larger pictures and graphs are not read
 
 _BLOCK = 1 << 15
@@ -46,7 +46,7 @@ class RecordFile(ABC):
                 continue
             try:
                 status, shape = self.add(data)
-            except ValueError as error:  # also of a message that is none
+            except ValueError as error:  # also if the data is no message
                 status, shape = "unread", "damaged record"
                 self.warnings.append(f"record {self.count} cannot be read: {error}")
             self.account.add(status, shape, 1, self.count)

@@ -120,7 +120,7 @@ class RecordReader:
         """Return the number of rows of some pages.
 
         Raises:
-            UnusualRowsError: If a page is none with rows.
+            UnusualRowsError: If a page is not a page of rows.
         """
         return len(self._cells(data)[0])
 
@@ -128,7 +128,7 @@ class RecordReader:
         """Return the number of the last row of some pages.
 
         Raises:
-            UnusualRowsError: If a page is none with rows.
+            UnusualRowsError: If a page is not a page of rows.
         """
         cells, _ = self._cells(data)
         text = data[int(cells[-1]) :][: 2 * 9].tobytes()

@@ -65,7 +65,7 @@ def type_of(name: str, texts: Container[str]) -> str:
 def pages_of(pages: Pages, query: TableQuery, texts: Container[str], rows: ShortQuery) -> TablePages | None:
     """Return the rows of a query in the pages of its table; None if the pages alone do not give them.
 
-    So it is if the query computes, if the number of a row is a column or has no name, if columns are computed, if
+    They do not if the query computes, if the number of a row is a column or has no name, if columns are computed, if
     SQLite makes doubles of integers, if strings are not in UTF-8, and if a table is stored as an index.
     """
     facts = rows(f"PRAGMA table_xinfo({quote_name(query.table)})")

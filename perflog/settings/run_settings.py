@@ -171,9 +171,10 @@ def values_in_order(values: Iterable[str]) -> list[str]:
 
 
 def settings_of(row: Mapping[str, object]) -> Settings:
-    """Return the settings of a row of table `runs`; those that are strings of several members by member.
+    """Return the settings of a row of table `runs`; settings of several members by member.
 
-    Outcomes, which the log prints only after the training, are none. What the log prints comes before its provenance.
+    Outcomes, which the log prints only after the training, are no settings. What the log prints takes precedence over
+    its provenance.
     """
     settings = {k: row[k] for k in ("format", "program", "model", "world_size", "device", "dtype", "process")}
     config = row["config"]

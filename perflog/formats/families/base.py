@@ -96,7 +96,8 @@ class FieldNames:
 
         The value fills a column of that name only if it is a number and the column holds numbers without a unit. For
         any other column the unit would be a guess, and a string would be lost, so a number is appended to the name.
-        The name `value` also gets a number: column `value` is for every number of the record.
+        In table `values` the names `key`, `value`, `unit` and `text` get a number too: each number of the record has
+        these columns for itself.
         """
         name = field_name(key) or "key"
         name = f"_{name}" if name[0].isdigit() else name

@@ -231,7 +231,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     def opened_by(self, text: str) -> Header | None:
         """Return the header that a line opens: its names follow in the next line if the line is a title.
 
-        A prefix may be in front. None if the line is neither a header nor a title.
+        A prefix may be before it. None if the line is neither a header nor a title.
         """
         for tokens, end in enumerate(_prefix_ends(text)):
             bare = text[end:]
@@ -569,7 +569,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         """Return the cells of a row that lacks some; [] if its cells are not under the names.
 
         A cell begins or ends where the name of its column does. Beside such cells, one that is aligned at its decimal
-        point is between the names of its own column and of a neighbouring column.
+        point lies between the names of the columns before and after its own.
         """
         spans = _spans(without_bar(text), self.style) if self.edges else ()
         places = [self._column_at(*span) for span in spans]

@@ -61,7 +61,7 @@ MOST_PAIRS = 256
 class Pair(NamedTuple):
     """A key, its value, and the number of spaces before the value beyond the declared ones.
 
-    A string where a pair is expected, and which is none, has no key.
+    A string that is no pair, where one is expected, has no key.
     """
 
     key: str

@@ -3,8 +3,8 @@
     [09:05:16 swin] (main.py 226): INFO Train: [14/300][250/1251]  eta 0:10:52 lr 0.000710  loss 6.5584 (6.3074)
     2020-05-08 18:44:23,494 - mmdet - INFO - Epoch [1][1200/7517]  lr: 0.00125, time: 0.593, loss: 0.4606
 
-Programs print such lines in countless ways. So a line is cut into tokens, and each number is named after the words in
-front of it. The Line of a shape has these words and all marks as literals: it reads no line with other names.
+Programs print such lines in countless ways. So a line is cut into tokens, and each number is named after the words
+before it. The Line of a shape has these words and all marks as literals: it reads no line with other names.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ def _time_of_step(names: Collection[str], units: Mapping[str, Unit]) -> Mapping[
 
 @lru_cache(1)
 def _digits_hidden(text: str) -> str:
-    """Return a string with zeros for the digits of its numbers. Many families may ask for the same string in turn."""
+    """Return a string with zeros for the digits of its numbers. The families are asked for one string in turn."""
     return _DIGITS.sub(lambda match: "0" * len(match[0]), text)
 
 

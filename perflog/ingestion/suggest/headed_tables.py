@@ -187,7 +187,7 @@ def _number(style: str, name: str, texts: Sequence[str], spec: str, unit: str = 
 def _slots_of_cells(name: str, cells: Sequence[str]) -> list[Slot]:
     """Return the slots of cells of one shape, such as `1/25`, `21.5 ± 1.5` or `(98%)`; [] if they hold no sure number.
 
-    Each cell is read as a line with the name of the column in front.
+    Each cell is read as a line with the name of the column before it.
     """
     lines = {f"{name}: {cell}": figures_only(f"{name}: {cell}") for cell in cells}
     shapes = {skeleton(line) for line in lines.values()}

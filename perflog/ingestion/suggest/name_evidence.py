@@ -517,7 +517,7 @@ class _Line(Struct):
         return tuple(words), k
 
     def _is_tail(self, k: int, words: Sequence[str], last: int) -> bool:
-        """Whether the first word of a name is the unit of the number in front: as in `71.5 samples/s 19.5 tokens/s`."""
+        """Whether the first word of a name is the unit of the number before: as in `71.5 samples/s 19.5 tokens/s`."""
         is_rate = self._is_rate(last + 1, self._plain_end(last + 1))
         return self._is_unit(k) if k < last else len(words) == 1 and "/" in words[0] and is_rate
 

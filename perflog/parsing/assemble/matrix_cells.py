@@ -42,7 +42,7 @@ def names_of_fields(cells: Cells) -> tuple[str, ...]:
 
 
 def records_of_cells(rows: LineRows, cells: Cells) -> Iterator[CellRecords]:
-    """Yield the records of the rows of a matrix, column by column. A cell with an unknown number is none."""
+    """Yield the records of the rows of a matrix, column by column. A cell with an unknown number is no record."""
     for place, (name, label) in enumerate(cells.labels.items()):
         numbers = rows.records.columns[name].astype(np.float64)
         is_known = numbers != cells.unknown if cells.unknown is not None else np.ones(len(numbers), np.bool_)

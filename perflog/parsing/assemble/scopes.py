@@ -177,7 +177,7 @@ class OpenScopes(Struct):
     """The scopes of a format, the outermost first. Remembers the last opening lines of each."""
 
     names: Sequence[str]
-    markers: dict[str, Markers] = field(default_factory=dict)  # by scope: those at hand, remembered ones in front
+    markers: dict[str, Markers] = field(default_factory=dict)  # by scope: those at hand, remembered ones before them
     _remembered: dict[str, Markers] = field(default_factory=dict)
 
     def update(self, opened: Mapping[str, Markers]) -> None:

@@ -592,7 +592,7 @@ class FailureReader:
     def _starts(self) -> Ints:
         """Return the segments that are the first line of the log, printed again; [] if that line may be any other.
 
-        With other digits it counts only if a failure always precedes it.
+        With other digits it counts only if a failure always directly precedes it.
         """
         none = np.zeros(0, np.int64)
         ends = np.array(sorted(failure.last_line for failure in self.failures), np.int64)

@@ -3,7 +3,7 @@ r"""Lines of programs inside the records that container runtimes keep of them: D
     {"log":"step 1, loss 2.5\n","stream":"stdout","time":"2026-05-18T16:04:46.3384Z"}
     2026-05-18T16:04:46.3384Z stdout F step 1, loss 2.5
 
-Each record becomes the line of the program, with a label in front that has the name of its pod or container, or else of
+Each record becomes the line of the program, after a label with the name of its pod or container, or else of
 its stream, and its time: `[pod/stdout 2026-05-18T16:04:46.3384Z] step 1, loss 2.5`. A line that the runtime has divided
 is where its first part was, and an empty line replaces each other part. So the number of lines stays the same.
 """
@@ -64,7 +64,7 @@ def holds_records(head: bytes) -> bool:
 
 
 def _record_of(line: bytes) -> _Record | None:
-    """Return the record that a line is; None if it is none."""
+    """Return the record in a line; None if the line is no record."""
     if line.startswith(b"{"):
         return _object_record(line)
     match = _CRI.fullmatch(line.rstrip(b"\r")) if line[:1].isdigit() else None

@@ -42,7 +42,7 @@ def parse_size(text: str) -> int:
         (1500000000, 2147483648, 4096)
 
     Raises:
-        UsageError: It is none.
+        UsageError: The string is no number of bytes.
     """
     match = _SIZE.fullmatch(text.strip())
     size = float(match[1]) * (1024 if match[3] else 1000) ** _PREFIXES.index(match[2].upper() or " ") if match else 0

@@ -1,6 +1,6 @@
 """Ranks in the names of files and processes: `rank_3.log`, `rank-03/trace.json`.
 
-A coordinate is none: a local rank counts on one node, a tp_rank in one group.
+A coordinate is no rank: a local rank counts on one node, a tp_rank in one group.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ In: a scanned batch with states of bars among its records. Out: the batch with s
 - A bar is redrawn many times a second. Of a bar that counts steps, the first state at each count is a row of `steps`.
   Where a program prints its steps by itself, and of bars that count something else, a state is a row of `values` if the
   count has grown by a tenth, or is the total. The other states are read, and their figures dropped for that reason.
-- A line with `step_by` takes the step and the clock of the state beside it. Two states beside it, in front and after,
+- A line with `step_by` takes the step and the clock of the state beside it. Two states beside it, before and after,
   must agree. The printed epoch must agree with the count: a run has so many steps in an epoch. Lines of several epochs
   with no state between them take no step: their output was buffered and the bar was not, so no state is beside them.
 
@@ -108,7 +108,7 @@ class BarReader:
 
     Args:
         add_line: Takes a Line and its format and returns its kind: its index among the lines of the scanner.
-        steps_are_printed: Whether a program prints its steps by itself, so that states of bars are none.
+        steps_are_printed: Whether a program prints its steps by itself, so that states of bars are no steps.
     """
 
     def __init__(self, add_line: Callable[[FormatLine], int], steps_are_printed: bool) -> None:

@@ -94,7 +94,7 @@ def is_first(family: Family) -> bool:
 
 
 def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> Mask:
-    """Return a mask of the strings that could be lines of one of the families, with rank labels in front or without."""
+    """Return a mask of the strings that could be lines of one of the families, with rank labels or without."""
     by_literal = [(family.required_literal, family) for family in families]
     held = held_literals(texts, tuple(literal for literal, _ in by_literal))
     # Without repeats: families of progress bars share one pattern.

@@ -19,7 +19,7 @@ from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.records import FormatLine
 
 MAX_LINES = 1 << 15
-"""Lines of a block; a block that does not end within them is none."""
+"""Lines of a block; a block that does not end within them does not count."""
 
 MAX_ALIKE = 10
 """Doubtful lines that differ only in their numbers: as many are no source, but what the program measured."""

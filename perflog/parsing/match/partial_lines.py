@@ -142,7 +142,7 @@ def _readings(line: Line, raw: bytes) -> Iterator[tuple[Line, Template, int]]:
 def _surrounded(line: Line, template: Template, front: str = "", after: str = "") -> Line:
     """Return a line with a template of its own, and fields for what surrounds it.
 
-    The reason why a line drops figures is none for what surrounds it.
+    The reason why a line drops numbers does not apply to what surrounds it.
     """
     if {"rank", "world_size"} & {*template.names, *line.compute, *line.set}:
         front = _PREFIX_FIELD if front else ""

@@ -52,7 +52,7 @@ MAX_LABELS = 2
 
 NO_LABEL = -1
 NO_RANK = -2
-"""Label of a line that has the name of a process in front, and no rank."""
+"""Label of a line that begins with the name of a process, and has no rank."""
 
 _POD_NAME = lazy_pattern(rb"(?:[^ ]* )?\[pod/([A-Za-z0-9_./-]+)")
 STREAMS = (b"stdout", b"stderr")  # instead of the name of a pod that no record states
@@ -187,7 +187,7 @@ def split_rank_label(text: bytes) -> tuple[int, bytes]:
 
 
 def carried_labels(texts: Iterable[bytes]) -> list[int]:
-    """Return the label that each of some records has from the one in front; -1 if none.
+    """Return the label that each of some records has from the record before it; -1 if none.
 
     A launcher that labels lines labels the first record of one. A record with as many labels of its own is of another
     process: its lines were labelled before they met.

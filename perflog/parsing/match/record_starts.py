@@ -271,7 +271,7 @@ def _begins_alike(template: Template, raw: bytes) -> bool:
 def _may_be_glued(line: Line) -> bool:
     """Return whether records of the line may be joined to others: its template alone identifies it.
 
-    A line without numbers that may end with any string is none: other lines print its words.
+    Records of a line without numbers that may end with any string are not joined: other lines print its words.
     """
     fields = line.template.fields
     ends = bool(line.template.literals[-1].strip()) or not any(f.type in TEXTS for f in fields[-1:])

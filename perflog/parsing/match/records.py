@@ -83,7 +83,7 @@ class Stamps(Struct):
 class Records(Struct):
     """Records of one kind in log order: positions, values by field, rank labels and stamps before the lines.
 
-    A label of -1 is none; `labels` and `stamps` are None if no record has one.
+    A label of -1 means no label; `labels` and `stamps` are None if no record has one.
     """
 
     places: Ints

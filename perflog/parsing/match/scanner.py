@@ -5,7 +5,7 @@ Each step reads what the steps before it left:
 1. Templates of plain numbers, by fixed widths or by tokens (`fixed_width`, `numeric`).
 2. A line inside which another record begins is cut there, since several processes wrote at once (`record_starts`).
 3. All templates as RE2 expressions, vectorised by Arrow, in linear time for any input. A line may have rank
-   labels in front (`rank_labels`).
+   labels before it (`rank_labels`).
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Scanner:
 
         Returns:
             Where they are cut. Of each part the segment that it is cut from, whether its end may be lost, the rank
-            label that it has from the part in front (-1 if none), and its first and last offset. None if no segment is
+            label that it has from the part before it (-1 if none), and its first and last offset. None if no segment is
             cut.
         """
         cuts = self._matchers.starts.cuts(strings(data, starts[left], ends[left]), self._labels.width)
@@ -467,7 +467,7 @@ class _Candidates:
 
     @cached_property
     def without_label(self) -> Mask:
-        """A mask of the lines without a rank label in front."""
+        """A mask of the lines without a rank label."""
         return ~mask_of(pc.match_substring_regex(self._texts, f"^{LAUNCHER_LABEL}"))
 
     @cached_property

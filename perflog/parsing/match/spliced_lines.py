@@ -100,7 +100,7 @@ def is_spliced(shape: bytes, usual: bytes) -> bool:
     if begin == len(shape):
         return False  # its end is missing
     words, known = _words(shape), _words(usual)
-    has_other_words = any(count > known[word] for word, count in words.items())  # one comes twice, or is none
+    has_other_words = any(count > known[word] for word, count in words.items())  # one comes twice, or is unknown
     if begin + end < len(shape):
         middle = shape[begin : len(shape) - end]
         is_part = begin > 0 and len(middle) >= _SHORTEST and middle in usual

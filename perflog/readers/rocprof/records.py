@@ -39,7 +39,7 @@ class Handle(msgspec.Struct, gc=False):
 
 
 class CorrelationIds(msgspec.Struct, gc=False):
-    """Correlation numbers: `internal` of the call; `external` of the range that renames its kernels. 0 is none."""
+    """Correlation numbers: `internal` of the call; `external` of the range that renames its kernels. 0 means none."""
 
     internal: Any = None
     external: Any = None
