@@ -6,7 +6,7 @@
 - `perflog.overview(log)` says on one screen what ran, how fast, and what not to trust.
 - `perflog.causes(log)` ranks what takes the time of each run or holds it up, and what the run would win without it.
 - `perflog.diagnose(log)` says what ended a job or holds it up.
-- `perflog.lint(log)` says which figures cannot be trusted, `perflog.compare(a, b)` compares runs.
+- `perflog.lint(log)` says which numbers cannot be trusted, `perflog.compare(a, b)` compares runs.
 - `perflog.track(log)` says since which version of a program a figure changed.
 - `perflog.report(log)` writes all of it on one page, `perflog.export` writes traces and CSV files.
 """

@@ -1,7 +1,7 @@
 """What ended a job, or holds it up: `perflog diagnose`.
 
 In: tables `failures` and `steps`, what ranks dumped of their collectives, losses that are no numbers, members that are
-slower than the others. Out: a `Diagnosis`: one verdict, who is accused and how sure that is, the lines that prove it,
+slower than the others. Out: a `Diagnosis`: one verdict, the culprits with how sure they are, the lines that prove it,
 what only followed, and what would settle it.
 """
 
@@ -43,7 +43,7 @@ _SETTLES = {
     "remote_exit": "the output of all ranks (`torchrun --tee 3`), and the kernel's log of each node",
     SILENT: "the kernel's log of its node (`dmesg -T`), and the scheduler's record of the job",
     "gpu_fault": "`nvidia-smi -q` and `dmesg -T` of the node",
-    "gpu_error": "CUDA_LAUNCH_BLOCKING=1 names the kernel; `dmesg -T` tells whether the GPU failed",
+    "gpu_error": "CUDA_LAUNCH_BLOCKING=1 names the kernel; `dmesg -T` shows whether the GPU failed",
     "port_error": "the counters of the port, and the log of its switch",
     "link_error": "the counters of both ports (`perfquery`, `ethtool -S`)",
     "killed": "`dmesg -T` of the node: the kernel names the processes that it kills",
@@ -63,11 +63,11 @@ class Diagnosis(Struct, frozen=True):
         names: How the reader names the logs.
         verdict: What ended it, in a sentence.
         kind: Kind of the failure; None if there is none.
-        culprits: Who is accused; empty if that cannot be known, or there is no failure.
-        reason: Why nobody is accused.
+        culprits: Ranks, tasks, nodes or GPUs; empty if not known, or if there is no failure.
+        reason: Why there is no culprit.
         certainty: sure, likely, one of, unknown.
-        why: What tells who it was.
-        evidence: Lines with their texts.
+        why: The reason for the culprits.
+        evidence: Lines of the logs.
         followed: What only followed from it.
         settles: What would settle it.
         last_step: The last step before.
@@ -109,7 +109,7 @@ def diagnose(log: Log, *names: str) -> Diagnosis:
 
     Example:
         >>> perflog.diagnose(perflog.find_runs("reference:nvprof.txt")).verdict
-        'no failure is told'
+        'no failure is reported'
     """
     logs = {key.id: key.log for key in log.run_keys}
     return _diagnose(Tables(log), logs, names or tuple(dict.fromkeys(map(basename, logs.values()))))
@@ -157,7 +157,7 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
         stop = last_stop(tables)
         where = f"; {stop.sentence}" if stop is not None else ""
         return Diagnosis(
-            names, f"no failure is told{where}{caught}", reason="the log tells of no failure that ended it",
+            names, f"no failure is reported{where}{caught}", reason="the log reports no failure that ended it",
             evidence=stop.evidence if stop is not None else (), last_step=stop.step if stop is not None else None,
         )  # fmt: skip
     others = [text for text, ending in zip(earlier, ended, strict=True) if ending is not chosen]
@@ -175,7 +175,7 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
 
 
 def _cost(tables: Tables, ending: Ending) -> str:
-    """Return what the end of an attempt cost, in words; "" if the log does not tell."""
+    """Return what the end of an attempt cost, in words; "" if the log does not show it."""
     job = next((job for job in job_timelines(tables) if ending.run in job.runs), None)
     parts = []
     if job is not None:
@@ -208,7 +208,7 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
     if not ending.culprits:
         kind = judged.kind or first[0].kind
         outside = kind in ("time_limit", "preemption", "terminated")
-        reason = f"it came from outside: {judged.why}" if outside else judged.why or "the texts do not tell"
+        reason = f"it came from outside: {judged.why}" if outside else judged.why or "the messages do not show it"
     return Diagnosis(
         names,
         ending.sentence,
@@ -240,7 +240,7 @@ def _followed(rows: Sequence[FailureRow]) -> str:
 
 def _evidence(row: FailureRow, logs: Mapping[str, str], several: bool) -> str:
     where = f"{basename(logs.get(row.run, ''))}:{row.line}" if several else f"line {row.line:,}"
-    times = f" (told {row.count:,} times)" if row.count > 1 else ""
+    times = f" (printed {row.count:,} times)" if row.count > 1 else ""
     return f"{where}: {text_of(row)}{times}"
 
 
@@ -257,38 +257,41 @@ def _stuck(tables: Tables, names: Sequence[str], timeouts: Sequence[FailureRow])
         ranks_of_jobs = {rank for job in waiting for ranks in job.members.values() for rank in ranks}
         return _without_dump(rows, len(ranks_of_jobs), names, timeouts, told)
     culprits = []
-    for rank, of_rank in holding.groupby("rank", sort=True):
-        texts = [_stuck_text(row) for row in of_rank.head(EVIDENCE).to_dict("records")]
+    for rank, rank_rows in holding.groupby("rank", sort=True):
+        texts = [_stuck_text(row) for row in rank_rows.head(EVIDENCE).to_dict("records")]
         culprits.append(Culprit(int(rank), None, None, None, None, STUCK, SURE, tuple(texts)))
     ranks = [culprit.rank for culprit in culprits]
     verb = "hold" if len(ranks) > 1 else "holds"
     verdict = f"Held up: rank{'s' * (len(ranks) > 1)} {first_few(ranks, 6)} {verb} up the others"
     evidence = [f"rank {culprit.rank} {text}" for culprit in culprits for text in culprit.evidence][:EVIDENCE] + told
+    has, calls, waits = (
+        ("they have", "they call", "they wait") if len(ranks) > 1 else ("it has", "it calls", "it waits")
+    )
     by_rank = [set(stuck) for _, stuck in holding.groupby("rank")["stuck"]]
     whys = []
     if any("device" in stuck for stuck in by_rank):
-        whys.append("others have completed collectives that it has enqueued and not completed")
+        whys.append(f"others have completed collectives that {has} enqueued and not completed")
     if any("mismatch" in stuck for stuck in by_rank):
-        whys.append("it calls something else than the others under the same number")
+        whys.append(f"{calls} something else than the others under the same number")
     if any(stuck == {"host"} for stuck in by_rank):
-        whys.append("others wait for collectives that it has not enqueued, and it waits for none")
+        whys.append(f"others wait for collectives that {has} not enqueued, and {waits} for none")
     return Diagnosis(names, verdict, STUCK, culprits, None, SURE, "; or ".join(whys), evidence)
 
 
 def _stuck_text(row: Mapping[str, Any]) -> str:
-    """Return what a rank lacks, or calls in place of what the others call."""
+    """Return what a rank lacks, or what it calls instead of the calls of the others."""
     where = row["purpose"] or row["group"]
     if row["stuck"] == "device":
-        return f"has not completed {row['behind']} calls of {where} that others have"
+        return f"has not completed {count(int(row['behind']), 'call')} of {where} that others have"
     if row["stuck"] == "mismatch":
         return f"calls {row['lacks']}, in {where}"
-    return f"lacks {row['behind']} calls of {where}; waiting: {row['waiting']}"
+    return f"lacks {count(int(row['behind']), 'call')} of {where}; waiting: {row['waiting']}"
 
 
 def _without_dump(
     rows: pd.DataFrame, world: int, names: Sequence[str], timeouts: Sequence[FailureRow], told: Sequence[str]
 ) -> Diagnosis | None:
-    """Return that ranks left no dump, while the others wait; or that calls do not match, and nobody is to be blamed.
+    """Return that ranks left no dump, while the others wait; or that calls do not match, without a culprit.
 
     `world`: number of ranks of the jobs in which ranks wait.
     """
@@ -318,7 +321,7 @@ _SLOW = {
     "hot_expert": ("has far more work than the mean", "have far more work than the mean", "by the loads of most steps"),
     "slow_stage": ("takes longer than the others", "take longer than the others", "by the times of its layers"),
 }
-"""Of members that slow a job: what one of them does, what several do, and what tells it."""
+"""By kind of the members that slow a job: the words for one, for several, and the reason."""
 
 
 def _held_up(names: Sequence[str], culprits: Sequence[Culprit]) -> Diagnosis:
@@ -326,19 +329,20 @@ def _held_up(names: Sequence[str], culprits: Sequence[Culprit]) -> Diagnosis:
     kind = culprits[0].kind
     alike = [culprit for culprit in culprits if culprit.kind == kind]
     one, several, why = _SLOW[kind]
-    verdict = f"No failure is told; {first_few((each.name for each in alike), 4)} {one if len(alike) == 1 else several}"
+    slow = first_few((each.name for each in alike), 4)
+    verdict = f"No failure is reported; {slow} {one if len(alike) == 1 else several}"
     evidence = [f"{each.name}: {text}" for each in culprits for text in each.evidence][:EVIDENCE]
     return Diagnosis(names, verdict, kind, culprits, None, culprits[0].certainty, why, evidence)
 
 
 def _of_numbers(names: Sequence[str], lost: Divergence) -> Diagnosis:
-    """Return that a loss is no number any more."""
+    """Return that a loss is NaN or infinite."""
     step = f" since step {lost.step}" if lost.step is not None else f" since line {lost.line:,}"
     verdict = f"{lost.name} is {lost.value:g}{step}"
     text = f"line {lost.line:,}: {lost.name} {lost.value:g}"
     own = lost.ranks if len(lost.ranks) == 1 else ()
     culprits = [Culprit(rank, None, None, None, None, "not_a_number", LIKELY, (text,)) for rank in own]
-    alike = "several ranks print it" if lost.ranks else "all ranks print it, or the log does not tell whose it is"
+    alike = "several ranks print it" if lost.ranks else "all ranks print it, or the log does not show which rank does"
     reason = None if culprits else alike
     return Diagnosis(
         names, verdict, "not_a_number", culprits, reason, LIKELY if culprits else NOT_KNOWN, "", [text], "", "",

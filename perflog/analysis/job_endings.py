@@ -1,6 +1,6 @@
 """How the attempts of a job end: their failures, cut where steps follow, with what came first and who is accused.
 
-Failures with steps between them are told apart: a job may be restarted, and a program may catch an exception. What
+Failures with steps between them are separate: a job may be restarted, and a program may catch an exception. What
 ended the job is what no step follows.
 """
 
@@ -43,11 +43,11 @@ EVIDENCE = 4
 """Lines of the evidence of a failure."""
 
 _LATE = 1  # steps that other ranks may still print when a rank has failed
-_LOOKED_AT = 2_000  # step lines behind a failure
-_OF_A_NODE = 8  # ranks, each of which may print a line more
+_LOOKED_AT = 2_000  # step lines after a failure
+_OF_A_NODE = 8  # ranks that may each print one more line
 _NAMED = 6  # ranks that are named one by one
-_OUTPUT = 500  # lines behind a failure, which only a program that goes on prints
-_LOGGED = 10  # lines after exceptions without a traceback, which only a program that caught them prints
+_OUTPUT = 500  # lines after a failure; only a program that goes on prints so many
+_LOGGED = 10  # lines after exceptions without a traceback; only a program that caught them prints so many
 _FINISHED = lazy_pattern(
     r"(?i)^(?!.*\b(?:not|fail\w*|error|before|after|until|when|if)\b).*(?:\b(?:training|finetuning|fine-tuning|pre-?training)"
     r" (?:run |job )?(?:(?:is|was|has|been|successfully) )*(?:completed|complete|done|finished)\b|\bfinished training\b"
@@ -59,7 +59,7 @@ _FINISHED = lazy_pattern(
 _JOB = lazy_pattern(r"\*\*\* (?:JOB|STEP) (\d+)")
 _PID = lazy_pattern(r"pid: (\d+)")
 _UNREADABLE = lazy_pattern(r"SyntaxError|IndentationError|TabError")  # source code that no program has got through
-_CUT_OFF = "an exception whose text is lost"  # of a traceback that has no end
+_CUT_OFF = "an exception with a lost message"  # of a traceback that has no end
 _PANIC = lazy_pattern(r"\.rs:\d+:\d+:$")  # where a program of Rust panicked: its message follows
 _SHOWN = 100  # characters of the message of an exception
 _NAMES = tuple(field.name for field in fields(FailureRow))
@@ -197,10 +197,10 @@ def _endings(tables: Tables) -> list[Ending]:
     found: list[Ending] = []
     for log, rows in by_log.items():
         rows.sort(key=lambda row: (row.line, row.part))
-        of_log = [run for run in sizes if run.partition("-")[0] == log]
-        world = next((sizes[run] for run in of_log if sizes[run] is not None), None)
-        last_line = int(counts.where(counts.one_of("run", of_log))["count"].sum())  # each line has a shape
-        found += _cut(rows, _Steps(tables, of_log), world, last_line, _finished_at(tables, of_log))
+        log_runs = [run for run in sizes if run.partition("-")[0] == log]
+        world = next((sizes[run] for run in log_runs if sizes[run] is not None), None)
+        last_line = int(counts.where(counts.one_of("run", log_runs))["count"].sum())  # each line has a shape
+        found += _cut(rows, _Steps(tables, log_runs), world, last_line, _finished_at(tables, log_runs))
     return found
 
 
@@ -212,10 +212,10 @@ class _Steps:
         rows = rows.where(rows.one_of("run", runs))
         if not len(rows):
             rows = tables.rows("values")
-            of_runs = rows.where(rows.one_of("run", runs))
-            rows = of_runs.where(of_runs.known("step"))
+            run_rows = rows.where(rows.one_of("run", runs))
+            rows = run_rows.where(run_rows.known("step"))
             if not len(rows):  # a server has no steps; it goes on while it prints its state
-                rows = of_runs.where(of_runs.one_of("key", [RUNNING]))
+                rows = run_rows.where(run_rows.one_of("key", [RUNNING]))
         rows = rows.where(np.argsort(rows["line"], kind="stable"))
         self.lines = rows["line"].tolist()
         self.runs = rows.codes("run")[0].tolist()
@@ -232,7 +232,7 @@ class _Steps:
         return self._reached[row - 1] if row else None
 
     def goes_on(self, row: FailureRow) -> bool:
-        """Return whether a later step is printed behind a failure. A bar may print the last one again as it closes."""
+        """Return whether a later step is printed after a failure. A bar may print the last one again as it closes."""
         begin = bisect_right(self.lines, row.line)
         numbers = {step for step in self.steps[begin : begin + _LOOKED_AT] if step is not None}
         reached = self._reached[begin - 1] if begin else None
@@ -241,14 +241,14 @@ class _Steps:
         return len(numbers) > 1 or (begin > 0 and (reached is None or max(numbers) > reached))
 
     def _stride(self, begin: int) -> int:
-        """Return how many steps the last printed one before a row is behind the one before it."""
+        """Return the distance in steps between the last two printed steps before a row."""
         reached, run = self._reached[begin - 1] or 0, self.runs[begin - 1]
         rows = [row for row in range(max(begin - _OF_A_NODE, 0), begin) if self.runs[row] == run]
         before = [step for row in rows if (step := self.steps[row]) is not None and step < reached]
         return reached - max(before) if before else 0
 
     def new_attempt(self, first: int, last: int | None) -> bool | None:
-        """Return whether the steps between two lines are those of a new attempt; None if there are none that count.
+        """Return whether the steps between two lines are of a new attempt; None if there are none that count.
 
         The other ranks may still print the step that is being made when a rank fails.
         """
@@ -318,9 +318,9 @@ class _Launch(Struct):
 def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
     """Cut failures where a program that had ended was started again: its output is appended to the same log.
 
-    What tells it: a scheduler ends jobs of different numbers; a launcher sees a rank end twice, as two processes; the
-    first line of the log is printed again, and a cause follows; source code cannot be read, behind another failure, and
-    no other cause follows: a program that goes on has only caught it; a program prints on.
+    Signs of a new start: a scheduler ends jobs of different numbers; a launcher sees a rank end twice, as two
+    processes; the first line of the log is printed again, and a cause follows; source code cannot be read, after
+    another failure, and no other cause follows: a program that goes on has only caught it; a program prints on.
     """
     cuts: set[int] = set()
     jobs: dict[str, int] = {}  # by number of a job the last row that names it
@@ -350,9 +350,9 @@ def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
 
 
 def _prints_on(rows: Sequence[FailureRow], line: int) -> bool:
-    """Whether so much is printed behind failures, up to a line, that they ended nothing, or a new job prints it.
+    """Whether so much is printed after failures, up to a line, that they ended nothing, or a new job prints it.
 
-    Ranks that wait for a failed one may print as much; an exception that no rank tells may be caught, though, and a job
+    Ranks that wait for a failed one may print as much; an exception without a rank may be caught, though, and a job
     that its scheduler ended prints nothing.
     """
     if not rows or line - max(row.last_line for row in rows) <= _OUTPUT:
@@ -361,7 +361,7 @@ def _prints_on(rows: Sequence[FailureRow], line: int) -> bool:
 
 
 def _behind_summary(group: Sequence[FailureRow], place: int) -> int:
-    """Return the place behind what a launcher tells of its processes."""
+    """Return the index after the report of a launcher on its processes."""
     while place < len(group) and kinds()[group[place].kind].role == REPORT:
         place += 1
     return place
@@ -384,19 +384,19 @@ def _type_of(row: FailureRow) -> str:
 
 
 def _may_be_caught(row: FailureRow) -> bool:
-    """Whether a failure is an exception of an unknown process, such as that of a reward, and no word of a launcher."""
+    """Whether a failure is an exception of an unknown process, such as a reward function, and not of a launcher."""
     return is_plain(row.kind) and row.rank is None
 
 
 def _may_be_retried(row: FailureRow) -> bool:
-    """Whether a program may have tried again after a failure: an exception, or what a connection tells of its end."""
+    """Whether a program may have tried again after a failure: an exception, or the end of a connection."""
     return row.rank is None and (is_plain(row.kind) or kinds()[row.kind].role in (EITHER, ECHO))
 
 
 def _ended_all(group: Sequence[FailureRow]) -> bool:
-    """Whether failures ended all processes, so that what is printed behind them is of a new start.
+    """Whether failures ended all processes, so that later lines are of a new start.
 
-    A launcher says that it ended them; or nothing names a process, of which there is then one.
+    A launcher says that it ended them; or nothing names a process: then there is one.
     """
     return any(row.kind in ("child_failed", *SUMMARIES) for row in group) or not any(
         row.rank is not None or row.local_rank is not None or row.task is not None for row in group
@@ -404,7 +404,7 @@ def _ended_all(group: Sequence[FailureRow]) -> bool:
 
 
 def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
-    """Return who is accused. What other lines tell of the same rank or task, such as its node, is added."""
+    """Return the culprits. What other lines show of the same rank or task, such as its node, is added."""
     if judged.certainty == NOT_KNOWN:
         return []
     kind = judged.kind or ""
@@ -413,26 +413,26 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
         return [Culprit(None, None, None, None, None, kind, judged.certainty, texts, link=judged.link)]
     told = [row for row in judged.first if row.kind == kind] or judged.first
     if judged.ranks:
-        of_ranks: list[tuple[int | None, list[FailureRow]]] = [
+        rows_by_rank: list[tuple[int | None, list[FailureRow]]] = [
             (rank, [row for row in judged.first if row.rank == rank]) for rank in judged.ranks
         ]
     elif judged.certainty == ONE_OF:
         places = {(row.node, row.device, row.gpu): row for row in reversed(told)}
         if len(places) > 1 and (None, None, None) in places:
             return []  # one that is not named may as well be the first
-        of_ranks = [(None, [row]) for row in reversed(places.values())]
+        rows_by_rank = [(None, [row]) for row in reversed(places.values())]
     else:
-        of_ranks = [(None, told[:1])]
+        rows_by_rank = [(None, told[:1])]
     found = []
-    for rank, own in of_ranks:
-        unnamed = [row for row in judged.first if row.rank is None] if len(of_ranks) == 1 else []
+    for rank, own in rows_by_rank:
+        unnamed = [row for row in judged.first if row.rank is None] if len(rows_by_rank) == 1 else []
         about = [*own, *unnamed]
         task = _first(about, "task")
         others = [row for row in rows if rank is not None and row.rank == rank]
         others += [row for row in rows if task is not None and row.task == task]
-        of_task = [row for row in others if row.task is not None]
-        node = _first(of_task, "node") or _first([*about, *others], "node")
-        # a device that the message of an exception names, as `cuda:0`, is not what failed, nor is that of a port
+        task_rows = [row for row in others if row.task is not None]
+        node = _first(task_rows, "node") or _first([*about, *others], "node")
+        # a device that the message of an exception names, as `cuda:0`, is not what failed, nor is the device of a port
         no_gpu = is_plain(kind) or kind == "port_error"
         gpu, device = None if no_gpu else _first(about, "gpu"), _first(about, "device")
         local = _first(about, "local_rank")
@@ -469,7 +469,7 @@ def joined(final: Sequence[Ending]) -> Ending:
 
 
 def text_of(row: FailureRow) -> str:
-    """Return the text of a failure in one line, with the rank that its label tells."""
+    """Return the message of a failure in one line, with the rank of its label."""
     label = f"[rank {row.rank}] " if row.rank is not None and row.rank_by == "label" else ""
     return label + row.message.replace("\n", " | ")
 

@@ -26,7 +26,7 @@ _FEW = 5  # step lines of either; fewer say nothing
 _STALL, _SHORTEST_STALL_S = 5.0, 5.0  # a stall: so many times the usual time between two step lines, at least so long
 
 _PAUSES = ("checkpoint", "evaluation", "validation", "restore")
-"""Kinds of milestones that tell why no step is made."""
+"""Kinds of milestones that explain why no step is made."""
 
 _TOTALS = ("train_iters", "max_steps", "total_steps", "num_steps", "train_steps", "num_iterations", "steps")
 """Settings that hold the number of steps of a run, as formats name them."""
@@ -35,7 +35,7 @@ _COLUMNS = ("run", "line", "part", "step", "step_time_s", "loss", "tokens_per_s"
 
 
 class _StepLine(Struct):
-    """A step line. `arrived` is the time at which it was read, `printed_ns` that of its stamp."""
+    """A step line. `arrived` is the time at which it was read, `printed_ns` its time stamp."""
 
     run: int
     step: int
@@ -56,11 +56,11 @@ class Now(Struct, frozen=True):
         loss: The last loss.
         step_time_s: The median time of the steps of the last minute, in seconds.
         tokens_per_s: The last tokens per second, as printed.
-        change: The relative change of this median against that of the ten minutes before.
+        change: The relative change of this median against the ten minutes before.
         quiet_s: The seconds since the last step line.
         usual_s: The median time between two step lines, in seconds.
         stalls: Whether the next step line is overdue.
-        paused_by: What the log told last after the last step, such as a checkpoint.
+        paused_by: The last milestone in the log after the last step, such as a checkpoint.
     """
 
     run: int
@@ -97,7 +97,7 @@ class LiveSteps:
         self.last_line = 0
 
     def set_delay(self, seconds: float) -> None:
-        """Tell how long ago the rows that come next were printed, at the latest."""
+        """Set how long ago the rows that come next were printed, at the latest."""
         self._delay = seconds
 
     def observe(self, tables: Mapping[str, pa.Table], settings: RunSettings) -> None:
@@ -148,8 +148,8 @@ class LiveSteps:
         stalls = usual is not None and quiet > max(_STALL * usual, _SHORTEST_STALL_S)
         loss = next((line.loss for line in reversed(self._lines) if line.loss is not None), None)
         steps = self._steps(last.step)
-        told_line, told = self._told
-        paused_by = told if told_line > self._seen[1] else None
+        milestone_line, told = self._told
+        paused_by = told if milestone_line > self._seen[1] else None
         return Now(
             last.run, last.step, steps, loss, step_time, last.tokens_per_s, change, quiet, usual, stalls, paused_by
         )
@@ -164,7 +164,7 @@ class LiveSteps:
         return next((value for value in values if isinstance(value, int) and value >= step), None)
 
     def _durations(self) -> Iterator[tuple[float, int]]:
-        """Yield the time of a step, printed, of stamps or of arrivals, and how many steps it stands for; last first."""
+        """Yield the time of a step, printed, of stamps or of arrivals, and how many steps it covers; last first."""
         lines = list(self._lines)
         for line, previous in zip(reversed(lines), [*reversed(lines[:-1]), None], strict=True):
             count = max(line.step - previous.step, 1) if previous is not None else 1
@@ -176,7 +176,7 @@ class LiveSteps:
                 yield (line.arrived - previous.arrived) / count, count
 
     def _recent_and_before(self) -> tuple[list[float], list[float]]:
-        """Return the step times of the last minute, at least of a few lines, and those of the ten minutes before."""
+        """Return the step times of the last minute, at least of a few lines, and of the ten minutes before."""
         recent: list[float] = []
         before: list[float] = []
         elapsed = 0.0
@@ -196,7 +196,7 @@ class LiveSteps:
 
 
 def _stamped(before: _StepLine, line: _StepLine) -> float | None:
-    """Return the seconds between two step lines by the clock of the log; None if it does not tell."""
+    """Return the seconds between two step lines by the clock of the log; None if not known."""
     if before.printed_ns is None or line.printed_ns is None or line.printed_ns <= before.printed_ns:
         return None
     return (line.printed_ns - before.printed_ns) / 1e9

@@ -1,7 +1,7 @@
-"""Which logs belong to one job: those of its ranks and nodes, of its attempts, of the kernel and the scheduler.
+"""Which logs belong to one job: of its ranks and nodes, of its attempts, of the kernel and the scheduler.
 
-Logs whose names differ only in the number of a rank or a node, or in their ending, are of one job, and so are attempts.
-A log without steps belongs to the only job that there is; beside several jobs it stands for itself.
+Logs with names that differ only in the number of a rank or a node, or in their ending, are of one job; so are attempts.
+A log without steps belongs to the only job that there is; beside several jobs it is a job of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Repeats that are none: runs with the same settings whose speeds differ far beyond their own scatter.
+"""Repeats that are none: runs with the same settings but speeds that differ far beyond their own scatter.
 
 A log can hold a sweep several times, under other code or with a setting that it does not print. The runs are then told
 apart by their order: the k-th run of each configuration is its round k.
@@ -28,7 +28,7 @@ _SPEEDS = ("step_time_s", "tokens_per_s", "samples_per_s", "tflops", "mfu")
 class Difference(Struct, frozen=True):
     """Runs that are no repeats.
 
-    `low`, `high`: lowest and highest value of a figure. `noise`: standard deviation of a step within a run, relative to
+    `low`, `high`: lowest and highest value of a metric. `noise`: standard deviation of a step within a run, relative to
     its median; None where a run has only one value. `order`: places of the runs, the lowest value first.
     """
 
@@ -47,7 +47,7 @@ class Difference(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """A figure of which a run has one value: its name, its unit, and its value by run."""
+    """A metric with one value per run: its name, its unit, and its value by run."""
 
     name: str
     unit: str
@@ -62,8 +62,8 @@ def differing(
     A group is judged by its step times, else by a rate of its steps, else by `result`. Attempts of a job are
     no repeats.
     """
-    of_jobs = attempts(tables)
-    several = [tuple(run for run in runs if run not in of_jobs) for runs in groups]
+    attempt_by_run = attempts(tables)
+    several = [tuple(run for run in runs if run not in attempt_by_run) for runs in groups]
     several = [runs for runs in several if len(runs) > 1]
     if not several:
         return []

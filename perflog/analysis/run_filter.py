@@ -41,16 +41,16 @@ class RunFilter(Struct, frozen=True):
 
 
 def parse(text: str) -> RunFilter:
-    """Return the condition that a text states.
+    """Return the condition in a string.
 
     Args:
         text: Comparisons `NAME OPERATOR VALUE`, joined by `and`, `or`, `not` and brackets. Operators: = != < <= > >=,
-            and ~ for "contains". A value in quotes is a text; else numbers compare as numbers. A date compares as far
+            and ~ for "contains". A value in quotes is a string; else numbers compare as numbers. A date compares as far
             as the value says it: `= 2026-03-01` holds for all of that day. Of a run without the fact no comparison
             holds.
 
     Raises:
-        UsageError: The text states no condition.
+        UsageError: The string is no condition.
     """
     parser = _Parser(text)
     condition = parser.any_of()
@@ -62,8 +62,8 @@ def parse(text: str) -> RunFilter:
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text, self.place, self.names = text, 0, list[str]()
-        self.depth = 0  # of brackets and `not` around the place
-        self.tokens: list[tuple[str, str]] = []  # kind and text
+        self.depth = 0  # of brackets and `not` around the position
+        self.tokens: list[tuple[str, str]] = []  # kind and string
         end, length = 0, len(text.rstrip())
         while end < length:
             match = _TOKEN.match(text, end)
@@ -153,7 +153,7 @@ def _compare(operator: str, fact: Fact, wanted: str | float) -> bool:
     number = number_of(fact)
     if isinstance(wanted, float) and number is not None and operator != "~":
         return _COMPARE[operator](number, wanted)
-    # Of a fact that is no number, `= 3` is false, and an order is that of texts.
+    # Of a fact that is no number, `= 3` is false, and `<` compares strings.
     text, wanted = str(fact), wanted if isinstance(wanted, str) else f"{wanted:g}"
     if _DATE.fullmatch(text):
         wanted = wanted.replace(" ", "T")

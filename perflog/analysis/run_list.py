@@ -148,7 +148,7 @@ class RunFacts:
         return any(name in (key, key.rpartition(".")[2]) for settings in self.settings.values() for key in settings)
 
     def figure(self, name: str) -> RunFigure | None:
-        """Return the figure of a name, such as `step`, which `step_time` names too; None if there is none."""
+        """Return the metric of a name, such as `step`, which `step_time` names too; None if there is none."""
         wanted = {name, name.removesuffix("_time"), name.replace("_per_s", "/s")}
         return next((figure for figure in self._figures if wanted & {figure.name, figure.name.lower()}), None)
 

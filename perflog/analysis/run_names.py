@@ -15,7 +15,7 @@ def run_marks(keys: Sequence[RunKey]) -> dict[str, str]:
 
 
 def run_names(keys: Sequence[RunKey]) -> dict[str, str]:
-    """Return the names of runs by id: their labels if these tell all of them apart, else the names of their logs."""
+    """Return the names of runs by id: their labels if all of these differ, else the names of their logs."""
     labels = [key.label or "" for key in keys]
     if len(set(labels)) == len(keys) and all(labels):
         return {key.id: label for key, label in zip(keys, labels, strict=True)}
@@ -25,7 +25,7 @@ def run_names(keys: Sequence[RunKey]) -> dict[str, str]:
 def run_places(keys: Sequence[RunKey]) -> dict[str, str]:
     """Return where runs stand, by id: #3 in the only log, else the name of the log, with #3 if it has several runs.
 
-    Runs of logs with one name, such as those of a log that has grown, are named by their ids.
+    Runs of logs with one name, such as a log that has grown, are named by their ids.
     """
     one_log = len(keys) > 1 and len({key.sha256 for key in keys}) == 1
     places = run_marks(keys) if one_log else _names_by_log(keys)

@@ -15,7 +15,7 @@ from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
 
 _FORMS = {UTC: "%Y-%m-%d %H:%M:%S UTC", LOCAL: "%Y-%m-%d %H:%M:%S", NO_YEAR: "%m-%d %H:%M:%S", NO_DATE: "%H:%M:%S"}
-_FEW = 3  # ranks; of fewer none stands out
+_FEW = 3  # ranks; fewer show no outlier
 
 
 class Stop(Struct, frozen=True):
@@ -26,7 +26,7 @@ class Stop(Struct, frozen=True):
         step, line: Its last step, and the line that prints it.
         time: When that was printed, in words; None if unknown.
         planned: The number of steps that the log announces; None if it announces none.
-        behind: Ranks of which the last step is an earlier one, with that step.
+        behind: Ranks with an earlier last step, and that step.
     """
 
     run: str

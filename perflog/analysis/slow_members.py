@@ -1,6 +1,6 @@
 """Ranks, links, nodes, experts and stages that hold up the others of a job that goes on.
 
-In: metrics `ranks`, `node_pairs` and `imbalance`, which test each figure over all ranks, links and figures
+In: metrics `ranks`, `node_pairs` and `imbalance`, which test each metric over all ranks, links and metrics
 together, and `named_ranks`.
 Out: those who are accused. A rank is accused of what it does longer than the others, not of what it waits for, and not
 of a difference that is printed once.
@@ -39,7 +39,7 @@ _WORK = ("compute", "prepare", "data")
 _CLOCKS = lazy_pattern(r"(?i)clock|(?:sm|gr|s)clk|pclk|freq")
 _HEAT = lazy_pattern(r"(?i)temp|tmptr|throttl")
 _ROWS, _OFTEN, _SURE_P, _SURE_ROWS = 5, 0.8, 1e-6, 20
-_MOST = 0.25  # of the ranks: where more are accused, there are two groups of ranks, and nobody stands out
+_MOST = 0.25  # of the ranks: where more are slow, there are two groups of ranks, and no outlier
 _HOT, _OF_STEPS, _SLOW_STAGE = 1.0, 0.8, 0.1  # load over the mean - 1; share of the steps; time over the mean - 1
 _SHOWN = 3
 
@@ -105,7 +105,7 @@ def _words(row: NamedRank) -> str:
 
 
 def _accuses(row: RankRow, meaning: RunSemantics) -> bool:
-    """Whether a figure shows that a rank does its work more slowly than the others, over time."""
+    """Whether a metric shows that a rank does its work more slowly than the others, over time."""
     assert row.out is not None
     far, slower = row.out.far, row.out.far.ratio > 1
     if not row.is_worse or row.rows < _ROWS or far.persistence < _OFTEN:
@@ -123,7 +123,7 @@ def _accuses(row: RankRow, meaning: RunSemantics) -> bool:
 
 
 def _accuses_once(row: RankRow) -> bool:
-    """Whether a figure that is printed once for each rank, as benchmarks do, shows a rank slower than the others."""
+    """Whether a metric that is printed once for each rank, as benchmarks do, shows a rank slower than the others."""
     assert row.out is not None
     slower = row.out.far.ratio > 1
     is_time, is_rate = row.unit in _TIMES, row.unit in (*_RATES, "GB/s")
@@ -131,7 +131,7 @@ def _accuses_once(row: RankRow) -> bool:
 
 
 def _shows_heat(row: RankRow) -> bool:
-    """Whether a figure shows a GPU that is hotter than the others, or has lower clocks."""
+    """Whether a metric shows a GPU that is hotter than the others, or has lower clocks."""
     assert row.out is not None
     higher = row.out.far.ratio > 1
     return row.rows >= _ROWS and (
@@ -166,9 +166,9 @@ def _links(tables: Tables, options: Options) -> Iterator[Culprit]:
     accused: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in nodes.to_dict("records"):
         accused.setdefault((str(row["node"]),), []).append(row)
-    of_nodes = {name for (name,) in accused}
+    slow_nodes = {name for (name,) in accused}
     for row in slow[slow["of"] == "pair"].to_dict("records"):
-        if not of_nodes & {str(row["node"]), str(row["other"])}:
+        if not slow_nodes & {str(row["node"]), str(row["other"])}:
             accused.setdefault((str(row["node"]), str(row["other"])), []).append(row)
     tested = len(table.groupby(["op", "ranks"], dropna=False)) if len(table) else 0
     for names, rows in accused.items():
@@ -194,8 +194,8 @@ def _experts(tables: Tables) -> Iterator[Culprit]:
             if expert is None or len(layer.steps) < _ROWS or times < _OF_STEPS * len(layer.steps):
                 continue
             ratio = float(np.median(layer.ratios[:, layer.experts == expert]))
-            of_layer = f"layer {layer.name}: " if layer.name is not None else ""
-            text = f"{of_layer}{ratio:.2f} times the mean load, the largest in {times} of {len(layer.steps)} steps"
+            where = f"layer {layer.name}: " if layer.name is not None else ""
+            text = f"{where}{ratio:.2f} times the mean load, the largest in {times} of {len(layer.steps)} steps"
             if ratio >= 1 + _HOT:
                 found.append((ratio, expert, text))
     by_expert: dict[int, list[str]] = {}
@@ -206,7 +206,7 @@ def _experts(tables: Tables) -> Iterator[Culprit]:
 
 
 def _stages(tables: Tables, options: Options) -> Iterator[Culprit]:
-    """The pipeline stage whose layers take longer than those of the mean stage, in most steps."""
+    """The pipeline stage with layers that take longer than the mean stage, in most steps."""
     if not tables.count("layers"):
         return
     found: dict[int, list[str]] = {}

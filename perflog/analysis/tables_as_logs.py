@@ -26,7 +26,7 @@ _UNNAMED_INDEX = "__index_level_"  # what pandas calls the column of an index wi
 
 
 def without_tables(sides: Iterable[Any]) -> list[Any]:
-    """Return what `compare` takes with a `Log` in place of each table: `table 1`, or the name of its side."""
+    """Return what `compare` takes, with each table replaced by a `Log`: `table 1`, or the name of its side."""
     numbers = itertools.count(1)
 
     def replaced(given: Any, name: str | None = None) -> Any:
@@ -63,8 +63,8 @@ def _log_of(given: Any, label: str) -> Log:
         log.name = label
         return log
     except PerflogError as error:
-        help = "a table has a row for each step or case, and columns of numbers and texts with names"
-        raise UsageError("perflog knows no figure of this table", label, help) from error
+        help = "a table has a row for each step or case, and columns of numbers and strings with names"
+        raise UsageError("perflog finds no metric in this table", label, help) from error
     finally:
         if os.path.exists(path):
             os.unlink(path)

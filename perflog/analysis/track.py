@@ -1,6 +1,6 @@
-"""Tracking: each figure over the versions of a program, since which version it changed, and what else changed there.
+"""Tracking: each metric over the versions of a program, since which version it changed, and what else changed there.
 
-The versions, levels and changes are those of metric `history`, of all figures that `compare` compares.
+The versions, levels and changes come from metric `history`, for all metrics that `compare` compares.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Track(Struct, frozen=True):
 
     Attributes:
         by: What a version is: `commit`, `date`, `ingested`, or a setting.
-        courses: Each figure of each test with its levels and changes.
-        accepted: Changes that a baseline accepts, by test, figure, and index of the version.
+        courses: Each metric of each test with its levels and changes.
+        accepted: Changes that a baseline accepts, by test, metric, and index of the version.
         left_out: Runs in no test, with the reason.
         left_out_figures: Figures without levels, with the reason.
         warnings: What went wrong while the logs were read.
@@ -108,12 +108,12 @@ class Track(Struct, frozen=True):
 
     @property
     def unconfirmed(self) -> list[FigureCourse]:
-        """The figures whose last version is not of the level so far."""
+        """The metrics with a last version that is not of the level so far."""
         return [course for course in self.courses if course.is_last_off]
 
     @property
     def points(self) -> pd.DataFrame:
-        """One row for each figure and version, with the columns of metric `history`."""
+        """One row for each metric and version, with the columns of metric `history`."""
         import pandas as pd
 
         return pd.DataFrame(list(self.rows()))
@@ -155,7 +155,7 @@ def track(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     threshold: float = 0.01,
     level: float = 0.95,
 ) -> Track:
-    """Return each figure of some runs over the versions of their program: levels, changes, outliers.
+    """Return each metric of some runs over the versions of their program: levels, changes, outliers.
 
     Runs of one commit, or of one day, are one version. Runs of different format, program, model or settings are
     different tests, which are never pooled; a setting that changes once and stays makes no other test, but is named
@@ -167,8 +167,8 @@ def track(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
             as a version. Default: commit or date, whichever is known of more runs. Commits are in the order of their
             dates.
         where: A condition on runs, as `perflog runs --where` has it: "branch = main".
-        figures: Names of figures, with * for any letters. Default: those of steps, runs, phases, collectives, printed
-            summaries and values, and memory.
+        figures: Names of metrics, with * for any letters. Default: the metrics of steps, runs, phases, collectives,
+            printed summaries and values, and memory.
         ignore: Settings that make no other test.
         store: Folder of the store in which run ids and labels are looked up.
         warmup: Number of steps to cut at the start of each run. Default: the largest warm-up of the runs of a test.
@@ -231,30 +231,30 @@ def _figures(
     for name in wanted if found.tests else ():
         if not any(_is_named(measure, name) for measure in by_measure):
             names = [measure.name for measure in by_measure]
-            raise UsageError(f"no run has a figure `{name}`", "", did_you_mean(name, names, _some(names)))
+            raise UsageError(f"no run has a metric `{name}`", "", did_you_mean(name, names, _some(names)))
     for test in found.tests:
-        of_test = {m: {run: by_run[run] for run in test.runs if run in by_run} for m, by_run in by_measure.items()}
-        measures = _chosen([measure for measure, values in of_test.items() if values], wanted)
+        test_values = {m: {run: by_run[run] for run in test.runs if run in by_run} for m, by_run in by_measure.items()}
+        measures = _chosen([measure for measure, values in test_values.items() if values], wanted)
         names = [measure.name for measure in measures]
-        told = _told_way(side.settings[run] for run in test.runs)
+        better = _better_of(side.settings[run] for run in test.runs)
         for measure in measures:
             name = measure.name if names.count(measure.name) == 1 else f"{measure.name} ({measure.kind})"
-            values = {run: median(steady) for run, steady in of_test[measure].items()}
-            yield test, FigureOfRuns(name, measure.unit, measure.better or told, values)
+            values = {run: median(steady) for run, steady in test_values[measure].items()}
+            yield test, FigureOfRuns(name, measure.unit, measure.better or better, values)
 
 
 def _some(names: Sequence[str]) -> str:
     return f"there are: {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
 
 
-def _told_way(settings: Iterable[Settings]) -> Better | None:
+def _better_of(settings: Iterable[Settings]) -> Better | None:
     """Which way is better, as runs of a program that knows it say in a setting `better`."""
-    told = {of_run.get("better") for of_run in settings}
-    return "lower" if told == {"lower"} else "higher" if told == {"higher"} else None
+    better = {run_settings.get("better") for run_settings in settings}
+    return "lower" if better == {"lower"} else "higher" if better == {"higher"} else None
 
 
 def _add_named_values(side: Side, runs: Sequence[str], by_measure: dict[Measure, dict[str, Floats]]) -> None:
-    """Add all values of runs that print no steps, such as those of benchmarks: whichever way is better."""
+    """Add all values of runs that print no steps, such as benchmarks: whichever way is better."""
     with_steps = side.tables.counts("steps")
     known = {(run, m.name) for m, by_run in by_measure.items() for run in by_run}
     for measure, run, values in named_value_samples(side.tables, [run for run in runs if not with_steps.get(run)]):
@@ -263,9 +263,9 @@ def _add_named_values(side: Side, runs: Sequence[str], by_measure: dict[Measure,
 
 
 def _surely_off(courses: Sequence[FigureCourse]) -> Iterator[FigureCourse]:
-    """Yield the figures, the last version of which is off only if it is among all figures: of many, one is by chance.
+    """Yield the metrics; the last version of one is off only if it is off among all metrics: of many, one is by chance.
 
-    The share of false ones among those that are off is at most that of `LAST_P` (Benjamini and Hochberg 1995).
+    The share of false ones among the metrics that are off is at most `LAST_P` (Benjamini and Hochberg 1995).
     """
     tested = sorted(course.course.last_p for course in courses if not math.isnan(course.course.last_p))
     limit = max((p for k, p in enumerate(tested, 1) if p <= LAST_P * k / len(tested)), default=-1.0)
@@ -337,16 +337,18 @@ def _sentences(of: Track) -> Iterator[str]:
     yield from _outliers(of, names)
     if of.courses and not (changes or unconfirmed or drifting):
         versions = max(len(course.versions) for course in of.courses)
-        yield f"No figure changes by {100 * of.threshold:g} % or more over {versions} versions."
+        yield f"No metric changes by {100 * of.threshold:g} % or more over {versions} versions."
     if not of.courses:
-        yield f"No figure has enough versions. {_advice(of.by)}"
+        yield f"No metric has enough versions. {_advice(of.by)}"
 
 
 def _advice(by: str) -> str:
     """What to do where no test has enough versions."""
     if by in (COMMIT, DATE):
-        return "A setting may tell them: --by SETTING; or the order in which runs came into a store: --by ingested."
-    return f"`perflog compare --by {by}` compares few." if by != INGESTED else "Other runs need dates or commits."
+        return "Name a setting that gives the version: --by SETTING; or take the order of ingestion: --by ingested."
+    return (
+        f"`perflog compare --by {by}` compares few versions." if by != INGESTED else "Other runs need dates or commits."
+    )
 
 
 def _sentence(test: str, text: str) -> str:
@@ -362,7 +364,7 @@ def test_names(of: Track) -> dict[str, str]:
 
 
 def _change(of: Track, changes: Sequence[tuple[FigureCourse, LevelChange]]) -> str:
-    """The changes of figures with one version: the first in full."""
+    """The changes of metrics with one version: the first in full."""
     course, change = changes[0]
     unit = course.figure.unit
     levels = f"{show(change.old, unit)} -> {show(change.new, unit)}"
@@ -384,17 +386,17 @@ def _change(of: Track, changes: Sequence[tuple[FigureCourse, LevelChange]]) -> s
 
 
 def commit_title(of: Track, change: LevelChange) -> str:
-    """Return the first line of the message of the commit with which a figure changes; empty where no run has it."""
+    """Return the first line of the message of the commit that changes a metric; empty if no run has it."""
     settings = settings_by_run(of.tables)
     return next((title for run in change.after.runs if (title := settings[run].get("commit_title"))), "")
 
 
 def cause_words(change: LevelChange) -> str | None:
-    """Return what changed with a level in words; None where nothing did and nothing tells the machine."""
-    of_machine = ", ".join(str(each) for each in change.settings if each.is_machine)
+    """Return what changed with a level in words; None where nothing did and the machine is unknown."""
+    machine = ", ".join(str(each) for each in change.settings if each.is_machine)
     others = ", ".join(str(each) for each in change.settings if not each.is_machine)
-    if of_machine:
-        return f"the machine changed: {of_machine}" + (f"; settings changed: {others}" if others else "")
+    if machine:
+        return f"the machine changed: {machine}" + (f"; settings changed: {others}" if others else "")
     if others:
         return f"settings changed: {others}"
     if change.cause != "program":
@@ -406,7 +408,7 @@ def cause_words(change: LevelChange) -> str | None:
 
 
 def _outliers(of: Track, names: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each version that is an outlier in some figures."""
+    """Yield a sentence for each version that is an outlier in some metrics."""
     found: dict[tuple[str, str], list[str]] = {}
     for course in of.courses:
         for place in course.course.outliers:

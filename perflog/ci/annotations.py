@@ -1,4 +1,4 @@
-"""Workflow commands of GitHub Actions: annotations, outputs, and a screen whose lines are no commands.
+"""Workflow commands of GitHub Actions: annotations, outputs, and a screen without lines that act as commands.
 
 https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -30,7 +30,7 @@ def annotation(level: Literal["error", "warning", "notice"], title: str, message
     return f"::{level} title={_property(title)}::{_data(cut(message, _LONGEST))}"
 
 
-def of_outcome(outcome: Outcome, title: str) -> Iterator[str]:
+def outcome_commands(outcome: Outcome, title: str) -> Iterator[str]:
     """Yield an error for each reason why a gate did not pass, or a warning for what it passed without being sure."""
     place = f"{title}: {outcome.title}"
     if outcome.code:

@@ -54,7 +54,7 @@ class Conversation(Struct, frozen=True):
     Attributes:
         comments: The address of the list, to which new ones are posted.
         comment: The address of a comment, before its number.
-        method: The method that replaces the text of a comment.
+        method: The HTTP method that replaces a comment.
         headers: What goes with each request, such as the token.
         author: The author of comments of this token; empty if the API names it.
         user: The address at which the API names the owner of the token.
@@ -76,7 +76,7 @@ def conversation(
     Args:
         job: The job. Default: the one that runs now.
         author: Who writes with the token. Default: github-actions[bot] on GitHub, the owner of the token on GitLab.
-        environment: Variables. Default: those of this process. On GitHub GITHUB_TOKEN is the token, on GitLab
+        environment: Variables. Default: the variables of this process. On GitHub GITHUB_TOKEN is the token, on GitLab
             GITLAB_TOKEN, else CI_JOB_TOKEN.
     """
     variables = os.environ if environment is None else environment
@@ -110,7 +110,7 @@ def conversation(
 def put_comment(to: Conversation, body: str, key: str) -> Literal["created", "updated"]:
     """Write the comment with a key: update the one that is there, or make it.
 
-    Each attempt looks for the comment again, so that one whose answer was lost is not made twice.
+    Each attempt looks for the comment again: if only the answer was lost, it is not made twice.
 
     Raises:
         UsageError: The key has other characters than a key may have.

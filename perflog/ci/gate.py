@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from perflog.analysis.compare import Comparison, Gate, baselines, compare
 from perflog.analysis.compare.failed_runs import failed_runs
-from perflog.analysis.compare.outcomes import Kind, Outcome, in_a_line, of_comparison, of_error
+from perflog.analysis.compare.outcomes import Kind, Outcome, comparison_outcome, error_outcome, in_a_line
 from perflog.analysis.compare.verdicts import GATE
 from perflog.analysis.lint.wording import count
 from perflog.errors import InputError, PerflogError
@@ -26,7 +26,7 @@ from perflog.tables.store import default_store, store_exists
 from perflog.units import show_change
 
 BASE, CHANGE = "base", "change"
-"""Names of the sides. With a baseline its name is that of the base."""
+"""Names of the sides. With a baseline, its name is the name of the base."""
 
 _NEW: tuple[Kind, ...] = ("no baseline", "other settings")  # where no run of the baseline has the settings of the new
 
@@ -68,7 +68,7 @@ class GateRun(Struct, frozen=True):
         outcome: The outcome, with its exit code.
         gates: The gates that were judged.
         comparison: The comparison; None if there is none.
-        logs: The runs of base and change, or those of the change that could be read.
+        logs: The runs of base and change, or the runs of the change that could be read.
         kept: What became of the baseline, in a sentence; empty if nothing was to become of it.
         has_changed: Whether the store has runs that are to be kept, in the baseline or as history.
         warnings: Warnings about the logs.
@@ -109,9 +109,9 @@ def judge(task: GateTask) -> GateRun:
             else compare({BASE: base, CHANGE: new}, **task.options)
         )
     except PerflogError as error:
-        outcome = of_error(error).and_also([*against, *((each.end, each.text) for each in failed_runs(new))])
+        outcome = error_outcome(error).and_also([*against, *((each.end, each.text) for each in failed_runs(new))])
     else:
-        outcome = of_comparison(comparison, gates, task.may_lack).and_also(against)
+        outcome = comparison_outcome(comparison, gates, task.may_lack).and_also(against)
     is_kept, kept = task.keep and base is None, ""
     try:
         kept = _keep(task, store, new, outcome, comparison) if is_kept else ""
@@ -128,8 +128,8 @@ def _ingested(task: GateTask, store: str) -> tuple[Log | None, list[str]]:
     from perflog.ingestion import bulk
 
     names = bulk.log_names(task.logs)
-    of_job = bulk.IngestTask(store, provenance=provenance(), tags=dict(task.tags))
-    outcomes, documents = bulk.split_documents(bulk.ingest_many(names, of_job, None, None))
+    job_task = bulk.IngestTask(store, provenance=provenance(), tags=dict(task.tags))
+    outcomes, documents = bulk.split_documents(bulk.ingest_many(names, job_task, None, None))
     errors = [in_a_line(outcome) for _, outcome in outcomes if isinstance(outcome, PerflogError)]
     results = [(name, outcome) for name, outcome in outcomes if not isinstance(outcome, PerflogError)]
     digests = {result.sha256 for _, result in results}

@@ -29,15 +29,15 @@ _PATIENCE_S = 300
 
 
 def restore(place: str, store: str) -> bool:
-    """Fetch a store into a folder that does not exist or is empty. Return whether one is kept at the place.
+    """Fetch a store into a folder that does not exist or is empty. Return whether one is kept there.
 
     Args:
-        place: `branch:NAME`, or the address or path of a .zip file.
+        place: Where: `branch:NAME`, or the address or path of a .zip file.
         store: The folder.
 
     Raises:
-        UsageError: The place is not valid, or the folder is not empty.
-        InputError, StoreError: The place cannot be reached or read.
+        UsageError: `place` is not valid, or the folder is not empty.
+        InputError, StoreError: `place` cannot be reached or read.
     """
     folder = Path(store)
     if folder.is_dir() and any(folder.iterdir()):
@@ -48,11 +48,11 @@ def restore(place: str, store: str) -> bool:
 
 
 def keep(place: str, store: str) -> None:
-    """Keep a store at a place, instead of what is kept there.
+    """Keep a store, instead of what is kept there.
 
     Raises:
-        UsageError: The place is not valid.
-        StoreError: There is no store, the place cannot be written, or another one was kept there since `restore`.
+        UsageError: `place` is not valid.
+        StoreError: There is no store, `place` cannot be written, or another one was kept there since `restore`.
     """
     if not store_exists(store):
         raise StoreError("there is no store here", store, "`perflog ingest LOG` makes one")
@@ -71,7 +71,7 @@ def _branch(place: str) -> str:
 
 def _zip(place: str) -> str:
     if not place.endswith(".zip") or (is_remote(place) and not is_in_storage(place)):
-        help = "a place is branch:NAME, or a .zip file: a path, s3://BUCKET/store.zip, gs://BUCKET/store.zip"
+        help = "write branch:NAME, or a .zip file: a path, s3://BUCKET/store.zip, gs://BUCKET/store.zip"
         raise UsageError("no store is kept here", shown(place), help)
     return place
 

@@ -1,6 +1,6 @@
 """The result of a gate as Markdown, for a comment on a pull request and for the summary of a job.
 
-Names of logs, settings and series come from strangers. All of them are shown as text: no markup, no HTML, nobody is
+Names of logs, settings and series come from strangers. All of them are escaped: no markup, no HTML, nobody is
 notified, no other issue is linked.
 """
 
@@ -58,7 +58,7 @@ def summary(
         comparison: The comparison, if there is one.
         gates: The gates.
         kept: What became of the baseline, in a sentence.
-        job: The job that ran, whose page is linked.
+        job: The job that ran; its page is linked.
         base_dates: When the first and the last run of the base were read.
     """
     mark = _UNSURE if outcome.code > 1 or outcome.notes else _MARKS[outcome.code]
@@ -81,12 +81,12 @@ def summary(
 
 def unfinished(name: str, job: Job | None = None) -> str:
     """Return what is said where a gate ended before it had a result: an earlier result must not stay."""
-    outcome = Outcome("error", ("perflog ended before it had a result: the log of the job tells why",), 3)
+    outcome = Outcome("error", ("perflog ended before it had a result: see the log of the job",), 3)
     return summary(outcome, name, job=job)
 
 
 def text(words: str) -> str:
-    r"""Return a text so that a comment shows it as it is.
+    r"""Return a string escaped so that a comment shows it as it is.
 
     Example:
         >>> text("<b>@all</b> #1")
@@ -101,7 +101,7 @@ def _harmless(markdown: str) -> str:
 
 
 def _headline(outcome: Outcome, comparison: Comparison | None) -> str:
-    """What happened, with the change of the figure that the verdict is about."""
+    """What happened, with the change of the headline metric."""
     if comparison is None or not comparison.headlines or outcome.code > 1:
         return text(outcome.title)
     row = _leading(comparison)
@@ -165,7 +165,7 @@ def _figures(comparison: Comparison) -> Sheet:
             ]
         )
     left = len(comparison.row_records) - len(cells)
-    notes = ["* computed from another figure: no further evidence"] * any(row.derived for row in rows[:_FIGURES])
+    notes = ["* computed from another metric: no further evidence"] * any(row.derived for row in rows[:_FIGURES])
     notes += [f"{count(left, 'more row')}: see the page"] * (left > 0)
     return Sheet("figures", columns, cells, note="\n".join(notes))
 

@@ -23,11 +23,11 @@ class Job(Struct, frozen=True):
     """The job of a CI system that runs now.
 
     Attributes:
-        system: The system; empty where there is none, or none whose comments perflog can write.
+        system: The system; empty if perflog cannot write comments there.
         request: The number of the pull request or merge request; empty without one.
         is_main: Whether the job runs on the default branch, for no pull request.
-        commit: The commit; empty if the system does not tell it.
-        address: The page of the job; empty if the system does not tell it.
+        commit: The commit; empty if not known.
+        address: The page of the job; empty if not known.
     """
 
     system: Literal["github", "gitlab", ""] = ""
@@ -59,8 +59,8 @@ def _request(event: Mapping[str, Any], variables: Mapping[str, str]) -> str:
     number = request.get("number") if isinstance(request, dict) else None
     if isinstance(number, int) and not isinstance(number, bool) and number > 0:
         return str(number)
-    of_ref = re.fullmatch(r"refs/pull/([0-9]+)/(?:merge|head)", variables.get("GITHUB_REF", ""))
-    return of_ref[1] if of_ref else ""
+    pull = re.fullmatch(r"refs/pull/([0-9]+)/(?:merge|head)", variables.get("GITHUB_REF", ""))
+    return pull[1] if pull else ""
 
 
 def _is_main(event: Mapping[str, Any], variables: Mapping[str, str]) -> bool:

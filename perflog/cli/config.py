@@ -48,9 +48,9 @@ class Config(Struct, frozen=True):
         given = {name: value for name, value in self.values.items() if name not in ("store", "gates")}
         if "history" in given:
             given["history"] = [self._beside(name) for name in given["history"]]
-        of_aa: dict[str, Any] = {name: given[name] for name in ("threshold", "warmup") if name in given}
-        of_compare = given | ({"gates": self.gates} if self.gates else {})
-        return {"compare": of_compare, "ci": {"gate": of_compare}, "aa": of_aa}
+        aa_options: dict[str, Any] = {name: given[name] for name in ("threshold", "warmup") if name in given}
+        compare_options = given | ({"gates": self.gates} if self.gates else {})
+        return {"compare": compare_options, "ci": {"gate": compare_options}, "aa": aa_options}
 
     def _beside(self, name: str) -> str:
         """A path beside the file; a run that is named otherwise stays as it is."""
@@ -159,7 +159,7 @@ def _gate(name: str, value: Any) -> str:
 KEYS: Mapping[str, Key] = {
     "store": Key("the store, beside this file", _text),
     "baseline": Key("the baseline that `compare` takes where one side is named", _text),
-    "gates": Key("by figure the change that fails `compare`, such as +3%; regression, inconclusive", _gates),
+    "gates": Key("by metric the change that fails `compare`, such as +3%; regression, inconclusive", _gates),
     "require": Key("metrics that must be on both sides", _texts),
     "threshold": Key("the smallest change that counts", _share),
     "match": Key("settings by which runs are matched too", _texts),

@@ -39,8 +39,8 @@ class LiveLines:
         self._drawn = 0  # lines that are written anew; the cursor is in the last of them
         self._last, self._due = "", 0.0
         self._stalled_at: int | None = None  # the step after which none came
-        self._again_s = 0.0  # seconds without a step after which a stall is told again
-        self._failed_at = 0  # the last line of which a failure is shown
+        self._again_s = 0.0  # seconds without a step after which a stall is reported again
+        self._failed_at = 0  # the last line with a failure that was shown
 
     def observe(self, tables: Mapping[str, pa.Table], settings: RunSettings) -> None:
         """Take rows as they are read. A terminal shows how far the reading of a long log is."""
@@ -83,19 +83,19 @@ class LiveLines:
         if now is None and not self.steps.last_line:
             return
         text = presenter.line(now) if now is not None else presenter.without_steps(self.steps.last_line)
-        is_told = now is not None and self._follow_stall(now)
+        is_reported = now is not None and self._follow_stall(now)
         is_due = time.monotonic() >= self._due
         if self._is_terminal:
             self._draw(text)
             return
         news = text if now is None or not now.stalls else ""
-        if is_told or ((force or is_due) and news and news != self._last):
+        if is_reported or ((force or is_due) and news and news != self._last):
             terminal.put(text, err=self._err)
             sys.stdout.flush()
             self._last, self._due = news, time.monotonic() + self._every_s
 
     def _follow_stall(self, now: Now) -> bool:
-        """Print that steps go on after a stall. Return whether a stall is to be told: once, then as it doubles."""
+        """Print that steps go on after a stall. Return whether a stall is to be reported: once, then as it doubles."""
         before, self._stalled_at = self._stalled_at, now.step if now.stalls else None
         if before is not None and before != now.step:
             quiet = self.steps.quiet_before_next(before)

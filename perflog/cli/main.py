@@ -26,7 +26,7 @@ perflog reads the logs and traces of distributed training. Type:
 
   perflog run.txt                  what ran, how fast, why, what not to trust
   perflog compare old.txt new.txt  whether it became faster, and where
-  perflog lint run.txt             which figures cannot be trusted, and why
+  perflog lint run.txt             which numbers cannot be trusted, and why
   perflog report run.txt           all of it on one page, with plots
   perflog ingest logs/             keeps runs; `perflog runs` lists them
 
@@ -47,7 +47,7 @@ def _keep_cycles() -> None:
 
 
 class _Commands(options.Group):
-    """The commands of this module, and those of package `commands`."""
+    """The commands of this module and of package `commands`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *commands.NAMES})
@@ -241,8 +241,8 @@ def _ingest(
             done = ingest_on_cluster(names, task, scheduler, progress)
         else:
             done = bulk.ingest_many(names, task, threads, progress)
-        of_logs, documents = bulk.split_documents(done)
-    outcomes += ((str(name), outcome) for name, outcome in of_logs)
+        log_outcomes, documents = bulk.split_documents(done)
+    outcomes += ((str(name), outcome) for name, outcome in log_outcomes)
     _print_errors(outcomes)
     if documents:
         sheets.warn(left_out(NOTHING_KNOWN, [str(name) for name in documents]))
@@ -339,8 +339,8 @@ def _print_errors(outcomes: list[tuple[str, Any]]) -> None:
 )
 @options.store
 @click.option("--where", metavar="CONDITION", help="Only runs for which it holds: `world_size >= 8 and model ~ llama`.")
-@click.option("--sort", metavar="NAME", help="Order by a column, setting or figure; -NAME: the largest first.")
-@click.option("--columns", metavar="NAME,...", help="Columns to print: of table runs, settings, figures such as step.")
+@click.option("--sort", metavar="NAME", help="Order by a column, setting or metric; -NAME: the largest first.")
+@click.option("--columns", metavar="NAME,...", help="Columns to print: of table runs, settings, metrics such as step.")
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="Number of runs; 0 for all.  [default: all]")
 @options.print_format
 def runs(
@@ -348,7 +348,7 @@ def runs(
 ) -> None:
     """List the runs in a store.
 
-    Conditions compare columns of table runs, settings, numbers of rows (steps, lines, unread) and figures (step, loss,
+    Conditions compare columns of table runs, settings, numbers of rows (steps, lines, unread) and metrics (step, loss,
     tokens/s) with =, !=, <, <=, >, >=, and ~ for "contains"; `and`, `or`, `not` and brackets join them. `ingested` is
     when the log of a run was first read into the store, in UTC: `ingested >= 2026-03-01`.
     """
@@ -433,7 +433,7 @@ def list_formats(format: str) -> None:
 @click.argument("name", shell_complete=completion.formats)
 @options.print_format
 def show_format(name: str, format: str) -> None:
-    """Show the line shapes of a format: the table of each, its text, a sample."""
+    """Show the line shapes of a format: the table of each, its template, a sample."""
     from perflog.formats.registry import get
     from perflog.output import sheets
     from perflog.output.presenters import formats as presenter

@@ -35,7 +35,7 @@ def print_error(error: PerflogError) -> None:
 
 @contextmanager
 def exit_codes() -> Iterator[None]:
-    """Convert errors to exit codes, in one place for all commands."""
+    """Convert errors to exit codes, for all commands."""
     try:
         try:
             yield
@@ -73,7 +73,7 @@ def _open_closed_streams() -> None:
 
 
 def examples(*commands: str) -> str:
-    """Return the end of a help text: commands that a reader could type."""
+    """Return the end of a help page: commands that a reader could type."""
     return "\b\nExamples:\n" + "\n".join(f"  {command}" for command in commands)
 
 
@@ -88,7 +88,7 @@ class FiniteRange(click.FloatRange):
 
 
 class Group(click.Group):
-    """A group of commands whose errors become exit codes. The name of a log instead of a command means `overview`."""
+    """A group of commands that turns errors into exit codes. A log instead of a command means `overview`."""
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run the command line."""
@@ -145,7 +145,7 @@ def _shown_warnings() -> Iterator[None]:
 
 
 class _ShownUsageError(ClickUsageError):
-    """An error of click, whose exit code stays where standard error cannot be written."""
+    """An error of click that keeps its exit code if standard error cannot be written."""
 
     def show(self, file: IO[Any] | None = None) -> None:
         try:
@@ -156,7 +156,7 @@ class _ShownUsageError(ClickUsageError):
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Print the messages of click as all others, and replace that of an option which had two meanings."""
+    """Print the messages of click like all others; replace the message about an option that had two meanings."""
     try:
         yield
     except ClickUsageError as error:
@@ -225,7 +225,7 @@ def metrics(command: Callable[..., None]) -> Callable[..., None]:
             "--gpu",
             shell_complete=completion.gpus,
             metavar="NAME",
-            help="The GPU, whose peak gives MFU.  [default: no MFU]",
+            help="GPU whose peak gives MFU.  [default: no MFU]",
         ),
         click.option(
             "--peak-tflops",
@@ -324,7 +324,7 @@ raw = click.option(
     is_flag=True,
     expose_value=False,
     callback=_choose,
-    help="CSV: text as in the log, with control characters and what a spreadsheet would run as a formula.",
+    help="CSV: strings as in the log, with control characters and what a spreadsheet would run as a formula.",
 )
 store = click.option(
     "--store",

@@ -133,14 +133,14 @@ class Answers:
         return answer
 
     def lines(self, log: str, line: int, before: int, after: int) -> dict[str, Any]:
-        """The text of a log around a line."""
+        """The lines of a log around one of them."""
         from perflog.parsing.input.source import open_source
         from perflog.parsing.input.text_lines import text_lines
 
         first, last = max(line - min(before, _AROUND), 1), line + min(after, _AROUND)
         with open_source(self._confinement.file(log)) as source:
             if source.looks_binary():
-                raise UsageError("this is no text", log, "ask its tables with query")
+                raise UsageError("this is not a text file", log, "ask its tables with query")
             found = [{"line": number, "text": text} for number, text in text_lines(source, first, last)]
         if not found:
             raise UsageError(f"there is no line {line}", log, "lines are counted from 1")

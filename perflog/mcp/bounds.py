@@ -1,4 +1,4 @@
-"""Bounds of an answer: rows, characters of a text, bytes of the whole. What is cut is counted in the answer."""
+"""Bounds of an answer: rows, characters of a string, bytes of the whole. What is cut is counted in the answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_BYTES = 24_000
 MOST_ROWS = 500
 """Rows of a list that a caller can ask for."""
 
-_TEXT = 800  # characters of a text
+_TEXT = 800  # characters of a string
 _INNER = 20  # items of a list within a row
 _SHOWN_OF_LIST = 0.5  # of the longest list stays, until the answer is small enough
 

@@ -32,13 +32,13 @@ class Confinement:
         """
         for folder in folders:
             if not os.path.isdir(folder):
-                raise UsageError("this is no folder", folder, "name folders that hold logs or stores")
+                raise UsageError("this is no folder", folder, "name folders with logs or stores")
         self.roots = tuple(dict.fromkeys(map(os.path.realpath, folders)))
 
     def open(self, name: str) -> Log:
         """Return the runs that a name means, as on the command line: a log, LOG#3, a folder, a glob, a store, a run id.
 
-        A path is relative to one of the folders, or absolute. A run id or a label is that of a store in them.
+        A path is relative to one of the folders, or absolute. Run ids and labels are looked up in the stores there.
 
         Raises:
             PerflogError: There is no such log, or it is not in the folders.
@@ -57,7 +57,7 @@ class Confinement:
         raise InputError("no such log or run", name, f"a path in {', '.join(self.roots)}, or a run of a store in them")
 
     def file(self, name: str) -> LogName:
-        """Return the name of one log whose text may be read.
+        """Return the name of one log that may be read.
 
         Raises:
             PerflogError: There is no such file, or it is not in the folders.
@@ -114,7 +114,7 @@ class Confinement:
         return any(real == root or real.startswith(f"{root.rstrip('/')}/") for root in self.roots)
 
     def _check(self, path: str) -> None:
-        """Check each file that a path stands for.
+        """Check each file that a path names.
 
         Raises:
             UsageError: One of them is outside, or is no plain file.

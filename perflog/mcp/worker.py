@@ -42,7 +42,7 @@ def main(folders: list[str]) -> None:
 
 
 def _short(text: str) -> str:
-    """The text of an error, which may hold a line of a log."""
+    """The message of an error, which may quote a line of a log."""
     text = "\n".join(visible(line) for line in text.splitlines())
     return text if len(text) <= _MOST else f"{text[:_MOST]} …"
 

@@ -64,8 +64,8 @@ _HELD_UP = {
 """By kind of part: what would be ideal, and the model."""
 
 _CHANGED = {
-    "host": "endlessly fast host", "launches": "free launches", "graphs": "CUDA graphs", "waits": "no waits",
-    "stream": "stream {} waits for no other", "device": "endlessly fast device", "compute": "compute takes no time",
+    "host": "infinitely fast host", "launches": "free launches", "graphs": "CUDA graphs", "waits": "no waits",
+    "stream": "stream {} waits for no other", "device": "infinitely fast device", "compute": "compute takes no time",
     "kernels": "{} takes no time", "roofline": "{} at the roofline", "communication": "free communication",
     "hidden": "communication hidden", "copies": "free copies", RANK: "{} as fast as the median rank",
 }  # fmt: skip

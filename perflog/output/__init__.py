@@ -1,1 +1,1 @@
-"""Output for people and other programs: sheets of text, the report, exports."""
+"""Output for people and other programs: tables, the report, exports."""

@@ -15,7 +15,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.output.sheets import cell
 
 LIMIT = 400
-"""Tokens of a brief text at most."""
+"""Largest number of tokens of a brief answer."""
 
 _LINE = 64  # tokens of a line, if its author says nothing else
 _MORE = "and {}: --format json has all"
@@ -27,9 +27,9 @@ _HALF = lazy_pattern(r"(?:[\s\d.,:;(\[±+~#-]|->)+$")  # a number without its un
 
 
 class BriefLine(NamedTuple):
-    """A line of a brief text.
+    """A line of a brief answer.
 
-    `weight`: lines of less weight are left out last. `most`: tokens that it may have; it is cut behind a word. A line
+    `weight`: lines of less weight are left out last. `most`: tokens that it may have; it is cut after a word. A line
     that is `whole`, such as a command, is never cut.
     """
 
@@ -40,7 +40,7 @@ class BriefLine(NamedTuple):
 
 
 def tokens(text: str) -> int:
-    """Return how many tokens a language model needs for a text: more than those of today's tokenizers.
+    """Return how many tokens a language model needs for a string: more than today's tokenizers count.
 
     Some have a token for each digit, others for three; most have one for a common word. What none of them knows falls
     back to its bytes.
@@ -51,8 +51,8 @@ def tokens(text: str) -> int:
     """
     ascii_text = text.encode("ascii", "ignore").decode()
     pieces = (match[0] for match in _PIECE.finditer(ascii_text))
-    of_ascii = sum(1 if len(piece) <= _LONG else -(-len(piece) // 2) for piece in pieces)
-    return of_ascii + len(text.encode("utf-8", "replace")) - len(ascii_text)
+    ascii_tokens = sum(1 if len(piece) <= _LONG else -(-len(piece) // 2) for piece in pieces)
+    return ascii_tokens + len(text.encode("utf-8", "replace")) - len(ascii_text)
 
 
 def brief(lines: Sequence[BriefLine], limit: int = LIMIT) -> list[str]:
@@ -89,7 +89,7 @@ def _fitted(line: BriefLine, room: int) -> str:
 
 
 def _cut(text: str, room: int) -> str:
-    """Return the start of a text up to a word, with an ellipsis; "" if there is room for no word."""
+    """Return the start of a string up to a word, with an ellipsis; "" if there is room for no word."""
     room -= tokens(_CUT)
     start = text[: 5 * max(room, 0)]  # no more characters fit
     while start and tokens(start) > room:

@@ -12,7 +12,7 @@ _NARROWEST = 16
 
 
 class Need(NamedTuple):
-    """What a column needs: `least` columns of the terminal, `natural` for all of its text. `rank`: see `fit`."""
+    """What a column needs: `least` columns of the terminal, `natural` for its longest value. `rank`: see `fit`."""
 
     natural: int
     least: int
@@ -27,7 +27,7 @@ def least_width(natural: int) -> int:
 def fit(needs: Sequence[Need], room: int | None) -> list[int]:
     """Return the width of each column; 0 for a column that is left out because the room is limited.
 
-    Columns of the highest rank are left out first, of one rank the last. Those of rank 0 stay, and are narrower than
+    Columns of the highest rank are left out first, of one rank the last. Columns of rank 0 stay, and are narrower than
     their least width only if nothing else helps. Room that is left goes to the columns that are cut, the narrowest
     first.
     """

@@ -18,7 +18,7 @@ _UNSAFE = lazy_pattern(r"[^\w@%+=:,./-]", re.ASCII)  # what shlex.quote quotes
 
 
 def columns() -> int:
-    """Return the number of columns of a screen: 80, or those of a terminal that has fewer."""
+    """Return the number of columns of a screen: 80, or fewer if the terminal has fewer."""
     return min(WIDTH, max(width() or WIDTH, _LEAST_WIDTH))
 
 
@@ -34,7 +34,7 @@ def sentence_lines(sentences: Iterable[str]) -> Iterator[str]:
 
 
 def folded(text: str, lines: int) -> list[str]:
-    """Return the text on at most some lines, with an ellipsis where it goes on."""
+    """Return a string on at most some lines, with an ellipsis where it goes on."""
     in_lines = _wrap(text, "    ")
     if len(in_lines) <= lines:
         return in_lines
@@ -51,7 +51,7 @@ def _words_that_fit(line: str, room: int) -> str:
 
 
 def _wrap(text: str, indent: str) -> list[str]:
-    """Lines of a text, the later ones indented; a percent sign stays with its number."""
+    """Lines of a string, the later ones indented; a percent sign stays with its number."""
     joined = text.replace(" %", _JOINED)
     return [line.replace(_JOINED, " %") for line in wrapped(joined, columns(), indent)]
 

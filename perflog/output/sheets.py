@@ -1,4 +1,4 @@
-"""Tables for people and programs: text, Markdown, CSV, JSON. The only place that rounds or scales.
+"""Tables for people and programs: text, Markdown, CSV, JSON. Only this module rounds or scales.
 
 Text and Markdown show values in a unit that suits them; CSV and JSON give them raw, in base units.
 """
@@ -77,7 +77,7 @@ class Mark(NamedTuple):
 class Sheet(Struct, frozen=True):
     """A table to be printed. With `pairs`, each row is a name and its value: one object in JSON.
 
-    With `prose`, each row is a sentence, which text breaks into lines. Where the room is limited, text shows the values
+    With `prose`, each row is a sentence, broken into lines. Where the room is limited, text shows the values
     and titles of columns of role `run` by their `marks`.
     """
 
@@ -87,7 +87,7 @@ class Sheet(Struct, frozen=True):
     title: str = ""
     note: str = ""
     pairs: bool = False
-    inline: bool = False  # pairs that stand on one line of text
+    inline: bool = False  # pairs on one line
     prose: bool = False
     marks: Mapping[str, Mark] = field(default_factory=dict)
 
@@ -139,7 +139,7 @@ def result_sheet(table: pa.Table, format: str, limit: int | None = None) -> Shee
 
 
 def _results(table: pa.Table) -> Iterator[Sequence[Any]]:
-    """Rows whose values have types that JSON knows; others, such as dates, are text."""
+    """Rows with values of JSON types; others, such as dates, become strings."""
     known = (int, float, str, list, dict, type(None))
     for start in range(0, table.num_rows, _BLOCK):
         columns = [column.to_pylist() for column in table.slice(start, _BLOCK).columns]
@@ -153,7 +153,7 @@ def _column(name: str, unit: str, type: str) -> SheetColumn:
 
 
 def _informative_columns(table: pa.Table) -> tuple[list[str], str]:
-    """Return the columns whose values differ between rows, and a note about the other columns."""
+    """Return the columns that differ between rows, and a note about the other columns."""
     import pyarrow.compute as pc
 
     names, empty, same = [], [], []
@@ -241,7 +241,7 @@ def write(sheets: Sequence[Sheet], format: str = "text") -> None:
 
 
 def text(sheets: Sequence[Sheet], width: int | None = None) -> Iterator[Line]:
-    """Return lines of aligned columns, none of which is wider than `width`.
+    """Return lines of aligned columns, none wider than `width`.
 
     To fit, names are cut in the middle, runs are shown by their marks, and columns are left out; a line names them.
     """
@@ -355,14 +355,14 @@ def markdown(sheets: Sequence[Sheet]) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """Return a text so that Markdown shows it as it is: nothing in it becomes a column, emphasis, a link or HTML."""
+    """Return a string so that Markdown shows it as it is: nothing in it becomes a column, emphasis, a link or HTML."""
     return _MARKUP.sub(r"\\\g<0>", text)
 
 
 def csv(sheets: Sequence[Sheet], raw: bool = False) -> Iterator[str]:
     """Return lines of CSV: one table; several sheets become one with the columns section, row, name, value.
 
-    A quote mark is before text that a spreadsheet would run as a formula, unless the text is to be `raw`.
+    A quote mark is put before a string that a spreadsheet would run as a formula, unless `raw` is set.
     """
     import csv as csv_module
     import io
@@ -388,7 +388,7 @@ def csv(sheets: Sequence[Sheet], raw: bool = False) -> Iterator[str]:
 
 
 def guarded(value: Any) -> Any:
-    """Return a value for CSV: text that a spreadsheet would run as a formula with a quote mark before it."""
+    """Return a value for CSV: with a quote mark before it if a spreadsheet would run it as a formula."""
     return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value) else value
 
 

@@ -33,7 +33,7 @@ class Choices(NamedTuple):
     """What the reader chose for the output of this command."""
 
     wide: bool = False  # tables in full width on a terminal too
-    raw: bool = False  # text of CSV as it is in the log
+    raw: bool = False  # strings of CSV as they are in the log
 
 
 def choices() -> Choices:
@@ -48,7 +48,7 @@ def choose(context: click.Context, **chosen: bool) -> None:
 
 
 def visible(text: str) -> str:
-    r"""Return a text with an escape in place of each character that could control a terminal or hide text.
+    r"""Return a string with escapes for each character that could control a terminal or hide text.
 
     Example:
         >>> print(visible("loss \x1b[31m3"))
@@ -58,7 +58,7 @@ def visible(text: str) -> str:
 
 
 class Line(NamedTuple):
-    """A line of text with its style on a terminal: so many leading characters are bold, or all of it is dim."""
+    """A line with its style on a terminal: so many leading characters are bold, or all of it is dim."""
 
     text: str
     bold: int = 0
@@ -66,10 +66,10 @@ class Line(NamedTuple):
 
 
 def put(line: str | Line, *, err: bool = False, nl: bool = True, raw: bool = False, utf8: bool = False) -> None:
-    """Print a text to standard output or standard error.
+    """Print a string to standard output or standard error.
 
     Args:
-        line: The text, whose control characters are shown as escapes.
+        line: The string; its control characters are shown as escapes.
         err: Whether it goes to standard error.
         nl: Whether the line ends after it.
         raw: Whether control characters stay as they are.
@@ -100,7 +100,7 @@ def tell(text: str, *, err: bool = False) -> None:
 
 
 def sentences(text: str, *, err: bool = False) -> Iterator[str]:
-    """Yield the lines that `tell` prints."""
+    """Yield the lines of the messages that are printed."""
     columns = _columns(err)
     lines = visible(text).split("\n")
     for line in _with_cut_carets(lines, columns) if columns else lines:
@@ -117,7 +117,7 @@ def _broken(line: str, columns: int) -> list[str]:
 
 
 def _with_cut_carets(lines: Sequence[str], columns: int) -> Iterator[str]:
-    """Yield lines; those above a caret, and the caret itself, are cut so that the caret stays below its place."""
+    """Yield lines; those above a caret, and the caret itself, are cut so that the caret stays below its character."""
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         pointer = next((text for text in (line, below) if text.lstrip(" ").startswith("^")), None)
         if pointer is None:
@@ -151,7 +151,7 @@ def _has_colors(err: bool) -> bool:
 
 
 def columns_of(text: str) -> int:
-    """Return how many columns a text takes: East Asian wide characters two, combining characters none."""
+    """Return how many columns a string takes: East Asian wide characters two, combining characters none."""
     if text.isascii():
         return len(text)
     return sum(map(_columns_of_character, text))
@@ -164,7 +164,7 @@ def _columns_of_character(character: str) -> int:
 
 
 def cut(text: str, columns: int) -> str:
-    """Return a text in at most so many columns: its start and its end, with an ellipsis for what is between them."""
+    """Return a string in at most so many columns: its start and its end, with an ellipsis for what is between them."""
     if columns_of(text) <= columns:
         return text
     start = start_of(text, columns // 2)
@@ -172,7 +172,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def start_of(text: str, columns: int) -> str:
-    """Return the longest start of a text that fits."""
+    """Return the longest start of a string that fits."""
     if text.isascii():
         return text[: max(columns, 0)]
     taken = 0
@@ -184,14 +184,14 @@ def start_of(text: str, columns: int) -> str:
 
 
 def padded(text: str, columns: int, right: bool = False) -> str:
-    """Return a text cut or padded with blanks to a number of columns."""
+    """Return a string cut or padded with spaces to a number of columns."""
     text = cut(text, columns)
     blanks = " " * (columns - columns_of(text))
     return blanks + text if right else text + blanks
 
 
 def wrapped(text: str, columns: int | None, indent: str = "") -> Iterator[str]:
-    """Yield the lines of a text that is broken between words; `indent` is before each line but the first."""
+    """Yield the lines of a string that is broken between words; `indent` is before each line but the first."""
     if columns is None or columns_of(text) <= columns:
         yield text
         return

@@ -1,7 +1,7 @@
 """Plots of metrics: `perflog.plots.steps(log)` returns a matplotlib Figure. A plot draws numbers and computes none.
 
-`PLOTS` lists all plots; `possible(log)` those that have something to draw; `save(figure, "steps.png")` writes a file.
-`help(perflog.plots.steps)` shows the keywords of a plot.
+`PLOTS` lists all plots; `possible(log)` the plots that have something to draw; `save(figure, "steps.png")` writes a
+file. `help(perflog.plots.steps)` shows the keywords of a plot.
 """
 
 from perflog.plots.breakdown import breakdown

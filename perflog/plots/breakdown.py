@@ -46,11 +46,11 @@ def breakdown(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     rows = rows.assign(name=list(map(part_name, rows["of"], rows["part"], rows["kind"])))
     wholes = list(dict.fromkeys(rows["of"]))
     times = {of: _times(rows[rows["of"] == of]) for of in wholes}
-    names = dict.fromkeys(name for of_runs in times.values() for name in of_runs.columns if not _is_untimed(name))
+    names = dict.fromkeys(name for run_times in times.values() for name in run_times.columns if not _is_untimed(name))
     fills = {name: FILLS[i % len(FILLS)] for i, name in enumerate(names)}
-    untimed = dict.fromkeys(name for of_runs in times.values() for name in of_runs.columns if _is_untimed(name))
+    untimed = dict.fromkeys(name for run_times in times.values() for name in run_times.columns if _is_untimed(name))
     fills |= {name: _UNTIMED_FILLS[i % len(_UNTIMED_FILLS)] for i, name in enumerate(untimed)}
-    counts = {of: min(len(of_runs), MAX_BARS) for of, of_runs in times.items()}
+    counts = {of: min(len(run_times), MAX_BARS) for of, run_times in times.items()}
     notes = [
         "White and grey: time of a phase, or of the step, that no phase inside it covers." if untimed else "",
         "n: steps, times that the phases are printed, devices of a trace, or calls of a profile.",

@@ -1,4 +1,4 @@
-"""Parts that all plots share: colours, panels, names of runs, units of axes, text from logs."""
+"""Parts that all plots share: colours, panels, names of runs, units of axes, strings from logs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Canvas(Struct, frozen=True, dict=True):
     window: tuple[float, float] | None = None
 
     def run_name(self, run: str, width: int = 48) -> str:
-        """Return the run's label, with its place if several runs share the label; else its place and its settings."""
+        """Return the run's label, with its number if several runs share the label; else its number and its settings."""
         runs = self.tables["runs"]
         label = runs.loc[runs["run"] == run, "label"].iloc[0]
         if not isinstance(label, str) or not label:
@@ -158,9 +158,9 @@ class Canvas(Struct, frozen=True, dict=True):
         return figure, list(zip(shown, axes[: len(shown)], strict=True))
 
 
-def shown_note(shown: int, total: int, things: str) -> str:
-    """Return the note that only some things are shown; empty if all are."""
-    return f"{shown} of {total} {things} are shown." if shown < total else ""
+def shown_note(shown: int, total: int, what: str) -> str:
+    """Return the note that only some are shown; empty if all are. `what`: what they are."""
+    return f"{shown} of {total} {what} are shown." if shown < total else ""
 
 
 def legend(figure: Figure, handles: Iterable[Any], **options: Any) -> None:
@@ -182,9 +182,9 @@ def axis_label(quantity: str, unit: str) -> str:
 
 
 def plain(text: object, width: int = 0) -> str:
-    """Return text from a log on one line, without mathtext and without characters that the font lacks.
+    """Return a string from a log on one line, without mathtext and without characters that the font lacks.
 
-    Text longer than `width` is cut in the middle.
+    A string longer than `width` is cut in the middle.
     """
     shown = " ".join(str(text).split())
     if not (shown.isascii() and shown.isprintable()):

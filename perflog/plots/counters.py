@@ -43,11 +43,11 @@ def counters(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     for panel, axes in panels:
         key: Any = panel  # run, counter and subject
         unit, factor = unit_of(groups[key]["max"], "" if is_null(first := groups[key]["unit"].iloc[0]) else first)
-        for (_, of_device), (colour, style, _) in zip(devices[key], LINES, strict=False):
-            label = bar_name(of_device.iloc[0].to_dict() | {"part": "trace"}).removesuffix(", trace") or "device"
-            at = of_device["at_s"] / time_factor
-            axes.fill_between(at, of_device["min"] / factor, of_device["max"] / factor, color=colour, alpha=0.2)
-            (line,) = axes.plot(at, of_device["mean"] / factor, color=colour, linestyle=style, label=label)
+        for (_, device_rows), (colour, style, _) in zip(devices[key], LINES, strict=False):
+            label = bar_name(device_rows.iloc[0].to_dict() | {"part": "trace"}).removesuffix(", trace") or "device"
+            at = device_rows["at_s"] / time_factor
+            axes.fill_between(at, device_rows["min"] / factor, device_rows["max"] / factor, color=colour, alpha=0.2)
+            (line,) = axes.plot(at, device_rows["mean"] / factor, color=colour, linestyle=style, label=label)
             handles.setdefault(label, line)
         words = [word for word in key[1:] if not is_null(word)] + [canvas.run_name(key[0], 20)] * several_runs
         axes.set_title(plain(", ".join(words), _TITLE))

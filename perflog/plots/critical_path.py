@@ -36,18 +36,18 @@ def critical_path(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     runs = list(dict.fromkeys(rows["run"]))
     bars, windows = {}, 0
     for run in runs[:MAX_PANELS]:
-        of_run = rows[rows["run"] == run]
-        number = of_run.groupby(_WINDOW, sort=False, dropna=False).ngroup()
+        run_rows = rows[rows["run"] == run]
+        number = run_rows.groupby(_WINDOW, sort=False, dropna=False).ngroup()
         windows += int(number.max()) + 1
-        bars[run] = _bars(of_run[number < MAX_BARS])
+        bars[run] = _bars(run_rows[number < MAX_BARS])
     sums = rows.groupby("kind", sort=False)["time_s"].sum().sort_values(ascending=False, kind="stable")
     most = rows.groupby("kind", sort=False)["share"].max()
     kinds = [kind for kind in sums.index if most[kind] >= _LEAST][: len(FILLS) - 1]
     note = "Each bar is the longest chain of dependencies, back from the last work; all other time costs nothing."
     figure, panels = panels_of_runs(canvas, bars, len(runs), windows, note)
     handles: list[Any] = []
-    for of_run, axes in zip(bars.values(), panels, strict=True):
-        handles = _draw_bars(axes, of_run, kinds, len(sums) > len(kinds))
+    for run_rows, axes in zip(bars.values(), panels, strict=True):
+        handles = _draw_bars(axes, run_rows, kinds, len(sums) > len(kinds))
     legend(figure, handles, title="on the path")
     return figure
 
@@ -55,9 +55,9 @@ def critical_path(rows: pd.DataFrame, canvas: Canvas) -> Figure:
 def _bars(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """The windows of a run, each with the share of each kind."""
     bars = []
-    for _, of_window in rows.groupby(_WINDOW, sort=False, dropna=False):
-        shares = dict(zip(of_window["kind"], of_window["share"].astype(float), strict=True))
-        bars.append({**of_window.iloc[0][[*_WINDOW, "span_s"]].to_dict(), "shares": shares})
+    for _, window_rows in rows.groupby(_WINDOW, sort=False, dropna=False):
+        shares = dict(zip(window_rows["kind"], window_rows["share"].astype(float), strict=True))
+        bars.append({**window_rows.iloc[0][[*_WINDOW, "span_s"]].to_dict(), "shares": shares})
     return bars
 
 

@@ -48,9 +48,9 @@ _MAX_LINES = 60  # of a panel
 def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw the series that runs print by name, a panel for each name with a line for each run.
 
-    Of many runs, those of one folder have one colour. A line of many values is pale, and its running mean stands over
-    it. An axis is logarithmic if its values span more than two decades. Values without steps stand over the samples
-    that their lines print. Counters and series that never change are left out.
+    Of many runs, the runs of one folder have one colour. A line of many values is pale, and its running mean is drawn
+    over it. An axis is logarithmic if its values span more than two decades. Values without steps stand over the
+    samples that their lines print. Counters and series that never change are left out.
 
     Example:
         >>> figure = perflog.plots.curves(perflog.find_runs("reference:pipeline_layers.txt"))
@@ -79,13 +79,13 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     for row, axes in zip(shown, panels, strict=False):
         unit = row["unit"] if isinstance(row["unit"], str) else ""
         places = rows.loc[(rows["key"] == row["key"]) & (rows["unit"].fillna("") == unit), ["run", "place"]]
-        of_name = printed_values(canvas.tables, [row["key"]])
-        of_name = of_name[of_name["unit"] == unit]
+        values = printed_values(canvas.tables, [row["key"]])
+        values = values[values["unit"] == unit]
         drawn = set(places.fillna("").itertuples(index=False, name=None))
-        if of_name["step"].isna().any():
-            of_name = _with_samples(of_name, counts)
+        if values["step"].isna().any():
+            values = _with_samples(values, counts)
         most_points = canvas.most_points(len(shown) * min(most, _MAX_LINES))
-        _draw_name(axes, of_name, drawn, groups, most_points, canvas, handles)
+        _draw_name(axes, values, drawn, groups, most_points, canvas, handles)
         axes.set_title(plain(row["key"], 40))
         axes.set_ylabel(axis_label("value", unit) if unit else "value")
     if 1 < len(set(groups.values())) <= len(LINES):
@@ -100,7 +100,7 @@ def _with_samples(values: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
 
 
 def _wanted(key: str) -> int:
-    """The place of a name in the order of the panels."""
+    """The index of a name in the order of the panels."""
     return next((place for place, part in enumerate(_FIRST) if part in key.lower()), len(_FIRST))
 
 
@@ -122,7 +122,7 @@ def _draw_name(
     canvas: Canvas,
     handles: dict[str, Any],
 ) -> None:
-    """Draw the lines of one name: those of the runs and places in `drawn`."""
+    """Draw the lines of one name, for the runs and positions in `drawn`."""
     position = next((name for name in ("step", "samples") if name in values and values[name].notna().all()), None)
     styles = {group: LINES[i % len(LINES)] for i, group in enumerate(dict.fromkeys(groups.values()))}
     alpha = 1.0 if len(styles) == len(groups) else 0.4
@@ -156,7 +156,7 @@ class _Look(NamedTuple):
 
 
 def _draw_line(axes: Axes, x: Floats, y: Floats, lines: Floats, look: _Look) -> list[Line2D]:
-    """Draw a curve, and its running mean where it has many values. Return what is drawn; the last one stands for it."""
+    """Draw a curve, and its running mean where it has many values. Return what is drawn; the last one represents it."""
     color, dashes, alpha, label, most, canvas = look
     keep, each = canvas.thinned(x, y, most)
     if len(y) < _SMOOTHED:

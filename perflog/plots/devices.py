@@ -45,8 +45,8 @@ def device_time(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     )
     figure, panels = panels_of_runs(canvas, bars, len(runs), int(rows["run"].isin(bars).sum()), note)
     handles: list[Any] = []
-    for of_run, axes in zip(bars.values(), panels, strict=True):
-        handles = _draw_bars(axes, of_run.to_dict("records"))
+    for run_bars, axes in zip(bars.values(), panels, strict=True):
+        handles = _draw_bars(axes, run_bars.to_dict("records"))
     legend(figure, handles)
     return figure
 

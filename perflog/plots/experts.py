@@ -42,8 +42,8 @@ class _Panel(Struct, frozen=True):
 def hot_experts(rows: pd.DataFrame, canvas: Canvas) -> Figure:  # noqa: ARG001 (all plots take the same)
     """Draw the load of each expert relative to the mean of its layer, at the first and at the last step of each job.
 
-    Of a job with one layer, the panel has a row for each step instead. Even loads are 1. The colour scale is that of
-    all panels.
+    Of a job with one layer, the panel has a row for each step instead. Even loads are 1. The colour scale is the scale
+    of all panels.
 
     Example:
         >>> perflog.plots.hot_experts.metric

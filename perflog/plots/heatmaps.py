@@ -91,15 +91,15 @@ def most_cells(canvas: Canvas, panels: int, members: int) -> tuple[int, int]:
     """Return how many rows and columns of cells a panel may have: a page holds the values of all cells."""
     if not canvas.sketched:
         return _MAX_ROWS, _MAX_COLUMNS
-    of_panel = _CELLS_OF_A_PAGE // min(panels, MAX_PANELS)
-    rows = min(members, _MAX_ROWS, max(of_panel // 40, 1))
-    return rows, max(of_panel // rows, 1)
+    panel_cells = _CELLS_OF_A_PAGE // min(panels, MAX_PANELS)
+    rows = min(members, _MAX_ROWS, max(panel_cells // 40, 1))
+    return rows, max(panel_cells // rows, 1)
 
 
 def coarse(grid: Floats, most: tuple[int, int] = (_MAX_ROWS, _MAX_COLUMNS)) -> tuple[Floats, tuple[int, int]]:
-    """Return a grid with no more cells than a panel can show, and the rows and columns that each cell stands for.
+    """Return a grid with no more cells than a panel can show, and the rows and columns that each cell covers.
 
-    A cell is the maximum of the values that it stands for, so that no extreme is lost.
+    A cell is the maximum of the values that it covers, so that no extreme is lost.
     """
     rows, columns = (math.ceil(n / each) for n, each in zip(grid.shape, most, strict=True))
     down, across = (-grid.shape[0] % rows, -grid.shape[1] % columns) if grid.size else (0, 0)
@@ -109,5 +109,5 @@ def coarse(grid: Floats, most: tuple[int, int] = (_MAX_ROWS, _MAX_COLUMNS)) -> t
     return np.where(np.isneginf(maxima), np.nan, maxima), (rows, columns)
 
 
-def _maximum_note(count: int, most: int, things: str) -> str:
-    return f"Each cell is the maximum of {math.ceil(count / most)} {things}." if count > most else ""
+def _maximum_note(count: int, most: int, unit: str) -> str:
+    return f"Each cell is the maximum of {math.ceil(count / most)} {unit}." if count > most else ""

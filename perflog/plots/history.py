@@ -25,11 +25,11 @@ _MARKS = {"outlier": ("x", ORANGE, "outlier"), "not confirmed": ("D", GREEN, "la
 
 @plot(
     title="History",
-    caption="figures over the versions of a program, with the levels around which they scatter",
+    caption="metrics over the versions of a program, with the levels around which they scatter",
     metric="history",
 )
 def history(rows: pd.DataFrame, canvas: Canvas) -> Figure:
-    """Draw each figure over the dates of its versions, a panel for each; those that change are first.
+    """Draw each metric over the dates of its versions, a panel for each; metrics that change come first.
 
     A line shows each level, and its change against the level before. Dotted is a change that came with one of the
     machine. The axis of values covers at least a tenth of the largest one. Versions that have no date are at equal
@@ -40,8 +40,8 @@ def history(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         'history'
     """
     panels = {
-        f"{plain(name, 60)}, {figure}": of_figure
-        for (name, figure), of_figure in rows.groupby(["history", "figure"], sort=False)
+        f"{plain(name, 60)}, {figure}": figure_rows
+        for (name, figure), figure_rows in rows.groupby(["history", "figure"], sort=False)
     }
     names = sorted(
         panels, key=lambda name: not (panels[name]["change"].notna() | panels[name]["stands_out"].notna()).any()
@@ -67,13 +67,13 @@ def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
             (handles[kind],) = axes.plot(
                 at[chosen], values[chosen], marker, color=color, markersize=8, gid=kind, label=label, fillstyle="none"
             )
-    for _, of_level in rows.assign(at=at).groupby("level"):
-        first = of_level.iloc[0]
-        ends = of_level.iloc[[0, -1]]
+    for _, level_rows in rows.assign(at=at).groupby("level"):
+        first = level_rows.iloc[0]
+        ends = level_rows.iloc[[0, -1]]
         (handles["level"],) = axes.plot(
             ends["at"], ends["level_value"] / factor, "-", color=RED, gid="level", label="mean of a level"
         )
-        changed = of_level[of_level["change"].notna()]
+        changed = level_rows[level_rows["change"].notna()]
         if len(changed):
             change = changed.iloc[0]
             text = f"{100 * change['change']:+.1f} %"

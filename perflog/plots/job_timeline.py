@@ -52,8 +52,8 @@ def timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     figure, panels = canvas.column_of_panels(10.5, height, [n + 1 for n in strips], notes)
     handles: dict[str, Any] = {}
     for job, axes in zip(shown, panels, strict=True):
-        of_job = rows[rows["job"] == job]
-        _draw(axes, of_job, handles)
+        job_rows = rows[rows["job"] == job]
+        _draw(axes, job_rows, handles)
         quotient = quotients.get(job)
         known = f"goodput {show(float(quotient), '1')}" if quotient is not None and quotient == quotient else ""
         known = known or (_PARTS if clocks[job] == STEPS else "")
@@ -70,10 +70,10 @@ def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
     unit, factor = unit_of([(begin + seconds).max()], "s")
     attempts = rows["attempt"].to_numpy(np.int64)
     for kind in dict.fromkeys(rows["kind"]):
-        of_kind = (rows["kind"] == kind).to_numpy()
+        is_kind = (rows["kind"] == kind).to_numpy()
         color, hatch = FILLS[KINDS.index(kind)]
         bars = axes.barh(
-            attempts[of_kind], seconds[of_kind] / factor, 0.7, left=begin[of_kind] / factor, color=color, hatch=hatch,
+            attempts[is_kind], seconds[is_kind] / factor, 0.7, left=begin[is_kind] / factor, color=color, hatch=hatch,
             edgecolor="black", linewidth=0.3, gid=kind, label=kind,
         )  # fmt: skip
         handles.setdefault(kind, bars)

@@ -36,7 +36,7 @@ _NO_CATEGORY = "none of these"
 def kernels(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw the shares of a profiler's table, a panel for each run and kind of row: GPU work, API calls.
 
-    The last bar of a panel stands for all names that have no bar of their own.
+    The last bar of a panel sums all names that have no bar of their own.
 
     Example:
         >>> figure = perflog.plots.kernels(perflog.find_runs("reference:nvprof.txt"))
@@ -45,7 +45,7 @@ def kernels(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """
     groups = list(rows.groupby(["run", "section", "of"], sort=False, dropna=False))
     shown = groups[:MAX_PANELS]
-    sizes = [min(len(of_group), _MAX_NAMES + 1) for _, of_group in shown]
+    sizes = [min(len(group_rows), _MAX_NAMES + 1) for _, group_rows in shown]
     notes = [
         (
             "A share is of the sum of the profiler's table, not of the step time, and not of the time in which the GPU "
@@ -55,11 +55,11 @@ def kernels(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     ]
     height = 1.2 + sum(0.75 + 0.21 * size for size in sizes)
     figure, panels = canvas.column_of_panels(9.5, height, [size + 2 for size in sizes], notes)
-    categories = [category for _, of_group in shown for category in of_group["category"].head(_MAX_NAMES)]
+    categories = [category for _, group_rows in shown for category in group_rows["category"].head(_MAX_NAMES)]
     fills = dict(zip(dict.fromkeys(categories), FILLS, strict=False))
     handles: dict[str, Any] = {}
-    for ((run, _, of), of_group), axes in zip(shown, panels, strict=True):
-        _draw_shares(axes, of_group.sort_values("time_s", ascending=False, kind="stable"), fills, handles)
+    for ((run, _, of), group_rows), axes in zip(shown, panels, strict=True):
+        _draw_shares(axes, group_rows.sort_values("time_s", ascending=False, kind="stable"), fills, handles)
         axes.set_title(f"{canvas.run_name(run)}: {plain(of).replace('gpu', 'GPU work').replace('api', 'API calls')}")
     legend(figure, handles.values(), title="category")
     return figure

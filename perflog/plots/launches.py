@@ -47,8 +47,8 @@ def launches(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     )
     figure, panels = panels_of_runs(canvas, bars, len(runs), int(rows["run"].isin(bars).sum()), note)
     handles: list[Any] = []
-    for of_run, axes in zip(bars.values(), panels, strict=True):
-        handles = _draw_bars(axes, of_run.fillna({f"{cause}_s": 0.0 for cause in _CAUSES}).to_dict("records"))
+    for run_bars, axes in zip(bars.values(), panels, strict=True):
+        handles = _draw_bars(axes, run_bars.fillna({f"{cause}_s": 0.0 for cause in _CAUSES}).to_dict("records"))
     legend(figure, handles, title="idle")
     return figure
 
@@ -91,10 +91,15 @@ def launch_queue(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     unit, factor = unit_of(rows["at_s"], "s")
     handles: dict[str, Any] = {}
     for run, axes in panels:
-        for (_, of_device), (colour, style, _) in zip(lines[run][:_MAX_LINES], LINES, strict=False):
-            label = bar_name(of_device.iloc[0].to_dict() | {"part": "trace"}).removesuffix(", trace") or "device"
+        for (_, device_rows), (colour, style, _) in zip(lines[run][:_MAX_LINES], LINES, strict=False):
+            label = bar_name(device_rows.iloc[0].to_dict() | {"part": "trace"}).removesuffix(", trace") or "device"
             (line,) = axes.step(
-                of_device["at_s"] / factor, of_device["queue"], where="post", color=colour, linestyle=style, label=label
+                device_rows["at_s"] / factor,
+                device_rows["queue"],
+                where="post",
+                color=colour,
+                linestyle=style,
+                label=label,
             )
             handles.setdefault(label, line)
         axes.set_ylim(bottom=0)

@@ -43,7 +43,7 @@ def memory_curve(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     fills = {NOT_TRACED: _LAST[NOT_TRACED]} | dict(zip(named[:_MAX_NAMED], FILLS, strict=False))
     notes = [
         "Memory belongs to the range and operator in which it was allocated. Each point is the largest of its period.",
-        shown_note(min(len(named), _MAX_NAMED), len(named), "holders are told apart; they"),
+        shown_note(min(len(named), _MAX_NAMED), len(named), "holders"),
     ]
     figure, panels = canvas.panels(list(groups), notes, panel_height=3.0)
     factors = unit_of(rows[["allocated", "reserved"]].astype("float64").fillna(0), "B")

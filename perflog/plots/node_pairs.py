@@ -39,9 +39,7 @@ def node_pairs(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         >>> perflog.plots.node_pairs.metric
         'node_pairs'
     """
-    groups = {
-        _title(keys): of_group for keys, of_group in rows.groupby(["op", "ranks", "dtype"], sort=False, dropna=False)
-    }
+    groups = {_title(keys): pairs for keys, pairs in rows.groupby(["op", "ranks", "dtype"], sort=False, dropna=False)}
     names = sorted({*rows["node"], *rows["other"]})
     start = os.path.commonprefix(names)  # noqa: RUF071 (characters are meant, not folders)
     start = start.rstrip("0123456789") if len(start) > 1 else ""

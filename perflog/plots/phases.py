@@ -63,8 +63,8 @@ class Segment(Struct, frozen=True):
 def phases(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw what a step consists of, a panel for each run with a stack for all ranks together and for each rank.
 
-    The phases of a stack stand inside forward and backward, whose printed times are the frames. Thin bars are phases
-    that other work hides. Dots: unattributed time, which is the time of a phase minus its own phases.
+    The phases of a stack are inside forward and backward; the printed times of these are the frames. Thin bars are
+    phases that other work hides. Dots: unattributed time, which is the time of a phase minus its own phases.
 
     Example:
         >>> figure = perflog.plots.phases(perflog.read("run.txt"))
@@ -73,30 +73,30 @@ def phases(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """
     runs = list(dict.fromkeys(rows["run"]))
     times = {run: list(_phase_times(rows[rows["run"] == run])) for run in runs[:MAX_PANELS]}
-    ranks = {run: _ranks(of_run) for run, of_run in times.items()}
+    ranks = {run: _ranks(run_times) for run, run_times in times.items()}
     segments = [
         segment
-        for run, of_run in times.items()
+        for run, run_times in times.items()
         for rank in ranks[run]
-        for segment in (*stack(of_run, rank), *hidden_segments(of_run, rank))
+        for segment in (*stack(run_times, rank), *hidden_segments(run_times, rank))
     ]
     names = dict.fromkeys(segment.phase for segment in segments if not segment.unattributed)
     fills = {name: FILLS[i % len(FILLS)] for i, name in enumerate(names)}
     notes = [
         (
             "Medians over the steady steps; all ranks: median of the mean over the ranks. Step, forward and backward "
-            "are the printed times. Grey: time outside all phases; on a single rank also the phases whose rank is "
-            "unknown. Thin bars: hidden phases, which run at the same time as other work."
+            "are the printed times. Grey: time outside all phases; on a single rank also the phases of unknown rank. "
+            "Thin bars: hidden phases, which run at the same time as other work."
         ),
         shown_note(len(times), len(runs), "runs"),
         shown_note(_MAX_RANKS, max(map(len, ranks.values())) - 1, "ranks"),
     ]
-    heights = [min(len(of_run), _MAX_RANKS + 1) + 1.6 for of_run in ranks.values()]
+    heights = [min(len(run_times), _MAX_RANKS + 1) + 1.6 for run_times in ranks.values()]
     figure, panels = canvas.column_of_panels(10, 1.2 + 0.36 * sum(heights), heights, notes)
-    unit, factor = unit_of([row.time for of_run in times.values() for row in of_run], "s")
+    unit, factor = unit_of([row.time for run_times in times.values() for row in run_times], "s")
     drawing = _Drawing(factor, fills)
-    for (run, of_run), axes in zip(times.items(), panels, strict=True):
-        drawing.draw_run(axes, of_run, ranks[run][: _MAX_RANKS + 1])
+    for (run, run_times), axes in zip(times.items(), panels, strict=True):
+        drawing.draw_run(axes, run_times, ranks[run][: _MAX_RANKS + 1])
         axes.set_title(canvas.run_name(run), pad=14)
         axes.set_xlabel(axis_label("time in the step", unit))
     widest = max(axes.get_xlim()[1] for axes in panels)
@@ -117,7 +117,7 @@ def _phase_times(rows: pd.DataFrame) -> Iterator[PhaseTime]:
 
 
 def _ranks(times: list[PhaseTime]) -> list[int | None]:
-    """Return None, which stands for all ranks together, and the known ranks."""
+    """Return None, for all ranks together, and the known ranks."""
     return [None, *sorted({row.rank for row in times if row.rank is not None and row.part != "whole"})]
 
 
@@ -129,27 +129,27 @@ def stack(times: list[PhaseTime], rank: int | None) -> list[Segment]:
 
     A phase is divided into its own phases if its unattributed time is known, so that the segments add up.
     """
-    of_rank = [row for row in times if row.rank == rank and row.part != "whole"]
+    rank_times = [row for row in times if row.rank == rank and row.part != "whole"]
     parents = {row.phase: row.parent for row in times if row.part == "phase"}
     segments: list[Segment] = []
     for whole, start, _ in wholes(times):
-        outermost = (row for row in _outermost_in(whole, of_rank, parents) if not row.hidden)
-        segments += _end_to_end(of_rank, outermost, start)
+        outermost = (row for row in _outermost_in(whole, rank_times, parents) if not row.hidden)
+        segments += _end_to_end(rank_times, outermost, start)
     return segments
 
 
 def hidden_segments(times: list[PhaseTime], rank: int | None) -> list[Segment]:
     """Return the hidden phases of a rank, end to end from the start of the step."""
-    of_rank = [row for row in times if row.rank == rank and row.part != "whole"]
-    hidden = {row.phase for row in of_rank if row.hidden}
-    outermost = (row for row in of_rank if row.hidden and row.part == "phase" and row.parent not in hidden)
-    return _end_to_end(of_rank, outermost, 0.0)
+    rank_times = [row for row in times if row.rank == rank and row.part != "whole"]
+    hidden = {row.phase for row in rank_times if row.hidden}
+    outermost = (row for row in rank_times if row.hidden and row.part == "phase" and row.parent not in hidden)
+    return _end_to_end(rank_times, outermost, 0.0)
 
 
-def _end_to_end(of_rank: list[PhaseTime], phases: Iterable[PhaseTime], start: float) -> list[Segment]:
+def _end_to_end(rank_times: list[PhaseTime], phases: Iterable[PhaseTime], start: float) -> list[Segment]:
     segments = []
     for phase in phases:
-        for row, unattributed in _divided(of_rank, phase):
+        for row, unattributed in _divided(rank_times, phase):
             segments.append(Segment(row.phase, unattributed, start, row.time))
             start += row.time
     return segments
@@ -163,10 +163,10 @@ def wholes(times: list[PhaseTime]) -> list[tuple[str, float, float]]:
     return [(name, starts[name], printed.get(name, 0.0)) for name in ("forward", "backward", "step")]
 
 
-def _outermost_in(whole: str, of_rank: list[PhaseTime], parents: dict[str, str | None]) -> Iterator[PhaseTime]:
+def _outermost_in(whole: str, rank_times: list[PhaseTime], parents: dict[str, str | None]) -> Iterator[PhaseTime]:
     """Return the outermost phases of a rank inside a whole; a phase between them may have no known rank."""
-    present = {row.phase for row in of_rank if row.part == "phase"}
-    for row in of_rank:
+    present = {row.phase for row in rank_times if row.part == "phase"}
+    for row in rank_times:
         parent = row.parent
         while parent is not None and parent not in WHOLES and parent not in present:
             parent = parents.get(parent)
@@ -174,16 +174,16 @@ def _outermost_in(whole: str, of_rank: list[PhaseTime], parents: dict[str, str |
             yield row
 
 
-def _divided(of_rank: list[PhaseTime], phase: PhaseTime) -> Iterator[tuple[PhaseTime, bool]]:
+def _divided(rank_times: list[PhaseTime], phase: PhaseTime) -> Iterator[tuple[PhaseTime, bool]]:
     """Return the parts of a phase and then its unattributed time (True), or the phase itself if that is not known."""
-    unattributed = [row for row in of_rank if row.part == "rest" and row.phase == phase.phase]
-    single = sum(row.part == "phase" and row.phase == phase.phase for row in of_rank) == 1
+    unattributed = [row for row in rank_times if row.part == "rest" and row.phase == phase.phase]
+    single = sum(row.part == "phase" and row.phase == phase.phase for row in rank_times) == 1
     if not unattributed or not single or unattributed[0].time < 0:
         yield phase, False
         return
-    for inner in of_rank:
+    for inner in rank_times:
         if inner.part == "phase" and inner.parent == phase.phase:
-            yield from _divided(of_rank, inner)
+            yield from _divided(rank_times, inner)
     yield unattributed[0], True
 
 

@@ -56,15 +56,15 @@ def layers(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """
     groups = list(rows.groupby(["run", "direction"], sort=False, dropna=False))
     grids = {
-        (run, direction): _stage_by_layer(canvas, run, direction, of_group)
-        for (run, direction), of_group in groups[:MAX_PANELS]
+        (run, direction): _stage_by_layer(canvas, run, direction, group_rows)
+        for (run, direction), group_rows in groups[:MAX_PANELS]
     }
     times = np.concatenate([grid.to_numpy(np.float64).ravel() for grid in grids.values()])
     unit, factor = unit_of(times, "s")
     stages = [len(grid) for grid in grids.values()]
     notes = [
         (
-            "Medians over the steady steps, as in metric `layers`. Blank: the stage holds no part of the layer. A "
+            "Medians over the steady steps, as in metric `layers`. Empty: the stage holds no part of the layer. A "
             "layer that is split over stages appears in each of them with its part."
         ),
         shown_note(len(grids), len(groups), "panels"),
@@ -75,8 +75,8 @@ def layers(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     image: Any = None
     for ((run, direction), grid), axes in zip(grids.items(), panels, strict=True):
         image = _draw_cells(axes, grid / factor, float(np.nanmin(times)) / factor, float(np.nanmax(times)) / factor)
-        of_group = totals[(totals["run"] == run) & (totals["direction"] == direction)]
-        sums = dict(zip(of_group["stage"], of_group["time_s"], strict=True))
+        group_rows = totals[(totals["run"] == run) & (totals["direction"] == direction)]
+        sums = dict(zip(group_rows["stage"], group_rows["time_s"], strict=True))
         _name_cells(axes.yaxis, [f"{stage}  ({show(sums.get(stage), 's', 3)})" for stage in grid.index])
         axes.set_title(f"{canvas.run_name(run)}: {plain(direction or '')}")
         axes.set(xlabel="layer", ylabel="stage (sum)")
@@ -93,8 +93,8 @@ def _stage_by_layer(canvas: Canvas, run: str, direction: object, rows: pd.DataFr
     run_row = tables["runs"][tables["runs"]["run"] == run]
     times = {}
     for stage in sorted(layers_of_run["stage"].dropna().unique()):
-        of_stage = layers_of_run[layers_of_run["stage"] == stage]
-        medians = get("layers").table(Tables({"runs": run_row, "layers": of_stage}), options)
+        stage_layers = layers_of_run[layers_of_run["stage"] == stage]
+        medians = get("layers").table(Tables({"runs": run_row, "layers": stage_layers}), options)
         medians = medians[medians["direction"] == direction]
         times[int(stage)] = dict(zip(medians["layer"], medians["time_s"], strict=True))
     return pd.DataFrame.from_dict(times, orient="index", columns=list(rows["layer"]), dtype="float64")
@@ -145,7 +145,7 @@ def schedule(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     notes = [
         (
             "Each stage takes the measured time of its layers; sending costs nothing. Time outside the timers is "
-            "missing, so this is not the measured bubble of the pipeline. Blank: idle in the model."
+            "missing, so this is not the measured bubble of the pipeline. Empty: idle in the model."
         ),
         shown_note(len(shown), len(models), "runs"),
     ]
@@ -180,7 +180,7 @@ def schedules(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     shown = runs[:MAX_PANELS]
     notes = [
         (
-            "Holds: micro-batches of the run whose activations a device holds, at most; copies of the parameters, if "
+            "Holds: the most micro-batches of the run that a device keeps activations of; copies of the parameters, if "
             "more than one. Sending takes no time."
         ),
         shown_note(len(shown), len(runs), "runs"),
@@ -188,9 +188,9 @@ def schedules(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     figure, panels = canvas.column_of_panels(8.5, 1.2 + 2.9 * len(shown), [6] * len(shown), notes)
     handles: dict[str, Any] = {}
     for run, axes in zip(shown, panels, strict=True):
-        of_run = rows[rows["run"] == run]
-        first = of_run.iloc[0]
-        _draw_schedules(axes, of_run, handles)
+        run_rows = rows[rows["run"] == run]
+        first = run_rows.iloc[0]
+        _draw_schedules(axes, run_rows, handles)
         times = f"{first['stages']} stages, {plain(first['of'])}, {first['micro_batches']:,} micro-batches"
         axes.set_title(f"{canvas.run_name(run)}\n{times}")
     legend(figure, handles.values())
@@ -201,15 +201,15 @@ def _draw_schedules(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> 
     names, batches = list(rows["schedule"].unique()), sorted(rows["micro_batches"].unique())
     height = 0.8 / len(batches)
     for k, (number, color, hatch) in enumerate(zip(batches, (BLUE, YELLOW), ("", "///"), strict=False)):
-        of_number = rows[rows["micro_batches"] == number]
+        number_rows = rows[rows["micro_batches"] == number]
         label = "micro-batches of the run" if k == 0 else "twice as many"
-        places = [names.index(name) + (k - (len(batches) - 1) / 2) * height for name in of_number["schedule"]]
-        idle = 100 * of_number["idle"].to_numpy(np.float64)
+        places = [names.index(name) + (k - (len(batches) - 1) / 2) * height for name in number_rows["schedule"]]
+        idle = 100 * number_rows["idle"].to_numpy(np.float64)
         bars = axes.barh(
             places, idle, height, color=color, hatch=hatch, edgecolor=BLACK, linewidth=0.6, label=label, gid=label
         )
         handles.setdefault(label, bars)
-        for place, end, row in zip(places, idle, of_number.to_dict("records"), strict=True):
+        for place, end, row in zip(places, idle, number_rows.to_dict("records"), strict=True):
             copies = f", {row['copies']} copies" if row["copies"] > 1 else ""
             text = f"{end:.3g} %, holds {row['activations']:.3g}{copies}"
             axes.annotate(text, (end, place), (3, 0), textcoords="offset points", va="center", fontsize=7)

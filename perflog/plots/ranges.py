@@ -1,4 +1,4 @@
-"""Plots of ranges: the tree of a profiler's table, and that of a trace."""
+"""Plots of ranges: the tree of a profiler's table, and of a trace."""
 
 from __future__ import annotations
 

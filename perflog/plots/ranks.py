@@ -51,8 +51,8 @@ def wait(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     values = wait_steps(canvas.tables, canvas.options.warmup)
     values = values[values["rank"].notna() & values["run"].isin(rows["run"])]
     grids = {}
-    for (run, phase), of_phase in values.groupby(["run", "phase"], sort=False):
-        grids[f"{canvas.run_name(run)}: {plain(phase)}"] = _grid(of_phase, "rank", "exposed_s")
+    for (run, phase), phase_rows in values.groupby(["run", "phase"], sort=False):
+        grids[f"{canvas.run_name(run)}: {plain(phase)}"] = _grid(phase_rows, "rank", "exposed_s")
     steady = values.loc[values["steady"].astype(bool), "exposed_s"].to_numpy(np.float64)
     unit, factor = unit_of(steady, "s")
     return heatmaps(canvas, grids, steady, unit, factor, "exposed wait", "rank")
@@ -67,7 +67,7 @@ def wait(rows: pd.DataFrame, canvas: Canvas) -> Figure:
 def loads(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw the amount of work of each rank or expert and step as a heatmap, a panel for each run and unit of work.
 
-    The amounts are those of table `loads`; several amounts of one rank and step add up.
+    The amounts are from table `loads`; several amounts of one rank and step add up.
 
     Example:
         >>> figure = perflog.plots.loads(perflog.find_runs("reference:moe_layer.txt#1"))
@@ -85,9 +85,9 @@ def loads(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     by_name = dict(iter(table[table["step"].notna()].groupby(["run", "name"], sort=False)))
     units, members = rows["name"].dropna().unique(), rows["over"].unique()
     for run, unit, member in rows[["run", "name", "over"]].itertuples(index=False, name=None):
-        of_unit = by_name[run, unit if isinstance(unit, str) else ""]
-        of_unit = of_unit[of_unit[member].notna()]
-        amounts = of_unit[of_unit["expert"].isna()] if member == "rank" else of_unit
+        unit_rows = by_name[run, unit if isinstance(unit, str) else ""]
+        unit_rows = unit_rows[unit_rows[member].notna()]
+        amounts = unit_rows[unit_rows["expert"].isna()] if member == "rank" else unit_rows
         if len(amounts) and len(grids) == MAX_PANELS:
             left_out += 1
         elif len(amounts):
@@ -101,7 +101,7 @@ def loads(rows: pd.DataFrame, canvas: Canvas) -> Figure:
 
 
 def _grid(rows: pd.DataFrame, member: str, value: str) -> pd.DataFrame:
-    """Return values by member (rows) and step (columns). Values of one place add up; NaN where there is none."""
+    """Return values by member (rows) and step (columns). Values of one cell add up; NaN where there is none."""
     grid = rows.groupby([member, "step"])[value].sum(min_count=1).unstack()
     return grid.astype("float64").set_axis(grid.columns.astype("int64"), axis=1)
 
@@ -143,7 +143,7 @@ def imbalance(rows: pd.DataFrame, canvas: Canvas) -> Figure:
 
 
 def _ordered_curves(rows: pd.DataFrame) -> list[str]:
-    """Return the curves: loads, then those whose slowest member is known, then others; in each by time lost."""
+    """Return the curves: loads, then curves with a known slowest member, then others; in each by time lost."""
     known = rows["largest"].notna().to_numpy(np.float64)
     loads = (rows["of"] == "load").to_numpy(np.float64)
     lost = (rows["max"] - rows["mean"]).to_numpy(np.float64)
@@ -171,11 +171,11 @@ def _draw_curves(axes: Axes, rows: pd.DataFrame, curves: dict[str, Any], most: i
     top, x = 0.0, np.array([0.0])
     drawn = []
     for name, (color, line_style, marker) in curves.items():
-        of_curve = rows[rows["curve"] == name].sort_values("step")
-        if not len(of_curve):
+        curve_rows = rows[rows["curve"] == name].sort_values("step")
+        if not len(curve_rows):
             continue
-        x, y = of_curve["step"].to_numpy(np.float64), of_curve["imbalance"].to_numpy(np.float64) * 100
-        steady = of_curve["steady"].to_numpy(bool)
+        x, y = curve_rows["step"].to_numpy(np.float64), curve_rows["imbalance"].to_numpy(np.float64) * 100
+        steady = curve_rows["steady"].to_numpy(bool)
         top = max(top, float(y[steady].max()) if steady.any() else float(y.max()))
         thin_x, thin_y, _ = envelope(x, y, most)
         every = max(len(thin_x) // 12, 1)

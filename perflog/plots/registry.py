@@ -39,7 +39,7 @@ class Plot(Struct, frozen=True, eq=False, dict=True):
         name: Name of the plot, as in `PLOTS` and on the command line.
         title: Title of the figure.
         caption: What the figure shows, in one sentence.
-        metric: Name of the metric whose table it draws.
+        metric: Name of the metric that it draws.
         select: The function that chooses the rows of this table that are drawn.
         draw: The function from these rows to the figure.
     """
@@ -59,7 +59,7 @@ class Plot(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Tables without whose rows there is nothing to draw."""
+        """Tables that must have rows; else there is nothing to draw."""
         return get(self.metric).needs
 
     def __call__(
@@ -79,7 +79,7 @@ class Plot(Struct, frozen=True, eq=False, dict=True):
             *logs: Logs, or tables by name. A run that several of them hold counts once.
             size: Width and height in inches. None: chosen to fit the content.
             warmup: Number of steps to cut at the start of each run. None: detected from the step times.
-            gpu: Name of the GPU whose peak MFU is computed against, such as "H100 SXM". None: no MFU.
+            gpu: Name of the GPU that gives the peak for MFU, such as "H100 SXM". None: no MFU.
             peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
             flops: Id of the FLOP convention. None: the convention that the log's format declares.
             level: Confidence level of intervals.
@@ -205,11 +205,11 @@ def _signature() -> inspect.Signature:
 
 
 def _documentation(plot: Plot) -> str:
-    """Docstring of a plot: that of its function, with the sections of `Plot.__call__` before the example."""
+    """Docstring of a plot: of its function, with the sections of `Plot.__call__` before the example."""
     text, _, example = (inspect.getdoc(plot.draw) or "").partition("\nExample:\n")
     types = {name: inspect.formatannotation(p.annotation).strip("'") for name, p in _signature().parameters.items()}
     _, _, call = (inspect.getdoc(Plot.__call__) or "").partition("\n\n")
     call = re.sub(r"\n    \*\*unknown: .*", "", call)
     call = re.sub(r"(?m)^    \*?(\w+)(?=: )", lambda m: f"{m[0]} ({types[m[1]]})" if m[1] in types else m[0], call)
-    sections = [text.strip(), f"The numbers are those of `perflog.metrics.{plot.metric}`.", call]
+    sections = [text.strip(), f"The numbers come from `perflog.metrics.{plot.metric}`.", call]
     return "\n\n".join([*sections, *([f"Example:\n{example}"] if example else [])]) + "\n"

@@ -43,7 +43,7 @@ _MOST_POINTS = 400
     select=lambda rows: rows[(rows["by"] == "shape") & (rows["intensity"] > 0) & (rows["tflops"] > 0)],
 )
 def roofline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
-    """Draw the operators of each run as points whose area is their time, a panel for each run.
+    """Draw the operators of each run as points with an area that shows their time, a panel for each run.
 
     With `gpu`, lines are the roofs of the arithmetic in use: below the slope the memory bounds, below the flat part the
     arithmetic.
@@ -56,12 +56,12 @@ def roofline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     runs = list(dict.fromkeys(rows["run"]))
     impossible = rows["impossible"].eq(True)
     possible = {run: rows[(rows["run"] == run) & ~impossible] for run in runs}
-    shown = {run: of_run.nlargest(_MOST_POINTS, "time_s") for run, of_run in possible.items()}
+    shown = {run: run_operators.nlargest(_MOST_POINTS, "time_s") for run, run_operators in possible.items()}
     most = max(runs, key=lambda run: len(possible[run]))
     notes = [
         "Bytes are the least: each input is read once, each output written once. The area of a point is its time.",
         shown_note(len(shown[most]), len(possible[most]), "operators of a run"),
-        f"Left out: {impossible.sum()} above the peak, whose work the trace holds in part." * bool(impossible.any()),
+        f"Left out: {impossible.sum()} above the peak: the trace has only part of their work." * bool(impossible.any()),
         "" if rows["peak_tbs"].notna().any() else "No roof: the GPU, or the bandwidth of its memory, is not given.",
     ]
     figure, panels = canvas.panels(runs, notes, panel_height=3.4)
@@ -82,11 +82,11 @@ def roofline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
 def _draw_points(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
     longest = float(rows["time_s"].max())
     for kind, (colour, mark) in _MARKS.items():
-        of_kind = rows[rows["class"] == kind]
-        if len(of_kind):
-            areas = np.maximum(_MOST * of_kind["time_s"].to_numpy(float) / longest, _LEAST)
+        kind_rows = rows[rows["class"] == kind]
+        if len(kind_rows):
+            areas = np.maximum(_MOST * kind_rows["time_s"].to_numpy(float) / longest, _LEAST)
             style: dict[str, Any] = {"color": colour, "marker": mark, "alpha": 0.55, "label": kind}
-            x, y = of_kind["intensity"], of_kind["tflops"]
+            x, y = kind_rows["intensity"], kind_rows["tflops"]
             axes.scatter(x, y, areas, edgecolors=BLACK, linewidths=0.4, gid=kind, **style)
             (handle,) = axes.plot([], [], linestyle="", markeredgecolor=BLACK, markeredgewidth=0.4, **style)
             handles.setdefault(kind, handle)

@@ -32,8 +32,8 @@ def scaling(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         >>> perflog.plots.scaling.metric
         'scaling'
     """
-    modes = {_title(mode): of_mode for mode, of_mode in rows.groupby("mode", sort=False, dropna=False)}
-    most = max(of_mode["study"].nunique(dropna=False) for of_mode in modes.values())
+    modes = {_title(mode): mode_rows for mode, mode_rows in rows.groupby("mode", sort=False, dropna=False)}
+    most = max(mode_rows["study"].nunique(dropna=False) for mode_rows in modes.values())
     notes = [
         "Hollow: predicted from the measured sizes." if (rows["of"] == "predicted").any() else "",
         shown_note(min(most, len(LINES)), most, "studies of a mode"),
@@ -55,16 +55,16 @@ def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
     sizes = np.unique(rows["gpus"].to_numpy(np.float64))
     ideal = sizes / sizes[0]
     (handles["ideal"],) = axes.plot(sizes, ideal, color=BLACK, linewidth=0.8, linestyle=":", label="ideal", gid="ideal")
-    for (study, of_study), (color, style, marker) in zip(
+    for (study, study_rows), (color, style, marker) in zip(
         rows.groupby("study", sort=False, dropna=False), LINES, strict=False
     ):
-        start = of_study["gpus"].iloc[0] / sizes[0]  # a study that begins at more GPUs begins on the ideal line
-        measured = of_study[of_study["of"] == "measured"]
+        start = study_rows["gpus"].iloc[0] / sizes[0]  # a study that begins at more GPUs begins on the ideal line
+        measured = study_rows[study_rows["of"] == "measured"]
         x, y = (measured[name].to_numpy(np.float64) for name in ("gpus", "speedup"))
         name = "runs" if is_null(study) or not study else plain(study, 44)
         (line,) = axes.plot(x, y * start, color=color, linestyle=style, marker=marker, label=name, gid="measured")
         handles.setdefault(name, line)
-        for row in of_study[of_study["of"] == "predicted"].to_dict("records"):
+        for row in study_rows[study_rows["of"] == "predicted"].to_dict("records"):
             _draw_prediction(axes, row, start, color, marker)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)

@@ -1,7 +1,7 @@
 """A picture as data: the figure that plots draw on for a page, where matplotlib would take most of the time.
 
-A `Sketch` takes the calls of a matplotlib Figure, and its `Panel`s those of Axes, as far as the plots of perflog use
-them; both keep what is drawn as marks, in the units of the axes. So a plot is described once, by its function.
+A `Sketch` takes the calls of a matplotlib Figure, and its `Panel`s the calls of Axes, as far as the plots of perflog
+use them; both keep what is drawn as marks, in the units of the axes. So a plot is described once, by its function.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 from perflog.arrays import Floats
 
 _STYLES = ("--", "-.", "-", ":")
-_FEWEST = 2  # places on an axis, or values, that tell more than a sentence
+_FEWEST = 2  # positions on an axis, or values, that are more than a sentence
 _PIXELS_PER_INCH = 80
 _AROUND = 46  # pixels of a panel's title, tick labels and axis label
 _LOWEST = 40  # pixels of a panel
@@ -57,9 +57,9 @@ class Mark(Struct, eq=False):
 
 
 class Line(Mark, kw_only=True):
-    """Points and the line through them; `lines` are those of the log, if known, and `each` the steps of a point.
+    """Points and the line through them; `lines`: of the log, if known, and `each` the steps of a point.
 
-    `of_axes`: names of the axes on which a place is a part of the panel, not a value.
+    `on_axes`: names of the axes on which a position is a fraction of the panel, not a value.
     """
 
     x: Floats
@@ -70,7 +70,7 @@ class Line(Mark, kw_only=True):
     sizes: Floats
     hollow: bool = False
     every: int = 1
-    of_axes: str = ""
+    on_axes: str = ""
     steps: bool = False
     lines: Floats | None = None
     each: int = 1
@@ -82,7 +82,7 @@ class Line(Mark, kw_only=True):
     @property
     def is_informative(self) -> bool:
         """Whether its points are values, and not what helps to read them."""
-        return not self.of_axes
+        return not self.on_axes
 
 
 class Bars(Mark, kw_only=True):
@@ -96,7 +96,7 @@ class Bars(Mark, kw_only=True):
 
 
 class Spans(Mark, kw_only=True):
-    """Spans of one colour on a track around a place on the y-axis, each from `left` to `right`.
+    """Spans of one colour on a track around a position on the y-axis, each from `left` to `right`.
 
     `names`: what each is; `events`: how many events it holds; `times`: their time.
     """
@@ -128,9 +128,9 @@ class Area(Mark, kw_only=True):
 
 
 class Cells(Mark, kw_only=True):
-    """A grid of values as colours: left, right, bottom and top of the grid, whose first row is at the top.
+    """A grid of values as colours: left, right, bottom and top of the grid; its first row is at the top.
 
-    `rows` and `columns`: their names, if they are told.
+    `rows` and `columns`: their names, if given.
     """
 
     values: Floats
@@ -142,7 +142,7 @@ class Cells(Mark, kw_only=True):
 
 
 class Text(Mark, kw_only=True):
-    """A text at a place, moved by some pixels."""
+    """A text at a position, moved by some pixels."""
 
     x: float
     y: float
@@ -150,12 +150,12 @@ class Text(Mark, kw_only=True):
     shift: tuple[float, float] = (0.0, 0.0)
     across: str = "left"
     along: str = "baseline"
-    of_axes: str = ""
+    on_axes: str = ""
     boxed: bool = False
 
 
 class ColorScale(Struct):
-    """The colours of cells, with what they mean: beside all panels, or beside the panel whose cells they are."""
+    """The colours of cells, with what they mean: beside all panels, or beside the panel of the cells."""
 
     cells: Cells
     beyond: bool
@@ -210,7 +210,7 @@ class _Patch:
 
 
 class Panel:
-    """A pair of axes with what is drawn on them. The methods are those of matplotlib's Axes."""
+    """A pair of axes with what is drawn on them. It has the methods of matplotlib's Axes."""
 
     def __init__(self, sketch: Sketch, height: float) -> None:
         self.sketch = sketch
@@ -241,7 +241,7 @@ class Panel:
         mark = Line(
             x=x, y=y, color=_color(color), style="" if line in ("none", " ") else line, marker=marker, hollow=hollow,
             sizes=_floats([size]), width=style.get("linewidth", 1.2), every=style.get("markevery", 1),
-            of_axes=_of_axes(style), **_common(style),
+            on_axes=_on_axes(style), **_common(style),
         )  # fmt: skip
         return [self._add(mark)]
 
@@ -321,17 +321,17 @@ class Panel:
     def axhline(self, y: float = 0.0, **style: Any) -> Line:
         """Draw a line through the panel at a value of y."""
         (line,) = self.plot([0.0, 1.0], [y, y], **style)
-        line.of_axes = "x"
+        line.on_axes = "x"
         return line
 
     def axvline(self, x: float = 0.0, **style: Any) -> Line:
         """Draw a line through the panel at a value of x."""
         (line,) = self.plot([x, x], [0.0, 1.0], **style)
-        line.of_axes = "y"
+        line.on_axes = "y"
         return line
 
     def imshow(self, values: Any, vmin: float, vmax: float, extent: Any = None, **_: Any) -> Cells:
-        """Draw a grid of values, whose first row is at the top."""
+        """Draw a grid of values with its first row at the top."""
         values = _floats(np.ma.filled(np.ma.asarray(values, np.float64), np.nan))
         rows, columns = values.shape
         left, right, bottom, top = extent or (-0.5, columns - 0.5, rows - 0.5, -0.5)
@@ -352,15 +352,15 @@ class Panel:
         )  # fmt: skip
 
     def annotate(self, text: object, xy: Any, xytext: Any = (0, 0), **style: Any) -> Text:
-        """Write a text at some distance from a place."""
+        """Write a text at some distance from a position."""
         x, y = xy
         mark = self.text(x, y, text, **style)
         mark.shift, mark.boxed = (float(xytext[0]), float(xytext[1])), bool(style.get("bbox"))
         coordinates = style.get("xycoords", "data")
         if isinstance(coordinates, tuple):
-            mark.of_axes = "".join(name for name, of in zip("xy", coordinates, strict=True) if of == "axes fraction")
+            mark.on_axes = "".join(name for name, of in zip("xy", coordinates, strict=True) if of == "axes fraction")
         elif coordinates != "data":
-            mark.of_axes = _of_axes({"transform": coordinates})
+            mark.on_axes = _on_axes({"transform": coordinates})
         return mark
 
     def boxplot(self, values: Any, positions: Sequence[float], widths: float, **_: Any) -> dict[str, list[Any]]:
@@ -483,7 +483,7 @@ class Panel:
 
 
 class Sketch:
-    """A figure: panels in rows and columns, notes and a legend. The methods are those of matplotlib's Figure."""
+    """A figure: panels in rows and columns, notes and a legend. It has the methods of matplotlib's Figure."""
 
     def __init__(self, width: float, height: float, notes: Sequence[str] = ()) -> None:
         self.width, self.height = width, height
@@ -509,8 +509,8 @@ class Sketch:
 
     def colorbar(self, cells: Cells, ax: Any = None, extend: str = "neither", **_: Any) -> ColorScale:
         """Name the colours of cells."""
-        of_one = ax if isinstance(ax, Panel) and len(self.axes) > 1 else None
-        self.color_scales.append(scale := ColorScale(cells, extend == "max", of_one))
+        panel = ax if isinstance(ax, Panel) and len(self.axes) > 1 else None
+        self.color_scales.append(scale := ColorScale(cells, extend == "max", panel))
         return scale
 
     @property
@@ -550,8 +550,8 @@ def set_span_names(mark: Any, names: Iterable[str], events: Iterable[int], times
         mark.names, mark.events, mark.times = [*names], [*map(int, events)], _floats(times)
 
 
-def _grouped(things: Iterable[Any], size: int) -> list[str]:
-    names = list(map(str, things))
+def _grouped(values: Iterable[Any], size: int) -> list[str]:
+    names = list(map(str, values))
     groups = [names[k : k + size] for k in range(0, len(names), size)]
     return [group[0] if len(group) == 1 else f"{group[0]}–{group[-1]}" for group in groups]
 
@@ -565,7 +565,7 @@ def set_mark_name(mark: Any, name: str) -> None:
 def _extent(mark: Mark, axis: str) -> Floats:
     """The values of a mark that an axis has to reach."""
     if isinstance(mark, Line):
-        return np.zeros(0) if axis in mark.of_axes else mark.x if axis == "x" else mark.y
+        return np.zeros(0) if axis in mark.on_axes else mark.x if axis == "x" else mark.y
     if isinstance(mark, Bars):
         half = mark.height / 2
         parts = (mark.left, mark.right) if axis == "x" else (mark.y - half, mark.y + half)
@@ -580,11 +580,11 @@ def _extent(mark: Mark, axis: str) -> Floats:
     return np.zeros(0)
 
 
-def _of_axes(style: dict[str, Any]) -> str:
+def _on_axes(style: dict[str, Any]) -> str:
     """The axes on which places are a part of the panel."""
     transform = style.get("transform", "")
     if transform not in ("", "x", "y"):
-        raise ValueError("places are values or parts of a panel")
+        raise ValueError("positions are values or fractions of a panel")
     return str(transform)
 
 
@@ -623,7 +623,7 @@ def _floats(values: Any) -> Floats:
 def _color(color: Any) -> str:
     """Return a colour as CSS has it: greys of matplotlib are numbers from 0 to 1."""
     if not isinstance(color, str):
-        raise TypeError("a colour is a text")
+        raise TypeError("a colour is a string")
     if color in ("", "none") or color.startswith("#"):
         return "" if color == "none" else color
     if color in ("white", "black"):
@@ -633,5 +633,5 @@ def _color(color: Any) -> str:
 
 
 def _text(text: object) -> str:
-    """Return a text without the marks that keep matplotlib from reading mathematics in it."""
+    """Return a string without the marks that keep matplotlib from reading mathematics in it."""
     return str(text).replace(r"\$", "$")

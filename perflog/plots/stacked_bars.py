@@ -59,7 +59,7 @@ def panels_of_runs(
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with a panel for the bars of each run; notes say how many of the runs and bars are shown."""
     notes = [note, shown_note(len(bars), runs, "runs"), shown_note(sum(map(len, bars.values())), total, "bars")]
-    heights = [len(of_run) + 2.5 for of_run in bars.values()]
+    heights = [len(run_bars) + 2.5 for run_bars in bars.values()]
     figure, panels = canvas.column_of_panels(9.5, 1.3 + 0.27 * sum(heights), heights, notes)
     for run, axes in zip(bars, panels, strict=True):
         axes.set_title(canvas.run_name(run))

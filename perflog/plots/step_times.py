@@ -81,21 +81,21 @@ def steps(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     figure, panels = canvas.panels(list(medians), [note, _IN_DETAIL if long and canvas.sketched else ""])
     handles: dict[str, Any] = {}
     for run, axes in panels:
-        of_run = levels.get(run)
-        run_levels_found = of_run.levels if of_run is not None else ()
+        speed = levels.get(run)
+        levels_of_run = speed.levels if speed is not None else ()
         most = canvas.most_points(len(panels))
         thin = partial(canvas.thinned, most=most)
-        _draw_steps(axes, series_of[run], run_levels_found, medians[run], thin, handles)
+        _draw_steps(axes, series_of[run], levels_of_run, medians[run], thin, handles)
         _draw_windows(axes, canvas.tables["summaries"], run, handles)
-        subtitle = _subtitle(medians[run], of_run.medians if of_run is not None else [], wide=len(medians) == 1)
+        subtitle = _subtitle(medians[run], speed.medians if speed is not None else [], wide=len(medians) == 1)
         axes.set_title(f"{canvas.run_name(run)}\n{subtitle}")
     legend(figure, handles.values())
     return figure
 
 
 _IN_DETAIL = (
-    "Of many steps, a page holds the smallest and the largest of each group, also when it is zoomed; those of "
-    "perflog serve fetch every step."
+    "Of many steps, a page holds the smallest and the largest of each group, also when it is zoomed; a page of "
+    "perflog serve fetches every step."
 )
 
 
@@ -115,8 +115,8 @@ def _outliers(values: Floats, levels: Sequence[tuple[int, int]]) -> Mask:
     """Flag the values that are outliers of their own level."""
     flags: Mask = np.zeros(len(values), np.bool_)
     for begin, end in levels:
-        of_level = values[begin:end]
-        flags[begin:end] = np.abs(modified_z_scores(of_level, of_level)) > OUTLIER
+        level_values = values[begin:end]
+        flags[begin:end] = np.abs(modified_z_scores(level_values, level_values)) > OUTLIER
     return flags
 
 

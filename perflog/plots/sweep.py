@@ -36,7 +36,7 @@ def sweep(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """
     groups = list(rows.groupby(["factor", "base_run", "group"], sort=False, dropna=False))
     shown = groups[:MAX_PANELS]
-    sizes = [min(len(of_group), _MAX_BARS) for _, of_group in shown]
+    sizes = [min(len(group_rows), _MAX_BARS) for _, group_rows in shown]
     notes = [
         (
             f"Bars: median of the steady steps. Black: its {canvas.options.level:.0%} interval. x: speed-up over the "
@@ -44,12 +44,12 @@ def sweep(rows: pd.DataFrame, canvas: Canvas) -> Figure:
             "difference is significant."
         ),
         shown_note(len(shown), len(groups), "groups"),
-        shown_note(sum(sizes), sum(len(of_group) for _, of_group in shown), "runs of these groups"),
+        shown_note(sum(sizes), sum(len(group_rows) for _, group_rows in shown), "runs of these groups"),
     ]
     height = 1.1 + sum(0.75 + 0.3 * size for size in sizes)
     figure, panels = canvas.column_of_panels(8.5, height, [size + 1 for size in sizes], notes)
-    for ((factor, _, group), of_group), axes in zip(shown, panels, strict=True):
-        _draw_group(axes, of_group.head(_MAX_BARS))
+    for ((factor, _, group), group_rows), axes in zip(shown, panels, strict=True):
+        _draw_group(axes, group_rows.head(_MAX_BARS))
         axes.set_title(f"by {plain(factor, 30)}" + (f": {plain(group, 80)}" if isinstance(group, str) else ""))
     return figure
 

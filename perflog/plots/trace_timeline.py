@@ -47,7 +47,7 @@ _COLORS = {
 
 
 def _group(kind: str) -> str:
-    """The group of a kind, whose colour it has."""
+    """The group of a kind, which gives its colour."""
     if kind.startswith(IDLE):
         cause = kind.removeprefix(IDLE)
         return "host" if cause in ("host", "data", "sync") else WAITING if cause == WAITING else "idle"
@@ -79,19 +79,19 @@ def trace_timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """
     runs = list(dict.fromkeys(rows["run"]))
     parts = [
-        (run, part, of_part)
+        (run, part, part_rows)
         for run in runs[:_MAX_RUNS]
-        for part, of_part in rows[rows["run"] == run].groupby("part", sort=False)
+        for part, part_rows in rows[rows["run"] == run].groupby("part", sort=False)
     ]
-    tracks = [_tracks(of_part) for _, _, of_part in parts]
+    tracks = [_tracks(part_rows) for _, _, part_rows in parts]
     heights = [_TRACK_INCHES * len(names) + _AROUND_INCHES for names in tracks]
     pale = "Pale: events merged, of several kinds or with time between them."
     notes = [_merged_note(rows), pale, shown_note(min(len(runs), _MAX_RUNS), len(runs), "runs")]
     figure, panels = canvas.column_of_panels(10.5, 1.0 + sum(heights), heights, notes)
     handles: dict[str, Any] = {}
-    for (run, part, of_part), names, axes in zip(parts, tracks, panels, strict=True):
-        _draw(axes, of_part, names, handles)
-        axes.set_title(": ".join([canvas.run_name(run)] * (len(runs) > 1) + [_title(of_part.iloc[0], part)]))
+    for (run, part, part_rows), names, axes in zip(parts, tracks, panels, strict=True):
+        _draw(axes, part_rows, names, handles)
+        axes.set_title(": ".join([canvas.run_name(run)] * (len(runs) > 1) + [_title(part_rows.iloc[0], part)]))
     legend(figure, [handles[group] for group in _COLORS if group in handles])
     return figure
 
@@ -107,7 +107,7 @@ def _merged_note(rows: pd.DataFrame) -> str:
 
 
 def _tracks(rows: pd.DataFrame) -> list[str]:
-    """The tracks of a part, from the top; those of devices by their names."""
+    """The tracks of a part, from the top; tracks of devices by their names."""
     return list(dict.fromkeys(rows["track"]))
 
 
@@ -117,15 +117,15 @@ def _title(row: pd.Series[Any], part: str) -> str:
     rank = "" if is_null(row["rank"]) else f"rank {row['rank']}"
     device = "" if is_null(row["device"]) else f"device {row['device']}"
     which = ", ".join(filter(None, (rank, device))) or plain(row["device_name"] or "device", 60)
-    of_part = {STEP: f"step {row['step']}", MIDDLE: "the middle of the trace"}
-    return f"{which}, {of_part.get(part, 'the whole trace')}"
+    part_rows = {STEP: f"step {row['step']}", MIDDLE: "the middle of the trace"}
+    return f"{which}, {part_rows.get(part, 'the whole trace')}"
 
 
 def _draw(axes: Axes, rows: pd.DataFrame, names: Sequence[str], handles: dict[str, Any]) -> None:
     base = float(rows["begin_s"].min())
     ends = rows["begin_s"].to_numpy(np.float64) + rows["span_s"].to_numpy(np.float64)
-    of_step = rows["part"].iloc[0] in (STEP, MIDDLE)
-    base = base if of_step else min(base, 0.0)
+    is_step = rows["part"].iloc[0] in (STEP, MIDDLE)
+    base = base if is_step else min(base, 0.0)
     unit, factor = unit_of([ends.max() - base], "s")
     places = {name: place for place, name in enumerate(names)}
     groups = [_group(kind) for kind in rows["kind"]]
@@ -134,7 +134,7 @@ def _draw(axes: Axes, rows: pd.DataFrame, names: Sequence[str], handles: dict[st
     keys = [rows["track"], groups, density]
     for (track, group, level), spans in rows.groupby(keys, sort=False):
         starts, lengths, times = (spans[name].to_numpy(np.float64) for name in ("begin_s", "span_s", "time_s"))
-        starts = starts - base if of_step else starts
+        starts = starts - base if is_step else starts
         drawn = axes.broken_barh(
             list(zip(starts / factor, lengths / factor, strict=True)), (places[track] - _HEIGHT / 2, _HEIGHT),
             facecolors=_COLORS[group], alpha=_DENSITIES[level][1], label=group, gid=group,
@@ -144,8 +144,8 @@ def _draw(axes: Axes, rows: pd.DataFrame, names: Sequence[str], handles: dict[st
             handles[group] = drawn
     axes.set_yticks(list(places.values()), [plain(name, 30) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_xlim(0 if of_step else base / factor, (ends.max() - (base if of_step else 0)) / factor)
-    axes.set_xlabel(axis_label("time in this part" if of_step else "time since the first work", unit))
+    axes.set_xlim(0 if is_step else base / factor, (ends.max() - (base if is_step else 0)) / factor)
+    axes.set_xlabel(axis_label("time in this part" if is_step else "time since the first work", unit))
 
 
 def _said(kind: str, name: Any) -> str:

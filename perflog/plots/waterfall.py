@@ -46,9 +46,9 @@ def waterfall(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """
     gains = headroom.table(canvas.tables, canvas.options)
     panels: dict[str, pd.DataFrame] = {}
-    for (run, of), of_whole in rows.groupby(["run", "of"], sort=False):
+    for (run, of), whole_rows in rows.groupby(["run", "of"], sort=False):
         several = rows.loc[rows["run"] == run, "of"].nunique() > 1
-        panels[f"{canvas.run_name(run)}{f', {of}' if several else ''}"] = of_whole
+        panels[f"{canvas.run_name(run)}{f', {of}' if several else ''}"] = whole_rows
     most = max(map(len, panels.values()))
     doubted = rows["doubt"].notna().any()
     notes = ["Hatched: less certain than it looks; `perflog analyze RUN waterfall` says why." if doubted else ""]

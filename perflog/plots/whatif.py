@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MOST_TICKS = 24
 _LEAST_RANGE = 0.1  # slowdowns that differ by less must not look different
-_MOST_WRITTEN = 64  # cells with their figure
+_MOST_WRITTEN = 64  # cells with their number
 
 
 @plot(
@@ -38,8 +38,8 @@ def whatif(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         >>> perflog.plots.whatif.metric
         'whatif'
     """
-    groups = {canvas.run_name(run): of_run for run, of_run in rows.groupby("run", sort=False)}
-    most = max(int(of_run["dp_rank"].max()) + 1 for of_run in groups.values())
+    groups = {canvas.run_name(run): run_rows for run, run_rows in rows.groupby("run", sort=False)}
+    most = max(int(run_rows["dp_rank"].max()) + 1 for run_rows in groups.values())
     note = "Of a worker: the smaller slowdown of its replica and its stage, each alone as traced, the others typical."
     figure, panels = canvas.panels(list(groups), [note], panel_height=min(1.6 + 0.2 * most, 4.0))
     for title, axes in panels:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 _KEPT = 32  # reports that are kept, of runs that have not changed
-_TABLES_KEPT = 4  # of runs whose curves are looked at
-_MOST_TRACKED = 2_000  # runs whose figures are followed over versions
+_TABLES_KEPT = 4  # of runs that are searched for curves
+_MOST_TRACKED = 2_000  # runs that are tracked over versions
 _MOST_ROWS = 10_000  # of an answer for programs
 
 _Shown = tuple[tuple[str, str, str], ...]  # side, log and id of each run

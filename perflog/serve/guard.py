@@ -34,7 +34,7 @@ class Guard:
     """Passes on what the reader of the pages asks for.
 
     Only GET and HEAD are answered. The Host has to be one of those that the server was started for, so that no other
-    name that leads to this address works (DNS rebinding); Origin and Sec-Fetch-Site have to be those of its own pages.
+    name that leads to this address works (DNS rebinding); Origin and Sec-Fetch-Site have to match its own pages.
     With a token each request needs it: once as `?token=`, which becomes a cookie.
 
     Args:

@@ -1,4 +1,4 @@
-"""The pages of the server: the list of runs, and errors. Those of runs are reports."""
+"""The pages of the server: the list of runs, and errors. The page of a run is a report."""
 
 from __future__ import annotations
 
@@ -134,11 +134,11 @@ def error_page(text: str, help: str = "") -> str:
 
 
 def document(title: str, *body: object, version: str = "", draws: bool = False) -> str:
-    """Return a page in the style of reports, with the server's script; `version` is that of the runs that it shows.
+    """Return a page in the style of reports, with the server's script; `version`: of the runs that it shows.
 
     `draws`: whether it has plots.
     """
-    of_plots = (tag("link", rel="stylesheet", href="/pictures.css"), tag("script", src="/pictures.js", defer=True))
+    plot_files = (tag("link", rel="stylesheet", href="/pictures.css"), tag("script", src="/pictures.js", defer=True))
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -147,14 +147,14 @@ def document(title: str, *body: object, version: str = "", draws: bool = False) 
         tag("link", rel="stylesheet", href="/page.css"),
         tag("link", rel="stylesheet", href="/serve.css"),
         tag("script", src="/serve.js", defer=True),
-        *(of_plots if draws else ()),
+        *(plot_files if draws else ()),
     )
     root = tag("html", head, tag("body", tag("div", *body, class_="page"), data_version=version or None), lang="en")
     return f"<!doctype html>\n{root}\n"
 
 
 def bar(title: str, snapshot: Snapshot, address: str) -> Html:
-    """Return what stands above a report: the way back, and when the log was read."""
+    """Return the line above a report: the way back, and when the log was read."""
     read = f"read at {_clock(snapshot.read_at)}"
     again = [" The files change: ", tag("a", "read them again", href=address), "."] if snapshot.grows else []
     return tag("p", tag("a", "All runs", href="/"), f" of {title}, {read}.", *again, class_="page faint")

@@ -31,8 +31,8 @@ class Snapshot(Struct, frozen=True):
     Attributes:
         log: The runs.
         facts: What describes them, which all lists share.
-        version: Text that changes with what was read.
-        names: The name of each run in links, by its id: its log and its place there, which stay while the log grows.
+        version: A string that changes with what was read.
+        names: The name of each run in links, by its id: its log and its index there, which stay while the log grows.
         read_at: When that was, in seconds since 1970.
         grows: Whether a file has changed in the last minute before.
     """
@@ -120,7 +120,7 @@ def _files_of(name: str, store: str | None) -> Iterator[tuple[str, int, int]]:
 def _stats(paths: Iterable[Path]) -> Iterator[tuple[str, int, int]]:
     for path in paths:
         try:
-            of_file = path.stat()
+            status = path.stat()
         except OSError:  # removed since
             continue
-        yield str(path), of_file.st_size, of_file.st_mtime_ns
+        yield str(path), status.st_size, status.st_mtime_ns

@@ -21,7 +21,7 @@ REFERENCE = "reference"
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]}, epilog=f"Recipes: {', '.join(recipe_names())}")
 @click.argument("name", metavar="RECIPE")
-@click.option("--preset", default="default", help="Sizes: default, or paper for those of the bundled logs.")
+@click.option("--preset", default="default", help="Sizes: default, or paper for the sizes of the bundled logs.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Device.  [default: cuda if there is one]")
 @click.option(
     "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Precision.  [default: the preset's]"

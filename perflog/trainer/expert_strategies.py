@@ -36,7 +36,7 @@ class ExpertLoad(Struct, frozen=True):
     capacity: int | None = None  # rows that an expert takes from a rank; None: all
     copied: tuple[int, ...] = ()  # copied experts: their rows stayed on their rank
 
-    def of_rank(self, rank: int) -> tuple[int, int, int]:
+    def rank_counts(self, rank: int) -> tuple[int, int, int]:
         """Return rows that the experts of a rank computed (with padding), rows from other ranks, dropped choices."""
         counts, (world, experts) = self.counts.cpu(), self.counts.shape
         taken = counts.clamp(max=self.capacity) if self.capacity is not None else counts.clone()  # [world, E]

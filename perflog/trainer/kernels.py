@@ -33,7 +33,7 @@ KernelKey = tuple[str, str, str]  # range, kind, name
 
 
 class ProfilerRangeClock(PhaseClock):
-    """A clock whose phases are also profiler ranges. `names` holds the names of all ranges."""
+    """A clock that makes its phases profiler ranges too. `names` holds the names of all ranges."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)

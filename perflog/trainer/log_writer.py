@@ -47,7 +47,7 @@ class LogWriter:
     def render(
         self, name: str, means: Mapping[str, Value] | None = None, /, **values: Value
     ) -> tuple[str, dict[str, Value]]:
-        """Render the line of that name: its text without the line end, and its fields as printed."""
+        """Render the line of that name, without the line end, and its fields as printed."""
         line = self._lines[name]
         units = {n: values[n] for n in line.unit.keys() & values.keys()}
         values |= {n: float(v) / line.unit[n].factor for n, v in units.items()}
@@ -74,7 +74,7 @@ class LogWriter:
                 )
 
     def write_text(self, text: str) -> None:
-        """Write text unchanged. Raises InputError if the output cannot be written."""
+        """Write a string unchanged. Raises InputError if the output cannot be written."""
         data = text.encode()
         try:
             while data:  # one write, unless the disk is nearly full

@@ -26,7 +26,7 @@ class Gate(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """[T, d] -> chosen experts [T, k], their weights [T, k] with sum 1, and the balance loss.
 
-        The balance loss is that of Switch Transformers, for k choices: E times the sum over experts of (share of
+        The balance loss follows Switch Transformers, for k choices: E times the sum over experts of (share of
         choices x mean probability), over the tokens of this rank. Its value is 1 when the experts are balanced.
         """
         wide = torch.promote_types(x.dtype, torch.float32)  # float32 at least: sums of many small numbers decide

@@ -53,7 +53,7 @@ class PipelineReferencePrinter:
 class PipelineOriginalPrinter:
     """Prints as the layer profiler of the original does: a block of layers for each stage and step.
 
-    A block is one write, so that blocks of two ranks do not mix. Its times are those of the leaf modules of the layers.
+    A block is one write, so that blocks of two ranks do not mix. It has the times of the leaf modules of the layers.
     Steps count from 1, batches from 0.
     """
 

@@ -1,4 +1,4 @@
-"""The place of this process among the ranks: number, device, process group. Without torchrun it is rank 0 of 1."""
+"""Position of this process among the ranks: its number, device, process group. Without torchrun it is rank 0 of 1."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ connection and needs no limit; its 30 minutes leave room for a step of a large m
 
 
 class RankContext(Struct, frozen=True):
-    """The place of this process among all ranks: its rank, the number of ranks, and its device."""
+    """Position of this process among all ranks: its rank, the number of ranks, and its device."""
 
     rank: int
     world_size: int

@@ -79,7 +79,7 @@ class ReferencePrinter:
         if not measured.loads:
             return
         rank, local = self.context.rank, self.spec.sizes.experts_per_rank
-        rows, remote, dropped = map(sum, zip(*(load.of_rank(rank) for load in measured.loads), strict=True))
+        rows, remote, dropped = map(sum, zip(*(load.rank_counts(rank) for load in measured.loads), strict=True))
         self.log.write("load", **rank_and_step, amount=rows, remote=remote, dropped=dropped)
         chosen = torch.stack([load.counts for load in measured.loads]).sum((0, 1)).tolist()
         for expert in range(rank * local, (rank + 1) * local):

@@ -41,7 +41,7 @@ class RegenerationPlan(Struct, frozen=True):
     arguments: tuple[str, ...]  # of the trainer
     ranks: RankOptions
     log: Path
-    full: bool  # whether the sizes are those of the bundled runs
+    full: bool  # whether the sizes are the sizes of the bundled runs
 
 
 class ReferenceComparison(Struct, frozen=True):
@@ -92,7 +92,7 @@ def make_plan(
     Args:
         name: Name of the recipe.
         preset: Sizes of the model: default or paper.
-        ranks: Number of ranks on this machine; None takes that of the preset.
+        ranks: Number of ranks on this machine; None: as in the preset.
         log: Log file to write; None names it after recipe and time.
         options: Options of torchrun.
         silence: Seconds without output that mean a hang; None sets no limit.
@@ -213,7 +213,7 @@ def _compare_run(bundled: Log, mine: Log, original: bool) -> Iterator[ReferenceC
 
     try:
         comparison = compare(bundled, mine)
-    except UsageError:  # no figure in common
+    except UsageError:  # no metric in common
         return
     (run,), (other,) = mine.run_keys, bundled.run_keys
     base, side = comparison.sides
@@ -278,12 +278,12 @@ def _runs_sheet(plan: RegenerationPlan, mine: Log, comparisons: Sequence[Referen
 
 def _comparison_note(plan: RegenerationPlan, comparisons: Sequence[ReferenceComparison]) -> str:
     if not comparisons:
-        return "no bundled run has a figure in common with it"
+        return "no bundled run has a metric in common with it"
     notes = ["change: this run / the bundled run - 1"]
     differ = list(dict.fromkeys(name for one in comparisons for name in one.settings))
     if not plan.full and (any(one.original for one in comparisons) or _SIZES & {*differ}):
         notes[0] += (
-            ", but its model is of another size: the change says little; --preset paper takes those of the originals"
+            ", but its model is of another size: the change says little; --preset paper takes the original sizes"
         )
     if differ:
         more = f" and {len(differ) - _MAX_SETTINGS} more" if len(differ) > _MAX_SETTINGS else ""

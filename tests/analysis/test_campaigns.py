@@ -14,7 +14,7 @@ from support.paths import SHARED
 import perflog
 from perflog.analysis.compare import aa
 from perflog.metrics import collectives, curves, node_pairs, time_to_train
-from perflog.output.presenters.compare import told_by_formats
+from perflog.output.presenters.compare import notes_on_result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,8 +78,9 @@ def test_the_change_of_speed_runs(speed_runs: perflog.Log) -> None:
 def test_single_speed_runs_are_compared_by_their_steps(speed_runs: perflog.Log) -> None:
     compared = perflog.compare(*of_arms(speed_runs, 1))
     assert compared.result == "elapsed" and {row.metric for row in compared.headlines} == {"step_time"}
-    (told,) = told_by_formats(compared)
-    assert told == "such runs are judged by elapsed; one a side has no error, so the verdict is about step_time"
+    (note,) = notes_on_result(compared)
+    assert note.startswith("the result of such runs is elapsed; with one run per side its error is unknown")
+    assert note.endswith(", so the verdict is about step_time")
 
 
 def test_the_clock_of_two_speed_runs_a_side_takes_many_values(speed_runs: perflog.Log) -> None:

@@ -70,7 +70,7 @@ def test_each_job_of_a_folder_has_an_answer(tmp_path: Path) -> None:
     (of_memory,) = [job for job in answer["jobs"] if job["kind"] == "gpu_out_of_memory"]
     assert [culprit["rank"] for culprit in of_memory["culprits"]] == [3]
     text = run("diagnose", tmp_path).output
-    assert "1 of 3 jobs tell of no failure: steady.log" in text
+    assert "1 of 3 jobs report no failure: steady.log" in text
 
 
 def test_attempts_that_end_by_equal_texts_have_a_failure_each(tmp_path: Path) -> None:

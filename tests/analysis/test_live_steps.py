@@ -121,7 +121,7 @@ def test_a_stall_names_what_the_log_told_last(log: Log) -> None:
     marks = [{"run": "1", "line": 11, "part": 0, "kind": kind} for kind in ("checkpoint", "log")]
     log.steps.observe({"milestones": pa.Table.from_pylist(marks, arrow_schema("milestones"))}, log.settings)
     log.now_s += 60.0
-    assert line(log.now()).endswith("no step for 60 s; steps took 2 s; the log told last of a checkpoint")
+    assert line(log.now()).endswith("no step for 60 s; steps took 2 s; the last milestone in the log is a checkpoint")
     log._line += 1
     log.print(10, step_time_s=2.0)
     log.now_s += 60.0

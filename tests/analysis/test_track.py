@@ -209,7 +209,7 @@ def test_what_is_left_out_is_told(tmp_path: Path) -> None:
     assert left_out.reason == "no date in the settings or in the name of the log"
     assert "undated" in left_out.label
     text = run("track", tmp_path).stdout
-    assert "No figure changes by 1 % or more over 9 versions." in text
+    assert "No metric changes by 1 % or more over 9 versions." in text
     assert "undated" in text
 
 
@@ -248,7 +248,7 @@ def test_commits_without_dates_come_in_the_order_of_ingestion(tmp_path: Path) ->
 
 
 def test_a_figure_that_no_run_has_is_an_error(story: perflog.Log) -> None:
-    with pytest.raises(UsageError, match="no run has a figure `step_tim`"):
+    with pytest.raises(UsageError, match="no run has a metric `step_tim`"):
         track(story, figures=("step_tim",))
 
 

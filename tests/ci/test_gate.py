@@ -16,7 +16,7 @@ from support.json_logs import json_log, steady_times
 
 import perflog
 from perflog.analysis.compare import Gate, baselines
-from perflog.analysis.compare.outcomes import Outcome, of_comparison
+from perflog.analysis.compare.outcomes import Outcome, comparison_outcome
 from perflog.ci.gate import GateTask, judge
 from perflog.ci.summary import summary, text
 from perflog.ci.systems import Job, this_job
@@ -75,7 +75,7 @@ def test_a_damaged_first_run_makes_no_baseline(tmp_path: Path) -> None:
         ("slower", "regression", 1, "change: step_time median: +3.1 %, at least +1.0 %"),
         ("crash", "ended early", 3, "change stopped at step 9 where others reach 39"),
         ("failed", "ended early", 3, "change: Ended by CUDA out of memory"),
-        ("nan", "diverged", 3, "in change, whose speed is no result"),
+        ("nan", "diverged", 3, "in change, so its speed is no result"),
         ("vanished", "figure missing", 3, "change does not print what all runs of the base print: loss"),
         ("other", "other settings", 3, "layers 8 (baseline 4)"),
         ("unread", "not read", 3, "1.json"),
@@ -186,7 +186,7 @@ def test_the_command_writes_a_summary_with_every_exit_code(store: str, tmp_path:
     assert "gate: a gate failed (exit code 1)" in done.stdout
     assert file.read_text("utf-8").startswith("### ❌ perflog gate: a gate failed, step_time +3.1 %")
     run("ci", "gate", tmp_path / "none.txt", *options, code=3)
-    assert "cannot tell, a log was not read" in file.read_text("utf-8")
+    assert "cannot judge, a log was not read" in file.read_text("utf-8")
     run("ci", "gate", change(tmp_path / "slower", "slower"), *options, "--tag", "x", code=2)
     assert "perflog ended before it had a result" in file.read_text("utf-8")
 
@@ -241,7 +241,7 @@ def test_a_text_is_shown_as_it_is(words: str) -> None:
 
 def test_where_the_difference_went() -> None:
     compared = perflog.compare("base=reference:moe_layer.txt#1", "change=reference:moe_layer_early.txt")
-    written = summary(of_comparison(compared, [Gate()]), "moe", compared)
+    written = summary(comparison_outcome(compared, [Gate()]), "moe", compared)
     lines = [line.replace(" ", "") for line in written.splitlines() if line.startswith("| · ")]
     assert "|·forward|10.08ms|20.6ms|+10.5ms|" in lines
     assert "|·backward|11.1ms|1.998ms|-9.1ms|" in lines

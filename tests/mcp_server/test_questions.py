@@ -137,7 +137,7 @@ QUESTIONS = [
     Question("And ViT strongly on 8 V100?", [metric("scaling", "ddp_scaling")],
              efficiency(0.351, "vit", "V100", mode="strong")),
     Question("Which rank dispatches slowly?", [overview("shapes_2026/deepep_ll.log")],
-             r"Rank 5 of 8 stands out: .*\(0\.39 times\)"),
+             r"Rank 5 of 8 is an outlier: .*\(0\.39 times\)"),
     Question("How fast does nanochat train?", [overview("shapes_2026/nanochat.log")],
              r"step 989 ms .*MFU 74\.1 %, tokens/s 529,[89]"),
     Question("Can its MFU be trusted?", [overview("shapes_2026/primerl.log")],

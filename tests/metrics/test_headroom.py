@@ -104,10 +104,10 @@ def test_a_trace_wins_what_its_replay_and_its_causes_tell() -> None:
     given = trace_by_hand([*calls, *work, late])
     found = headroom(given).set_index("ideal")
     replayed = {row["scenario"]: row for row in rows(replay(given)) if row["gain_s"] > 0}
-    assert set(found.index) == {"no waits", "endlessly fast device", "compute takes no time"}
+    assert set(found.index) == {"no waits", "infinitely fast device", "compute takes no time"}
     told = {each.subject: each for each in causes_by_run(given, Options())["r"]}
     for ideal, scenario, subject in (
-        ("no waits", "waits", "waiting"), ("endlessly fast device", "device", "device"),
+        ("no waits", "waits", "waiting"), ("infinitely fast device", "device", "device"),
         ("compute takes no time", "compute", "compute"),
     ):  # fmt: skip
         assert found["gain_s"][ideal] == replayed[scenario]["gain_s"] == told[subject].gain_s

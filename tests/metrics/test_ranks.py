@@ -72,7 +72,9 @@ def test_figures_that_one_rank_prints_are_not_in_the_table(read: Callable[[str],
 def test_the_screen_and_the_linter_name_the_rank() -> None:
     log = perflog.read(ROOT / "tests/data/deepep_low_latency.txt")
     answer = perflog.overview(log)
-    assert answer.reasons[0].startswith("Rank 2 of 8 stands out: dispatch_time 444 us, the others 187 us (2.4 times)")
+    assert answer.reasons[0].startswith(
+        "Rank 2 of 8 is an outlier: dispatch_time 444 us, the others 187 us (2.4 times)"
+    )
     assert "dispatch_bandwidth 17.62 GB/s (rank 2) to 40.83 GB/s (rank 5)" in answer.reasons[1]
     findings = perflog.lint(log)
     assert list(findings["code"]) == ["rank-stands-out"]

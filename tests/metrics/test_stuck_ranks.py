@@ -81,7 +81,7 @@ def test_ranks_that_wait_for_each_other(tmp_path: Path) -> None:
     log = perflog.read(job(tmp_path / "job", {0: (6, 5), 1: (6, 5)}, entries))
     assert [r["holds_up"] for r in rows(stuck_ranks(log))] == [False, False]
     assert perflog.overview(log).reasons == [
-        "Stuck: ranks 0, 1 wait for each other, as if they called in different orders."
+        "Stuck: ranks 0, 1 wait for each other: they may call collectives in different orders."
     ]
 
 

@@ -86,7 +86,7 @@ def test_each_step_of_the_authors() -> None:
 def test_the_overview_says_whose_fault_it_is() -> None:
     reasons = perflog.overview(perflog.read(STRAGGLER / "trace-ST.parquet")).reasons
     assert reasons[0].startswith("The job is 1.18x slower than without stragglers")
-    assert reasons[1].startswith("Stage 3 is at fault: alone it costs 1.23x")
+    assert reasons[1].startswith("Stage 3 is at fault: its times alone make the job 1.23x slower")
 
 
 @needs_trace
@@ -133,8 +133,8 @@ def test_a_slow_worker_by_hand(tmp_path: Path) -> None:
     assert {r["kind"]: r["slowdown"] for r in rows(table, of="kind")}["backward-compute"] == 1.4
     reasons = perflog.overview(perflog.read(tmp_path / "trace.parquet")).reasons
     assert reasons[1] == (
-        "Rank 1 (dp rank 1 stage 0) is at fault: alone it costs 1.40x, and at the typical time of the others the "
-        "slowdown would be gone."
+        "Rank 1 (dp rank 1 stage 0) is at fault: its times alone make the job 1.40x slower, and with the typical "
+        "times of the others the slowdown would be gone."
     )
     (tmp_path / "run.csv").write_text("step,loss\n" + "".join(f"{step},{9 / step}\n" for step in range(1, 30)))
     told = perflog.overview(perflog.read(tmp_path)).reasons  # beside other logs it has its mark

@@ -71,7 +71,7 @@ def test_two_traces_fit_one_screen() -> None:
     lines = shown(*TRACES)
     assert lines[0].startswith("B against A: +0.67 % step time (-17.5 .. +22.9 %), not known to differ:")
     assert "  compute                               105 ms ->   136 ms   +30.8 ms" in lines
-    assert "Where a difference of +29.8 ms of all kernels would be" in lines
+    assert "Where the +29.8 ms of all kernels went (not known to differ)" in lines
     assert "  ! too few steps to judge warm-up or scatter (A, B)" in lines
     assert "Differ: files.rank 0 -> 1" in lines  # A and B name the files
 
@@ -79,8 +79,8 @@ def test_two_traces_fit_one_screen() -> None:
 @pytest.mark.skipif(not Path(FOLDERS[0]).is_dir(), reason="needs the folders of runs in ../shared/campaigns")
 def test_two_folders_of_repeats() -> None:
     text = " ".join(" ".join(shown(*FOLDERS)).split())
-    assert text.startswith("B against A: -1.3 % elapsed (-1.4 .. -1.2 %), faster: improvement; 13 runs a side A")
-    assert "The verdict is about elapsed, which the format of these logs names as the result" in text
+    assert text.startswith("B against A: -1.3 % elapsed (-1.4 .. -1.2 %), faster: improvement; 13 runs per side A")
+    assert "The verdict is about elapsed: the format of these logs declares it as the result of a run" in text
     assert "elapsed 80.73 s 79.68 s -1.3 % faster" in text  # the authors: 80.729 and 79.685 s
 
 
@@ -109,7 +109,7 @@ def test_the_untimed_part_of_a_phase_is_in_the_tree() -> None:
         of_run = rows[(rows["run"] == run) & ((rows["phase"] != "gemm_scatter") | (rows["occurrence"] == 1))]
         medians = of_run.groupby(["phase", "step"])["time_s"].mean().groupby("phase").median()
         left.append(medians["moe_forward"] - medians[["prepare_forward", "gemm1_forward", "gemm_scatter"]].sum())
-    (line,) = [line for line in shown(f"{MOE}#1", f"{MOE}#4") if "between its timers" in line]
+    (line,) = [line for line in shown(f"{MOE}#1", f"{MOE}#4") if "moe_forward (untimed)" in line]
     assert [float(value) for value in re.findall(r"[\d.]+(?= ms)", line)][:2] == pytest.approx(
         [t * 1e3 for t in left], rel=0.01
     )
@@ -131,21 +131,23 @@ def test_sides_without_a_common_figure_are_told(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.log"
         path.write_text("".join(line.format(i=i, x=3 - i / 10) + "\n" for i in range(9)))
         sides.append(str(path))
-    assert "No figure is on both sides that a verdict could be about." in shown(*sides)
+    assert "The sides have no metric in common for a verdict." in shown(*sides)
 
 
 def test_one_value_a_side_is_told_as_such(tmp_path: Path) -> None:
     """The time of a whole run has no error: +37 % beside `slower` is not "not known to differ"."""
     lines = shown(f"{MOE}#1", f"{MOE}#4")
-    place = lines.index("One run a side does not tell how much runs differ; with a second run a side,")
-    assert lines[place + 1] == "    such a change counts if runs differ by less than 7.5 % (step_time mean)"  # not cut
+    place = lines.index("One run per side does not show run-to-run variation; with two runs per side,")
+    assert (
+        lines[place + 1] == "    this change is significant if runs vary by less than 7.5 % (step_time mean)"
+    )  # not cut
     total = next(line for line in lines if line.startswith("  step_time total"))
-    assert total.endswith("+37.0 %  one value a side")
+    assert total.endswith("+37.0 %  one value per side")
     for name, seconds in (("a.json", 100), ("b.json", 150)):
         (tmp_path / name).write_text(f'{{"train_runtime": {seconds}.5, "train_loss": 2.0}}\n')
     lines = shown(str(tmp_path / "a.json"), str(tmp_path / "b.json"))
-    assert ", one value a side: inconclusive; 1 run a side" in " ".join(lines[:2])
-    assert "a second run a side would show how much runs differ" in lines
+    assert ", one value per side: inconclusive; 1 run per side" in " ".join(lines[:2])
+    assert "a second run per side would show the run-to-run variation" in lines
 
 
 def test_the_same_bytes_on_both_sides_are_told() -> None:
@@ -177,7 +179,8 @@ def test_a_sweep_with_a_tie_and_a_value_whose_runs_failed(tmp_path: Path) -> Non
     lines = shown(str(tmp_path), "--by", "micro_batch_size")
     text = " ".join(" ".join(lines).split())
     assert text.startswith(
-        "Best: 4, step time 859.5 ms; not told apart from it: 8 (+0.58 %); more than 100 runs a side would decide"
+        "Best: 4, step time 859.5 ms; not known to differ from it: 8 (+0.58 %); "
+        "it would take more than 100 runs per side to decide"
     )
     (failed,) = [line.split() for line in lines if line.startswith("  D  16")]
     assert failed == ["D", "16", "-", "not", "in", "2", "runs"]
@@ -238,6 +241,6 @@ def test_values_of_several_settings_are_sides_and_the_best_is_named(tmp_path: Pa
 def test_several_configurations_have_a_best_side_each() -> None:
     text = " ".join(" ".join(shown(SWEEP, "--by", "system")).split())
     assert "Sides: A=naive, B=fastermoe, C=mix_moe" in text
-    assert "Best in model=gpt2: fastermoe, step time 262.2 ms; not told apart from it: naive (+0.13 %)" in text
+    assert "Best in model=gpt2: fastermoe, step time 262.2 ms; not known to differ from it: naive (+0.13 %)" in text
     assert "Best in model=bert: naive, step time 198.1 ms; next mix_moe (+25.4 %)" in text
-    assert "Differ too, and may be why: nvshmem_ranks" in text
+    assert "Also differ, and may be the cause: nvshmem_ranks" in text

@@ -71,7 +71,7 @@ def test_every_number_of_the_benchmark() -> None:
     before, after = map(untimed_in_moe_forward, (first, last))
     waits = [mean_phase(steps, "wait", 1) for steps in (first, last)]
     screen.explain("Why #4 is slower than #1: +<> a step on average, <> of it", growth, (after - before) / growth)
-    screen.explain("between its timers (<> -> <>).", before, after)
+    screen.explain("in the untimed part of moe_forward (<> -> <>).", before, after)
     assert abs(waits[1] - waits[0]) < 0.03 * growth
     screen.explain("Exposed wait and communication are unchanged (<>).", waits[1])
     gain = sum(slowest_minus_mean(last, *place) for place in TIMED)

@@ -268,14 +268,14 @@ def test_the_verdict_stands_above_all(tmp_path: Path) -> None:
     first = next(Page(to_html(two)).root.all("section"))
     verdict = "new against old: +50.0 % step time (+37.7 .. +63.4 %), slower: exploratory regression"
     assert next(first.all("p")).text.startswith(verdict)
-    tree = next(e for e in first.all("table") if "moe_forward between its timers" in e.text)
+    tree = next(e for e in first.all("table") if "moe_forward (untimed)" in e.text)
     (heads, body) = tree.children
     assert heads.text.startswith("where the difference went")
     assert [row.children[0].text for row in body.children][:4] == [
         "step_time",
         "forward",
         "moe_forward",
-        "moe_forward between its timers",
+        "moe_forward (untimed)",
     ]
 
 

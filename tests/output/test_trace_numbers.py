@@ -72,13 +72,13 @@ def in_steps(trace: RawTrace) -> bool:
 def explain_graphs(screen: Screen, trace: RawTrace) -> None:
     """What CUDA graphs would win, by the replay; how long launches and what they launch take."""
     idle, span = trace.late_launches(), sum(b - a for a, b in trace.wholes())
-    told = re.search(r"CUDA graphs would win at most (\d+) % of the time", screen.text)
+    told = re.search(r"CUDA graphs would save at most (\d+) % of the time", screen.text)
     if not told:
         return
     assert idle > TELLING * span and 3 <= int(told[1]) <= 100
     known = [work for work in trace.work if work.call is not None]
     medians = median(work.call or 0 for work in known) * NS, median(work.end - work.start for work in known) * NS
-    words = "CUDA graphs would win at most <> of the time: the median launch takes <>, what it launches <>."
+    words = "CUDA graphs would save at most <> of the time: the median launch takes <>, its work <>."
     screen.explain(words, int(told[1]) / 100, *medians)
 
 
@@ -167,7 +167,7 @@ def explain_bottleneck(screen: Screen, trace: RawTrace, mark: str = "") -> None:
             rf"{mark}Bottleneck: [\w ]+: [\w ]+, the (?:step|trace) would be (?:at most )?(\d+) % shorter;", screen.text
         )
         assert told, screen.text
-        against = re.search(r"with an endlessly fast (?:host|device) (\d+) %\.", screen.text)
+        against = re.search(r"with an infinitely fast (?:host|device) (\d+) %\.", screen.text)
         assert against and 3 <= int(told[1]) <= 100
         screen.named(told[0])
         screen.named(against[0])

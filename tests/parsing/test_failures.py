@@ -806,7 +806,7 @@ def test_a_log_that_stops_without_a_failure_tells_where(tmp_path: Path) -> None:
     )
     text = "".join(row.format(rank, step) for step in range(1, 9) for rank in range(4) if rank != 2 or step < 6)
     found = perflog.diagnose(read(tmp_path, text))
-    assert found.verdict == "no failure is told; the log stops at step 8 of 100 (line 29)"
+    assert found.verdict == "no failure is reported; the log stops at step 8 of 100 (line 29)"
     assert list(found.evidence) == ["the last step of rank 2 is 5, of the others 8"]
     assert not found.culprits
 
@@ -1209,7 +1209,7 @@ def test_the_agent_of_a_gpu_is_no_index(tmp_path: Path) -> None:
 
 def test_a_traceback_that_is_cut_off_is_told_as_that(tmp_path: Path) -> None:
     found = perflog.diagnose(read(tmp_path, TRACE))
-    assert found.verdict == "Ended by an exception whose text is lost, line 1"
+    assert found.verdict == "Ended by an exception with a lost message, line 1"
     assert found.certainty == "likely"
 
 

@@ -164,7 +164,7 @@ def _steps(tables: Tables, _: str) -> str | None:
 
 _NAMED = r"steps?|lines?|ranks?|devices?|stages?|nodes?|layers?|streams?|groups?|epochs?|experts?|blocks?"
 _NUMBER = re.compile(rf"(?:\b(?:{_NAMED}) \d[\d,.]*)|(\d[\d,]*(?:\.\d+)?)")  # a number that names a thing is a word
-_NO_FAILURE = re.compile(r"\bno failure is told\b", re.IGNORECASE)
+_NO_FAILURE = re.compile(r"\bno failure is reported\b", re.IGNORECASE)
 _DENIALS: Mapping[re.Pattern[str], Callable[[Tables, str], str | None]] = {
     re.compile(r"\b(?:no|hardly any) communication\s+is hidden"): _hidden,
     re.compile(r"\bnone of (?:it|[\d,]+ events?) is known as work of a device"): _works,

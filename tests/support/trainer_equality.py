@@ -114,7 +114,7 @@ def strategies(dtype: torch.dtype) -> None:
 def loads(label: str, load: ExpertLoad, chosen: Tensor, kept: Tensor, local: slice) -> None:
     """Rows, rows from others and drops of this rank, counted choice by choice."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    rows, remote, dropped = load.of_rank(rank)
+    rows, remote, dropped = load.rank_counts(rank)
     inside = (chosen >= local.start) & (chosen < local.stop) & kept
     copied = torch.isin(chosen, torch.tensor(load.copied, dtype=chosen.dtype))
     here = (inside & ~copied).sum((1, 2))

@@ -232,7 +232,7 @@ def test_smaller_sizes_are_told(played: Any) -> None:
 def test_a_kind_without_a_bundled_run_is_told(played: Any) -> None:
     played("moe_layer.txt")
     out = run("kernels").stdout
-    assert "no bundled run has a figure in common with it" in out
+    assert "no bundled run has a metric in common with it" in out
     assert "change: this run" not in out
 
 

@@ -60,9 +60,9 @@ class RateRow(Struct, frozen=True):
 
 
 class PowerRow(Struct, frozen=True):
-    """What a number of runs a side finds with a threshold."""
+    """What a number of runs per side finds with a threshold."""
 
-    runs: Annotated[int, column("runs a side")]
+    runs: Annotated[int, column("runs per side")]
     threshold: Annotated[float, column("least change of a regression or improvement", "1")]
     change: Annotated[
         float, column("least true change of the mean step time that is found in 9 of 10 cases", "1", "lower")
@@ -71,14 +71,14 @@ class PowerRow(Struct, frozen=True):
         float, column("share of the cases in which a true change of twice the threshold is found", "1", "higher")
     ]
     scatter: Annotated[float, column("standard deviation of the logarithms of the runs' mean step times", "1", "lower")]
-    repeats: Annotated[int, column("number of runs that tell it, in groups of one configuration")]
+    repeats: Annotated[int, column("number of runs that it was estimated from, in groups of one configuration")]
 
 
 COLUMNS, POWER_COLUMNS = columns_of(RateRow), columns_of(PowerRow)
 
 SPLITS = {
     "halves": "first half of a run against its second half",
-    "stretches": "two adjacent stretches of a run, of random length and place",
+    "stretches": "two adjacent stretches of a run, of random length and position",
     "blocks": "blocks of a run's steps, assigned to the sides at random",
     "repeats": "runs of one configuration, assigned to the sides at random",
 }
@@ -89,8 +89,8 @@ TESTS = {
     "u-test": "Mann-Whitney U test of the steps, p < 1 - level",
 }
 _FEWEST = 16  # steady steps of a run that is split
-_SIZES = (2, 3, 5, 10)  # runs a side for which the power is told
-_THRESHOLDS = (0.01, 0.02, 0.05)  # for which it is told besides the one that is asked for
+_SIZES = (2, 3, 5, 10)  # runs per side for which the power is computed
+_THRESHOLDS = (0.01, 0.02, 0.05)  # for which it is computed, besides the threshold of the caller
 OFTEN = 0.9
 """Share of the cases in which a change should be found."""
 
@@ -117,7 +117,7 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     draws: int = 1000,
     seed: int = DEFAULT_RULE.seed,
 ) -> pd.DataFrame:
-    """Measure the false-positive rate of comparisons of step times, and that of a U test of the steps.
+    """Measure the false-positive rates of comparisons of step times, and of a U test of the steps.
 
     Args:
         *runs: Logs, runs, folders, stores or `Log`s, as in `perflog.compare`. Each run is compared with itself.
@@ -164,7 +164,7 @@ def power(
     threshold: float = DEFAULT_RULE.threshold,
     level: float = DEFAULT_RULE.level,
 ) -> pd.DataFrame:
-    """Tell which changes of the mean step time a comparison of such runs finds in 9 of 10 cases.
+    """Return the changes of the mean step time that a comparison of such runs finds in 9 of 10 cases.
 
     Args:
         *runs: Repeats, as in `aa`.
@@ -175,8 +175,8 @@ def power(
         level: Confidence level of the intervals.
 
     Returns:
-        One row per threshold and number of runs a side, that of the argument first: runs, threshold, change,
-        twice_found, scatter, repeats. Empty if no run has a repeat, since then nothing tells how much runs differ.
+        One row per threshold (the argument first) and number of runs per side: runs, threshold, change,
+        twice_found, scatter, repeats. Empty if no run has a repeat: the run-to-run variation is then unknown.
     """
     import pandas as pd
 
@@ -190,9 +190,9 @@ def power(
     for limit in dict.fromkeys((threshold, *_THRESHOLDS)):
         margin = VerdictRule(limit, level).margin
         for size in _SIZES:
-            of_test = 1 - two_tests.limit_of_normal(size, level) if size >= TESTED else level
-            shift = effects.least_found(scatter.deviation, size, of_test, margin, OFTEN)
-            twice = effects.power(math.log1p(2 * limit), scatter.deviation, size, of_test, margin)
+            test_level = 1 - two_tests.limit_of_normal(size, level) if size >= TESTED else level
+            shift = effects.least_found(scatter.deviation, size, test_level, margin, OFTEN)
+            twice = effects.power(math.log1p(2 * limit), scatter.deviation, size, test_level, margin)
             row = PowerRow(size, limit, effects.change_of(shift), twice, scatter.deviation, scatter.runs)
             rows.append(asdict(row))
     return nullable_frame(pd.DataFrame(rows, columns=[c.name for c in POWER_COLUMNS]))

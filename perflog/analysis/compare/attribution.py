@@ -44,7 +44,7 @@ COLUMNS = columns_of(AttributionRow)
 
 UNEXPLAINED = "(unexplained)"
 LEAST_SHARE = 0.02
-"""Share of the difference, or of a whole that does not surely differ, that a part needs to be told."""
+"""Smallest share of the difference that a part needs to be shown; of the whole, if that is not known to differ."""
 
 _WHOLES = {"step": "step_time", "layer": ALL, "range": ALL, "kernel": ALL, "operator": ALL, "call": ALL}
 _KINDS = {
@@ -61,7 +61,7 @@ def attribution(
 ) -> list[AttributionRow]:
     """Return what each part adds to the difference of its whole, for each case and side: the largest part first.
 
-    Differences are those of medians, which need not add up: `(unexplained)` is the whole minus the parts.
+    Differences are between medians, which need not add up: `(unexplained)` is the whole minus the parts.
     """
     parts: list[AttributionRow] = []
     for case in cases:
@@ -141,10 +141,10 @@ def _tree(
 
 
 def part_name(part: AttributionRow) -> str:
-    """Return the name of a part below that of its whole: a range without its path, and what is in no part."""
+    """Return the name of a part as shown below its whole: a range without its path, or the time in no part."""
     is_range = part.kind == "range"
     if part.part == UNEXPLAINED:
-        return f"{last_of_path(part.of or '')} itself" if is_range else f"{part.of} between its timers"
+        return f"{last_of_path(part.of or '')} itself" if is_range else f"{part.of} (untimed)"
     return last_of_path(part.part) if is_range else part.part
 
 

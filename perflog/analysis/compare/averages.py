@@ -44,14 +44,14 @@ def averages(sides: Sequence[Side], cases: Sequence[Case]) -> list[AverageRow]:
     rows: list[AverageRow] = []
     for case in cases:
         printed = [list(_printed(case.name, side, runs)) for side, runs in zip(sides, case.runs, strict=True)]
-        for figure in dict.fromkeys(row.figure for of_side in printed for row in of_side):
-            of_figure = [[row for row in of_side if row.figure == figure] for of_side in printed]
-            windows = {window_of(row): None for of_side in of_figure for row in of_side}
+        for figure in dict.fromkeys(row.figure for side_rows in printed for row in side_rows):
+            figure_rows = [[row for row in side_rows if row.figure == figure] for side_rows in printed]
+            windows = {window_of(row): None for side_rows in figure_rows for row in side_rows}
             for window in windows:
-                for side, runs, of_side in zip(sides, case.runs, of_figure, strict=True):
-                    same = [row for row in of_side if window_of(row) == window]
+                for side, runs, side_rows in zip(sides, case.runs, figure_rows, strict=True):
+                    same = [row for row in side_rows if window_of(row) == window]
                     if window != (None, None):
-                        unit = next(row.unit for of_side in of_figure for row in of_side)
+                        unit = next(row.unit for side_rows in figure_rows for row in side_rows)
                         printing = {row.run for row in same}
                         wanted = AverageRow(case.name, figure, *window, side.name, "", None, None, unit, printed=False)
                         same += _computed(side, [r for r in runs if r not in printing], wanted)
@@ -60,7 +60,7 @@ def averages(sides: Sequence[Side], cases: Sequence[Case]) -> list[AverageRow]:
 
 
 def window_of(row: AverageRow) -> tuple[int | None, int | None]:
-    """Return the first and last step of an average; None where no window of steps gives the printed figure."""
+    """Return the first and last step of an average; None if no window of steps has the printed average."""
     return row.window_first, row.window_last
 
 
@@ -95,6 +95,6 @@ def _computed(side: Side, runs: Sequence[str], wanted: AverageRow) -> Iterator[A
 
 
 def _printed_steps(side: Side, figure: str) -> dict[str, StepSeries]:
-    """Return all values of a figure's column of `steps` by run; none if there is no such column."""
+    """Return all values of a column of `steps` by run; empty if there is no such column."""
     column = next((name for name in (figure, f"{figure}_s") if name in _COLUMNS), None)
     return {series.run: series for series in step_series(side.tables, column, 0)} if column else {}

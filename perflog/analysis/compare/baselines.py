@@ -1,8 +1,8 @@
 """Baselines: named sets of runs of a store that new runs are compared with, such as the last 20 of branch main.
 
 A baseline lists its runs, or a condition chooses them (a rolling one). An accepted change begins a new level: runs of
-earlier levels are no base any more, but still tell how much runs differ. Baselines are kept in `baselines.json` of the
-store, which is replaced as a whole while its lock is held.
+earlier levels are no base any more, but still show the run-to-run variation. Baselines are kept in `baselines.json` of
+the store, which is replaced as a whole while its lock is held.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def set_baseline(
     last: int = LAST,
     store: str | os.PathLike[str] | None = None,
 ) -> Baseline:
-    """Make a baseline, in place of one of that name, and return it.
+    """Make a baseline, replace an earlier one of that name, and return it.
 
     Args:
         name: Its name.
@@ -233,7 +233,7 @@ def _chosen(where: str, log: Log) -> Iterator[str]:
 
 
 class ResolvedBaseline(Struct, frozen=True):
-    """The runs of a baseline that are repeats of some new ones: the base, and those of each earlier level."""
+    """The runs of a baseline that are repeats of some new ones: the base, and the runs of each earlier level."""
 
     base: Side
     earlier: tuple[Log, ...]
@@ -242,7 +242,7 @@ class ResolvedBaseline(Struct, frozen=True):
 def resolve(
     name: str, new: Sequence[Side], store: str | os.PathLike[str] | None = None, ignored: Container[str] = ()
 ) -> ResolvedBaseline:
-    """Return the runs of a baseline whose settings agree with those of new runs, without these themselves.
+    """Return the runs of a baseline with the settings of new runs, without the new runs themselves.
 
     Of each configuration the last ones of the present level are the base.
 

@@ -26,11 +26,11 @@ class CauseKey(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What it is, and its place."""
-        places = {"rank": self.rank, "device": self.device, "data-parallel rank": self.dp_rank, "stage": self.stage}
-        place = ", ".join(f"{name} {number}" for name, number in places.items() if number is not None)
+        """Its name, and its rank, device or stage."""
+        positions = {"rank": self.rank, "device": self.device, "data-parallel rank": self.dp_rank, "stage": self.stage}
+        where = ", ".join(f"{name} {number}" for name, number in positions.items() if number is not None)
         text = f"{self.subject} {self.name}" if self.name else self.subject
-        return f"{text} ({place})" if place else text
+        return f"{text} ({where})" if where else text
 
 
 class CauseChange(Struct, frozen=True):
@@ -78,9 +78,9 @@ class _OnSide(Struct, frozen=True):
 
 
 def cause_changes(sides: Sequence[Side], cases: Sequence[Case], warmup: int | None) -> list[CauseChange]:
-    """Return the causes of each case and side but the base: first those of the whole that is bound, then by difference.
+    """Return the causes of each case and side but the base: the causes of the bound whole first, then by difference.
 
-    A cause that one side does not list may be there too, but smaller than what a log tells.
+    A cause that one side does not list may be there too, but smaller than a log shows.
     """
     changes: list[CauseChange] = []
     for case in cases:
@@ -92,7 +92,7 @@ def cause_changes(sides: Sequence[Side], cases: Sequence[Case], warmup: int | No
 
 
 def grown(changes: Sequence[CauseChange], threshold: float) -> Iterator[tuple[CauseChange, float]]:
-    """Yield the causes of the first whole whose times differ by so much of it, with the difference."""
+    """Yield each cause in the first whole that differs by this share of the whole, with the difference."""
     for change in (each for each in changes if each.cause.of == changes[0].cause.of):
         whole, difference = change.base_whole_s, change.difference_s
         if whole and difference is not None and abs(difference) >= threshold * whole:
@@ -117,10 +117,10 @@ def _changes(
 
 def _of_side(side: Side, runs: Sequence[str], warmup: int | None) -> dict[CauseKey, _OnSide]:
     """The causes of the runs of a side: means over the runs that list them."""
-    of_runs = causes_by_run(side.tables, Options(warmup=warmup))
+    causes_of_runs = causes_by_run(side.tables, Options(warmup=warmup))
     listed: dict[CauseKey, list[_OnSide]] = {}
     for run in runs:
-        for key, causes in _by_key(of_runs.get(run, ())).items():
+        for key, causes in _by_key(causes_of_runs.get(run, ())).items():
             time, gain = (_sum([getattr(cause, name) for cause in causes]) for name in ("time_s", "gain_s"))
             listed.setdefault(key, []).append(_OnSide(time, gain, causes[0].whole_s, any(c.binds for c in causes)))
     return {key: _over_runs(found) for key, found in listed.items()}

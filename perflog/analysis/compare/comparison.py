@@ -47,12 +47,12 @@ from perflog.analysis.compare.sides import (
     VariedSetting,
     differing_settings,
     first_few,
+    left_out_warnings,
     match_runs,
     named_sides,
     resolve_sides,
     setting_names,
     stores_of,
-    told_left_out,
     varied_settings,
 )
 from perflog.analysis.compare.verdicts import (
@@ -81,17 +81,17 @@ if TYPE_CHECKING:
 
 
 SUMMARY_KINDS = ("target", "step", "run", "device", "memory", "summary", "load", "value")
-"""Kinds of rows that text shows. Of phases, layers, ranges, kernels and so on there can be thousands."""
+"""Kinds of rows that the screen shows. Phases, layers, ranges, kernels and so on can have thousands."""
 
 NOTHING = "nothing to compare"
-"""The verdict where the sides have no figure that one could be about."""
+"""The verdict where the sides have no metric in common."""
 
 _TEXT_ROWS = 20  # of `str(comparison)`
-_NAME = 60  # characters of a name in it: that of a kernel can have thousands
+_NAME = 60  # characters of a name in it: the name of a kernel can have thousands
 
 
 class GeometricMean(Struct, frozen=True):
-    """The mean change of a headline figure over the cases of a side."""
+    """The mean change of a headline metric over the cases of a side."""
 
     metric: str
     statistic: str
@@ -101,7 +101,7 @@ class GeometricMean(Struct, frozen=True):
 
 
 class OneSided(Struct, frozen=True):
-    """A figure that only one of two sides has: `on` is base or side. `runs` of the `of` runs of that side have it."""
+    """A metric that only one of two sides has: `on` is base or side. `runs` of the `of` runs of that side have it."""
 
     case: str
     side: str
@@ -125,19 +125,19 @@ class Comparison(Struct, frozen=True, dict=True):
         rule: The limits of the verdicts.
         warnings: Runs that were not compared, and warnings of the logs.
         best: The best of three sides or more, by case.
-        by: The settings whose values are the sides; empty if the sides were named.
-        result: The figure that the formats of all logs declare as the result of a run; None if a run ended early.
+        by: The settings that split the runs into sides; empty if the sides were named.
+        result: The metric that the formats of all logs declare as the result of a run; None if a run ended early.
         by_values: The runs print neither times nor rates, so a value that they print by name, such as a loss, leads.
         to_targets: The verdict is about the time until series reach values that the reader named.
         other_settings: Where a side ran on other devices, another number of ranks or another model than the base; the
             settings that the reader asked about are not among them.
         left_out: Runs of the sides that are not compared, and why.
         cut_short: Runs that ended early; of the others only the steps are compared that these print too.
-        failed: Runs of the sides that failed and have no part in the figure that the verdict is about, if any.
-        copies: Sides all of whose runs are those of the base, or print the same.
-        one_sided: Figures of the whole run, or of its steps, that the base or the side lacks.
-        without_headline: Compared runs that lack the figure that the verdict is about.
-        find_causes: Returns `causes`, which take longer than all else and which few readers ask for.
+        failed: Runs of the sides that failed and have no value of the headline metric, if any.
+        copies: Sides that have only runs of the base, or runs that print the same.
+        one_sided: Metrics of the whole run, or of its steps, that the base or the side lacks.
+        without_headline: Compared runs without a value of the headline metric.
+        find_causes: Returns `causes`. They take longer than all else, and few readers ask for them.
     """
 
     sides: tuple[str, ...]
@@ -231,23 +231,23 @@ class Comparison(Struct, frozen=True, dict=True):
     def verdict(self) -> str:
         """The most severe verdict of the cases and sides.
 
-        That of one is what any of its headline figures shows; if none shows a change, that of the mean. A side whose
-        loss is not finite trains nothing, so its speed is no result.
+        The verdict of a side is the change that any of its headline statistics shows, else the verdict of the mean.
+        A side with a loss that is not finite trains nothing, so its speed is no result.
         """
-        by_place: dict[tuple[str, str], list[FigureRow]] = {}
+        rows_by_side: dict[tuple[str, str], list[FigureRow]] = {}
         for row in telling_rows(self.headlines):
-            by_place.setdefault((row.case, row.side), []).append(row)
+            rows_by_side.setdefault((row.case, row.side), []).append(row)
         elsewhere = {(each.case, each.side) for each in self.other_settings}
         words = [
-            OTHER_SETTING if place in elsewhere
-            else NOT_COMPARABLE if place[1] in self.diverged else verdict_of_figures(of)
-            for place, of in by_place.items()
+            OTHER_SETTING if case_and_side in elsewhere
+            else NOT_COMPARABLE if case_and_side[1] in self.diverged else verdict_of_figures(rows)
+            for case_and_side, rows in rows_by_side.items()
         ]  # fmt: skip
         return min(words, key=lambda w: RANKING.index(without_exploratory(w)), default=NOTHING)
 
     @property
     def other_work(self) -> tuple[str, ...]:
-        """How the sides did not do the same work, in words; empty if nothing speaks for it."""
+        """How the work of the sides differs, in words; empty if nothing shows that it does."""
         codes = {finding.code: finding for finding in self.finding_records}
         different = {row.setting for row in self.setting_records}
         reasons = []
@@ -267,12 +267,12 @@ class Comparison(Struct, frozen=True, dict=True):
         texts = [f"{event}: {first_few(labels)}" for event, labels in by_event.items()]
         without = {each.run for each in self.left_out}
         if any(each.run not in without for each in self.cut_short):
-            texts.append("compared are the steps that all print")
+            texts.append("only the steps that all runs print are compared")
         return "; ".join(texts)
 
     @property
     def mute(self) -> list[str]:
-        """Runs of a side without the figure that the verdict is about and that all runs of the base have, in words."""
+        """Runs of a side without the headline metric, in words; empty if a run of the base lacks it too."""
         base, known = self.sides[0], {each.run for each in self.failed}
         if any(each.side == base for each in self.without_headline):
             return []
@@ -285,14 +285,15 @@ class Comparison(Struct, frozen=True, dict=True):
 
         A value that was never finite may be unknown yet; it is lost where the base prints a finite one.
         """
-        told: dict[str, str] = {}
+        messages: dict[str, str] = {}
         for finding in self.finding_records:
             if finding.code == DIVERGED and finding.severity != "note" and finding.side:
-                told.setdefault(finding.side, finding.message)
+                messages.setdefault(finding.side, finding.message)
         for row in self.row_records:
             if row.kind in ("value", "summary") and math.isfinite(row.base_value) and not math.isfinite(row.side_value):
-                told.setdefault(row.side, f"{row.metric} {row.side_value:g} where the base has {row.base_value:.4g}")
-        return told if len(told) < len(self.sides) else {}
+                message = f"{row.metric} {row.side_value:g} where the base has {row.base_value:.4g}"
+                messages.setdefault(row.side, message)
+        return messages if len(messages) < len(self.sides) else {}
 
     @property
     def same_bytes(self) -> bool:
@@ -302,13 +303,13 @@ class Comparison(Struct, frozen=True, dict=True):
     @property
     def doubts(self) -> dict[str, tuple[str, tuple[str, ...]]]:
         """What not to trust, by the code of the findings that are more than notes: a sentence, and the sides."""
-        told: dict[str, tuple[str, tuple[str, ...]]] = {}
+        doubts: dict[str, tuple[str, tuple[str, ...]]] = {}
         for finding in self.finding_records:
             if finding.severity != "note":
                 code, sides = finding.code, (finding.side,) if finding.side else ()
-                text, known = told.get(code, (RULES[code].title if code in RULES else finding.message, ()))
-                told[code] = text, tuple(dict.fromkeys([*known, *sides]))
-        return told
+                text, known = doubts.get(code, (RULES[code].title if code in RULES else finding.message, ()))
+                doubts[code] = text, tuple(dict.fromkeys([*known, *sides]))
+        return doubts
 
     @property
     def conclusion(self) -> str:
@@ -316,7 +317,7 @@ class Comparison(Struct, frozen=True, dict=True):
         metric = " and ".join(dict.fromkeys(row.metric for row in self.headlines)) or "nothing"
         if self.same_bytes:
             return f"the same bytes on both sides; {metric}: {self.verdict}"
-        reasons = [f"{OTHER_SETTING}: {', '.join(self.told_settings)}"] * bool(self.other_settings)
+        reasons = [f"{OTHER_SETTING}: {', '.join(self.setting_words)}"] * bool(self.other_settings)
         reasons += [f"not the same work: {', '.join(self.other_work)}"] * bool(self.other_work)
         reasons += [self.ended_early] * bool(self.cut_short)
         single = reasons and len(self.cases) == 1 and len(self.sides) == 2 and self.headlines
@@ -326,19 +327,19 @@ class Comparison(Struct, frozen=True, dict=True):
         return "; ".join([*reasons, f"{metric}{change}{',' if change else ':'} {self.verdict}"])
 
     @property
-    def told_settings(self) -> tuple[str, ...]:
+    def setting_words(self) -> tuple[str, ...]:
         """The settings in `other_settings`: of two sides with both values, each once."""
         if len(self.sides) > 2:
             return tuple(dict.fromkeys(each.setting for each in self.other_settings))
         return tuple(dict.fromkeys(f"{e.setting} {e.base_value} and {e.side_value}" for e in self.other_settings))
 
     def geomeans(self) -> list[GeometricMean]:
-        """Return the geometric mean of each side's changes of the headline figures, where there are several cases."""
+        """Return the geometric mean of each side's changes of the headline metric, if there are several cases."""
         means = []
         for side in self.sides[1:]:
-            of_side = [row for row in self.headlines if row.side == side]
-            for statistic in dict.fromkeys(row.statistic for row in of_side):
-                changes = [row.change for row in of_side if row.statistic == statistic]
+            side_rows = [row for row in self.headlines if row.side == side]
+            for statistic in dict.fromkeys(row.statistic for row in side_rows):
+                changes = [row.change for row in side_rows if row.statistic == statistic]
                 if len(changes) > 1 and all(change > -1 for change in changes):
                     change = math.expm1(sum(map(math.log1p, changes)) / len(changes))
                     means.append(GeometricMean(self.headlines[0].metric, statistic, side, len(changes), change))
@@ -395,12 +396,12 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         base: Name of the side, or value of `by` ("8"; of several settings "8/fp16"), that the others are compared
             with. Default: the first one.
         baseline: Name of a baseline of the store, which is the base; see `perflog baseline`. Its runs, and those before
-            its last accepted change, tell how much few runs differ.
-        match: Settings whose values match the runs of the sides, besides those that vary within every side. Incidental
+            its last accepted change, show the run-to-run variation.
+        match: Settings that match the runs of the sides, besides the settings that vary within every side. Incidental
             settings (times, seeds, paths, hosts, ports, process ids, commits, names of runs) match only if they are
             named here.
         ignore: Settings that match no runs: runs that differ in them are repeats.
-        history: Where to look for other repeats of the runs, which tell how much runs differ where a side has fewer
+        history: Where to look for other repeats of the runs, to estimate the run-to-run variation if a side has fewer
             than four: logs, folders or stores. Default, where each side has one: the stores that the sides come from.
         targets: Values to reach, by the name of the series, such as {"val_loss": 3.28}: the time until then leads.
         warmup: Number of steps to cut at the start of each run. Default: the largest warm-up found in any of the runs.
@@ -458,19 +459,19 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
 ) -> Comparison:
     """Compare sides that are already resolved; see `compare`.
 
-    `by`: the settings whose values they are. `is_named`: the caller named the history. `is_baseline`: the base is
-    a baseline, whose runs tell how much runs differ.
+    `by`: the settings that split the runs into sides. `is_named`: the caller named the history. `is_baseline`: the
+    base is a baseline, so its runs show the run-to-run variation.
     """
     given = sides
     sides, foreign = without_foreign(given)
-    sides, of_copies = zip(*map(without_copies, sides), strict=True)
-    sides, of_base, copied = without_runs_of_base(sides, is_split=bool(by))
+    sides, duplicates = zip(*map(without_copies, sides), strict=True)
+    sides, base_copies, copied = without_runs_of_base(sides, is_split=bool(by))
     cases, unmatched, warnings = match_runs(sides, match, ignore)
     found = findings.linted(sides, cases)
     cut_short = runs_cut_short(sides, cases, found, bool(by))
     cases, ends, too_short = shared_ends(sides, cases, cut_short)
     failed = failed_among(given, {each.run for each in (*foreign, *unmatched)})
-    left_out = with_failures([*foreign, *chain(*of_copies), *of_base, *unmatched, *too_short], failed)
+    left_out = with_failures([*foreign, *chain(*duplicates), *base_copies, *unmatched, *too_short], failed)
     warmup_of_run = {run: cut for side in sides for run, cut in warmups(side).items()}
     cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
@@ -478,23 +479,24 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     at_of_run = {run: at for case, at in zip(cases, at_steps, strict=True) for runs in case.runs for run in runs}
     values = [side_values(side, cut_of_run, at_of_run, targets, ends) for side in sides]
     warnings += _leave_out_whole_traces(sides, cases, values)
-    of_operators = operators.matched_sides(cases, values)
-    operators.add_measures(of_operators, values)
-    known = replace(find_history(history, sides, cases, cuts, ignore, is_named), of_base=is_baseline)
-    elsewhere = [] if by else other_settings(sides, cases, ignore)  # what follows from what is asked about is asked
-    places = {(each.case, each.side) for each in elsewhere}
-    compared = rows.comparison_rows(sides, cases, values, rule, known, places)
+    operator_sides = operators.matched_sides(cases, values)
+    operators.add_measures(operator_sides, values)
+    known = replace(find_history(history, sides, cases, cuts, ignore, is_named), has_base=is_baseline)
+    # Settings that change with those of `by` are part of what the caller asks about.
+    elsewhere = [] if by else other_settings(sides, cases, ignore)
+    not_judged = {(each.case, each.side) for each in elsewhere}
+    compared = rows.comparison_rows(sides, cases, values, rule, known, not_judged)
     if not compared:
         help = "`perflog show RUN` lists the tables that each has"
         longest = max((steps for _, steps in warmup_of_run.values()), default=0)
         if warmup is not None and 0 < longest <= warmup:
             help = f"a warm-up of {warmup} steps leaves none: the longest run has {longest}"
-        empty = [side.name for side, of_side in zip(sides, values, strict=True) if not of_side.by_measure]
-        reason = "there is no figure to compare" if empty else "the sides have no figure in common"
+        empty = [side.name for side, measured in zip(sides, values, strict=True) if not measured.by_measure]
+        reason = "there is no metric to compare" if empty else "the sides have no metric in common"
         raise NothingToCompareError(reason, " and ".join(empty or [side.name for side in sides]), help)
     settings = differing_settings(sides, cases)
-    figures = {(row.case, row.metric) for row in compared if row.kind == "summary"}
-    printed = [row for row in averages.averages(sides, cases) if (row.case, row.figure) not in figures]
+    known_averages = {(row.case, row.metric) for row in compared if row.kind == "summary"}
+    printed = [row for row in averages.averages(sides, cases) if (row.case, row.figure) not in known_averages]
     doubts = findings.findings(sides, cases, compared, settings, printed, found)
     ended_early = any(finding.code == "run-stopped" for finding in doubts)
     result = None if ended_early else declared_result(sides, cases)
@@ -503,7 +505,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     in_one_setting = [row for row in headlines if row.case not in {each.case for each in elsewhere}]
     without_headline = tuple(_without_headline(sides, cases, values, headlines))
     failed += failed_among(sides, {each.run for each in without_headline} - {each.run for each in cut_short})
-    warnings += _told_without_headline(without_headline)
+    warnings += _headline_warnings(without_headline)
     if targets and not headlines:
         warnings.append(
             f"no runs of both sides reach {' or '.join(f'{name} {value:g}' for name, value in targets.items())}"
@@ -514,11 +516,13 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         warmup=tuple(cuts),
         rule=rule,
         row_records=tuple(compared),
-        warnings=tuple(dict.fromkeys(chain(*(side.log.warnings for side in sides), told_left_out(left_out), warnings))),
+        warnings=tuple(
+            dict.fromkeys(chain(*(side.log.warnings for side in sides), left_out_warnings(left_out), warnings))
+        ),
         setting_records=tuple(settings),
         varied_records=tuple(varied_settings(sides, cases)),
         attribution_records=tuple(attribution.attribution(sides, cases, values, compared)),
-        operator_records=tuple(operators.operator_rows(sides, of_operators)),
+        operator_records=tuple(operators.operator_rows(sides, operator_sides)),
         summary_records=tuple(printed),
         warmup_records=tuple(warmup_costs.warmup_costs(sides, cases, values)),
         finding_records=tuple(doubts),
@@ -539,18 +543,18 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
 
 
 def _one_sided(sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues]) -> Iterator[OneSided]:
-    """Yield the figures of each case and side that the base or the side lacks, without those of parts."""
+    """Yield the metrics of whole runs and of steps that the base or the side of a case lacks."""
     for case in cases:
         has = [_summary_figures(v, runs) for v, runs in zip(values, case.runs, strict=True)]
-        for k, (side, of_side) in enumerate(zip(sides[1:], has[1:], strict=True), 1):
-            for on, ours, others, of in (("base", has[0], of_side, 0), ("side", of_side, has[0], k)):
+        for k, (side, side_has) in enumerate(zip(sides[1:], has[1:], strict=True), 1):
+            for on, ours, others, of in (("base", has[0], side_has, 0), ("side", side_has, has[0], k)):
                 for name, runs in ours.items():
                     if name not in others:
                         yield OneSided(case.name, side.name, *name, on, runs, len(case.runs[of]))
 
 
 def _summary_figures(values: SideValues, runs: Sequence[str]) -> dict[tuple[str, str], int]:
-    """Return the number of runs that have each figure of the whole run or of its steps, by kind and name."""
+    """Return the number of runs that have each metric of the whole run or of its steps, by kind and name."""
     counts: dict[tuple[str, str], int] = {}
     for measure in values.by_measure:
         if measure.kind in SUMMARY_KINDS and (having := len(values.of(measure, runs))):
@@ -562,27 +566,28 @@ def _summary_figures(values: SideValues, runs: Sequence[str]) -> dict[tuple[str,
 def _without_headline(
     sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues], headlines: Sequence[FigureRow]
 ) -> Iterator[LeftOut]:
-    """Yield the runs without the headline figure, such as runs that failed."""
-    names = {(row.kind, row.metric) for row in headlines if row.kind != "load"}  # that of a job has one run
-    for k, (side, of_side) in enumerate(zip(sides, values, strict=True)):
-        having = {run for m, by_run in of_side.by_measure.items() if (m.kind, m.name) in names for run in by_run}
+    """Yield the runs without the headline metric, such as runs that failed."""
+    names = {(row.kind, row.metric) for row in headlines if row.kind != "load"}  # only one run of a job has a load
+    for k, (side, measured) in enumerate(zip(sides, values, strict=True)):
+        having = {run for m, by_run in measured.by_measure.items() if (m.kind, m.name) in names for run in by_run}
         without = [run for case in cases for run in case.runs[k] if run not in having]
         metrics = " or ".join(dict.fromkeys(row.metric for row in headlines))
         yield from (LeftOut(side.name, run, side.labels[run], f"without {metrics}") for run in without if names)
 
 
-def _told_without_headline(runs: Sequence[LeftOut]) -> Iterator[str]:
-    """Yield a text for each side."""
-    by_place: dict[tuple[str, str], list[str]] = {}
+def _headline_warnings(runs: Sequence[LeftOut]) -> Iterator[str]:
+    """Yield a warning for each side that has runs without the headline metric."""
+    labels_by_reason: dict[tuple[str, str], list[str]] = {}
     for each in runs:
-        by_place.setdefault((each.side, each.reason), []).append(each.label)
-    yield from (f"{side}: {what}, so not in this figure: {first_few(of)}" for (side, what), of in by_place.items())
+        labels_by_reason.setdefault((each.side, each.reason), []).append(each.label)
+    for (side, what), labels in labels_by_reason.items():
+        yield f"{side}: {what}, so not in this metric: {first_few(labels)}"
 
 
 def _leave_out_whole_traces(sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues]) -> list[str]:
-    """Leave out the times of whole traces where others of a case have steps; return a text for each side that has some.
+    """Leave out the times of whole traces where others of a case have steps; return a warning for each side with some.
 
-    A time of a step and one of several steps are no two values of one measure.
+    The time of a step and the time of a trace with several steps are different measures.
     """
     whole: dict[int, list[str]] = {}
     for case in cases:
@@ -593,7 +598,7 @@ def _leave_out_whole_traces(sides: Sequence[Side], cases: Sequence[Case], values
                     v.without_devices(run)
                     whole.setdefault(k, []).append(sides[k].labels[run])
     return [
-        f"{sides[k].name}: without annotated steps, so its device times are not compared with those of a step: "
+        f"{sides[k].name}: without annotated steps, so its device times are not compared with device times of a step: "
         f"{first_few(labels)}"
         for k, labels in whole.items()
     ]
@@ -625,15 +630,15 @@ def _flat(change: CauseChange) -> dict[str, Any]:
 
 
 def _one_line(comparison: Comparison) -> str:
-    """The sides, the verdict and, of a single figure, the change with its interval."""
+    """The sides, the verdict and, for two sides in one case, the change with its interval."""
     rows = comparison.headlines
     single = len(comparison.cases) == 1 and len(comparison.sides) == 2 and rows
-    figures = f", {rows[0].change_in_words}" if single else f", {len(comparison.cases)} cases"
-    return f"<Comparison: {sides_in_words(comparison)}: {comparison.conclusion}{figures}>"
+    change = f", {rows[0].change_in_words}" if single else f", {len(comparison.cases)} cases"
+    return f"<Comparison: {sides_in_words(comparison)}: {comparison.conclusion}{change}>"
 
 
 def _text(comparison: Comparison) -> str:
-    """The verdict, then one line per row: the headlines, and the other figures of steps and devices."""
+    """The verdict, then one line per row: the headlines, and the other metrics of steps and devices."""
     headlines = comparison.headlines
     rows = [*headlines, *(row for row in comparison.row_records if _is_brief(row) and row not in headlines)]
     lines = [
@@ -656,8 +661,8 @@ def _is_brief(row: FigureRow) -> bool:
 
 
 def _line(row: FigureRow) -> str:
-    place = "".join(f"{name}: " for name in (row.case, row.side) if name)
+    where = "".join(f"{name}: " for name in (row.case, row.side) if name)
     metric = row.metric if len(row.metric) <= _NAME else f"{row.metric[: _NAME - 1]}…"
     figure = f"{metric} {row.statistic}" if row.statistic != "value" else metric
     values = f"{show(row.base_value, row.unit)} -> {show(row.side_value, row.unit)}"
-    return f"{place}{figure} {values}, {row.change_in_words}: {row.verdict}"
+    return f"{where}{figure} {values}, {row.change_in_words}: {row.verdict}"

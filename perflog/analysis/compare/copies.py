@@ -16,17 +16,17 @@ from perflog.metrics import Tables
 from perflog.tables.schema import TABLES
 
 Figures = list[Floats]
-"""The columns of figures of a run: those of its steps, then its values, then its summaries."""
+"""The numbers of a run in columns: of its steps, then of its values, then of its summaries."""
 
 _FEWEST = 5
-"""Different figures that a run prints before it can be called a copy: a few rounded ones agree by chance."""
+"""Different numbers that a run must print to be called a copy: a few rounded ones agree by chance."""
 
 
 def without_copies(side: Side) -> tuple[Side, list[LeftOut]]:
     """Return the side without copies, and these."""
     found, labels = copies([side]), side.labels
     left_out = [
-        LeftOut(side.name, copy, labels[copy], f"no repeat but the figures of {labels[run]}, or only their beginning")
+        LeftOut(side.name, copy, labels[copy], f"a copy of {labels[run]}, or of its beginning")
         for copy, run in found.items()
     ]
     return side.without(found), left_out
@@ -54,10 +54,10 @@ def without_runs_of_base(sides: Sequence[Side], is_split: bool = False) -> tuple
 
 def _same_as(base: Side, side: Side) -> list[str]:
     """The runs of a side that are runs of the base, or print the same, or more, or less."""
-    of_base, runs = set(base.labels), list(side.labels)
-    pairs = {} if of_base.issuperset(runs) else copies([base, side])
-    longer = {run for copy, run in pairs.items() if copy in of_base}
-    return [run for run in runs if run in of_base or pairs.get(run) in of_base or run in longer]
+    base_runs, runs = set(base.labels), list(side.labels)
+    pairs = {} if base_runs.issuperset(runs) else copies([base, side])
+    longer = {run for copy, run in pairs.items() if copy in base_runs}
+    return [run for run in runs if run in base_runs or pairs.get(run) in base_runs or run in longer]
 
 
 def copies(sides: Sequence[Side]) -> dict[str, str]:

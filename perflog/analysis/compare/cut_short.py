@@ -1,8 +1,8 @@
 """Runs that ended early: what is compared are the steps that all runs of both sides print.
 
-Steps become faster or slower during a run, so the steps of a run that crashed and those of a whole one do not compare.
-Most programs print neither how many steps are planned nor that a run is complete. A run of such a program that has far
-fewer steps than the others counts as one that ended early: nothing in its log tells it from a killed one.
+Steps become faster or slower during a run, so the steps of a run that crashed do not compare with the steps of a
+complete run. Most programs print neither how many steps are planned nor that a run is complete. A run of such a program
+that has far fewer steps than the others counts as one that ended early: nothing in its log tells it from a killed one.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def runs_cut_short(
 ) -> list[CutShort]:
     """Return the runs that ended early while others went on; where none is whole, those before the announced step.
 
-    These are runs that ended early by the linter, and those with less than 90 % of the steps of the others whose logs
-    can show neither how many were planned nor that they are complete. Runs whose steps start again in each epoch are
-    left alone.
+    These are runs that ended early by the linter, and runs with less than 90 % of the steps of the others, if their
+    logs show neither how many were planned nor that they are complete. Runs with steps that start again in each epoch
+    are left alone.
 
     Args:
         sides: The sides.
@@ -70,7 +70,7 @@ def runs_cut_short(
         is_split: The sides are the values of a setting, on which the number of steps may depend: only runs count that
             ended early by the linter.
     """
-    telling = [f for of_side in found.values() for f in of_side if f.code in _CODES and f.severity != "note"]
+    telling = [f for side_items in found.values() for f in side_items if f.code in _CODES and f.severity != "note"]
     stopped = {f.run for f in telling}
     planned = {f.run: int(f.evidence["planned"]) for f in telling if f.code == _STOPPED and "planned" in f.evidence}
     open_ended = set() if is_split else {run for side in sides for run in _open_ended(side)} - stopped
@@ -96,7 +96,7 @@ def runs_cut_short(
 
 
 def _open_ended(side: Side) -> Iterator[str]:
-    """Yield the runs whose logs show neither how many steps are planned nor that the run is complete."""
+    """Yield the runs for which no log shows how many steps are planned or that the run is complete."""
     for run, semantics in semantics_by_run(side.tables.rows("runs")).items():
         is_announced = "steps" in semantics.quantities or STOPPED_BY in semantics.config
         if not is_announced and not ending_shapes(semantics.format):
@@ -114,18 +114,18 @@ def shared_ends(
     kept: list[Case] = []
     left_out: list[LeftOut] = []
     for case in cases:
-        of_case = {each.run: each for each in cut if each.case == case.name}
+        cut_runs = {each.run: each for each in cut if each.case == case.name}
         sample = []
         for runs in case.runs:
-            too_short = {run for run in runs if run in of_case and of_case[run].is_short}
+            too_short = {run for run in runs if run in cut_runs and cut_runs[run].is_short}
             too_short = too_short if len(too_short) < len(runs) else set()
             left_out += [
-                LeftOut(of_case[r].side, r, of_case[r].label, f"it {of_case[r].event}")
+                LeftOut(cut_runs[r].side, r, cut_runs[r].label, f"it {cut_runs[r].event}")
                 for r in runs if r in too_short
             ]  # fmt: skip
             sample.append(tuple(run for run in runs if run not in too_short))
         kept.append(Case(case.name, tuple(sample)))
-        if any(run in of_case for runs in sample for run in runs):
+        if any(run in cut_runs for runs in sample for run in runs):
             end = min(last for _, last in _series(sides, kept[-1]).values())
             ends |= dict.fromkeys((run for runs in sample for run in runs), end)
     return kept, ends, left_out
@@ -133,6 +133,6 @@ def shared_ends(
 
 def _series(sides: Sequence[Side], case: Case) -> dict[str, tuple[int, int]]:
     """The first and last step of each run that prints step times."""
-    runs = {run for of_side in case.runs for run in of_side}
+    runs = {run for side_items in case.runs for run in side_items}
     series = [s for side in sides for s in step_series(side.tables) if s.run in runs and (s.order == s.steps).all()]
     return {s.run: (int(s.steps[0]), int(s.steps[-1])) for s in series}

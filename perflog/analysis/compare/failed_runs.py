@@ -34,7 +34,7 @@ class FailedRun(Struct, frozen=True):
 
 
 def failed_runs(log: Log, side: str = "") -> list[FailedRun]:
-    """Return the runs that ended early, or whose loss became NaN, one for each finding that says so."""
+    """Return the runs that ended early, or with a loss that became NaN, one for each finding that says so."""
     labels = {key.id: key.label or f"{key.log}#{key.index}" for key in log.run_keys}
     return [
         FailedRun(side, finding.run, labels[finding.run], ENDINGS[finding.code], finding.message)
@@ -44,7 +44,7 @@ def failed_runs(log: Log, side: str = "") -> list[FailedRun]:
 
 
 def failed_among(sides: Sequence[Side], runs: Collection[str]) -> list[FailedRun]:
-    """Return those of some runs that failed. Logs of another kind, such as that of a monitor, are no such runs."""
+    """Return the failed runs among some. Logs of another kind, such as the log of a monitor, are no such runs."""
     found = []
     for side in sides:
         if keys := [key for key in side.log.run_keys if key.id in runs]:

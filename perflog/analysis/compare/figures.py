@@ -42,7 +42,7 @@ def _mean(values: Floats) -> float:
 
 
 VALUE = "value"
-"""The figure of runs that have one number only."""
+"""The statistic of runs that have one number only."""
 
 STATISTICS: Mapping[str, Callable[[Floats], float]] = {
     "median": samples.median,
@@ -50,16 +50,16 @@ STATISTICS: Mapping[str, Callable[[Floats], float]] = {
     "p99": _p99,
     VALUE: samples.median,
 }
-"""Figure of a run's steady values, by name."""
+"""Statistic of a run's steady values, by name."""
 
 TOTAL = "total"
 """Time of all steps from the first one, over runs that print the same steps: the warm-up counts too."""
 
 
 class SideFigure(Struct, frozen=True, dict=True):
-    """A figure of one side: one number per run, and the values of each run that it summarizes.
+    """A statistic of one side: one number per run, and the values of each run that it summarizes.
 
-    `sessions`: those of the runs; empty if they are not known.
+    `sessions`: the session of each run; empty if not known.
     """
 
     runs: Floats
@@ -71,12 +71,12 @@ class SideFigure(Struct, frozen=True, dict=True):
 
     @property
     def centre(self) -> float:
-        """The geometric mean of the runs' figures; their mean if one is not above 0."""
+        """The geometric mean over the runs; their mean if a run's number is not above 0."""
         return float(np.exp(np.log(self.runs).mean())) if (self.runs > 0).all() else float(self.runs.mean())
 
     @cached_property
     def drawn(self) -> Floats:
-        """Bootstrap draws of the figure of a single run."""
+        """Bootstrap draws of the statistic of a single run."""
         return self.draw(self.values[0])
 
     def draw(self, values: Floats) -> Floats:
@@ -90,9 +90,9 @@ class SideFigure(Struct, frozen=True, dict=True):
         return bootstrap.independent_units(self.values[0])
 
     def interval(self, level: float, scatter: Scatter | None = None) -> tuple[float, float]:
-        """Return the interval of the centre; NaN where nothing tells its error.
+        """Return the interval of the centre; NaN if its error is unknown.
 
-        That of a single run is within this run, unless `scatter` tells how much its repeats differ.
+        The interval of a single run is within this run, unless `scatter` gives the scatter of its repeats.
         """
         if not (self.runs > 0).all():
             return math.nan, math.nan
@@ -112,10 +112,11 @@ class SideFigure(Struct, frozen=True, dict=True):
 class Estimate(Struct, frozen=True):
     """The effect between two sides, and what it rests on.
 
-    `scope`: "runs"; "history" where other repeats of few runs are known; else with one run a side "steps". `paired`:
-    step by step, because both runs share a schedule. `scatter`: that of the history. `with_ranks`:
+    `scope`: "runs"; "history" where other repeats of few runs are known; else with one run per side "steps". `paired`:
+    step by step, because both runs share a schedule. `scatter`: the scatter of the history. `with_ranks`:
     the effect with a rank test of the runs beside it, where there are enough. `sessions`: whether both sides have the
-    "same" sessions; if not, whether the error has the scatter between sessions: "held" or "left out"; None: unknown.
+    "same" sessions; if not, whether the error includes the scatter between sessions: "held" or "left out"; None:
+    unknown.
     """
 
     effect: Effect
@@ -160,7 +161,7 @@ def statistics_of(measure: Measure, runs: Sequence[Floats]) -> Iterator[str]:
 def side_figure(
     values: Sequence[Floats], statistic: str, rule: VerdictRule, name: str, sessions: tuple[str, ...] = ()
 ) -> SideFigure:
-    """Return a figure of a side. The random numbers depend only on `name`, not on other comparisons."""
+    """Return a statistic of a side. The random numbers depend only on `name`, not on other comparisons."""
     numbers = np.array([STATISTICS[statistic](run) for run in values])
     return SideFigure(numbers, values, statistic, (rule.seed, crc32(name.encode())), rule.draws, sessions)
 
@@ -170,7 +171,8 @@ def total_figures(
 ) -> list[SideFigure]:
     """Return the totals of all steps of each run, for the base, the other side, and groups of other repeats.
 
-    Those of the first two are empty unless all their runs print the same steps. Other repeats that do not are left out.
+    Without the same steps in all runs of the first two groups, these are empty. Other repeats with other steps are left
+    out.
     """
     both = [*series[0], *series[1]]
     same = print_same_steps(both)
@@ -185,26 +187,28 @@ def total_figures(
 
 
 def print_same_steps(runs: Sequence[StepSeries]) -> bool:
-    """Return whether all runs print the same steps; of none that is so."""
+    """Return whether all runs print the same steps; True if there are no runs."""
     return all(run.averaged == runs[0].averaged and np.array_equal(run.order, runs[0].order) for run in runs)
 
 
-def estimate(base: SideFigure, side: SideFigure, history: Sequence[SideFigure] = (), of_base: bool = False) -> Estimate:
+def estimate(
+    base: SideFigure, side: SideFigure, history: Sequence[SideFigure] = (), has_base: bool = False
+) -> Estimate:
     """Return the effect between two sides: between their runs, or inside them where each has a single one.
 
     Args:
-        base: The figure of the base.
-        side: That of the other side.
-        history: The same figure of groups of other repeats of these runs. They tell how much few runs differ.
-        of_base: The runs of the base tell it too, because they are a baseline.
+        base: The statistic of the base.
+        side: The statistic of the other side.
+        history: The same statistic of groups of other repeats of these runs. They show the run-to-run variation.
+        has_base: The runs of the base show it too, because they are a baseline.
     """
     if not ((base.runs > 0).all() and (side.runs > 0).all()):
         return Estimate(Effect(math.nan, math.nan, 1.0), "runs")
     groups = [group for group in history if len(group.runs) > 1 and (group.runs > 0).all()]
     several = len(base.runs) > 1 or len(side.runs) > 1
-    of_base = of_base and len(base.runs) > 1 and min(len(base.runs), len(side.runs)) < TESTED
-    is_tried = groups or of_base or (several and base.sessions and side.sessions)
-    known = _with_history(base, side, groups, of_base) if is_tried else None
+    has_base = has_base and len(base.runs) > 1 and min(len(base.runs), len(side.runs)) < TESTED
+    is_tried = groups or has_base or (several and base.sessions and side.sessions)
+    known = _with_history(base, side, groups, has_base) if is_tried else None
     if known is not None:
         return known
     estimated = _between_runs(base, side) if several else _within(base, side)
@@ -214,27 +218,27 @@ def estimate(base: SideFigure, side: SideFigure, history: Sequence[SideFigure] =
 def _between_runs(base: SideFigure, side: SideFigure) -> Estimate:
     """The effect between the runs of two sides, at least two on one of them."""
     logs = np.log(base.runs), np.log(side.runs)
-    equal = any(np.ptp(of_side) == 0 for of_side in logs if len(of_side) > 1)
+    equal = any(np.ptp(side_logs) == 0 for side_logs in logs if len(side_logs) > 1)
     least = _least_error((*base.values, *side.values), base.centre) if equal else 0.0
     effect = effects.effect_of_runs(*logs, least)
     return Estimate(effect, "runs", with_ranks=TwoTests(effect, *logs) if min(map(len, logs)) >= TESTED else None)
 
 
-def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigure], of_base: bool) -> Estimate | None:
-    """The effect with the scatter of other repeats, and with that between sessions where it counts.
+def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigure], has_base: bool) -> Estimate | None:
+    """The effect with the scatter of other repeats, and with the scatter between sessions where it counts.
 
-    None where only the runs of both sides tell how much runs differ. A side that surely scatters more than the other
-    repeats keeps its own scatter; what these show of sessions counts all the same.
+    None where only the runs of both sides show the run-to-run variation. A side that surely scatters more than the
+    other repeats keeps its own scatter; the variation between sessions of the others still counts.
     """
     sides, others = _levels([base, side], groups)
     equal = all(np.ptp(level.logs) == 0 for level in (*sides, *others))
     least = _least_error([*base.values, *side.values], base.centre) if equal else 0.0
     is_known = bool(base.sessions and side.sessions)
-    known, fresh = ([*sides[:1], *others], sides[1:]) if of_base else (others, sides)
-    told = any(figure.sessions for figure in (*groups, *([base] if of_base else [])))
+    known, fresh = ([*sides[:1], *others], sides[1:]) if has_base else (others, sides)
+    told = any(figure.sessions for figure in (*groups, *([base] if has_base else [])))
     if known and not told and sessions.are_noisier(known, fresh, least):
-        sides, others, is_known = *_each_a_session(sides, others, of_base), True
-        known, fresh = ([*sides[:1], *others], sides[1:]) if of_base else (others, sides)
+        sides, others, is_known = *_each_a_session(sides, others, has_base), True
+        known, fresh = ([*sides[:1], *others], sides[1:]) if has_base else (others, sides)
     squares = sessions.mean_squares([*sides, *others], least)
     weight = sessions.session_weight(sides[0], sides[1])
     counts = weight > 0 and squares.between_freedom > 0
@@ -266,9 +270,9 @@ def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigur
 def _levels(both: Sequence[SideFigure], groups: Sequence[SideFigure]) -> tuple[list[Level], list[Level]]:
     """The runs of both sides, and of each group of other repeats, with their sessions.
 
-    A group whose sessions are not known counts as one session: what differs between its sessions is then taken for
-    scatter within one, which makes the interval wider. Where the sides do not tell their sessions but others do, each
-    side is one of its own; where nothing tells them, both are one.
+    A group with unknown sessions counts as one session: the scatter between its sessions is then taken for
+    scatter within one, which makes the interval wider. Where the sessions of the sides are unknown but others are
+    known, each side is a session of its own; where none is known, both sides are one session.
     """
     some = any(figure.sessions for figure in (*both, *groups))
     sides = [
@@ -281,16 +285,16 @@ def _levels(both: Sequence[SideFigure], groups: Sequence[SideFigure]) -> tuple[l
     return sides, others
 
 
-def _each_a_session(sides: Sequence[Level], others: Sequence[Level], of_base: bool) -> tuple[list[Level], list[Level]]:
+def _each_a_session(sides: Sequence[Level], others: Sequence[Level], has_base: bool) -> tuple[list[Level], list[Level]]:
     """The same runs with each side, and each of the other repeats (and runs of a baseline), as a session of its own.
 
-    So they are taken where other repeats of unknown sessions surely scatter more than the runs of both sides: what
+    This applies where other repeats of unknown sessions surely scatter more than the runs of both sides: what
     makes them differ may make both sides differ too.
     """
     alone = [Level(level.logs, (f"side {k}",) * len(level.logs)) for k, level in enumerate(sides)]
-    known = [*(sides[:1] if of_base else ()), *others]
+    known = [*(sides[:1] if has_base else ()), *others]
     each = [Level(g.logs, tuple(f"group {k} run {i}" for i in range(len(g.logs)))) for k, g in enumerate(known)]
-    return ([each[0], *alone[1:]], each[1:]) if of_base else (alone, each)
+    return ([each[0], *alone[1:]], each[1:]) if has_base else (alone, each)
 
 
 def _sessions_without_history(base: SideFigure, side: SideFigure) -> Literal["same", "held", "left out"] | None:
@@ -301,14 +305,14 @@ def _sessions_without_history(base: SideFigure, side: SideFigure) -> Literal["sa
     if not sessions.session_weight(levels[0], levels[1]):
         return "same"
     each = all(len(set(figure.sessions)) == len(figure.sessions) > 1 for figure in (base, side))
-    return "held" if each else "left out"  # each run is a session of its own: their scatter is that of sessions
+    return "held" if each else "left out"  # sessions of one run each: their scatter is the scatter between sessions
 
 
 def _of_shorter_runs(base: SideFigure, side: SideFigure, groups: Sequence[SideFigure]) -> Iterator[tuple[float, float]]:
-    """Yield what single runs scatter more than the repeats, with its degrees of freedom.
+    """Yield the variance of single runs in excess of the repeats, with its degrees of freedom.
 
-    The variance of a figure within its run falls with the number of its steps. So of a run with half as many steps as
-    the repeats have, half of that variance is not in their scatter.
+    The variance of a statistic within its run falls with the number of steps. For a run with half as many steps as
+    the repeats, half of that variance is not in their scatter.
     """
     if not groups or base.statistic == TOTAL:
         return
@@ -320,7 +324,7 @@ def _of_shorter_runs(base: SideFigure, side: SideFigure, groups: Sequence[SideFi
 
 
 def _least_error(values: Sequence[Floats], centre: float) -> float:
-    """The standard deviation of rounding, relative to the centre: figures that are all the same may hide that much."""
+    """The standard deviation of rounding, relative to the centre: equal printed values may hide that much."""
     step = max(map(effects.rounding, values))
     return step / math.sqrt(12) / centre if centre else 0.0
 
@@ -361,5 +365,5 @@ def _paired(base: SideFigure, differences: Floats, shift: float) -> Estimate:
 
 
 def _excess(drift: float, error: float) -> float:
-    """Drift beyond that of independent steps, whose halves differ by twice the error of the whole."""
+    """Drift in excess of independent steps: their halves differ by twice the error of the whole."""
     return math.sqrt(max(drift**2 - 4 * error**2, 0.0)) if not math.isnan(drift) else 0.0

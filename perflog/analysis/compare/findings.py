@@ -26,7 +26,7 @@ class FindingRow(Struct, frozen=True):
     code: Annotated[str, column("name of the finding")]
     severity: Annotated[str, column("error, warning or note")]
     case: Annotated[str, column("the configuration")]
-    side: Annotated[str | None, column("the side whose runs it is about; null where it is about the sides together")]
+    side: Annotated[str | None, column("the side that it is about; null where it is about the sides together")]
     run: Annotated[str | None, column("id of the run it is about; null where it is about the sides together")]
     message: Annotated[str, column("what was found; for findings on the sides together also what to do")]
     action: Annotated[str | None, column("what to do, from the linter")]
@@ -49,7 +49,7 @@ def findings(
 ) -> list[FindingRow]:
     """Return all findings, those about the sides together first.
 
-    `settings` are the rows of `differing_settings`, `averages` those of `averages`, `linted` what `linted` returns.
+    `settings`, `averages` and `linted` are the results of `differing_settings`, `averages` and `linted`.
     """
     records: list[FindingRow] = []
     for case in cases:
@@ -76,23 +76,23 @@ def _different_windows(case: Case, averages: Sequence[AverageRow]) -> Iterator[F
     """Printed averages that cover different steps on the sides, and the same figures over the same steps."""
     by_windows: dict[tuple[str, ...], list[list[AverageRow]]] = {}
     for figure in dict.fromkeys(row.figure for row in averages):
-        of_figure = [row for row in averages if row.figure == figure]
-        printed = [row for row in of_figure if row.printed]
+        figure_rows = [row for row in averages if row.figure == figure]
+        printed = [row for row in figure_rows if row.printed]
         if len({row.side for row in printed}) > 1 and len({window_of(row) for row in printed}) > 1:
             windows = tuple(dict.fromkeys(f"{row.side} {_window_text(row)}" for row in printed))
-            by_windows.setdefault(windows, []).append(of_figure)
+            by_windows.setdefault(windows, []).append(figure_rows)
     for windows, figures in by_windows.items():
-        names = ", ".join(of_figure[0].figure for of_figure in figures)
+        names = ", ".join(figure_rows[0].figure for figure_rows in figures)
         message = (
             f"the printed averages ({names}) cover different steps and cannot be compared: {'; '.join(windows)}. "
             f"{'. '.join(_recomputed(figures[0]))}. Compare averages over the same steps"
         )
-        rows = [asdict(row) for of_figure in figures for row in of_figure]
+        rows = [asdict(row) for figure_rows in figures for row in figure_rows]
         yield _finding("comparison-windows", "warning", case, message, rows)
 
 
 def _recomputed(averages: Sequence[AverageRow]) -> Iterator[str]:
-    """A figure as printed, then over each of the windows on all sides."""
+    """An average as printed, then over each of the windows on all sides."""
     yield f"Printed {averages[0].figure}: {_values_text([row for row in averages if row.printed])}"
     for window in dict.fromkeys(map(window_of, averages)):
         same = [row for row in averages if window_of(row) == window]
@@ -118,7 +118,7 @@ def _window_text(average: AverageRow) -> str:
 
 
 def _different_work(case: Case, rows: Mapping[tuple[str, str], FigureRow]) -> Iterator[FindingRow]:
-    """Sides whose steps divide very differently into forward and backward."""
+    """Sides with steps that divide very differently into forward and backward."""
     forward, backward = rows.get(("step", "forward")), rows.get(("step", "backward"))
     if not forward or not backward or min(forward.base_value, forward.side_value) <= 0:
         return
@@ -134,7 +134,7 @@ def _different_work(case: Case, rows: Mapping[tuple[str, str], FigureRow]) -> It
 
 
 def _unequal_steps(case: Case, rows: Sequence[FigureRow]) -> Iterator[FindingRow]:
-    """Sides whose steps do more or less than those of the base."""
+    """Sides with steps that do more or less than the steps of the base."""
     for rate in RATES:
         ratios = {row.side: ratio for row, ratio in unequal_steps(rows, rate)}
         if ratios:
@@ -150,8 +150,8 @@ def _other_steps(sides: Sequence[Side], case: Case) -> Iterator[FindingRow]:
     base, *ends = (_first_and_last(side, runs) for side, runs in zip(sides, case.runs, strict=True))
     if base is None:
         return
-    of_others = {side.name: both for side, both in zip(sides[1:], ends, strict=True) if both}
-    others = {name: (low, high) for name, (low, high) in of_others.items() if low > base[1] or high < base[0]}
+    other_ends = {side.name: both for side, both in zip(sides[1:], ends, strict=True) if both}
+    others = {name: (low, high) for name, (low, high) in other_ends.items() if low > base[1] or high < base[0]}
     if others:
         shown = {sides[0].name: base, **others}
         windows = "; ".join(f"{name} {low}..{high}" for name, (low, high) in shown.items())

@@ -11,7 +11,7 @@ from perflog.analysis.compare.sides import LeftOut, Side
 from perflog.metrics import Tables
 
 _TABLES = ("steps", "layers", "phases", "events", "kernels", "collectives", "loads", "counters", "summaries")
-"""Tables whose rows measure something; what runs measure is one of these, or their clock."""
+"""Tables with measurements; a run measures what one of these holds, or its clock."""
 
 _CLOCK = "elapsed_s"
 
@@ -29,7 +29,7 @@ def without_foreign(sides: Sequence[Side]) -> tuple[list[Side], list[LeftOut]]:
     kinds = [kind for kind in (*_TABLES, _CLOCK) if all(any(kind in of for of in runs.values()) for runs in by_side)]
     if not kinds:
         return list(sides), []
-    runs = dict(item for of_side in by_side for item in of_side.items())
+    runs = dict(item for side_labels in by_side for item in side_labels.items())
     leading = max(kinds, key=lambda kind: sum(kind in of for of in runs.values()))
     with_it = {formats[run] for run, of in runs.items() if leading in of}
     foreign = {run for run, of in runs.items() if leading not in of and formats[run] not in with_it}
@@ -37,9 +37,9 @@ def without_foreign(sides: Sequence[Side]) -> tuple[list[Side], list[LeftOut]]:
         return list(sides), []
     labels = [side.labels for side in sides]
     left_out = [
-        LeftOut(side.name, run, of_side[run], "measures something else")
-        for side, of_side in zip(sides, labels, strict=True)
-        for run in of_side
+        LeftOut(side.name, run, side_labels[run], "measures something else")
+        for side, side_labels in zip(sides, labels, strict=True)
+        for run in side_labels
         if run in foreign
     ]
     return [side.without(foreign) for side in sides], left_out

@@ -26,8 +26,8 @@ class Gate(Struct, frozen=True):
     """A condition that fails a build.
 
     Attributes:
-        metric: The metric that it is about, or one figure of it (`step_time p99`); None: that of the verdict.
-        threshold: Least change that fails; None: that of the comparison.
+        metric: The metric that it is about, or one statistic of it (`step_time p99`); None: the headline metric.
+        threshold: Least change that fails; None: the threshold of the comparison.
         rises: Whether a rise fails, or a fall; None: whichever is worse.
         inconclusive: Whether an inconclusive verdict fails too.
         required: Whether it only asks that the metric is on both sides.
@@ -57,7 +57,7 @@ Cause = Literal["other settings", "ended early", "diverged", "copy", "figure mis
 
 
 class GateFailure(Struct, frozen=True):
-    """Why a gate fails: a change was found, or the gate cannot judge. `row` is None where there is no figure.
+    """Why a gate fails: a change was found, or the gate cannot judge. `row` is None if there is none.
 
     `cause`: why it cannot judge; None where a change was found.
     """
@@ -69,12 +69,12 @@ class GateFailure(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The message, after the side and the figure that it is about."""
+        """The message, after the side and the metric that it is about."""
         return f"{self.row.side}: {_names(self.row)[-1]}: {self.message}" if self.row else self.message
 
 
 class GateResult(Struct, frozen=True):
-    """What became of a gate: failed where a change was found, and what fails it, in words."""
+    """The result of a gate: failed where a change was found; and the reasons, in words."""
 
     gate: str
     result: Literal["passed", "failed", "inconclusive", "cannot judge"]
@@ -82,9 +82,12 @@ class GateResult(Struct, frozen=True):
 
 
 def results(comparison: Comparison, gates: Sequence[Gate]) -> list[GateResult]:
-    """Return what became of each gate."""
-    of_all = _of_comparison(comparison)
-    return [_result(gate, [*_of_gate(comparison, gate), *([] if gate.required else of_all)]) for gate in gates]
+    """Return the result of each gate."""
+    comparison_failures = _comparison_failures(comparison)
+    return [
+        _result(gate, [*_gate_failures(comparison, gate), *([] if gate.required else comparison_failures)])
+        for gate in gates
+    ]
 
 
 def _result(gate: Gate, found: Sequence[GateFailure]) -> GateResult:
@@ -100,21 +103,21 @@ def _result(gate: Gate, found: Sequence[GateFailure]) -> GateResult:
 def failures(comparison: Comparison, gates: Sequence[Gate]) -> list[GateFailure]:
     """Return what fails the gates, in their order; empty if they are passed."""
     return [
-        *(_of_comparison(comparison) if any(not gate.required for gate in gates) else ()),
-        *(failure for gate in gates for failure in _of_gate(comparison, gate)),
+        *(_comparison_failures(comparison) if any(not gate.required for gate in gates) else ()),
+        *(failure for gate in gates for failure in _gate_failures(comparison, gate)),
     ]
 
 
-def _of_comparison(comparison: Comparison) -> list[GateFailure]:
+def _comparison_failures(comparison: Comparison) -> list[GateFailure]:
     """Why no gate can judge the sides."""
     diverged = [
-        _cannot(f"{message} in {side}, whose speed is no result", "diverged")
+        _cannot(f"{message} in {side}, so its speed is no result", "diverged")
         for side, message in comparison.diverged.items()
         if side != comparison.sides[0]
     ]
     asked = " ".join(dict.fromkeys(f"--ignore {each.setting}" for each in comparison.other_settings))
-    told = f"{OTHER_SETTING}: {', '.join(comparison.told_settings)}; {asked} judges all the same"
-    elsewhere = [_cannot(told, "other settings")] if comparison.other_settings else []
+    message = f"{OTHER_SETTING}: {', '.join(comparison.setting_words)}; {asked} judges the change anyway"
+    elsewhere = [_cannot(message, "other settings")] if comparison.other_settings else []
     elsewhere += [_cannot(comparison.ended_early, "ended early")] if comparison.cut_short else []
     elsewhere += [_cannot(each.text, each.end) for each in comparison.failed if each.side != comparison.sides[0]]
     elsewhere += [_cannot(text, "figure missing") for text in comparison.mute]
@@ -129,7 +132,7 @@ def _cannot(message: str, cause: Cause, row: FigureRow | None = None) -> GateFai
     return GateFailure("cannot judge", message, row, cause)
 
 
-def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
+def _gate_failures(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
     if gate.metric is None:
         rows = comparison.headlines
     else:
@@ -137,9 +140,9 @@ def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
     if not rows:
         known = ", ".join(dict.fromkeys(_names(row)[-1] for row in comparison.row_records)) or "none"
         wanted = (
-            "no step time, rate or other figure of the whole run"
+            "no step time, rate or other metric of the whole run"
             if gate.metric is None
-            else f"no figure `{gate.metric}`"
+            else f"no metric `{gate.metric}`"
         )
         yield _cannot(f"{wanted} on both sides; there are: {known}", "figure missing")
     if gate.required:
@@ -148,8 +151,8 @@ def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
     rows = [row for row in rows if (row.case, row.side) not in elsewhere]
     places = dict.fromkeys((row.case, row.side, row.metric) for row in rows)
     for place in places:
-        of_place = [row for row in rows if (row.case, row.side, row.metric) == place]
-        results = [(row, _of_row(comparison, row, gate)) for row in of_place]
+        side_rows = [row for row in rows if (row.case, row.side, row.metric) == place]
+        results = [(row, _of_row(comparison, row, gate)) for row in side_rows]
         judged = [row for row, failure in results if failure is None or failure.kind != "cannot judge"]
         # A total without an error is no obstacle where the median and the mean are known.
         yield from (f for _, f in results if f is not None and not (f.kind == "cannot judge" and judged))
@@ -186,6 +189,6 @@ def with_gates(comparison: Comparison, gates: Sequence[Gate]) -> dict[str, Any]:
 
 
 def without_result(error: str, gates: Sequence[Gate]) -> dict[str, Any]:
-    """Return the document in place of a comparison that could not be made, such as one without a baseline."""
-    of_gates = [GateResult(gate.text, "cannot judge", (error,)) for gate in gates]
-    return {"schema_version": SCHEMA_VERSION, "verdict": NOTHING, "error": error, "gates": records(of_gates)}
+    """Return the document for a comparison that could not be made, such as one without a baseline."""
+    gate_results = [GateResult(gate.text, "cannot judge", (error,)) for gate in gates]
+    return {"schema_version": SCHEMA_VERSION, "verdict": NOTHING, "error": error, "gates": records(gate_results)}

@@ -26,7 +26,7 @@ _SAME_STEPS = 1.1  # tokens of a step differ by less than this factor between si
 
 
 def declared_result(sides: Sequence[Side], cases: Sequence[Case]) -> str | None:
-    """Return the figure that the formats of all compared runs declare as the result of a run; None if they disagree."""
+    """Return the metric that the formats of all compared runs declare as the result of a run; None if they disagree."""
     known, names = formats(), set()
     for k, side in enumerate(sides):
         runs = side.tables.rows("runs")
@@ -38,7 +38,7 @@ def declared_result(sides: Sequence[Side], cases: Sequence[Case]) -> str | None:
 def values_only(values: Sequence[SideValues]) -> bool:
     """Return whether no side has a measure of `HEADLINES`: then the values that runs print by name can lead."""
     kinds = {kind for kind, _ in HEADLINES}
-    return not any(measure.kind in kinds for of_side in values for measure in of_side.by_measure)
+    return not any(measure.kind in kinds for side_values in values for measure in side_values.by_measure)
 
 
 def headline_rows(
@@ -50,29 +50,29 @@ def headline_rows(
 
     Args:
         rows: All rows of the comparison.
-        result: The figure that the runs are judged by, if any. It leads where its error is known: one clock a side says
+        result: The metric that the runs are judged by, if any. It leads if its error is known: one clock per side says
             less than the steps.
         to_targets: The reader named values that series are to reach: the times until then are the headline.
         by_values: The runs print nothing but values by name, such as losses: the first one is the headline.
     """
-    of_result = [row for row in rows if row.metric == result]
+    result_rows = [row for row in rows if row.metric == result]
     if to_targets:
-        of_targets = [row for row in rows if row.kind == "target"]
-        return [row for row in of_targets if row.unit == "s"] or of_targets  # without a clock, the steps
-    if of_result and all(none_if_null(row.error) is not None for row in of_result):
-        return of_result
+        target_rows = [row for row in rows if row.kind == "target"]
+        return [row for row in target_rows if row.unit == "s"] or target_rows  # without a clock, the steps
+    if result_rows and all(none_if_null(row.error) is not None for row in result_rows):
+        return result_rows
     rate = next((rate for rate in RATES if unequal_steps(rows, rate)), None)
     leading = [("step", rate)] if rate else [("value", None)] if by_values else []
     for kind, name in [*leading, *HEADLINES]:
-        of_kind = [row for row in rows if row.kind == kind]
-        first = {row.case: row.metric for row in reversed(of_kind)}
-        if headlines := [row for row in of_kind if row.metric == (name or first[row.case])]:
+        kind_rows = [row for row in rows if row.kind == kind]
+        first = {row.case: row.metric for row in reversed(kind_rows)}
+        if headlines := [row for row in kind_rows if row.metric == (name or first[row.case])]:
             return headlines
     return []
 
 
 def unequal_steps(rows: Sequence[FigureRow], rate: str) -> list[tuple[FigureRow, float]]:
-    """Return by how much steps differ in what they do, as rate * step time tells; empty if they are equally long.
+    """Return by how much steps differ in what they do, as rate * step time shows; empty if they are equally long.
 
     Args:
         rows: Rows of a comparison.
@@ -80,13 +80,13 @@ def unequal_steps(rows: Sequence[FigureRow], rate: str) -> list[tuple[FigureRow,
 
     Returns:
         For each case and side with other steps than the base, the row of its median rate, and its tokens or samples of
-        a step relative to those of the base. Empty too if a side has step times and no such rate.
+        a step relative to the base. Empty too if a side has step times and no such rate.
     """
-    of_metric: dict[str, dict[tuple[str, str], FigureRow]] = {rate: {}, "step_time": {}}
+    rows_by_metric: dict[str, dict[tuple[str, str], FigureRow]] = {rate: {}, "step_time": {}}
     for row in rows:
-        if row.kind == "step" and row.statistic == "median" and row.metric in of_metric:
-            of_metric[row.metric][row.case, row.side] = row
-    times, rates = of_metric["step_time"], of_metric[rate]
+        if row.kind == "step" and row.statistic == "median" and row.metric in rows_by_metric:
+            rows_by_metric[row.metric][row.case, row.side] = row
+    times, rates = rows_by_metric["step_time"], rows_by_metric[rate]
     if times.keys() != rates.keys():
         return []
     ratios = [(row, (1 + row.change) * (1 + times[place].change)) for place, row in rates.items()]
@@ -94,7 +94,7 @@ def unequal_steps(rows: Sequence[FigureRow], rate: str) -> list[tuple[FigureRow,
 
 
 def telling_rows(rows: Sequence[FigureRow]) -> Sequence[FigureRow]:
-    """Return the rows whose error is known, or all if there are none.
+    """Return the rows with a known error, or all if there are none.
 
     A total of single runs says nothing that the median and the mean do not.
     """
@@ -102,7 +102,7 @@ def telling_rows(rows: Sequence[FigureRow]) -> Sequence[FigureRow]:
 
 
 def verdict_of_figures(rows: Sequence[FigureRow]) -> str:
-    """Return the verdict of one case and side: a change that any figure shows, else the mean's, or the only one."""
+    """Return the verdict of one case and side: a change that any statistic shows, else the mean's, or the only one."""
     shown: list[str] = [row.verdict for row in rows if without_exploratory(row.verdict) in CHANGES]
     if shown:
         return min(shown, key=lambda words: CHANGES.index(without_exploratory(words)))

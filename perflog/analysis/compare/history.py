@@ -1,4 +1,4 @@
-"""The history of the compared runs: other runs that are their repeats, such as those of the store that they come from.
+"""The history of the compared runs: other runs that are their repeats, such as runs of the same store.
 
 A single run on each side does not show how much runs of the program differ, and two or three show it badly. Their other
 repeats do.
@@ -22,7 +22,7 @@ from perflog.metrics.step_series import StepSeries
 from perflog.settings.run_settings import Settings, incidental_test, names_machine
 
 SINGLE = 2
-"""Sides with fewer runs than this do not show how much runs differ."""
+"""Sides with fewer runs than this do not show the run-to-run variation."""
 
 _LEAST_STEPS = 0.5
 """Share of the steps of the compared runs that a run needs to count: one that broke off early is not comparable."""
@@ -31,22 +31,22 @@ _LEAST_STEPS = 0.5
 class History(Struct, frozen=True):
     """Other repeats of the compared runs: their values, and the groups of run ids in each case.
 
-    `enough`: the number of runs from which on a side does without. `of_base`: the runs of the base are repeats of these
-    too, because it is a baseline.
+    `enough`: the number of runs from which a side needs no history. `has_base`: the runs of the base are repeats of
+    these too, because it is a baseline.
     """
 
     values: SideValues = field(default_factory=SideValues)
     groups: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
     enough: int = TESTED
-    of_base: bool = False
+    has_base: bool = False
 
     def of(self, case: str, measure: Measure, both: Sequence[Sequence[Floats]]) -> Iterator[dict[str, Floats]]:
         """Yield the values of each group of repeats, by run; nothing unless a side has few runs."""
         if min(map(len, both)) < self.enough and (self.enough > SINGLE or max(map(len, both)) < SINGLE):
-            least = _LEAST_STEPS * min(len(run) for of_side in both for run in of_side)
+            least = _LEAST_STEPS * min(len(run) for side_runs in both for run in side_runs)
             for runs in self.groups.get(case, ()):
                 by_run = self.values.by_run(measure, runs).items()
-                if values := {run: of_run for run, of_run in by_run if len(of_run) >= least}:
+                if values := {run: run_values for run, run_values in by_run if len(run_values) >= least}:
                     yield values
 
     def series(self, case: str) -> Iterator[list[StepSeries]]:
@@ -85,11 +85,11 @@ def find_history(
     compared = {run for side in sides for run in side.settings}
     groups: dict[str, list[list[str]]] = {}
     for case in few:
-        of_case = [known[run] for runs in case.runs for run in runs]
+        case_runs = [known[run] for runs in case.runs for run in runs]
         fresh = (run for run in others.settings if run not in compared)
-        alike = [run for run in fresh if any(known[run].repeats(other) for other in of_case)]
+        alike = [run for run in fresh if any(known[run].repeats(other) for other in case_runs)]
         groups[case.name] = _grouped(alike, known, place)
-    chosen = {run for of_case in groups.values() for runs in of_case for run in runs}
+    chosen = {run for case_runs in groups.values() for runs in case_runs for run in runs}
     if not chosen:
         return History()
     repeats = Side("history", others.log.select(*(key for key in others.log.run_keys if key.id in chosen)))

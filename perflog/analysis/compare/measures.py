@@ -25,7 +25,7 @@ _OF_DEVICES = ("device", "idle", "path", "range", "operator", "kernel")  # kinds
 class SideValues(Struct):
     """The values of a side: for each measure, one array per run. `step_times`: whole series, with the warm-up.
 
-    `operators`: those of each run whose trace names some, in its steady steps. `parts`: by run with a trace, what the
+    `operators`: in steady steps, of each run with a trace that names some. `parts`: by run with a trace, what the
     times of its devices are of: STEP, or TRACE where it has no annotated steps. `sessions`: by run, where it is known.
     """
 
@@ -50,7 +50,7 @@ class SideValues(Struct):
         return {run: by_run[run] for run in runs if run in by_run}
 
     def sessions_of(self, runs: Iterable[str]) -> tuple[str, ...]:
-        """Return the session of each run; nothing if that of one is not known."""
+        """Return the session of each run; nothing if a session is not known."""
         known = [self.sessions.get(run, "") for run in runs]
         return tuple(known) if all(known) else ()
 
@@ -81,8 +81,8 @@ def side_values(
 ) -> SideValues:
     """Return what the metrics of a side's runs declare, each run without its first steps; `cuts`: their number by run.
 
-    `at`: by run, the steps at which series are compared whose last steps differ. `targets`: values to reach, by series.
-    `last`: by run, the last step that counts; figures of the whole run are left out then.
+    `at`: by run, the steps at which series with different last steps are compared. `targets`: values to reach, by
+    series. `last`: by run, the last step that counts; figures of the whole run are left out then.
     """
     tables, values = side.tables, SideValues(sessions=sessions_of(side))
     last = last or {}
@@ -96,7 +96,7 @@ def side_values(
     for measure, run, figures in sorted(samples, key=lambda sample: KINDS.index(sample[0].kind)):
         if run in cuts and not (measure.kind in _OF_RUNS and run in last):
             values.add(measure, run, figures)
-    compared = {run for of_runs in values.by_measure.values() for run in of_runs}
+    compared = {run for values_by_run in values.by_measure.values() for run in values_by_run}
     for measure, run, figures in named_value_samples(tables, [run for run in cuts if run not in compared]):
         values.add(measure, run, figures)
     trees = operators_by_run(tables)

@@ -24,7 +24,7 @@ _NS = 1e9  # in a second
 
 @dataclass
 class OperatorNode:
-    """An operator, range or module in one place of the tree, over some runs.
+    """An operator, range or module at one position of the tree, over some runs.
 
     `own`: GPU time of what it launched outside of the nodes inside it, in s, in each steady step, by run; the mean over
     devices. `calls`: mean number of its calls in a step of a rank, by run. `kernels`: GPU time in a step by the name of
@@ -46,7 +46,7 @@ class OperatorNode:
 
     @property
     def inclusive(self) -> dict[str, Floats]:
-        """GPU time with that of the nodes inside, in each steady step, by run."""
+        """GPU time, with the nodes inside, in each steady step, by run."""
         return self._with_inside()[0]
 
     @property
@@ -118,7 +118,7 @@ def _sums(parts: Iterable[dict[str, float]]) -> dict[str, float]:
 
 
 def operators_by_run(tables: Tables) -> dict[str, list[WorkTree]]:
-    """Return the operators of each run whose trace has work of a device and names operators."""
+    """Return the operators of each run with a trace that has device work and names operators."""
     by_run: dict[str, list[WorkTree]] = {}
     for tree in operator_trees(tables) if tables.count("events") else ():
         if tree.work and OPERATOR in tree.kinds:

@@ -1,8 +1,8 @@
 """Operators of two sides, matched by what is around them: where their GPU time went, and which kernels they launch.
 
 Operators are one if their names, kinds and the shapes of their inputs are equal, and all that is around them is one.
-What is left in a place is matched by name and kind, so that a change of the shapes shows, then with the numbers of the
-name left out, such as those of batches. The rest is on one side only. Times add up: the rows inside a row, and its own
+What is left inside a node is matched by name and kind, so that a change of the shapes shows, then with the numbers of
+the name left out, such as batch numbers. The rest is on one side only. Times add up: the rows inside a row, and its own
 time, make its time.
 """
 
@@ -42,15 +42,13 @@ class OperatorRow(Struct, frozen=True):
             "it launches outside of those inside it"
         ),
     ]
-    shapes: Annotated[
-        str | None, column("shapes of its inputs; those of base and side with `->` in between if they differ")
-    ]
+    shapes: Annotated[str | None, column("shapes of its inputs; if they differ, of base `->` side")]
     depth: Annotated[int, column("0 for all work, 1 for what lies in nothing, and so on")]
     kind: Annotated[str | None, column("operator, step, range, module, autograd", brief=False)]
     part: Annotated[str, column("step: times and calls of a steady step; trace: of a trace without annotated steps")]
     base_s: Annotated[float, column("GPU time on the base: mean over steps and devices", "s", "lower")]
     side_s: Annotated[float, column("the same on the side", "s", "lower")]
-    difference_s: Annotated[float, column("side - base; those of a level add up", "s", "lower")]
+    difference_s: Annotated[float, column("side - base; the rows of a level add up", "s", "lower")]
     share: Annotated[float | None, column("share of the difference of all work; null where that does not differ", "1")]
     base_calls: Annotated[float | None, column("calls of a rank on the base; null: it is not there")]
     side_calls: Annotated[float | None, column("the same on the side")]
@@ -65,12 +63,12 @@ class OperatorRow(Struct, frozen=True):
 COLUMNS = columns_of(OperatorRow)
 
 ITSELF = "(itself)"
-"""In place of the name of an operator: what it launches outside of those inside it."""
+"""Instead of the name of an operator: the work that it launches outside of the operators inside it."""
 
 ALL_WORK = "all work"
-_OF_PART = {STEP: "a step", TRACE: "whole trace"}
+_BASES = {STEP: "a step", TRACE: "whole trace"}
 _LEAST = 0.005  # of the GPU time: smaller operators have no row with statistics
-_LEAST_MOVED = 0.002  # of the GPU time: a smaller difference is not told
+_LEAST_MOVED = 0.002  # of the GPU time: a smaller difference is not shown
 _ROUNDING = 1e-12  # relative
 _MOST_SHAPES = 3  # that a row names
 _NUMBER = lazy_pattern(r"\d+")
@@ -88,7 +86,7 @@ class Matched(Struct, frozen=True):
 
     @property
     def node(self) -> OperatorNode:
-        """That of the base, or else that of the side."""
+        """The node of the base, or else of the side."""
         node = self.base or self.side
         assert node is not None
         return node
@@ -100,13 +98,13 @@ class Matched(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name; that of both sides if they differ, in their numbers alone then."""
+        """Its name; both names if they differ, which they can only in their numbers."""
         names = {node.name for node in (self.base, self.side) if node}
         return names.pop() if len(names) == 1 else _NUMBER.sub("N", self.node.name)
 
     @property
     def shapes_text(self) -> str | None:
-        """The shapes of its inputs, those of both sides if they differ."""
+        """The shapes of its inputs; of both sides if they differ."""
         base, side = self.shapes
         if base == side or self.side is None:
             return base
@@ -131,13 +129,13 @@ def _matches(base: OperatorNode | None, side: OperatorNode | None) -> Iterator[M
         yield Matched(left[0].pop(key), left[1].pop(key), (key[1], key[1]), [])
     ways: tuple[NameOf, ...] = (lambda key: (key[0], key[2]), lambda key: (_NUMBER.sub("N", key[0]), key[2]))
     for name_of in ways:
-        groups = [_by_name(of_side, name_of) for of_side in left]
+        groups = [_by_name(side_part, name_of) for side_part in left]
         for name in [name for name in groups[0] if name in groups[1]]:
-            of_base, of_side = (
+            base_part, side_part = (
                 [nodes.pop(key) for key in group[name]] for nodes, group in zip(left, groups, strict=True)
             )
             shapes = _listed(groups[0][name]), _listed(groups[1][name])
-            yield Matched(merged(of_base), merged(of_side), shapes, [])
+            yield Matched(merged(base_part), merged(side_part), shapes, [])
     for key, node in left[0].items():
         yield Matched(node, None, (key[1], None), [])
     for key, node in left[1].items():
@@ -159,7 +157,7 @@ def _listed(keys: Sequence[Key]) -> str | None:
 
 
 class MatchedSides(Struct, frozen=True):
-    """The operators of a side, matched with those of the base: of a case, with the number of the side and the runs.
+    """The operators of a side in a case, matched with the base; with the number of the side and the runs.
 
     `part`: what their times are of: STEP or TRACE.
     """
@@ -186,10 +184,12 @@ def _mean(times: Mapping[str, Floats], runs: Sequence[str]) -> float:
 
 
 def matched_sides(cases: Sequence[Case], values: Sequence[SideValues]) -> list[MatchedSides]:
-    """Match the operators of each side with those of the base, in the cases in which both have some."""
+    """Match the operators of each side with the base, in the cases in which both have some."""
     found = []
     for case in cases:
-        runs = [[run for run in of_side if run in v.operators] for of_side, v in zip(case.runs, values, strict=True)]
+        runs = [
+            [run for run in side_part if run in v.operators] for side_part, v in zip(case.runs, values, strict=True)
+        ]
         roots = [merged([v.operators[run] for run in of]) if of else None for of, v in zip(runs, values, strict=True)]
         for k, root in enumerate(roots):
             if k and roots[0] and root:
@@ -201,7 +201,7 @@ def matched_sides(cases: Sequence[Case], values: Sequence[SideValues]) -> list[M
 def add_measures(compared: Sequence[MatchedSides], values: Sequence[SideValues]) -> None:
     """Add the operators that take a noticeable part of the time to the values of their sides; ranges are there already.
 
-    Where there are several sides, only those whose name and shapes are equal: others are one on two of the sides only.
+    Of several sides, only operators with equal name and shapes: any other match holds for two sides only.
     """
     for sides in compared:
         least = _LEAST * max(sides.times(sides.whole))
@@ -239,7 +239,7 @@ def _with_shapes(pair: Matched) -> str:
 
 
 def operator_rows(sides: Sequence[Side], compared: Sequence[MatchedSides]) -> list[OperatorRow]:
-    """Return the operators of each case and side beside those of the base: the largest difference first."""
+    """Return the operators of each case and side with the base, the largest difference first."""
     rows: list[OperatorRow] = []
     for each in compared:
         base, side = each.times(each.whole)
@@ -249,7 +249,8 @@ def operator_rows(sides: Sequence[Side], compared: Sequence[MatchedSides]) -> li
 
 
 def moved_between(tables: Tables, base: str, other: str, room: int) -> list[MovedOperator]:
-    """Return the operators whose GPU times differ most between two runs, as `moved_most` does, in all their steps.
+    """Return the operators with the largest change of GPU time between two runs, as `moved_most` does, in all their
+    steps.
 
     Empty if one of the traces has no work of a device or names no operators, or if only one of them has steps.
     """
@@ -268,9 +269,9 @@ def moved_between(tables: Tables, base: str, other: str, room: int) -> list[Move
     return moved_most([*_rows_of(sides, (base, other), None)], room)
 
 
-def of_part(row: OperatorRow) -> str:
-    """Return in words what the times of a row are of: `a step` or `whole trace`."""
-    return _OF_PART[row.part]
+def time_basis(row: OperatorRow) -> str:
+    """Return what the times of a row cover, in words: `a step` or `whole trace`."""
+    return _BASES[row.part]
 
 
 def changes_kernels(row: OperatorRow) -> bool:
@@ -295,7 +296,7 @@ def moved_text(row: MovedOperator) -> str:
 def _rows_of(sides: MatchedSides, names: tuple[str, str], total: float | None) -> Iterator[OperatorRow]:
     """The rows of all work: of each operator, of those inside it, and of what it launches itself.
 
-    `names`: those of base and side. `total`: the difference of all work.
+    `names`: of base and side. `total`: the difference of all work.
     """
     open_: list[tuple[Matched, tuple[str, ...]] | OperatorRow] = [(sides.whole, ())]
     while open_:
@@ -374,8 +375,8 @@ def _row_of_itself(
 def _kernels_of(base: Mapping[str, float], side: Mapping[str, float]) -> tuple[str | None, str | None]:
     """What is launched on both sides, in one order: equal kernels are no change because others take longest now."""
     both = {name: base.get(name, 0.0) + side.get(name, 0.0) for name in {**base, **side}}
-    of_base, of_side = (kernels_text({name: both[name] for name in kernels}) for kernels in (base, side))
-    return of_base, of_side
+    base_part, side_part = (kernels_text({name: both[name] for name in kernels}) for kernels in (base, side))
+    return base_part, side_part
 
 
 class MovedOperator(OperatorRow, frozen=True):
@@ -385,7 +386,7 @@ class MovedOperator(OperatorRow, frozen=True):
 
 
 def moved_most(rows: Sequence[OperatorRow], room: int) -> list[MovedOperator]:
-    """Return the innermost operators whose times differ most, the largest difference first.
+    """Return the innermost operators with the largest difference of time, the largest first.
 
     Args:
         rows: The rows of one case and side, as `operator_rows` has them; the first is all work.

@@ -42,7 +42,7 @@ _DIFFERENT: Mapping[str, Callable[[str, str], bool]] = {
 def other_settings(sides: Sequence[Side], cases: Sequence[Case], asked: Container[str] = ()) -> list[OtherSetting]:
     """Return where a side differs from the base in its devices, their driver, number of ranks or model.
 
-    `asked`: settings whose difference the reader ignores.
+    `asked`: settings that the reader ignores.
     """
     return [
         OtherSetting(case.name, side.name, name, *both)
@@ -57,8 +57,8 @@ def other_settings(sides: Sequence[Side], cases: Sequence[Case], asked: Containe
 def _differing(name: str, *members: tuple[Side, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
     """Yield the values of both sides, if no value of one is one of the other."""
     base, side = (
-        dict.fromkeys(value for run in runs if (value := of_side.settings[run].get(name)) is not None)
-        for of_side, runs in members
+        dict.fromkeys(value for run in runs if (value := side.settings[run].get(name)) is not None)
+        for side, runs in members
     )
     if base and side and all(_DIFFERENT[name](*pair) for pair in product(base, side)):
         yield " | ".join(base), " | ".join(side)

@@ -28,11 +28,11 @@ TITLES: Mapping[Kind, str] = {
     "not read": "a log was not read",
     "ended early": "a run ended early",
     "diverged": "a loss or gradient norm is NaN or infinite",
-    "other settings": "the setting is not that of the base",
+    "other settings": "the setting differs from the base",
     "no baseline": "there is no baseline yet",
     "copy": "base and change are the same runs",
-    "figure missing": "a figure is missing",
-    "unknown error": "nothing shows how much runs differ",
+    "figure missing": "a metric is missing",
+    "unknown error": "the run-to-run variation is unknown",
     "error": "perflog could not compare",
 }
 """What happened, by outcome; of several reasons why a gate cannot judge, the first one here is the outcome."""
@@ -43,7 +43,7 @@ ADVICE: Mapping[Kind, str] = {
     "other settings": "Run the change as the base was run. If the new setting is to stay, accept it with its reason.",
     "ended early": "The log ends before the run did what it announced, or far before the others: see what ended it.",
     "diverged": "Such a run trains nothing, so its speed is no result.",
-    "figure missing": "A gate on a figure that is not printed would always pass. If it was removed on purpose, name it "
+    "figure missing": "A gate on a metric that is not printed would always pass. If it was removed on purpose, name it "
     "with --may-lack, or accept the new level with its reason.",
     "not read": "Nothing is known of a log that was not read, so the gate does not pass without it.",
 }
@@ -71,7 +71,7 @@ class Outcome(Struct, frozen=True):
     @property
     def title(self) -> str:
         """What happened, in words."""
-        return f"cannot tell, {TITLES[self.kind]}" if self.code == _CANNOT_TELL else TITLES[self.kind]
+        return f"cannot judge, {TITLES[self.kind]}" if self.code == _CANNOT_TELL else TITLES[self.kind]
 
     @property
     def advice(self) -> str:
@@ -89,17 +89,19 @@ class Outcome(Struct, frozen=True):
         return Outcome(min(kinds, key=list(TITLES).index), tuple(dict.fromkeys(reasons)), _CANNOT_TELL)
 
 
-def of_comparison(comparison: Comparison, gates: Sequence[Gate], may_lack: Collection[str] = ()) -> Outcome:
+def comparison_outcome(comparison: Comparison, gates: Sequence[Gate], may_lack: Collection[str] = ()) -> Outcome:
     """Return the outcome of a comparison.
 
     Args:
         comparison: The comparison.
         gates: The gates.
-        may_lack: Figures that the change need not have. Any other figure that all runs of the base have is missing
+        may_lack: Metrics that the change need not have. Any other metric that all runs of the base have is missing
             where no run of the change has it.
     """
     found = failures(comparison, gates)
-    gone: list[tuple[Kind, str]] = [("figure missing", text) for text in _told(vanished(comparison, may_lack))]
+    gone: list[tuple[Kind, str]] = [
+        ("figure missing", text) for text in _vanished_texts(vanished(comparison, may_lack))
+    ]
     if not found:
         return Outcome("passed", notes=tuple(dict.fromkeys(_unsure(comparison)))).and_also(gone)
     failed = [failure for failure in found if failure.kind != "cannot judge"]
@@ -112,7 +114,7 @@ def of_comparison(comparison: Comparison, gates: Sequence[Gate], may_lack: Colle
 
 
 def _endings(comparison: Comparison) -> Iterator[str]:
-    """Yield what ended the runs that ended early, as far as their logs tell."""
+    """Yield what ended the runs that ended early, as far as their logs show it."""
     cut = {each.run for each in comparison.cut_short}
     told: dict[tuple[str, str], int] = {}
     for finding in comparison.finding_records:
@@ -122,7 +124,7 @@ def _endings(comparison: Comparison) -> Iterator[str]:
     yield from (f"{side}: {message}" + f" ({runs} runs)" * (runs > 1) for (side, message), runs in told.items())
 
 
-def of_error(error: PerflogError) -> Outcome:
+def error_outcome(error: PerflogError) -> Outcome:
     """Return the outcome where there is no comparison."""
     kind: Kind = "error"
     if isinstance(error, OtherSettingsError):
@@ -142,7 +144,7 @@ def in_a_line(error: PerflogError) -> str:
 
 
 def vanished(comparison: Comparison, may_lack: Collection[str] = ()) -> list[OneSided]:
-    """Return the figures that every run of the base has and no run of a side."""
+    """Return the metrics that every run of the base has and no run of a side."""
     return [
         each
         for each in comparison.one_sided
@@ -150,8 +152,8 @@ def vanished(comparison: Comparison, may_lack: Collection[str] = ()) -> list[One
     ]
 
 
-def _told(gone: Sequence[OneSided]) -> Iterator[str]:
-    """Yield a text for each case and side."""
+def _vanished_texts(gone: Sequence[OneSided]) -> Iterator[str]:
+    """Yield a sentence for each case and side."""
     names: dict[tuple[str, str], list[str]] = {}
     for each in gone:
         names.setdefault((each.case, each.side), []).append(each.metric)

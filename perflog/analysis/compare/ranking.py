@@ -1,4 +1,4 @@
-"""Which of several sides is best, and which of the others cannot be told apart from it."""
+"""Which of several sides is best, and which of the others are not known to differ from it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from perflog.analysis.compare.verdicts import VerdictRule, without_exploratory
 
 
 class BestSide(Struct, frozen=True):
-    """The side with the best headline figure in one case.
+    """The side with the best headline metric in one case.
 
     Attributes:
         case: Name of the case; empty if there is one.
         side: Its name.
-        rows: For each other side the row of the headline figure with the best side as its base, the best first.
-        level: Names of the other sides whose figures do not tell them apart from the best.
+        rows: For each other side the row of the headline metric with the best side as its base, the best first.
+        level: Names of the other sides that are not known to differ from the best.
     """
 
     case: str
@@ -46,14 +46,14 @@ def best_sides(
     rule: VerdictRule,
     history: History,
 ) -> Iterator[BestSide]:
-    """Yield the best side of each case that has a headline figure on three sides or more.
+    """Yield the best side of each case that has a headline metric on three sides or more.
 
-    The best has the best first headline figure, the median of step times. The others are compared with it by all
-    figures of the headline metric, with p values adjusted over the sides: a side is told apart if one of them is
+    The best has the best first headline statistic, the median of step times. The others are compared with it by all
+    statistics of the headline metric, with p values adjusted over the sides: a side differs if one of them is
     surely worse. Nothing is yielded where nobody knows which way is better.
     """
-    for name, of_case in groupby(headlines, attrgetter("case")):
-        rows = list(of_case)
+    for name, case_headlines in groupby(headlines, attrgetter("case")):
+        rows = list(case_headlines)
         first = [row for row in rows if row.statistic == rows[0].statistic]
         if len(first) < 2 or not first[0].better:
             continue
@@ -75,21 +75,21 @@ def _against_best(
     by_name = {side.name: (side, runs, values) for side, runs, values in members}
     sides, runs, values = zip(*(by_name[name] for name in ranked), strict=True)
     only = [
-        replace(of_side, by_measure={m: v for m, v in of_side.by_measure.items()
-                                     if (m.kind, m.name) == (headline.kind, headline.metric)})
-        for of_side in values
+        replace(each, by_measure={m: v for m, v in each.by_measure.items()
+                                  if (m.kind, m.name) == (headline.kind, headline.metric)})
+        for each in values
     ]  # fmt: skip
     rows = comparison_rows(sides, [replace(case, runs=runs)], only, rule, history)
-    by_side = {name: [row for row in rows if row.side == name] for name in ranked[1:]}
+    rows_by_side = {name: [row for row in rows if row.side == name] for name in ranked[1:]}
     worse = [
         name
-        for name, of_side in by_side.items()
-        if without_exploratory(verdict_of_figures(telling_rows(of_side))) == _WORSE
+        for name, side_rows in rows_by_side.items()
+        if without_exploratory(verdict_of_figures(telling_rows(side_rows))) == _WORSE
     ]
     return BestSide(
         case.name,
         ranked[0],
-        tuple(of_side[0] for of_side in by_side.values()),
+        tuple(side_rows[0] for side_rows in rows_by_side.values()),
         tuple(name for name in ranked[1:] if name not in worse),
     )
 

@@ -1,4 +1,4 @@
-"""The rows of a comparison: for each figure both sides, the change with its interval, p values, and the verdict."""
+"""The rows of a comparison: for each metric both sides, the change with its interval, p values, and the verdict."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from perflog.units import show_change, show_interval
 
 
 class FigureRow(Struct, frozen=True):
-    """A figure on both sides: its change with interval, p values and verdict. NaN is what is not known."""
+    """A metric on both sides: its change with interval, p values and verdict. NaN: not known."""
 
     case: Annotated[str, column("the configuration that the sides share; empty if there is one")]
     kind: Annotated[
@@ -45,19 +45,19 @@ class FigureRow(Struct, frozen=True):
         ),
     ]
     metric: Annotated[str, column("what is compared")]
-    statistic: Annotated[str, column("figure of a run's steady steps: median, mean, p99; total: of all steps; value")]
+    statistic: Annotated[str, column("of a run's steady steps: median, mean, p99; total: of all steps; value")]
     unit: Annotated[str, column("base unit of the values")]
     better: Annotated[Literal["lower", "higher"] | None, column("lower or higher; null where nobody knows")]
     derived: Annotated[bool, column("computed from another metric: no further evidence")]
     base: Annotated[str, column("name of the first side")]
     side: Annotated[str, column("name of the side that is compared with the base")]
-    base_value: Annotated[float, column("the figure of the base: geometric mean over its runs")]
+    base_value: Annotated[float, column("value of the base: geometric mean over its runs")]
     base_low: Annotated[float, column("confidence interval of base_value, lower end")]
     base_high: Annotated[float, column("confidence interval of base_value, upper end")]
-    side_value: Annotated[float, column("the figure of the side")]
+    side_value: Annotated[float, column("value of the side: geometric mean over its runs")]
     side_low: Annotated[float, column("confidence interval of side_value, lower end")]
     side_high: Annotated[float, column("confidence interval of side_value, upper end")]
-    change: Annotated[float, column("side / base - 1; of single runs that share a schedule step by step", "1")]
+    change: Annotated[float, column("side / base - 1; if paired, step by step", "1")]
     change_low: Annotated[float, column("confidence interval of the change, lower end", "1")]
     change_high: Annotated[float, column("confidence interval of the change, upper end", "1")]
     error: Annotated[float, column("standard error of the logarithm of side / base")]
@@ -65,12 +65,12 @@ class FigureRow(Struct, frozen=True):
     scope: Annotated[
         str,
         column(
-            "what the interval covers: runs; history (how much other repeats of few runs differ too); with one run a "
-            "side and no history steps (within the run)"
+            "what the interval covers: runs; history (also the variation of other repeats); with one run "
+            "per side and no history steps (within the run)"
         ),
     ]
-    history_runs: Annotated[int, column("number of other repeats of these runs that tell how much runs differ")]
-    history_scatter: Annotated[float, column("standard deviation of the logarithms of their figures", "1")]
+    history_runs: Annotated[int, column("number of other repeats that show the run-to-run variation")]
+    history_scatter: Annotated[float, column("standard deviation of the logarithms of their values", "1")]
     sessions: Annotated[
         Literal["same", "held", "left out"] | None,
         column(
@@ -81,15 +81,15 @@ class FigureRow(Struct, frozen=True):
     session_scatter: Annotated[float, column("standard deviation between sessions, of the logarithms of figures", "1")]
     paired: Annotated[bool, column("compared step by step: what both runs share cancels")]
     few_values: Annotated[bool, column("each run has one number, and two may agree by chance")]
-    p: Annotated[float, column("p of the change: Welch's test of the runs; within one run a side from the bootstrap")]
-    p_rank: Annotated[float, column("Mann-Whitney U test of the runs; null with fewer than 4 runs a side")]
+    p: Annotated[float, column("p of the change: Welch's test of the runs; within one run per side from the bootstrap")]
+    p_rank: Annotated[float, column("Mann-Whitney U test of the runs; null with fewer than 4 runs per side")]
     p_both: Annotated[float, column("the smaller of p and p_rank, adjusted because there are two; without p_rank, p")]
     p_holm: Annotated[float, column("p_both adjusted for the number of figures and cases (Holm); verdicts take it")]
     shift: Annotated[
         float | None, column("Hodges-Lehmann shift from base to side: of run figures, or of steps of single runs")
     ]
     cliffs_delta: Annotated[float | None, column("P(side > base) - P(side < base), of the same values")]
-    drift: Annotated[float, column("within one run a side: largest |median of second half / median of first half - 1|")]
+    drift: Annotated[float, column("of single runs: largest |median of second half / median of first half - 1|")]
     base_runs: Annotated[int, column("runs of the base")]
     side_runs: Annotated[int, column("runs of the side")]
     base_steps: Annotated[int, column("steady steps of the base, all runs")]
@@ -98,7 +98,7 @@ class FigureRow(Struct, frozen=True):
         str,
         column(
             "regression, improvement, different, equivalent, inconclusive, not comparable; "
-            "exploratory within one run a side"
+            "exploratory within one run per side"
         ),
     ]
     reason: Annotated[str, column("the reason for the verdict")]
@@ -120,7 +120,7 @@ COLUMNS = columns_of(FigureRow)
 
 
 class Compared(Struct, frozen=True):
-    """A figure of a measure on both sides, before the p values of its family are adjusted.
+    """A statistic of a measure on both sides, before the p values of its family are adjusted.
 
     `few_values`: a run has one number only, which may take few values, as a time to convergence does. The time of steps
     that are the same in all runs does not.
@@ -180,14 +180,14 @@ def _compared(
     for measure in values[0].by_measure:
         for k, (side, runs) in enumerate(zip(sides[1:], case.runs[1:], strict=True), 1):
             by_run = values[0].by_run(measure, case.runs[0]), values[k].by_run(measure, runs)
-            both = [[*of_side.values()] for of_side in by_run]
-            if not all(both) or not any(run.any() for of_side in both for run in of_side):  # all zero: not measured
+            both = [[*side_runs.values()] for side_runs in by_run]
+            if not all(both) or not any(run.any() for side_runs in both for run in side_runs):  # all zero: not measured
                 continue
             names = sides[0].name, side.name
             series = values[0].series(case.runs[0]), values[k].series(runs)
-            of_same_steps = measure == RUN_TIME and _of_same_steps(both, series)
+            has_same_steps = measure == RUN_TIME and _of_same_steps(both, series)
             earlier = list(history.of(case.name, measure, both))
-            for statistic in statistics_of(measure, [run for of_side in both for run in of_side]):
+            for statistic in statistics_of(measure, [run for side_runs in both for run in side_runs]):
                 name = f"{case.name}/{measure.name}"
                 base_figure = side_figure(both[0], statistic, rule, f"{name}/0", values[0].sessions_of(by_run[0]))
                 figure = side_figure(both[1], statistic, rule, f"{name}/{k}", values[k].sessions_of(by_run[1]))
@@ -197,17 +197,17 @@ def _compared(
                     )
                     for group in earlier
                 ]
-                few_values = statistic == VALUE and not of_same_steps
-                estimated = estimate(base_figure, figure, repeats, history.of_base)
+                few_values = statistic == VALUE and not has_same_steps
+                estimated = estimate(base_figure, figure, repeats, history.has_base)
                 yield Compared(case.name, names, measure, base_figure, figure, estimated, few_values)
             if measure == STEP_TIME:
                 sessions = values[0].sessions | values[k].sessions | history.values.sessions
-                of_all = [*series, *(history.series(case.name) if earlier else ())]
-                yield from _total(case.name, names, total_figures(of_all, rule, sessions), series, history.of_base)
+                all_series = [*series, *(history.series(case.name) if earlier else ())]
+                yield from _total(case.name, names, total_figures(all_series, rule, sessions), series, history.has_base)
 
 
 def _of_same_steps(both: Sequence[Sequence[Floats]], series: Sequence[Sequence[StepSeries]]) -> bool:
-    """Whether all runs that have a figure print the same steps."""
+    """Whether all runs with the measure print the same steps."""
     return [*map(len, both)] == [*map(len, series)] and print_same_steps([*series[0], *series[1]])
 
 
@@ -216,19 +216,19 @@ def _total(
     names: tuple[str, str],
     figures: Sequence[SideFigure],
     series: Sequence[Sequence[StepSeries]],
-    of_base: bool,
+    has_base: bool,
 ) -> Iterator[Compared]:
     """The total of all steps, where a warm-up is cut (else it is the mean) and all runs print the same steps.
 
-    `figures`: those of the base, of the other side, and of groups of other repeats. `series`: those of both sides.
+    `figures`: of the base, of the other side, and of groups of other repeats. `series`: of both sides.
     """
     base, side, *earlier = figures
-    if len(base.runs) and len(side.runs) and any(s.warmup.cut for of_side in series for s in of_side):
-        yield Compared(case, names, STEP_TIME, base, side, estimate(base, side, earlier, of_base))
+    if len(base.runs) and len(side.runs) and any(s.warmup.cut for side_runs in series for s in side_runs):
+        yield Compared(case, names, STEP_TIME, base, side, estimate(base, side, earlier, has_base))
 
 
 def _row(compared: Compared, p_holm: float, rule: VerdictRule, is_judged: bool) -> FigureRow:
-    """The columns of one figure. `is_judged`: whether a change is for the better or for the worse."""
+    """The columns of one row. `is_judged`: whether a change is for the better or for the worse."""
     measure, base, side, estimated = compared.measure, compared.base, compared.side, compared.estimate
     runs = len(base.runs), len(side.runs)
     low, high = estimated.interval(rule.level)
@@ -299,5 +299,5 @@ def _tested(figure: SideFigure) -> Floats:
 
 def by_measure(rows: Sequence[FigureRow], case: str, side: str) -> Mapping[tuple[str, str], FigureRow]:
     """Return the rows of a case and side, by kind and metric: of several statistics the first, the median."""
-    of_side = [row for row in rows if row.case == case and row.side == side]
-    return {(row.kind, row.metric): row for row in reversed(of_side)}
+    side_runs = [row for row in rows if row.case == case and row.side == side]
+    return {(row.kind, row.metric): row for row in reversed(side_runs)}

@@ -17,7 +17,7 @@ _JOBS = (("ci_url", "ci_job"), ("slurm_job",))
 
 
 def sessions_of(side: Side) -> dict[str, str]:
-    """Return the session of each run of a side, without the runs of which nothing tells it."""
+    """Return the session of each run of a side, without runs of unknown session."""
     started = moments(side.tables)
     found = {}
     for run, settings in side.settings.items():

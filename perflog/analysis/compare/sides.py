@@ -36,8 +36,8 @@ _HOW = (
 )
 
 Runs = str | os.PathLike[str] | Log
-"""How a caller names runs: a `Log`, or text: a log, `LOG#3`, a folder, a glob, a store, a run id or label, or `NAME=`
-before one of these.
+"""How a caller names runs: a `Log`, or a string: a log, `LOG#3`, a folder, a glob, a store, a run id or label, or
+`NAME=` before one of these.
 """
 
 SideReference = Runs | Sequence[Runs] | Mapping[str, Runs | Sequence[Runs]]
@@ -80,8 +80,8 @@ class LeftOut(Struct, frozen=True):
     reason: str
 
 
-def told_left_out(runs: Sequence[LeftOut]) -> Iterator[str]:
-    """Yield a text for each side and reason."""
+def left_out_warnings(runs: Sequence[LeftOut]) -> Iterator[str]:
+    """Yield a warning for each side and reason."""
     labels: dict[tuple[str, str], list[str]] = {}
     for each in runs:
         labels.setdefault((each.side, each.reason), []).append(each.label)
@@ -123,8 +123,8 @@ class VariedSetting(Struct, frozen=True):
 def _named_references(sides: Iterable[object]) -> Iterator[tuple[str | None, list[Runs]]]:
     """Yield the name of each side, if the caller gives one, and its references."""
     for side in sides:
-        of_names = side.items() if isinstance(side, Mapping) else [(None, side)]
-        for name, given in of_names:
+        named = side.items() if isinstance(side, Mapping) else [(None, side)]
+        for name, given in named:
             several: list[Any] = list(given) if isinstance(given, SEVERAL) and not isinstance(given, str) else [given]
             if not several or not all(isinstance(each, _RUNS) for each in several):
                 help = "a side is a path, a `Log`, a table, or a list; a mapping has them by the names of the sides"
@@ -177,7 +177,7 @@ def side_names(references: Sequence[str], store: str | os.PathLike[str] | None =
 
 
 def _name_of(several: Sequence[Runs], names: Sequence[str]) -> str:
-    """The name of references that are given together: that of the folder that they lie in, else of the first."""
+    """The name of references that are given together: the name of their common folder, else of the first."""
     folders = {os.path.dirname(os.fspath(each)) for each in several if not isinstance(each, Log)}
     if len(names) > 1 and len(folders) == 1 and (folder := os.path.basename(folders.pop())):
         return folder
@@ -185,7 +185,7 @@ def _name_of(several: Sequence[Runs], names: Sequence[str]) -> str:
 
 
 def setting_names(by: str | Sequence[str]) -> tuple[str, ...]:
-    """The names of settings that a caller gives as one text or as several, each once."""
+    """The names of settings that a caller gives as one string or as several, each once."""
     return (by,) if isinstance(by, str) else tuple(dict.fromkeys(by))
 
 
@@ -257,20 +257,20 @@ def _free(name: str, taken: Iterable[str]) -> str:
 def _split(all_sides: Sequence[Side], by: Sequence[str]) -> list[Side]:
     """Return one side for the runs with the same values of settings.
 
-    Values that are numbers stand in their order, others in that of the runs; the last setting changes fastest.
+    Numeric values are sorted, others keep the order of the runs; the last setting changes fastest.
     """
     _check_known(all_sides, by)
     logs: dict[tuple[str, ...], list[Log]] = {}
     without = 0
     for side in all_sides:
-        of_values: dict[tuple[str, ...], list[RunKey]] = {}
+        runs_by_values: dict[tuple[str, ...], list[RunKey]] = {}
         for run in side.log.run_keys:
             settings = side.settings[run.id]
             if all(name in settings for name in by):
-                of_values.setdefault(tuple(settings[name] for name in by), []).append(run)
+                runs_by_values.setdefault(tuple(settings[name] for name in by), []).append(run)
             else:
                 without += 1
-        for values, members in of_values.items():
+        for values, members in runs_by_values.items():
             logs.setdefault(values, []).append(side.log.select(*members))
     if not logs:
         raise UsageError(f"no run has all of the settings {', '.join(by)}", "", "split by fewer settings")
@@ -329,13 +329,13 @@ def match_runs(
                 _check_repeats(side, runs, left_out)
     warnings = [*_warn_unknown(all_sides, ignored)]
     if ROUND not in ignored:
-        cases, of_rounds = _by_round(all_sides, cases)
-        warnings += of_rounds
+        cases, round_warnings = _by_round(all_sides, cases)
+        warnings += round_warnings
     return cases, list(_unmatched(all_sides, matched)), warnings
 
 
 def _by_round(all_sides: Sequence[Side], cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
-    """Return the cases, those whose runs are no repeats run by run: the k-th of each side with the k-th of the others.
+    """Return the cases; if runs are no repeats, run by run: the k-th of each side with the k-th of the others.
 
     Raises:
         UsageError: They are no repeats, and nothing tells which runs of the sides belong together.
@@ -372,7 +372,7 @@ def _by_round(all_sides: Sequence[Side], cases: Sequence[Case]) -> tuple[list[Ca
 
 
 def _without_short(side: Side, runs: tuple[str, ...]) -> tuple[str, ...]:
-    """The runs without those that stopped before half of the steps: they tell little of whether runs are repeats."""
+    """The runs that reached half of the steps: shorter ones show little of whether runs are repeats."""
     steps = {run: len(rows) for run in runs if len(rows := side.tables.rows_of("steps", run))}
     most = max(steps.values(), default=0)
     return tuple(run for run in runs if steps.get(run, most) >= _REACHED * most)
@@ -383,7 +383,7 @@ def _far_apart(difference: Difference) -> str:
 
 
 def _warn_unknown(all_sides: Sequence[Side], ignored: Iterable[str]) -> Iterator[str]:
-    """Yield a text for each ignored setting that no run has. It may be one of other logs of the same program."""
+    """Yield a warning for each ignored setting that no run has. Other logs of the same program may have it."""
     known = [*_known_settings(all_sides), ROUND]
     for setting in ignored:
         if setting not in known:
@@ -401,8 +401,8 @@ def _unmatched(all_sides: Sequence[Side], matched: set[str]) -> Iterator[LeftOut
 def _matching_keys(all_sides: Sequence[Side], left_out: Container[str]) -> list[str]:
     """The settings that vary within every side that has several runs."""
     several = [varying(side.settings.values()) for side in all_sides if len(side.settings) > 1]
-    of_sides = [keys for names in several if (keys := [name for name in names if name not in left_out])]
-    return [key for key in of_sides[0] if all(key in keys for keys in of_sides)] if of_sides else []
+    names_by_side = [keys for names in several if (keys := [name for name in names if name not in left_out])]
+    return [key for key in names_by_side[0] if all(key in keys for keys in names_by_side)] if names_by_side else []
 
 
 def _group_runs(side: Side, keys: Sequence[str]) -> dict[tuple[str | None, ...], tuple[str, ...]]:
@@ -430,7 +430,7 @@ def _case_names(keys: Sequence[str], cases: Sequence[tuple[str | None, ...]]) ->
     by_key = [dict(zip(keys, values, strict=True)) for values in cases]
     for left_out in (long_keys, set[str]()):
         shown = independent(by_key, [key for key in keys if key not in left_out])
-        names = [", ".join(f"{key}={of_case[key]}" for key in shown) for of_case in by_key]
+        names = [", ".join(f"{key}={case[key]}" for key in shown) for case in by_key]
         if len(set(names)) == len(cases):
             break
     return dict(zip(cases, names, strict=True))
@@ -453,8 +453,8 @@ def differing_settings(all_sides: Sequence[Side], cases: Sequence[Case]) -> list
     incidental = incidental_test(settings for side in all_sides for settings in side.settings.values())
     for case in cases:
         settings = [[side.settings[run] for run in runs] for side, runs in zip(all_sides, case.runs, strict=True)]
-        for name in dict.fromkeys(name for runs in settings for of_run in runs for name in of_run):
-            values = [tuple(dict.fromkeys(of_run.get(name, _MISSING) for of_run in runs)) for runs in settings]
+        for name in dict.fromkeys(name for runs in settings for run_settings in runs for name in run_settings):
+            values = [tuple(dict.fromkeys(run.get(name, _MISSING) for run in runs)) for runs in settings]
             if name in _NOT_REPORTED or len({frozenset(v) for v in values if v}) < 2:
                 continue
             if max(map(len, values)) == 1 or not incidental(name):
@@ -470,6 +470,6 @@ def varied_settings(all_sides: Sequence[Side], cases: Sequence[Case]) -> list[Va
         for side, runs in zip(all_sides, case.runs, strict=True):
             settings = [side.settings[run] for run in runs]
             for name in varying(settings):
-                values = tuple(dict.fromkeys(of_run.get(name, _MISSING) for of_run in settings))
+                values = tuple(dict.fromkeys(run_settings.get(name, _MISSING) for run_settings in settings))
                 rows.append(VariedSetting(case.name, side.name, name, values))
     return rows

@@ -1,6 +1,6 @@
 """The verdict on a difference in words: regression, improvement, equivalent, inconclusive; its reason; the gate.
 
-This is the only place that decides. `perflog.output` only prints the words found here.
+Only this module decides. `perflog.output` prints its words.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from perflog.statistics.students_t import t_quantile
 from perflog.units import show
 
 TESTED = 4
-"""Runs a side needs for a rank test that can reach p < 0.05: 2 of C(8, 4) arrangements give p = 0.029."""
+"""Runs per side from which a rank test can reach p < 0.05: 2 of C(8, 4) arrangements give p = 0.029."""
 
 OTHER_SETTING = "not the same setting"
 """The verdict on sides that ran on other devices, on another number of ranks, or another model."""
 
 NOT_COMPARABLE = "not comparable"
-"""The verdict where a figure has no ratio, or where the loss of a side is not finite."""
+"""The verdict where two values have no ratio, or where the loss of a side is not finite."""
 
 RANKING = ("regression", OTHER_SETTING, NOT_COMPARABLE, "inconclusive", "different", "improvement", "equivalent")
 """Verdicts without `exploratory`, the most severe first: of several cases and sides, this one counts."""
 
 CHANGES = ("regression", "improvement", "different")
-"""Verdicts that tell a change: what one figure shows, another that is less sure does not take away."""
+"""Verdicts that report a change: a statistic without a change does not cancel the change that another one shows."""
 
 GATE = 0.2
 """The gate asks for a p this much smaller than a verdict does: a build that fails for nothing costs trust."""
 
 GATE_OF_TWO = 0.02
-"""And this much smaller, by t with one degree of freedom, where two runs of a side have one number each. Times to
+"""The same by t with one degree of freedom, where two runs of a side have one number each. Times to
 convergence, for example, take few values, so that two of them agree by chance: see docs/study.md."""
 
 SINGLE = 0.05
@@ -42,7 +42,7 @@ and a single one does not show it."""
 
 LONE_SESSIONS = 0.02
 """Least change, over its whole interval, that fails a gate where the sides ran in different sessions and nothing shows
-how much sessions differ. Days and hosts of speed runs differ by 0.6 % (standard deviation)."""
+the variation between sessions. Days and hosts of speed runs differ by 0.6 % (standard deviation)."""
 
 _EXPLORATORY = "exploratory "
 _POWER = 0.9  # of the number of runs that a reason names
@@ -85,10 +85,10 @@ class Evidence(Struct, frozen=True):
     Attributes:
         runs: Number of runs of the base and of the side.
         interval: The confidence interval of the shift, at the level of the rule.
-        scope: What the error is that of: "runs", "steps" within one run a side, or "history".
+        scope: What the error was estimated from: "runs", "steps" within one run per side, or "history".
         few_values: Whether each run has one number that may take few values, as a time to convergence does.
-        sessions: Whether the sides ran in the "same" sessions; if not, whether the error has the scatter between
-            sessions: "held" or "left out"; None: unknown.
+        sessions: Whether the sides ran in the "same" sessions; if not, whether the error includes the variation
+            between sessions: "held" or "left out"; None: unknown.
     """
 
     runs: tuple[int, int]
@@ -99,7 +99,7 @@ class Evidence(Struct, frozen=True):
 
     @property
     def within(self) -> bool:
-        """Whether only the steps of one run a side tell the error."""
+        """Whether the error was estimated only from the steps of one run per side."""
         return self.scope == "steps"
 
     @property
@@ -112,44 +112,44 @@ def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rul
     """Return the verdict on an effect.
 
     Regression or improvement: p is below 1 - level and the change reaches the threshold. Equivalent: it surely is
-    smaller than the threshold, in both directions. With one run on each side both are `exploratory`, because nothing
-    tells how much runs differ, unless the history of these runs does.
+    smaller than the threshold, in both directions. With one run on each side both are `exploratory`, because the
+    run-to-run variation is unknown, unless the history of these runs shows it.
 
     Args:
-        effect: How far the side lies above the base.
+        effect: The shift from base to side, with its error.
         better: "lower", "higher", or None where nobody knows; then a change is `different`.
-        p: The p of the effect, with that of a rank test where there is one, adjusted for the number of comparisons.
+        p: The smaller p of the effect and of a rank test, if there is one, adjusted for the number of comparisons.
         evidence: What the effect rests on.
         rule: The limits.
     """
     if math.isnan(effect.shift):
-        return Verdict(NOT_COMPARABLE, "a figure is not above 0, or not finite, so there is no ratio")
+        return Verdict(NOT_COMPARABLE, "a value is not finite, or not above 0, so there is no ratio")
     if not effect.known:
-        advice = "a second run a side would show how much runs differ"
-        return Verdict("inconclusive", "one value a side, so its error is unknown", advice=advice)
-    prefix, advice = (_EXPLORATORY, _what_a_second_run_tells(effect, rule)) if evidence.within else ("", "")
+        advice = "a second run per side would show the run-to-run variation"
+        return Verdict("inconclusive", "one value per side, so its error is unknown", advice=advice)
+    prefix, advice = (_EXPLORATORY, _advice_on_second_run(effect, rule)) if evidence.within else ("", "")
     limit, alpha = show(rule.threshold, "1"), 1 - rule.level
     if effect.p_outside(rule.margin) < alpha or max(map(abs, evidence.interval)) < rule.margin:
         return Verdict(f"{prefix}equivalent", f"the change is surely smaller than {limit}", advice=advice)
     worse = -effect.shift if better == "higher" else effect.shift
-    told_p = f"p = {show(p, '', 2)}" + " by ranks, which outliers do not move" * (p < alpha <= effect.p())
+    p_text = f"p = {show(p, '', 2)}" + " by a rank test, which outliers hardly affect" * (p < alpha <= effect.p())
     if evidence.within and effect.error == 0:
-        told_p = "the values of both runs are the same in all steps, so their scatter is unknown"
+        p_text = "the steps show no scatter, so the error is unknown"
     if p < alpha and abs(effect.shift) >= rule.margin:
         words = "different" if better is None else "regression" if worse > 0 else "improvement"
         sure = _is_sure(effect, p, evidence, rule)
         if evidence.two_numbers and not sure:
-            advice = "two numbers may agree by chance: a third run a side would confirm it, and a gate asks for it"
+            advice = "two values may agree by chance: a gate fails only with a third run per side"
         elif words == "regression" and not (sure or evidence.within):
             advice = _why_a_gate_passes(p, alpha)
         fails = words == "regression" and sure
-        return Verdict(prefix + words, f"{told_p}, and the change is at least {limit}", fails, advice)
-    reason = told_p + (f", but the change may be smaller than {limit}" if p < alpha else "")
+        return Verdict(prefix + words, f"{p_text}, and the change is at least {limit}", fails, advice)
+    reason = p_text + (f", but the change may be smaller than {limit}" if p < alpha else "")
     return Verdict("inconclusive", reason, advice=advice or _what_would_decide(effect, evidence, rule))
 
 
 def _is_sure(effect: Effect, p: float, evidence: Evidence, rule: VerdictRule) -> bool:
-    """Whether a regression fails a gate: between runs a small p, within single runs only a large change as a whole."""
+    """Whether a regression fails a gate: between runs by a small p; of single runs if the whole interval is large."""
     if evidence.within:
         return min(map(abs, effect.interval(rule.level))) >= max(rule.margin, math.log1p(SINGLE))
     alpha = 1 - rule.level
@@ -161,20 +161,20 @@ def _is_sure(effect: Effect, p: float, evidence: Evidence, rule: VerdictRule) ->
 
 
 def _why_a_gate_passes(p: float, alpha: float) -> str:
-    """Why a gate passes a regression between runs, and what would confirm it."""
+    """Return why a gate passes a regression between runs, and what would confirm it."""
     if p >= GATE * alpha:
         return f"a gate passes, as p is not below {show(GATE * alpha, '', 2)}: more runs would confirm it"
     limit = show(LONE_SESSIONS, "1")
     return (
-        f"a gate passes, as nothing shows how much sessions differ, and the change may be below {limit}: "
+        f"a gate passes, as the variation between sessions is unknown, and the change may be below {limit}: "
         "runs of both sides in turns would confirm it"
     )
 
 
 def _what_would_decide(effect: Effect, evidence: Evidence, rule: VerdictRule) -> str:
-    """The number of runs a side that would show the difference, or that there is none."""
+    """Return the number of runs per side that would show the difference, or that there is none."""
     if evidence.sessions == "held":
-        return "runs of both sides in turns, in one session, would show more: how much sessions differ cancels there"
+        return "run both sides in turns, in one session: the variation between sessions then cancels"
     runs = evidence.runs
     deviation = effect.error / math.sqrt(1 / runs[0] + 1 / runs[1])
     distance = abs(effect.shift)
@@ -182,18 +182,18 @@ def _what_would_decide(effect: Effect, evidence: Evidence, rule: VerdictRule) ->
     to_exclude = _runs_needed(deviation, rule.margin - distance, rule.level) if distance < rule.margin else math.inf
     needed = max(min(to_show, to_exclude), max(runs) + 1)
     if needed > _MOST_RUNS:
-        return f"more than {_MOST_RUNS} runs a side would decide: the runs differ too much"
-    return f"about {needed:.0f} runs a side would decide"
+        return f"it would take more than {_MOST_RUNS} runs per side to decide: the runs vary too much"
+    return f"it would take about {needed:.0f} runs per side to decide"
 
 
-def _what_a_second_run_tells(effect: Effect, rule: VerdictRule) -> str:
-    """How little runs may differ for two runs a side to decide; their t has 2 degrees of freedom."""
+def _advice_on_second_run(effect: Effect, rule: VerdictRule) -> str:
+    """Return the largest run-to-run variation at which two runs per side decide; their t has 2 degrees of freedom."""
     distance = abs(effect.shift)
     if distance >= rule.margin:
-        most, then = distance / t_quantile(0.5 + rule.level / 2, 2), "such a change counts"
+        most, then = distance / t_quantile(0.5 + rule.level / 2, 2), "this change is significant"
     else:
-        most, then = (rule.margin - distance) / t_quantile(rule.level, 2), "there is surely none"
-    return f"with a second run a side, {then} if runs differ by less than {_percent(most)}"
+        most, then = (rule.margin - distance) / t_quantile(rule.level, 2), "a change can be excluded"
+    return f"with two runs per side, {then} if runs vary by less than {_percent(most)}"
 
 
 def _percent(deviation: float) -> str:
@@ -201,7 +201,7 @@ def _percent(deviation: float) -> str:
 
 
 def _runs_needed(deviation: float, distance: float, level: float) -> float:
-    """Return the runs a side at which a true shift of `distance` is found nine times in ten."""
+    """Return the runs per side at which a true shift of `distance` is found nine times in ten."""
     if distance <= 0:
         return math.inf
     runs = 2.0

@@ -21,9 +21,9 @@ class WarmupRow(Struct, frozen=True):
     side: Annotated[str, column("name of the side")]
     lines: Annotated[int, column("steps, or lines of several steps, that are cut at the start of each run")]
     time_s: Annotated[float, column("their time: mean over the runs", "s", "lower")]
-    extra_s: Annotated[float, column("time_s less that of as many steady steps", "s", "lower")]
+    extra_s: Annotated[float, column("time_s minus the time of as many steady steps", "s", "lower")]
     difference_s: Annotated[
-        float | None, column("time_s less that of the base; null if other steps are cut there", "s", "lower")
+        float | None, column("time_s minus the time on the base; null if other steps are cut there", "s", "lower")
     ]
 
 
@@ -31,12 +31,12 @@ COLUMNS = columns_of(WarmupRow)
 
 
 def warmup_costs(sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues]) -> list[WarmupRow]:
-    """Return a row per case and side whose runs have step times, where steps are cut; the base first."""
+    """Return a row per case and side with step times, where steps are cut; the base first."""
     return [row for case in cases for row in _of_case(case, sides, values)]
 
 
 def _of_case(case: Case, sides: Sequence[Side], values: Sequence[SideValues]) -> Iterator[WarmupRow]:
-    series = [of_side.series(runs) for of_side, runs in zip(values, case.runs, strict=True)]
+    series = [side_values.series(runs) for side_values, runs in zip(values, case.runs, strict=True)]
     for side, runs in zip(sides, series, strict=True):
         if not any(run.warmup.cut for run in runs):
             continue

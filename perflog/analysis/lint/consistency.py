@@ -26,7 +26,7 @@ from perflog.units import show
 _STORED = 1e-12  # relative error of a printed number that was converted to its base unit and back
 _STEP_SLACK = 1e-3  # of the whole: more than rounding of the printed decimals
 _PHASE_SLACK = 0.01
-_SAME_FIGURE = 0.02  # two printings of one figure may differ by this: they are taken some lines apart
+_SAME_FIGURE = 0.02  # one value printed twice may differ by this: the clocks are read some lines apart
 
 
 @rule(
@@ -50,7 +50,7 @@ def identity_fails(data: LintInput) -> Iterator[Finding]:
 
 
 def _lines_of_run(run: LintedRun, form: Format) -> list[Line]:
-    """The lines of a format that occur in the run; those of families are made from the log's samples."""
+    """The lines of a format that occur in the run; the lines of families are made from the log's samples."""
     rows = run["lines"].where(run["lines"].one_of("status", ["read"]))
     by_shape = _lines_by_shape(form)
     for shape, sample in rows.records("shape", "sample"):
@@ -139,13 +139,13 @@ def _places(rows: Rows) -> Ints:
 def _pivoted(rows: Rows, name: str, value: str, names: Sequence[str]) -> tuple[Ints, dict[str, Floats]]:
     """The fields of a table with one row per field, as one column per field; the first of a field counts."""
     rows = rows.where(rows.one_of(name, names))
-    places, of_row = np.unique(_places(rows), return_inverse=True)
+    places, row_index = np.unique(_places(rows), return_inverse=True)
     codes, words = rows.codes(name)
     columns = {}
     for code in np.unique(codes).tolist():
-        of_field = np.flatnonzero(codes == code)[::-1]
+        field_rows = np.flatnonzero(codes == code)[::-1]
         columns[words[code]] = np.full(len(places), np.nan)
-        columns[words[code]][of_row[of_field]] = rows[value][of_field]
+        columns[words[code]][row_index[field_rows]] = rows[value][field_rows]
     return places, columns
 
 
@@ -193,7 +193,7 @@ def _rounding(field: Field, values: Floats) -> Floats:
 @rule(
     code="figures-disagree",
     severity="warning",
-    title="a figure of a step is printed twice, with different values",
+    title="a value of a step is printed twice, differently",
     why="Two programs that write to one log, such as a framework and the library under it, time the same step. Each "
     "has its own clock and counts other work to the step. Their values differ by more than timing errors.",
     action="use one of the two in all runs that you compare, and say which",
@@ -212,9 +212,9 @@ def figures_disagree(data: LintInput) -> Iterator[Finding]:
             other = values.where(values.one_of("key", [key]))
             other = other.where(groups_of(other["step"]).first)
             mine = steps.where(steps.known(col.name))
-            _, places, of_other = np.intersect1d(mine["step"], other["step"], return_indices=True)
+            _, places, other_index = np.intersect1d(mine["step"], other["step"], return_indices=True)
             order = np.argsort(places)
-            mine, other = mine.where(places[order]), other.where(of_other[order])
+            mine, other = mine.where(places[order]), other.where(other_index[order])
             positive = (other["value"] > 0) & (mine[col.name] > 0)
             mine, other = mine.where(positive), other.where(positive)
             if not len(mine):
@@ -274,7 +274,7 @@ def _phases_that_do_not_fit(data: LintInput) -> Iterator[Finding]:
 
 
 def _runs_that_may_not_fit(data: LintInput) -> list[LintedRun]:
-    """The runs whose phases take longer than their steps, or than one that they are named after, by rough sums."""
+    """The runs with phases that take longer than their steps, or than the phase that they name, by rough sums."""
     phases, steps = data.tables.rows("phases"), data.tables.rows("steps")
     phases = phases.where(phases.known("step"))
     first = steps.where((steps["copy"] == 1) & steps.known("step_time_s"))
@@ -287,17 +287,17 @@ def _runs_that_may_not_fit(data: LintInput) -> list[LintedRun]:
             if (seconds_of_run := float(np.nansum(rows[column]))) > 0:
                 whole[run, name] = seconds_of_run
                 inside[run, "step"] = inside.get((run, "step"), 0.0) + (0.0 if name == "step" else seconds_of_run)
-    of_steps = set(whole)
-    of_phase = groups_of(phases.codes("run")[0], phases.codes("phase")[0])
-    ranks = np.bincount(of_phase.inverse[groups_of(of_phase.inverse, phases["rank"]).first])
-    times = np.bincount(of_phase.inverse, phases["time_s"]) / ranks
+    names_of_steps = set(whole)
+    by_phase = groups_of(phases.codes("run")[0], phases.codes("phase")[0])
+    ranks = np.bincount(by_phase.inverse[groups_of(by_phase.inverse, phases["rank"]).first])
+    times = np.bincount(by_phase.inverse, phases["time_s"]) / ranks
     semantics = {run.id: run.semantics for run in data.runs}
-    named = phases.where(of_phase.first)
+    named = phases.where(by_phase.first)
     for run, name, time in zip(named["run"].tolist(), named["phase"].tolist(), times.tolist(), strict=True):
         whole.setdefault((run, name), time)
     for run, name, time in zip(named["run"].tolist(), named["phase"].tolist(), times.tolist(), strict=True):
         meaning = semantics[run]
-        if (run, name) in of_steps or meaning.is_hidden(name, None):
+        if (run, name) in names_of_steps or meaning.is_hidden(name, None):
             continue
         around = next((each for each in meaning.lineage(name, 1)[1:] if whole.get((run, each))), "step")
         if around == "step" or not meaning.phase(name):  # declared parts of phases are compared step by step
@@ -346,15 +346,15 @@ def _phases_exceed(run: LintedRun) -> Iterator[Finding]:
         return
     codes, words = phases.codes("phase")
     groups = groups_of(codes, phases["step"])
-    steps, of_step = np.unique(phases["step"][groups.first], return_inverse=True)
+    steps, step_index = np.unique(phases["step"][groups.first], return_inverse=True)
     times: dict[str, Floats] = {}  # of each step
     counts: dict[str, Ints] = {}
-    of_groups, sums = codes[groups.first], groups.sums(phases["time_s"])
-    for code in np.unique(of_groups).tolist():
-        of_phase = of_groups == code
+    group_codes, sums = codes[groups.first], groups.sums(phases["time_s"])
+    for code in np.unique(group_codes).tolist():
+        chosen = group_codes == code
         times[words[code]], counts[words[code]] = np.full(len(steps), np.nan), np.zeros(len(steps), np.int64)
-        times[words[code]][of_step[of_phase]] = sums[of_phase]
-        counts[words[code]][of_step[of_phase]] = groups.sizes[of_phase]
+        times[words[code]][step_index[chosen]] = sums[chosen]
+        counts[words[code]][step_index[chosen]] = groups.sizes[chosen]
     for name, parts in _parts_of_phases(declared):
         inner = [part for part in parts if part in times]
         if name not in times or not inner:

@@ -43,12 +43,12 @@ def open_interval(data: LintInput) -> Iterator[Finding]:
     code="no-success",
     severity="warning",
     title="the log says that the run did not succeed",
-    why="Its figures are those of a run that was aborted or failed: they count for no result.",
+    why="The run was aborted or failed: its numbers count for no result.",
     action="leave the run out of comparisons",
     needs=("runs",),
 )
 def no_success(data: LintInput) -> Iterator[Finding]:
-    """Runs whose setting `status` or `success` is the word of a failure."""
+    """Runs with a setting `status` or `success` that reports a failure."""
     for run in data.runs:
         for key in ("status", "success"):
             printed = run.semantics.config.get(key)
@@ -61,9 +61,9 @@ def no_success(data: LintInput) -> Iterator[Finding]:
     code="program-error",
     severity="warning",
     title="a failure ended the run",
-    why="The log tells what ended it: an exception, a signal, a GPU, the scheduler. Its last steps may be missing. "
+    why="The log shows what ended it: an exception, a signal, a GPU, the scheduler. Its last steps may be missing. "
     "Where steps follow, the program has caught it.",
-    action="`perflog diagnose LOG` tells who was first; leave the run out of comparisons of whole runs",
+    action="`perflog diagnose LOG` shows which rank was first; leave the run out of comparisons of whole runs",
     needs=("failures",),
 )
 def program_error(data: LintInput) -> Iterator[Finding]:

@@ -16,9 +16,9 @@ from perflog.tables.columns import Rows
 from perflog.tables.schema import FIRST_CELL, TABLES
 
 _OF_ROWS = [name for name in TABLES if name not in ("runs", "lines", "events", "failures")]
-"""Tables whose rows ranks may print at the same time, or a guess may fill. Events come from one profiler's file."""
+"""Tables with rows that several ranks may print at once, or a guess may fill. Events come from one profiler's file."""
 
-_REPEATED = 3  # warnings; fewer may be those of a start
+_REPEATED = 3  # warnings; fewer may be from the start of the program
 _SHOWN = 60  # characters of an unread line
 
 
@@ -38,7 +38,7 @@ def unread_lines(data: LintInput) -> Iterator[Finding]:
 @rule(
     code="unread-figures",
     severity="note",
-    title="figures of known lines are in no table",
+    title="numbers of known lines are in no table",
     why="The format reads or knows the line, but has no field for some of its numbers and does not say why.",
     action="look at them (`perflog show RUN`); give the number a field in the format file, or say why it is `dropped`",
     needs=("lines",),
@@ -56,12 +56,12 @@ def _not_read(
 
     `words`: what the column counts, what a shape is one of, and what the shape with the most of it is called.
     """
-    unit, of_what, first = words
+    unit, suffix, first = words
     for run in data.runs_where("lines", selected(data.tables.rows("lines"))):
         lines = run["lines"].where(selected(run["lines"]))
         total, (most, sample) = int(lines[column].sum()), _first_of_most(lines, column)
         message = (
-            f"{count(total, unit)} of {count(len(lines), 'shape')}{of_what} not read; {first} "
+            f"{count(total, unit)} of {count(len(lines), 'shape')}{suffix} not read; {first} "
             f"({count(most, unit)}): {_shortened(sample)!r}"
         )
         yield Finding(run.id, message, {run.id: lines["first_line"]}, {"unread": total, "shapes": len(lines)})
@@ -86,13 +86,13 @@ def _first_of_most(lines: Rows, name: str) -> tuple[int, str | None]:
     code="costly-warnings",
     severity="warning",
     title="the program warns of what makes it slower",
-    why="Such a warning tells that steps take longer than they need: memory that is freed and allocated anew, "
+    why="Such a warning says that steps take longer than they need: memory that is freed and allocated anew, "
     "functions that run without the compiler, GPUs that slow down.",
-    action="remove the cause first: every other figure is measured under it",
+    action="remove the cause first: it affects every other measurement",
     needs=("failures",),
 )
 def costly_warnings(data: LintInput) -> Iterator[Finding]:
-    """Notices in table `failures` whose kind costs time, each kind once, with the steps at which they are printed."""
+    """Notices in table `failures` of kinds that cost time, each kind once, with the steps at which they are printed."""
     costly = [kind.name for kind in kinds().values() if kind.costs]
     rows = data.tables.rows("failures")
     for run in data.runs_where("failures", rows.one_of("severity", [NOTICE]) & rows.one_of("kind", costly)):
@@ -139,9 +139,9 @@ def guessed_rows(data: LintInput) -> Iterator[Finding]:
     guessed = _lines_of_rows(data, {"read_by": one_of("guess")})
     for run in data.runs if guessed else ():
         if lines := guessed.get(run.id):
-            counts = {name: len(of_table) for name, of_table in lines.items()}
+            counts = {name: len(table_lines) for name, table_lines in lines.items()}
             message = "guessed: " + ", ".join(f"{count(n, 'row')} of table {name}" for name, n in counts.items())
-            firsts = {int(of_table.min()) for of_table in lines.values()}
+            firsts = {int(table_lines.min()) for table_lines in lines.values()}
             yield Finding(run.id, message, {run.id: sorted(firsts)}, counts)
 
 
@@ -160,15 +160,15 @@ def _shortened(sample: object) -> str:
     title="several records are on one line",
     why="Ranks wrote to the log at the same time. Each record was read from its own head to its end, with the label "
     "before it; the torn halves of others are unread. Two halves that fit together are read as one record: "
-    "nothing tells them.",
-    action="nothing, if few lines are unread; to be sure, write one log per rank",
+    "nothing shows that they are two.",
+    action="nothing to do if few lines are unread; to be sure, write one log per rank",
     needs=("lines",),
 )
 def torn_lines(data: LintInput) -> Iterator[Finding]:
     """Lines with a row of a later part. Where table `lines` itself has parts, these are files."""
     later = _lines_of_rows(data, {"part": _is_later_part})
     for run in data.runs if later else ():
-        torn = {line for of_table in later.get(run.id, {}).values() for line in of_table.tolist()}
+        torn = {line for table_lines in later.get(run.id, {}).values() for line in table_lines.tolist()}
         if torn and not (run["lines"]["part"] > 0).any():
             yield Finding(run.id, f"{count(len(torn), 'line')} with more than one record", {run.id: torn})
 

@@ -10,7 +10,7 @@ from perflog.metrics.divergence import LOSS, Divergence, divergences
 from perflog.units import show
 
 DIVERGED = "diverged"
-"""Code of the rule on losses that are NaN: what a reader has to know before any figure of speed."""
+"""Code of the rule on losses that are NaN: a reader has to know it before any speed."""
 
 _SERIES = 3  # that a message names
 
@@ -19,7 +19,7 @@ _SERIES = 3  # that a message names
     code=DIVERGED,
     severity="warning",
     title="a loss or gradient norm is NaN or infinite",
-    why="From that step on the run trains nothing: its speed is that of a program that computes NaN. Warning if no "
+    why="From that step on the run trains nothing: its speed is measured on a program that computes NaN. Warning if no "
     "finite value follows, or a loss was finite before; else note: with loss scaling a gradient norm may overflow and "
     "the step is skipped.",
     action="look at the steps before it: learning rate, data, precision; do not compare the run with others",

@@ -91,7 +91,7 @@ def _share_differs(rows: pd.DataFrame) -> pd.Series[bool]:
     needs=("kernels",),
 )
 def first_call(data: LintInput) -> Iterator[Finding]:
-    """Rows of several calls whose longest is over half of their time and ten times the mean of the others."""
+    """Rows of several calls with one that takes over half of their time and ten times the mean of the others."""
     for run in data.runs:
         rows = run.frame("kernels")
         rows = rows[(rows["calls"] > 1) & (rows["max_s"] >= _RELEVANT * rows["time_s"].max())]
@@ -112,11 +112,11 @@ def first_call(data: LintInput) -> Iterator[Finding]:
 
 
 def _with_range(row: Mapping[str, Any]) -> str:
-    """Return the name of a row, and the range whose table it is in: the other tables hold other calls of the name."""
-    of_range = none_if_null(row["range"])
-    if of_range is None or row["kind"] == "range":
+    """Return the name of a row, and the range of its table: the other tables hold other calls of the name."""
+    range_name = none_if_null(row["range"])
+    if range_name is None or row["kind"] == "range":
         return f"{'range ' * (row['kind'] == 'range')}{row['name']}"
-    return f"{row['name']} in range {of_range}"
+    return f"{row['name']} in range {range_name}"
 
 
 @rule(
@@ -148,7 +148,7 @@ def calls_unlisted(data: LintInput) -> Iterator[Finding]:
     severity="note",
     title="a name is in one table twice",
     why="The name is no key: a lookup by name finds one of the rows, a join duplicates them.",
-    action="add up the rows of a name before you look it up",
+    action="add up the rows of a name before you use its time",
     needs=("kernels",),
 )
 def name_twice(data: LintInput) -> Iterator[Finding]:
@@ -175,7 +175,7 @@ def _ranges(run: LintedRun) -> pd.DataFrame:
 
 
 def _numbered_ranges(ranges: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Groups of ranges entered once each whose names differ only in a number: `Train step 0`, `Train step 1`."""
+    """Groups of ranges entered once each, with names that differ only in a number: `Train step 0`, `Train step 1`."""
     single = ranges[ranges["calls"] == 1]
     for _, group in single.groupby(single["name"].str.replace(r"\d+", "#", regex=True)):
         if len(group) > 1 and group["name"].nunique() == len(group):
@@ -186,8 +186,8 @@ def _numbered_ranges(ranges: pd.DataFrame) -> Iterator[pd.DataFrame]:
     code="range-holds-more",
     severity="warning",
     title="a range contains far more than its name says",
-    why="Most of its GPU work is, row by row, that of another range that was entered less often: the range was left "
-    "open until the other one ended. Its time, and its time per call, are not those of the work that it is named for.",
+    why="Most of its GPU work is, row by row, the work of another range that was entered less often: it was left "
+    "open until the other one ended. Its time, and its time per call, do not measure the work that it is named for.",
     action="subtract the other range, or use a range inside it that times only the named work",
     needs=("kernels",),
 )
@@ -230,7 +230,7 @@ def _gpu_rows_by_section(rows: pd.DataFrame) -> dict[Any, set[tuple[str, int, fl
     needs=("kernels",),
 )
 def range_host_time(data: LintInput) -> Iterator[Finding]:
-    """Ranges whose GPU rows take over 1.5 times as long as the range itself."""
+    """Ranges with GPU rows that take over 1.5 times as long as the range itself."""
     for run in data.runs:
         ranges = _ranges(run)
         longer = ranges[ranges["gpu_s"] > _ASYNC * ranges["time_s"]].sort_values("gpu_s", ascending=False)
@@ -253,7 +253,7 @@ def range_host_time(data: LintInput) -> Iterator[Finding]:
     needs=("kernels",),
 )
 def ranges_overlap(data: LintInput) -> Iterator[Finding]:
-    """GPU time of all ranges above that of the table without a range."""
+    """GPU time of all ranges above the GPU time of the table without a range."""
     for run in data.runs:
         ranges, rows = _ranges(run), run.frame("kernels")
         profile = rows[rows["range"].isna() & rows["kind"].isin(GPU_KINDS)]["time_s"].sum()
@@ -275,7 +275,7 @@ def ranges_overlap(data: LintInput) -> Iterator[Finding]:
     needs=("kernels",),
 )
 def profile_cut(data: LintInput) -> Iterator[Finding]:
-    """Kernel calls outside of numbered ranges that are just those of one such range; or the tool reports the cut."""
+    """Kernel calls outside of numbered ranges that equal the calls of one such range; or the tool reports the cut."""
     for run in data.runs:
         parts: list[str] = []
         lines: list[int] = []
@@ -286,7 +286,7 @@ def profile_cut(data: LintInput) -> Iterator[Finding]:
                 names = list(group["name"])
                 parts.append(
                     f"{left:,} kernel calls are in none of {names[0]} to {names[-1]}, of each kernel as many as in "
-                    f"{like}: one more range was begun and not ended"
+                    f"{like}: one more range began and did not end"
                 )
                 lines += group["line"].tolist()
                 numbers |= {"kernel_calls_left": left, "like": like}
@@ -325,7 +325,7 @@ def _calls_left(rows: pd.DataFrame, group: pd.DataFrame) -> tuple[int, str]:
     needs=("kernels",),
 )
 def range_outlier(data: LintInput) -> Iterator[Finding]:
-    """GPU time above twice the median of ranges whose names differ only in a number."""
+    """GPU time above twice the median of ranges with names that differ only in a number."""
     for run in data.runs:
         ranges = _ranges(run)
         for group in _numbered_ranges(ranges):

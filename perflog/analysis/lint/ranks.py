@@ -73,11 +73,11 @@ def ranks_incomplete(data: LintInput) -> Iterator[Finding]:
         for run in _runs_with_uneven_steps(data, table, name):
             rows = run[table].where(run[table].known("step", name))
             codes, words = rows.codes(name)
-            kinds, of_kind = np.unique(codes, return_inverse=True)
-            steps, of_step = np.unique(rows["step"], return_inverse=True)
+            kinds, kind_index = np.unique(codes, return_inverse=True)
+            steps, step_index = np.unique(rows["step"], return_inverse=True)
             counts = np.zeros((len(kinds), len(steps)), np.int64)
-            np.add.at(counts, (of_kind, of_step), 1)
-            fewer = counts < np.array([[most_frequent(of_steps)] for of_steps in counts])
+            np.add.at(counts, (kind_index, step_index), 1)
+            fewer = counts < np.array([[most_frequent(kind_counts)] for kind_counts in counts])
             if fewer.any():
                 steps = steps[fewer.any(axis=0)].tolist()
                 names = sorted(words[kind] for kind in kinds[fewer.any(axis=1)].tolist())
@@ -92,21 +92,22 @@ def _runs_with_uneven_steps(data: LintInput, table: str, name: str) -> list[Lint
     """The runs that print a phase, unit or layer more often in one of their steps than in another."""
     rows, steps = data.by_step(table)
     named = rows.known(name)
-    rows, of_step = rows.where(named), steps.inverse[named]
+    rows, step_index = rows.where(named), steps.inverse[named]
     runs, subjects = rows.codes("run")[0], rows.codes(name)[0]
-    counts = groups_of(subjects, of_step)
-    of_subject = groups_of(runs[counts.first], subjects[counts.first])
-    steps_of_run = np.bincount(runs[groups_of(of_step).first])
-    usual, run = counts.sizes[of_subject.first], runs[counts.first[of_subject.first]]
-    is_even = (counts.sizes == usual[of_subject.inverse]) & (of_subject.sizes == steps_of_run[run])[of_subject.inverse]
+    counts = groups_of(subjects, step_index)
+    subject_groups = groups_of(runs[counts.first], subjects[counts.first])
+    steps_of_run = np.bincount(runs[groups_of(step_index).first])
+    usual, run = counts.sizes[subject_groups.first], runs[counts.first[subject_groups.first]]
+    in_all_steps = subject_groups.sizes == steps_of_run[run]
+    is_even = (counts.sizes == usual[subject_groups.inverse]) & in_all_steps[subject_groups.inverse]
     return data.runs_of(rows, counts.first[~is_even])
 
 
 @rule(
     code="rank-stands-out",
     severity="warning",
-    title="a rank stands out",
-    why="Its values differ from those of all other ranks in most steps, far more than these differ from one another. "
+    title="a rank is an outlier",
+    why="Its values differ from all other ranks in most steps, far more than these differ from one another. "
     "A median or mean over the ranks does not show it, and a step waits for the slowest of them.",
     action="perflog analyze RUN ranks shows all ranks; look at the node, the GPU and the work of this one",
     needs=(),
@@ -134,7 +135,7 @@ def rank_stands_out(data: LintInput) -> Iterator[Finding]:
 
 
 def _lines(run: LintedRun, row: RankRow) -> list[int]:
-    """The lines on which a rank prints the figure in which it stands out."""
+    """The lines on which a rank prints the metric in which it is an outlier."""
     assert row.rank is not None
     rows = run[row.of]
     chosen = rows["rank"] == int(row.rank) if row.rank.isdigit() else rows.one_of("source", [row.rank])
@@ -149,7 +150,7 @@ def _lines(run: LintedRun, row: RankRow) -> list[int]:
     code="layer-split",
     severity="note",
     title="a layer's time is split over several ranks",
-    why="Part of the layer runs on another pipeline stage, so the time on one rank is not that of the layer.",
+    why="Part of the layer runs on another pipeline stage, so the time on one rank is not the time of the layer.",
     action="add up the layer's rows of a step over the ranks",
     needs=("layers",),
 )

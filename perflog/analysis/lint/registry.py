@@ -96,7 +96,7 @@ class LintInput:
         return self.runs_of(self.tables.rows(table), flags)
 
     def runs_of(self, rows: Rows, chosen: Mask | Ints) -> list[LintedRun]:
-        """Return the runs of some of these rows, by flag or place, in their order."""
+        """Return the runs of some of these rows, by flag or index, in their order."""
         codes, words = rows.codes("run")
         ids = {words[code] for code in np.unique(codes[chosen]).tolist()}
         return [run for run in self.runs if run.id in ids] if ids else []
@@ -182,7 +182,7 @@ class LintRule:
     """A rule; calling it returns its findings.
 
     `title` says what is found, `why` why it matters, `action` what to do. `needs`: tables; without rows in each of them
-    the rule has nothing to check. `severity` is that of its most severe finding.
+    the rule has nothing to check. `severity`: of its most severe finding.
     """
 
     code: str

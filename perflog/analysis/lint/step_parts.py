@@ -21,7 +21,7 @@ from perflog.tables.columns import Rows
 from perflog.tables.schema import column_for
 
 _GAP = 0.01  # of the step: a larger gap is a finding on one run
-_WIDE_GAP, _GAP_RATIO = 0.005, 10  # a gap above this share in some runs, and this many times that of other runs
+_WIDE_GAP, _GAP_RATIO = 0.005, 10  # a gap above this share in some runs, and this many times the gap of other runs
 _UNEXPLAINED = 0.05  # of forward or backward, in no phase
 _COVERED = 0.5  # of the ranks' step time, by layers
 _BACKWARD = 0.5  # backward over forward: a full backward does about twice the work of the forward
@@ -72,7 +72,7 @@ def _other_phases(run: LintedRun, rows: Rows) -> Floats:
     why="A full backward computes two matrix products for each one of the forward and takes about twice its time. A "
     "much shorter one computes no gradients for most of the model. A FLOP convention for training still counts them, "
     "so TFLOP/s and MFU are up to 3 times too high.",
-    action="check that inputs and parameters require gradients; do not compare this rate with that of a training step",
+    action="check that inputs and parameters require gradients; do not compare this rate with training steps",
     needs=("steps",),
 )
 def backward_short(data: LintInput) -> Iterator[Finding]:
@@ -128,7 +128,7 @@ def step_gap(data: LintInput) -> Iterator[Finding]:
     severity="warning",
     title="forward and backward cover the whole step in some runs only",
     why="Where the gap between step and forward + backward differs by a factor of ten, the timers are at different "
-    "places in the program: in one run backward includes loss or optimizer, in another no part does.",
+    "points of the program: in one run backward includes loss or optimizer, in another no part does.",
     action="compare the step times of these runs, not forward or backward",
     needs=("steps",),
 )
@@ -291,7 +291,7 @@ class _Times(Struct, frozen=True, dict=True):
 
 
 def _measured_times(run: LintedRun, table: str, name: str) -> _Times:
-    """The times of a column or a phase; none if the format does not tell their last printed digit."""
+    """The times of a column or a phase; none if their last printed digit is unknown."""
     rows, column = run[table], name
     if table == "phases":
         rows, column = rows.where(rows.one_of("phase", [name])), "time_s"

@@ -30,7 +30,7 @@ _DRIFT = 0.01
 _COARSE = 0.01  # of the median: a smaller unit of the print hides no change that counts
 _FEWEST_ROUNDED = 20  # step times: fewer can be round by chance
 _COLD, _WARM = 2.0, 1.5  # first step over the steady median
-_FEWEST_STEPS = 6  # of which an interval of the median is known at 95 %
+_FEWEST_STEPS = 6  # the fewest that give the median a 95 % interval
 
 
 @rule(
@@ -61,7 +61,7 @@ def time_impossible(data: LintInput) -> Iterator[Finding]:
 
 
 def _hasty(data: LintInput) -> Iterator[Finding]:
-    """Steps at a rate far above that of the others."""
+    """Steps at a rate far above the others."""
     steps, flags = data.tables.rows("steps"), hasty_steps(data.tables)
     for run in data.runs_where("steps", flags):
         rows = steps.where(flags & steps.one_of("run", [run.id]))
@@ -84,8 +84,8 @@ def _impossible(rows: Rows, column: str) -> Mask:
     code="few-steps",
     severity="warning",
     title="too few steps to judge warm-up or scatter",
-    why="Below six steps no interval of the median is known, and the first steps cannot be told from the others.",
-    action="print or record more steps; until then the step time is that of these steps alone",
+    why="Below six steps no interval of the median is known, and warm-up steps cannot be recognised.",
+    action="print or record more steps; until then the step time holds for these steps alone",
     needs=("steps",),
 )
 def few_steps(data: LintInput) -> Iterator[Finding]:
@@ -118,7 +118,7 @@ def warm_up(data: LintInput) -> Iterator[Finding]:
         message = (
             f"{s.warmup.reason}: step {s.steps[0]} takes {seconds(s.values[0])}, {s.values[0] / middle:.2f} times the "
             f"steady median {seconds(middle)}; the mean of all steps, {seconds(mean)}, "
-            f"differs by {percent(mean / s.steady.mean() - 1, sign=True)} from that of the steady steps"
+            f"differs by {percent(mean / s.steady.mean() - 1, sign=True)} from the mean of the steady steps"
         )
         yield Finding(s.run, message, {s.run: s.lines[:cut]}, {"cut": cut, "first_over_median": s.values[0] / middle})
 
@@ -183,7 +183,7 @@ def _far(steady: Floats) -> tuple[Mask, float, float]:
 @rule(
     code="derived-times",
     severity="note",
-    title="no step time is printed: others tell it",
+    title="no step time is printed: it is derived",
     why="The time between two lines holds all that the program did between them: data, evaluations, checkpoints, and "
     "the printing itself. A progress bar shows whole seconds, and its rate is smoothed.",
     action="print the time of each step where small differences matter",
@@ -206,7 +206,7 @@ def derived_times(data: LintInput) -> Iterator[Finding]:
     title="the speed changes during the run",
     why="The run has no single step time: the result depends on which steps are taken. Clock rate, temperature, memory "
     "or data change while it runs. A difference between two runs that is not much larger than the drift means nothing.",
-    action="find the cause; trust only differences well above the change",
+    action="find the cause; trust only differences well above the drift",
     needs=("steps",),
 )
 def drift(data: LintInput) -> Iterator[Finding]:

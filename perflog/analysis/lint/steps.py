@@ -20,7 +20,7 @@ from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.groups import distinct, groups_of
 from perflog.tables.columns import NULL, Rows
 
-_LAST_EPOCH = np.iinfo(np.int64).max  # stands for an epoch that is not printed
+_LAST_EPOCH = np.iinfo(np.int64).max  # an epoch that is not printed
 _SIBLINGS = 3  # runs of a log that can show the usual number of steps
 
 
@@ -28,13 +28,13 @@ _SIBLINGS = 3  # runs of a log that can show the usual number of steps
     code="steps-merged",
     severity="warning",
     title="a line covers another number of steps than the others",
-    why="Its time is that of several steps, and its other numbers may be sums. In a mean, a maximum or a plot it looks "
+    why="Its time covers several steps, and its other numbers may be sums. In a mean, a maximum or a plot it looks "
     "like one slow step.",
     action="leave the line out, as `perflog analyze` does",
     needs=("steps",),
 )
 def steps_merged(data: LintInput) -> Iterator[Finding]:
-    """Lines whose `steps_averaged` is not that of most lines; but the interval at the end of a run may be shorter."""
+    """Lines with another `steps_averaged` than most lines; but the interval at the end of a run may be shorter."""
     for run in data.runs:
         steps = run["steps"]
         covered = steps["steps_averaged"]
@@ -111,7 +111,7 @@ def steps_repeated(data: LintInput) -> Iterator[Finding]:
 def steps_missing(data: LintInput) -> Iterator[Finding]:
     """Jumps of the step number that are larger than most, and that no line covers.
 
-    A trace holds the steps that its profiler was told to record.
+    A trace holds only the steps that its profiler recorded.
     """
     for run in data.runs:
         steps = run["steps"].where(run["steps"].known("step"))
@@ -145,7 +145,7 @@ def steps_missing(data: LintInput) -> Iterator[Finding]:
     needs=("steps",),
 )
 def steps_unpaired(data: LintInput) -> Iterator[Finding]:
-    """Steps of phases, loads or layers against those of `steps`, including steps that a line covers."""
+    """Steps of phases, loads or layers against table `steps`, including steps that a line covers."""
     for name in ("phases", "loads", "layers"):
         for run in _runs_with_other_steps(data, name):
             steps, rows = (run[table].where(run[table].known("step")) for table in ("steps", name))
@@ -163,7 +163,7 @@ def steps_unpaired(data: LintInput) -> Iterator[Finding]:
 
 
 def _runs_with_other_steps(data: LintInput, table: str) -> list[LintedRun]:
-    """The runs whose rows of a table, if there are any, are not of the same steps as those of `steps`."""
+    """The runs with rows of a table that cover other steps than table `steps`."""
     if not len(data.by_step(table)[0]):
         return []  # millions of steps are not grouped for nothing
     places = {run.id: place for place, run in enumerate(data.runs)}
@@ -173,8 +173,8 @@ def _runs_with_other_steps(data: LintInput, table: str) -> list[LintedRun]:
         codes, words = rows.codes("run")
         runs.append(np.array([places.get(word, -1) for word in words], np.int64)[codes[steps.first]])
         numbers.append(rows["step"][steps.first])
-    of_both = groups_of(np.concatenate(runs), np.concatenate(numbers))
-    alone = of_both.first[of_both.sizes == 1]
+    step_groups = groups_of(np.concatenate(runs), np.concatenate(numbers))
+    alone = step_groups.first[step_groups.sizes == 1]
     return [data.runs[place] for place in np.unique(np.concatenate(runs)[alone]).tolist()]
 
 
@@ -207,10 +207,10 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
     Of the attempts of a job only the last can end early, by the last step.
     """
     usual = _usual_steps(data)
-    of_jobs = attempts(data.tables)
+    attempt_by_run = attempts(data.tables)
     for run in data.runs:
         steps = run["steps"].where(run["steps"].known("step"))
-        attempt = of_jobs.get(run.id)
+        attempt = attempt_by_run.get(run.id)
         if not len(steps) or (attempt and attempt.number < attempt.of):  # the next attempt goes on
             continue
         n = len(distinct(steps["step"]))

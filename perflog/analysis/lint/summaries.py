@@ -91,7 +91,7 @@ def _new_averages(run: LintedRun) -> Iterator[_PrintedAverage]:
     code="summary-window",
     severity="warning",
     title="a printed average covers an unusual window of steps",
-    why="Readers take a printed average as that of the run. This one leaves out steady steps or includes warm-up "
+    why="Readers take a printed average for the average of the run. This one lacks steady steps or includes warm-up "
     "steps, and the log does not say so. Warning if it is more than 1 % from the mean of the steady steps, else note.",
     action="use the steady steps (`perflog analyze RUN steps`), or say which steps the average covers",
     needs=("steps", "summaries"),
@@ -170,22 +170,23 @@ def windows_differ(data: LintInput) -> Iterator[Finding]:
     """The same summary, for example of the last 10 steps in one run and of the last 60 in another."""
     averages = [a for run in data.runs for a in _printed_averages(run)]
     for key in dict.fromkeys(a.key for a in averages):
-        of_key = [a for a in averages if a.key == key]
-        windows = dict.fromkeys(a.window for a in of_key)
+        key_averages = [a for a in averages if a.key == key]
+        windows = dict.fromkeys(a.window for a in key_averages)
         if len(windows) < 2:
             continue
         parts = []
         for window in windows:
-            same = [a for a in of_key if a.window == window]
+            same = [a for a in key_averages if a.window == window]
             values = [a.value for a in same]
             shown = time_range(values) if same[0].unit == "s" else f"{min(values):.4g} to {max(values):.4g}"
             names = first_few((a.run.name for a in same), 2)
             parts.append(f"{window} in {count(len(same), 'run')} ({names}: {shown})")
         lines: dict[str, list[int]] = {}
-        for average in of_key:
+        for average in key_averages:
             lines.setdefault(average.run.id, []).append(average.line)
         message = f"{key} is the mean of {'; of '.join(parts)}. These averages cannot be compared"
-        yield Finding(of_key[0].run.id, message, lines, {"windows": {a.run.id: [a.first, a.last] for a in of_key}})
+        evidence = {"windows": {a.run.id: [a.first, a.last] for a in key_averages}}
+        yield Finding(key_averages[0].run.id, message, lines, evidence)
         return  # one summary shows it: the others of the run cover the same windows
 
 

@@ -38,7 +38,7 @@ from perflog.units import show
 _DIFFER = 0.01  # of the kernels: more than ranks of one program differ by
 _LOST, _LOST_SHARE = 10, 0.01  # launches at an edge of the trace, and their share
 _OUTSIDE = 0.1  # of the busy time of steps: work that runs outside of the step that launched it
-_GRAPHS = 0.01  # of the busy time: graphs whose kernels the trace does not show
+_GRAPHS = 0.01  # of the busy time: graphs without kernels in the trace
 _OVERHEAD = 0.01  # of the trace's time, used by the profiler
 _LEAK = 1e-4  # of the peak a step: memory grows by less where caches and lists of the program fill
 _LEAKING = 3  # steps in a row
@@ -84,7 +84,7 @@ def clocks_differ(data: LintInput) -> Iterator[Finding]:
     needs=("events",),
 )
 def collectives_unmatched(data: LintInput) -> Iterator[Finding]:
-    """Groups and streams whose collectives could not be matched, and why."""
+    """Groups and streams with collectives that could not be matched, and why."""
     for matched in matched_collectives(data.tables):
         unmatched, members = matched.unmatched, matched.job.members
         if not len(unmatched):
@@ -184,11 +184,11 @@ def _lost_at_start(known: Mask) -> int:
     title="a trace without work of a device",
     why="No event is known to be a kernel, a copy or a memset: neither its category nor the name of its track says so. "
     "The metrics of devices are empty, and that does not mean that the device was idle.",
-    action="profile with the activities of the device; if the trace has them, tell the project their category",
+    action="profile with the activities of the device; if the trace has them, report their category to the project",
     needs=("events",),
 )
 def no_device_work(data: LintInput) -> Iterator[Finding]:
-    """Runs with timed events, none of which is device work."""
+    """Runs with timed events but no device work."""
     runs_with_work = {run for (run, _), _ in data.tables.arrow_by_file("events", IS_WORK)}
     if runs_with_work.issuperset(data.tables.rows("runs")["run"].tolist()):
         return  # the events of a long trace are not read for nothing
@@ -284,9 +284,9 @@ def _overlaps(rows: Rows) -> _Overlaps:
     follows = streams[1:] == streams[:-1]
     copies = follows & (starts[1:] == starts[:-1]) & (ends[1:] == ends[:-1]) & (names[1:] == names[:-1])
     copies &= ends[1:] > starts[1:]
-    of_one_graph = (launches[1:] == launches[:-1]) & (launches[1:] >= 0)  # its branches may run at once
+    same_graph = (launches[1:] == launches[:-1]) & (launches[1:] >= 0)  # its branches may run at once
     overlap = np.where(follows, np.minimum(latest[:-1], ends[1:]) - starts[1:], 0)
-    found = copies | ((overlap > _CLOCK_NS) & ~of_one_graph)
+    found = copies | ((overlap > _CLOCK_NS) & ~same_graph)
     lines = rows["line"][order][1:][found].tolist()
     return _Overlaps(int(copies.sum()), lines, int(overlap[found].sum()), int(lengths.sum()))
 
@@ -334,7 +334,7 @@ def ranges_on_device(data: LintInput) -> Iterator[Finding]:
     for run, rows in not_work.groupby("run"):
         if run not in busy:
             continue
-        times = {kind: int(of_kind["duration_ns"].sum()) * _NS for kind, of_kind in rows.groupby("kind")}
+        times = {kind: int(kind_rows["duration_ns"].sum()) * _NS for kind, kind_rows in rows.groupby("kind")}
         names = {"device_range": "ranges", "sync": "waits"}
         listed = " and ".join(f"{seconds(time)} of {names[kind]}" for kind, time in times.items())
         message = f"{listed} on device tracks, besides {seconds(busy[run] * _NS)} of work"
@@ -377,7 +377,7 @@ def graphs_whole(data: LintInput) -> Iterator[Finding]:
     code="step-outside",
     severity="note",
     title="much of the work of steps runs outside of their annotations",
-    why="An annotated step is an interval on the host; the device runs behind it. perflog gives each step the work "
+    why="An annotated step is an interval on the host; the device runs later. perflog gives each step the work "
     "that it launched. A tool that cuts at the annotations gives a step the work of the one before.",
     action="take device times of steps from metric device_time, not from what lies inside an annotation",
     needs=("events",),
@@ -425,7 +425,7 @@ def profiler_overhead(data: LintInput) -> Iterator[Finding]:
     severity="warning",
     title="memory grows from step to step",
     why="At the end of each step more memory is allocated than at the end of the step before, and each step leaves "
-    "blocks behind that nothing frees. A longer run of this program may run out of memory.",
+    "blocks that nothing frees. A longer run of this program may run out of memory.",
     action="look at what the program keeps of a step, such as losses with their graph (`loss.item()` keeps none), "
     "outputs in lists, hooks; `perflog analyze RUN memory_holders` lists what holds the memory",
     needs=("events",),

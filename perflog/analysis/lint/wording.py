@@ -25,7 +25,7 @@ def seconds(value: float) -> str:
 
 
 def time_range(values: Sequence[float]) -> str:
-    """Return `3.1 ms to 4 ms`, or one value where both round to the same text."""
+    """Return `3.1 ms to 4 ms`, or one value where both round to the same string."""
     low, high = seconds(min(values)), seconds(max(values))
     return low if low == high else f"{low} to {high}"
 

@@ -31,7 +31,7 @@ _MODULE = lazy_pattern(r": (\w+)\(")
 @rule(
     code="nominal-work",
     severity="warning",
-    title="the ranks do not execute the work that rates count",
+    title="rates count work that the ranks do not execute",
     why="Rates are computed from nominal work, which is equal on all ranks. The ranks execute more or less than that: "
     "padding, imbalance, dropped tokens. Warning if a rank is more than 5 % off, else note.",
     action="read the rate as nominal work per second; `perflog analyze RUN imbalance` shows what each rank executes",
@@ -42,7 +42,7 @@ def nominal_work(data: LintInput) -> Iterator[Finding]:
     for run in data.runs:
         nominal, unit = (run.semantics.quantities.get(n) for n in ("work_rows", "unit_rows"))
         loads = run["loads"]
-        loads = loads.where(loads.known("step", "amount") & ~loads.known("expert"))  # that of an expert is of no rank
+        loads = loads.where(loads.known("step", "amount") & ~loads.known("expert"))  # work of an expert is of no rank
         if not nominal or not unit or not len(loads):
             continue
         rows = loads["amount"] * unit
@@ -69,12 +69,12 @@ def nominal_work(data: LintInput) -> Iterator[Finding]:
     severity="error",
     title="a rate exceeds the peak of the device",
     why="No program computes faster than its device: the FLOPs are counted too high, the time is too short, or the "
-    "peak is that of another device or dtype.",
+    "peak belongs to another device or dtype.",
     action="check the FLOP convention, the peak (`--gpu`, `--peak-tflops`) and what the step time covers",
     needs=(),
 )
 def mfu_above_1(data: LintInput) -> Iterator[Finding]:
-    """Printed MFU above 1, rates above those of any GPU, and above the peak that `gpu` or `peak_tflops` gives."""
+    """Printed MFU above 1, rates above any GPU, and above the peak that `gpu` or `peak_tflops` gives."""
     for column, name, unit in (("mfu", "MFU", "1"), ("tflops", "TFLOP/s", "TFLOP/s")):
         for run in data.runs_where("steps", _above_peak(data.tables.rows("steps"), column)):
             above = run["steps"].where(_above_peak(run["steps"], column))
@@ -108,12 +108,13 @@ def mfu_above_1(data: LintInput) -> Iterator[Finding]:
     code="mfu-other-device",
     severity="warning",
     title="the MFU is of the peak of another device",
-    why="The program does not know the peak of this device, and divides by that of another one. The TFLOP/s are right.",
+    why="The program does not know the peak of this device, and divides by the peak of another one. The TFLOP/s are "
+    "right.",
     action="compute the MFU with the peak of this device: `--gpu` or `--peak-tflops`",
     needs=(),
 )
 def mfu_other_device(data: LintInput) -> Iterator[Finding]:
-    """A program that says whose peak it takes for that of an unknown device."""
+    """A program that says which peak it uses for an unknown device."""
     for run in data.runs:
         other = run.semantics.config.get(MFU_PEAK_OF)
         with_mfu = run["steps"].where(run["steps"].known("mfu"))

@@ -55,8 +55,8 @@ __all__ = ["Overview", "overview"]
 
 
 _MARKS = 4  # runs that are named one by one
-_EACH = 3  # runs whose bottlenecks are told one by one
-_EXPLAINED = 10  # rows whose causes are looked for
+_EACH = 3  # runs that each have their bottlenecks shown
+_EXPLAINED = 10  # rows that are searched for causes
 _TELLING = 0.03  # of the step time: a smaller difference is not explained
 
 
@@ -69,7 +69,7 @@ class Overview(Struct, frozen=True):
         lines: Number of lines: total, read, context, unread. `read_figures`: of figures, empty for traces.
         groups: The rows: runs, or groups of repeats.
         figures: How fast they were; the first is the headline.
-        base: Place of the group that each group is compared with, by its place; the base itself is not in it.
+        base: Index of the group that each group is compared with, by its index; the base itself is not in it.
         parts: Where the time goes in the only run, or in the first of repeats.
         failures: How attempts ended, and failures after which the job went on, in the order of the logs.
         reasons: What holds that run up, or why the slowest run is slower than its base, in sentences.
@@ -105,7 +105,7 @@ class Overview(Struct, frozen=True):
 
     @property
     def differing_settings(self) -> Sequence[str]:
-        """Names of the settings that tell the rows apart."""
+        """Names of the settings in which the rows differ."""
         return list(self.groups[0].settings) if self.groups else []
 
     @property
@@ -117,7 +117,7 @@ class Overview(Struct, frozen=True):
         """Return the rows with their figures in base units.
 
         Returns:
-            Columns `mark`, `name`, `runs` (their number), the settings that tell the rows apart, each figure (in the
+            Columns `mark`, `name`, `runs` (their number), the settings in which the rows differ, each metric (in the
             unit of `figures`), and `change` of the headline against the base (1 is 100 %).
         """
         import pandas as pd
@@ -131,7 +131,7 @@ class Overview(Struct, frozen=True):
         return nullable_frame(pd.DataFrame(rows))
 
     def value(self, figure: RunFigure, group: RunGroup) -> float | None:
-        """Return a group's value of a figure: that of its run, or the mean over its runs; None if none has it."""
+        """Return a group's value of a metric: of its run, or the mean over its runs; None if none has it."""
         values = [figure.values[run] for run in group.runs if run in figure.values]
         return sum(values) / len(values) if values else None
 
@@ -144,7 +144,7 @@ class Overview(Struct, frozen=True):
         return stdev(values) / abs(mean) if len(values) > 1 and mean and isfinite(mean) else None
 
     def change(self, place: int) -> float | None:
-        """Return how far the headline of a group lies from that of its base, relative to the base."""
+        """Return the relative difference of a group's headline from its base."""
         if place not in self.base or not self.figures:
             return None
         value, base = (self.value(self.figures[0], self.groups[i]) for i in (place, self.base[place]))
@@ -152,7 +152,7 @@ class Overview(Struct, frozen=True):
 
     @property
     def outcome(self) -> list[str]:
-        """What a reader has to know before any figure of speed: the loss is NaN."""
+        """What a reader has to know before any speed: the loss is NaN."""
         marks = {run: group.mark for group in self.groups for run in group.runs}
         found = [doubt for doubt in self.doubts if doubt.is_outcome]
         if 1 < len(marks) == len(self.groups) and sum(len(doubt.runs) for doubt in found) <= _MARKS:
@@ -161,7 +161,7 @@ class Overview(Struct, frozen=True):
         return [self.in_words(doubt) for doubt in found]
 
     def figure_column(self, figure: RunFigure) -> list[str]:
-        """Return the name of a figure, with a mark if it is doubted, then the text of its value in each group."""
+        """Return the name of a metric, with a mark if it is doubted, then its value in each group as a string."""
         digits = 4 if figure is self.figures[0] else 3
         texts, several = [], False
         for group in self.groups:
@@ -292,19 +292,19 @@ def _causes(tables: Tables, groups: Sequence[RunGroup], options: Options) -> lis
     first = [group.runs[0] for group in groups]
     if not first or len(first) > _EXPLAINED:
         return []
-    of_runs = causes_by_run(tables.only(first), options)
-    return [cause for run in first for cause in of_runs.get(run, ())]
+    causes_of_runs = causes_by_run(tables.only(first), options)
+    return [cause for run in first for cause in causes_of_runs.get(run, ())]
 
 
 def _ranks_something(tables: Tables, figures: Sequence[RunFigure]) -> bool:
-    """Whether a figure tells which run is better, or which case of a benchmark."""
+    """Whether a metric shows which run is better, or which case of a benchmark."""
     return any(figure.better for figure in figures) or bool(case_tables(tables))
 
 
 def _differences(
     tables: Tables, groups: Sequence[RunGroup], figures: Sequence[RunFigure], options: Options
 ) -> list[Difference]:
-    """The rows whose runs are no repeats. A total does not count: it depends on how long a run trained."""
+    """The rows with runs that are no repeats. A total does not count: it depends on how long a run trained."""
     first = figures[0] if figures and figures[0].better and figures[0].name != TOTAL else None
     result = None if first is None else Result(first.name, first.unit, first.values)
     return differing(tables, (group.runs for group in groups), options.warmup, result)
@@ -315,14 +315,14 @@ def _are_of_several_logs(log: Log, group: RunGroup) -> bool:
 
 
 def _in_common(figures: Sequence[RunFigure], groups: Sequence[RunGroup]) -> bool:
-    """Whether any figure is known of two rows or more."""
+    """Whether any metric is known of two rows or more."""
     return any(sum(any(run in f.values for run in group.runs) for group in groups) > 1 for f in figures)
 
 
 def _bases(tables: Tables, groups: Sequence[RunGroup], options: Options) -> dict[int, int]:
     """The group that each group is compared with: the base of its sweep, else the first group.
 
-    Groups that differ in several settings have no base: a change would be that of all these settings.
+    Groups that differ in several settings have no base: a change would be due to all these settings.
     """
     places = {run: i for i, group in enumerate(groups) for run in group.runs}
     if any(ROUND in group.settings for group in groups):  # of each round the first row
@@ -371,21 +371,22 @@ def _reasons(
             return [*explained, *saved, *slowdowns(tables, groups, options)]
     far_worse = [] if over_time else list(outliers(figures, groups, log))  # runs of another level are no outliers
     together = [*over_time, *folder_answers(tables, groups, options), *slowdowns(tables, groups, options)]
-    of_folders = list(scores(tables, options))
+    folder_scores = list(scores(tables, options))
     if together or len(groups) > 1:
-        return [*together, *of_folders, *far_worse] or list(_of_each(tables, groups, options))
+        return [*together, *folder_scores, *far_worse] or list(_of_each(tables, groups, options))
     first = groups[0].runs[0]
-    of_first = tables.only([first])
-    slow_ranks = [*ranks_apart(of_first, first), *ranks_named(of_first, first)] if len(groups[0].runs) == 1 else []
+    first_tables = tables.only([first])
+    is_single = len(groups[0].runs) == 1
+    slow_ranks = [*ranks_apart(first_tables, first), *ranks_named(first_tables, first)] if is_single else []
     return [
-        *of_folders,
+        *folder_scores,
         *extremes(figures[:1], log),
         *far_worse,
         *slow_ranks,
-        *bottleneck(of_first, first, options, is_known=bool(slow_ranks)),
-        *(ranks_spread(of_first, first, figures) if len(groups[0].runs) == 1 else ()),
-        *time_saved(of_first, first, options),
-        *(process_summaries(of_first, first) if len(groups[0].runs) == 1 else ()),
+        *bottleneck(first_tables, first, options, is_known=bool(slow_ranks)),
+        *(ranks_spread(first_tables, first, figures) if len(groups[0].runs) == 1 else ()),
+        *time_saved(first_tables, first, options),
+        *(process_summaries(first_tables, first) if len(groups[0].runs) == 1 else ()),
     ]
 
 
@@ -398,5 +399,5 @@ def _of_each(tables: Tables, groups: Sequence[RunGroup], options: Options) -> It
         (run,) = group.runs
         if text := first_bottleneck(tables.only([run]), run, options):
             marks.setdefault(text, []).append(group.mark)
-    for text, of_text in marks.items():
-        yield f"{', '.join(of_text)}: {text}"
+    for text, text_marks in marks.items():
+        yield f"{', '.join(text_marks)}: {text}"

@@ -44,15 +44,16 @@ _FACTS = (
 
 
 def bottleneck(tables: Tables, run: str, options: Options, is_known: bool = False) -> list[str]:
-    """Return sentences on what holds a run up; one that says so where its log does not tell, unless `is_known`."""
-    return list(_told(tables, run, options)) or ([] if is_known else list(log_facts.not_told(tables, run, options)))
+    """Return sentences on what holds a run up; one that says so if its log does not show it, unless `is_known`."""
+    found = list(_sentences(tables, run, options))
+    return found if found or is_known else list(log_facts.unknown_causes(tables, run, options))
 
 
 def first_bottleneck(tables: Tables, run: str, options: Options) -> str | None:
-    """Return the first sentence on what holds a run up; None if its log does not tell."""
-    return next(_told(tables, run, options), None)
+    """Return the first sentence on what holds a run up; None if its log does not show it."""
+    return next(_sentences(tables, run, options), None)
 
 
-def _told(tables: Tables, run: str, options: Options) -> Iterator[str]:
+def _sentences(tables: Tables, run: str, options: Options) -> Iterator[str]:
     kinds = (stuck, slowdown_of_job, headline, *_FACTS)
     return (text for kind in kinds for text in kind(tables, run, options))

@@ -16,33 +16,31 @@ _DIGITS = 4
 
 
 def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """Where each figure of a table of cases is best and worst, first what a search optimises.
+    """Where each metric of a table of cases is best and worst, first what a search optimises.
 
-    Of figures without a known direction, if there are no others, their ends. Tables whose rows are the sizes of a
-    scaling study are told as such.
+    Of metrics without a known direction, if there are no others, their ends. Tables with the sizes of a scaling study
+    as rows are reported as such.
     """
     rows = cases.table(tables, options)
-    of_sizes = [study.table for study in table_studies(tables) if run in study.runs[study.sizes[0]]]
-    rows = rows[(rows["run"] == run) & ~rows["table"].isin(of_sizes)]
+    scaling_tables = [study.table for study in table_studies(tables) if run in study.runs[study.sizes[0]]]
+    rows = rows[(rows["run"] == run) & ~rows["table"].isin(scaling_tables)]
     rows = rows[rows["min"].notna() & (rows["min"] < rows["max"])]
     number_of_tables = rows["table"].nunique()
     several = number_of_tables > 1
-    tables_of_run = [of_table for _, of_table in rows.groupby("table", sort=False)][:_MOST_TABLES]
-    for over, of_table in ((of_table["over"].iloc[0], of_table) for of_table in tables_of_run):
-        number = int(of_table["cases"].max())
-        lines = f", lines {of_table['first_line'].min():,} to {of_table['last_line'].max():,}" if several else ""
-        with_direction = of_table[of_table["better"].notna()]
-        first = with_direction if len(with_direction) else of_table
-        named = [row for row in of_table.to_dict("records") if row["key"] in OBJECTIVES]
+    tables_of_run = [table_rows for _, table_rows in rows.groupby("table", sort=False)][:_MOST_TABLES]
+    for over, table_rows in ((table_rows["over"].iloc[0], table_rows) for table_rows in tables_of_run):
+        number = int(table_rows["cases"].max())
+        lines = f", lines {table_rows['first_line'].min():,} to {table_rows['last_line'].max():,}" if several else ""
+        with_direction = table_rows[table_rows["better"].notna()]
+        first = with_direction if len(with_direction) else table_rows
+        named = [row for row in table_rows.to_dict("records") if row["key"] in OBJECTIVES]
         named += [row for row in first.to_dict("records") if row["key"] not in OBJECTIVES]
         parts = [_ends(row) for row in named[:_MOST_FIGURES]]
-        more = f"; {len(of_table) - len(parts)} more figures" if len(of_table) > len(parts) else ""
-        worst = of_table.loc[of_table["failed"].idxmax()]
+        more = f"; {len(table_rows) - len(parts)} more metrics" if len(table_rows) > len(parts) else ""
+        worst = table_rows.loc[table_rows["failed"].idxmax()]
         more_failed = "; ..." if worst["failed"] > MOST_FAILED else ""
         without = (
-            f" ({worst['failed']} without a finite figure: {worst['failed_at']}{more_failed})"
-            if worst["failed"]
-            else ""
+            f" ({worst['failed']} without a finite value: {worst['failed_at']}{more_failed})" if worst["failed"] else ""
         )
         yield f"{number} cases over {over}{lines}{without}: {'; '.join(parts)}{more}."
     if number_of_tables > _MOST_TABLES:
@@ -56,15 +54,15 @@ def _without_case(tables: Tables, run: str) -> Iterator[str]:
     rows = tables.rows_of("values", run)
     rows = rows.where(rows.one_of("key", names_without_case(tables)) & rows.known("value"))
     parts = []
-    for name, of_name in rows.by("key").items():
-        units = {unit or "" for (unit,) in of_name.records("unit")}
+    for name, key_rows in rows.by("key").items():
+        units = {unit or "" for (unit,) in key_rows.records("unit")}
         if len(units) == 1:
-            values, lines, unit = of_name["value"], of_name["line"], units.pop()
+            values, lines, unit = key_rows["value"], key_rows["line"], units.pop()
             places = values.argmin(), values.argmax()
             ends = (f"{show(float(values[k]), unit, _DIGITS)} (line {lines[k]})" for k in places)
             parts.append(f"{name} {' to '.join(ends)}, {len(values)} times")
     if parts:
-        more = f"; {len(parts) - _MOST_FIGURES} more figures" if len(parts) > _MOST_FIGURES else ""
+        more = f"; {len(parts) - _MOST_FIGURES} more metrics" if len(parts) > _MOST_FIGURES else ""
         yield f"Measured: {'; '.join(parts[:_MOST_FIGURES])}{more}."
 
 

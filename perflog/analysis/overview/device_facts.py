@@ -117,12 +117,12 @@ def idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rows = wholes_of_traces(_of_run(device_time.table(tables, options), run))
     if not len(rows) or not (share := float(rows["idle_s"].sum() / rows["span_s"].sum())) > _TELLING:
         return
-    of_cause = _idle_shares(tables, run, options)
+    idle_shares = _idle_shares(tables, run, options)
     causes = (
-        (of_cause["host"] + of_cause["sync"], "host-bound"),
-        (of_cause["sync"], "of that after a synchronisation"),
-        (of_cause["data"], "while data is loaded"),
-        (of_cause["launch"] + of_cause["waiting"], "queued"),
+        (idle_shares["host"] + idle_shares["sync"], "host-bound"),
+        (idle_shares["sync"], "of that after a synchronisation"),
+        (idle_shares["data"], "while data is loaded"),
+        (idle_shares["launch"] + idle_shares["waiting"], "queued"),
     )
     told = [f"{percent(each)} {words}" for each, words in causes if each > _TELLING]
     yield f"The GPU idles {percent(share)} of the time{': ' * bool(told)}{', '.join(told)}."
@@ -138,8 +138,8 @@ def _idle_shares(tables: Tables, run: str, options: Options) -> dict[str, float]
 def critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """What the critical path of the steps, else of the trace, consists of, where it is known what launched the work.
 
-    A replay may tell that another thing binds than what most of the path is: another path is nearly as long, and this
-    one tells nothing.
+    A replay may find another bottleneck than the kind that most of the path is: another path is nearly as long, and
+    this one tells nothing.
     """
     idle = _of_run(launches.table(tables, options), run)
     if not idle["host_s"].notna().any():
@@ -149,8 +149,8 @@ def critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
     whole = float(rows["time_s"].sum())
     times: dict[str, dict[str, float]] = {}
     for where, kind, time in rows[["where", "kind", "time_s"]].itertuples(index=False):
-        of_group = times.setdefault(_ON_PATH.get(kind, "kernels" if where == "device" else "host"), {})
-        of_group[kind] = of_group.get(kind, 0.0) + float(time) / whole
+        group_times = times.setdefault(_ON_PATH.get(kind, "kernels" if where == "device" else "host"), {})
+        group_times[kind] = group_times.get(kind, 0.0) + float(time) / whole
     bound = bound_by(tables, run, options)
     most = max(times, key=lambda group: sum(times[group].values()), default="")
     if bound is not None and bound.metric == REPLAY and most not in _GROUPS_OF.get(bound.subject, times):
@@ -179,16 +179,16 @@ def launching(tables: Tables, run: str, options: Options) -> Iterator[str]:
         rows = rows[rows["part"] == "trace"]
         call, work = (show(float(rows[column].median()), "s", 3) for column in ("call_s", "work_s"))
         yield (
-            f"CUDA graphs would win at most {percent(graphs.gain)} of the time: the median launch takes {call}, what "
-            f"it launches {work}."
+            f"CUDA graphs would save at most {percent(graphs.gain)} of the time: the median launch takes {call}, its "
+            f"work {work}."
         )
 
 
 def largest_work(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """The kernel, collective and copy that take most of each state of the devices, if the state takes a telling part.
 
-    Of collectives also the share of all communication that is hidden. Waits of a stream hide behind the work of others:
-    the time of all streams decides, and both are told.
+    Of collectives also the share of all communication that is hidden. Waits of a stream are hidden by the work of
+    others: the time of all streams decides, and both are shown.
     """
     rows = wholes_of_traces(_of_run(device_time.table(tables, options), run))
     if not len(rows):
@@ -196,11 +196,11 @@ def largest_work(tables: Tables, run: str, options: Options) -> Iterator[str]:
     shares = {state: float(rows[f"{state}_s"].sum() / rows["span_s"].sum()) for state in _NOUNS}
     kernels = _of_run(device_kernels.table(tables, options), run)
     for state in sorted(shares, key=lambda state: -shares[state]):
-        of_state = kernels[(kernels["by"] == "name") & (kernels["state"] == state) & kernels["name"].notna()]
+        state_rows = kernels[(kernels["by"] == "name") & (kernels["state"] == state) & kernels["name"].notna()]
         part = float(rows["waiting_kernels_s"].sum() / rows["span_s"].sum()) if state == "waiting" else shares[state]
-        if not len(of_state) or (part <= _TELLING and state != _most(shares)):
+        if not len(state_rows) or (part <= _TELLING and state != _most(shares)):
             continue
-        sums = of_state.groupby("name", sort=False)[["calls", "time_s"]].sum()
+        sums = state_rows.groupby("name", sort=False)[["calls", "time_s"]].sum()
         sums = sums.sort_values("time_s", ascending=False, kind="stable")
         name, (calls, seconds) = str(sums.index[0]), sums.iloc[0]
         text = f"Largest {_NOUNS[state]}: {short_kernel(name)}, {count(int(calls), 'call')} x"
@@ -208,8 +208,8 @@ def largest_work(tables: Tables, run: str, options: Options) -> Iterator[str]:
         if state == "communication":
             text += f"; {_hidden(rows)} communication is hidden"
         if state == "waiting":
-            alone, of_streams = (show(float(rows[name].sum()), "s", 3) for name in ("waiting_s", "waiting_kernels_s"))
-            text += f"; the streams wait {of_streams}, {alone} of it with nothing else running"
+            alone, on_streams = (show(float(rows[name].sum()), "s", 3) for name in ("waiting_s", "waiting_kernels_s"))
+            text += f"; the streams wait {on_streams}, {alone} of it with nothing else running"
         if state == "memory" and (rate := _copied_at(tables, run, name, options)):
             text += f" at {show(rate, 'GB/s', 3)}"
         yield f"{text}."
@@ -284,7 +284,7 @@ def memory(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if none_if_null(peak["reserved_peak"]) is not None:
         text += f"; {show(float(peak['reserved_peak']), 'B', 3)} reserved"
     held = holders_of(peak, memory_holders.table(tables, options))
-    # Places of one name are one here: those of layers, say.
+    # Positions with one name are one here, such as layers.
     shares = held.groupby("holder", sort=False)["share"].sum().astype(float).sort_values(ascending=False, kind="stable")
     largest = shares[shares > _TELLING].head(_HOLDERS)
     names = ["memory from before the trace" if name == NOT_TRACED else name for name in largest.index]

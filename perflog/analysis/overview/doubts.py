@@ -60,7 +60,7 @@ class Doubt(Struct, frozen=True):
 
     @property
     def is_outcome(self) -> bool:
-        """Whether it has to be known before any figure."""
+        """Whether it has to be known before any metric."""
         return self.code in (DIVERGED, "program-error", "costly-warnings") and self.severity != "note"
 
     @property
@@ -70,7 +70,7 @@ class Doubt(Struct, frozen=True):
 
 
 def doubts(findings: Sequence[Finding]) -> list[Doubt]:
-    """Return the findings by rule: the most severe first, then those of the most runs."""
+    """Return the findings by rule: the most severe first, then by number of runs."""
     by_code: dict[str, list[Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)

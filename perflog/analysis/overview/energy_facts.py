@@ -45,8 +45,8 @@ def _of_units(rows: Mapping[str, Mapping[str, Any]], groups: Sequence[RunGroup],
 def _of_cases(tables: Tables, options: Options) -> Iterator[str]:
     """Yield for each table of cases which one takes the least energy and which the most."""
     table = energy_cases.table(tables, options)
-    of_tables = [rows for _, rows in table.groupby(["run", "table", "unit", "source"], sort=False, dropna=False)]
-    for rows in of_tables[:_MOST_TABLES]:
+    rows_by_table = [rows for _, rows in table.groupby(["run", "table", "unit", "source"], sort=False, dropna=False)]
+    for rows in rows_by_table[:_MOST_TABLES]:
         if len(rows) < _LEAST_CASES:
             continue
         unit, of = rows["unit"].iloc[0], rows["of"].iloc[0]
@@ -64,7 +64,7 @@ def _of_cases(tables: Tables, options: Options) -> Iterator[str]:
 
 
 def _total(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What the energy of a run is for, and that of its machine."""
+    """What the energy of a run is for, and the energy of its machine."""
     row = next(row for row in rows if row["energy_run_j"] is not None)
     of = f", of {_MEASURED.get(row['run_of'], row['run_of'])}" if row["run_of"] else ""
     machine = f"; {show(row['energy_machine_j'], 'J')} of the machine" if row["energy_machine_j"] is not None else ""
@@ -91,7 +91,7 @@ def _ends(values: Mapping[str, float], unit: str) -> str:
 
 
 def _power(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The power behind the energy of a run, and where it is from."""
+    """The power that the energy of a run was computed from, and its source."""
     row = next((row for row in rows if row["power_w"] is not None), None)
     if row is None or "/" in row["source"] or row["source"].endswith("token"):
         source = next(row["source"] for row in rows if row["source"])

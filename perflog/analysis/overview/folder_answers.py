@@ -1,4 +1,4 @@
-"""Folder answers: what the runs of a folder tell only together, in sentences with figures."""
+"""Folder answers: what only the runs of a folder together show, in sentences with numbers."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _MOST = 3  # slow nodes, slow pairs, folders and jobs that are named
 
 
 def folder_answers(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
-    """Yield what the files of each job, or the pairs of nodes of a campaign, tell together."""
+    """Yield what the files of each job, or the pairs of nodes of a campaign, show together."""
     rows = hot_experts.table(tables, options)
-    for _, of_job in rows[rows["runs"] > 1].groupby(["label", "unit"], sort=False, dropna=False):
-        yield from _hot_experts(of_job)
+    for _, job_rows in rows[rows["runs"] > 1].groupby(["label", "unit"], sort=False, dropna=False):
+        yield from _hot_experts(job_rows)
     for job in expert_jobs(tables):
         if job.names["runs"] > 1:
             yield from _placement(placements(tables, job))
@@ -50,15 +50,15 @@ def folder_answers(tables: Tables, groups: Sequence[RunGroup], options: Options)
 
 
 def slowdowns(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
-    """Yield what stragglers cost each job of a folder whose operations are known, and whose fault it is."""
+    """Yield what stragglers cost each job of a folder with known operations, and which worker is at fault."""
     timed = {run for run, format in tables.rows("runs").records("run", "format") if format == OPERATIONS}
-    of_jobs = [(group.mark, group.runs[0]) for group in groups if len(group.runs) == 1 and group.runs[0] in timed]
-    for mark, run in of_jobs[:_MOST] if len(groups) > 1 else ():
+    single_runs = [(group.mark, group.runs[0]) for group in groups if len(group.runs) == 1 and group.runs[0] in timed]
+    for mark, run in single_runs[:_MOST] if len(groups) > 1 else ():
         yield f"{mark}: {' '.join(islice(slowdown_of_job(tables.only([run]), run, options), 2))}"
 
 
 def folder_metric(tables: Tables, options: Options) -> str | None:
-    """Return the metric that tells what the runs of a folder tell together; None if there is none."""
+    """Return the metric of what the runs of a folder show together; None if there is none."""
     if (hot_experts.table(tables, options)["runs"] > 1).any():
         return "hot_experts"
     if len(jobs_of_dumps(tables)) > 1:
@@ -71,7 +71,7 @@ def folder_metric(tables: Tables, options: Options) -> str | None:
 
 
 def scores(tables: Tables, options: Options) -> Iterator[str]:
-    """Yield MLPerf's score of the folders whose runs print how they ended."""
+    """Yield MLPerf's score of the folders with runs that print how they ended."""
     rows = time_to_train.table(tables, options)
     rows = rows[(rows["of"] == "folder") & rows["score_s"].notna() & rows["status"].notna()]
     each = [f"{row['label']} {row['score_s'] / 60:.3f} min ({row['status']})" for row in rows.to_dict("records")]
@@ -90,17 +90,17 @@ def _hot_experts(rows: pd.DataFrame) -> Iterator[str]:
     hottest = layers[layers["since"].notna()].sort_values("imbalance", ascending=False, kind="stable")
     if len(hottest):
         row = hottest.iloc[0]
-        of_layer = "" if row["layer"] is None else f" of layer {row['layer']}"
+        layer = "" if row["layer"] is None else f" of layer {row['layer']}"
         yield (
-            f"{int(last['hot'])} experts do over twice the mean; expert {int(row['hottest'])}{of_layer} does "
-            f"{1 + row['imbalance']:.2f} times, and has been hot since step {int(row['since']):,}."
+            f"{int(last['hot'])} experts have over twice the mean load; expert {int(row['hottest'])}{layer} has "
+            f"{1 + row['imbalance']:.2f} times the mean, and has been hot since step {int(row['since']):,}."
         )
 
 
 def _placement(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What moving experts and redundant ones would bring at the last step."""
-    of_steps = [row for row in rows if row["of"] == "step"]
-    last = [row for row in of_steps if row["step"] == of_steps[-1]["step"]]
+    step_rows = [row for row in rows if row["of"] == "step"]
+    last = [row for row in step_rows if row["step"] == step_rows[-1]["step"]]
     if not last:
         return
     placed, moved, *redundant = last

@@ -26,16 +26,16 @@ _TENSOR_CORES = lazy_pattern(
 )
 _FP32 = lazy_pattern(r"sgemm|gemmsn|ffma", re.IGNORECASE)
 _WITHOUT = {
-    "host": ("the host", "were it endlessly fast"),
-    "device": ("the device", "were it endlessly fast"),
-    "compute": ("compute", "were its kernels endlessly fast"),
-    "communication": ("communication", "were it free"),
-    "copies": ("copies", "were they free"),
-    "launch": ("launches", "were they free"),
-    "waiting": ("waiting", "were there none"),
-    "data": ("data loading", "were it endlessly fast"),
-    "rank": ("rank", "were it as fast as the median rank"),
-    "late rank": ("rank", "did it arrive with the others"),
+    "host": ("the host", "if it were infinitely fast"),
+    "device": ("the device", "if it were infinitely fast"),
+    "compute": ("compute", "if its kernels were infinitely fast"),
+    "communication": ("communication", "if it were free"),
+    "copies": ("copies", "if they were free"),
+    "launch": ("launches", "if they were free"),
+    "waiting": ("waiting", "if there were none"),
+    "data": ("data loading", "if it were infinitely fast"),
+    "rank": ("rank", "if it were as fast as the median rank"),
+    "late rank": ("rank", "if it arrived with the others"),
 }
 """By subject of a cause in a trace: its words, and what the replay changes."""
 _WORDS = {
@@ -52,12 +52,12 @@ _STARTS = {"graph capture": "captures graphs", "compilation": "compiles or loads
 
 
 def headline(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """Yield what binds a run; nothing if its log does not tell, or if facts of the job say it."""
-    of_run = causes_by_run(tables, options).get(run, ())
+    """Yield the bottleneck of a run; nothing if its log does not show it, or if facts of the job say it."""
+    causes = causes_by_run(tables, options).get(run, ())
     cause = bound_by(tables, run, options)
     tell = None if cause is None else _tellers(cause)
     if cause is not None and tell is not None:
-        yield from tell(cause, of_run, tables, options)
+        yield from tell(cause, causes, tables, options)
 
 
 _Teller = Callable[[Cause, Sequence[Cause], Tables, Options], Iterator[str]]
@@ -73,16 +73,16 @@ def _tellers(cause: Cause) -> _Teller | None:
     return _stage if cause.of == PIPELINE else None
 
 
-def _phase(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
+def _phase(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
     text = f"Bottleneck: {cause.name}, {percent(cause.share)} of the {cause.of}"
     if cause.share > _MOSTLY:
         yield f"{text}{' by the clock of the host' if cause.subject == 'data' else ''}."
         return
-    second = next(each for each in of_run if each.of == cause.of and each.may_bind and each is not cause)
+    second = next(each for each in causes if each.of == cause.of and each.may_bind and each is not cause)
     yield f"{text}; then {second.name}, {percent(second.share)}."
 
 
-def _trace(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
+def _trace(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
     if cause.subject in _STARTS:
         told = f"the host {_STARTS[cause.subject]} in {percent(cause.share)} of the time, while the GPU idles"
         yield f"Bottleneck: {cause.subject}: {told}. So this is a trace of a start, and not of steady steps."
@@ -96,16 +96,16 @@ def _trace(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Optio
     text = f"Bottleneck: {place if cause.subject == 'rank' else words}: {change}, the {whole} would be"
     text += f"{' at most' * (cause.by == BOUND)} {percent(cause.gain)} shorter"
     against = "device" if cause.subject in ("host", "launch", "data") else "host"
-    other = next((each for each in of_run if each.metric == REPLAY and each.subject == against), None)
+    other = next((each for each in causes if each.metric == REPLAY and each.subject == against), None)
     if other is not None:
-        text += f"; with an endlessly fast {against} {percent(other.gain)}"
+        text += f"; with an infinitely fast {against} {percent(other.gain)}"
     yield f"{text}."
 
 
-def _profile(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:
+def _profile(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:
     work = {"gpu": "GPU work", "api": "time of API calls"}[cause.of]
     noun = "kernel" if cause.of == "gpu" else "call"
-    kernel = next((each for each in of_run if each.subject == "kernel" and each.of == cause.of), None)
+    kernel = next((each for each in causes if each.subject == "kernel" and each.of == cause.of), None)
     name = kernel and short_kernel(str(kernel.name))
     calls = "" if kernel is None or not kernel.n else f"{count(kernel.n, 'call')} x {show(kernel.each_s, 's', 3)}, "
     if cause is kernel:
@@ -123,7 +123,7 @@ def _profile(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Opt
         yield f"Bottleneck: {cause.name}, {percent(cause.share)} of the {work}."
 
 
-def _stage(cause: Cause, of_run: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
+def _stage(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
     text = f"Bottleneck: stage {cause.stage} ({cause.name}) takes {cause.ratio:.1f} times the mean stage"
     modelled = pipeline.table(tables, options)
     modelled = modelled[(modelled["run"] == cause.run) & modelled["model"].str.contains("as timed", na=False)]

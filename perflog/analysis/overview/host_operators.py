@@ -57,11 +57,11 @@ def _over(rows: pd.DataFrame) -> str:
 
 def _shapes(rows: pd.DataFrame, row: dict[str, Any]) -> str:
     """The shapes with which an operator takes most time, or is called most."""
-    of_operator = rows[(rows["operator"] == row["operator"]) & rows["shapes"].notna()]
-    if not len(of_operator):
+    operator_rows = rows[(rows["operator"] == row["operator"]) & rows["shapes"].notna()]
+    if not len(operator_rows):
         return ""
-    by = "self_s" if of_operator["self_s"].notna().any() else "calls"
-    shapes = shapes_text(str(of_operator.sort_values(by, ascending=False, kind="stable")["shapes"].iloc[0]))
+    by = "self_s" if operator_rows["self_s"].notna().any() else "calls"
+    shapes = shapes_text(str(operator_rows.sort_values(by, ascending=False, kind="stable")["shapes"].iloc[0]))
     return f", most with inputs {shapes}" if shapes else ""
 
 

@@ -7,10 +7,10 @@ from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK
 
 
 def host_time_of_steps(tables: Tables, run: str, options: Options) -> tuple[float, dict[str, float]] | None:
-    """Return the mean host time of a step in s, and that of each range directly inside; the longest first.
+    """Return the mean host time of a step in s, and of each range directly inside; the longest first.
 
     Returns:
-        The times, with OUTSIDE for the rest of the step, last. None if the trace has work of a device, whose time tells
+        The times, with OUTSIDE for the rest of the step, last. None if the trace has device work, since its time shows
         more, or if no range lies in its steps.
     """
     rows = device_ranges.table(tables, options)

@@ -15,10 +15,10 @@ from perflog.metrics.timeline import JobTimeline, job_timelines
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
-_FEW = 3  # jobs, and runs, that are told one by one
+_FEW = 3  # jobs, and runs, that are shown one by one
 _LEAST_S = 60.0  # of a job of one attempt
-_HIGH = 0.9  # a goodput that is not told if there is one attempt and no stall
-_LEAST_SHARE = 0.005  # of the wall time: a kind below is not told
+_HIGH = 0.9  # a goodput that is not shown if there is one attempt and no stall
+_LEAST_SHARE = 0.005  # of the wall time: a kind below is not shown
 _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "tflops": "TFLOP/s"}
 
 
@@ -35,7 +35,7 @@ def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) 
 
 
 def _goodput(job: JobTimeline) -> str:
-    """Return the goodput; for a job without a clock the printed durations, if there are others than those of steps."""
+    """Return the goodput; for a job without a clock the printed durations, if not only steps have one."""
     seconds, wall = job.seconds, job.wall_s
     quotient = seconds.get(TRAINING, 0.0) / wall if wall else 0.0
     is_plain = len(job.runs) == 1 and (STALL not in seconds or quotient > _HIGH)
@@ -54,12 +54,12 @@ def _s(seconds: float) -> str:
 
 
 def _level(value: float, unit: str) -> str:
-    """Return a level as text; the name of a rate is its unit."""
+    """Return a level as a string; the name of a rate is its unit."""
     return show(value, unit) if unit == "s" else f"{value:,.5g}"
 
 
 def _name(figure: str, semantics: RunSemantics) -> str:
-    """Return the name of a figure; a rate of one GPU says so."""
+    """Return the name of a metric; a rate of one GPU says so."""
     return f"{_QUANTITIES[figure]}/GPU" if figure in semantics.of_one_gpu else _QUANTITIES[figure]
 
 
@@ -73,19 +73,19 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
     known = semantics_by_run(tables.rows("runs"))
     names = {(run, figure): _name(figure, known[run]) for run in runs for figure in _QUANTITIES}
     if len(runs) > _FEW:
-        cuts = {run: tuple(map(int, of_run["first_step"][1:])) for run, of_run in rows.groupby("run", sort=False)}
+        cuts = {run: tuple(map(int, run_rows["first_step"][1:])) for run, run_rows in rows.groupby("run", sort=False)}
         most = max(set(cuts.values()), key=lambda each: sum(cut == each for cut in cuts.values()))
         alike = [run for run in runs if cuts[run] == most]
         if len(alike) > total / 2:
-            of_first = rows[rows["run"] == alike[0]]
-            values = " -> ".join(map(_level, of_first["value"], of_first["unit"]))
-            figure = names[alike[0], of_first["figure"].iloc[0]]
+            first_rows = rows[rows["run"] == alike[0]]
+            values = " -> ".join(map(_level, first_rows["value"], first_rows["unit"]))
+            figure = names[alike[0], first_rows["figure"].iloc[0]]
             steps = f"step{'s' * (len(most) > 1)} {', '.join(map(str, most))}"
             yield f"{len(alike)} of {count(total, 'run')} change at {steps}: {figure} {values}."
         return
     for run in runs:
-        of_run = rows[rows["run"] == run].to_dict("records")
-        for before, row in pairwise(of_run):
+        run_rows = rows[rows["run"] == run].to_dict("records")
+        for before, row in pairwise(run_rows):
             at = f" ({str(row['at']).rpartition(' ')[2][:8]})" if none_if_null(row["at"]) else ""
             with_it = f"; with it {text}" if (text := none_if_null(row["with_it"])) else ""
             yield (

@@ -106,15 +106,15 @@ def profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
         yield f"Largest {noun}: {short_kernel(str(kernel.name))}, {calls}{percent(kernel.share)}."
 
 
-def not_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """What the log lacks, and the one figure that tells how much there is to win."""
+def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """What the log lacks, and the one number that shows how much there is to win."""
     rates = _of_run(throughput.table(tables, options), run)
     rates = rates[rates["part"] == "steady"]
     mfu = rates["mfu"].astype(float).fillna(rates["printed_mfu"].astype(float)).dropna()
     named = [f"{name} {show(time, 's', 3)}" for name, time in _named_times(tables, run)]
     if len(mfu):
         used = show(float(mfu.iloc[0]), "1", 3)
-        rest = "" if named else "; the log does not tell what takes the rest"
+        rest = "" if named else "; the log does not show what takes the rest"
         other = settings_by_run(tables)[run].get(MFU_PEAK_OF)
         uses = f"The model uses {used} of the device's peak (MFU)"
         yield f"{uses if other is None else f'The MFU, {used}, is of the peak of {other}, another device'}{rest}."
@@ -124,7 +124,7 @@ def not_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
     elif len(mfu) or run in tables.rows_by_run("phases"):
         return
     elif is_ended(tables, run):
-        return  # what ended the job counts, and is told above
+        return  # what ended the job counts, and is shown above
     elif run in tables.rows_by_run("steps") or any(
         names_step_time(key, unit) for key, unit in tables.rows_of("summaries", run).records("key", "unit")
     ):
@@ -197,8 +197,8 @@ def places(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa
     rows = rows.where(~rows.known("step"))
     rows = rows.where(rows.known("value"))
     for column, place in (("stage", "stage"), ("dp_rank", "data-parallel rank")):
-        for key, of_key in rows.where(rows.known(column)).by("key").items():
-            last = {number: (value, unit) for number, value, unit in of_key.records(column, "value", "unit")}
+        for key, key_rows in rows.where(rows.known(column)).by("key").items():
+            last = {number: (value, unit) for number, value, unit in key_rows.records(column, "value", "unit")}
             if len(last) > 1:
                 (number, (first, unit)), (_, (second, _)) = nlargest(2, last.items(), key=lambda item: item[1][0])
                 largest = f"{key}: {place} {number} has the largest, {show(first, unit or '')}"

@@ -45,15 +45,15 @@ def next_commands(
 ) -> list[str]:
     """Return the commands that answer the next question about these runs; without figures, how to read more of them.
 
-    `in_common`: whether rows have a figure in common.
+    `in_common`: whether rows have a metric in common.
     """
     shown, commands = join(names), []
     if any(tables.rows("failures").known("kind") & ~tables.rows("failures").one_of("severity", [NOTICE])):
         commands.append(f"perflog diagnose {shown}")
     if not has_figures:
         return [*commands, *_how_to_read_more(join(names[:1]), tables)]
-    of_jobs = jobs(tables)
-    if of_jobs and sum(map(len, of_jobs.values())) == len(log):
+    runs_by_job = jobs(tables)
+    if runs_by_job and sum(map(len, runs_by_job.values())) == len(log):
         return [*commands, f"perflog report {shown}"]
     varied = [name for name in groups[0].settings if name != "model"] if groups else []
     folders = [group.name for group in groups]
@@ -80,13 +80,13 @@ def next_commands(
 def _may_be_pooled(varied: Sequence[str], metric_of_folder: str | None) -> bool:
     """Return whether runs with the same value of the only setting in which they differ may be taken together.
 
-    Those of a scaling study may not: the settings do not have their sizes.
+    Runs of a scaling study may not: the settings do not have their sizes.
     """
     return len(varied) == 1 and varied != ["format"] and metric_of_folder != scaling.name
 
 
 def _how_to_read_more(name: str, tables: Tables) -> list[str]:
-    """Return what comes next for runs without a figure that ranks them: counters are read already."""
+    """Return the next command for runs without a metric that ranks them: counters are read already."""
     if tables.count("counters"):
         return [f"perflog show {name} counters"]
     return [f"perflog formats suggest {name}", f"perflog show {name}"]

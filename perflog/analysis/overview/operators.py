@@ -18,7 +18,7 @@ _TELLING = 0.03  # of the GPU time: less is no reason
 
 
 def operators(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """Yield a sentence on the operators of a run whose work is known, if they take a telling part of the GPU time."""
+    """Yield a sentence on the operators of a run with known work, if they take a large part of the GPU time."""
     rows = operator_efficiency.table(tables, options)
     rows = rows[rows["run"] == run]
     whole = float(rows[rows["by"] == "trace"]["time_s"].sum())

@@ -19,7 +19,7 @@ _SAME_SPEED = 0.05  # time of a sample: a larger difference is another speed
 
 
 def outliers(figures: Sequence[RunFigure], groups: Sequence[RunGroup], log: Log) -> Iterator[str]:
-    """Yield, for each group of many runs, the runs whose first figure is far worse than their group, the worst first.
+    """Yield, for each group of many runs, the runs with a first metric far worse than their group, the worst first.
 
     Worse by more than 5 robust standard deviations (1.4826 MAD, Leys et al. 2013) and by more than 5 % of the median.
     """
@@ -49,7 +49,7 @@ def outliers(figures: Sequence[RunFigure], groups: Sequence[RunGroup], log: Log)
 
 
 def _more_samples(times: Mapping[str, float], samples: Mapping[str, float], far: Sequence[str]) -> str:
-    """Words that tell whether far slower runs trained on more samples, at the speed of the others; else none."""
+    """Words on far slower runs that trained on more samples, at the speed of the others; else none."""
     if not all(samples.get(run, 0.0) > 0 for run in times):
         return ""
     usual = float(np.median([samples[run] for run in times]))
@@ -63,7 +63,7 @@ def _more_samples(times: Mapping[str, float], samples: Mapping[str, float], far:
 
 
 def extremes(figures: Sequence[RunFigure], log: Log) -> Iterator[str]:
-    """Yield the runs with the lowest and the highest value of each figure, where several runs have it."""
+    """Yield the runs with the lowest and the highest value of each metric, where several runs have it."""
     names = run_names(log.run_keys)
     for figure in figures:
         if len(figure.values) > 1:

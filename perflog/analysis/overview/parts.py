@@ -64,5 +64,5 @@ def _without_pauses(rows: pd.DataFrame, tables: Tables, options: Options) -> pd.
 
 
 def percent(share: float) -> str:
-    """Return a share as text, without decimals."""
+    """Return a share as a string, without decimals."""
     return f"{100 * share:.0f} %"

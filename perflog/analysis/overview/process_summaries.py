@@ -16,15 +16,15 @@ _DIGITS = 5  # run times of minutes differ by hundredths
 
 
 def process_summaries(tables: Tables, run: str) -> Iterator[str]:
-    """Yield the figure that is printed several times after the last step, with its spread, and the means of the others.
+    """Yield the value that is printed several times after the last step, with its spread, and the means of the others.
 
-    A time comes first. Equal values say nothing: one process may print a figure twice.
+    A time comes first. Equal values say nothing: one process may print a value twice.
     """
     rows, steps = tables.rows_of("summaries", run), tables.rows_of("steps", run)
     last = int(steps["line"].max()) if len(steps) else -1
     rows = rows.where((rows["line"] > last) & rows.known("value"))
     rows = rows.where(~are_moments(rows["value"]))
-    by_key = {key: (of_key["value"], _unit(of_key)) for key, of_key in rows.by("key").items() if len(of_key) > 1}
+    by_key = {key: (each["value"], _unit(each)) for key, each in rows.by("key").items() if len(each) > 1}
     spread = [key for key, (values, _) in by_key.items() if values.min() < values.max()]
     first = min(spread, key=lambda key: by_key[key][1] != "s", default=None)
     if first is None:

@@ -1,4 +1,4 @@
-"""What an overview tells of the ranks of a run: how far they lie apart in its figures, and which rank stands out."""
+"""What an overview shows of the ranks of a run: how much their metrics differ, and which rank is an outlier."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from perflog.units import show
 
 _NAMED, _FIGURES = 3, 3  # ranks that have a line of their own; figures in a line
 _APART = 0.01  # of the median: ranks that are nearer agree
-_SURE = 1e-9  # probabilities below are not told apart
+_SURE = 1e-9  # probabilities below are shown as one
 _COLUMNS = {
     "step": "step_time_s", "TFLOP/s": "tflops", "MFU": "mfu", "tokens/s": "tokens_per_s",
     "tokens/s/GPU": "tokens_per_s", "samples/s": "samples_per_s",
@@ -56,7 +56,7 @@ def ranks_named(tables: Tables, run: str) -> Iterator[str]:
 
 
 def _slowest(row: NamedRank, rows: Sequence[NamedRank]) -> str:
-    """The slowest rank of a figure, and whether its GPU has the lowest clock or the highest temperature, too."""
+    """The slowest rank of a metric, and whether its GPU has the lowest clock or the highest temperature, too."""
     assert row.figure is not None
     name, value = row.figure.replace("_", " "), show(row.value, row.unit, 3)
     over = f"the {row.end} over the {'lowest' if row.end == 'highest' else 'highest'}"
@@ -76,11 +76,11 @@ def ranks_spread(tables: Tables, run: str, figures: Sequence[RunFigure]) -> Iter
     rows = rank_rows(tables.only([run]))
     if not rows:
         return
-    of_column = {_COLUMNS.get(figure.name, figure.name): figure for figure in figures}
+    figure_by_column = {_COLUMNS.get(figure.name, figure.name): figure for figure in figures}
     texts = {}
     for row in rows:
-        if row.figure in of_column and row.max - row.min > _APART * abs(row.median):
-            figure = of_column[row.figure]
+        if row.figure in figure_by_column and row.max - row.min > _APART * abs(row.median):
+            figure = figure_by_column[row.figure]
             low, high = (figure.text(value, 4) for value in (row.min, row.max))
             texts[row.figure] = f"{figure.name} {low}{_who(row.lowest)} to {high}{_who(row.highest)}"
     most, named = max(row.ranks for row in rows), [row.lowest for row in rows]
@@ -98,7 +98,7 @@ def _who(rank: str | None) -> str:
 
 
 def _stands_out(rank: str, rows: Sequence[RankRow]) -> str:
-    """The figures in which a rank stands out, the surest first."""
+    """The metrics in which a rank is an outlier, the surest first."""
     each = []
     for row in rows[:_FIGURES]:
         assert row.out is not None
@@ -114,4 +114,4 @@ def _stands_out(rank: str, rows: Sequence[RankRow]) -> str:
     how_sure = f"p {far.p:.1g}" if far.p > _SURE else f"p < {_SURE:g}"
     name = f"Rank {rank}" if rank.isdigit() else f"N{rank[1:]}" if rank.startswith("node ") else rank
     who = f"{name}," if "," in name else name
-    return f"{who} of {first.ranks} stands out: {'; '.join(each)}{more} ({often}, {how_sure})."
+    return f"{who} of {first.ranks} is an outlier: {'; '.join(each)}{more} ({often}, {how_sure})."

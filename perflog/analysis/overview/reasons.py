@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from perflog.analysis.compare.operators import moved_between, moved_text, of_part
+from perflog.analysis.compare.operators import moved_between, moved_text, time_basis
 from perflog.analysis.overview.host_ranges import host_time_of_steps
 from perflog.analysis.overview.parts import parts, percent
 from perflog.metrics import Options, Tables, breakdown, headroom
@@ -22,37 +23,36 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
     """Yield why a run takes longer than another one: the part of the step that grew most, and waits that did not."""
     rows = breakdown.table(tables, options)
     rows = rows[rows["of"] == "step"]
-    of_runs = [rows[rows["run"] == run] for run in (base, slower)]
-    if all(len(of_run) for of_run in of_runs):
-        wholes = [float(of_run["whole_s"].iloc[0]) for of_run in of_runs]
+    both = [rows[rows["run"] == run] for run in (base, slower)]
+    if all(map(len, both)):
+        wholes = [float(each["whole_s"].iloc[0]) for each in both]
         times = [{part.name: part.seconds for part in parts(tables, run, options)} for run in (base, slower)]
     else:
         if moved := moved_between(tables, base, slower, _MOST_OPERATORS):
-            what = f"GPU time by operator, {marks[0]} -> {marks[1]}, {of_part(moved[0])}"
+            what = f"GPU time by operator, {marks[0]} -> {marks[1]}, {time_basis(moved[0])}"
             yield f"{what}: {'; '.join(map(moved_text, moved))}."
             return
         on_host = [found for run in (base, slower) if (found := host_time_of_steps(tables, run, options))]
-        if len(on_host) < len(of_runs):
+        if len(on_host) < len(both):
             timed = any(len(tables.rows_of(name, run)) for name in ("phases", "events") for run in (base, slower))
             lacks = "no part of a step is timed in both" if timed else "it times nothing inside a step"
             yield f"Why {marks[1]} is slower than {marks[0]} is not in the log: {lacks}."
             return
-        wholes, times = [whole for whole, _ in on_host], [of_ranges for _, of_ranges in on_host]
+        wholes, times = [whole for whole, _ in on_host], [range_times for _, range_times in on_host]
     growth = wholes[1] - wholes[0]
     if growth < _TELLING * wholes[0]:
         return
     names = dict.fromkeys([*times[0], *times[1]])
     name = max(names, key=lambda n: times[1].get(n, 0.0) - times[0].get(n, 0.0))
-    before, after = (of_run.get(name, 0.0) for of_run in times)
-    place = f"{name.removeprefix('untimed in ')} between its timers" if name.startswith("untimed in ") else name
-    place = "no range" if name == OUTSIDE else place
+    before, after = (each.get(name, 0.0) for each in times)
+    part = re.sub(r"^untimed in ", "the untimed part of ", "no range" if name == OUTSIDE else name)
     more, change = after - before, f"({show(before, 's', 3)} -> {show(after, 's', 3)})"
     text = f"Why {marks[1]} is slower than {marks[0]}: +{show(growth, 's', 3)} a step on average"
     if more > (1 + _TELLING) * growth:
-        yield f"{text}: +{show(more, 's', 3)} in {place} {change}, -{show(more - growth, 's', 3)} elsewhere."
+        yield f"{text}: +{show(more, 's', 3)} in {part} {change}, -{show(more - growth, 's', 3)} elsewhere."
     else:
-        yield f"{text}, {percent(more / growth)} of it in {place} {change}."
-    waits = [sum(float(s) for s in of_run["time_s"][of_run["kind"].isin(_HELD_UP)]) for of_run in of_runs]
+        yield f"{text}, {percent(more / growth)} of it in {part} {change}."
+    waits = [sum(float(s) for s in each["time_s"][each["kind"].isin(_HELD_UP)]) for each in both]
     if waits[0] and abs(waits[1] - waits[0]) < _TELLING * growth:
         yield f"Exposed wait and communication are unchanged ({show(waits[1], 's', 3)})."
 

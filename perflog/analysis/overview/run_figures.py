@@ -56,10 +56,10 @@ Better = Literal["lower", "higher"]
 _LOSS_DIGITS = 4  # losses of one model differ in the third: 3.276 reaches a target of 3.28, 3.282 does not
 
 TOTAL = "total"
-"""Name of the figure for the time of a whole run."""
+"""Name of the metric for the time of a whole run."""
 
 SAMPLES = "samples"
-"""Name of the figure: samples up to the end of a run that prints no steps."""
+"""Name of the metric: samples up to the end of a run that prints no steps."""
 
 _STATES = {  # of devices, and their names here
     "idle": "idle", "waiting": "waiting", "communication": "exposed comm", "compute": "compute",
@@ -71,17 +71,17 @@ _CONFIGURES = lazy_pattern(
     re.IGNORECASE,
 )
 """Names of values that configure a run, or count what it did."""
-_LONGER = 0.005  # of a step: less is not told
+_LONGER = 0.005  # of a step: less is not shown
 _SAME = 1e-3  # relative difference of medians that are the same
 _PRINTED = 3  # summaries, and last values, that are shown of a log without other figures
 
 
 class RunFigure(Struct, frozen=True):
-    """A figure of runs: its name, unit, which way is better, and its value by run id.
+    """A metric of runs: its name, unit, which way is better, and its value by run id.
 
     `spread`: half of the 95 % interval of a value, relative to it, by run id; empty where nothing tells it. `digits`:
     significant digits that its values need at least. `levels`: by run id the medians of the levels of a run that has
-    several, which no single value stands for.
+    several, which no single value represents.
     """
 
     name: str
@@ -94,18 +94,18 @@ class RunFigure(Struct, frozen=True):
 
     @property
     def counts(self) -> bool:
-        """Whether its values are numbers of things, of which nobody asks by how many percent they differ."""
+        """Whether its values are counts: nobody asks by how many percent they differ."""
         return not self.unit and all(float(value).is_integer() for value in self.values.values())
 
     def text(self, value: float | None, digits: int) -> str:
-        """Return a value with its unit, unless the name of the figure is its unit."""
+        """Return a value with its unit, unless the name of the metric is its unit."""
         if value is not None and not math.isfinite(value):
             return f"{value:g}"
         shown = show(value, self.unit, max(digits, self.digits))
         return shown.removesuffix(self.unit).strip() if "/s" in self.name else shown
 
     def text_of(self, run: str, digits: int) -> str:
-        """Return the value of a run, or the values of its levels, as text."""
+        """Return the value of a run, or the values of its levels, as a string."""
         values = self.levels.get(run, [self.values[run]] if run in self.values else [None])
         return " -> ".join(self.text(value, digits) for value in values)
 
@@ -116,15 +116,15 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
     A measured collective comes first, since nothing else was measured with it. The last reading of a run's clock comes
     before the step times that were computed from it; where it prints no steps, its rates and samples stand after it.
     Printed summaries and last values only count where there is
-    nothing else, except the loss. Values of which nobody knows which way is better come last of all.
+    nothing else, except the loss. Values without a known better direction come last of all.
     """
     figures = [figure for kind in _KINDS for figure in kind(tables, options) if figure.values]
     if not figures:
         figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
     figures += _loss(tables) if figures else _values(tables, options)
-    if of_sizes := [figure for figure in _scaling(tables, options) if figure.values]:
-        names = {figure.name for figure in of_sizes}
-        return [*of_sizes, *(figure for figure in figures if figure.name not in names)]
+    if scaling := [figure for figure in _scaling(tables, options) if figure.values]:
+        names = {figure.name for figure in scaling}
+        return [*scaling, *(figure for figure in figures if figure.name not in names)]
     if any(figure.name == "step" for figure in figures):
         return figures
     if any(figure.name == TOTAL for figure in figures):
@@ -165,14 +165,14 @@ def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
 def _serving(tables: Tables, options: Options) -> Iterator[RunFigure]:
     """Latencies of requests and tokens, the median or else the mean and the 99th percentile, then the rates."""
     rows = serving.table(tables, options)
-    for name, of_name in rows[rows["unit"].isin(["s", "1/s"])].groupby("of", sort=False):
-        unit = of_name["unit"].iloc[0]
+    for name, name_rows in rows[rows["unit"].isin(["s", "1/s"])].groupby("of", sort=False):
+        unit = name_rows["unit"].iloc[0]
         printed = name if unit == "1/s" else name.upper() if name in ("ttft", "tpot", "itl") else str(name)
-        middle = "median" if of_name["median"].notna().any() else "mean"
+        middle = "median" if name_rows["median"].notna().any() else "mean"
         shown = f"{printed} {middle}" if unit == "s" else printed
-        yield _column(of_name, middle, shown, unit, "lower" if unit == "s" else "higher")
+        yield _column(name_rows, middle, shown, unit, "lower" if unit == "s" else "higher")
         if unit == "s":
-            yield _column(of_name, "p99", f"{printed} p99", unit, "lower")
+            yield _column(name_rows, "p99", f"{printed} p99", unit, "lower")
 
 
 def _totals(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001 (all kinds take the same)
@@ -182,7 +182,7 @@ def _totals(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: A
 def _of_totals(tables: Tables, options: Options) -> Iterator[RunFigure]:
     """What a total consists of: the times of steps and the number of samples, and the rates that the run prints.
 
-    Such times and rates may also be those of a progress bar.
+    Such times and rates may also come from a progress bar.
     """
     yield from (figure for figure in _last_values(tables, options) if figure.unit == "s" and _is_step_time(figure.name))
     rows = tables.rows("values")
@@ -213,8 +213,8 @@ def _levels(tables: Tables, column: str, options: Options) -> dict[str, list[flo
     shifted = run_levels(tables, options.warmup)
     for series in step_series(tables, column, options.warmup) if shifted else ():
         if series.run in shifted:
-            of_run = shifted[series.run]
-            first = of_run.series.order[[level.start for level in of_run.levels]]
+            run_rows = shifted[series.run]
+            first = run_rows.series.order[[level.start for level in run_rows.levels]]
             level_of = np.searchsorted(first, series.order, "right")
             parts = [series.values[level_of == level] for level in range(1, len(first) + 1)]
             if all(map(len, parts)):
@@ -223,7 +223,7 @@ def _levels(tables: Tables, column: str, options: Options) -> dict[str, list[flo
 
 
 def _phases(tables: Tables, options: Options) -> Iterator[RunFigure]:
-    """The time of all phases together, where it stands for the step."""
+    """The time of all phases together, where it represents the step."""
     wholes = breakdown.table(tables, options)
     yield _column(wholes[wholes["of"] == "phases"].drop_duplicates("run"), "whole_s", "all phases", "s", "lower")
 
@@ -250,7 +250,7 @@ def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
 def _levels_of_rates(
     tables: Tables, figure: RunFigure, column: str, options: Options
 ) -> Iterator[tuple[str, list[float]]]:
-    """The levels of a printed rate, in the measure of its figure: that of one rank, or of all."""
+    """The levels of a printed rate, in the unit of its metric: of one rank, or of all."""
     levels = _levels(tables, column.replace("_gpu", ""), options)
     for series in step_series(tables, column.replace("_gpu", ""), options.warmup) if levels else ():
         if series.run in levels and series.run in figure.values:
@@ -300,8 +300,8 @@ def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:
     yield _column(wholes[wholes["of"] == "gpu"].drop_duplicates("run"), "whole_s", "GPU work", "s", "lower")
     rows = kernels.table(tables, options)
     rows = rows[(rows["by"] == "category") & ~rows["of"].isin(["gpu", "range"])]
-    for of, of_kind in rows.groupby("of", sort=False):
-        sums = of_kind.groupby("run", sort=False)[["time_s"]].sum().reset_index()
+    for of, whole_rows in rows.groupby("of", sort=False):
+        sums = whole_rows.groupby("run", sort=False)[["time_s"]].sum().reset_index()
         if sums["time_s"].gt(0).any():  # some tables count bytes, and have no times
             yield _column(sums, "time_s", "API calls" if of == "api" else str(of), "s", "lower")
 
@@ -354,8 +354,8 @@ def _imbalance(tables: Tables, options: Options) -> Iterator[RunFigure]:
 def _counters(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
     rows = tables["counters"]
     rows = rows[rows["value"].notna()]
-    for (name, unit), of_name in rows.groupby(["name", "unit"], sort=False, dropna=False):
-        means = of_name.groupby("run", sort=False)[["value"]].mean().reset_index()
+    for (name, unit), name_rows in rows.groupby(["name", "unit"], sort=False, dropna=False):
+        means = name_rows.groupby("run", sort=False)[["value"]].mean().reset_index()
         yield _column(means, "value", str(name), unit if isinstance(unit, str) else "", None)
 
 
@@ -381,20 +381,20 @@ def _last_values(tables: Tables, options: Options) -> Iterator[RunFigure]:  # no
 def _values(tables: Tables, options: Options) -> list[RunFigure]:
     """The last values of all series, those first that a run prints once and for no step: they are its results.
 
-    Rates stand before the rest, as those of a server. Values that configure a run by their names, and what progress
-    bars tell of loading and the like, stand last.
+    Rates come before the rest, as for a server. Values that configure a run by their names, and what progress
+    bars show of loading and the like, come last.
     """
     figures = list(_last_values(tables, options)) or list(_named_values(tables))
-    of_cases = set(_names_of_cases(tables))
-    of_cases |= {name for name in names_of_records(tables) if is_latency_statistic(name)}  # several benchmarks
-    of_cases |= names_without_case(tables)
-    figures = [figure for figure in figures if figure.name not in of_cases]  # no case stands for the others
+    case_names = set(_names_of_cases(tables))
+    case_names |= {name for name in names_of_records(tables) if is_latency_statistic(name)}  # several benchmarks
+    case_names |= names_without_case(tables)
+    figures = [figure for figure in figures if figure.name not in case_names]  # no case represents the others
     rows = tables.rows("values")
-    of_steps = rows.where(rows.known("step")).counts("key")
+    step_counts = rows.where(rows.known("step")).counts("key")
 
     def place(figure: RunFigure) -> tuple[bool, bool, bool, bool]:
         configures = _CONFIGURES.fullmatch(figure.name) is not None
-        is_of_step = bool(of_steps.get(figure.name))
+        is_of_step = bool(step_counts.get(figure.name))
         return bool(OF_BARS.search(figure.name)), configures, is_of_step, figure.unit != "1/s"
 
     return sorted(figures, key=place)
@@ -412,24 +412,24 @@ def _names_of_cases(tables: Tables) -> Iterator[str]:
 
 
 def _named_values(tables: Tables) -> Iterator[RunFigure]:
-    """The last value of each name, where the names do not tell which way is better.
+    """The last value of each name, where the names do not show which way is better.
 
-    Not of names that stand together in several records, or in several tables of a file: none of these rows stands for
+    Not of names that occur together in several records, or in several tables of a file: none of these rows represents
     the others.
     """
     rows = tables.rows("values")
     rows = rows.where(~rows.one_of("key", names_of_records(tables) | names_without_case(tables)))
     rows = rows.where(rows.known("value") & ~are_moments(rows["value"]))
-    for name, of_name in rows.by("key").items():
-        units, words = of_name.codes("unit")
+    for name, name_rows in rows.by("key").items():
+        units, words = name_rows.codes("unit")
         for code in dict.fromkeys(units.tolist()):
             unit = words[code] if code >= 0 else ""
-            yield _last(of_name.where(units == code), name, "" if unit == "1" else unit)
+            yield _last(name_rows.where(units == code), name, "" if unit == "1" else unit)
 
 
 def _last(rows: Rows, name: str, unit: str) -> RunFigure:
     """The last of these values in each run."""
-    return RunFigure(name, unit, None, {run: float(of_run["value"][-1]) for run, of_run in rows.by("run").items()})
+    return RunFigure(name, unit, None, {run: float(run_rows["value"][-1]) for run, run_rows in rows.by("run").items()})
 
 
 def _loss(tables: Tables) -> Iterator[RunFigure]:

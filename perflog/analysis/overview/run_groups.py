@@ -23,7 +23,7 @@ class RunGroup(Struct, frozen=True):
     """A row of an overview.
 
     `mark`: #3 for the third run of the only log, else A, B, ... `name`: label, or name of the log or of its folder.
-    `settings`: those that tell the groups apart, as text.
+    `settings`: the ones in which the groups differ, as strings.
     """
 
     mark: str
@@ -49,16 +49,16 @@ def run_groups(log: Log) -> list[RunGroup]:
     return [
         RunGroup(
             letters(i),
-            folder if len(of_group) > 1 else names[of_group[0].id],
-            tuple(key.id for key in of_group),
-            values[of_group[0].id],
+            folder if len(keys_of_group) > 1 else names[keys_of_group[0].id],
+            tuple(key.id for key in keys_of_group),
+            values[keys_of_group[0].id],
         )
-        for i, ((folder, *_), of_group) in enumerate(members.items())
+        for i, ((folder, *_), keys_of_group) in enumerate(members.items())
     ]
 
 
 def apart(groups: Sequence[RunGroup], log: Log, differing: Collection[Sequence[str]]) -> list[RunGroup]:
-    """Return the rows with each run by itself in the groups whose runs are no repeats (`differing`).
+    """Return the rows with each run by itself in the groups of runs that are no repeats (`differing`).
 
     Runs of one log then have their round as a setting, in all of its groups.
     """
@@ -66,7 +66,7 @@ def apart(groups: Sequence[RunGroup], log: Log, differing: Collection[Sequence[s
     split = {run for runs in differing for run in runs}
     logs = {keys[run].sha256 for runs in differing for run in runs if len({keys[r].sha256 for r in runs}) == 1}
     split |= {run for group in groups for run in group.runs if keys[run].sha256 in logs}
-    of_run = rounds(group.runs for group in groups)
+    round_of_run = rounds(group.runs for group in groups)
     one_log = len({key.sha256 for key in keys.values()}) == 1
     marks, names = run_marks(list(keys.values())), run_names(list(keys.values()))
     rows = []
@@ -75,7 +75,7 @@ def apart(groups: Sequence[RunGroup], log: Log, differing: Collection[Sequence[s
             rows.append((group.name, group.runs, dict(group.settings) | ({ROUND: "-"} if logs else {})))
             continue
         for run in group.runs:
-            number = {ROUND: str(of_run[run]) if keys[run].sha256 in logs else "-"} if logs else {}
+            number = {ROUND: str(round_of_run[run]) if keys[run].sha256 in logs else "-"} if logs else {}
             rows.append((names[run], (run,), dict(group.settings) | number))
     place = {run: i for i, run in enumerate(keys)}
     rows.sort(key=lambda row: place[row[1][0]])
@@ -86,5 +86,5 @@ def apart(groups: Sequence[RunGroup], log: Log, differing: Collection[Sequence[s
 
 
 def _are_alike(keys: Sequence[RunKey]) -> bool:
-    """Whether only the names of their logs tell these runs apart."""
+    """Whether these runs differ only in the names of their logs."""
     return len({key.sha256 for key in keys}) == len(keys) and len({key.label for key in keys}) == 1

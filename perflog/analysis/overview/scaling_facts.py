@@ -19,7 +19,7 @@ from perflog.metrics.scaling_studies import Study, studies, table_studies
 from perflog.units import show
 
 _LITTLE = 1.1  # times as fast with more GPUs: less brings nothing worth them
-_LOSS = 0.01  # of the GPU time of a unit: less is not told
+_LOSS = 0.01  # of the GPU time of a unit: less is not shown
 _TOLD = 0.1  # of what is lost: a part of less belongs to the rest
 _MOST_LOSSES = 4  # in a sentence
 _MOST_STUDIES = 4  # of tables, in sentences
@@ -30,10 +30,10 @@ def scaling_facts(tables: Tables, options: Options) -> Iterator[str]:
     """Yield how the runs of each mode scale: a study alone with its sizes, several with the best and the worst."""
     found = studies(tables, options)
     for mode in dict.fromkeys(study.mode for study in found):
-        of_mode = [study for study in found if study.mode == mode]
-        yield _several(of_mode) if len(of_mode) > 1 else _single(of_mode[0])
-        worst = min(of_mode, key=lambda study: study.efficiency(study.sizes[-1]))
-        yield from _lost(worst, losses(tables, worst, options), is_alone=len(of_mode) == 1)
+        mode_studies = [study for study in found if study.mode == mode]
+        yield _several(mode_studies) if len(mode_studies) > 1 else _single(mode_studies[0])
+        worst = min(mode_studies, key=lambda study: study.efficiency(study.sizes[-1]))
+        yield from _lost(worst, losses(tables, worst, options), is_alone=len(mode_studies) == 1)
 
 
 def scaling_of_tables(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001 (all facts take the same)
@@ -47,7 +47,7 @@ def scaling_of_tables(tables: Tables, run: str, options: Options) -> Iterator[st
 
 
 def by_size(groups: Sequence[RunGroup], tables: Tables, options: Options) -> list[RunGroup]:
-    """Return the rows of runs of which some are scaling studies, with their number of GPUs and batch as settings."""
+    """Return the rows of runs that include scaling studies, with their number of GPUs and batch as settings."""
     found, sizes = studies(tables, options), sized_runs(tables)
     settings_of = {run: study.settings for study in found for runs in study.runs.values() for run in runs}
     names = list(dict.fromkeys(name for study in found for name in study.settings))
@@ -76,12 +76,12 @@ def _times(speedup: float) -> str:
     return f"{speedup:.2f}" if speedup < 100 else f"{speedup:,.0f}"
 
 
-def _several(of_mode: Sequence[Study]) -> str:
-    low, high = (each(of_mode, key=lambda study: study.efficiency(study.sizes[-1])) for each in (min, max))
-    sizes = {study.sizes[-1] for study in of_mode}
+def _several(mode_studies: Sequence[Study]) -> str:
+    low, high = (each(mode_studies, key=lambda study: study.efficiency(study.sizes[-1])) for each in (min, max))
+    sizes = {study.sizes[-1] for study in mode_studies}
     at = f"on {max(sizes):,} GPUs" if len(sizes) == 1 else "on the most GPUs"
     ends = [f"{percent(each.efficiency(each.sizes[-1]))} ({each.name})" for each in (low, high)]
-    return f"{_title(low)}, {len(of_mode)} studies: efficiency {at} {' to '.join(ends)}{_stops(low)}."
+    return f"{_title(low)}, {len(mode_studies)} studies: efficiency {at} {' to '.join(ends)}{_stops(low)}."
 
 
 def _lost(study: Study, found: Sequence[Loss], is_alone: bool) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _lost(study: Study, found: Sequence[Loss], is_alone: bool) -> Iterator[str]:
 
 
 def _name(loss: Loss) -> str:
-    """The phase, where the bar does not tell what the time is for."""
+    """The phase, where the bar does not show what the time is for."""
     if loss.bar == "unattributed":
         return "untimed"
     return loss.part.replace("_", " ") if loss.bar in ("compute", "mixed") else loss.bar

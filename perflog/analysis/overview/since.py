@@ -9,7 +9,7 @@ from perflog.metrics import Options, Tables, history
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
-_LEAST = 0.01  # smaller changes are not told
+_LEAST = 0.01  # smaller changes are not shown
 _MOST = 3
 _COMMIT = 9  # digits of a commit
 _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "elapsed_s": "elapsed"}

@@ -1,4 +1,4 @@
-"""What holds a job up whose ranks dumped their collectives, in sentences."""
+"""What holds up a job with ranks that dumped their collectives, in sentences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from perflog.analysis.lint.wording import count, first_few
 from perflog.metrics import Options, Tables, stuck_ranks
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 
-_NAMED = 2  # ranks whose missing call is told
+_NAMED = 2  # ranks with their missing call shown
 
 
 def stuck(tables: Tables, run: str, options: Options) -> Iterator[str]:
@@ -31,7 +31,7 @@ def stuck(tables: Tables, run: str, options: Options) -> Iterator[str]:
         yield "No call is pending on any rank that has a dump."
     elif rows["behind"].notna().any():
         each_other = sorted(set(map(int, rows.loc[rows["behind"].notna(), "rank"])))
-        yield f"Stuck: {_ranks(each_other)} wait for each other, as if they called in different orders."
+        yield f"Stuck: {_ranks(each_other)} wait for each other: they may call collectives in different orders."
     else:
         yield f"Pending on {_ranks(waiting)}: calls that every rank with a dump has enqueued."
     for row in holding.drop_duplicates("rank").head(_NAMED).to_dict("records"):

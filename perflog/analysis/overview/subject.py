@@ -36,8 +36,8 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     steps = tables.rows("steps")
     printed = steps["step"][steps.known("step")]
     by_run = steps.where(steps["copy"] == 1).by("run").values()
-    counts = [_steps(of_run.where(of_run.known("step")), last_steps(tables)) for of_run in by_run]
-    lines = [len(distinct(of_run["step"][of_run.known("step")])) for of_run in by_run]
+    counts = [_steps(run_rows.where(run_rows.known("step")), last_steps(tables)) for run_rows in by_run]
+    lines = [len(distinct(run_rows["step"][run_rows.known("step")])) for run_rows in by_run]
     each = ""
     if counts and not len(printed):
         each = f", {count(len(steps), 'step line')} without numbers"
@@ -49,9 +49,9 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     first, last = (int(printed.min()), int(printed.max())) if len(printed) else (0, 0)
     if len(log) == 1 and first > 1 and last - first + 1 == lines[0]:  # a piece of a run, without gaps
         each += f" ({first:,}-{last:,})" if last > first else f" ({first:,})"
-    of_jobs = jobs(tables)
-    if sum(map(len, of_jobs.values())) == len(log) > 1:
-        yield f"{count(logs, 'log')}, " * (logs > 1) + ", ".join(_job(tables, of_jobs))
+    runs_by_job = jobs(tables)
+    if sum(map(len, runs_by_job.values())) == len(log) > 1:
+        yield f"{count(logs, 'log')}, " * (logs > 1) + ", ".join(_job(tables, runs_by_job))
     else:
         yield f"{count(logs, 'log')}, " * (logs > 1) + count(len(log), "run") + each
     yield from _iterations(tables)
@@ -68,7 +68,7 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
 def _steps(printed: Rows, lasts: Mapping[str, int]) -> int:
     """The number of steps of a run: those that its lines cover if most cover several, else those that are printed.
 
-    `lasts`: the last step of each run, which may lie behind its last line.
+    `lasts`: the last step of each run, which may come after its last line.
     """
     steps, first = np.unique(printed["step"], return_index=True)
     covered = printed["steps_averaged"][first]
@@ -79,17 +79,17 @@ def _steps(printed: Rows, lasts: Mapping[str, int]) -> int:
     return int(covered.clip(1).sum()) + lasts[printed["run"][0]] - int(steps[-1])
 
 
-def _job(tables: Tables, of_jobs: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _job(tables: Tables, runs_by_job: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """The number of jobs, of their attempts, and of their steps, those done twice once."""
-    yield count(len(of_jobs), "job")
-    yield count(sum(map(len, of_jobs.values())), "attempt")
+    yield count(len(runs_by_job), "job")
+    yield count(sum(map(len, runs_by_job.values())), "attempt")
     done = again = 0
-    for runs in of_jobs.values():
+    for runs in runs_by_job.values():
         numbers = [each for run in runs if len(each := _covered(tables, run))]
         if numbers:
-            of_job = len(distinct(np.concatenate(numbers)))
-            done += of_job
-            again += sum(map(len, numbers)) - of_job
+            job_steps = len(distinct(np.concatenate(numbers)))
+            done += job_steps
+            again += sum(map(len, numbers)) - job_steps
     yield f"{count(done, 'step')}" + f" ({again:,} done again)" * (again > 0)
 
 
@@ -121,7 +121,7 @@ def _programs(runs: pd.DataFrame) -> str | None:
     joined = [known[name] for name in others.split(", ") if name in known]
     joined = [form for form in joined if form.program and not form.generic]
     leads = known.get(first)
-    if leads is None or leads.generic or not leads.program:  # its lines do not tell who printed them
+    if leads is None or leads.generic or not leads.program:  # its lines do not show which rank printed them
         leads = next((form for form in joined if not form.library), leads)
     names = list(dict.fromkeys(form.program for form in joined if form is not leads))
     if not names:
@@ -148,7 +148,7 @@ def _same(values: pd.Series[Any]) -> Any:
 
 
 def common_name(log: Log) -> str:
-    """Return the name by which these runs were found; else that of their only log, or of the folder that holds all."""
+    """Return the name by which these runs were found; else the name of their only log, or of their folder."""
     if log.name:
         return log.name
     logs = list(dict.fromkeys(key.log for key in log.run_keys))

@@ -25,12 +25,12 @@ def targets_reached(tables: Tables, groups: Sequence[RunGroup], options: Options
     for key, target in options.targets.items():
         by_run = {row["run"]: row for row in rows if row["key"] == key}
         for group in groups:
-            of_group = [by_run[run] for run in group.runs if run in by_run]
+            group_targets = [by_run[run] for run in group.runs if run in by_run]
             mark = f"{group.mark}: " if len(groups) > 1 else ""
             if len(group.runs) == 1:
-                yield mark + (_of_run(of_group[0]) if of_group else f"no two values of {key}.")
+                yield mark + (_of_run(group_targets[0]) if group_targets else f"no two values of {key}.")
             else:
-                yield mark + _of_repeats(of_group, len(group.runs), key, target)
+                yield mark + _of_repeats(group_targets, len(group.runs), key, target)
 
 
 def _of_run(row: Mapping[str, Any]) -> str:

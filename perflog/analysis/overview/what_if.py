@@ -1,4 +1,4 @@
-"""How much stragglers cost a job whose operations can be replayed, and whose fault it is, in sentences."""
+"""How much stragglers cost a job with operations that can be replayed, and which worker is at fault, in sentences."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ _WHOLE = 0.95
 def slowdown_of_job(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Yield the slowdown, then the worker, replica or stage that causes it, and the kind of work."""
     rows = whatif.table(tables, options)
-    rows = rows[
-        (rows["run"] == run) & (rows["rests_on"] == OPERATIONS)
-    ]  # of others, sentences on stages and ranks tell
+    rows = rows[(rows["run"] == run) & (rows["rests_on"] == OPERATIONS)]  # others have sentences on stages and ranks
     if not len(rows):
         return
     job = rows.iloc[0]
@@ -34,27 +32,30 @@ def slowdown_of_job(tables: Tables, run: str, options: Options) -> Iterator[str]
     if slowdown < _TELLING:
         yield f"Stragglers cost little: by replay the job is {slowdown:.2f}x slower than without them."
         return
-    times = f"{show(float(job['ideal_s']), 's', 3)} instead of {show(float(job['replayed_s']), 's', 3)} a step"
-    yield f"The job is {slowdown:.2f}x slower than without stragglers: by replay of its operations {times}."
+    ideal, replayed = (show(float(job[name]), "s", 3) for name in ("ideal_s", "replayed_s"))
+    yield (
+        f"The job is {slowdown:.2f}x slower than without stragglers: a replay of its operations without them takes "
+        f"{ideal} a step instead of {replayed}."
+    )
     parts = rows[rows["mended"].notna()]
-    stands_out = (parts["mended"].astype(float) >= _FAULT) & (parts["longer"].astype(float) >= _TELLING)
-    at_fault = parts[stands_out & (parts["of"] != "kind")]
+    is_telling = (parts["mended"].astype(float) >= _FAULT) & (parts["longer"].astype(float) >= _TELLING)
+    at_fault = parts[is_telling & (parts["of"] != "kind")]
     several_replicas, several_stages = ((rows["of"] == of).sum() > 1 for of in ("dp_rank", "stage"))
-    told = at_fault[
+    suspects = at_fault[
         ((at_fault["of"] == "slowest workers") & (several_replicas | several_stages))
         | ((at_fault["of"] == "dp_rank") & several_replicas)
         | ((at_fault["of"] == "stage") & several_stages)
     ]
-    if len(told):
+    if len(suspects):
         # The smallest part that mends it is at fault: a worker, then a replica or stage.
-        is_worker = told["of"] == "slowest workers"
-        worst = (told[is_worker] if is_worker.any() else told.sort_values("mended", ascending=False)).iloc[0]
+        is_worker = suspects["of"] == "slowest workers"
+        worst = (suspects[is_worker] if is_worker.any() else suspects.sort_values("mended", ascending=False)).iloc[0]
         share = float(worst["mended"])
         gone = "the slowdown" if share >= _WHOLE else f"{100 * share:.0f} % of the slowdown"
-        alone = f"alone it costs {float(worst['slowdown']):.2f}x"
-        yield f"{_name(worst)} is at fault: {alone}, and at the typical time of the others {gone} would be gone."
+        alone = f"its times alone make the job {float(worst['slowdown']):.2f}x slower"
+        yield f"{_name(worst)} is at fault: {alone}, and with the typical times of the others {gone} would be gone."
     elif several_replicas or several_stages:
-        yield "No worker, replica or stage is at fault alone: times of operations vary on all of them."
+        yield "No single worker, replica or stage is at fault: times of operations vary on all of them."
     kinds = parts[parts["of"] == "kind"]
     costly = kinds[kinds["slowdown"].astype(float) >= _TELLING]
     if len(costly):
@@ -64,8 +65,8 @@ def slowdown_of_job(tables: Tables, run: str, options: Options) -> Iterator[str]
 
 def _name(row: pd.Series[object]) -> str:
     dp_rank, stage, rank = (none_if_null(row[column]) for column in ("dp_rank", "stage", "rank"))
-    place = [f"dp rank {dp_rank}"] * (dp_rank is not None) + [f"stage {stage}"] * (stage is not None)
-    if not place:
+    parts = [f"dp rank {dp_rank}"] * (dp_rank is not None) + [f"stage {stage}"] * (stage is not None)
+    if not parts:
         return "The slowest 3 % of the workers"
-    text = " ".join(place)
+    text = " ".join(parts)
     return f"Rank {rank} ({text})" if rank is not None else text[0].upper() + text[1:]

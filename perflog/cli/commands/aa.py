@@ -11,7 +11,7 @@ from perflog.cli.commands.compare import Share
 
 
 @click.command(
-    short_help="Measure how often `compare` errs where nothing differs.",
+    short_help="Measure how often `compare` reports a change where nothing differs.",
     epilog=options.examples("perflog aa --repeats runs", "perflog aa run.txt --trials 200"),
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="RUN...")
@@ -32,9 +32,9 @@ def aa(runs: tuple[str, ...], threshold: float | None, format: str, **option_val
     """Measure how often `compare` reports a difference where there is none, and which changes it would find.
 
     Compares parts of each RUN with other parts of the same run, and repeats with each other. For comparison it also
-    counts the false alarms of a Mann-Whitney U test on the steps, which wrongly takes steps as independent. How much
-    repeats differ tells the smallest change that a comparison of 2, 3, 5 or 10 runs a side finds in 9 of 10 cases, and
-    which number of runs and threshold to take.
+    counts the false alarms of a Mann-Whitney U test on the steps, which wrongly takes steps as independent. The
+    run-to-run variation of repeats gives the smallest change that a comparison of 2, 3, 5 or 10 runs per side finds in
+    9 of 10 cases, and which number of runs and threshold to take.
     """
     from perflog.analysis import compare as comparing
     from perflog.output import sheets

@@ -11,13 +11,13 @@ _NAME = click.argument("name", shell_complete=completion.baselines, metavar="NAM
 _RUNS = click.argument("runs", shell_complete=completion.runs, nargs=-1, metavar="[RUN...]")
 
 
-@click.group(short_help="Name the runs that new ones are compared with.")
+@click.group(short_help="Choose the runs that new ones are compared with.")
 def baseline() -> None:
     """Keep baselines in a store: named sets of runs that `perflog compare --baseline NAME` compares new runs with.
 
-    A baseline has the runs that you name, or a rolling one those for which a condition holds, such as the last 20 of
-    branch main. Runs count if their settings agree with those of the new ones. A change that was accepted begins a new
-    level: new runs are compared with those since then, and earlier ones only tell how much runs differ.
+    A baseline has the runs that you name, or, if it is rolling, the runs that meet a condition, such as the last 20 of
+    branch main. Runs count if they have the settings of the new ones. A change that was accepted begins a new
+    level: new runs are compared with the runs since then; earlier ones only show the run-to-run variation.
     """
 
 
@@ -41,7 +41,7 @@ def baseline() -> None:
 )
 @options.store
 def set_baseline(name: str, runs: tuple[str, ...], where: str | None, last: int, store: str | None) -> None:
-    """Make a baseline of runs of the store, in place of one of that name.
+    """Make a baseline of runs of the store, or replace one of that name.
 
     RUN is a run id, a label, or a log that was ingested. Conditions compare settings, tags, commit, branch and so on,
     and `ingested`, as `perflog runs --where` does.

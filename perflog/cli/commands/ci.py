@@ -25,7 +25,7 @@ _KEEPS = ("auto", "yes", "no")
 _CANNOT_TELL = 3
 
 
-@click.group(short_help="A gate in CI: judge a change, comment on its pull request, keep the baseline.")
+@click.group(short_help="Run a gate in CI: judge a change, comment on its pull request, keep the baseline.")
 def ci() -> None:
     """Run a gate in continuous integration.
 
@@ -72,7 +72,7 @@ def ci() -> None:
     "--may-lack",
     multiple=True,
     metavar="METRIC",
-    help="A figure that the change may lack. Other figures that all runs of the base have are required: exit with 3.",
+    help="A metric that the change may lack. Other metrics that all runs of the base have are required: exit with 3.",
 )
 @click.option(
     "--runs", "least_runs", type=click.IntRange(1), default=1, metavar="N", help="Exit with 3 if fewer runs are read."
@@ -90,7 +90,7 @@ def ci() -> None:
     type=click.Choice(_KEEPS),
     default="auto",
     show_default=True,
-    help="Whether runs that pass join the baseline; auto: those of the default branch.",
+    help="Whether runs that pass join the baseline; auto: runs of the default branch.",
 )
 @click.option(
     "--accept",
@@ -116,7 +116,7 @@ def gate(
 
     Each LOG is a file, a folder or a glob. The logs are ingested with commit, branch and job, and compared with a
     baseline, or with the logs of --base. A baseline that is missing, other settings, a run that ended early, a loss
-    that is NaN and a figure that vanished each have an outcome of their own, and none passes.
+    that is NaN and a metric that vanished each have an outcome of their own, and none passes.
 
     Runs of the default branch that pass join the baseline; the first ones make it. In GitHub Actions the result is also
     in annotations, in the summary of the step, and in its outputs `outcome`, `exit-code` and `kept`.
@@ -144,7 +144,7 @@ def gate(
         _write(summary_file, written)
         _tell(run, name)
     if is_github:
-        for line in annotations.of_outcome(run.outcome, f"perflog {name}"):
+        for line in annotations.outcome_commands(run.outcome, f"perflog {name}"):
             terminal.put(line)
         annotations.add_to_step_summary(written)
         told = {"outcome": run.outcome.kind, "exit-code": str(run.outcome.code)}
@@ -177,7 +177,7 @@ def _write_page(run: GateRun, path: str) -> None:
 
 @contextmanager
 def _failures(code: int) -> Iterator[None]:
-    """End with an exit code where perflog itself fails: that of Python would say that a gate failed."""
+    """End with an exit code where perflog itself fails: the exit code of Python would say that a gate failed."""
     try:
         yield
     except (PerflogError, OSError, KeyboardInterrupt, Exit):

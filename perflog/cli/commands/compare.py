@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _FORMATS = (*options.FORMATS, options.BRIEF, "github-action-benchmark", "bencher")
 
 _KEPT = ("by", "base", "baseline", "match", "ignore", "store", "history", "targets", "warmup", "threshold")
-"""Options of which the figures depend: the next command names them again."""
+"""Options that change the numbers: the next command repeats them."""
 
 CANNOT_JUDGE = 3
-"""Exit code of a gate that has nothing to judge: no figure on both sides, or none whose error is known."""
+"""Exit code of a gate that has nothing to judge: no metric on both sides, or none with a known error."""
 
 
 class Share(click.ParamType[float]):
@@ -40,7 +40,7 @@ class Share(click.ParamType[float]):
         if not match[2] and share >= 1:
             self.fail(f"{value!r} would be {share:.0%}: write {value}% for {share:g} percent", param, ctx)
         if share == 0:
-            self.fail("a threshold of 0 calls any scatter a change: write 1% or more than 0", param, ctx)
+            self.fail("a threshold of 0 reports any scatter as a change: write 1% or more than 0", param, ctx)
         return share
 
 
@@ -80,7 +80,7 @@ class GateCondition(click.ParamType["Gate"]):
     shell_complete=completion.settings,
     multiple=True,
     metavar="SETTING",
-    help="Compare the values of a setting: each value over all runs is a side. Names the best. May be repeated.",
+    help="Split the runs by a setting: each of its values is a side. Names the best. May be repeated.",
 )
 @click.option("--base", metavar="SIDE", help="Side, or value of --by, to compare with.  [default: the first one]")
 @click.option(
@@ -110,7 +110,7 @@ class GateCondition(click.ParamType["Gate"]):
     shell_complete=completion.runs,
     multiple=True,
     metavar="RUN",
-    help="Logs, folders or stores with other repeats of the runs, which tell how much few runs differ.  "
+    help="Logs, folders or stores with other repeats of the runs, to measure the run-to-run variation.  "
     "[default: for single runs the stores]",
 )
 @options.targets
@@ -131,9 +131,9 @@ class GateCondition(click.ParamType["Gate"]):
     "--require",
     multiple=True,
     metavar="METRIC",
-    help="Exit with 3 if this metric, or one figure of it, is not on both sides.",
+    help="Exit with 3 if this metric, or one statistic of it, is not on both sides.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show all figures, parts and findings.")
+@click.option("--all", "everything", is_flag=True, help="Show all metrics, parts and findings.")
 @click.option("--format", type=click.Choice(_FORMATS), default="text", show_default=True, help="Format of the output.")
 @options.wide
 @options.raw
@@ -148,10 +148,10 @@ def compare(
     format: str,
     **option_values: Any,
 ) -> None:
-    """Compare runs with the first one: the change of each figure with its interval and a verdict.
+    """Compare runs with the first one: the change of each metric with its interval and a verdict.
 
     A side is a log, LOG#3, a folder, a glob, a store, a run id or a label. Sides with the same NAME are repeats:
-    a=1.log a=2.log a=3.log b=4.log b=5.log b=6.log. With one run a side the verdict is exploratory, and a gate fails
+    a=1.log a=2.log a=3.log b=4.log b=5.log b=6.log. With one run per side the verdict is exploratory, and a gate fails
     only if the whole interval lies beyond the threshold and 5 %. A gate that has nothing to judge exits with 3, and so
     does a comparison with a baseline that is missing or has no runs of these settings.
     """
@@ -172,7 +172,7 @@ def compare(
     if source is ParameterSource.DEFAULT_MAP and (
         option_values["by"] or option_values["base"] or len(side_names(sides, option_values["store"])) > 1
     ):
-        option_values["baseline"] = None  # that of the project is for a side that is alone
+        option_values["baseline"] = None  # the baseline of the project is for a single side
     try:
         comparison = comparing.compare(*sides, **option_values)
     except PerflogError as error:

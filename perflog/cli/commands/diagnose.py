@@ -10,7 +10,7 @@ from perflog.cli import completion, options
 
 
 @click.command(
-    short_help="Show what ended a job or holds it up, and who.",
+    short_help="Show what ended a job or holds it up, and which rank.",
     epilog=options.examples("perflog diagnose run.txt", "perflog diagnose logs/ --format json"),
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="LOG...")
@@ -19,7 +19,7 @@ from perflog.cli import completion, options
 def diagnose(runs: tuple[str, ...], store: str | None, format: str) -> None:
     """Show what ended a job or holds it up: rank, node and GPU, how sure that is, and the lines that prove it.
 
-    Several LOGs are those of one job: one for each rank, the kernel's, the scheduler's. So are the logs of a folder,
+    Several LOGs are read as one job: one for each rank, the kernel's, the scheduler's. So are the logs of a folder,
     unless several of them print steps: then each job has an answer. Names that differ in the number of a rank, or in
     their ending, and attempts that continue each other are of one job.
     """

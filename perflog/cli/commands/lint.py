@@ -13,7 +13,7 @@ _SEVERITIES = ("error", "warning", "note")
 
 
 @click.command(
-    short_help="Show which figures cannot be trusted, and why.",
+    short_help="Show which numbers cannot be trusted, and why.",
     epilog=options.examples("perflog lint run.txt", "perflog lint logs/ --format md"),
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="RUN...")
@@ -41,7 +41,7 @@ def lint(
     format: str,
     **option_values: Any,
 ) -> None:
-    """Show which figures of RUNs cannot be trusted: each finding with the lines that prove it, and what to do.
+    """Show which numbers of RUNs cannot be trusted: each finding with the lines that prove it, and what to do.
 
     Several RUNs are also checked against each other. error: a number is wrong; warning: a number misleads; note: a fact
     to know.

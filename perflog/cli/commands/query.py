@@ -8,7 +8,7 @@ from perflog.cli import completion, options
 
 
 @click.command(
-    short_help="Ask the tables of runs in SQL.",
+    short_help="Query the tables of runs in SQL.",
     epilog=options.examples(
         "perflog query 'select run, median(step_time_s) from steps group by run' run.txt",
         "perflog query 'select count(*) from steps' --format csv",
@@ -21,7 +21,7 @@ from perflog.cli import completion, options
 @click.option("--external", is_flag=True, help="Let the query read and write files.")
 @options.print_format
 def query(sql: str, runs: tuple[str, ...], store: str | None, limit: int | None, external: bool, format: str) -> None:
-    """Ask the tables of RUNs in SQL, through DuckDB. Without a RUN: those of the store.
+    """Query the tables of RUNs in SQL, through DuckDB. Without a RUN: the tables of the store.
 
     Each table is a view: runs, steps, phases and so on; `settings` has the settings of the runs as columns. Table
     "values" needs its quotes. Numbers are in base units, as the names of the columns say.

@@ -9,7 +9,7 @@ from perflog.cli.commands.compare import Share
 
 
 @click.command(
-    short_help="Show figures over versions, and since when each changed.",
+    short_help="Show metrics over versions, and since when each changed.",
     epilog=options.examples("perflog track nightly/", "perflog track --by commit --figure step_time"),
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, metavar="[RUN...]")
@@ -20,18 +20,23 @@ from perflog.cli.commands.compare import Share
 )
 @click.option("--where", metavar="CONDITION", help="Only runs for which it holds: `branch = main`.")
 @click.option(
-    "--figure", "figures", multiple=True, metavar="NAME", help="Figure to track; * for any letters. May be repeated."
+    "--figure", "figures", multiple=True, metavar="NAME", help="Metric to track; * for any letters. May be repeated."
 )
-@click.option("--ignore", multiple=True, metavar="SETTING", help="A setting that makes no other test. May be repeated.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="SETTING",
+    help="A setting in which runs of one test may differ. May be repeated.",
+)
 @click.option(
     "--threshold",
     type=Share(),
     default=0.01,
     metavar="SHARE",
-    help="Smallest change that a sentence reports.  [default: 1%]",
+    help="Smallest change that is reported in a sentence.  [default: 1%]",
 )
 @click.option("--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut.  [default: detected]")
-@click.option("-o", "--output", metavar="FILE", help="Draw the figures to this file too: .png, .svg or .pdf.")
+@click.option("-o", "--output", metavar="FILE", help="Draw the metrics to this file too: .png, .svg or .pdf.")
 @options.store
 @options.print_format
 def track(
@@ -46,7 +51,7 @@ def track(
     store: str | None,
     format: str,
 ) -> None:
-    """Show each figure over the versions of a program: levels, changes with both versions, and what else changed there.
+    """Show each metric over the versions of a program: levels, changes with both versions, and what else changed there.
 
     RUN is a store, a folder, or logs; default: the store. Runs of one commit, or of one day, are one version. Runs of
     different settings are different tests, unless a setting changed once and stayed. Eight versions are needed.

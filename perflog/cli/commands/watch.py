@@ -16,8 +16,8 @@ from perflog.cli import completion, options
 @options.interval
 @options.until_idle
 def watch(log: str, formats: tuple[str, ...], interval: float, until_idle: float | None) -> None:
-    """Show a LOG while a job writes it: step, rate, loss, how the step time of the last minute differs from that of the
-    ten minutes before, and a stall or a failure as it happens.
+    """Show a LOG while a job writes it: step, rate, loss, how the step time of the last minute differs from the ten
+    minutes before, and a stall or a failure as it happens.
 
     On a terminal one line is written anew, else lines follow one another. Nothing is stored; `perflog ingest --follow`
     keeps a store up to date. If the file is renamed, its rest is read, then the new file at its path. If it is

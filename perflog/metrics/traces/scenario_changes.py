@@ -19,7 +19,7 @@ from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
 SCENARIOS = {
-    "host": "the host is endlessly fast: its calls, the time between them, and its return from waits take no time",
+    "host": "the host is infinitely fast: its calls, the time between them, and its return from waits take no time",
     "launches": "calls of the runtime, and the time from a launch to its work, take no time",
     "graphs": "CUDA graphs launch all work: between the calls that these cannot hold, those that wait for the device, "
     "copy at once, allocate memory or load data, the host takes no time",

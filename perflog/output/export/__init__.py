@@ -98,7 +98,7 @@ def csv(log: Log, folder: str | os.PathLike[str], raw: bool = False) -> list[str
         log: The log.
         folder: The folder of the files; it is made if it does not exist. Each file has the name of its table.
         raw: Whether texts stay as they are. By default control characters are escapes, and a quote mark is before
-            text that a spreadsheet would run as a formula.
+            strings that a spreadsheet would run as a formula.
 
     Returns:
         The names of the tables.
@@ -118,14 +118,14 @@ def csv(log: Log, folder: str | os.PathLike[str], raw: bool = False) -> list[str
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = f"cannot be written: {error.strerror or error}"
-        raise StoreError(reason, str(home), "name another place with -o") from error
+        raise StoreError(reason, str(home), "name another file with -o") from error
     for name in names:
         table = log.arrow(name)
         for i, field in enumerate(table.schema):
             if pa.types.is_dictionary(field.type) or pa.types.is_string(field.type):
                 texts = table[i].cast(pa.string())
                 table = table.set_column(i, field.name, texts if raw else _safe(texts))
-        with whole_file(home / f"{name}.csv") as draft, draft.open("wb") as file:  # whose name may have any bytes
+        with whole_file(home / f"{name}.csv") as draft, draft.open("wb") as file:  # its name may have any bytes
             write_csv(table, file)
     return names
 

@@ -13,8 +13,8 @@ from perflog.metrics.traces.device_work import WORK_KINDS, name_in_context
 Event = dict[str, Any]
 
 NOTE = (
-    "Times are those of the events and readings. Time 0 is otherData.start_ns. Events of a category `perflog_...` are "
-    "computed."
+    "Events and readings have their recorded times. Time 0 is otherData.start_ns. Events of a category `perflog_...` "
+    "are computed."
 )
 
 _ROWS = 1 << 14  # rows turned into events at a time
@@ -40,7 +40,7 @@ _HOST, _GPU = 0, 1  # c10::DeviceType
 
 PATH, HOST, IDLE, COLLECTIVES, STREAM, RANGES = 10, 20, 30, 35, 40, 41
 """Places of the threads of a process, from the top: critical path, threads of the host, idle time, collectives, streams
-each with its ranges. Those of the streams go on from the last ones: no other place is after them.
+each with its ranges. The tracks of the streams come last: no other track follows them.
 """
 
 
@@ -56,7 +56,7 @@ class Tracks:
         return self._processes.setdefault((part, rank), len(self._processes) + 1)
 
     def thread(self, pid: int, place: int, name: str) -> int:
-        """Return the number of the thread of a name, which is at a place in its process."""
+        """Return the number of the thread of a name, at an index in its process."""
         return self._threads.setdefault((pid, place, name), len(self._threads) + 1)
 
     def names(self) -> Iterator[Event]:
@@ -78,12 +78,12 @@ def device_label(device: int | None, name: str | None = None) -> str:
 
 
 def stream_place(stream: int | None, computed: bool = False) -> int:
-    """Return the place of a stream in its process, or of what is computed of it, after it."""
+    """Return the index of a stream in its process, or of its computed track, which follows it."""
     return (RANGES if computed else STREAM) + 2 * max(stream or 0, 0) + 10 * (stream is not None)
 
 
 def _thread_of(row: Mapping[str, Any]) -> tuple[int, str]:
-    """Return the place and the name of the thread of an event: its stream, or its thread on the host."""
+    """Return the index and the name of the thread of an event: its stream, or its thread on the host."""
     if row["device"] is None and row["kind"] not in _ON_DEVICE:
         return HOST, _joined(process=row["process"], thread=row["thread"]) or "host"
     name = row["device_name"]
@@ -99,14 +99,14 @@ def _joined(**parts: object) -> str:
 
 
 def _of_memory(args: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of an event of memory beside those that other events have too: whose memory, and how many bytes."""
+    """The additional arguments of a memory event: the device of the memory, and the number of bytes."""
     device = args.get("device")
     place = {"Device Type": _HOST, "Device Id": -1} if device is None else {"Device Type": _GPU, "Device Id": device}
     return place | ({"Bytes": args["bytes"]} if "bytes" in args else {})
 
 
 def _list(text: str) -> Any:
-    """A list that is printed as JSON; any other text stays text, such as one with NaN, which JSON lacks."""
+    """A list that is printed as JSON; any other string stays a string, such as one with NaN, which JSON lacks."""
     try:
         return json.loads(text, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError):
@@ -121,7 +121,7 @@ def _finite(text: str) -> float:
 
 
 def only_rank(tables: Tables) -> dict[str, int] | None:
-    """Return rank and world size of a trace whose events are all of one rank, as torch.profiler writes them."""
+    """Return rank and world size of a trace with events of one rank only, as torch.profiler writes them."""
     import pyarrow.compute as pc
 
     ranks: set[int | None] = set()
@@ -145,7 +145,7 @@ def first_start(tables: Tables) -> int | None:
 def events_of(tables: Tables, first: int, tracks: Tracks) -> Iterator[Event]:
     """Return the trace events of table `events`, in microseconds from `first` on.
 
-    Rows without a start are left out, because they have no place on a time axis.
+    Rows without a start are left out, because they have no position on a time axis.
     """
     for (_, part), events in tables.arrow_by_file("events", {}, *_WHERE, *_ARGS, *_LISTS):
         for batch in events.to_batches(max_chunksize=_ROWS):

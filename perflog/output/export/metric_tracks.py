@@ -75,9 +75,9 @@ class MetricTracks:
 
     def _queue(self, device: TraceDevice, launched: Ints, begun: Ints) -> Iterator[Event]:
         """How many pieces of work are launched and have not begun, whenever the number changes."""
-        times, of_change = np.unique(np.concatenate([launched, begun]), return_inverse=True)
+        times, change_index = np.unique(np.concatenate([launched, begun]), return_inverse=True)
         changes = np.zeros(len(times), np.int64)
-        np.add.at(changes, of_change.ravel(), np.repeat([1, -1], len(launched)))
+        np.add.at(changes, change_index.ravel(), np.repeat([1, -1], len(launched)))
         name = f"{device_label(device.device, device.device_name)}: launched and not begun"
         pid = self._tracks.process(device.part, device.rank)
         yield from self._readings(pid, name, "perflog_counter", times, np.cumsum(changes))
@@ -164,9 +164,9 @@ def first_reading(tables: Tables) -> int | None:
 
 
 def _readings_over_time(tables: Tables) -> pd.DataFrame:
-    """The readings of counters on the clock of the events; as in `counter_curve` not those of single kernels and calls.
+    """The readings of counters on the clock of the events; as in `counter_curve` without single kernels and calls.
 
-    Telemetry with times of its own is left out: nothing says where it stands among the events.
+    Telemetry with times of its own is left out: its offset to the events is unknown.
     """
     rows = tables["counters"]
     rows = rows[~rows["name"].isin(CALL_COUNTS) & rows[["name", "value", "start_ns"]].notna().all(axis="columns")]

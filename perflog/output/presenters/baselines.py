@@ -34,11 +34,11 @@ def show_sheets(baseline: Baseline, log: Log) -> Iterator[Sheet]:
     about: list[tuple[str, Any]] = [("baseline", baseline.name), ("where", baseline.where), ("last", baseline.last)]
     yield pairs("baseline", about, baseline.name)
     rows = [
-        (number, level.began, len(of_level), level.reason)
-        for number, (level, of_level) in enumerate(zip(baseline.levels, levels, strict=True), 1)
+        (number, level.began, len(level_runs), level.reason)
+        for number, (level, level_runs) in enumerate(zip(baseline.levels, levels, strict=True), 1)
     ]
     yield sheet("levels", "level# since runs# reason", rows, "levels")
-    runs = [(number, key) for number, of_level in enumerate(levels, 1) for key in of_level]
+    runs = [(number, key) for number, level_runs in enumerate(levels, 1) for key in level_runs]
     shown = RunList(log)
     shown.keys = [key for _, key in runs]
     facts = {name: of for name in _FACTS if (of := _facts(shown, name))}

@@ -21,7 +21,7 @@ _NAME = 40  # characters of the name of a run, a setting or a part
 _FIGURES, _PARTS, _REASONS, _DOUBTS, _ROWS, _EACH = 5, 5, 3, 3, 12, 3
 _TITLE, _EVIDENCE = 90, 40  # tokens
 _WEIGHTS = {
-    "verdict": _HEAD, "Culprit": _HEAD, "Nobody is accused": _FAILURE, "How sure": _FAILURE, "Last step": _FACT,
+    "verdict": _HEAD, "Culprit": _HEAD, "No culprit": _FAILURE, "How sure": _FAILURE, "Last step": _FACT,
     "What it cost": _REASON, "Speed": _REASON, "Evidence": _FACT, "To settle it": _DOUBT, "What followed": _LATER,
 }  # fmt: skip
 
@@ -108,7 +108,7 @@ def _row(overview: Overview, place: int, columns: Sequence[Sequence[str]]) -> st
     settings = ", ".join(f"{cut(name, _NAME)} {cut(value, _NAME)}" for name, value in known[:_EACH])
     named = "" if group.name.endswith(group.mark) else f" {cut(group.name, _NAME)}"
     repeats = f" x {len(group.runs)}" if len(group.runs) > 1 else ""
-    return f"{group.mark}{named}{repeats}{f' ({settings})' if settings else ''}: {', '.join(texts) or 'no figure'}"
+    return f"{group.mark}{named}{repeats}{f' ({settings})' if settings else ''}: {', '.join(texts) or 'no metric'}"
 
 
 def _is_doubted(overview: Overview, figure: str, group: RunGroup) -> bool:

@@ -22,7 +22,7 @@ from perflog.analysis.compare.averages import AverageRow, window_of
 from perflog.analysis.compare.comparison import SUMMARY_KINDS
 from perflog.analysis.compare.figures import TOTAL
 from perflog.analysis.compare.findings import FindingRow
-from perflog.analysis.compare.operators import kernels_of_both, of_part
+from perflog.analysis.compare.operators import kernels_of_both, time_basis
 from perflog.analysis.compare.rows import COLUMNS, FigureRow
 from perflog.analysis.compare.verdicts import NOT_COMPARABLE, without_exploratory
 from perflog.analysis.compare.warmup_costs import WarmupRow
@@ -40,14 +40,14 @@ from perflog.units import show, show_change
 if TYPE_CHECKING:
     import pandas as pd
 
-_LEAST_SHARE = 0.02  # of the whole: text leaves smaller parts out
+_LEAST_SHARE = 0.02  # of the whole: the screen leaves smaller parts out
 _NARROW = 100  # columns: a smaller terminal has no room for scatter beside values, nor for `exploratory` in each row
 _ROUNDED = 1e-9  # smaller arms come from sums of equal figures
 _ALIKE = 2  # findings of one code that are shown one by one
 _LISTED = 3  # averages of the runs of a side that are shown one by one
 _CASE = 25  # characters of a configuration on a small terminal
 _SHAPES = 44  # characters of the shapes of an operator
-_PATHS, _LONGEST_PATH = ("range", "operator"), 60  # kinds of measures whose names are paths, and their characters
+_PATHS, _LONGEST_PATH = ("range", "operator"), 60  # kinds of measures with paths as names, and their characters
 _MARK = {True: "*", False: ""}
 
 _Row = TypeVar("_Row", bound=Struct)
@@ -232,11 +232,11 @@ def _notes(compared: Comparison, shown: Sequence[FigureRow]) -> Iterator[str]:
         place = " ".join(x for x in (row.case, row.side if len(compared.sides) > 2 else "") if x)
         advice = f"; {row.advice}" if row.advice and row.scope != "steps" else ""
         yield f"{place}{': ' * bool(place)}{figure_name(row)} {row.verdict}: {row.reason}{advice}"
-    yield from told_by_formats(compared)
-    yield from told_by_one_figure(compared)
-    yield from told_by_history(compared)
-    yield from told_by_sessions(compared)
-    yield from what_a_second_run_tells(compared)
+    yield from notes_on_result(compared)
+    yield from notes_on_hidden_change(compared)
+    yield from notes_on_history(compared)
+    yield from notes_on_sessions(compared)
+    yield from notes_on_single_runs(compared)
     if any(finding.side is None and finding.severity != "note" for finding in compared.finding_records):
         yield "the sides may not be comparable: see the findings below"
     cuts = zip(compared.cases, compared.warmup, strict=True)
@@ -244,17 +244,17 @@ def _notes(compared: Comparison, shown: Sequence[FigureRow]) -> Iterator[str]:
     yield f"change = side / {compared.sides[0]} - 1; warm-up steps cut on all sides: {cuts_text}"
     yield from what_the_warmup_costs(compared)
     if any(row.paired for row in compared.row_records):
-        yield "both runs share a schedule of step lengths: they are compared step by step"
+        yield "step lengths follow the same schedule in both runs: they are compared step by step"
     if any(row.derived for row in compared.row_records):
-        yield "* computed from another figure: no further evidence"
+        yield "* computed from another metric: no further evidence"
     if any(row.kind == "kernel" and row.metric != ALL for row in shown):
         yield "names of kernels are short, long paths too: --format csv or json has the whole ones"
     if left := len(compared.row_records) - len(shown):
         yield f"{left} more rows of phases, layers, ranges, operators, kernels and so on: --all shows them"
 
 
-def told_by_one_figure(compared: Comparison) -> Iterator[str]:
-    """Yield a difference that some figures of the headline metric show and the median does not."""
+def notes_on_hidden_change(compared: Comparison) -> Iterator[str]:
+    """Yield a change that the mean or another statistic of the headline metric shows and the median does not."""
     by_side: dict[tuple[str, str], list[FigureRow]] = {}
     for row in compared.headlines:
         by_side.setdefault((row.case, row.side), []).append(row)
@@ -262,21 +262,21 @@ def told_by_one_figure(compared: Comparison) -> Iterator[str]:
         median = next((row for row in rows if row.statistic == "median"), None)
         others = [row for row in rows if row.verdict.endswith(("regression", "improvement"))]
         if median is not None and others and median not in others:
-            told = ", ".join(f"{show_change(row.change)} on the {row.statistic}" for row in others)
+            changes = ", ".join(f"{show_change(row.change)} on the {row.statistic}" for row in others)
             same = "most steps take as long as before, some do not"
-            what = same if median.verdict.endswith("equivalent") else "the median alone does not show it"
-            yield f"{what}: {told}, {show_change(median.change)} on the median"
+            what = same if median.verdict.endswith("equivalent") else "the median does not show the change"
+            yield f"{what}: {changes}, {show_change(median.change)} on the median"
 
 
 def what_the_warmup_costs(compared: Comparison) -> Iterator[str]:
-    """Yield the time of the warm-up on each side, how much sides differ, and what it takes beyond steady steps."""
+    """Yield the time of the warm-up on each side, its change, and its excess over as many steady steps."""
     for case in compared.cases[:_LISTED]:
         rows = [row for row in compared.warmup_records if row.case == case.name]
         times = [f"{show(row.time_s, 's', 3)} on {row.side}{_against_base(row)}" for row in rows]
         extra = ", ".join(show(row.extra_s, "s", 3) for row in rows)
         if rows:
             where = f" in {case.name}" if case.name else ""
-            yield f"the warm-up{where} takes {', '.join(times)}; {extra} more than as many steady steps"
+            yield f"the warm-up{where} takes {', '.join(times)}: {extra} more than the same number of steady steps"
 
 
 def _against_base(row: WarmupRow) -> str:
@@ -288,75 +288,74 @@ def signed_time(seconds: float) -> str:
     return f"{'+' if seconds >= 0 else '-'}{show(abs(seconds), 's', 3)}"
 
 
-def told_by_formats(compared: Comparison) -> Iterator[str]:
-    """Yield why the verdict is about the figure that it is about, where the formats declare what runs are judged by."""
+def notes_on_result(compared: Comparison) -> Iterator[str]:
+    """Yield which metric the verdict is about, where the formats declare the result of a run."""
     if compared.result and compared.headlines and not compared.to_targets:
         leads = compared.headlines[0].metric
         if leads == compared.result:
-            yield f"the verdict is about {leads}, which the format of these logs names as the result"
+            yield f"the verdict is about {leads}: the format of these logs declares it as the result of a run"
         elif any(row.metric == compared.result for row in compared.row_records):
-            yield f"such runs are judged by {compared.result}; one a side has no error, so the verdict is about {leads}"
-
-
-def told_by_history(compared: Comparison) -> Iterator[str]:
-    """Yield how much other repeats of few runs differ in the headline figures."""
-    by_place: dict[tuple[str, str, int], list[FigureRow]] = {}
-    for row in compared.headlines:
-        if row.scope == "history":
-            by_place.setdefault((row.case, row.side, row.history_runs), []).append(row)
-    for (case, side, runs), rows in by_place.items():
-        place = ", ".join(x for x in (case, side if len(compared.sides) > 2 else "") if x)
-        scatter = ", ".join(f"{figure_name(row)} {show(row.history_scatter, '1', 2)}" for row in rows)
-        single = max(rows[0].base_runs, rows[0].side_runs) == 1
-        if single:
-            tells = f"how much runs differ is that of {runs} other repeats"
-        else:
-            tells = f"how much runs differ is that of both sides{f' and of {runs} other repeats' if runs else ''}"
-        yield (
-            f"{'one run' if single else 'few runs'} a side{f' ({place})' if place else ''}; {tells} "
-            f"(standard deviation): {scatter}"
-        )
-
-
-def told_by_sessions(compared: Comparison) -> Iterator[str]:
-    """Yield whether the intervals of the headline figures hold how much sessions differ."""
-    rows = [row for row in compared.headlines if row.sessions]
-    sessions = "sessions (days, hosts or jobs)"
-    for held in dict.fromkeys(row.sessions for row in rows):
-        of_kind = [row for row in rows if row.sessions == held]
-        known = [row for row in of_kind if none_if_null(row.session_scatter) is not None]
-        scatter = ", ".join(f"{figure_name(row)} {show(row.session_scatter, '1', 2)}" for row in known)
-        if held == "same":
-            yield f"both sides ran in the same {sessions}: how much these differ cancels"
-        elif held == "held":
-            if known and not any(row.session_scatter for row in known):
-                yield f"the sides ran in different {sessions}, which differ no more than runs of one do"
-                continue
-            told = f" (standard deviation): {scatter}" if scatter else ""
-            yield f"the sides ran in different {sessions}; the interval holds how much these differ{told}"
-        else:
             yield (
-                f"the sides ran in different {sessions}, and nothing tells how much these differ: the interval holds "
-                "the scatter within a session only; run both sides in turns, or name runs of several sessions with "
-                "--history"
+                f"the result of such runs is {compared.result}; with one run per side its error is unknown, "
+                f"so the verdict is about {leads}"
             )
 
 
-def what_a_second_run_tells(compared: Comparison) -> Iterator[str]:
-    """Yield what is open where nothing tells how much runs differ: of step times, about the mean."""
+def notes_on_history(compared: Comparison) -> Iterator[str]:
+    """Yield the run-to-run variation of the headline metrics, and the repeats that it was estimated from."""
+    by_side: dict[tuple[str, str, int], list[FigureRow]] = {}
+    for row in compared.headlines:
+        if row.scope == "history":
+            by_side.setdefault((row.case, row.side, row.history_runs), []).append(row)
+    for (case, side, runs), rows in by_side.items():
+        where = ", ".join(x for x in (case, side if len(compared.sides) > 2 else "") if x)
+        scatter = ", ".join(f"{figure_name(row)} {show(row.history_scatter, '1', 2)}" for row in rows)
+        single = max(rows[0].base_runs, rows[0].side_runs) == 1
+        source = f"{runs} other repeats" if single else f"both sides{f' and {runs} other repeats' if runs else ''}"
+        yield (
+            f"{'one run' if single else 'few runs'} per side{f' ({where})' if where else ''}; run-to-run variation, "
+            f"estimated from {source} (standard deviation): {scatter}"
+        )
+
+
+def notes_on_sessions(compared: Comparison) -> Iterator[str]:
+    """Yield whether the intervals of the headline metrics include the variation between sessions."""
+    rows = [row for row in compared.headlines if row.sessions]
+    sessions = "sessions (days, hosts or jobs)"
+    for held in dict.fromkeys(row.sessions for row in rows):
+        known = [row for row in rows if row.sessions == held and none_if_null(row.session_scatter) is not None]
+        scatter = ", ".join(f"{figure_name(row)} {show(row.session_scatter, '1', 2)}" for row in known)
+        if held == "same":
+            yield f"both sides ran in the same {sessions}: the variation between sessions cancels"
+        elif held == "held":
+            if known and not any(row.session_scatter for row in known):
+                yield f"the sides ran in different {sessions}, which differ no more than runs of one session do"
+                continue
+            variation = f" (standard deviation): {scatter}" if scatter else ""
+            yield f"the sides ran in different {sessions}; the interval includes the variation between them{variation}"
+        else:
+            yield (
+                f"the sides ran in different {sessions}: the interval includes only the variation within a session; "
+                "the variation between sessions is unknown: run both sides in turns, or name runs of several "
+                "sessions with --history"
+            )
+
+
+def notes_on_single_runs(compared: Comparison) -> Iterator[str]:
+    """Yield what a second run per side would show; of step times about the mean."""
     rows = [row for row in compared.headlines if row.scope == "steps" and none_if_null(row.error) is not None]
     if rows:
         row = next((row for row in rows if row.statistic == "mean"), rows[0])
         several = f" ({figure_name(row)})" if len(rows) > 1 else ""
         is_pair = len(compared.sides) == 2 and len(compared.cases) == 1
-        advice = f"{row.advice}{several}" if is_pair else "a second run of each would tell"
-        yield f"one run a side does not tell how much runs differ; {advice}"
+        advice = f"{row.advice}{several}" if is_pair else "repeat the runs to measure it"
+        yield f"one run per side does not show run-to-run variation; {advice}"
 
 
 def _value(row: FigureRow, side: str, alone: bool = False) -> str:
-    """The figure of a side and the longer arm of its interval in percent, as benchstat shows it."""
-    of_base = row.base_value, row.base_low, row.base_high
-    value, low, high = of_base if side == "base" else (row.side_value, row.side_low, row.side_high)
+    """The value of a side and the longer arm of its interval in percent, as benchstat shows it."""
+    base = row.base_value, row.base_low, row.base_high
+    value, low, high = base if side == "base" else (row.side_value, row.side_low, row.side_high)
     text = cell(value, row.unit)
     if none_if_null(low) is None or not value or alone:
         return text
@@ -403,7 +402,7 @@ def _averages(compared: Comparison) -> Sheet:
     for key in dict.fromkeys((r.case, r.figure, *window_of(r)) for r in averages):
         same = [r for r in averages if (r.case, r.figure, *window_of(r)) == key]
         by_side = ([r for r in same if r.side == side] for side in compared.sides)
-        cells = [", ".join(_average_texts(of_side)) or "-" for of_side in by_side]
+        cells = [", ".join(_average_texts(side_rows)) or "-" for side_rows in by_side]
         window = "unknown" if key[2] is None else f"{key[2]}..{key[3]}"
         rows.append([*[key[0]] * several, key[1], window, *cells])
     names = ["case"] * several + ["figure", "steps"]
@@ -429,14 +428,14 @@ def _attribution(compared: Comparison, everything: bool) -> Iterator[Sheet]:
         parts = [part for part in parts if part.depth == 0 or abs(part.share or 0.0) >= _LEAST_SHARE]
     for case in compared.cases:
         for side in compared.sides[1:]:
-            of_side = [part for part in parts if (part.case, part.side) == (case.name, side)]
-            if len(of_side) < 2:
+            side_rows = [part for part in parts if (part.case, part.side) == (case.name, side)]
+            if len(side_rows) < 2:
                 continue
             columns = [SheetColumn(n, "s", True) for n in (compared.sides[0], side, "difference")]
             rows = [
                 ["  " * part.depth + part_name(part), part.base_s, part.side_s, part.difference_s,
                  show(part.share, "1", 3)]
-                for part in of_side
+                for part in side_rows
             ]  # fmt: skip
             name = f" ({case.name})" if case.name else ""
             title = f"where the difference went: {side}{name}"
@@ -463,7 +462,7 @@ def _operators(compared: Comparison, everything: bool) -> Iterator[Sheet]:
             ]  # fmt: skip
             name = f" ({case.name})" if case.name else ""
             titles = (SheetColumn("operator"), SheetColumn("shapes"), *columns, *calls, SheetColumn("kernels"))
-            yield Sheet("operators", titles, cells, f"GPU time by operator, {of_part(rows[0])}: {side}{name}")
+            yield Sheet("operators", titles, cells, f"GPU time by operator, {time_basis(rows[0])}: {side}{name}")
 
 
 def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:
@@ -482,7 +481,7 @@ def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:
 
 
 def _grouped(findings: Sequence[FindingRow], everything: bool) -> Iterator[tuple[str, str, str, str]]:
-    """Yield severity, code, place and message of findings: the same one of several sides or runs once."""
+    """Yield severity, code, position and message of findings: the same one of several sides or runs once."""
     alike: dict[tuple[str, str, str], list[FindingRow]] = {}
     for finding in findings:
         alike.setdefault((finding.severity, finding.code, finding.case), []).append(finding)
@@ -498,7 +497,7 @@ def _grouped(findings: Sequence[FindingRow], everything: bool) -> Iterator[tuple
 
 
 def sentence(row: FigureRow) -> str:
-    """Return a row in words, with its figures."""
+    """Return a row in words, with its values."""
     case = f" ({row.case})" if row.case else ""
     change = f"{_value(row, 'base')} -> {_value(row, 'side')}, {show_change(row.change)} [{row.interval_in_words}]"
     return f"{row.side}{case}: {figure_name(row)}: {row.verdict}: {change}"
@@ -513,7 +512,7 @@ def gate_failure(failure: GateFailure) -> str:
 
 
 def document(data: object) -> str:
-    """Return data as JSON text."""
+    """Return data as a JSON string."""
     return json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False)
 
 
@@ -528,31 +527,32 @@ def false_positives(rates: pd.DataFrame, format: str) -> Sheet:
         return Sheet("aa", columns, rows)
     shown = {*rates["split"], *rates["test"]}
     notes = [f"{name}: {text}" for name, text in (SPLITS | TESTS).items() if name in shown]
-    notes.append("slower: wrong ones that call the second side slower; faster: that call it faster")
-    return Sheet("aa", columns, rows, "false positives: called different where nothing differs", "\n".join(notes))
+    notes.append("wrong: comparisons that report a change; slower, faster: of these, what they call the second side")
+    title = "false positives: a change is reported where nothing differs"
+    return Sheet("aa", columns, rows, title, "\n".join(notes))
 
 
 def power(changes: pd.DataFrame, format: str) -> Sheet:
-    """Return what a comparison of such runs finds as a sheet; in text as sentences."""
+    """Return the changes that a comparison of such runs finds, as a sheet; for the terminal as sentences."""
     columns = tuple(SheetColumn(c.name, c.unit, True) for c in POWER_COLUMNS)
     rows = _values(changes)
     if format not in ("text", "md"):
         return Sheet("power", columns, rows)
-    notes = ["how much runs differ is not known: name repeats of one configuration (--repeats) to learn it"]
+    notes = ["run-to-run variation is unknown: name repeats of one configuration (--repeats) to measure it"]
     if rows:
-        of = changes.to_dict("records")
+        records = changes.to_dict("records")
         notes = [
-            f"with {row['runs']} runs a side you would see {show(row['change'], '1', 2)} or more in 9 of 10 cases, and "
-            f"{_twice(row)}"
-            for row in of
-            if row["threshold"] == of[0]["threshold"]
+            f"{row['runs']} runs per side find a change of {show(row['change'], '1', 2)} or more in 9 of 10 cases, "
+            f"and of {_twice(row)}"
+            for row in records
+            if row["threshold"] == records[0]["threshold"]
         ]
-        notes.append(_proposal(of))
+        notes.append(_proposal(records))
         notes.append(
-            f"mean step times of repeats differ by {show(of[0]['scatter'], '1', 2)} (standard deviation, "
-            f"{of[0]['repeats']} runs)"
+            f"run-to-run variation of the mean step time: {show(records[0]['scatter'], '1', 2)} (standard deviation, "
+            f"{records[0]['repeats']} runs)"
         )
-    return Sheet("power", (), (), "power: changes that would be found", "\n".join(notes))
+    return Sheet("power", (), (), "power: changes that a comparison finds", "\n".join(notes))
 
 
 def _twice(row: Mapping[str, Any]) -> str:
@@ -561,11 +561,11 @@ def _twice(row: Mapping[str, Any]) -> str:
 
 
 def _proposal(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the smallest threshold, and for it the fewest runs a side, that find a change of twice the threshold."""
+    """Return the smallest threshold, and for it the fewest runs per side, that find a change of twice the threshold."""
     enough = [row for row in rows if row["twice_found"] >= OFTEN]
     best = min(enough, key=lambda row: (row["threshold"], row["runs"])) if enough else rows[-1]
-    how = f"{best['runs']} runs a side and --threshold {100 * best['threshold']:g}%"
-    return f"proposal: {how}: they find {_twice(best)}" if enough else f"no proposal: {how} find {_twice(best)} only"
+    how = f"{best['runs']} runs per side and --threshold {100 * best['threshold']:g}%"
+    return f"proposal: {how} find {_twice(best)}" if enough else f"no proposal: {how} find {_twice(best)} only"
 
 
 def _values(frame: pd.DataFrame) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""A comparison as a brief text: `perflog compare --format brief`."""
+"""A comparison as a brief answer: `perflog compare --format brief`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison on one screen: verdict, figures, where the difference went, what not to trust, the next command."""
+"""The comparison on one screen: verdict, metrics, where the difference went, what not to trust, the next command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import UNEXPLAINED, AttributionRow, part_name, telling_parts
 from perflog.analysis.compare.cause_changes import grown
 from perflog.analysis.compare.comparison import SUMMARY_KINDS
-from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, of_part
+from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, time_basis
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import SEPARATOR, first_few
 from perflog.analysis.compare.verdicts import CHANGES, NOT_COMPARABLE, OTHER_SETTING, without_exploratory
@@ -23,12 +23,12 @@ from perflog.output.presenters.compare import (
     case_name,
     counts,
     figure_name,
+    notes_on_hidden_change,
+    notes_on_history,
+    notes_on_result,
+    notes_on_sessions,
+    notes_on_single_runs,
     signed_time,
-    told_by_formats,
-    told_by_history,
-    told_by_one_figure,
-    told_by_sessions,
-    what_a_second_run_tells,
 )
 from perflog.output.screens import HEIGHT, WIDTH, columns, command_lines, fit, folded, sentence_lines
 from perflog.output.sheets import cell
@@ -39,9 +39,9 @@ from perflog.units import show, show_change
 _FIGURES, _DOUBTS, _SIDES, _BEST = 5, 4, 10, 3
 _NAMED = 4  # sides that are named one by one
 _RANK = "files.rank"  # of a trace; its other settings `files.*` are facts about the file that each side has of its own
-_SETTING = 30  # characters of a setting, of its values and of a figure
+_SETTING = 30  # characters of a setting, of its values and of a metric
 _CASE, _LONG_CASE = 25, 50  # characters of a configuration in a table, in a sentence
-_SHORTEST_NAME = 8  # characters of the name of a side beside its figures
+_SHORTEST_NAME = 8  # characters of the name of a side beside its values
 _PART = 36  # characters of a part with its indent
 _BASE = "A"  # the letter of the base
 _LEGEND = 3  # lines of the names of sides
@@ -57,7 +57,7 @@ def screen(compared: Comparison, sides: Sequence[str], height: int = HEIGHT) -> 
     Args:
         compared: The comparison.
         sides: The sides and options as they were typed, for the next command.
-        height: The most lines. Verdict, settings and doubts are there whatever it is.
+        height: The most lines. Verdict, settings and doubts are always shown.
     """
     verdict, settings = list(_verdict(compared)), [*_settings(compared), *_vanished(compared)]
     tail = [] if compared.same_bytes else [*_how_sure(compared), *_doubts(compared)]
@@ -88,15 +88,12 @@ def _verdict(compared: Comparison) -> Iterator[str]:
 
 
 def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[str]:
-    """Yield why the sides may not be comparable, then the change of the headline as people speak of it.
-
-    `names` are those of the two sides of a pair.
-    """
+    """Yield why the sides may not be comparable, then the change of the headline in words; `names`: of two sides."""
     if compared.same_bytes:
         yield "The same bytes are on both sides: a run is compared with itself."
     if compared.other_settings:
         ask = " ".join(dict.fromkeys(f"--ignore {each.setting}" for each in compared.other_settings))
-        yield f"Not the same setting: {', '.join(compared.told_settings)} ({ask}: judge all the same)."
+        yield f"Not the same setting: {', '.join(compared.setting_words)} ({ask} judges the change anyway)."
     if compared.other_work:
         yield f"Not the same work: {', '.join(compared.other_work)}."
     if compared.copies and not compared.same_bytes:
@@ -106,14 +103,14 @@ def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[st
     for failed in compared.failed:
         yield f"Failed: {failed.text}."
     if not compared.headlines:
-        yield "No figure is on both sides that a verdict could be about."
+        yield "The sides have no metric in common for a verdict."
     elif _is_pair(compared):
         row = _headline(compared)
         name = figure_name(row).replace("_", " ")
         change = f"{show_change(row.change)} {name}" + f" ({row.interval_in_words})" * (row.interval_in_words != "-")
         text = f"{names[1]} against {names[0]}: {change}, {_words(row, compared)}"
         verdict = f": {compared.verdict}" * (compared.verdict != OTHER_SETTING)
-        yield f"{text}{verdict}; {counts(row)} a side"
+        yield f"{text}{verdict}; {counts(row)} per side"
         if row.advice and (row.scope != "steps" or _is_unsure(row)):
             yield row.advice
     else:
@@ -126,18 +123,18 @@ def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[st
 
 
 def best_sentences(compared: Comparison) -> Iterator[str]:
-    """Yield the best side of each configuration, and by how much the next one is worse or which are as good.
+    """Yield the best side of each configuration, then the sides that do not differ from it, or the next best.
 
-    None is best if the sides did other work.
+    No side is best if the sides did other work.
     """
     if compared.other_work or compared.other_settings or compared.same_bytes:
         return
     for best in compared.best[:_BEST]:
-        place = f" in {case_name(best.case, _LONG_CASE)}" if best.case else ""
-        figure = f"{figure_name(best.next).replace('_', ' ')} {_values(best.next)[0]}"
+        where = f" in {case_name(best.case, _LONG_CASE)}" if best.case else ""
+        value = f"{figure_name(best.next).replace('_', ' ')} {_values(best.next)[0]}"
         changes = {row.side: f"{cut(row.side, _SETTING)} ({show_change(row.change)})" for row in best.rows}
         if best.level:
-            others = f"not told apart from it: {', '.join(changes[side] for side in best.level[:_BEST])}"
+            others = f"not known to differ from it: {', '.join(changes[side] for side in best.level[:_BEST])}"
             if left := len(best.level[_BEST:]):
                 others += f" and {left} more"
             row = next(row for row in best.rows if row.side == best.level[0])
@@ -145,7 +142,7 @@ def best_sentences(compared: Comparison) -> Iterator[str]:
                 others += f"; {row.advice}"
         else:
             others = f"next {changes[best.next.side]}"
-        yield f"Best{place}: {cut(best.side, _SETTING)}, {figure}; {others}"
+        yield f"Best{where}: {cut(best.side, _SETTING)}, {value}; {others}"
     if len(compared.best) > _BEST:
         wins = Counter(best.side for best in compared.best).most_common(_BEST)
         text = ", ".join(f"{cut(side, _SETTING)} in {number}" for side, number in wins)
@@ -166,7 +163,7 @@ def _words(row: FigureRow, compared: Comparison) -> str:
     """What a change means for the reader."""
     verdict, limit = without_exploratory(row.verdict), show(compared.rule.threshold, "1")
     if _is_unsure(row):
-        return "one value a side"
+        return "one value per side"
     if verdict == "equivalent":
         return f"no change of {limit}"
     if verdict == NOT_COMPARABLE:
@@ -182,7 +179,7 @@ def _words(row: FigureRow, compared: Comparison) -> str:
 
 
 def _is_unsure(row: FigureRow) -> bool:
-    """Whether each side has one value, so that nothing tells the error of the change."""
+    """Whether each side has one value, so that the error of the change is unknown."""
     return without_exploratory(row.verdict) == "inconclusive" and none_if_null(row.error) is None
 
 
@@ -215,8 +212,8 @@ def _lines_of_configurations(compared: Comparison, room: int) -> Iterator[str]:
     legend = folded(f"Sides: {names}{f' and {more} more' * (more > 0)}", _LEGEND)
     yield from legend
     rows = _shown_headlines(compared)
-    of_letters = [row for row in rows if row.side in letter_of]
-    shown = of_letters[: max(min(_SIDES, room - len(legend) - 2), 2)]
+    with_letter = [row for row in rows if row.side in letter_of]
+    shown = with_letter[: max(min(_SIDES, room - len(legend) - 2), 2)]
     yield from _table(
         ("", "", _BASE, "", ""),
         [(case_name(row.case, _CASE), letter_of[row.side], *_values(row), _words(row, compared))
@@ -260,8 +257,8 @@ def _values(row: FigureRow) -> tuple[str, str, str]:
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Lines of a table: the first column and the last one to the left, the others to the right.
 
-    Where a line would be too long, the first column is cut and no number is. Where little would be left of it, the
-    values of the base are left out: the change tells them.
+    If a line is too long, the first column is cut and no number is. If little would be left of it, the values of the
+    base are left out: they follow from the change.
     """
     lines = [(*titles, ""), *rows]
     widths, room = _widths(lines)
@@ -299,23 +296,23 @@ def _settings(compared: Comparison) -> Iterator[str]:
         yield from folded("Differ: " + "; ".join(f"{name} {' -> '.join(values)}" for name, values in pairs), 2)
     elif compared.by:
         if others := [name for name in names if name not in compared.by]:
-            yield from folded(f"Differ too, and may be why: {', '.join(others)}", 2)
+            yield from folded(f"Also differ, and may be the cause: {', '.join(others)}", 2)
     elif names:
         yield from folded(f"Differ: {', '.join(names)}", 2)
 
 
 def _vanished(compared: Comparison) -> Iterator[str]:
-    """The figures that the base of a pair has and the side lacks."""
+    """The metrics that the base of a pair has and the side lacks."""
     names = list(dict.fromkeys(each.metric for each in compared.one_sided if each.on == "base"))
     if names and _is_pair(compared):
         yield from folded(f"Not on B: {first_few([cut(cell(name), _SETTING) for name in names])}", 2)
 
 
-# --- figures and tree ---------------------------------------------------------------------------------------------
+# --- metrics and tree ---------------------------------------------------------------------------------------------
 
 
 def _figures(compared: Comparison) -> Iterator[str]:
-    """A line for each other figure of two sides."""
+    """A line for each other metric of two sides."""
     if not _is_pair(compared):
         return
     headline = [_headline(compared)] if compared.headlines else []
@@ -324,7 +321,7 @@ def _figures(compared: Comparison) -> Iterator[str]:
     texts = [(cut(cell(figure_name(row)), _SETTING), *_values(row), _words(row, compared)) for row in shown]
     yield from _table(("", _BASE, "B", ""), texts)
     if left := len(rows[_FIGURES:]):
-        yield f"  and {count(left, 'more figure')}: --all"
+        yield f"  and {count(left, 'more metric')}: --all"
 
 
 def _tree(compared: Comparison, room: int) -> Iterator[str]:
@@ -334,12 +331,12 @@ def _tree(compared: Comparison, room: int) -> Iterator[str]:
     row = max(compared.headlines, key=lambda row: abs(row.change))
     parts = [part for part in compared.attribution_records if (part.case, part.side) == (row.case, row.side)]
     kinds = [[part for part in parts if part.kind == kind] for kind in dict.fromkeys(p.kind for p in parts)]
-    told = "range" if compared.operator_records else None  # operators tell more than the ranges around them
-    kinds = [of_kind for of_kind in kinds if len(of_kind) > 1 and of_kind[0].kind != told]
+    omitted = "range" if compared.operator_records else None  # operators show more than the ranges around them
+    kinds = [rows for rows in kinds if len(rows) > 1 and rows[0].kind != omitted]
     letter = _letters(compared).get(row.side)
-    place = "" if _is_pair(compared) else " ".join(filter(None, [f" in {letter or row.side}", cell(row.case)]))
-    for done, of_kind in enumerate(kinds):
-        lines = [*_tree_of(of_kind, place, room // (len(kinds) - done))]
+    where = "" if _is_pair(compared) else " ".join(filter(None, [f" in {letter or row.side}", cell(row.case)]))
+    for done, rows in enumerate(kinds):
+        lines = [*_tree_of(rows, where, room // (len(kinds) - done))]
         room -= len(lines)
         yield from lines
 
@@ -349,8 +346,8 @@ def _tree_of(parts: Sequence[AttributionRow], where: str, room: int) -> Iterator
     if not telling:
         return
     what = f"all {whole.kind}s" if whole.kind in ("range", "kernel", "operator", "call") else whole.part
-    begin, end = ("a difference of", "would be") if whole.share is None else ("the", "went")
-    yield fit(f"Where {begin} {signed_time(whole.difference_s)} of {what}{where} {end}")
+    doubt = " (not known to differ)" if whole.share is None else ""
+    yield fit(f"Where the {signed_time(whole.difference_s)} of {what}{where} went{doubt}")
     for part in telling:
         name = "  " * part.depth + _part_name(part)
         share = "" if part.share is None else f"  {100 * part.share:4.0f} %"
@@ -359,21 +356,21 @@ def _tree_of(parts: Sequence[AttributionRow], where: str, room: int) -> Iterator
 
 
 def _causes(compared: Comparison) -> Iterator[str]:
-    """What binds both sides where it is not the same, and the causes that grew or shrank most, on two lines."""
+    """The bottleneck of each side if they differ, and the causes that grew or shrank most, on two lines."""
     if not _is_pair(compared):
         return
-    told = []
+    texts = []
     before, now = (next((c.cause for c in compared.causes if getattr(c, f"{side}_binds")), None) for side in _BOTH)
     if before and now and before != now:
-        told.append(f"what binds is {now.words}, and was {before.words}")
+        texts.append(f"the bottleneck is {now.words}, and was {before.words}")
     changed = islice(grown(compared.causes, compared.rule.threshold), _CAUSES)
-    told += [f"{signed_time(difference)} {change.cause.words}" for change, difference in changed]
-    if told:
-        yield from folded(f"Causes: {cell('; '.join(told))}", 2)
+    texts += [f"{signed_time(difference)} {change.cause.words}" for change, difference in changed]
+    if texts:
+        yield from folded(f"Causes: {cell('; '.join(texts))}", 2)
 
 
 def _operators(compared: Comparison, room: int) -> Iterator[str]:
-    """The operators whose GPU times differ most, each with its kernels on both sides where these differ."""
+    """The operators with the largest change of GPU time, each with its kernels on both sides where these differ."""
     if not _is_pair(compared) or not compared.operator_records:
         return
     lines: list[list[str]] = []
@@ -386,7 +383,7 @@ def _operators(compared: Comparison, room: int) -> Iterator[str]:
     while sum(map(len, lines)) > room - 1 and lines:
         lines.pop()
     if lines:
-        yield f"Operators whose GPU time differs most, {of_part(compared.operator_records[0])}"
+        yield f"Largest changes of GPU time by operator, {time_basis(compared.operator_records[0])}"
         yield from chain(*lines)
 
 
@@ -401,24 +398,24 @@ def _part_name(part: AttributionRow) -> str:
 
 def answer_sentences(compared: Comparison) -> list[str]:
     """Return what the screen says in sentences: best side, verdict, and how sure it is."""
-    sure = [] if compared.same_bytes else _told(compared)
+    sure = [] if compared.same_bytes else _notes(compared)
     return [*best_sentences(compared), *verdict_sentences(compared, compared.sides), *sure]
 
 
-def _told(compared: Comparison) -> Iterator[str]:
-    told = (told_by_formats, told_by_one_figure, told_by_history, told_by_sessions, what_a_second_run_tells)
-    for text in (text for tell in told for text in tell(compared)):
+def _notes(compared: Comparison) -> Iterator[str]:
+    kinds = (notes_on_result, notes_on_hidden_change, notes_on_history, notes_on_sessions, notes_on_single_runs)
+    for text in (text for notes in kinds for text in notes(compared)):
         yield text[:1].upper() + text[1:]
 
 
 def _how_sure(compared: Comparison) -> Iterator[str]:
-    for text in _told(compared):
+    for text in _notes(compared):
         yield from folded(text, 2)
 
 
 def _doubts(compared: Comparison) -> Iterator[str]:
     """What makes the sides hard to compare, then the linter's findings on their runs, each kind once."""
-    above = {*_SAID_ABOVE, *((DIVERGED,) if compared.diverged else ())}
+    above = {*_IN_VERDICT, *((DIVERGED,) if compared.diverged else ())}
     doubts = {code: doubt for code, doubt in compared.doubts.items() if code not in above}
     if doubts:
         yield "Do not trust"
@@ -431,12 +428,12 @@ def _doubts(compared: Comparison) -> Iterator[str]:
         yield f"  {count(left, 'more finding')}: --all"
 
 
-_SAID_ABOVE = ("comparison-other-work", "comparison-same-run")
-"""Codes of findings on the sides together that the first sentence tells."""
+_IN_VERDICT = ("comparison-other-work", "comparison-same-run")
+"""Codes of findings on the sides together that the first sentence of the screen reports."""
 
 
 def _where(sides: Sequence[str], compared: Comparison) -> str:
-    """The letters of sides that something is about, or their number if there are many; empty if it is about none."""
+    """The letters of the sides of a finding, or their number if there are many; empty if it names none."""
     letter_of = _letters(compared)
     if len(sides) <= _NAMED and all(side in letter_of for side in sides):
         return f" ({', '.join(letter_of[side] for side in sides)})" if sides else ""

@@ -26,7 +26,7 @@ def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
             yield from (f"  {line}" for line in _job(answer))
     if quiet:
         names = ", ".join(map(job_name, quiet[:_NAMED])) + (f" and {len(quiet) - _NAMED} more" * (len(quiet) > _NAMED))
-        yield from folded(cell(f"{len(quiet)} of {len(answers)} jobs tell of no failure: {names}"), 2)
+        yield from folded(cell(f"{len(quiet)} of {len(answers)} jobs report no failure: {names}"), 2)
 
 
 def _job(answer: Diagnosis) -> Iterator[str]:
@@ -47,10 +47,10 @@ def diagnosis_sheet(answer: Diagnosis) -> Sheet:
 
 
 def as_json(answers: Sequence[Diagnosis]) -> str:
-    """Return the diagnosis of a job as JSON; those of several jobs as a list `jobs`."""
+    """Return the diagnosis of a job as JSON; of several jobs as a list `jobs`."""
     found = [answer.as_json() for answer in answers]
-    of_jobs = found[0] if len(found) == 1 else {"jobs": found}
-    return json.dumps({"schema_version": SCHEMA_VERSION, **of_jobs}, indent=1, ensure_ascii=False)
+    document = found[0] if len(found) == 1 else {"jobs": found}
+    return json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=1, ensure_ascii=False)
 
 
 def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
@@ -60,7 +60,7 @@ def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
     if names:
         yield "Culprit", "; ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
     elif answer.reason and answer.kind:
-        yield "Nobody is accused", answer.reason
+        yield "No culprit", answer.reason
     if answer.kind:
         yield "How sure", f"{answer.certainty}: {answer.why}" if answer.why else answer.certainty
     yield from zip(("Evidence", *[""] * len(answer.evidence)), (text[:_TEXT] for text in answer.evidence), strict=False)

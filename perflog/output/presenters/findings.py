@@ -13,7 +13,7 @@ from perflog.output import terminal
 from perflog.output.presenters.run_marks import marks_of
 from perflog.output.sheets import Sheet, SheetColumn, pairs, sheet
 
-_LOGS = 4  # logs or runs whose lines are listed
+_LOGS = 4  # logs or runs with their lines listed
 _LINES = 4  # lines that are listed of each
 _SHOWN = 2  # findings of one rule that are shown one by one
 
@@ -43,7 +43,7 @@ def finding_sheets(findings: Sequence[Finding], log: Log, format: str, everythin
         yield _paragraph(f"{severity}: {code}", members, names, numbers, everything)
     counts = Counter(finding.severity for finding in findings)
     yield pairs("findings", [(f"{s}s", counts[s]) for s in SEVERITIES], "findings", inline=True)
-    shown = {run for of_rule in by_rule.values() for f in _shown(of_rule, everything) for run in [*f.lines][:_LOGS]}
+    shown = {run for found in by_rule.values() for f in _shown(found, everything) for run in [*f.lines][:_LOGS]}
     if legend := [(names[run], marks[run].meaning) for run in keys if run in marks and run in shown]:
         yield pairs("runs", legend, "runs")
 
@@ -77,7 +77,7 @@ def _shown(findings: Sequence[Finding], everything: bool) -> Sequence[Finding]:
 
 
 def _numbers(keys: Sequence[RunKey]) -> dict[str, str]:
-    """The place of each run in its log, of logs with several runs."""
+    """The number of each run in its log, of logs with several runs."""
     runs_of_log = Counter(key.sha256 for key in keys)
     return {key.id: f"#{key.index} " for key in keys if runs_of_log[key.sha256] > 1}
 

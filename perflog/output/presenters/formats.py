@@ -37,7 +37,7 @@ _MAX_PROOFS = 6  # lines shown that prove a format
 class ReaderDetection(Struct, frozen=True):
     """A trace or database that a reader knows: its format, title and number of files, and what proves the format.
 
-    A proof has a place, a shape and a text, as the proof lines of a log have.
+    A proof has a line number, a shape and a line, as the proof lines of a log have.
     """
 
     format: str
@@ -148,9 +148,9 @@ def checked_sheets(log_format: Format) -> Iterator[Sheet]:
 
 def _lost_figures(log_format: Format) -> Iterator[tuple[str, int, int, str | None, str]]:
     """Yield the samples with figures that are dropped or unread: line, number of each, reason, sample."""
-    of_families = [(f.name, line, x) for f in log_format.families for x in f.samples for line in f.lines(x)]
-    of_lines = [(line.name if line.read else "context", line, x) for line in log_format.lines for x in line.samples]
-    for name, line, text in (*of_lines, *of_families):
+    family_samples = [(f.name, line, x) for f in log_format.families for x in f.samples for line in f.lines(x)]
+    line_samples = [(line.name if line.read else "context", line, x) for line in log_format.lines for x in line.samples]
+    for name, line, text in (*line_samples, *family_samples):
         if line.template.match(text) is not None:
             _, dropped, unread = figures_of_text(log_format, line, text)
             if dropped or unread:

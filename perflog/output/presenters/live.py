@@ -12,8 +12,8 @@ from perflog.units import show
 GAP = "   "
 """What is between two facts of a line."""
 
-_BREAK, _MESSAGE = "\n", 160  # characters of the text of a failure
-_SAME = 1.5  # times the time of a step: a shorter time between two step lines is that of one step
+_BREAK, _MESSAGE = "\n", 160  # characters of the message of a failure
+_SAME = 1.5  # times the time of a step: a shorter time between two step lines is the time of one step
 
 
 def line(now: Now) -> str:
@@ -32,7 +32,7 @@ def without_steps(last_line: int) -> str:
 
 
 def stall(now: Now) -> str:
-    """Return for how long no step was printed, and what the log told last.
+    """Return for how long no step was printed, and the last milestone of the log.
 
     Example:
         >>> stall(Now(1, 1200, None, None, 1.1, None, None, 42.0, 1.1, stalls=True))
@@ -41,7 +41,7 @@ def stall(now: Now) -> str:
     step_time, usual = now.step_time_s, now.usual_s
     is_of_step = step_time is not None and usual is not None and usual < _SAME * step_time
     rhythm = f"steps took {show(step_time, 's')}" if is_of_step else f"one came every {show(usual, 's')}"
-    told = f"; the log told last of a {now.paused_by}" if now.paused_by else ""
+    told = f"; the last milestone in the log is a {now.paused_by}" if now.paused_by else ""
     return f"no step for {now.quiet_s:.0f} s; {rhythm}{told}"
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _BRIEF = ("text", "md")  # for people
 
-# Columns that say how a figure was found, or about which part; where the room is limited, they are left out first.
+# Columns that say how a value was found, or of which part; where the room is limited, they are left out first.
 _DETAILS = frozenset(
     "n n_printed n_agree first_step last_step median_low_s median_high_s tflops_low tflops_high tflops_total "
     "printed_tflops printed_mfu peak_tflops flops_convention warmup left_out rest_by clock hidden kind parent inside "
@@ -90,7 +90,7 @@ def _titled(metric: Metric, table: pd.DataFrame, columns: list[Any]) -> tuple[st
 def _role(metric: Metric, column: MetricColumn, table: pd.DataFrame, shown: Sequence[MetricColumn]) -> Role:
     """The role of a column: the main one of a metric stays on every terminal, as a verdict does.
 
-    A column without a unit that has one value in all rows does not tell them apart, nor does a label that runs share:
+    A column without a unit that has one value in all rows does not distinguish them, nor does a label that runs share:
     they are left out first.
     """
     name = column.name

@@ -60,9 +60,9 @@ def unread_in_words(overview: Overview) -> str:
 
 def _table(overview: Overview) -> Iterator[str]:
     if not overview.figures:
-        if overview.reasons:  # cases of a benchmark, of which none stands for the others
+        if overview.reasons:  # cases of a benchmark: none represents the others
             return
-        yield "No figure that perflog can rank these runs by: `perflog show` lists the tables."
+        yield "perflog finds no metric to rank these runs by: `perflog show` lists the tables."
         return
     table = [column for column in (_marks(overview), *_settings(overview), _runs(overview)) if column]
     first = len(table)
@@ -71,7 +71,7 @@ def _table(overview: Overview) -> Iterator[str]:
         if figure is overview.figures[0] and overview.base:
             table.append(overview.change_column())
     while len(table) > 2 and sum(map(_width, table)) + 2 * (len(table) - 1) > columns():
-        table.pop(-1 if len(table) > first + 1 else -2)  # the first figure stays
+        table.pop(-1 if len(table) > first + 1 else -2)  # the first metric stays
     widths = [_width(column) for column in table]
     order = _rows_shown(overview)
     for place in (-1, *order):
@@ -107,7 +107,7 @@ def _marks(overview: Overview) -> list[str]:
 
 
 def _settings_tell(overview: Overview) -> bool:
-    """Whether the settings alone tell the rows apart: runs of one log without labels, or groups of repeats."""
+    """Whether the rows differ in their settings alone: runs of one log without labels, or groups of repeats."""
     combinations = {tuple(group.settings.values()) for group in overview.groups}
     nameless = all(group.name.endswith(group.mark) or len(group.runs) > 1 for group in overview.groups)
     return len(combinations) == len(overview.groups) and nameless

@@ -12,7 +12,7 @@ from perflog.metrics.causes import COLUMNS as CAUSE_COLUMNS
 from perflog.metrics.registry import MetricColumn as Column
 from perflog.output.sheets import Sheet, SheetColumn, pairs
 
-_MESSAGE = 500  # characters of a failure's text
+_MESSAGE = 500  # characters of a failure's message
 _MARK = Column(
     "mark", meaning="the row of `runs` that it is about: #3 is the third run of the only log, else A, B, ..."
 )
@@ -31,7 +31,7 @@ PARTS: dict[str, tuple[str, tuple[Column, ...]]] = {
         ),
     ),
     "outcome": (
-        "what a reader has to know before any figure of speed: how the job ended, that the loss is NaN",
+        "what a reader has to know before any speed: how the job ended, that the loss is NaN",
         (Column("text", meaning="a sentence"),),
     ),
     "runs": (
@@ -42,14 +42,14 @@ PARTS: dict[str, tuple[str, tuple[Column, ...]]] = {
             Column("runs", meaning="number of runs"),
             Column("run", meaning="run id of the first: a name for other commands"),
             Column("log", meaning="its log, as the reader named it"),
-            Column("index", meaning="its place in its log, from 1: `LOG#3` is the third run"),
+            Column("index", meaning="its number in its log, from 1: `LOG#3` is the third run"),
             Column("change", "1", None, "headline / headline of the base - 1"),
             Column("base", meaning="mark of the row that it is compared with"),
-            Column("settings", meaning="the settings that tell the rows apart, an object of texts"),
+            Column("settings", meaning="the settings in which the rows differ, an object of strings"),
         ),
     ),
     "figures": (
-        "a figure of a row of `runs`; the first figure is the headline",
+        "a metric of a row of `runs`; the first metric is the headline",
         (
             _MARK,
             Column("figure", meaning="its name, as on the screen"),
@@ -57,8 +57,8 @@ PARTS: dict[str, tuple[str, tuple[Column, ...]]] = {
             Column("better", meaning="lower or higher; null if neither is known to be better"),
             Column("value", meaning="the value of the run, or the mean over the runs of the row"),
             Column("spread", "1", None, "half of the 95 % interval of one run, or SD over the runs, relative to it"),
-            Column("levels", meaning="medians of the levels of a run whose speed changes, in their order; else null"),
-            Column("doubted", meaning="whether an error or a warning of the row speaks against it"),
+            Column("levels", meaning="medians of the levels of a run that changes its speed, in order; else null"),
+            Column("doubted", meaning="whether an error or a warning of the row puts it in doubt"),
             Column("text", meaning="as the screen shows it"),
         ),
     ),
@@ -71,25 +71,25 @@ PARTS: dict[str, tuple[str, tuple[Column, ...]]] = {
         ),
     ),
     "causes": (
-        "what takes the time of a run or holds it up, what binds it first; of groups, their first run; metric `causes`",
+        "what takes the time of a run or holds it up, the bottleneck first; of a group its first run; metric `causes`",
         (_MARK, *(column for column in CAUSE_COLUMNS if column.name not in ("run", "label"))),
     ),
     "failures": (
-        "a failure, from its first text on: what ended an attempt, or after what the job went on",
+        "a failure, from its first message on: one that ended an attempt, or after which the job went on",
         (
             _MARK,
             _LOG,
-            Column("line", meaning="first line that tells it"),
+            Column("line", meaning="first line that reports it"),
             Column("outcome", meaning="ended: the job; restarted: another attempt follows; went on: nothing ended"),
-            Column("kind", meaning="kind of what came first"),
-            Column("text", meaning="what ended it, with the accused, in words"),
-            Column("ranks", meaning="the ranks that are accused, a list; empty if that is not known"),
+            Column("kind", meaning="kind of the first failure"),
+            Column("text", meaning="what ended it, with the culprits, in words"),
+            Column("ranks", meaning="the ranks that failed first, a list; empty if not known"),
             Column("accused", meaning="ranks, tasks, nodes, GPUs in words, a list"),
-            Column("certainty", meaning="sure, likely, one of, unknown: how sure it is who was first"),
-            Column("why", meaning="what tells it"),
+            Column("certainty", meaning="sure, likely, one of, unknown: how sure the culprits are"),
+            Column("why", meaning="the reason for the culprits"),
             Column("last_step", meaning="the last step before it"),
-            Column("texts", meaning="number of failure texts that belong to it"),
-            Column("message", meaning=f"the first text, at most {_MESSAGE} characters"),
+            Column("texts", meaning="number of failure messages that belong to it"),
+            Column("message", meaning=f"the first message, at most {_MESSAGE} characters"),
         ),
     ),
     "reasons": ("why it is slow, or how its job went", (Column("reason", meaning="a sentence"),)),
@@ -101,7 +101,7 @@ PARTS: dict[str, tuple[str, tuple[Column, ...]]] = {
             Column("title", meaning="what the rule finds"),
             Column("runs", meaning="number of runs with it"),
             Column("message", meaning="the first finding"),
-            Column("figures", meaning="names of the figures that it is about"),
+            Column("figures", meaning="names of the metrics that it is about"),
             Column("mark", meaning="the row of the first finding"),
             _LOG,
             Column("line", meaning="first line that proves the first finding"),
@@ -149,7 +149,7 @@ def _sheet(part: str, rows: list[list[Any]]) -> Sheet:
 
 
 def _runs(overview: Overview) -> Sheet:
-    """The rows as on the screen: a column for each setting that tells them apart, and for each figure."""
+    """The rows as on the screen: a column for each setting in which they differ, and for each metric."""
     settings = list(overview.groups[0].settings) if overview.groups else []
     columns = [SheetColumn(name) for name in ("mark", "name")] + [SheetColumn("runs", number=True)]
     columns += [SheetColumn(name) for name in settings]
@@ -214,5 +214,5 @@ def _doubt(overview: Overview, doubt: Doubt, marks: Mapping[str, str]) -> list[A
 
 
 def _known(value: object) -> object:
-    """The value, None in place of NaN."""
+    """The value, None instead of NaN."""
     return None if value != value else value

@@ -32,7 +32,7 @@ def marks_of(log: Log) -> dict[str, Mark]:
 
 
 def printed_names(log: Log) -> dict[str, str]:
-    """Return the names of runs for people, by id: labels that tell all of them apart, else logs, and #3 in a log."""
+    """Return the names of runs for people, by id: labels if all of them differ, else logs, and #3 in a log."""
     keys = log.run_keys
     labels = {key.id: key.label for key in keys}
     if len(set(labels.values())) == len(keys) and all(labels.values()):

@@ -80,7 +80,7 @@ def run_sheets(log: Log, format: str) -> Iterator[Sheet]:
         yield _steps_sheet(steps)
     if summaries.num_rows:
         rows = table_sheet("summaries", summaries.drop_columns(["run", "line", "part"]), format, 0)
-        yield replace(rows, title="summaries, and the steps whose mean they are")
+        yield replace(rows, title="summaries, and the steps that they are the means of")
     counts = [(name, rows) for name, rows in log.row_counts.items() if name not in ("runs", "lines")]
     yield pairs("tables", counts, "rows   ", inline=True)
     yield pairs("lines", log.line_account.items(), "lines  ", inline=True)
@@ -144,7 +144,7 @@ def ingest_sheets(results: Sequence[IngestResult]) -> Iterator[Sheet]:
     yield sheet(
         "logs",
         "format logs# runs# lines# unread_lines# unread_figures#",
-        [_sums(form, of_format) for form, of_format in sorted(by_format.items(), key=lambda item: -len(item[1]))],
+        [_sums(form, format_logs) for form, format_logs in sorted(by_format.items(), key=lambda item: -len(item[1]))],
         f"logs: {len(results):,}",
     )
     unread = sorted((done for done in results if _unread(done)), key=lambda done: -_unread(done))
@@ -186,7 +186,7 @@ def _earlier_states(done: IngestResult) -> Iterator[str]:
         yield f"by {done.grown_by:,} bytes since it was stored; its earlier state was dropped"
     if done.others:
         count = "another log" if len(done.others) == 1 else f"{len(done.others)} other logs"
-        yield f"{count} of this path in the store, whose bytes are not the beginning of this one"
+        yield f"{count} of this path in the store, but this one does not begin with their bytes"
 
 
 def ingest_sheet(done: IngestResult) -> Sheet:

@@ -71,7 +71,7 @@ def _figures(track: Track) -> Sheet:
         for course in sorted(track.courses, key=lambda c: (not c.is_last_off, len(c.course.levels) == 1))
     ]  # fmt: skip
     names = "test figure versions# levels# level# last# last_change# last_is outliers#~"
-    title = f"figures by {track.by}"
+    title = f"metrics by {track.by}"
     return _without_empty(sheet("figures", names, rows[:_ROWS], title, _more(len(rows), "figures")))
 
 
@@ -96,7 +96,7 @@ def _left_out(track: Track) -> Sheet:
         *((count(len(names), "figure"), reason, _few(names)) for reason, names in figures.items()),
     ]
     if missing:
-        rows.append((count(len(missing), "version"), "without a finite value of some figure", _few(list(missing))))
+        rows.append((count(len(missing), "version"), "without a finite value of some metric", _few(list(missing))))
     return sheet("left_out", "what reason names~", rows, "left out")
 
 
@@ -105,7 +105,7 @@ def _few(names: list[str]) -> str:
 
 
 def points(track: Track) -> Sheet:
-    """Return a row for each figure and version."""
+    """Return a row for each metric and version."""
     names = (
         "history figure unit version at runs# value# level# level_value# stands_out change# low# high# p# with_it cause"
     )
@@ -123,7 +123,7 @@ def draw(track: Track, path: str) -> None:
     """Draw the figures over versions to a file, those that change at the front.
 
     Raises:
-        UsageError: There is nothing to draw, or the suffix is not that of a figure.
+        UsageError: There is nothing to draw, or the suffix is no image format.
     """
     from perflog import plots
     from perflog.metrics import Options
@@ -131,5 +131,5 @@ def draw(track: Track, path: str) -> None:
     plots.suffix(path)
     rows = track.points
     if not len(rows):
-        raise UsageError("there is nothing to draw: no figure has enough versions", path)
+        raise UsageError("there is nothing to draw: no metric has enough versions", path)
     plots.save(plots.history.drawn(rows, track.tables, Options()), path)

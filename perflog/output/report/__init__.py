@@ -47,7 +47,7 @@ def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         by: A setting, or several. Their values are compared, from the runs of everything given.
         store: Folder of the store in which run ids and labels are looked up. Default: PERFLOG_STORE, else .perflog.
         warmup: Number of steps to cut at the start of each run. Default: detected from the step times.
-        gpu: Name of the GPU whose peak MFU is computed against, such as "H100 SXM". Default: no MFU.
+        gpu: Name of the GPU that gives the peak for MFU, such as "H100 SXM". Default: no MFU.
         peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
         flops: Id of the FLOP convention. Default: the convention that the log's format declares.
         level: Confidence level of intervals, between 0 and 1.
@@ -56,7 +56,7 @@ def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         on_warning: Called with each warning about the logs. Default: `warnings.warn`.
 
     Returns:
-        The text of the page.
+        The content of the page.
 
     Raises:
         PerflogError: A log cannot be read, a name means no run, or the file cannot be written.

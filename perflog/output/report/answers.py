@@ -22,7 +22,7 @@ MAX_RUNS = 1000
 """Runs and logs that are listed."""
 
 _GROUPS, _DOUBTS, _WARNINGS = 12, 3, 3
-_FAILURES = ("program-error", "no-success", "open-interval", "run-stopped")  # rules that tell why a run failed
+_FAILURES = ("program-error", "no-success", "open-interval", "run-stopped")  # rules that show why a run failed
 _NAMED = 3  # failed runs
 _FIGURES, _SETTINGS = 6, 4  # columns of a table of runs or groups
 
@@ -88,7 +88,7 @@ def _speed(overview: Overview) -> AnswerTable | None:
 
 def _group_name(group: RunGroup, overview: Overview) -> str:
     """The mark of a group, with its name unless all groups of repeats have that name."""
-    names = {of_repeats.name for of_repeats in overview.groups if len(of_repeats.runs) > 1}
+    names = {each.name for each in overview.groups if len(each.runs) > 1}
     return group.mark if names == {group.name} and len(overview.groups) > 1 else f"{group.mark} {group.name}"
 
 
@@ -119,7 +119,7 @@ def run_index(report: ReportData) -> AnswerTable:
 
 
 def _failures(report: ReportData) -> Sentence | None:
-    """Which runs have no figure because they failed, and why, as far as their logs tell."""
+    """Which runs have no metric because they failed, and why, as far as their logs show it."""
     figures, against = report.overview.figures, doubts_by_run(report.overview)
     without = [run for run in report.names if not any(run in figure.values for figure in figures)]
     messages = {run: {doubt.code: doubt.message for doubt in against.get(run, ())} for run in without}
@@ -161,11 +161,11 @@ def _finding_counts(against: Sequence[Doubt]) -> FindingCounts | None:
 
 def doubts_by_run(overview: Overview) -> dict[str, list[Doubt]]:
     """Return, by run id, the doubts with the findings that name the run."""
-    of_runs: dict[str, list[Finding]] = {}
+    findings_by_run: dict[str, list[Finding]] = {}
     for finding in (finding for doubt in overview.doubts for finding in doubt.findings):
         for run in dict.fromkeys((finding.run, *finding.lines)):
-            of_runs.setdefault(run, []).append(finding)
-    return {run: doubts(findings) for run, findings in of_runs.items()}
+            findings_by_run.setdefault(run, []).append(finding)
+    return {run: doubts(findings) for run, findings in findings_by_run.items()}
 
 
 def _doubts(report: ReportData) -> Doubts:

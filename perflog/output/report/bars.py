@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import part_name, telling_parts
-from perflog.analysis.compare.operators import kernels_of_both, of_part
+from perflog.analysis.compare.operators import kernels_of_both, time_basis
 from perflog.analysis.compare.result_rows import TreeRow
 from perflog.metrics.waterfall import BARS
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Part, number
@@ -35,14 +35,14 @@ def where_the_time_goes(report: ReportData) -> AnswerTable | None:
     longest = max(wholes.values())
     reached = dict.fromkeys(runs, 0.0)
     lines = []
-    for name, of_runs in by_bar.items():
-        doubts = "; ".join(dict.fromkeys(row["doubt"] for row in of_runs.values() if row["doubt"]))
+    for name, row_by_run in by_bar.items():
+        doubts = "; ".join(dict.fromkeys(row["doubt"] for row in row_by_run.values() if row["doubt"]))
         meaning = f"{BARS[name]}. Doubt: {doubts}" if doubts else BARS[name]
         steps = []
         for run in runs:
-            steps.append(_step_of_waterfall(of_runs.get(run), reached[run], longest))
-            reached[run] += of_runs[run]["time_s"] if run in of_runs else 0.0
-        if any(abs(row["of_steady"]) >= _LEAST_SHARE for row in of_runs.values()):
+            steps.append(_step_of_waterfall(row_by_run.get(run), reached[run], longest))
+            reached[run] += row_by_run[run]["time_s"] if run in row_by_run else 0.0
+        if any(abs(row["of_steady"]) >= _LEAST_SHARE for row in row_by_run.values()):
             lines.append([Part(f"{name} !" if doubts else name, meaning=meaning), *steps])
     whole_of = {row["run"]: f"{row['of']} {show(wholes[row['run']], 's')}" for row in rows}
     names = [f"{report.names[run]}: {whole_of[run]}" if len(runs) > 1 else whole_of[run] for run in runs]
@@ -87,14 +87,14 @@ def where_the_difference_went(comparison: Comparison) -> AnswerTable | None:
 
 
 def where_the_operators_differ(comparison: Comparison) -> AnswerTable | None:
-    """Return the operators of traces whose GPU times differ most, as a tree, with their kernels; of the first side."""
+    """Return the operators of traces on the first side with the largest change of GPU time, as a tree, with kernels."""
     places = [(row.case, row.side) for row in comparison.operator_records[:1]]
     rows = [row for row in comparison.operator_records if (row.case, row.side) in places]
     if not rows or not (telling := telling_parts(rows, _MAX_PARTS)):
         return None
     shown = [rows[0], *telling]
     names = [cut(" ".join(filter(None, (row.operator, row.shapes))), _LONGEST) for row in shown]
-    title = f"GPU time by operator, {of_part(rows[0])}"
+    title = f"GPU time by operator, {time_basis(rows[0])}"
     table = _tree_of_differences(title, comparison, shown, names)
     kernels: list[Cell] = [kernels_of_both(row) for row in shown]
     rows_with_kernels = [[*cells, text] for cells, text in zip(table.rows, kernels, strict=True)]

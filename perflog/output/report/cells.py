@@ -29,7 +29,7 @@ class HeaderCell(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A number in base units, which sorts it, and its text; None where it is not known."""
+    """A number in base units, which sorts it, and its string; None where it is not known."""
 
     value: float | None
     text: str
@@ -51,7 +51,7 @@ class Part(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A bar from `start` to `end` of a line of length 1, and the figure beside it: its value and its texts.
+    """A bar from `start` to `end` of a line of length 1, and the number beside it: its value and its strings.
 
     `better`: whether what it shows got faster; None where it does not compare.
     """
@@ -73,7 +73,7 @@ Cell = str | Number | RunName | Part | Bar | FindingCounts | None
 
 
 class AnswerTable(Struct, frozen=True):
-    """A table of an answer. A column whose cells are all empty is left out by `without_empty_columns`.
+    """A table of an answer. `without_empty_columns` leaves out a column with only empty cells.
 
     `has_long_names`: whether several columns hold long names, which may then break anywhere.
     """

@@ -64,7 +64,7 @@ def collect(
         runs: Logs, names of runs as `perflog.find_runs` takes them, tables, or lists of these; several, also in a
             mapping of names to them, are the sides of a comparison.
         store: The store in which names of runs are looked up.
-        by: A setting, or several, whose values are the sides of the comparison.
+        by: A setting, or several: each of their values is a side of the comparison.
         options: Options of the metrics.
         draw: Whether to draw plots.
         comparison: The comparison of these runs, where there is one already.
@@ -86,7 +86,7 @@ def collect(
     lines = records(tables["lines"])
     overview = overview_of(log, tables, options)
     metrics = [(metric, metric.table(tables, options)) for metric in sorted(METRICS.values(), key=metric_order)]
-    of_steps = tables.rows_by_run("steps")
+    steps_by_run = tables.rows_by_run("steps")
     return ReportData(
         overview=overview,
         diagnoses=diagnose_jobs(log) if len({key.log for key in log.run_keys}) <= _DIAGNOSED else [],
@@ -95,7 +95,7 @@ def collect(
         names=_run_names(log.run_keys, overview.groups, comparison),
         settings=settings,
         warnings=list(dict.fromkeys(text for log in logs for text in log.warnings)),
-        steps={run: len(np.unique(rows["step"][rows.known("step")])) for run, rows in of_steps.items()},
+        steps={run: len(np.unique(rows["step"][rows.known("step")])) for run, rows in steps_by_run.items()},
         logs=_log_summaries(run_rows, lines),
         shapes=_shape_summaries(run_rows, lines),
         metrics=[_metric_table(metric, table, run_rows) for metric, table in metrics if len(table)],
@@ -131,7 +131,7 @@ _MAX_NAME = 60  # characters of settings up to which they serve as the name of a
 
 
 def _run_names(keys: Sequence[RunKey], groups: Sequence[RunGroup], comparison: Comparison | None) -> dict[str, str]:
-    """Return a unique name for each run: its side, its label, the settings that tell all apart, or where it stands."""
+    """Return a unique name for each run: its side, label, settings in which all differ, or log and number."""
     by_settings = {
         run: ", ".join(f"{name}={value}" for name, value in group.settings.items())
         for group in groups
@@ -148,8 +148,8 @@ def _run_names(keys: Sequence[RunKey], groups: Sequence[RunGroup], comparison: C
     counts = [Counter(names.values()) for names in candidates]
 
     def name(run: str) -> str:
-        of_run = (names.get(run, "") for names in candidates)
-        unique = (text for text, count in zip(of_run, counts, strict=True) if text and count[text] == 1)
+        names_of_run = (names.get(run, "") for names in candidates)
+        unique = (text for text, count in zip(names_of_run, counts, strict=True) if text and count[text] == 1)
         return next(unique, places[run])
 
     return {key.id: name(key.id) for key in keys}
@@ -205,16 +205,16 @@ def _log_summaries(runs: Sequence[TableRow], lines: Sequence[TableRow]) -> list[
     for run in runs:
         members.setdefault(run["log_sha256"], []).append(run)
     logs = []
-    for sha256, of_log in members.items():
-        of_runs = [counts.get(run["run"], Counter()) for run in of_log]
-        formats = [run["format"] for run in of_log]
+    for sha256, log_runs in members.items():
+        run_counts = [counts.get(run["run"], Counter()) for run in log_runs]
+        formats = [run["format"] for run in log_runs]
         logs.append(
             LogSummary(
-                name=of_log[0]["log"],
+                name=log_runs[0]["log"],
                 sha256=sha256,
                 format=max(formats, key=formats.count),
-                runs=len(of_log),
-                lines={status: sum(c[status] for c in of_runs) for status in ("read", "context", "unread")},
+                runs=len(log_runs),
+                lines={status: sum(c[status] for c in run_counts) for status in ("read", "context", "unread")},
             )
         )
     return logs

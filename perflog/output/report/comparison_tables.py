@@ -10,7 +10,7 @@ from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.attribution import COLUMNS as ATTRIBUTION_COLUMNS
 from perflog.analysis.compare.averages import COLUMNS as AVERAGE_COLUMNS
 from perflog.analysis.compare.operators import COLUMNS as OPERATOR_COLUMNS
-from perflog.analysis.compare.operators import OperatorRow, of_part
+from perflog.analysis.compare.operators import OperatorRow, time_basis
 from perflog.analysis.compare.rows import COLUMNS as COMPARISON_COLUMNS
 from perflog.metrics import MetricColumn
 from perflog.output.report.data import FigureSource, MetricTable, TableRow, informative_columns, range_text
@@ -35,7 +35,7 @@ _ATTRIBUTION = MetricTable(
     name="attribution",
     title="where the difference went",
     formula="difference = side - base, of medians of steady steps; share = difference / difference of the whole",
-    source="the format of the log declares which phase is part of which",
+    source="the format of the log declares the parent of each phase",
 )
 
 
@@ -50,7 +50,7 @@ _OPERATORS = MetricTable(
 
 def _operators(rows: Sequence[OperatorRow]) -> MetricTable:
     """Return the head of the table of operators: its title says what the times are of, where all are of the same."""
-    parts = {of_part(row) for row in rows}
+    parts = {time_basis(row) for row in rows}
     return replace(_OPERATORS, title=", ".join([_OPERATORS.title, *parts])) if len(parts) == 1 else _OPERATORS
 
 
@@ -58,8 +58,8 @@ def _changes(rule: VerdictRule) -> MetricTable:
     return MetricTable(
         name="comparison",
         title="comparison",
-        formula="change = side / base - 1, of geometric means over runs of a figure of their steady steps; "
-        f"{rule.level:.0%} interval of Welch's t, within one run a side of a block bootstrap",
+        formula="change = side / base - 1, of geometric means over runs of a statistic of their steady steps; "
+        f"{rule.level:.0%} interval of Welch's t, within one run per side of a block bootstrap",
         source=f"regression or improvement from {rule.threshold:.0%}, equivalent if surely less; p adjusted by Holm",
     )
 

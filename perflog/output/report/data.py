@@ -57,7 +57,7 @@ class MetricTable(Struct, frozen=True, dict=True):
 
 
 class PlotSketch(Struct, frozen=True, eq=False):
-    """A plot as data, which a page draws; its height in CSS pixels is about that of its panels."""
+    """A plot as data, which a page draws; its height in CSS pixels is about the height of its panels."""
 
     name: str
     title: str
@@ -97,8 +97,8 @@ class LogSummary(Struct, frozen=True):
 class ReportData(Struct, frozen=True, dict=True):
     """The contents of a report.
 
-    `diagnoses` are those of the jobs, `failures` the rows of table `failures` that are no notices. Run ids are the
-    keys of `names`, `settings` and `steps` (the number of steps). `warnings` are those of reading the
+    `diagnoses`: of the jobs; `failures`: the rows of table `failures` that are no notices. Run ids are the
+    keys of `names`, `settings` and `steps` (the number of steps). `warnings`: of reading the
     logs. `comparison` is None for a single run or log, and where runs cannot be compared: `not_compared` then says why.
     """
 
@@ -134,7 +134,7 @@ class ReportData(Struct, frozen=True, dict=True):
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """The place of each run in `runs`, from 1, by its id."""
+        """The number of each run in `runs`, from 1, by its id."""
         return {run["run"]: place for place, run in enumerate(self.runs, 1)}
 
     @property
@@ -162,13 +162,13 @@ _SOURCE_COLUMNS = frozenset(
 
 
 def informative_columns(columns: Sequence[MetricColumn], rows: Sequence[TableRow]) -> tuple[MetricColumn, ...]:
-    """Return the columns for people that have a value, without those of the source of a row."""
+    """Return the columns for people that have a value, without the source of a row."""
     shown = [c for c in columns if c.brief and c.name not in _SOURCE_COLUMNS]
     return tuple(c for c in shown if any(row[c.name] is not None for row in rows))
 
 
 def range_text(first: int, last: int | None) -> str:
-    """Return a range of steps or lines as text: `5`, `5–9`, `from 5`."""
+    """Return a range of steps or lines as a string: `5`, `5–9`, `from 5`."""
     return f"from {first}" if last is None else f"{first}" if first == last else f"{first}–{last}"
 
 

@@ -1,4 +1,4 @@
-"""The jobs of a report: what ended each or holds it up, the failures that the logs tell, and what the time was."""
+"""The jobs of a report: what ended each or holds it up, the failures in the logs, and what the time was used for."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from perflog.output.terminal import cut
 from perflog.parsing.failures.kinds import title_of
 from perflog.parsing.failures.rows import UNKNOWN
 
-_JOBS = 6  # that are told one by one
+_JOBS = 6  # that are shown one by one
 _FAILURES = 24  # kinds of failures, by run
 _NAMED = 6
-_TEXT = 160  # characters of the text of a failure
+_TEXT = 160  # characters of the message of a failure
 _EVENTS = (STALL, REPEATED, DOWN)
 """Kinds of time of a job that did not go on as planned."""
 
 
-def of_jobs(report: ReportData) -> Iterator[AnswerTable]:
+def job_tables(report: ReportData) -> Iterator[AnswerTable]:
     """Yield the tables on the jobs of a report; none if nothing failed, nothing was lost, and nobody is slow."""
     told = [answer for answer in report.diagnoses if answer.kind]
     for answer in told[:_JOBS]:
@@ -39,16 +39,16 @@ def of_jobs(report: ReportData) -> Iterator[AnswerTable]:
 
 
 def has_jobs(report: ReportData) -> bool:
-    """Return whether there is anything to tell of the jobs."""
-    return next(of_jobs(report), None) is not None
+    """Return whether there is anything to report on the jobs."""
+    return next(job_tables(report), None) is not None
 
 
 def _failures(report: ReportData) -> AnswerTable:
-    """The failures of each run by kind, in the order of the logs: who told them, in which lines, and the first text."""
+    """The failures of each run by kind, in the order of the logs: ranks, lines, and the first message."""
     groups: dict[tuple[str, str, str], list[TableRow]] = {}
     for row in report.failures:
         groups.setdefault((row["run"], row["kind"], row["role"]), []).append(row)
-    heads = ["failures", "run", "role", "times", "ranks", "nodes", "GPUs", "lines", "first text"]
+    heads = ["failures", "run", "role", "times", "ranks", "nodes", "GPUs", "lines", "first message"]
     cells: list[list[Cell]] = [
         [
             title_of(kind, rows[0]["message"]),
@@ -80,15 +80,15 @@ def _time(report: ReportData, job: str, rows: list[TableRow]) -> AnswerTable:
     for row in rows:
         seconds[row["kind"], row["attempt"]] += row["time_s"]
     wall = sum(seconds.values())
-    title = "what the time of the job was"
+    title = "what the job spent its time on"
     if len({row["job"] for row in report.rows_of("timeline")}) > 1:
         title = f"what the time of {report.names[job]} was"
     heads = [HeaderCell(title), *(HeaderCell(f"attempt {n}", number=True) for n in attempts if len(attempts) > 1)]
     heads += [HeaderCell("time", number=True), HeaderCell("share", number=True), HeaderCell("")]
     lines: list[list[Cell]] = []
     for kind in KINDS:
-        of_kind = [seconds.get((kind, attempt), 0.0) for attempt in attempts]
-        if whole := sum(of_kind):
-            each = [number(s or None, "s") for s in of_kind if len(attempts) > 1]
+        kind_seconds = [seconds.get((kind, attempt), 0.0) for attempt in attempts]
+        if whole := sum(kind_seconds):
+            each = [number(s or None, "s") for s in kind_seconds if len(attempts) > 1]
             lines.append([kind, *each, number(whole, "s"), number(whole / wall, "1"), Bar(0.0, whole / wall)])
     return AnswerTable(title, heads, lines)

@@ -16,7 +16,7 @@ from perflog.output.presenters import compare as comparison_presenter
 from perflog.output.report.answers import Answer, Doubts, answers, runs_in_words
 from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName, Sentence
 from perflog.output.report.data import MetricTable, ReportData, all_numbers, differing_settings, range_text
-from perflog.output.report.job import of_jobs
+from perflog.output.report.job import job_tables
 from perflog.output.report.sections import Section, sections
 from perflog.output.sheets import Sheet, SheetColumn, escaped
 from perflog.output.terminal import visible
@@ -100,7 +100,7 @@ def _cell(cell: Cell) -> str | None:
 
 def _doubts(doubts: Doubts) -> Iterator[str]:
     if not doubts.shown and not doubts.warnings:
-        yield "The checks found nothing that makes these figures doubtful."
+        yield "The checks found nothing that puts these numbers in doubt."
         return
     yield "**Do not trust**\n"
     yield from (f"- {escaped(text)}" for text in doubts.warnings)
@@ -119,8 +119,8 @@ def _comparison(report: ReportData) -> str:
     if comparison is None:
         return f"Not compared: {escaped(report.not_compared)}" if report.not_compared else ""
     about_sides = tuple(finding for finding in comparison.finding_records if finding.run is None)
-    of_sides = replace(comparison, finding_records=about_sides)  # those on single runs stand in their section
-    comparison_sheets = comparison_presenter.comparison(of_sides, "md")
+    side_comparison = replace(comparison, finding_records=about_sides)  # those on single runs stand in their section
+    comparison_sheets = comparison_presenter.comparison(side_comparison, "md")
     return "\n\n".join(_sheet_text(replace(sheet, rows=list(sheet.rows))) for sheet in comparison_sheets)
 
 
@@ -191,7 +191,7 @@ def _more(left_out: int) -> str:
 
 _WRITERS = {
     "overview": _overview,
-    "job": lambda report: "\n\n".join(map(_titled, of_jobs(report))),
+    "job": lambda report: "\n\n".join(map(_titled, job_tables(report))),
     "comparison": _comparison,
     "findings": _findings,
     "metrics": _metrics,

@@ -1,4 +1,4 @@
-"""The sections of a report in their order, which is that of its HTML and of its Markdown form."""
+"""The sections of a report in their order, which is the same in HTML and Markdown."""
 
 from __future__ import annotations
 

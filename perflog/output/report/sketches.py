@@ -13,7 +13,7 @@ from perflog.tables.schema import TABLES
 _DRAWN_BY_THE_PAGE = "waterfall"  # as bars of its first table, so that the plots at the top can show something else
 
 TIMELINE_OF_TRACES = "trace_timeline"
-"""The metric of the plot that stands before all others of traces."""
+"""The metric of the first plot of traces."""
 
 
 def sketched_plots(tables: Tables, options: Options) -> Iterator[PlotSketch]:
@@ -39,5 +39,5 @@ def sketched(plot: Plot, tables: Tables, options: Options) -> PlotSketch | None:
 
 
 def metric_order(metric: Metric) -> int:
-    """Return the sort key of a metric: the place of its first table, so that steps come before phases and kernels."""
+    """Return the sort key of a metric: the index of its first table, so that steps come before phases and kernels."""
     return min((list(TABLES).index(name) for name in metric.needs), default=len(TABLES))

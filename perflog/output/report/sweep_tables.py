@@ -22,14 +22,14 @@ def sweeps(report: ReportData) -> Iterator[Sentence | AnswerTable]:
     """
     if len(report.runs) <= SINGLE_RUNS:
         return
-    of_sweeps = _by_sweep(report.rows_of("configurations"))
+    rows_by_sweep = _by_sweep(report.rows_of("configurations"))
     factors = _by_sweep(report.rows_of("factors"))
-    of_sweeps = {name: rows for name, rows in of_sweeps.items() if len(rows) >= _FEWEST}
-    swept = sum(row["runs"] + row["failed"] for rows in of_sweeps.values() for row in rows)
+    rows_by_sweep = {name: rows for name, rows in rows_by_sweep.items() if len(rows) >= _FEWEST}
+    swept = sum(row["runs"] + row["failed"] for rows in rows_by_sweep.values() for row in rows)
     if 2 * swept < len(report.runs):
         return
-    for name, rows in list(of_sweeps.items())[:_SWEEPS]:
-        place = f" of {name}" if len(of_sweeps) > 1 else ""
+    for name, rows in list(rows_by_sweep.items())[:_SWEEPS]:
+        place = f" of {name}" if len(rows_by_sweep) > 1 else ""
         best, second, *_ = rows
         next_best = "" if second["change"] is None else f"; the next best has {100 * second['change']:+.1f} %"
         value = show(best["value"], _FIGURES[best["figure"]], 4)
@@ -95,7 +95,7 @@ def _settings(title: str, rows: Sequence[TableRow]) -> AnswerTable:
         HeaderCell(title), HeaderCell("value"), HeaderCell("runs", number=True), HeaderCell("change", number=True),
         HeaderCell("interval"), HeaderCell(""),
         HeaderCell("best in", number=True, tooltip="number of groups of runs that agree in all other settings"),
-        HeaderCell("also differs", tooltip="settings whose change it may be"),
+        HeaderCell("also differs", tooltip="settings that may cause the change"),
     ]  # fmt: skip
     left_out = len(rows) - len(shown)
     note = f"{left_out} more: perflog analyze RUN factors" if left_out else ""

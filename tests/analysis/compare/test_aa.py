@@ -82,9 +82,9 @@ def test_the_command() -> None:
     assert len(document["aa"]) == 3 * 4
     assert document["power"] == []  # one run does not show how much runs differ
     text = CliRunner().invoke(main, ["aa", "reference:moe_layer_early.txt", "--trials", "2"]).stdout
-    assert "called different where nothing differs" in text
+    assert "a change is reported where nothing differs" in text
     assert "halves: first half of a run against its second" in text
-    assert "how much runs differ is not known: name repeats" in text
+    assert "run-to-run variation is unknown: name repeats" in text
 
 
 def test_repeats_tell_the_power(tmp_path: Path) -> None:
@@ -106,8 +106,10 @@ def test_repeats_tell_the_power(tmp_path: Path) -> None:
     ]
     assert changes["change"].to_numpy(float)[:4] == pytest.approx(np.expm1(expected), rel=1e-3)
     text = CliRunner().invoke(main, ["aa", *logs, "--repeats", "--trials", "1"]).stdout
-    assert re.search(r"with 3 runs a side you would see 1[5-8] % or more in 9 of 10 cases, and \+2\.0 % in \d %", text)
-    assert "proposal: 10 runs a side and --threshold 5%: they find +10.0 % in 100 %" in text
+    assert re.search(
+        r"3 runs per side find a change of 1[5-8] % or more in 9 of 10 cases, and of \+2\.0 % in \d %", text
+    )
+    assert "proposal: 10 runs per side and --threshold 5% find +10.0 % in 100 %" in text
     assert not len(compare.power(*logs, warmup=0))  # without --repeats only runs of one label are repeats
 
 
@@ -132,7 +134,7 @@ def test_the_proposal_is_the_least_threshold_and_number_of_runs_that_find_twice_
         found &= change >= math.log1p(row["threshold"])
         assert row["twice_found"] == pytest.approx(found.mean(), abs=0.08)
     text = CliRunner().invoke(main, ["aa", *logs, "--repeats", "--trials", "1"]).stdout
-    assert "proposal: 5 runs a side and --threshold 1%: they find +2.0 % in 92 %" in text
+    assert "proposal: 5 runs per side and --threshold 1% find +2.0 % in 92 %" in text
 
 
 def moe_run(path: Path, experts: int, rng: np.random.Generator) -> str:

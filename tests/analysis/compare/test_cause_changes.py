@@ -44,7 +44,7 @@ def test_the_cause_that_grew() -> None:
             key: time for key, time in listed.items() if time == time
         }
     text = " ".join(" ".join(screen(compared, ["base", "side"])).split())
-    assert "+10 ms communication" in text and "what binds is communication" in text
+    assert "+10 ms communication" in text and "the bottleneck is communication" in text
     assert compared.to_dict()["causes"][0]["difference_s"] == pytest.approx(10e-3)
 
 

@@ -134,7 +134,7 @@ def test_two_numbers_that_agree_by_chance_fail_no_gate(runs: tuple[int, int], wr
             ways, fails = ways + 1, fails + verdict.fails
             regressions += verdict.words == "regression"
             if verdict.words == "regression" and 2 in runs:
-                assert verdict.fails or "a third run a side would confirm it" in verdict.advice
+                assert verdict.fails or "only with a third run per side" in verdict.advice
     assert regressions / ways == pytest.approx(wrong, abs=0.002)
     assert fails / ways <= 0.01
     large = effects.effect_of_runs(TIMES[: runs[0]], TIMES[: runs[1]] + 1)
@@ -180,7 +180,7 @@ def test_an_outlier_does_not_hide_a_change_of_all_other_runs(make: Make) -> None
     row = step_time(perflog.compare(base, slow, warmup=0))
     assert row.p == pytest.approx(0.239, abs=0.001) and 0 < row.change_low < 0.05
     assert row.p_rank == pytest.approx(2 / 252) and row.p_rank < row.p_both < 2 * row.p_rank
-    assert row.verdict == "regression" and "by ranks, which outliers do not move" in row.reason
+    assert row.verdict == "regression" and "by a rank test, which outliers hardly affect" in row.reason
     fast = make("fast.txt", *([level] * 20 for level in (19.0, 19.1, 18.9, 19.05, 60.0)))  # slower on average
     row = step_time(perflog.compare(base, fast, warmup=0))
     assert row.change > 0.1 and row.p_rank > 0.05 and row.verdict == "inconclusive"
@@ -207,7 +207,9 @@ def test_the_cost_of_the_warm_up_is_told(make: Make) -> None:
     assert rows["extra_s"].to_list() == pytest.approx([0.16, 0.6], abs=2e-4)
     assert rows["difference_s"][1] == pytest.approx(0.44, abs=4e-4) and rows["difference_s"].isna()[0]
     text = invoke(base, slow, "--warmup", "3", "--all").stdout
-    assert "660 ms on slow (+440 ms); 160 ms, 600 ms more than as many steady steps" in " ".join(text.split())
+    assert "660 ms on slow (+440 ms): 160 ms, 600 ms more than the same number of steady steps" in " ".join(
+        text.split()
+    )
     assert perflog.compare(base, slow, warmup=0).to_dict()["warmups"] == []
 
 
@@ -218,7 +220,7 @@ def test_equal_steps_have_an_unknown_scatter(make: Make, level: float, steps: in
     row = step_time(compared)
     assert row.verdict == "exploratory regression" and row.change == pytest.approx(level / 20 - 1)
     assert math.isnan(row.change_low) and math.isnan(row.change_high)
-    assert "the same in all steps, so their scatter is unknown" in row.reason
+    assert "the steps show no scatter, so the error is unknown" in row.reason
     assert f"{show_change(row.change)} [-]" in str(compared)
 
 
@@ -495,7 +497,7 @@ def test_a_run_without_the_headline_figure_is_told(make: Make) -> None:
     log.write_text(log.read_text() + "STEP-0: perf = 1.00 tflops.\n")
     compared = perflog.compare(log, by="num_local_experts")
     assert [row.side_runs for row in compared.headlines] == [1, 1]
-    assert any("16: without step_time, so not in this figure: one#3" in text for text in compared.warnings)
+    assert any("16: without step_time, so not in this metric: one#3" in text for text in compared.warnings)
 
 
 def test_runs_without_the_setting_are_told(make: Make) -> None:
@@ -571,7 +573,7 @@ def test_a_notebook_gets_a_row_per_case(make: Make) -> None:
 def test_a_notebook_shows_where_the_difference_went_and_what_not_to_trust() -> None:
     html = perflog.compare("reference:moe_layer.txt#1", "reference:moe_layer.txt#4")._repr_html_()
     assert "<td>. . . (unexplained)</td><td>2.836 ms</td><td>8.388 ms</td><td>5.552 ms</td><td>70 %</td>" in html
-    assert "<li>the ranks do not execute the work that rates count (" in html
+    assert "<li>rates count work that the ranks do not execute (" in html
     assert "<td>-</td>" in html and "- .. -" not in html  # a total of a single run has no interval
 
 
@@ -773,7 +775,7 @@ def test_a_gate_closes_where_it_cannot_judge(make: Make, tmp_path: Path) -> None
     assert "gate: nothing to compare" in nothing.stderr
     unknown = invoke(base, base, "--gate", "val_loss:+1%")
     assert unknown.exit_code == 3
-    assert "no figure `val_loss` on both sides; there are: step_time" in unknown.stderr
+    assert "no metric `val_loss` on both sides; there are: step_time" in unknown.stderr
 
 
 def test_an_inconclusive_verdict_fails_on_demand(make: Make) -> None:
@@ -809,7 +811,7 @@ def test_a_gate_on_one_figure_of_a_metric(make: Make) -> None:
     short = [make(f"short{k}.txt", noise(k), noise(k + 9)) for k in range(2)]
     closed = invoke(*short, "--gate", "step_time p99:+3%")
     assert closed.exit_code == 3
-    assert "no figure `step_time p99` on both sides; there are: step_time median, step_time mean, tok" in closed.stderr
+    assert "no metric `step_time p99` on both sides; there are: step_time median, step_time mean, tok" in closed.stderr
 
 
 def test_a_regression_that_passes_the_gate_says_so(make: Make) -> None:
@@ -874,7 +876,7 @@ def test_text_and_markdown_have_verdict_and_reason(make: Make) -> None:
         for text in (
             "step_time",
             "exploratory regression",
-            "one run a side does not tell",
+            "one run per side does not show run-to-run",
             "settings that differ",
             "1 run, 60 steps",
         ):
@@ -897,4 +899,4 @@ def test_the_screen_says_what_would_decide(make: Make) -> None:
     base = make("base.txt", noise(1, 20), noise(2, 23))
     side = make("side.txt", noise(3, 21), noise(4, 25))
     row = perflog.compare(base, side).headlines[0]
-    assert row.advice.endswith("runs a side would decide") and row.advice in invoke(base, side).stdout.splitlines()
+    assert row.advice.endswith("runs per side to decide") and row.advice in invoke(base, side).stdout.splitlines()

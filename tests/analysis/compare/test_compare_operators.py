@@ -272,7 +272,7 @@ def test_without_steps_the_times_are_of_the_whole_trace(tmp_path: Path) -> None:
     assert (rows[0].base_s, rows[0].side_s) == pytest.approx((4e-5, 4 * 9 * 9e-5))
     assert (rows[-1].base_calls, rows[-1].side_calls) == (4, 36)
     screen = CliRunner().invoke(main, ["compare", *paths]).output
-    assert "Operators whose GPU time differs most, whole trace" in screen
+    assert "Largest changes of GPU time by operator, whole trace" in screen
     everything = CliRunner().invoke(main, ["compare", *paths, "--all"]).output
     assert "GPU time by operator, whole trace: side.json" in everything
     page = to_html(collect(*paths, draw=False))

@@ -94,7 +94,7 @@ def test_a_case_is_not_named_by_all_its_arguments(tmp_path: Path) -> None:
 def test_counts_alone_are_no_measure(tmp_path: Path) -> None:
     side = tmp_path / "run.txt"
     side.write_text("============ Serving Benchmark Result ============\nSuccessful requests:             200\n")
-    with pytest.raises(UsageError, match="there is no figure to compare"):
+    with pytest.raises(UsageError, match="there is no metric to compare"):
         perflog.compare(side, side)
 
 

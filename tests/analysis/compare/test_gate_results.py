@@ -107,7 +107,7 @@ def test_figures_that_vanished_are_told_and_can_be_required(tmp_path: Path) -> N
         file.write_text(file.read_text().replace('"loss"', '"other_count"'))
     result = invoke(base, side, "--require", "loss", "--require", "step_time mean")
     assert result.exit_code == 3 and "Not on B: loss" in result.stdout
-    assert "no figure `loss` on both sides" in result.stderr
+    assert "no metric `loss` on both sides" in result.stderr
     one_sided = json.loads(invoke(base, side, "--format", "json").stdout)["one_sided"]
     assert ("loss", "base") in {(each["metric"], each["on"]) for each in one_sided}
     assert invoke(base, side, "--require", "step_time mean").exit_code == 0

@@ -67,9 +67,9 @@ def test_a_change_within_the_scatter_of_runs_is_no_finding(tmp_path: Path) -> No
     assert mean_row(alone).verdict == "exploratory regression"
     known = perflog.compare(base, side, history=[str(tmp_path / "history")])
     assert mean_row(known).verdict == "inconclusive"
-    assert "runs a side would decide" in mean_row(known).advice
+    assert "runs per side to decide" in mean_row(known).advice
     shown = " ".join(invoke(base, side, "--history", str(tmp_path / "history")).stdout.split())
-    assert "how much runs differ is that of 5 other repeats (standard deviation): step_time 6.5 %" in shown
+    assert "run-to-run variation, estimated from 5 other repeats (standard deviation): step_time 6.5 %" in shown
 
 
 def test_the_store_of_a_side_is_its_history(tmp_path: Path) -> None:
@@ -143,9 +143,9 @@ def test_without_a_history_the_reason_says_what_a_second_run_tells(tmp_path: Pat
     row = mean_row(perflog.compare(base, side))
     assert row.history_runs == 0
     most = math.log1p(row.change) / t_quantile(0.975, 2)
-    assert f"counts if runs differ by less than {100 * math.expm1(most):.2g} %" in row.advice
+    assert f"is significant if runs vary by less than {100 * math.expm1(most):.2g} %" in row.advice
     same = mean_row(perflog.compare(base, log(tmp_path / "c", 70, 0.2)))
-    assert "there is surely none if runs differ by less than" in same.advice
+    assert "a change can be excluded if runs vary by less than" in same.advice
 
 
 def test_a_gate_takes_the_scatter_of_the_history(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_few_runs_a_side_take_the_scatter_of_a_named_history_too(tmp_path: Path)
     assert row.change_high - row.change_low < alone.change_high - alone.change_low
     assert row.sessions is None
     shown = " ".join(invoke(*sides, "--history", str(tmp_path / "history")).stdout.split())
-    assert "Few runs a side; how much runs differ is that of both sides and of 5 other repeats" in shown
+    assert "Few runs per side; run-to-run variation, estimated from both sides and 5 other repeats" in shown
 
 
 def test_sides_that_scatter_more_than_their_history_keep_their_scatter(tmp_path: Path) -> None:
@@ -233,14 +233,14 @@ def test_the_interval_of_other_sessions_holds_how_much_these_differ(tmp_path: Pa
     assert "in turns" in other.advice
     assert other.error == pytest.approx(math.sqrt(2) * row.session_scatter, rel=0.1)
     shown = " ".join(invoke(*apart, "--history", *known).stdout.split())
-    assert "ran in different sessions (days, hosts or jobs); the interval holds how much these differ" in shown
+    assert "ran in different sessions (days, hosts or jobs); the interval includes the variation" in shown
     alone = mean_row(perflog.compare(*apart))
     assert (alone.sessions, alone.verdict, alone.fails) == ("left out", "regression", False)
-    assert "nothing shows how much sessions differ, and the change may be below 2 %" in alone.advice
+    assert "the variation between sessions is unknown, and the change may be below 2 %" in alone.advice
     slower = several(tmp_path / "slower", levels[0], (0.206, 0.2062, 0.2061), on + ["2026-04-02"] * 3)
     assert mean_row(perflog.compare(*slower)).fails  # 3 % and more, which no known sessions differ by
     shown = " ".join(invoke(*apart).stdout.split())
-    assert "the interval holds the scatter within a session only" in shown
+    assert "the interval includes only the variation within a session" in shown
 
 
 def test_sessions_of_the_sides_themselves_tell_how_much_these_differ(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ def test_a_copy_and_a_beginning_of_a_run_are_no_repeats(write: Write) -> None:
     row = compared.headlines[0]
     assert row.base_runs == 2
     assert [(each.side, each.label) for each in compared.left_out] == [("a", "copy.json#1"), ("a", "beginning.json#1")]
-    reason = "no repeat but the figures of whole.json#1, or only their beginning"
+    reason = "a copy of whole.json#1, or of its beginning"
     assert f"a: not compared, {reason}: copy.json#1, beginning.json#1" in compared.warnings
 
 

@@ -70,7 +70,7 @@ def test_figures_by_name_are_a_side() -> None:
 
 @pytest.mark.parametrize("table", [pd.DataFrame(), pd.DataFrame({"x": [[1, 2]]})])
 def test_a_table_without_a_known_figure_is_an_error(table: pd.DataFrame) -> None:
-    with pytest.raises(UsageError, match=r"^table 2: perflog knows no figure"):
+    with pytest.raises(UsageError, match=r"^table 2: perflog finds no metric"):
         perflog.compare({"mfu": 0.4}, table)
 
 
@@ -94,7 +94,7 @@ def test_a_file_that_measures_something_else_is_no_run_of_a_side(tmp_path: Path)
 def test_logs_without_any_figure_say_so(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.txt").write_text("Traceback (most recent call last):\nRuntimeError: CUDA out of memory\n")
-    with pytest.raises(NothingToCompareError, match="there is no figure to compare"):
+    with pytest.raises(NothingToCompareError, match="there is no metric to compare"):
         perflog.compare(tmp_path / "a.txt", tmp_path / "b.txt")
 
 

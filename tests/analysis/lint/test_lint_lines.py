@@ -52,7 +52,7 @@ def test_the_error_that_a_program_stopped_with_is_told(tmp_path: Path) -> None:
 
     assert error_of("RuntimeError: is only a word without a traceback\n") is None
     traceback = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "a.py", line 3, in <module>\n'
-    assert error_of(traceback) == ("warning", "Ended by an exception whose text is lost on rank 1, line 4", [4])
+    assert error_of(traceback) == ("warning", "Ended by an exception with a lost message on rank 1, line 4", [4])
     raised = traceback + "[rank1]: torch.OutOfMemoryError: CUDA out of memory.\n"
     assert error_of(raised) == ("warning", "Ended by CUDA out of memory on rank 1, line 4", [4])
     assert error_of("Segmentation fault (core dumped)\n") == ("warning", "Ended by a segmentation fault, line 4", [4])

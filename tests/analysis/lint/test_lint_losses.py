@@ -112,7 +112,7 @@ def test_no_gate_passes_a_run_whose_loss_is_nan(tmp_path: Path) -> None:
         "a figure is not above 0, or not finite, so there is no ratio",
     )
     failure, *_ = failures(compared, [Gate()])
-    assert (failure.kind, failure.message) == ("cannot judge", f"{told}, whose speed is no result")
+    assert (failure.kind, failure.message) == ("cannot judge", f"{told}, so its speed is no result")
     assert not failures(perflog.compare(base, base), [])
     assert all("nan" not in failure.message for failure in failures(perflog.compare(side, base), [Gate()]))
 
@@ -152,7 +152,7 @@ def test_an_mfu_of_the_peak_of_another_device_is_told(tmp_path: Path) -> None:
     told = "the printed MFU is of the peak of A100; the device is NVIDIA RTX 5090"
     assert [f.message for f in findings(log) if f.code == "mfu-other-device"] == [told]
     answer = perflog.overview(log)
-    assert "The MFU, 10.9 %, is of the peak of A100, another device; the log does not tell what takes the rest." in (
+    assert "The MFU, 10.9 %, is of the peak of A100, another device; the log does not show what takes the rest." in (
         answer.reasons
     )
     assert not answer.parts  # what the work takes at the peak of this device is not known

@@ -1,4 +1,4 @@
-"""HTML elements that no text can break (all text is escaped), and the sortable tables of a report."""
+"""HTML elements that no string can break (all are escaped), and the sortable tables of a report."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from perflog.output.sheets import Quantity, cell
 _VOID = frozenset(("br", "img", "input", "link", "meta", "wbr"))
 
 MAX_TEXT = 400
-"""Characters shown of one text; a log can hold longer ones."""
+"""Characters shown of one string; a log can hold longer ones."""
 
 MAX_MESSAGE = 4 * MAX_TEXT
-"""Characters shown of the message of a finding: it can name several texts of a log, and its advice stands last."""
+"""Characters shown of the message of a finding: it can quote several strings of a log, and its advice comes last."""
 
 _MAX_SINGLE_LINE = 40  # characters of a cell that is not broken into several lines
 _MANY_COLUMNS = 13  # from which on they are narrow
 
 
 class Html(str):
-    """Text that is HTML already, and is not escaped again."""
+    """A string that is HTML already, and is not escaped again."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class Html(str):
 
 
 def as_html(value: object) -> Html:
-    """Return a value as HTML: text is escaped, and characters that do not print become dots, as in a terminal."""
+    """Return a value as HTML: strings are escaped, and characters that do not print become dots, as in a terminal."""
     if isinstance(value, Html):
         return value
     text = str(value)
@@ -81,7 +81,7 @@ def with_code(sentence: str) -> Html:
 
 
 def shortened(value: object, most: int = MAX_TEXT) -> Html:
-    """Return a value as text, cut where it is longer than `most` characters."""
+    """Return a value as a string, cut after `most` characters."""
     text = ("no", "yes")[value] if isinstance(value, bool) else cell(value)
     return as_html(text if len(text) <= most else f"{text[:most]}...")
 
@@ -129,7 +129,7 @@ def number_cell(value: float | Quantity | None, unit: str = "", text: str | None
 
 
 def text_cell(value: object) -> Html:
-    """Return a cell with a text. A short text stays on one line."""
+    """Return a cell with a string. A short one stays on one line."""
     content = value if isinstance(value, Html) else shortened(value)
     long = len(content) > _MAX_SINGLE_LINE and not isinstance(value, Html)
     return tag("td", content, class_="text" if long else None)

@@ -6,7 +6,7 @@ from perflog.output.report.data import FigureSource, MetricTable, ReportData
 from perflog.output.report.html.elements import Html, breakable, link
 
 MAX_RUNS = 150
-"""Runs whose details are listed, and logs."""
+"""Runs with listed details, and logs."""
 
 MAX_SHAPES = 200
 """Line shapes that are listed."""

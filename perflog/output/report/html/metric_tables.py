@@ -30,8 +30,8 @@ _BETTER = {"lower": "lower is better", "higher": "higher is better"}
 
 def rows_shown(report: ReportData) -> dict[str, int]:
     """Return the number of rows shown of each table: small tables whole, the others an even share of what is left."""
-    of_plots = sum(plot.sketch.weight for plot in report.light_plots)
-    shown, cells_left = {}, min(max((_MAX_BYTES - of_plots) // _CELL_BYTES, _MIN_CELLS), _MAX_CELLS)
+    plot_weight = sum(plot.sketch.weight for plot in report.light_plots)
+    shown, cells_left = {}, min(max((_MAX_BYTES - plot_weight) // _CELL_BYTES, _MIN_CELLS), _MAX_CELLS)
     tables = sorted((*report.comparison_tables, *report.metrics), key=lambda table: len(table.rows) * _width(table))
     for tables_left, table in zip(range(len(tables), 0, -1), tables, strict=True):
         shown[table.name] = min(len(table.rows), max(cells_left // tables_left // _width(table), 1))

@@ -42,7 +42,7 @@ def overview_html(overview: Overview) -> Html:
 def comparison_html(comparison: Comparison) -> Html:
     """Return tables of the headline and of the parts that differ, and what not to trust.
 
-    The headline has a row for each case, side and figure.
+    The headline has a row for each case, side and statistic.
     """
     heads = ("case", "side", "metric", "figure", "base", "value", "change", "interval", "verdict")
     rows = [

@@ -19,7 +19,7 @@ from perflog.output.report.html.elements import (
 )
 from perflog.output.report.html.links import run_anchor
 from perflog.output.report.html.plots import timeline_plots
-from perflog.output.report.job import of_jobs
+from perflog.output.report.job import job_tables
 
 
 def overview_section(report: ReportData) -> Html:
@@ -29,7 +29,7 @@ def overview_section(report: ReportData) -> Html:
 
 def job_section(report: ReportData) -> Html:
     """Return what happened to the jobs, with the strips of their timeline."""
-    tables = [answer_table(table, report) for table in of_jobs(report)]
+    tables = [answer_table(table, report) for table in job_tables(report)]
     return join([*tables, *timeline_plots(report)]) if tables else Html("")
 
 
@@ -83,7 +83,7 @@ def _bar(bar: Bar) -> Html:
 def _doubts(doubts: Doubts) -> Html:
     """What went wrong, and the findings that matter most, each with a link to its card."""
     if not doubts.shown and not doubts.warnings:
-        return tag("p", "The checks found nothing that makes these figures doubtful.")
+        return tag("p", "The checks found nothing that puts these numbers in doubt.")
     items = (
         tag("li", tag("span", doubt.severity, class_=f"badge {doubt.severity}"), " ",
             link(f"finding-{doubt.code}", doubt.title), f" ({place}): " if place else ": ",

@@ -29,7 +29,7 @@ class Page(Struct, frozen=True):
     detail: str | None = None
 
     def written(self, above: Html | None = None) -> str:
-        """Return the page as text; `above`: what stands before all else, such as the way back of a server."""
+        """Return the page as a string; `above`: what comes first, such as the way back of a server."""
         root = tag("html", self.head, tag("body", above or "", self.body, data_detail=self.detail), lang="en")
         return f"<!doctype html>\n{root}\n"
 
@@ -87,7 +87,7 @@ _WRITERS = {
 
 
 _FILTER = tag("input", id="filter", type="search", placeholder="Filter the details", aria_label="Filter the details")
-"""The box whose text page.js looks for in the rows, findings and runs of the details."""
+"""The search box: page.js looks for its content in the rows, findings and runs of the details."""
 
 
 def _subtitle(report: ReportData) -> str:
@@ -140,6 +140,6 @@ def _head(title: Html, asks: bool) -> Html:
 
 
 def _allowed(inline: str) -> Html:
-    """Return the source expression that makes a browser accept this inline text and no other."""
+    """Return the source expression that makes a browser accept this inline script or style and no other."""
     digest = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
     return Html(f"'sha256-{digest}'")

@@ -1,4 +1,4 @@
-"""Plots as SVG that fits its place, with the values that pictures.js shows under the pointer.
+"""Plots as SVG that fits its box, with the values that pictures.js shows under the pointer.
 
 Across, places are parts of the width, so that a picture is as wide as its column without a script; down, they are
 pixels. Lines and areas are in an inner picture that is stretched; texts, bars and points keep their shape.
@@ -32,7 +32,7 @@ _MARGIN = 12
 _MAX_NAME = 30  # letters of a name beside a bar
 _MOST_TICKS = 6
 _EXACT = 1e15  # integers up to it are exact
-_MOST_POINTS = 4000  # of a line, whose values are shown
+_MOST_POINTS = 4000  # of a line with its values shown
 _FEW = 500  # points that are drawn one by one
 _USUAL_WIDTH = 640  # pixels of a panel that texts are placed for
 
@@ -60,7 +60,7 @@ CIVIDIS = tuple(bytes.fromhex(color) for color in """
 
 
 def picture(sketch: Sketch, name: str, title: str) -> Html:
-    """Return a plot: legend, panels, notes, and its values as data. `name` is that of its parts, unique on a page."""
+    """Return a plot: legend, panels, notes, and its values as data. `name`: of its parts, unique on a page."""
     return _Picture(sketch, name, title).written()
 
 
@@ -146,13 +146,13 @@ class _Picture:
             f'<path class="axis" d="M0 0V{height:g}"/><rect class="axis" y="{height:g}" width="100%" height="1"/>'
             f'<g class="marks">{"".join(over)}</g></svg>'
         )
-        above = any(isinstance(mark, Text) and "y" in mark.of_axes and mark.y >= 1 for mark in panel.marks)
+        above = any(isinstance(mark, Text) and "y" in mark.on_axes and mark.y >= 1 for mark in panel.marks)
         axes = f"axes{' below-texts' * above}"
-        of_panel = [_color_scale(scale) for scale in self.sketch.color_scales if scale.panel is panel]
+        panel_scales = [_color_scale(scale) for scale in self.sketch.color_scales if scale.panel is panel]
         return tag(
             "div",
             tag("p", *_lines_of(panel.title), class_="panel-title") if panel.title else "",
-            *of_panel,
+            *panel_scales,
             tag("p", panel.yaxis.label, class_="y-name") if panel.yaxis.label else "",
             tag("div", _names(place, names, panel.yaxis.names is not None), Html(plot), class_=axes),
             tag("p", panel.xaxis.label, class_="x-name") if panel.xaxis.label else "",
@@ -181,7 +181,7 @@ class _Picture:
         return f'<rect class="span" width="100%" y="{down[0]:.1f}" height="{height:.1f}"{fill}{key}/>'
 
     def _bars(self, place: _Place, marks: Sequence[Bars]) -> Iterator[str]:
-        """All bars of a panel, those of one style together."""
+        """All bars of a panel, grouped by style."""
         by_style: dict[str, list[str]] = {}
         for mark in marks:
             colors = mark.colors if len(mark.colors) == len(mark.y) else [mark.color] * len(mark.y)
@@ -199,7 +199,7 @@ class _Picture:
         return (f'<g class="bars"{style}>{"".join(rects)}</g>' for style, rects in by_style.items())
 
     def _spans(self, place: _Place, number: int, mark: Spans) -> str:
-        """Spans as strokes; those that would be in the place of the one before are left out."""
+        """Spans as strokes; a span at the position of the one before is left out."""
         middle, height = round(place.down(mark.y) * _DEEP), place.down(mark.y - mark.height / 2)
         height = abs(place.down(mark.y + mark.height / 2) - height)
         left = np.rint(place.units(mark.left)).astype(int).tolist()
@@ -258,8 +258,8 @@ class _Picture:
         return f"<g{_point_style(mark)}{self._key(mark)}>{''.join(uses)}</g>" if uses else ""
 
     def _text(self, place: _Place, mark: Text) -> str:
-        right = mark.x if "x" in mark.of_axes else place.right(mark.x)
-        down = place.height * (1 - mark.y) if "y" in mark.of_axes else place.down(mark.y)
+        right = mark.x if "x" in mark.on_axes else place.right(mark.x)
+        down = place.height * (1 - mark.y) if "y" in mark.on_axes else place.down(mark.y)
         if not (math.isfinite(right) and math.isfinite(down)) or not -0.01 <= right <= 1.01:
             return ""
         shift, anchor = mark.shift[0], {"left": "", "center": "middle", "right": "end"}[mark.across]
@@ -323,8 +323,8 @@ class _Place:
         return np.asarray((1 - self._y(y)) * self.height * _DEEP)
 
     def points(self, mark: Line) -> tuple[Floats, Floats]:
-        x = mark.x * _WIDE if "x" in mark.of_axes else self.units(mark.x)
-        y = (1 - mark.y) * self.height * _DEEP if "y" in mark.of_axes else self.depths(mark.y)
+        x = mark.x * _WIDE if "x" in mark.on_axes else self.units(mark.x)
+        y = (1 - mark.y) * self.height * _DEEP if "y" in mark.on_axes else self.depths(mark.y)
         return x, y
 
 
@@ -360,7 +360,7 @@ def _said(mark: Bars, left: float, right: float) -> str:
 
 
 def _path(x: Floats, y: Floats, dots: bool = False) -> str:
-    """The path through points, in whole units; it is broken where a place is not known."""
+    """The path through points, in whole units; it is broken where a position is not known."""
     known = np.isfinite(x) & np.isfinite(y)
     across = np.rint(np.where(known, np.clip(x, -_WIDE, 2 * _WIDE), 0)).astype(int).tolist()
     down = np.rint(np.where(known, np.clip(y, -1e5, 1e5), 0)).astype(int).tolist()
@@ -384,12 +384,12 @@ def _path(x: Floats, y: Floats, dots: bool = False) -> str:
 
 def _are_dots(mark: Line) -> bool:
     """Whether the points of a line are ends of strokes, which take the fewest bytes; many circles are that too."""
-    of_one_size = mark.marker in _ROUND and len(mark.sizes) == 1
-    return of_one_size and (len(mark.x) > _FEW or not (mark.hollow or mark.edge))
+    same_size = mark.marker in _ROUND and len(mark.sizes) == 1
+    return same_size and (len(mark.x) > _FEW or not (mark.hollow or mark.edge))
 
 
 def _distinct(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Points that are not all but at the same place."""
+    """Points that are not almost all at one position."""
     grain = np.array([15, 5])
     places = np.unique(np.rint(np.stack((x, y), axis=1) / grain), axis=0) * grain
     return places[:, 0], places[:, 1]
@@ -474,9 +474,9 @@ def _tick(place: _Place, value: float, name: str) -> str:
     )
 
 
-def _names(place: _Place, ticks: Sequence[tuple[float, str]], of_things: bool) -> Html:
+def _names(place: _Place, ticks: Sequence[tuple[float, str]], indented: bool) -> Html:
     """The numbers or names beside a panel."""
-    indent = of_things and any(name.startswith("   ") for _, name in ticks)
+    indent = indented and any(name.startswith("   ") for _, name in ticks)
     entries = [(place.down(value), list(map(_cut, name.split("\n")))) for value, name in ticks]
     widest = max((len(line) for _, lines in entries for line in lines), default=0)
     width = max(int(widest * _LETTER) + _MARGIN, 24)
@@ -598,7 +598,7 @@ def _lines(panel: Panel) -> dict[int, dict[str, Any]]:
 
 
 def _speaks(mark: Line, panel: Panel) -> bool:
-    """Whether the values of a line are shown: not those of lines that mark something, and of few enough points."""
+    """Whether the values of a line are shown: not for lines that mark something, and only of few enough points."""
     if not mark.is_informative or len(mark.x) > _MOST_POINTS or (len(mark.x) <= 2 and mark.lines is None):
         return False
     return not mark.style or panel.yaxis.names is None
@@ -670,7 +670,7 @@ def _rounded(values: Iterable[float], digits: int) -> list[float | int | None]:
 
 
 def _json(data: object) -> str:
-    """Data as JSON that no text can end."""
+    """Data as JSON that no string can end."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -61,12 +61,12 @@ _IN_PERFETTO = (
 
 
 def figure(plot: PlotSketch, name: str, *after: object) -> Html:
-    """Return a plot with its title and its caption; `name` is that of its parts, `after` what follows the caption."""
+    """Return a plot with its title and its caption; `name`: of its parts; `after`: what follows the caption."""
     drawn = picture(plot.sketch, name, plot.title)
     title, caption = tag("h3", plot.title, class_="plot-title"), tag("figcaption", plot.caption, *after)
     return tag("figure", title, drawn, caption, data_plot=plot.name)
 
 
 def is_first(plot: PlotSketch) -> bool:
-    """Whether a plot fits a screen together with what stands above it."""
+    """Whether a plot fits a screen together with what is above it."""
     return plot.height <= _MAX_HEIGHT

@@ -36,7 +36,7 @@ def runs_section(report: ReportData) -> Html:
 
 
 def _runs(report: ReportData) -> Html:
-    """A row for each run: its settings that differ, where it stands, and what speaks against its figures."""
+    """A row for each run: its settings that differ, its lines, and the findings on it."""
     differing = differing_settings(list(report.settings.values()))
     usual = _usual_settings([*report.settings.values()], differing)
     against = doubts_by_run(report.overview)
@@ -65,7 +65,7 @@ def _usual_settings(settings: Sequence[TableRow], differing: Sequence[str]) -> T
     """The values of settings that nearly all runs share: rows name them only where they are others."""
     usual = {}
     for name in differing if len(settings) >= _MANY_RUNS else ():
-        values = [json.dumps(of_run[name]) for of_run in settings if name in of_run]
+        values = [json.dumps(run_settings[name]) for run_settings in settings if name in run_settings]
         value, number = Counter(values).most_common(1)[0]
         if number >= _NEARLY_ALL * len(settings):
             usual[name] = json.loads(value)
@@ -141,8 +141,8 @@ def lines_section(report: ReportData) -> Html:
                 id=f"lines-{shape.table}" if first_of_table else None, data_table=shape.table,
             )
         )  # fmt: skip
-    of_log = [HeaderCell("of"), HeaderCell("logs", number=True)] * several
-    heads = [HeaderCell("first line", number=True), *of_log, HeaderCell("lines", number=True), HeaderCell("table"),
+    log_heads = [HeaderCell("of"), HeaderCell("logs", number=True)] * several
+    heads = [HeaderCell("first line", number=True), *log_heads, HeaderCell("lines", number=True), HeaderCell("table"),
              HeaderCell("sample")]  # fmt: skip
     note = left_out_note(len(report.shapes) - MAX_SHAPES, "show RUN lines")
     return join((intro, sortable_table("lines", heads, rows, note)))
