@@ -27,7 +27,7 @@ _BETTER = {"customBiggerIsBetter": "higher", "customSmallerIsBetter": "lower"}
 _SAME = "the same value follows under the name of its unit"
 _ASIDE = {
     "range": "it is the scatter within a run",
-    "extra": "it is text on how a value was measured",
+    "extra": "it describes how a value was measured",
 }
 
 

@@ -48,7 +48,7 @@ def test_each_entry_is_a_run_with_a_figure_for_each_benchmark(tmp_path: Path, be
     lines = log.table("lines")
     assert int(lines["figures_stored"].sum()) == 36
     reasons = set(lines["dropped_because"].dropna())
-    assert reasons == {"it is the scatter within a run", "it is text on how a value was measured"}
+    assert reasons == {"it is the scatter within a run", "it describes how a value was measured"}
 
 
 def test_a_history_is_tracked_by_commit(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ _ROUNDED = "rounded"  # the last part of the name of a counter that is printed w
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _TIMED = lazy_pattern(r"time|elapsed|duration|eta\b", re.IGNORECASE)  # names of numbers with `m` as the minute
 _KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}  # by base unit: the name of a number that has none
-_RATES = frozenset(("1/s", "TFLOP/s"))  # base units of rates of which only a part is in the name
+_RATES = frozenset(("1/s", "TFLOP/s"))  # base units of rates that are only in part in the name
 _SPEEDS = {"TFLOP/s": "tflops", "GB/s": "bandwidth"}  # the same, of what the number before took its time for
 _TIME_AT_END = lazy_pattern(r"(?<=\w)[ _](?:time|latency|tflops)$", re.IGNORECASE)
 _NAMES_OF = {

@@ -1,6 +1,6 @@
 """Titles above measured lines: `=== batch=8, seq=2048 ===`, `## copy`, `[BENCHMARK] llama bf16`.
 
-A title names the case that the lines below it measure. `metrics.case_titles` takes parameters from its text.
+A title names the case that the lines below it measure. `metrics.case_titles` takes parameters from it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _LONGEST = 120
 
 
 def title_parts(text: str) -> tuple[str, str, str] | None:
-    """Return the text before a title, the name and type of the field that takes it, and the text after it.
+    """Return what is before a title, the name and type of the field that takes it, and what is after it.
 
-    None for other lines: a text that counts (`=== Epoch 3 ===`) belongs to a series, and one with a measured value is a
+    None for other lines: a line that counts (`=== Epoch 3 ===`) belongs to a series, and one with a measured value is a
     result. Results may be printed in the same way, so a title has no colon, and after a label in brackets no number.
     """
     match = _DECORATED.fullmatch(text)

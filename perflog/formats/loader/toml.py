@@ -124,7 +124,7 @@ class Entry:
         return tuple(items)
 
     def template(self, key: str, text: str | None = None) -> Template:
-        """Return the template of a key, or of `text`; errors in `text` are reported at `key`."""
+        """Return the template of a key, or of a string; errors in the string are reported at `key`."""
         text = self.get(key, str, required=True) if text is None else text
         try:
             return _template(text)
