@@ -298,7 +298,7 @@ def _cut(
         survived |= {_type_of(row) for row in group if TRACEBACK.startswith(row.message)} if survived else set()  # cut
         is_caught = all(_may_be_caught(row) and (_type_of(row) in survived or steps.goes_on(row)) for row in group)
         is_ended = id(group[0]) in ended
-        prints_on = _prints_on(group, last_line)
+        prints_on = _prints_on(group, last_line) or _outlived_memory(group, last_line)
         is_ended |= prints_on and _JOB.search(group[-1].message) is not None
         ends_well = group[-1].last_line < finished_at and (all(map(_may_be_retried, group)) or _ended_all(group))
         is_logged = all(_may_be_caught(row) and row.severity != FATAL for row in group)
@@ -360,6 +360,16 @@ def _prints_on(rows: Sequence[FailureRow], line: int) -> bool:
     return all(map(_may_be_caught, rows)) or _JOB.search(rows[-1].message) is not None
 
 
+def _outlived_memory(rows: Sequence[FailureRow], line: int) -> bool:
+    """Whether a program went on after its device was out of memory, or was started again: no launcher saw it end."""
+    caught = all(_may_be_caught(row) or (row.kind == "gpu_out_of_memory" and not _is_of_a_rank(row)) for row in rows)
+    return caught and line - max(row.last_line for row in rows) > _OUTPUT
+
+
+def _is_of_a_rank(row: FailureRow) -> bool:
+    return row.rank is not None or row.local_rank is not None or row.task is not None
+
+
 def _behind_summary(group: Sequence[FailureRow], place: int) -> int:
     """Return the index after the report of a launcher on its processes."""
     while place < len(group) and kinds()[group[place].kind].role == REPORT:
@@ -398,9 +408,7 @@ def _ended_all(group: Sequence[FailureRow]) -> bool:
 
     A launcher says that it ended them; or nothing names a process: then there is one.
     """
-    return any(row.kind in ("child_failed", *SUMMARIES) for row in group) or not any(
-        row.rank is not None or row.local_rank is not None or row.task is not None for row in group
-    )
+    return any(row.kind in ("child_failed", *SUMMARIES) for row in group) or not any(map(_is_of_a_rank, group))
 
 
 def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:

@@ -1285,6 +1285,12 @@ def test_an_exception_in_a_process_of_ray_ends_no_job_that_prints_on(tmp_path: P
     assert perflog.diagnose(read(tmp_path, f"start\n{caught}{loaded}{driver}")).kind == "exception"
 
 
+def test_a_start_without_steps_after_an_exhausted_device_is_what_became_of_the_job(tmp_path: Path) -> None:
+    text = f"start\n{TRACE}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    assert perflog.diagnose(read(tmp_path, text + "the sample is written\n" * 99)).kind == "gpu_out_of_memory"
+    assert perflog.diagnose(read(tmp_path, text + "the sample is written\n" * 600, "b.log")).kind is None
+
+
 def test_of_the_tasks_that_srun_ended_one_is_missing(tmp_path: Path) -> None:
     text = (
         "slurmstepd: error: *** STEP 522.0 ON n2 CANCELLED AT 2026-04-29T23:36:37 DUE TO TASK FAILURE ***\n"
