@@ -301,7 +301,7 @@ def _cut(
         prints_on = _prints_on(group, last_line) or _outlived_memory(group, last_line)
         is_ended |= prints_on and _JOB.search(group[-1].message) is not None
         ends_well = group[-1].last_line < finished_at and (all(map(_may_be_retried, group)) or _ended_all(group))
-        is_logged = all(_may_be_caught(row) and row.severity != FATAL for row in group)
+        is_logged = all(_may_be_caught(row) and row.severity != FATAL and not _ends_itself(row) for row in group)
         is_logged = is_logged and last_line - max(row.last_line for row in group) >= _LOGGED
         goes_on = restarts is not None or is_caught or is_ended or prints_on or ends_well or is_logged
         found.append(Ending(judged, group, culprits_of(group, judged), last, goes_on, bool(restarts) or is_ended))
@@ -396,6 +396,11 @@ def _type_of(row: FailureRow) -> str:
 def _may_be_caught(row: FailureRow) -> bool:
     """Whether a failure is an exception of an unknown process, such as a reward function, and not of a launcher."""
     return is_plain(row.kind) and row.rank is None
+
+
+def _ends_itself(row: FailureRow) -> bool:
+    """Whether a program or Python refused its arguments: it ends without a traceback."""
+    return row.kind == "arguments" or "can't open file" in row.message
 
 
 def _may_be_retried(row: FailureRow) -> bool:

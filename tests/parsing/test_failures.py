@@ -1285,6 +1285,13 @@ def test_an_exception_in_a_process_of_ray_ends_no_job_that_prints_on(tmp_path: P
     assert perflog.diagnose(read(tmp_path, f"start\n{caught}{loaded}{driver}")).kind == "exception"
 
 
+def test_no_program_goes_on_after_arguments_that_it_refuses(tmp_path: Path) -> None:
+    refused = "train.py: error: unrecognized arguments: --bogus 3", "python: can't open file 'a.py': [Errno 2] x"
+    for k, line in enumerate(refused):
+        text = f"start\n{line}\n" + "a line of the epilog\n" * 20
+        assert perflog.diagnose(read(tmp_path, text, f"{k}.log")).kind == ("arguments", "missing_file")[k]
+
+
 def test_a_start_without_steps_after_an_exhausted_device_is_what_became_of_the_job(tmp_path: Path) -> None:
     text = f"start\n{TRACE}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
     assert perflog.diagnose(read(tmp_path, text + "the sample is written\n" * 99)).kind == "gpu_out_of_memory"
