@@ -1002,6 +1002,8 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     "Fwd TFLOPS: 512.3": {"Fwd_TFLOPS": (512.3, "TFLOP/s")},
     "decode tok/s: 1200.5": {"decode_tok_s": (1200.5, "1/s")},
     "[BENCHMARK] forward_latency_ms 12.5": {"forward_latency": (0.0125, "s")},
+    "Latency (average)         | 10955243 ns": {"Latency_average": (0.010955243, "s")},
+    "Bandwidth (median)        | 170.5 GB/s": {"Bandwidth_median": (170.5, "GB/s")},
     "EP16: 286.5 us, 25.61 GB/s": {"EP16": (286.5e-6, "s"), "EP16_bandwidth": (25.61, "GB/s")},
     "(Actor pid=74405) Mean throughput 981.5 MB/s": {"Mean_throughput": (0.9815, "GB/s")},
     "speedup: 1.01x": {"speedup": (1.01, None)},
@@ -1041,6 +1043,7 @@ def test_a_line_that_measures_something_is_enough(text: str) -> None:
         "GPUs: 8x",
         "[BENCHMARK] llama 7",
         "=== batch=8, seq=2048 ===",  # a title alone
+        "Testing complete.",
     ],
 )
 def test_prose_and_what_has_no_unit_measure_nothing(text: str) -> None:

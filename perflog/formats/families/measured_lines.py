@@ -25,7 +25,7 @@ _NAMED_UNIT = (
 )
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
 PATTERN = (
-    rf"(?i:.*?(?:[a-z].*?(?:[:=][ \t]*{_NUMBER}[ \t]*{UNIT}\b|[(\[]{UNIT}[)\]][^:=]*[:=][ \t]*{_NUMBER})"
+    rf"(?i:.*?(?:[a-z].*?(?:(?:[:=]|[ \t][|])[ \t]*{_NUMBER}[ \t]*{UNIT}\b|[(\[]{UNIT}[)\]][^:=]*[:=][ \t]*{_NUMBER})"
     rf"|\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
     rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$))"
 )

@@ -562,7 +562,7 @@ class _MeterText(Struct):
         """Add a mark. Return the index of the last token that belongs to it."""
         mark = parts[k].text
         self.text += literal(mark)
-        if mark in ":=" and self._words:
+        if (mark in ":=" or (mark == "|" and self._binds(parts))) and self._words:
             self._is_bound, self._mark = True, mark
         elif mark in ("(", "["):
             return self._open_bracket(parts, k)
@@ -575,6 +575,10 @@ class _MeterText(Struct):
         elif mark not in "'\"":
             self._forget()
         return k
+
+    def _binds(self, parts: Sequence[Token]) -> bool:
+        """Return whether a bar binds a number to its name, as a colon does: `Latency (average)  | 10955 ns`."""
+        return self.family.measures and sum(part.text == "|" for part in parts) == 1
 
     def _open_bracket(self, parts: Sequence[Token], k: int) -> int:
         """Note what an opening bracket means. Return the index of the last token that belongs to it."""
@@ -593,13 +597,14 @@ class _MeterText(Struct):
 
     def _add_key_unit(self, parts: Sequence[Token], k: int) -> int:
         """Add the bracket after a name: a unit, as in `time (ms): 3.1`, or a word of the name."""
+        after = (":", "=", "|") if self._binds(parts) else (":", "=")
         if k + 2 < len(parts) and parts[k + 1].kind == NAME and parts[k + 2].text == ")":
             unit = unit_of(parts[k + 1].text)[0]
             if unit:
                 self.text += literal(f"{parts[k + 1].gap}{parts[k + 1].text}{parts[k + 2].gap})")
                 self._key_unit = unit
                 return k + 2
-            if k + 3 < len(parts) and parts[k + 3].text in (":", "="):  # `Data (t): 14.2`
+            if k + 3 < len(parts) and parts[k + 3].text in after:  # `Data (t): 14.2`
                 self.text += literal(f"{parts[k + 1].gap}{parts[k + 1].text}{parts[k + 2].gap})")
                 self._words.append(parts[k + 1].text)
                 return k + 2

@@ -13,7 +13,7 @@ TITLE, SUBTITLE = "title", "subtitle"
 
 _MARKS = r"={2,}|\*{2,}|#{2,6}|-{2,}|>{2,}"
 _WORDS = (
-    r"\[(?i:bench|benchmark|case|config|test)\]|(?:Running |Starting )?[Bb]enchmark(?:ing)?:?|Testing|Profiling"
+    r"\[(?i:bench|benchmark|case|config|test)\]|(?:Running |Starting )?[Bb]enchmark(?:ing)?:?|Testing"
     r"|(?:Test |Benchmark )?(?:[Cc]onfig(?:uration)?|[Cc]ase|[Ss]hape|[Pp]roblem(?: size)?|[Ss]cenario|[Bb]ackend):"
 )
 PATTERN = rf"[ \t]*(?:(?:{_MARKS})[ \t]+[^ \t]|(?:{_WORDS})[ \t]+[^ \t])"
@@ -24,6 +24,7 @@ _AFTER_WORDS = lazy_pattern(rf"(?P<before>[ \t]*(?:{_WORDS})[ \t]+)(?P<text>\S.*
 _SUBTITLES = ("-", ">", "###")  # beginnings of marks; `### a ###` is a title
 _COUNTS = lazy_pattern(r"(?i)\b(?:epoch|step|iter|iteration|round|attempt|restart|trial)s?\b[ #:=/]*[0-9]")
 _MEASURES = lazy_pattern(rf"(?i)[0-9] ?(?:{UNIT}|%|GB|MB)(?![\w/])|[0-9]{{2}}:[0-9]{{2}}")
+_IS_SENTENCE = lazy_pattern(r"(?i).*[^.][.!?]|.*\b(?:complete|completed|done|finished|started|passed|failed)\W*")
 _LETTERS = lazy_pattern(r"[^\W\d_]{2}|\w[=:]")
 _LONGEST = 120
 
@@ -44,7 +45,9 @@ def title_parts(text: str) -> tuple[str, str, str] | None:
     if match is None:
         return None
     title = match["text"]
-    is_other = len(title) > _LONGEST or _COUNTS.search(title) or _MEASURES.search(title)
+    is_other = (
+        len(title) > _LONGEST or _IS_SENTENCE.fullmatch(title) or _COUNTS.search(title) or _MEASURES.search(title)
+    )
     if is_other or not _LETTERS.search(title) or set("{}<>:\\") & set(title):
         return None
     return match["before"], field, match.groupdict().get("after") or ""
