@@ -884,7 +884,7 @@ def test_text_and_markdown_have_verdict_and_reason(make: Make) -> None:
     assert "phases" not in invoke(a, b, "--all").stdout
 
 
-PAGE = ROOT / "docs" / "compare.md"
+PAGE = ROOT / "docs" / "judge.md"
 
 
 def test_the_page_shows_what_the_command_prints() -> None:
