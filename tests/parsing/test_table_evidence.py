@@ -134,6 +134,15 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
             4: {"kernel": "aiter_bf16", "time": 0.01225, "TFLOPS": 1195.5},
         },
     ),
+    (  # sizes that may count in steps of 1,000 or 1,024 stay words
+        (
+            "| op | sent  | kept    |",
+            "|----|-------|---------|",
+            "| a  | 5 KB  | 2 KiB   |",
+            "| b  | 5 MB  | 2 MiB   |",
+        ),
+        {3: {"op": "a", "sent": "5 KB", "kept": 2048}, 4: {"op": "b", "sent": "5 MB", "kept": 2 << 20}},
+    ),
     (  # a remark after the last cell
         (
             "engine    batch   latency(ms)  speedup",

@@ -7,7 +7,7 @@ rows must be under its own name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import pairwise, takewhile
 
@@ -268,9 +268,7 @@ class PrintedTable(Struct, frozen=True):
             ways = ["t"]
         elif plain <= SIZES.keys() and units == plain:
             ways = ["z"]
-        elif len(bases := {UNITS[unit].base if unit else "" for unit in (unit_of(x)[0] for x in plain)}) == 1 and (
-            "" not in bases
-        ):
+        elif _have_one_base(plain):
             ways = [f"{number}{unit}" for unit in sorted(units)]
         else:
             return ""
@@ -317,6 +315,14 @@ def _shape_of_cells(cells: Sequence[str]) -> str:
     are_units = all(word == "x" or unit_of(word)[0] for word in words)
     is_several = 1 < shape.count("{}") <= _MOST_VALUES and not _BETWEEN_SIZES.search(shape)
     return shape if is_several and are_units and _AROUND.fullmatch(shape) else ""
+
+
+def _have_one_base(printed: Collection[str]) -> bool:
+    """Return whether units measure one quantity. Sizes such as `KB` do not: they are multiples of 1,000 or 1,024."""
+    units = [unit_of(unit)[0] for unit in printed]
+    bases = {UNITS[unit].base if unit else "" for unit in units}
+    is_clear = bases != {"B"} or all("i" in unit for unit in units if unit != "B")
+    return len(bases) == 1 and "" not in bases and is_clear and not any("|" in unit for unit in printed)
 
 
 def _without_remark(cell: str) -> str:
