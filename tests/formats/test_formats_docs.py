@@ -17,7 +17,7 @@ HEAD = """\
 `perflog detect LOG` tells which lines of a log prove its format, `perflog formats show NAME` shows all lines of one,
 each with a sample. This page is made from the files in `parsers/` and the readers in `perflog/readers/`; a test sees to
 it. [tables.md](tables.md) lists the columns and units. What is not filled is null: the log does not say it, or nobody
-reads it. A rank is one that is printed on the line or in front of it, or that a rule of the format proves.
+reads it. A rank is one that is printed on the line or before it, or that a rule of the format proves.
 
 """
 MOST = 24
@@ -43,7 +43,7 @@ def overview(forms: list[Format]) -> str:
 
 def section(form: Format) -> str:
     lines, context = (sum(x.role == role for x in form.lines) for role in ("line", "context"))
-    families = f", {len(form.families)} of lines whose fields come and go" if form.families else ""
+    families = f", {len(form.families)} of lines with optional fields" if form.families else ""
     told = [
         f"## {form.name}\n",
         f"{form.title}.\n",
