@@ -52,7 +52,8 @@ _SYNONYMS = {
     "TFLOP/s": "tflop/s tflops tflop/s/gpu tflops/gpu tflops/s teraflops", "MFLOP/s": "mflop/s mflops mflops/s",
     "GFLOP/s": "gflop/s gflops gflops/s", "PFLOP/s": "pflop/s pflops pflops/s",
     "GB/s": "gb/s", "MB/s": "mb/s", "Gbit/s": "gbit/s gbps",
-    "tok/s": "tok/s toks/s tps token/s tokens/s tok/sec token/sec tokens/sec tokens/second tokens/s/gpu tok/s/gpu",
+    "tok/s": "tok/s toks/s tps token/s tokens/s tok/sec token/sec tokens/sec tokens/second tokens/s/gpu tok/s/gpu "
+    "tok/s/user tokens/s/user tokens/sec/user tok/s/u",
     "1/s": "it/s iter/s iters/s step/s steps/s batch/s batches/s sample/s samples/s samples/sec seq/s sequences/s "
     "img/s imgs/s image/s images/s images/sec img/sec example/s examples/s samples/second op/s ops/s msg/s msgs/s t/s "
     "rps qps",

@@ -1004,6 +1004,10 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     "[BENCHMARK] forward_latency_ms 12.5": {"forward_latency": (0.0125, "s")},
     "Latency (average)         | 10955243 ns": {"Latency_average": (0.010955243, "s")},
     "Bandwidth (median)        | 170.5 GB/s": {"Bandwidth_median": (170.5, "GB/s")},
+    "Average speed: 29.5ms @ 34.25 tok/s/user (4377.5 tok/s throughput)": {
+        "Average_speed": (0.0295, "s"), "tok_per_s_per_user": (34.25, "1/s"), "tok_per_s": (4377.5, "1/s"),
+    },
+    "Throughput: 10.5 req/s (345.25 tok/s)": {"Throughput_req_per_s": (10.5, "1/s"), "tok_per_s": (345.25, "1/s")},
     "EP16: 286.5 us, 25.61 GB/s": {"EP16": (286.5e-6, "s"), "EP16_bandwidth": (25.61, "GB/s")},
     "(Actor pid=74405) Mean throughput 981.5 MB/s": {"Mean_throughput": (0.9815, "GB/s")},
     "speedup: 1.01x": {"speedup": (1.01, None)},

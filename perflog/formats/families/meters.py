@@ -689,7 +689,7 @@ class _MeterText(Struct):
         """Return the name of a number after one of this name, as `_key_of_number` does."""
         if unit == "%" != self._last_unit:
             return key, SHARE
-        if unit == "1/s" and (self._last_unit != unit or unit_text != self._last_unit_text):
+        if unit and UNITS[unit].base == "1/s" and (self._last_unit != unit or unit_text != self._last_unit_text):
             if not unit_text.startswith("/"):
                 return "", None  # `loss = 1.53 (1725.5 examples/sec)`: the unit names the number
             return key, f"{RATE}_{MEAN}" if self._bracket else RATE
