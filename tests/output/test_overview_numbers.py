@@ -419,7 +419,7 @@ def test_every_number_of_the_pipeline() -> None:
     merged = steps[0]
     assert merged.time > 4 * median(times)
     screen.explain("step: <> line of <>: line <> covers <> steps", 1, len(steps), merged.line, 2)
-    screen.explain("so its time <> is that of <> steps;", merged.time, 2)
+    screen.explain("so its time of <> covers <> steps;", merged.time, 2)
     screen.explain("its loss <>, if a sum, is <> per step,", merged.loss, merged.loss / 2)
     screen.explain("and its perplexity <> is exp of that sum", merged.perplexity)
     check_findings(screen, "pipeline_layers", shown=1)

@@ -51,7 +51,7 @@ def steps_merged(data: LintInput) -> Iterator[Finding]:
         message = f"{count(len(odd), 'line')} of {len(steps)}: line {line} covers {count(n, 'step')}"
         message += f", most lines {usual}" if usual > 1 else ""
         if not math.isnan(time) and n > 1:
-            message += f", so its time {seconds(time)} is that of {count(n, 'step')}"
+            message += f", so its time of {seconds(time)} covers {count(n, 'step')}"
         if not math.isnan(loss) and n > 1:
             message += f"; its loss {loss:g}, if a sum, is {loss / n:g} per step"
             if perplexity > 0 and abs(math.log(perplexity) - loss) < 0.01:

@@ -414,7 +414,7 @@ def test_layers_are_not_compared_with_lines_of_several_steps() -> None:
 
 
 def test_a_line_of_one_step_among_lines_of_many_is_told_by_what_the_others_cover() -> None:
-    """`line 5 covers 1 step, so its time is that of 1 step` says nothing."""
+    """`line 5 covers 1 step, so its time covers 1 step` says nothing."""
     two_apart = changed(pipeline(), "step", lambda _, v: v["batch"] % 2 == 1 or v["batch"] == 4)
     finding = only_finding("pipeline_layers", two_apart, "steps-merged")
     assert finding.message.startswith("3 lines of 7: ") and finding.message.endswith(" covers 1 step, most lines 2")

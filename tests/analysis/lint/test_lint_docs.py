@@ -18,7 +18,7 @@ prove it. Runs that are given together are also compared with one another.
 - note: a fact to know
 
 Some rules need what a format file declares: `check` of a line, `[quantities]`, `[[phase]]`. A field of table `values`
-whose name starts with `invalid_` is a count of what a tool could not record.
+with a name that starts with `invalid_` is a count of what a tool could not record.
 
 This page is generated from the rules in `perflog/analysis/lint/`.
 """
