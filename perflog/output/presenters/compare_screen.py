@@ -165,7 +165,7 @@ def _words(row: FigureRow, compared: Comparison) -> str:
     if _is_unsure(row):
         return "one value per side"
     if verdict == "equivalent":
-        return f"no change of {limit}"
+        return f"surely under {limit}"
     if verdict == NOT_COMPARABLE:
         return verdict
     if row.unit == "s" or row.unit.endswith("/s"):

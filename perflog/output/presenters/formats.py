@@ -78,10 +78,10 @@ def detection_sheets(name: str, detection: Detection | ReaderDetection, flat: bo
         if flat:
             yield _flat_sheet(name, format, match.share, proof)
             continue
-        share = f"{match.share * 100:.0f} % of the lines looked at"
-        title = f"{name}: {format}, {share}, {_count(len(proof), 'line shape')} of it"
+        share = f"{match.share * 100:.0f} % of the examined lines"
+        title = f"{name}: {format}, {share}, {_count(len(proof), 'line shape')}"
         more = len(proof) - _MAX_PROOFS
-        note = f"and {_count(more, 'line shape')} more" if more > 0 else ""
+        note = f"and {_count(more, 'more line shape')}" if more > 0 else ""
         yield Sheet("detected", columns, proof[:_MAX_PROOFS], title, note)
 
 

@@ -109,7 +109,7 @@ def test_no_gate_passes_a_run_whose_loss_is_nan(tmp_path: Path) -> None:
     (loss,) = (row for row in compared.row_records if row.metric == "loss")
     assert (loss.verdict, loss.reason) == (
         "not comparable",
-        "a figure is not above 0, or not finite, so there is no ratio",
+        "a value is not finite, or not above 0, so there is no ratio",
     )
     failure, *_ = failures(compared, [Gate()])
     assert (failure.kind, failure.message) == ("cannot judge", f"{told}, so its speed is no result")
