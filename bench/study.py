@@ -24,7 +24,7 @@ import perflog
 from perflog.analysis.compare.aa import step_time_tests, verdicts, wilson
 from perflog.analysis.compare.verdicts import VerdictRule, without_exploratory
 from perflog.arrays import Floats
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import step_series
 from perflog.statistics.rank_tests import mann_whitney
 from perflog.statistics.students_t import t_tail

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from perflog.bundled import bundled
 from perflog.errors import InputError, PerflogError, StoreError, UnknownTableError, UsageError
+from perflog.files.bundled import bundled
 from perflog.log import Log, RowCounts, RunKey, run_keys
 from perflog.parsing.input.log_names import NOTHING_KNOWN, REFERENCE, LogName, expand, left_out
 from perflog.provenance import as_json, provenance

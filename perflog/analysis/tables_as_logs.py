@@ -12,8 +12,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any, TextIO
 
-from perflog import temporary
 from perflog.errors import PerflogError, UsageError
+from perflog.files import temporary
 from perflog.opening import read
 
 if TYPE_CHECKING:

@@ -209,8 +209,8 @@ def _improvement(comparison: Comparison | None) -> str:
 
 def write_page(run: GateRun, path: str) -> None:
     """Write the page of a report on the compared runs, with this comparison."""
+    from perflog.files.whole_files import whole_file
     from perflog.output.report import collect, to_html
-    from perflog.whole_files import whole_file
 
     page = to_html(collect(*run.logs, comparison=run.comparison))
     with whole_file(path) as draft:

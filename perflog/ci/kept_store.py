@@ -16,10 +16,10 @@ from pathlib import Path
 from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
 from perflog.errors import InputError, StoreError, UsageError
+from perflog.files.remote import Bucket, is_in_storage, is_remote, shown
+from perflog.files.whole_files import whole_file
 from perflog.lazy_patterns import lazy_pattern
-from perflog.remote import Bucket, is_in_storage, is_remote, shown
 from perflog.tables.store import store_exists
-from perflog.whole_files import whole_file
 
 _BRANCH = "branch:"
 _NAME = lazy_pattern(r"[A-Za-z0-9][\w./-]{0,200}")

@@ -211,12 +211,12 @@ def _ingest(
 ) -> tuple[list[tuple[str, Any]], str]:
     """Ingest logs, show the progress, then print errors and warnings. Return the outcomes and the store."""
     from perflog.cli.progress import byte_progress
+    from perflog.files.remote import is_in_storage
     from perflog.ingestion import bulk
     from perflog.output import sheets
     from perflog.parsing.input.log_names import NOTHING_KNOWN, STDIN, left_out
     from perflog.parsing.input.spilled_input import standard_input
     from perflog.provenance import parse_tags, provenance
-    from perflog.remote import is_in_storage
     from perflog.tables.store import default_store, store_exists
 
     names = bulk.log_names(logs, formats)

@@ -11,9 +11,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perflog.bundled import bundled
 from perflog.entry_points import registered
 from perflog.errors import FormatError, UsageError, did_you_mean
+from perflog.files.bundled import bundled
 from perflog.formats.loader.cache import cached
 
 if TYPE_CHECKING:

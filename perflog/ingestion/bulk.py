@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from perflog.errors import InputError, PerflogError, UsageError
+from perflog.files.remote import has_threads, is_remote
 from perflog.ingestion import workers
 from perflog.ingestion.batches import in_batches, pay, size
 from perflog.ingestion.growth import History, Origins, history
@@ -23,7 +24,6 @@ from perflog.ingestion.memory import keep_freed
 from perflog.parsing.input.archives import place_of
 from perflog.parsing.input.log_names import STDIN, LogName, expand
 from perflog.parsing.input.source import Source, open_source
-from perflog.remote import has_threads, is_remote
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
 from perflog.tables.store import Store, is_store
 from perflog.tables.store.writer import BatchWriter

@@ -15,11 +15,11 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from perflog.errors import UsageError
+from perflog.files.remote import is_remote
 from perflog.ingestion.batches import in_batches, size
 from perflog.ingestion.bulk import MOST_BYTES, MOST_LOGS, IngestTask, Outcome, ingest_batch, killed
 from perflog.ingestion.memory import keep_freed
 from perflog.parsing.input.log_names import STDIN, LogName
-from perflog.remote import is_remote
 from perflog.tables.store.commits import LocalStore
 from perflog.tables.store.folder import store_errors
 

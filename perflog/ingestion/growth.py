@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
+from perflog.files.remote import is_remote, shown
 from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source
-from perflog.remote import is_remote, shown
 from perflog.tables.sink import LOG_ID, IngestResult
 from perflog.tables.store.runs_footer import Origin
 

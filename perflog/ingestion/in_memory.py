@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from perflog.errors import InputError, PerflogError
+from perflog.files.remote import has_threads
 from perflog.ingestion import workers
 from perflog.ingestion.batches import in_batches, pay
 from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source, open_source
 from perflog.readers.registry import refuse_unknown_table
-from perflog.remote import has_threads
 from perflog.tables.row_order import in_order
 from perflog.tables.sink import RUN_ID, MemorySink
 

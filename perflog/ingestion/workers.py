@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct, field
 
-from perflog import signals, temporary
+from perflog import signals
+from perflog.files import temporary
+from perflog.files.remote import has_threads
 from perflog.ingestion.memory import keep_freed
-from perflog.remote import has_threads
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

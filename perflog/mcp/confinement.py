@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from perflog.errors import InputError, UsageError
+from perflog.files.remote import is_remote
 from perflog.log import Log
 from perflog.opening import find_runs, load
 from perflog.parsing.input.archives import is_archive, place_of
 from perflog.parsing.input.log_names import REFERENCE, STDIN, LogName, split_run
-from perflog.remote import is_remote
 from perflog.tables.store import is_store
 
 _LONGEST = 4096  # characters of a name

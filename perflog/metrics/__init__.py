@@ -24,13 +24,15 @@ from perflog.metrics.kernels import kernels
 from perflog.metrics.matmul_efficiency import matmul_efficiency
 from perflog.metrics.named_ranks import named_ranks
 from perflog.metrics.node_pairs import node_pairs
+from perflog.metrics.options import Options
 from perflog.metrics.pauses import pauses
 from perflog.metrics.phases import phases
 from perflog.metrics.pipeline import layers, pipeline, stages
 from perflog.metrics.placement import placement
 from perflog.metrics.ranges import ranges
 from perflog.metrics.ranks import ranks
-from perflog.metrics.registry import Metric, MetricColumn, MetricList, Options, Tables
+from perflog.metrics.registry import Metric, MetricColumn, MetricList
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.scaling import scaling
 from perflog.metrics.scaling_losses import scaling_losses
 from perflog.metrics.schedules import schedules

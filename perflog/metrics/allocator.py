@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import one_of
 from perflog.tables.columns import NULL, Rows, rows_from_arrow

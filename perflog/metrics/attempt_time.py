@@ -20,7 +20,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.attempts import Extent
 from perflog.metrics.pauses import pause_lines
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.samples import mad, median
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import LOCAL, NO_YEAR, UTC

@@ -18,8 +18,8 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.registry import Tables, cached
 from perflog.metrics.run_moments import moments
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.settings.run_settings import Settings, incidental_test
 from perflog.tables.columns import NULL, Rows

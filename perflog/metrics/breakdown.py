@@ -16,11 +16,13 @@ from msgspec import Struct
 from perflog.arrays import Floats, Ints
 from perflog.formats.model import WHOLES
 from perflog.metrics.kernels import PRINTED_TOTAL, kernels
+from perflog.metrics.options import Options
 from perflog.metrics.phase_table import phase_table
 from perflog.metrics.phases import rows_with_wholes
 from perflog.metrics.possible import fits
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_rows import RunRows
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.statistics.groups import Groups, groups_of

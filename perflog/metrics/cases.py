@@ -22,8 +22,10 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.case_titles import under_titles, with_parameters
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import better, words_of
+from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import Rows
 from perflog.units import UNITS, show

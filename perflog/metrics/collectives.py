@@ -10,7 +10,9 @@ import numpy as np
 from perflog.arrays import Floats
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import Better
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import none_if_null
 from perflog.units import show

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats
+from perflog.metrics.options import Options
 from perflog.metrics.phase_table import medians_over_steps, phases_of_runs, steady_rows, step_figures, worlds_of
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_rows import RunRows, rank_means, run_rows
+from perflog.metrics.run_tables import Tables
 from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:

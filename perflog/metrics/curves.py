@@ -10,8 +10,10 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perflog.metrics.cases import case_tables
+from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.series_ends import summary_samples, value_samples
 from perflog.statistics.groups import Keys
 from perflog.tables.columns import NULL, Rows

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from perflog.arrays import Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 

@@ -18,8 +18,10 @@ from perflog.arrays import Floats, Mask
 from perflog.metrics.cases import case_tables, names_of_records
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.directions import PER, names_energy, words_of
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_rates import Rate, run_rates, sized_runs
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.telemetry import telemetry
 from perflog.statistics.groups import groups_of

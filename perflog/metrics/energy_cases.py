@@ -19,7 +19,9 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.cases import CaseTable, case_tables
 from perflog.metrics.directions import PER, names_rate, words_of
 from perflog.metrics.energy import ALL, GPU, NO_MEAN, NODE, ONE, PARTS, scope_of
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,9 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.metrics.attempt_time import DOWN, KINDS, REPEATED, TRAINING, Interval
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import steady_medians
 from perflog.metrics.timeline import JobTimeline, job_timelines
 from perflog.statistics.samples import median

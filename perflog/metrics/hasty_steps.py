@@ -10,7 +10,7 @@ import numpy as np
 
 from perflog.arrays import Mask
 from perflog.metrics.possible import RATES
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Rows
 

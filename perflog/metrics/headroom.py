@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from perflog.metrics.breakdown import TRACED_STEP, UNTIMED, breakdown
 from perflog.metrics.matmul_efficiency import work_rates
+from perflog.metrics.options import Options
 from perflog.metrics.pipeline import timed_pipelines
 from perflog.metrics.rank_spread import rank_spread
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import means_without_pauses
 from perflog.metrics.throughput import throughput
 from perflog.metrics.traces.scenario_changes import RANK

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.metrics.curves import curves
 from perflog.metrics.directions import better
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import steady_medians
 from perflog.metrics.version_levels import ChangedSetting, FigureCourse, FigureOfRuns, figure_courses, version_settings

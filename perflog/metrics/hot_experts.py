@@ -13,7 +13,9 @@ from msgspec import Struct
 
 from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import Measure, Sample, Steady
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.nulls import none_if_null

@@ -9,9 +9,11 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats
+from perflog.metrics.options import Options
 from perflog.metrics.phase_table import phases_of_runs
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_rows import RunRows, first_steady_steps, run_rows
+from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 from perflog.tables.nulls import int_or_none

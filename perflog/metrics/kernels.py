@@ -15,7 +15,9 @@ import numpy as np
 from perflog.metrics.compared import ALL, Kind, Measure, Sample, Steady
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.operator_tables import device_rows, device_totals
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import distinct
 from perflog.tables.columns import Rows
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.formats.model import Rate
+from perflog.metrics.options import Options
 from perflog.metrics.phases import phases, rows_with_wholes
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_rows import RunRows, rank_means
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import evaluate
 
 if TYPE_CHECKING:

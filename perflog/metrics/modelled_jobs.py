@@ -12,11 +12,12 @@ import numpy as np
 
 from perflog.arrays import Floats
 from perflog.metrics.operation_graph import COMPUTE, Graph, Unit, in_order
+from perflog.metrics.options import Options
 from perflog.metrics.phase_table import phases_of_runs, steady_rows
 from perflog.metrics.pipeline import StageTimes, stage_times
 from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
-from perflog.metrics.registry import Options, Tables
 from perflog.metrics.run_rows import RunRows
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_replay import Job
 
 if TYPE_CHECKING:

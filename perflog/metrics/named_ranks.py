@@ -15,7 +15,9 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from perflog.metrics.directions import better
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.samples import binomial
 from perflog.tables.columns import Rows
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 
 if TYPE_CHECKING:
     import pandas as pd

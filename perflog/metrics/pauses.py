@@ -11,8 +11,10 @@ import numpy as np
 from perflog.arrays import Floats, Ints
 from perflog.formats.vocabulary import EVALUATIONS
 from perflog.metrics.compared import ComparedColumn
+from perflog.metrics.options import Options
 from perflog.metrics.possible import fits, impossible
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.metrics.registry import cached
 from perflog.metrics.run_rows import RunRows, run_rows
+from perflog.metrics.run_tables import cached
 from perflog.statistics.groups import groups_of
 from perflog.tables.nulls import int_or_none
 

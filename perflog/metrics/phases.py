@@ -11,9 +11,11 @@ import numpy as np
 from perflog.arrays import Floats, Ints
 from perflog.formats.model import WHOLES
 from perflog.metrics.compared import Measure, Sample, Steady
+from perflog.metrics.options import Options
 from perflog.metrics.phase_table import medians_over_steps, phase_table, steady_rows, step_figures
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_rows import RunRows, run_rows, totals_of_steps
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.unattributed_time import unattributed_times
 from perflog.statistics.groups import groups_of

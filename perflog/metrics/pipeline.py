@@ -15,9 +15,11 @@ from msgspec.structs import asdict
 
 from perflog.arrays import Floats
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
+from perflog.metrics.options import Options
 from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_rows import totals_of_steps
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import semantics_by_run
 from perflog.statistics.samples import median_interval
 from perflog.statistics.warmup import Warmup, warm_up

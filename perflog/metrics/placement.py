@@ -12,7 +12,9 @@ import numpy as np
 from perflog.arrays import Floats
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.hot_experts import ExpertJob, LayerLoads, expert_jobs
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.settings_by_run import settings_by_run
 
 if TYPE_CHECKING:

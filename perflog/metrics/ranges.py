@@ -27,7 +27,9 @@ from msgspec import Struct
 
 from perflog.arrays import Floats, Mask
 from perflog.metrics.kernels import with_activity
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.tables.row_order import natural_sort_key
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.metrics.breakdown import breakdown
+from perflog.metrics.options import Options
 from perflog.metrics.phase_table import phase_table
 from perflog.metrics.phases import rows_with_wholes
-from perflog.metrics.registry import Options, Tables, cached
 from perflog.metrics.run_rows import RunRows
+from perflog.metrics.run_tables import Tables, cached
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,10 @@ from msgspec import Struct
 
 from perflog.arrays import Floats, Ints
 from perflog.metrics.named_ranks import names_an_extreme
+from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.unlabelled_ranks import unlabelled_ranks
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import medians

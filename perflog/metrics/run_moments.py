@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.tables.columns import NULL
 
 _NAMES = ("started", "started_at", "start_time", "datetime", "date", "timestamp", "created_at", "begin_time")

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.directions import PER, names_rate, words_of
-from perflog.metrics.registry import Options, Tables, cached
+from perflog.metrics.options import Options
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import steady_medians
 from perflog.metrics.throughput import throughput

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats, Ints
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.groups import groups_of

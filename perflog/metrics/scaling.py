@@ -10,7 +10,9 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from perflog.metrics.energy import energy_of_units
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.scaling_studies import Study, studies, table_studies
 from perflog.statistics.growth import Growth
 

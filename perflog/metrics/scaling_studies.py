@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.cases import SAME, CaseTable, case_tables
 from perflog.metrics.directions import words_of
-from perflog.metrics.registry import Options, Tables, cached
+from perflog.metrics.options import Options
 from perflog.metrics.run_rates import Rate, SizedRun, named_rates, run_rates, sized, sized_runs
+from perflog.metrics.run_tables import Tables, cached
 from perflog.settings.run_settings import independent
 from perflog.statistics.growth import LINEAR, LOGARITHMIC, Growth
 

@@ -9,9 +9,11 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from perflog.metrics.options import Options
 from perflog.metrics.pipeline import StageTimes, stage_times
 from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.schedule_simulation import (
     DUAL_PIPE,
     GPIPE,

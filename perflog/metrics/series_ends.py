@@ -17,7 +17,7 @@ from perflog.metrics.compared import STEP_MEASURES, Measure, Sample, Steady
 from perflog.metrics.directions import BETTER, Better, words_of
 from perflog.metrics.directions import better as better_way
 from perflog.metrics.possible import are_moments
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.serving import served
 from perflog.statistics.groups import Keys, groups_of

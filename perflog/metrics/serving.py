@@ -14,7 +14,9 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.cases import case_tables
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import Better
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.tables.columns import Rows
 
 if TYPE_CHECKING:

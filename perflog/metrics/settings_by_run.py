@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.settings.run_settings import Settings, settings_of, telling_settings
 from perflog.tables.columns import NULL
 

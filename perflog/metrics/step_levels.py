@@ -9,8 +9,10 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats
+from perflog.metrics.options import Options
 from perflog.metrics.possible import RATES
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.timeline import moment
 from perflog.statistics.levels import Level

@@ -13,7 +13,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.attempts import attempts
 from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.possible import RATES, impossible
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.settings_by_run import repeats
 from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.warmup import Warmup, warm_up

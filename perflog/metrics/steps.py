@@ -9,7 +9,9 @@ import numpy as np
 
 from perflog.arrays import Floats
 from perflog.metrics.compared import STEP_MEASURES, STEP_TIME, TOKENS_PER_S, Sample, Steady
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.samples import NORMAL, mad, median, median_interval

@@ -22,7 +22,9 @@ import numpy as np
 from msgspec import Struct, field
 
 from perflog.metrics.compared import ComparedColumn, Measure, Sample, Steady
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:

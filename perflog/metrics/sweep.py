@@ -12,7 +12,9 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import run_semantics
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.settings.run_settings import incidental_test, outcomes_of, varying

@@ -17,7 +17,9 @@ from msgspec import Struct
 
 from perflog.arrays import Floats, Ints
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.counters import in_base_units
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
 

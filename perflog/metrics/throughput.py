@@ -17,8 +17,10 @@ from perflog.formats.template import Field
 from perflog.formats.vocabulary import quantities
 from perflog.metrics.hardware import given_peak, gpu_model
 from perflog.metrics.hasty_steps import hasty_steps
+from perflog.metrics.options import Options
 from perflog.metrics.possible import RATES, impossible
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.unlabelled_ranks import printings

@@ -11,7 +11,9 @@ import numpy as np
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.compared import ComparedColumn, Sample, Steady
 from perflog.metrics.curves import printed_counts, printed_values
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.tables.columns import Rows
 

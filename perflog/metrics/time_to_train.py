@@ -12,7 +12,9 @@ import numpy as np
 
 from perflog.arrays import Mask
 from perflog.metrics.compared import ComparedColumn
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:

@@ -18,7 +18,9 @@ from perflog.metrics.attempt_time import (
     on_a_clock,
 )
 from perflog.metrics.attempts import Extent, attempts, extents
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
 
 if TYPE_CHECKING:

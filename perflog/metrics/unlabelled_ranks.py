@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from perflog.arrays import Ints, Mask
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 

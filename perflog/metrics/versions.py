@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.registry import Tables
 from perflog.metrics.run_moments import Moment, moment_of, moments
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.settings.run_settings import (
     ALIKE,

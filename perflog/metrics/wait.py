@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.metrics.options import Options
 from perflog.metrics.phase_table import phases_of_runs, worlds_of
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_rows import RunRows, rank_means
+from perflog.metrics.run_tables import Tables
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,11 +15,13 @@ from msgspec import Struct
 from perflog.formats.model import WHOLES
 from perflog.metrics.breakdown import TRACED_STEP, UNTIMED, breakdown, printed_parent
 from perflog.metrics.matmul_efficiency import work_rates
+from perflog.metrics.options import Options
 from perflog.metrics.phases import rows_with_wholes
 from perflog.metrics.pipeline import TimedPipeline, timed_pipelines
 from perflog.metrics.rank_spread import rank_spread
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_rows import run_rows
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import means_without_pauses

@@ -12,7 +12,9 @@ from msgspec import Struct
 from perflog.arrays import Mask
 from perflog.metrics.modelled_jobs import jobs_of_layers, jobs_of_phases
 from perflog.metrics.operation_graph import COMPUTE, KINDS, TRANSFERS, ModelError, Operation, step_graph
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.step_replay import OPERATIONS, Job, without_waiting
 from perflog.metrics.traces.scenarios import ReplayedRanks, replayed_ranks
 from perflog.readers.event_columns import OPERATION

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perflog.errors import UsageError
+from perflog.files.whole_files import whole_file
 from perflog.plots.style import styled
-from perflog.whole_files import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics import METRICS, Metric, Options, Tables, get
-from perflog.metrics.registry import call_signature, merge_tables, show_as_function
+from perflog.metrics.registry import call_signature, show_as_function
+from perflog.metrics.run_tables import merge_tables
 from perflog.plots.canvas import Canvas, Size
 from perflog.plots.sketch import Sketch
 from perflog.plots.style import styled

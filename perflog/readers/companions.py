@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import Any
 
 from perflog.errors import InputError
+from perflog.files.remote import is_in_storage, is_remote
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import place_of
 from perflog.parsing.input.log_names import LogName
 from perflog.parsing.input.source import open_source
-from perflog.remote import is_in_storage, is_remote
 
 _TABLES = (".parquet", ".arrow", ".feather")
 _SUFFIXES = (".yaml", ".yml")

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from perflog.errors import InputError
+from perflog.files.remote import beginnings, is_in_storage
 from perflog.formats.vocabulary import COUNTERS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import place_of
@@ -23,7 +24,6 @@ from perflog.parsing.input.source import Source, open_beginning, open_source
 from perflog.readers.companions import without_companions
 from perflog.readers.interface import RankInfo
 from perflog.readers.registry import find_reader
-from perflog.remote import beginnings, is_in_storage
 
 _NUMBERS = lazy_pattern(r"\d+")
 _LINES = lazy_pattern(r"\.(?:txt|log|out|err|csv|tsv|jsonl|md)(?:\.(?:gz|zst|xz|bz2))?$", re.IGNORECASE)

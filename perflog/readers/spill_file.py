@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from perflog import temporary
 from perflog.errors import InputError
+from perflog.files import temporary
 from perflog.parsing.input.limits import check_room
 from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import EventColumns

@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog import temporary
 from perflog.arrays import Floats, Mask
 from perflog.errors import InputError
+from perflog.files import temporary
 from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import MISSING, Int64s, missing_numbers
 from perflog.readers.event_table import RunWriter

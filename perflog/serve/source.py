@@ -14,10 +14,10 @@ from msgspec import Struct
 from perflog.analysis.run_list import RunFacts
 from perflog.analysis.run_names import run_places
 from perflog.errors import UsageError
+from perflog.files.remote import is_remote
 from perflog.log import Log, combined
 from perflog.opening import find_runs, store_of
 from perflog.parsing.input.log_names import LogName
-from perflog.remote import is_remote
 from perflog.tables.store import default_store
 
 _PATIENCE = 5  # times as long as reading took: so long a reading is good enough while files go on changing

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from perflog import temporary
 from perflog.errors import PerflogError, UsageError
+from perflog.files import temporary
 from perflog.trainer.watched_process import GRACE, ProgramExit, run_program
 
 SILENCE = 300.0

@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.bundled import bundled
 from perflog.errors import UsageError, did_you_mean
+from perflog.files.bundled import bundled
 
 SEEDS = 1 << 20
 """Number of seeds. Step, rank and expert are added to a seed; the sum fits the 63 bits of a generator's seed."""

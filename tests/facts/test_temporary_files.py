@@ -14,8 +14,8 @@ import pytest
 from support.paths import ROOT
 from support.patience import PATIENCE_S, wait_until
 
-from perflog import temporary
-from perflog.file_lock import lock
+from perflog.files import temporary
+from perflog.files.file_lock import lock
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals and locks as on Linux and macOS")
 
@@ -49,7 +49,7 @@ kept = Database("a.sqlite", open_source("a.sqlite"))
 """,
     "pool of processes": """
 import functools, time
-from perflog import temporary
+from perflog.files import temporary
 from perflog.ingestion import workers
 def work(item, progress):
     temporary.folder()

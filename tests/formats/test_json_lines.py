@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.reading import differences, read
 
-from perflog.bundled import bundled
 from perflog.errors import FormatError
+from perflog.files.bundled import bundled
 from perflog.formats import registry
 from perflog.formats.families import json_lines
 from perflog.formats.loader.format_file import load

@@ -13,7 +13,7 @@ import perflog
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
 from perflog.formats.sample_checks import check_samples
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import step_series
 
 HEAD = 'title = "own"\nscopes = ["run", "epoch", "step", "timer"]\n'

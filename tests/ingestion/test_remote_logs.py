@@ -16,8 +16,8 @@ from support.paths import ROOT
 from support.s3_server import SECRET, Bucket, s3_server
 
 import perflog
-from perflog import remote
 from perflog.errors import InputError
+from perflog.files import remote
 from perflog.ingestion.bulk import IngestTask, ingest_logs
 from perflog.parsing.input.log_names import LogName, expand
 from perflog.tables.schema import TABLES

@@ -121,7 +121,7 @@ def test_to_count_the_rows_of_a_run_other_batches_are_not_opened(
 def test_a_run_of_one_part_is_not_divided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To ask for its only part would be a test of each row."""
     log = perflog.ingest(TRACES[0], store=tmp_path / "store")
-    monkeypatch.setattr("perflog.metrics.registry._AT_ONCE", 1)
+    monkeypatch.setattr("perflog.metrics.run_tables._AT_ONCE", 1)
     asked: list[object] = []
 
     def some_rows(self: perflog.Log, name: str, where: Where, *columns: str, **options: Any) -> Any:

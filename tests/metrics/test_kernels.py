@@ -18,7 +18,7 @@ from perflog.metrics import kernels, ranges
 from perflog.metrics.kernel_categories import CATEGORIES, OTHER, category
 from perflog.metrics.kernel_names import LONGEST, short_kernel, short_kernels
 from perflog.metrics.kernels import BY_SHARES, profile_shares, with_activity
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from support.paths import ROOT
 
 import perflog
 from perflog.errors import StoreError
-from perflog.whole_files import whole_file
+from perflog.files.whole_files import whole_file
 
 LOG = DATA / "moe_layer_early.txt"
 

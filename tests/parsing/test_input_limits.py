@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner
 from support.paths import ROOT
 
-from perflog import temporary
 from perflog.cli.main import main
 from perflog.errors import InputError, UsageError
+from perflog.files import temporary
 from perflog.parsing.input import limits, source
 from perflog.parsing.input.source import open_source
 from perflog.parsing.input.spilled_input import SpilledInput

@@ -30,8 +30,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from perflog import temporary
 from perflog.errors import InputError
+from perflog.files import temporary
 from perflog.parsing.input import chunks, source
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.input.log_names import LogName, expand
@@ -519,7 +519,7 @@ def test_the_scheme_of_a_url_may_have_capitals(server: str) -> None:
 def test_a_server_that_sends_a_byte_at_a_time_is_not_waited_for(
     server: str, spill_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perflog.remote.monotonic", itertools.count(step=61).__next__)
+    monkeypatch.setattr("perflog.files.remote.monotonic", itertools.count(step=61).__next__)
     with pytest.raises(InputError, match="too slow: less than 64 KiB in 60 s"):
         open_source(f"{server}/run.txt")
     assert list(spill_folder.iterdir()) == []
@@ -528,7 +528,7 @@ def test_a_server_that_sends_a_byte_at_a_time_is_not_waited_for(
 def test_a_server_that_sends_its_header_a_byte_at_a_time_is_not_waited_for(
     spill_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perflog.remote._PATIENCE_S", 0.3)
+    monkeypatch.setattr("perflog.files.remote._PATIENCE_S", 0.3)
     monkeypatch.setenv("no_proxy", "*")
     given_up = threading.Event()
 

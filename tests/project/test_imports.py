@@ -16,8 +16,8 @@ import perflog
 # The order of the house, a room a line. A module imports only what stands before it here: the rooms above its own,
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
-errors bundled arrays lazy_patterns provenance entry_points units remote file_names whole_files file_lock temporary
-signals providers
+errors arrays lazy_patterns providers entry_points units signals provenance
+files: bundled file_names file_lock temporary whole_files remote
 tables: nulls arrow row_order schema columns chunked_columns sink parquet sql
 tables.store: runs_footer folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects sessions bootstrap rank_tests two_tests standing_out repeats
@@ -62,7 +62,8 @@ ingestion.suggest: __init__
 ingestion: batches growth bulk cluster following watching standard_input in_memory
 opening
 settings: members run_settings __init__
-metrics: directions compared registry settings_by_run run_moments attempts hardware kernel_categories kernel_names
+metrics: directions compared options run_tables registry settings_by_run
+metrics: run_moments attempts hardware kernel_categories kernel_names
 metrics: pipeline_schedule operation_graph step_replay
 metrics: operator_tables kernels ranges semantics
 metrics: possible hasty_steps unlabelled_ranks divergence

@@ -12,7 +12,7 @@ from perflog.analysis.overview import Overview, overview_of
 from perflog.metrics import Options, device_time, stuck_ranks
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_time import wholes_of_traces
 
 _HEADLINE = "Bottleneck:"

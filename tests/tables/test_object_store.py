@@ -18,8 +18,8 @@ from support.s3_server import Bucket, s3_server
 from support.stores import check_whole, rows
 
 import perflog
-from perflog import remote, temporary
 from perflog.errors import InputError, StoreError, UsageError
+from perflog.files import remote, temporary
 from perflog.tables.schema import SCHEMA_VERSION, TABLES
 from perflog.tables.store import DamageWarning, Store, object_store, writer
 from perflog.tables.store.object_store import Commit, ObjectStore, commit_key

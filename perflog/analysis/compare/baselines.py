@@ -20,14 +20,14 @@ from perflog.analysis.compare.history import Identity, identities
 from perflog.analysis.compare.sides import Side, first_few
 from perflog.analysis.run_filter import Fact, parse
 from perflog.errors import NothingToCompareError, StoreError, UsageError, did_you_mean
-from perflog.file_lock import locked
+from perflog.files.file_lock import locked
+from perflog.files.remote import is_in_storage
+from perflog.files.whole_files import whole_file
 from perflog.log import Log, RunKey
 from perflog.opening import find_runs, load
-from perflog.remote import is_in_storage
 from perflog.tables.store import default_store
 from perflog.tables.store.folder import store_errors
 from perflog.tables.store.writer import utc_now
-from perflog.whole_files import whole_file
 
 FILE = "baselines.json"
 LAST = 20

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perflog.arrays import Floats, Ints
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.device_operators import OPERATOR, operator_trees
 from perflog.metrics.traces.device_work import TraceDevice, seconds

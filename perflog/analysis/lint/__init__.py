@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Never
 
 from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.lint.registry import RULES, SEVERITIES, Finding, LintInput, LintRule, Severity
-from perflog.metrics.registry import Options, Tables
+from perflog.metrics.options import Options
+from perflog.metrics.run_tables import Tables
 from perflog.tables.nulls import nullable_frame
 from perflog.tables.schema import TABLES
 

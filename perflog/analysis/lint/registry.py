@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from perflog.arrays import Ints, Mask
-from perflog.metrics.registry import Options, Tables, cached
+from perflog.metrics.options import Options
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.groups import Groups, groups_of

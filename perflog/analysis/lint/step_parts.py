@@ -13,7 +13,7 @@ from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintI
 from perflog.analysis.lint.wording import count, first_few, percent, seconds, time_range
 from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.model import WHOLES, Format
-from perflog.metrics.registry import cached
+from perflog.metrics.run_tables import cached
 from perflog.metrics.step_series import most_frequent
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds, time_range
-from perflog.metrics.registry import cached
+from perflog.metrics.run_tables import cached
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median

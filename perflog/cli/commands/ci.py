@@ -157,7 +157,7 @@ def gate(
 
 
 def _write(file: str | None, markdown: str) -> None:
-    from perflog.whole_files import whole_file
+    from perflog.files.whole_files import whole_file
 
     if file:
         with whole_file(file) as draft:

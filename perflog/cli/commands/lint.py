@@ -50,7 +50,7 @@ def lint(
     from perflog.errors import UsageError, did_you_mean
     from perflog.log import combined
     from perflog.metrics import Options
-    from perflog.metrics.registry import merge_tables
+    from perflog.metrics.run_tables import merge_tables
     from perflog.opening import find_runs
     from perflog.output import sheets
     from perflog.output.presenters import findings as presenter

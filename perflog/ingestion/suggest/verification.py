@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct, field
 
-from perflog import temporary
 from perflog.arrays import Floats, Ints
 from perflog.errors import FormatError
+from perflog.files import temporary
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
 from perflog.formats.template import Template

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from perflog.metrics.causes import job_causes, profile_causes, run_causes, step_causes, trace_causes
 from perflog.metrics.causes.binding import binding
 from perflog.metrics.causes.cause import SUBJECTS, Cause, Source
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from perflog.metrics.registry import Options, Tables
+from perflog.metrics.options import Options
+from perflog.metrics.run_tables import Tables
 
 SUBJECTS = {
     "stuck rank": "a rank with a missing call that others wait for",

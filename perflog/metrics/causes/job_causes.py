@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from perflog.metrics.causes.cause import BOUND, JOB, PIPELINE, REPLAY, Cause
 from perflog.metrics.headroom import equal_stages
 from perflog.metrics.named_ranks import named_rank_rows
+from perflog.metrics.options import Options
 from perflog.metrics.pipeline import stages
 from perflog.metrics.ranks import rank_rows
-from perflog.metrics.registry import Options, Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_replay import OPERATIONS
 from perflog.metrics.stuck_ranks import stuck_ranks
 from perflog.metrics.whatif import whatif

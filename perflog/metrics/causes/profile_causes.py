@@ -8,7 +8,8 @@ from perflog.metrics.breakdown import NOT_LISTED, breakdown
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.kernel_categories import OTHER
 from perflog.metrics.kernels import kernels
-from perflog.metrics.registry import Options, Tables
+from perflog.metrics.options import Options
+from perflog.metrics.run_tables import Tables
 
 
 def categories(tables: Tables, options: Options) -> Iterator[Cause]:

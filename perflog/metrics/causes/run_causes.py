@@ -8,8 +8,9 @@ import numpy as np
 
 from perflog.arrays import Floats, Mask
 from perflog.metrics.causes.cause import RUN, Cause
+from perflog.metrics.options import Options
 from perflog.metrics.pauses import pauses
-from perflog.metrics.registry import Options, Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import StepSeries, step_series
 
 _SLOW = 2.0  # times the median step

@@ -8,7 +8,8 @@ from math import nan
 from perflog.metrics.breakdown import UNTIMED, breakdown
 from perflog.metrics.causes.cause import BOUND, Cause
 from perflog.metrics.headroom import at_plain_products, at_the_peak, equal_ranks
-from perflog.metrics.registry import Options, Tables
+from perflog.metrics.options import Options
+from perflog.metrics.run_tables import Tables
 
 _SUBJECTS = {UNTIMED: UNTIMED, "data": "data", "wait": "waiting", "communication": "communication"}
 _MOSTLY = 0.5  # of the whole: one part that takes more binds it

@@ -9,7 +9,8 @@ import numpy as np
 
 from perflog.metrics.breakdown import TRACED_STEP
 from perflog.metrics.causes.cause import BOUND, REPLAY, Cause
-from perflog.metrics.registry import Options, Tables
+from perflog.metrics.options import Options
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collective_wait import stragglers
 from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces

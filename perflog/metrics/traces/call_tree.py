@@ -12,7 +12,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import has_times
 from perflog.metrics.traces.launches import Launches, Thread, threads_of
 from perflog.readers.interval_index import nested_parents

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perflog.arrays import Floats, Mask
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.metrics.traces.jobs import Job, jobs
 from perflog.statistics.groups import groups_of

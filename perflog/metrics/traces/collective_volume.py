@@ -8,7 +8,9 @@ import numpy as np
 
 from perflog.arrays import Ints
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.recorded_operators import operators_by_file
 from perflog.statistics.groups import Keys, groups_of
 from perflog.tables.arrow import Where, one_of

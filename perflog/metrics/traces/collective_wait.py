@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.compared import ComparedColumn
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collective_matching import MatchedCollectives, bus_factor, matched_collectives
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 from perflog.statistics.samples import OUTLIER, modified_z_scores

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perflog.metrics.compared import ComparedColumn
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.stuck_ranks import CALL_COUNTS
 from perflog.metrics.traces.device_memory import ALLOCATOR_TOTALS
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS

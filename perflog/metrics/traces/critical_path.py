@@ -13,7 +13,9 @@ from msgspec import Struct
 
 from perflog.arrays import Ints
 from perflog.metrics.compared import Measure, Sample, Steady
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.dependencies import Dependencies, dependencies
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds

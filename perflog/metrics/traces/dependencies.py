@@ -20,7 +20,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.device_ranges import range_of
 from perflog.metrics.traces.device_work import TraceDevice

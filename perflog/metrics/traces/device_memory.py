@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows
 from perflog.metrics.traces.device_work import step_windows
 from perflog.statistics.groups import groups_of

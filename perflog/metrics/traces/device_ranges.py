@@ -15,7 +15,9 @@ import numpy as np
 
 from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.device_kernels import times_by_name
 from perflog.metrics.traces.device_work import STEP_NAME, seconds
 from perflog.metrics.traces.steady_work import SteadyDevices, steady_devices, work_times

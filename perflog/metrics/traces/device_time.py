@@ -13,7 +13,9 @@ import numpy as np
 
 from perflog.arrays import Ints
 from perflog.metrics.compared import STEP_TIME, Measure, Sample, Steady
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import (
     COMMUNICATION,
     COMPUTE,

@@ -21,7 +21,8 @@ from msgspec import Struct
 from perflog.arrays import Floats, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.kernel_categories import OTHER, WAIT, category, category_of_profiler
-from perflog.metrics.registry import MetricColumn, Tables, cached, frame_for_metrics
+from perflog.metrics.registry import MetricColumn
+from perflog.metrics.run_tables import Tables, cached, frame_for_metrics
 from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows, on_device
 from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 from perflog.metrics.traces.iterations import iterations

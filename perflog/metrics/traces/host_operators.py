@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collective_volume import collective_volume
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.input_shapes import shapes_text

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.traces.device_work import TraceDevice, trace_devices
 

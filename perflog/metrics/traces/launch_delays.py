@@ -9,7 +9,9 @@ import numpy as np
 
 from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import Measure, Sample, Steady
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds
 from perflog.metrics.traces.idle_causes import CAUSES, DeviceIdle, idle_causes
 from perflog.metrics.traces.steady_work import steady_devices, windows

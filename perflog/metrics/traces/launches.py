@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.device_work import TraceDevice, has_times, trace_devices
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, one_of

@@ -9,7 +9,9 @@ import numpy as np
 
 from perflog.arrays import Ints
 from perflog.metrics.compared import ComparedColumn, Measure, Sample, Steady
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_memory import MemoryCurve, device_memory
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.memory_holders import NOT_TRACED, HeldMemory, held_memory

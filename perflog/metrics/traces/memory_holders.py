@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from perflog.arrays import Ints
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL, call_trees
 from perflog.metrics.traces.device_memory import MemoryCurve, device_memory
 from perflog.metrics.traces.device_operators import OPERATOR, operator_word

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.copies import way_of
 from perflog.metrics.traces.device_work import TraceDevice, trace_devices

@@ -13,7 +13,9 @@ from perflog.arrays import Floats
 from perflog.errors import UsageError
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.hardware import bandwidth_tbs, given_peak, gpu_model, precision
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.device_work import TraceDevice, seconds
 from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.metrics.traces.operator_calls import FileOperators, OperatorCalls, operators_by_file

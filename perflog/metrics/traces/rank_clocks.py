@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats, Ints, Mask
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collective_matching import TOGETHER, MatchedCollectives, matched_collectives
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Ints
-from perflog.metrics.registry import Tables, cached
+from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.device_work import has_times
 from perflog.statistics.groups import Keys

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import TraceDevice
 from perflog.metrics.traces.launches import numbered_once, places_of
 from perflog.tables.arrow import Where, one_of

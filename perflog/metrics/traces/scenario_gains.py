@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from perflog.metrics.registry import Options, Tables
+from perflog.metrics.options import Options
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.metrics.traces.scenario_changes import RANK, SCENARIOS
 from perflog.metrics.traces.scenarios import replay

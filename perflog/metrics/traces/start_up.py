@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import TraceDevice, are_in_steps, has_times, seconds, trace_devices
 from perflog.metrics.traces.intervals import Intervals, union
 from perflog.tables.arrow import Where, one_of

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from perflog.arrays import Ints
 from perflog.metrics.compared import Steady
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_steps import StepWindows
 from perflog.metrics.traces.device_work import TraceDevice, trace_devices
 

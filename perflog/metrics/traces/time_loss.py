@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
 from perflog.metrics.traces.device_work import (
     COMMUNICATION,

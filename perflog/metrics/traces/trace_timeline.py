@@ -14,7 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.arrays import Ints
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.critical_path import critical_paths
 from perflog.metrics.traces.device_ranges import RANGE_KINDS, range_of

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from perflog.errors import StoreError, UsageError
-from perflog.file_names import usable
-from perflog.metrics.registry import Tables
+from perflog.files.file_names import usable
+from perflog.files.whole_files import whole_file
+from perflog.metrics.run_tables import Tables
 from perflog.output.export import event_tracks
 from perflog.output.export.metric_tracks import MetricTracks, first_reading
 from perflog.output.export.step_timeline import NOTE, StepTimeline
 from perflog.output.sheets import guarded
 from perflog.output.terminal import visible
-from perflog.whole_files import whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.arrays import Ints
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.stuck_ranks import CALL_COUNTS
 from perflog.metrics.traces.collective_matching import matched_collectives
 from perflog.metrics.traces.counters import in_base_units

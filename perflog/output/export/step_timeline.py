@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.errors import UsageError
 from perflog.metrics.possible import impossible
-from perflog.metrics.registry import Tables
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.tables.nulls import int_or_none, none_if_null
 

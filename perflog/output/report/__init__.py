@@ -11,12 +11,12 @@ from typing import Literal
 from warnings import warn
 
 from perflog.analysis.given_runs import Given
+from perflog.files.whole_files import whole_file
 from perflog.metrics import Options
 from perflog.output.report.collect import collect
 from perflog.output.report.data import ReportData
 from perflog.output.report.html.page import to_html
 from perflog.output.report.markdown import to_markdown
-from perflog.whole_files import whole_file
 
 __all__ = ["ReportData", "collect", "report", "to_html", "to_markdown"]
 

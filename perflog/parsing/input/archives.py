@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING
 
-from perflog import temporary
 from perflog.errors import InputError
+from perflog.files import temporary
 from perflog.parsing.input.compression import codec_of, decompressor
 from perflog.parsing.input.limits import check_room, check_unpacked
 

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from perflog import temporary
 from perflog.errors import InputError
+from perflog.files import temporary
 from perflog.parsing.input.log_names import cannot_open
 
 _BEGINNING = 1 << 12  # bytes that show whether a file was written anew

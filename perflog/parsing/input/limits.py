@@ -9,8 +9,8 @@ import os
 import re
 import shutil
 
-from perflog import temporary
 from perflog.errors import InputError, UsageError
+from perflog.files import temporary
 from perflog.lazy_patterns import lazy_pattern
 
 VARIABLE = "PERFLOG_INPUT_LIMIT"

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from perflog import remote
 from perflog.errors import InputError, nearest
-from perflog.file_names import usable
+from perflog.files import remote
+from perflog.files.file_names import usable
+from perflog.files.remote import is_in_storage, is_remote
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import is_archive, members, place_of
-from perflog.remote import is_in_storage, is_remote
 
 STDIN = "-"
 

@@ -13,8 +13,9 @@ from contextlib import closing, contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any, BinaryIO
 
-from perflog import temporary
 from perflog.errors import InputError
+from perflog.files import temporary
+from perflog.files.remote import download, is_remote, shown
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import place_of
 from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_blocks, to_chunk
@@ -26,7 +27,6 @@ from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_of_k
 from perflog.parsing.input.name_prefixes import name_prefixes
 from perflog.parsing.input.notebooks import is_notebook, outputs
 from perflog.parsing.input.rank_names import label_of_file
-from perflog.remote import download, is_remote, shown
 
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 

@@ -9,8 +9,8 @@ import tempfile
 import time
 from contextlib import suppress
 
-from perflog import temporary
 from perflog.errors import InputError
+from perflog.files import temporary
 from perflog.parsing.input.followed_file import Ending
 from perflog.parsing.input.limits import check_stream
 from perflog.parsing.input.log_names import STDIN

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from warnings import warn
 
 from perflog.errors import StoreError, UsageError
-from perflog.remote import is_in_storage
+from perflog.files.remote import is_in_storage
 from perflog.tables.parquet import DamagedError, read_table, stored_row_counts
 from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.store.batch_files import rows_of_logs

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from perflog.errors import StoreError
-from perflog.file_lock import lock, locked
+from perflog.files.file_lock import lock, locked
 from perflog.tables.store.folder import BATCH_NAME, MOVED_IN, Change, StoreFolder
 
 _NOTE, _ALIVE = "commit", "alive"  # files in a work folder

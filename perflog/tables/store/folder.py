@@ -19,7 +19,7 @@ from typing import Protocol, Self
 from msgspec import Struct
 
 from perflog.errors import InputError, StoreError, UsageError
-from perflog.file_names import usable
+from perflog.files.file_names import usable
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.parquet import NO_FOOTER, DamagedError, damage_of, footer_texts, leads_nowhere, missing
 from perflog.tables.schema import TABLES

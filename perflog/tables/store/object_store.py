@@ -24,7 +24,7 @@ from typing import Self
 from msgspec import Struct, convert, field, to_builtins
 
 from perflog.errors import InputError, StoreError
-from perflog.remote import Bucket
+from perflog.files.remote import Bucket
 from perflog.tables.parquet import footer_texts, other_schema
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.store.folder import MOVED_IN, Change, Stamp, StoreFolder
@@ -89,7 +89,7 @@ class ObjectStore(StoreFolder):
     def path(self) -> Path:  # type: ignore[override]  # made when it is needed
         import tempfile
 
-        from perflog import temporary
+        from perflog.files import temporary
 
         folder = tempfile.mkdtemp(prefix="store-", dir=temporary.folder())
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)

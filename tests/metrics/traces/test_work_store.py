@@ -26,7 +26,7 @@ def test_work_that_is_read_again_is_the_same(tmp_path: Path, monkeypatch: pytest
     whole = Tables(log)
     wanted = {name: METRICS[name].table(whole, Options()) for name in OF_TRACES}
     monkeypatch.setattr("perflog.metrics.traces.device_work._MOST_HELD", 1)
-    monkeypatch.setattr("perflog.metrics.registry._AT_ONCE", 1)
+    monkeypatch.setattr("perflog.metrics.run_tables._AT_ONCE", 1)
     frames = {name: log.table(name) for name in ("runs", "events", "steps", "lines", "phases", "kernels")}
     some = Tables(frames if source == "frames" else log if source == "memory" else perflog.load(tmp_path / "store"))
     for name in OF_TRACES:
@@ -45,7 +45,7 @@ def test_ranks_of_one_run_are_read_one_by_one(tmp_path: Path, monkeypatch: pytes
     assert len(log) == 1 and sorted(log.part_counts("events")[log.run_keys[0].id]) == [0, 1, 2, 3]
     wanted = {name: METRICS[name].table(Tables(log), Options()) for name in (*OF_TRACES, *OF_RANKS)}
     monkeypatch.setattr("perflog.metrics.traces.device_work._MOST_HELD", 1)
-    monkeypatch.setattr("perflog.metrics.registry._AT_ONCE", 1)
+    monkeypatch.setattr("perflog.metrics.run_tables._AT_ONCE", 1)
     read: list[int] = []
     some_rows = perflog.Log.some_rows
 

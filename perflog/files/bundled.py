@@ -7,6 +7,6 @@ from pathlib import Path
 
 def bundled(name: str) -> Path:
     """The folder of that name: inside the package when perflog is installed, next to the package in a checkout."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     installed = package / name
     return installed if installed.is_dir() else package.parent / name

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from perflog.errors import StoreError
-from perflog.file_names import usable
+from perflog.files.file_names import usable
 
 
 @contextmanager

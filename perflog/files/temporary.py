@@ -15,7 +15,7 @@ import threading
 import time
 from contextlib import suppress
 
-from perflog.file_lock import lock
+from perflog.files.file_lock import lock
 
 MORE_ROOM = "set TMPDIR to a folder with more room"
 """What to do where a temporary file cannot be written."""

@@ -1,0 +1,42 @@
+"""Options of all metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from perflog.errors import UsageError, did_you_mean
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of all metrics.
+
+    Args:
+        warmup: Number of steps to cut at the start of each run. None: detected from the step times.
+        gpu: Name of the GPU, such as "H100 SXM": MFU is relative to its peak. None: no MFU.
+        peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
+        flops: Id of the FLOP convention. None: the convention that the log's format declares.
+        level: Confidence level of intervals.
+        targets: Values to reach, by the name of the series, of metric `time_to_target`: {"val_loss": 3.28}.
+        gpu_hour: Price of one GPU for an hour, in any currency, for metrics `energy` and `scaling`. None: no cost.
+    """
+
+    warmup: int | None = None
+    gpu: str | None = None
+    peak_tflops: float | None = None
+    flops: str | None = None
+    level: float = 0.95
+    targets: Mapping[str, float] | None = field(default=None, hash=False)  # a dict has no hash
+    gpu_hour: float | None = None
+
+    @classmethod
+    def of(cls, **options: Any) -> Options:
+        """Return options from keywords. Raises UsageError that names the nearest option for an unknown keyword."""
+        known = [each.name for each in fields(cls)]
+        for name in options:
+            if name not in known:
+                help = did_you_mean(name, known, f"there are: {', '.join(known)}")
+                raise UsageError(f"there is no option `{name}`", help=help)
+        return cls(**options)

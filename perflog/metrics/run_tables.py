@@ -1,0 +1,367 @@
+"""Tables of some runs for metrics: each is read once, as DataFrame, numpy columns or Arrow; results are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.ingestion.memory import return_freed
+from perflog.tables.arrow import (
+    index_array,
+    numbers_of,
+    one_of,
+    rows_where,
+    valid_mask,
+    with_runs,
+    without_chunks,
+)
+from perflog.tables.chunked_columns import rows_of_chunks
+from perflog.tables.columns import Rows, arrow_of_frame, rows_from_arrow, rows_from_frame
+from perflog.tables.nulls import frame_of, none_if_null
+from perflog.tables.row_order import in_order
+from perflog.tables.schema import TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+    from perflog.log import Log, RowCounts
+    from perflog.tables.arrow import Where
+
+
+T = TypeVar("T")
+_Key = TypeVar("_Key", str, int)
+
+_AT_ONCE = 1 << 20
+"""Rows of some runs, or of some parts of a run, that are read together."""
+
+_LARGE = 1 << 20
+"""Rows of a table that stays in the chunks in which it was read."""
+
+_PART_BITS = 32
+
+
+class Tables(Mapping[str, "pd.DataFrame"]):
+    """Tables of some runs by name, each read once. Numbers are float64 with NaN for null, integers nullable Int64.
+
+    `rows` and `rows_by_run` give the same tables as numpy columns, which are much faster where there are many runs.
+    `results` keeps results computed from the tables, because metrics, plots, findings and reports ask for the same.
+    """
+
+    def __init__(self, source: Log | Mapping[str, pd.DataFrame]) -> None:
+        self._source = source
+        self._frames: dict[str, pd.DataFrame] = {}
+        self._rows: dict[str, Rows] = {}
+        self._arrow: dict[str, pa.Table] = {}
+        self._asked_for: set[tuple[str, str]] = set()  # tables and columns: a log in memory has made a chunk of each
+        self.results: dict[Hashable, Any] = {}
+
+    def rows(self, name: str) -> Rows:
+        """All rows of a table as numpy columns."""
+        if name not in self._rows:
+            self._rows[name] = self._all_rows(name)
+        return self._rows[name]
+
+    def _all_rows(self, name: str) -> Rows:
+        if isinstance(self._source, Mapping):
+            return rows_from_frame(self._frame(name), name)
+        if self.count(name) > _LARGE and name not in self._arrow:
+            import pyarrow as pa
+
+            rows = rows_of_chunks(self._log.chunks(name), [key.id for key in self._log.run_keys])
+            pa.default_memory_pool().release_unused()
+            return_freed()
+            if rows is not None:
+                return rows
+        return rows_from_arrow(self._table(name))
+
+    def _table(self, name: str) -> pa.Table:
+        """A table of a log."""
+        if name not in self._arrow:
+            self._arrow[name] = self._log.stored(name)
+            if self._arrow[name].num_rows > _AT_ONCE:
+                return_freed()
+        return self._arrow[name]
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        """A table as the source has it."""
+        if isinstance(self._source, Mapping):
+            import pandas as pd
+
+            return self._source.get(name, pd.DataFrame(columns=[c.name for c in TABLES[name]]))
+        return frame_of(self._table(name))
+
+    def rows_by_run(self, name: str) -> dict[str, Rows]:
+        """Rows of a table as numpy columns by run id, for the runs that have any."""
+        return cached(self, ("rows by run", name), lambda: self.rows(name).by("run"))
+
+    def rows_of(self, name: str, run: str) -> Rows:
+        """Rows of a table that belong to a run, as numpy columns."""
+        rows = self.rows_by_run(name).get(run)
+        return self.rows(name).where(np.zeros(0, np.int64)) if rows is None else rows
+
+    def count(self, name: str) -> int:
+        """Return the number of rows of a table; a log reads only little for it."""
+        return sum(self.counts(name).values())
+
+    def counts(self, name: str) -> dict[str, int]:
+        """Return the number of rows of a table by run; a log reads only little for it."""
+        if isinstance(self._source, Mapping):
+            return cached(self, ("rows of runs", name), lambda: self.rows(name).counts("run"))
+        return {run: sum(parts.values()) for run, parts in self._part_counts(name).items()}
+
+    def _part_counts(self, name: str) -> RowCounts:
+        """Number of rows of a table of a log by run and part."""
+        return cached(self, ("rows of parts", name), lambda: self._log.part_counts(name))
+
+    def chosen(self, name: str, where: Where, *columns: str) -> pd.DataFrame:
+        """Return `run`, `line`, `part` and these columns of the rows that pass `where`, as `tables[name]` has them.
+
+        Of the events of traces, which are many, a metric takes only the kinds and columns that it needs.
+        """
+        wanted = list(dict.fromkeys(["run", "line", "part", *columns]))
+        if isinstance(self._source, Mapping):
+            table, passed = self[name], np.ones(len(self[name]), np.bool_)
+            for column, test in where.items():
+                passes = {word: bool(test(none_if_null(word))) for word in table[column].unique()}
+                passed &= table[column].map(passes).to_numpy(bool)
+            return table[passed][wanted]
+        table = in_order(self._log.some_rows(name, where, *columns), [key.id for key in self._log.run_keys])
+        return frame_for_metrics(table)[wanted]
+
+    def arrow_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+        """Yield `run`, `line`, `part` and these columns of the rows that pass, by line, for each run and part.
+
+        Only the rows of some runs, or of some parts of a large run, are in memory at once.
+        """
+        wanted = list(dict.fromkeys(["run", "line", "part", *columns]))
+        if isinstance(self._source, Mapping):
+            whole = arrow_of_frame(self._frame(name), name, {*wanted, *where})
+            yield from _by_file([rows_where(whole, where).select(wanted)])
+            return
+        import pyarrow as pa
+
+        for runs, parts in self._few_at_once(name, where):
+            few = where if parts is None else {**where, "part": one_of(*parts)}
+            tables = [self._log.some_rows(name, few, *columns, runs=runs)]
+            pa.default_memory_pool().release_unused()  # rows that were read and left out
+            asked_for = {(name, column) for column in wanted}
+            if tables[0].num_rows > _AT_ONCE and not self._asked_for.issuperset(asked_for):
+                return_freed()
+                self._asked_for.update(asked_for)
+            yield from _by_file(tables)
+
+    def _few_at_once(self, name: str, where: Where) -> Iterator[tuple[list[str] | None, list[int] | None]]:
+        """Runs that pass and their parts, so that not too many rows of a table are in memory; None: all of them."""
+        counts = self.counts(name)
+        if sum(counts.values()) <= _AT_ONCE:
+            yield None, None
+            return
+        passing = sorted(filter(where.get("run", bool), counts))
+        for runs in _few(passing, counts):
+            in_parts = self._part_counts(name)[runs[0]]
+            if len(runs) > 1 or counts[runs[0]] <= _AT_ONCE or len(in_parts) == 1:  # nothing to divide
+                yield runs, None
+                continue
+            for parts in _few(sorted(filter(where.get("part", _any), in_parts)), in_parts):
+                yield runs, parts
+
+    @property
+    def _log(self) -> Log:
+        assert not isinstance(self._source, Mapping)
+        return self._source
+
+    @property
+    def whole(self) -> Tables:
+        """The tables of all runs, if these are the tables of some."""
+        return self
+
+    def only(self, runs: Collection[str]) -> Tables:
+        """Return the tables of some of the runs. They are not read again; the tables of all runs keep their results."""
+        some = frozenset(runs)
+        return self if some.issuperset(self.rows("runs")["run"].tolist()) else _TablesOfRuns(self, some)
+
+    def by_run(self, name: str) -> dict[str, pd.DataFrame]:
+        """Rows of a table by run id, for the runs that have any."""
+        return cached(self, ("by run", name), lambda: dict(iter(self[name].groupby("run", sort=False))))
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        if name not in self._frames:
+            self._frames[name] = self._read(name)
+        return self._frames[name]
+
+    def _read(self, name: str) -> pd.DataFrame:
+        if isinstance(self._source, Mapping):
+            return _frame_of_user(self._frame(name), name)
+        return frame_for_metrics(self._table(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(TABLES)
+
+    def __len__(self) -> int:
+        return len(TABLES)
+
+
+class _TablesOfRuns(Tables):
+    """The tables of some runs of other tables."""
+
+    def __init__(self, tables: Tables, runs: Collection[str]) -> None:
+        super().__init__({})
+        self._all, self._runs = tables, frozenset(runs)
+
+    @property
+    def whole(self) -> Tables:
+        return self._all.whole
+
+    def rows(self, name: str) -> Rows:
+        if name not in self._rows:
+            rows = self._all.rows(name)
+            self._rows[name] = rows.where(rows.one_of("run", self._runs))
+        return self._rows[name]
+
+    def counts(self, name: str) -> dict[str, int]:
+        return {run: number for run, number in self._all.counts(name).items() if run in self._runs}
+
+    def chosen(self, name: str, where: Where, *columns: str) -> pd.DataFrame:
+        return self._all.chosen(name, with_runs(where, self._runs), *columns)
+
+    def arrow_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+        return self._all.arrow_by_file(name, with_runs(where, self._runs), *columns)
+
+    def _read(self, name: str) -> pd.DataFrame:
+        table = self._all[name]
+        return table[table["run"].isin(self._runs)]
+
+
+def _frame_of_user(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """A DataFrame of a user in the types that metrics compute with."""
+    import pandas as pd
+
+    types = {c.name: c.type for c in TABLES[name]}
+    # Made in one step: each assignment of a column to a wide table costs as much as all of them here.
+    columns = {column: _for_metrics(table[column], types.get(column)) for column in table.columns}
+    return pd.DataFrame(columns, index=table.index, copy=False)
+
+
+def _few(keys: Sequence[_Key], counts: Mapping[_Key, int]) -> Iterator[list[_Key]]:
+    """Divide keys into groups of not too many rows; one of more rows is a group of its own."""
+    group: list[_Key] = []
+    rows = 0
+    for key in keys:
+        if group and rows + counts[key] > _AT_ONCE:
+            yield group
+            group, rows = [], 0
+        group.append(key)
+        rows += counts[key]
+    if group:
+        yield group
+
+
+def _any(value: object) -> bool:  # noqa: ARG001 (a test of `Where`)
+    return True
+
+
+def _by_file(tables: list[pa.Table]) -> Iterator[tuple[tuple[str, int], pa.Table]]:
+    """The rows of the only table in a list, which is emptied, by run and part, each in the order of its lines.
+
+    Yielded tables are in memory only while the caller holds them.
+    """
+    table = without_chunks(tables.pop())
+    if not table.num_rows:
+        return
+    runs, part, line = (table[column].chunk(0) for column in ("run", "part", "line"))
+    words = runs.dictionary.to_pylist()
+    run, part = numbers_of(runs.indices), numbers_of(part)
+    place = np.array([sorted(words).index(word) for word in words], np.int64)[run] << _PART_BITS | part
+    begins, lines = np.diff(place), numbers_of(line)
+    if ((begins > 0) | ((begins == 0) & (lines[1:] >= lines[:-1]))).all():  # as it mostly is: nothing is copied then
+        ends = np.flatnonzero(begins) + 1
+        pieces = [table.slice(first, last - first) for first, last in pairwise([0, *ends.tolist(), len(place)])]
+    else:
+        order = np.lexsort((lines, place))
+        ends = np.flatnonzero(np.diff(place[order])) + 1
+        pieces = [table.take(index_array(index)) for index in np.split(order, ends)]
+    del table, runs, part, line, run, place, begins, lines
+    pieces.reverse()
+    while pieces:
+        yield (pieces[-1]["run"][0].as_py(), pieces[-1]["part"][0].as_py()), pieces.pop()
+
+
+def frame_for_metrics(table: pa.Table) -> pd.DataFrame:
+    """A table of a log in the types that metrics compute with. The rows of a word share one Python string."""
+    import pandas as pd
+
+    table = table.combine_chunks()
+    columns = {name: _column_for_metrics(table[name]) for name in table.column_names}
+    return pd.DataFrame(columns, index=pd.RangeIndex(table.num_rows), copy=False)
+
+
+def _column_for_metrics(column: pa.ChunkedArray) -> Any:
+    import pandas as pd
+    import pyarrow as pa
+
+    values = column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)
+    if pa.types.is_dictionary(values.type):
+        codes = numbers_of(values.indices.fill_null(-1) if values.null_count else values.indices)
+        return _objects(np.array([*values.dictionary.to_pylist(), pd.NA], object)[codes])
+    if pa.types.is_string(values.type):
+        if values.null_count == len(values):
+            return _objects(np.full(len(values), pd.NA, object))
+        return _objects(np.array([pd.NA if text is None else text for text in values.to_pylist()], object))
+    known = valid_mask(values)
+    if pa.types.is_floating(values.type):
+        return np.where(known, numbers_of(values), np.nan)
+    return pd.arrays.IntegerArray(numbers_of(values).astype(np.int64), ~known)
+
+
+def _objects(values: npt.NDArray[np.object_]) -> pd.Series[Any]:
+    """Python objects as a column; without a type, pandas would make Arrow strings of them."""
+    import pandas as pd
+
+    return pd.Series(values, dtype=object, copy=False)
+
+
+def _for_metrics(values: pd.Series[Any], type: str | None) -> Any:
+    """Return the values of a column as metrics compute with them; `type`: its type in the schema, or None."""
+    if type == "float64":
+        return values.to_numpy("float64", na_value=float("nan"))
+    if type in ("int32", "int64"):
+        return values.astype("Int64")
+    return values.astype(object) if type in ("word", "text") else values
+
+
+def cached(tables: Mapping[str, pd.DataFrame], key: Hashable, compute: Callable[[], T]) -> T:
+    """Return the result of `compute`. For `Tables` it is computed once per key."""
+    if not isinstance(tables, Tables):
+        return compute()
+    if key not in tables.results:
+        tables.results[key] = compute()
+    result: T = tables.results[key]
+    return result
+
+
+def merge_tables(logs: tuple[Log | Tables | Mapping[str, pd.DataFrame], ...]) -> Tables:
+    """Return the tables of several logs as one. A run that several logs hold counts once."""
+    from perflog.log import Log, combined
+
+    whole = [log for log in logs if isinstance(log, Log)]
+    if len(whole) == len(logs):
+        return Tables(combined(whole))
+    sources = [log if isinstance(log, Tables) else Tables(log) for log in logs]
+    if len(sources) == 1:
+        return sources[0]
+    import pandas as pd
+
+    new_runs: list[set[str]] = []
+    for source in sources:
+        new_runs.append(set(source["runs"]["run"]).difference(*new_runs))
+
+    def merged(name: str) -> pd.DataFrame:
+        tables = [source[name][source[name]["run"].isin(runs)] for source, runs in zip(sources, new_runs, strict=True)]
+        return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
+
+    return Tables({name: merged(name) for name in TABLES})
