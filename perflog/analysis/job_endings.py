@@ -335,7 +335,7 @@ def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
                 cuts.add(_behind_summary(group, before[1]))
             ends[row.rank] = pid[1], place
         again = place and (row.section or 0) > (group[place - 1].section or 0)
-        if again and any(_is_cause(later) for later in group[place:]):
+        if again and not _both_refuse(group[place - 1], row) and any(_is_cause(later) for later in group[place:]):
             cuts.add(place)
         if _UNREADABLE.match(row.message) and place and not _UNREADABLE.match(group[place - 1].message):
             behind = takewhile(lambda later: kinds()[later.kind].role != REPORT, group[place:])
@@ -347,6 +347,12 @@ def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
             cuts.add(place)
     edges = sorted({0, len(group), *(cut for cut in cuts if cut < len(group))})
     return [_Launch(list(group[low:high]), high == len(group)) for low, high in pairwise(edges)]
+
+
+def _both_refuse(before: FailureRow, row: FailureRow) -> bool:
+    """Whether two ranks refuse their arguments: each prints the usage of the program, which the log may begin with."""
+    ranks = {before.rank, row.rank}
+    return before.kind == row.kind == "arguments" and None not in ranks and len(ranks) > 1
 
 
 def _prints_on(rows: Sequence[FailureRow], line: int) -> bool:

@@ -1380,3 +1380,35 @@ def test_a_restart_of_the_agent_in_the_first_line(tmp_path: Path) -> None:
         "INFO:torch.distributed.elastic.agent.server.api:[default] Worker group FAILED. 3/3 attempts left; will restart"
     )
     assert perflog.diagnose(read(tmp_path, f"{line} worker group\n")).kind is None
+
+
+def test_ranks_that_refuse_their_arguments_are_no_starts_one_after_another(tmp_path: Path) -> None:
+    usage = "usage: train.py [-h] [--cfg_file CFG_FILE] [--batch_size BATCH_SIZE] [--local_rank LOCAL_RANK]\n"
+    usage += "                [--max_ckpt_save_num MAX_CKPT_SAVE_NUM] [--merge_all_iters_to_one_epoch]\n" * 4
+    text = "".join(f"{usage}train.py: error: unrecognized arguments: --local-rank={rank}\n" for rank in (1, 5, 0))
+    found = perflog.diagnose(read(tmp_path, text))
+    assert (found.kind, found.certainty, found.earlier) == ("arguments", "one of", [])
+    assert [each.rank for each in found.culprits] == [0, 1, 5]
+
+
+def test_weights_of_another_shape_than_the_model_are_a_checkpoint_that_cannot_be_read(tmp_path: Path) -> None:
+    sizes = "torch.Size([2816, 1024]) from checkpoint, the shape in current model is torch.Size([11008, 4096])."
+    mismatch = (
+        f"[rank1]:        size mismatch for model.layers.1.mlp.up_proj.weight: copying a param with shape {sizes}\n"
+    )
+    found = perflog.diagnose(read(tmp_path, mismatch * 3))
+    assert (found.kind, [each.rank for each in found.culprits]) == ("checkpoint", [1])
+    head = "[rank1]: Traceback (most recent call last):\n[rank1]: RuntimeError: Error(s) in loading state_dict for A:\n"
+    found = perflog.diagnose(read(tmp_path, f"start\n{head}{mismatch * 3}", "whole.log"))
+    assert (found.kind, [each.rank for each in found.culprits]) == ("checkpoint", [1])
+    assert "Error(s) in loading state_dict" in found.evidence[0]
+
+
+def test_a_store_that_no_process_reaches_is_no_cause_of_its_own(tmp_path: Path) -> None:
+    text = (
+        "[E socket.cpp:860] [c10d] The client socket has timed out after 60s while trying to connect to 10.0.0.1:1234\n"
+        "torch.distributed.elastic.rendezvous.api.RendezvousConnectionError: "
+        "The connection to the C10d store has failed. See inner exception for details.\n"
+    )
+    found = perflog.diagnose(read(tmp_path, text))
+    assert (found.kind, found.certainty, found.culprits) == ("rendezvous_timeout", "unknown", [])
