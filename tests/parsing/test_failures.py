@@ -1412,3 +1412,10 @@ def test_a_store_that_no_process_reaches_is_no_cause_of_its_own(tmp_path: Path) 
     )
     found = perflog.diagnose(read(tmp_path, text))
     assert (found.kind, found.certainty, found.culprits) == ("rendezvous_timeout", "unknown", [])
+
+
+def test_ucx_names_the_node_of_a_process_that_crashed(tmp_path: Path) -> None:
+    text = "gpu-3:4121:4190 [1] NCCL INFO Connected all trees\n"
+    text += "[gpu-7:5283 :0:5704] Caught signal 7 (Bus error: nonexistent physical address)\n"
+    found = perflog.diagnose(read(tmp_path, text))
+    assert (found.kind, [each.node for each in found.culprits]) == ("crash", ["gpu-7"])

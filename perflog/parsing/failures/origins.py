@@ -27,6 +27,9 @@ _TENSOR_PARALLEL = lazy_pattern(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d TP(?P<tp>\d+
 _LOCAL = lazy_pattern(r"(?<!--)\blocal_rank[ :=]{1,2}(?P<local>\d+)\b")
 _RAY = lazy_pattern(r"\((?P<actor>[\w.:-]+) pid=(?P<pid>\d+)(?:, ip=(?P<ip>[0-9a-f.:]+))?\)")
 _NCCL = lazy_pattern(r"(?:^|\s)(?P<node>[\w.-]+):\d+:\d+ \[(?P<gpu>\d+)\] ")
+_UCX = lazy_pattern(r"^\[(?P<node>[\w.-]+):\d+ ?:\d+:\d+\] ")
+"""The prefix of UCX's handler of signals: node, process, number and id of the thread."""
+
 _SYSLOG = lazy_pattern(r"^[A-Z][a-z]{2} +\d+ [\d:]{8} (?P<node>[\w.-]+) kernel:|^\d{4}-\S+ (?P<iso>[\w.-]+) kernel:")
 _NODE = lazy_pattern(rf"^(?:\[[^\]]*\] ?)?(?P<node>{_NAME}): ")
 _DEVICE = lazy_pattern(r"\b(?:cuda|npu|xpu):(?P<gpu>\d+)\b")
@@ -91,6 +94,8 @@ def _add_from_text(origin: Origin, labels: str, text: str, before: str) -> None:
         origin.local_rank = int(match["local"])
     if match := _NCCL.search(before):
         origin.node, origin.gpu = match["node"], int(match["gpu"])
+    elif match := _UCX.match(before):
+        origin.node = match["node"]
     if match := _SYSLOG.search(labels + text):
         origin.node = match["node"] or match["iso"]
     if origin.gpu is None and (match := _DEVICE.search(text)):
