@@ -303,12 +303,12 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float | None, str | None]]]] = 
             (4, "map50_95", 0.482, None),
         ],
     ),
-    "stable-baselines3": (
-        ("| time/                   |           |\n|    fps                  | 202       |\n"
-        "|    total_timesteps      | 229376    |\n| train/                  |           |\n"
+    "a box with sections, as of stable-baselines3": (
+        ("| time/                   |           |\n|    game_speed           | 202       |\n"
+        "|    game_moves           | 229376    |\n| train/                  |           |\n"
         "|    loss                 | -0.0404   |\n|    value_loss           | 1.11e-05  |\n"),
         [
-            (2, "time_fps", 202, None), (3, "time_total_timesteps", 229376, None), (5, "train_loss", -0.0404, None),
+            (2, "time_game_speed", 202, None), (3, "time_game_moves", 229376, None), (5, "train_loss", -0.0404, None),
             (6, "train_value_loss", 1.11e-05, None),
         ],
     ),
@@ -514,7 +514,7 @@ def test_a_result_and_what_a_line_says_of_a_moment_are_no_settings(tmp_path: Pat
 
 NAMES: dict[str, list[tuple[str, float, str | None]]] = {
     "Average wait-for-first-reply [WFFR] (ms):    52.5": [("average_wait_for_first_reply_wffr", 0.0525, "s")],
-    "Per User Speed [1/TPOT] (tokens/sec/user): 5.5": [("per_user_speed_1_tpot_tokens_sec_user", 5.5, None)],
+    "Per User Speed [1/TPOT] (tokens/sec/user): 5.5": [("per_user_speed_1_tpot", 5.5, "1/s")],
     "||Ax-b||_oo/(eps*(||A||_oo+||b||_oo)*N)=        0.0102 .. PASSED": [("ax_b_oo_eps_a_oo_b_oo_n", 0.0102, None)],
     "Score is -0.5 per frame, over 136 frames = -0.4 + 0.1": [
         ("number_2_of_score", 136, None), ("number_3_of_score", -0.4, None), ("number_4_of_score", 0.1, None),
