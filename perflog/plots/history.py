@@ -10,6 +10,7 @@ import numpy as np
 from perflog.plots.canvas import BLACK, BLUE, GREEN, ORANGE, RED, Canvas, axis_label, legend, plain, unit_of
 from perflog.plots.registry import plot
 from perflog.tables.nulls import none_if_null
+from perflog.units import show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +77,7 @@ def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
         changed = level_rows[level_rows["change"].notna()]
         if len(changed):
             change = changed.iloc[0]
-            text = f"{100 * change['change']:+.1f} %"
+            text = show_change(change["change"])
             if "machine" in (none_if_null(change["cause"]) or ""):
                 text += " (machine)"
                 handles["machine"] = axes.axvline(

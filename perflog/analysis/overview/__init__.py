@@ -47,6 +47,7 @@ from perflog.metrics.scaling_studies import studies
 from perflog.metrics.traces.recorded_operators import companions
 from perflog.providers import provider
 from perflog.tables.nulls import nullable_frame
+from perflog.units import show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,7 +181,7 @@ class Overview(Struct, frozen=True):
         bases = set(self.base.values())
         title = f"vs {self.groups[bases.pop()].mark}" if len(bases) == 1 else "vs base"
         changes = map(self.change, range(len(self.groups)))
-        return [title, *("-" if change is None else f"{100 * change:+.1f} %" for change in changes)]
+        return [title, *map(show_change, changes)]
 
     def in_words(self, doubt: Doubt) -> str:
         """Return what one rule found, after the figures that it is about; of a single run the sentence itself."""

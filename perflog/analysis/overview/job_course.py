@@ -13,7 +13,7 @@ from perflog.metrics.attempt_time import COMPILE, STALL, TRAINING
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.timeline import JobTimeline, job_timelines
 from perflog.tables.nulls import none_if_null
-from perflog.units import show
+from perflog.units import show, show_change
 
 _FEW = 3  # jobs, and runs, that are shown one by one
 _LEAST_S = 60.0  # of a job of one attempt
@@ -91,5 +91,5 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
             yield (
                 f"{marks.get(run, '')}Since step {int(row['first_step'])}{at}: {names[run, row['figure']]} "
                 f"{_level(before['value'], row['unit'])} -> {_level(row['value'], row['unit'])}, "
-                f"{100 * row['change']:+.1f} %{with_it}."
+                f"{show_change(row['change'])}{with_it}."
             )

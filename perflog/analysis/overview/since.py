@@ -7,7 +7,7 @@ from typing import Any
 
 from perflog.metrics import Options, Tables, history
 from perflog.tables.nulls import none_if_null
-from perflog.units import show
+from perflog.units import show, show_change
 
 _LEAST = 0.01  # smaller changes are not shown
 _MOST = 3
@@ -40,7 +40,7 @@ def since_when(tables: Tables, options: Options) -> Iterator[str]:
         with_it = f"; {what}{':' * is_machine} {text}" if (text := none_if_null(row["with_it"])) else ""
         yield (
             f"{place} {row['at']} ({name}): {_QUANTITIES.get(row['figure'], row['figure'])} "
-            f"{show(before, row['unit'])} -> {show(row['level_value'], row['unit'])}, {100 * row['change']:+.1f} %, "
+            f"{show(before, row['unit'])} -> {show(row['level_value'], row['unit'])}, {show_change(row['change'])}, "
             f"p {row['p']:.2g}, {row['level_versions']} versions{with_it}."
         )
     if len(changes) > _MOST:

@@ -14,7 +14,7 @@ from perflog.output.brief import BriefLine, brief
 from perflog.output.presenters.diagnosis import job_name, parts
 from perflog.output.presenters.overview import unread_in_words
 from perflog.output.terminal import cut
-from perflog.units import show
+from perflog.units import show, show_change
 
 _HEAD, _FAILURE, _FACT, _REASON, _DOUBT, _LATER, _LAST = range(7)  # weights: what is cut first is last
 _NAME = 40  # characters of the name of a run, a setting or a part
@@ -100,7 +100,7 @@ def _row(overview: Overview, place: int, columns: Sequence[Sequence[str]]) -> st
             texts.append(f"{figure.name}{' !' * _is_doubted(overview, figure.name, group)} {column[place]}")
     change = overview.change(place)
     if change is not None:
-        texts.insert(1, f"{100 * change:+.1f} % vs {overview.groups[overview.base[place]].mark}")
+        texts.insert(1, f"{show_change(change)} vs {overview.groups[overview.base[place]].mark}")
     if len(overview.groups) == 1:
         runs = f"mean of {len(group.runs)} runs, " if len(group.runs) > 1 else ""
         return f"{runs}{', '.join(texts)}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from perflog.analysis.live_steps import Now
 from perflog.parsing.failures.kinds import title_of
-from perflog.units import show
+from perflog.units import show, show_change
 
 GAP = "   "
 """What is between two facts of a line."""
@@ -76,6 +76,6 @@ def _facts(now: Now) -> list[str]:
     if now.loss is not None:
         facts.append(f"loss {now.loss:g}")
     if now.step_time_s is not None:
-        changed = f", {100 * now.change:+.1f} % in the last minute" if now.change is not None else ""
+        changed = f", {show_change(now.change)} in the last minute" if now.change is not None else ""
         facts.append(f"step time {show(now.step_time_s, 's')}{changed}")
     return facts

@@ -14,7 +14,16 @@ from perflog.analysis.overview.run_groups import SINGLE_RUNS, RunGroup
 from perflog.output.presenters.compare_screen import best_sentences, verdict_sentences
 from perflog.output.presenters.overview import unread_in_words
 from perflog.output.report.bars import where_the_difference_went, where_the_operators_differ, where_the_time_goes
-from perflog.output.report.cells import AnswerTable, Cell, FindingCounts, HeaderCell, RunName, Sentence, number, percent
+from perflog.output.report.cells import (
+    AnswerTable,
+    Cell,
+    FindingCounts,
+    HeaderCell,
+    RunName,
+    Sentence,
+    change_cell,
+    number,
+)
 from perflog.output.report.data import ReportData
 from perflog.output.report.sweep_tables import sweeps
 
@@ -148,8 +157,9 @@ def _figures(overview: Overview, place: int, group: RunGroup, run: str | None) -
         digits, spread = 4 if i == 0 else 3, figure.spread.get(run) if run else overview.spread(figure, group)
         yield number(value, text=figure.text_of(one, digits) if one else figure.text(value, digits))
         if i == 0:
-            yield percent(None if one in figure.levels else spread, ".1f")
-            yield percent(overview.change(place) if len(group.runs) == 1 or not run else None)
+            known = None if one in figure.levels else spread
+            yield number(known, text=None if known is None else f"{100 * known:.1f} %")
+            yield change_cell(overview.change(place) if len(group.runs) == 1 or not run else None)
 
 
 def _finding_counts(against: Sequence[Doubt]) -> FindingCounts | None:

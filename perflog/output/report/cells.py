@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from perflog.analysis.lint import Severity
 from perflog.output.sheets import cell
+from perflog.units import show_change
 
 
 class Sentence(NamedTuple):
@@ -98,9 +99,9 @@ def number(value: float | None, unit: str = "", text: str | None = None) -> Numb
     return Number(value, text or cell(value, unit))
 
 
-def percent(share: float | None, digits: str = "+.1f") -> Number:
-    """Return the cell of a share or a change in percent."""
-    return number(share, text=None if share is None else f"{100 * share:{digits}} %")
+def change_cell(change: float | None) -> Number:
+    """Return the cell of a relative change."""
+    return number(change, text=show_change(change))
 
 
 def _is_empty(cell: Cell) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.overview.run_groups import SINGLE_RUNS
-from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Sentence, number, percent
+from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Sentence, change_cell, number
 from perflog.output.report.data import ReportData, TableRow
-from perflog.units import show
+from perflog.units import show, show_change, show_interval
 
 _FEWEST = 3  # configurations: two are a comparison
 _SWEEPS, _CONFIGURATIONS, _FAILED, _FACTOR_ROWS = 3, 8, 3, 24  # that are shown
@@ -31,7 +31,7 @@ def sweeps(report: ReportData) -> Iterator[Sentence | AnswerTable]:
     for name, rows in list(rows_by_sweep.items())[:_SWEEPS]:
         place = f" of {name}" if len(rows_by_sweep) > 1 else ""
         best, second, *_ = rows
-        next_best = "" if second["change"] is None else f"; the next best has {100 * second['change']:+.1f} %"
+        next_best = "" if second["change"] is None else f"; the next best has {show_change(second['change'])}"
         value = show(best["value"], _FIGURES[best["figure"]], 4)
         text = f"Best of {len(rows)} configurations{place}: {best['configuration']}, {value}{next_best}."
         yield Sentence(text, "reason")
@@ -56,7 +56,7 @@ def _configurations(title: str, rows: Sequence[TableRow]) -> AnswerTable:
     lines: list[list[Cell]] = [
         [
             row["configuration"], number(row["runs"]), number(row["failed"] or None),
-            number(row["value"], text=_value(row, unit)), percent(row["change"] or None),
+            number(row["value"], text=_value(row, unit)), change_cell(row["change"] or None),
             Bar(0.0, (row["value"] or 0.0) / longest),
         ]
         for row in shown
@@ -83,11 +83,10 @@ def _settings(title: str, rows: Sequence[TableRow]) -> AnswerTable:
     for row in shown:
         base = row["value"] == row["base"]
         change = row["change"] or 0.0
-        low_end, high_end = (percent(row[name]).text for name in ("change_low", "change_high"))
-        interval = None if row["change_low"] is None else f"{low_end} .. {high_end}"
+        interval = None if row["change_low"] is None else show_interval(row["change_low"], row["change_high"])
         lines.append([
             row["factor"], row["value"], number(row["runs"]),
-            number(0.0, text="base") if base else percent(row["change"]), interval,
+            number(0.0, text="base") if base else change_cell(row["change"]), interval,
             Bar(-low / span, (change - low) / span, better=(change > 0) == higher),
             number(row["best_in"]), row["also"],
         ])  # fmt: skip
