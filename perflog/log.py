@@ -350,7 +350,7 @@ class Log:
         return frame.join(printed.rename(columns=free), on="run")
 
     def sql(self, query: str, external: bool = False) -> pd.DataFrame:
-        """Return the result of an SQL query over the tables of these runs, through DuckDB (`pip install duckdb`).
+        """Return the result of an SQL query over the tables of these runs, through DuckDB.
 
         Args:
             query: SQL as DuckDB understands it. The tables of the schema are views, and `settings` has one row per run
@@ -361,7 +361,7 @@ class Log:
             One column per column of the result, with nullable types. Numbers are in base units, as in the tables.
 
         Raises:
-            UsageError: The query is wrong, has no result, or DuckDB is not installed.
+            UsageError: The query is wrong or has no result.
 
         Example:
             >>> log = perflog.find_runs("reference:moe_layer.txt")

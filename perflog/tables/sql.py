@@ -1,4 +1,4 @@
-"""SQL over the tables of logs, through DuckDB, which extra `sql` installs."""
+"""SQL over the tables of logs, through DuckDB."""
 
 from __future__ import annotations
 
@@ -51,12 +51,10 @@ def run_query(
         decimal number a float.
 
     Raises:
-        UsageError: The query is wrong, has no result, or DuckDB is not installed.
+        UsageError: The query is wrong or has no result.
     """
-    try:
-        import duckdb
-    except ImportError as error:
-        raise UsageError("SQL needs DuckDB, which is not installed", help="pip install duckdb") from error
+    import duckdb
+
     named = set(re.findall(r"\w+", query.lower()))
     with duckdb.connect(config=_OPTIONS) as connection:
         for name in VIEWS:

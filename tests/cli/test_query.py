@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import itertools
 import signal
 import subprocess
@@ -98,20 +97,6 @@ def test_variables_of_the_caller_are_no_tables() -> None:
     assert len(secret)
     with pytest.raises(UsageError, match="secret does not exist"):
         perflog.read(EARLY).sql("select * from secret")
-
-
-def test_without_duckdb_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = builtins.__import__
-
-    def without(name: str, *args: Any, **keywords: Any) -> Any:
-        if name == "duckdb":
-            raise ImportError(name)
-        return original(name, *args, **keywords)
-
-    monkeypatch.delitem(sys.modules, "duckdb", raising=False)
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UsageError, match="pip install duckdb"):
-        perflog.read(EARLY).sql("select 1")
 
 
 @pytest.mark.parametrize(

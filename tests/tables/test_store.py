@@ -166,9 +166,10 @@ def test_other_readers_just_work(store: Store) -> None:
     polars = pytest.importorskip("polars")
     for path in (store.path / "steps", f"{pattern}/*"):  # to polars, `**` alone means folders
         assert polars.read_parquet(path)["run"].to_list() == [f"{A}-1"] * 3 + [f"{B}-1"] * 2
-    duckdb = pytest.importorskip("duckdb")
+    import duckdb
+
     query = f"select count(*), sum(step), count(distinct run), any_value(rank_by) from read_parquet('{pattern}')"
-    assert duckdb.sql(query).fetchall() == [(5, 21, 2, "word")]
+    assert duckdb.execute(query).fetchall() == [(5, 21, 2, "word")]
 
 
 # Replacing, discarding, deleting

@@ -33,7 +33,7 @@ def mcp(folders: tuple[str, ...], time_limit: float) -> None:
     try:
         from perflog.mcp import server
     except ImportError as error:
-        help = "pip install 'mcp>=2' duckdb"
+        help = "pip install 'mcp>=2'"
         raise UsageError("`perflog mcp` needs the MCP SDK (2 or later), which is not installed", help=help) from error
     from perflog.mcp.confinement import Confinement
 
