@@ -7,6 +7,7 @@ that it was working on.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import deque
@@ -172,7 +173,9 @@ def _started(work: Work[Any, Any], reports: bool) -> _Worker:
         context.set_forkserver_preload(_LOADED_ONCE)
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there, work, reports, temporary.folder_to_share()), daemon=True)
+    gc.freeze()  # the collector of the child writes to none of these objects, so their pages stay shared
     process.start()
+    gc.unfreeze()
     there.close()  # or its end would not be seen here
     return _Worker(process, here)
 
