@@ -225,7 +225,7 @@ def metrics(command: Callable[..., None]) -> Callable[..., None]:
             "--gpu",
             shell_complete=completion.gpus,
             metavar="NAME",
-            help="GPU; its peak gives MFU.  [default: no MFU]",
+            help='GPU, such as "H100 SXM": MFU is relative to its peak.  [default: no MFU]',
         ),
         click.option(
             "--peak-tflops",

@@ -51,7 +51,7 @@ Sides = Annotated[
 Settings = Annotated[list[str] | None, Field(description="Settings: each of their values is a side", max_length=8)]
 Base = Annotated[str | None, Field(description="Side, or value of `by`, to compare with")]
 Rows = Annotated[int, Field(description="Most rows of each list", ge=1, le=MOST_ROWS)]
-Gpu = Annotated[str | None, Field(description='GPU with the peak that MFU is computed against, such as "H100 SXM"')]
+Gpu = Annotated[str | None, Field(description='GPU, such as "H100 SXM": MFU is relative to its peak')]
 Warmup = Annotated[int | None, Field(description="Warm-up steps to cut; by default detected", ge=0)]
 Parts = Annotated[list[str] | None, Field(description="Parts of the answer to add as rows, or all", max_length=32)]
 MetricName = Annotated[str | None, Field(description="Name of a metric; without it: the metrics that the runs have")]

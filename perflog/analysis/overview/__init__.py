@@ -101,6 +101,7 @@ class Overview(Struct, frozen=True):
         return f"<perflog.Overview of {' '.join(self.names)}: {self.what}>"
 
     def _repr_html_(self) -> str:
+        """The metrics as a table, then parts, reasons and what not to trust. Jupyter calls it."""
         html: str = provider("notebook answers").overview_html(self)
         return html
 
