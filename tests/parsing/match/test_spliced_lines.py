@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from parsing.test_torn_lines import _VARIED, GLUED, Row, rows, written
+from parsing.match.test_torn_lines import _VARIED, GLUED, Row, rows, written
 from support.reading import read
 
 from perflog.parsing.match.spliced_lines import is_spliced
