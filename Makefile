@@ -4,7 +4,7 @@
 # make study        how often a comparison is wrong     make words   words that the field does not use: none more often
 # make coverage     which lines the tests run          make clean   back to a fresh clone
 # make fuzz         damaged inputs, for each reader    make fuzz FUZZ_SECONDS=600: so long for each of them
-# make film         the moving picture of the README
+# make film         the moving picture of the README    make mutants MUTANTS_MINUTES=30: what no near test notices
 #
 # Each does its own set-up, in .venv. Another Python: make PYTHON=python3.12 test
 # pip takes its settings from the environment: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test
@@ -20,7 +20,7 @@ PARALLEL := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test lint fix types coverage words docs hooks demo film bench study fuzz clean
+.PHONY: test lint fix types coverage words docs hooks demo film bench study fuzz mutants clean
 
 test: lint types
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
@@ -77,6 +77,13 @@ FUZZ_SECONDS ?= 60
 
 fuzz: $(VENV)/ready-dev
 	HYPOTHESIS_PROFILE=fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest --numprocesses auto -rP tests/fuzz $(ARGS)
+
+# A sample of small changes of parsing, readers, metrics and statistics, and only the tests that are near to each.
+MUTANTS_MINUTES ?= 10
+
+mutants: $(VENV)/ready-dev
+	$(PIP) mutmut
+	nice $(BIN)/python bench/mutants.py --minutes $(MUTANTS_MINUTES) $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

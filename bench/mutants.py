@@ -117,14 +117,14 @@ def mutants(module: Path) -> list[Mutant]:
 
 def near_tests(module: Path) -> list[str]:
     """Return the tests of the module's name; if there are none, those that import it, else the tests of its folder."""
-    package, *folders = module.parts[1:-1]
-    tests = sorted((ROOT / "tests" / package).rglob("test_*.py"))
+    folders = module.parts[1:-1]
+    tests = sorted(ROOT.joinpath("tests", *folders[:1]).rglob("test_*.py"))
     own = [path for path in tests if path.stem == f"test_{module.stem}"]
     parent = re.escape(".".join(module.parts[:-1]))
     imported = re.compile(rf"{parent}\.{module.stem}\b|from {parent} import [^(\n]*\b{module.stem}\b")
     importing = [path for path in tests if imported.search(path.read_text("utf-8"))]
-    of_folder = [path for path in tests if folders and path.stem.startswith(f"test_{folders[-1]}")]
-    in_folder = [path for path in tests if path.parent.name == (folders or [package])[-1]]
+    of_folder = [path for path in tests if folders[1:] and path.stem.startswith(f"test_{folders[-1]}")]
+    in_folder = [path for path in tests if path.parent.name == (folders or ("tests",))[-1]]
     return [path.relative_to(ROOT).as_posix() for path in own or importing or of_folder or in_folder or tests]
 
 
@@ -219,14 +219,14 @@ def sampled(modules: dict[str, list[Path]], draw: random.Random) -> Iterator[tup
 def chosen_modules(packages: list[str], named: list[str]) -> dict[str, list[Path]]:
     """Return the modules to change by package."""
     if named:
+        paths = [Path(name) for name in named]
         return {
-            Path(name).parts[1]: [Path(other) for other in named if Path(other).parts[1] == Path(name).parts[1]]
-            for name in named
+            name: [path for path in paths if path.parts[1] == name] for name in {path.parts[1]: 0 for path in paths}
         }
-    paths = {package: sorted((ROOT / "perflog" / package).rglob("*.py")) for package in packages}
+    found = {package: sorted((ROOT / "perflog" / package).rglob("*.py")) for package in packages}
     return {
-        package: [path.relative_to(ROOT) for path in found if path.name != "__init__.py"]
-        for package, found in paths.items()
+        package: [path.relative_to(ROOT) for path in listed if path.name != "__init__.py"]
+        for package, listed in found.items()
     }
 
 
