@@ -40,7 +40,7 @@ from support.reading import (
 
 from perflog.errors import PerflogError
 from perflog.ingestion import pipeline as ingest
-from perflog.parsing.assemble import average_windows, pending_records
+from perflog.parsing.assemble import pending_records
 from perflog.parsing.assemble.run_state import SHAPES
 from perflog.tables.sink import MemorySink
 
@@ -517,58 +517,6 @@ def test_deciding_early_makes_no_difference(monkeypatch: pytest.MonkeyPatch, nam
     same(whole, attempt(MIXED[name], chunk=500))
 
 
-# --- windows ----------------------------------------------------------------------------------------------------------
-
-
-def all_windows(values: np.ndarray, printed: float, decimals: int) -> list[tuple[int, int]]:
-    """By brute force: all windows whose mean equals the figure, within the rounding of the values."""
-    slack = 0.5 * 10.0**-decimals + 1e-9
-    n = len(values)
-    return [(a, b) for a in range(n) for b in range(a + 1, n + 1) if abs(float(values[a:b].mean()) - printed) <= slack]
-
-
-STEPS = st.lists(st.integers(1, 40_000).map(lambda k: k / 1000), min_size=1, max_size=14)
-
-
-@examples(300)
-@given(STEPS, st.data())
-def test_a_window_that_was_averaged_is_found(steps: list[float], data: st.DataObject) -> None:
-    values = np.array(steps, np.float64)
-    last = data.draw(st.integers(1, len(steps)))
-    first = data.draw(st.integers(0, last - 1))
-    printed = float(np.cumsum(values[first:last])[-1] / (last - first))
-    fitting = all_windows(values, printed, 3)
-    assert (first, last) in fitting
-    found = average_windows.find_window(values, printed, 3)
-    if found is not None:
-        assert (found.first, found.last) in fitting
-        if found.exact:
-            mean = float(values[found.first : found.last].mean())
-            assert mean == pytest.approx(printed, abs=1e-6)
-    if last == len(steps):
-        assert found is not None
-
-
-@examples(200)
-@given(STEPS, st.integers(1, 40_000).map(lambda k: k / 1000), st.none() | st.integers(1, 20), st.booleans())
-def test_a_window_that_does_not_fit_is_not_given(
-    steps: list[float], printed: float, hint: int | None, everywhere: bool
-) -> None:
-    values = np.array(steps, np.float64)
-    found = average_windows.find_window(values, printed, 3, hint, everywhere)
-    fitting = all_windows(values, printed, 3)
-    assert found is None or (found.first, found.last) in fitting
-    if found is not None and not found.exact and hint is None:
-        assert [w for w in fitting if w[1] == len(steps)] == [(found.first, found.last)]
-
-
-@pytest.mark.parametrize("printed", [float("nan"), float("inf"), -1.0, 0.0, 1e300])
-def test_no_window_for_what_is_no_mean(printed: float) -> None:
-    assert average_windows.find_window(np.array([1.0, 2.0, 3.0]), printed, 3) is None
-    assert average_windows.find_window(np.array([]), printed, 3) is None
-    assert average_windows.find_window(np.array([np.nan, np.inf]), 1.0, 3) is None
-
-
 # --- sizes ----------------------------------------------------------------------------------------------------------
 
 
@@ -629,64 +577,6 @@ def test_runs_cost_the_same_however_many_there_are() -> None:
     assert call_growth(lambda n: read((RUN + step(0)) * n), 200, 2000) < 20
 
 
-def test_windows_are_searched_for_few_summaries_and_in_the_last_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched: list[tuple[int, bool]] = []
-
-    def find(values: np.ndarray, _: float, __: int, ___: int | None, everywhere: bool) -> None:
-        searched.append((len(values), everywhere))
-
-    monkeypatch.setattr(average_windows, "find_window", find)
-    line = b"[Summary] Average synchronized step_time = 1.5 sec.\n"
-    found = balanced(RUN + b"".join(step(i) for i in range(5000)) + line * 200)
-    assert len(found.rows("summaries")) == 200
-    assert searched == [(4096, n < 50) for n in range(200)]
-
-
-def test_the_search_for_a_window_takes_one_pass_for_each_last_step() -> None:
-    def search(count: int) -> None:
-        assert average_windows.find_window(np.linspace(1, 2, count), 1e6, 3) is None
-        assert average_windows.find_window(np.linspace(1, 2, count), 1.25, 9) is None
-
-    assert call_growth(search, 100, 1000) < 15
-
-
-@pytest.mark.parametrize(
-    "numbers", [[0, 1, 2, 1, 2, 3], [5, 4, 3], [1, 1, 1], [2**40, 1, 2**40, 2**24, 2**24 - 1], [0, 0], [-3, -3]]
-)
-@pytest.mark.parametrize("chunk", [1, 8 << 20])
-def test_steps_that_come_again_are_counted(numbers: list[int], chunk: int) -> None:
-    found = read(RUN + b"".join(step(n) for n in numbers), chunk=chunk)
-    seen: Counter[int] = Counter()
-    expected = []
-    for n in numbers:
-        seen[n] += 1
-        expected.append((n, seen[n]))
-    assert [(r["step"], r["copy"]) for r in found.rows("steps")] == expected
-
-
-@pytest.mark.parametrize("chunk", [1, 8 << 20])
-def test_each_rank_counts_its_own_printings(chunk: int) -> None:
-    """A step that two ranks print is no repeat; lines without a rank are counted together."""
-    order = [(0, 1), (1, 1), (0, 2), (1, 2), (1, 2), (None, 1), (0, 1), (None, 1), (1, 3)]
-    lines = (step(n) if rank is None else b"%d: " % rank + step(n) for rank, n in order)
-    found = read(RUN + b"".join(lines), chunk=chunk)
-    assert [(r["rank"], r["step"]) for r in found.rows("steps")] == order
-    assert [r["copy"] for r in found.rows("steps")] == [1, 1, 1, 1, 2, 1, 2, 2, 1]
-
-
-@pytest.mark.parametrize("chunk", [1, 300, 8 << 20])
-def test_without_step_lines_phases_are_counted_by_the_step_they_print(chunk: int) -> None:
-    """The log of one node has no step lines if rank 0 runs on another node; its ranks may be at different steps."""
-    line = b"[rank %d] step %d: copy backward 1.500000 ms\n"
-    order = [(2, 0), (3, 0), (2, 1), (2, 2), (3, 1), (3, 2), (3, 2)]
-    begin = b"[rank 2] node 1 takes part: recipe r, variant v, run 1 of 1\n"
-    found = read(begin + b"".join(line % each for each in order), chunk=chunk)
-    (run,) = found.rows("runs")
-    assert (run["label"], found.done.lines["unread"]) == ("r v", 0)
-    times = [(r["rank"], r["step"], r["occurrence"]) for r in found.rows("phases")]
-    assert times == [*((rank, n, 1) for rank, n in order[:-1]), (3, 2, 2)]
-
-
 @pytest.mark.parametrize(
     "between", [b"", b"setup: world_size 4, device cpu, dtype float32, seed 0, steps 1, warm-up 0 steps\n"]
 )
@@ -701,35 +591,6 @@ def test_the_begin_of_another_node_begins_no_run_of_its_own(between: bytes) -> N
     assert [(r["index"], json.loads(r["config"])["place"]) for r in found.rows("runs")] == [(1, 1), (2, 2)]
     alone = read(node % 1 + between + step + node % 2 + between + step)
     assert [(r["index"], json.loads(r["config"])["place"]) for r in alone.rows("runs")] == [(1, 1), (2, 2)]
-
-
-@pytest.mark.parametrize("chunk", [1, 300, 8 << 20])
-def test_an_average_is_looked_for_in_the_steps_of_its_rank(chunk: int) -> None:
-    """Two ranks print all steps and their own average; the average of an unknown rank is searched in both."""
-    line = b"[rank %d] step %d: time %.6f ms, loss 1.000000, 0.125000 TFLOP/s per rank, 9.0 tok/s, peak memory 1 B\n"
-    mean = b"[rank %d] summary: step_time %r ms, mean of steps 2 to 5\n"
-    took = {(rank, n): 1.0 + n * n / 64 + 8 * rank for rank in (0, 1) for n in range(6)}
-    steps = b"".join(line % (rank, n, took[rank, n]) for n in range(6) for rank in (0, 1))
-    means = b"".join(mean % (rank, sum(took[rank, n] for n in range(2, 6)) / 4) for rank in (1, 0))
-    other = mean % (7, sum(took[1, n] for n in range(3, 6)) / 3)
-    begin = b"perflog trainer: recipe r, variant v, run 1 of 1\n"
-    found = read(begin + steps + means + other, chunk=chunk).rows("summaries")
-    assert [(r["window_first"], r["window_last"], r["window_fit"]) for r in found] == [
-        (2, 5, "exact"),
-        (2, 5, "exact"),
-        (3, 5, "exact"),
-    ]
-
-
-def test_a_step_that_comes_70_000_times() -> None:
-    assert max(r["copy"] for r in read(RUN + step(3) * 70_000).rows("steps")) == 70_000
-
-
-def test_a_run_cut_in_the_middle_of_a_step() -> None:
-    """Records without a step line after them have no step, and do not count for the next run."""
-    found = read(RUN + b"0 wait time: 1.5\n" + step(0) + b"0 wait time: 2.5\n" + RUN + b"0 wait time: 3.5\n" + step(0))
-    steps = [(r["run"][-1], r["step"], r["time_s"]) for r in found.rows("phases")]
-    assert steps == [("1", 0, 0.0015), ("1", None, 0.0025), ("2", 0, 0.0035)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,91 @@
+"""Votes on ranks: which rank has a number, by the lines that print both."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perflog.parsing.assemble.line_rows import FINGERPRINT, RecordRanks
+from perflog.parsing.assemble.rank_votes import DOUBTFUL, KeyVotes, fill_ranks, key_codes, tally
+
+
+def decided(ballots: dict[tuple[Any, int], int], steps: dict[int, int]) -> dict[Any, int]:
+    return KeyVotes(Counter(ballots), Counter(steps)).decide()
+
+
+@pytest.mark.parametrize(
+    ("votes", "steps", "expected"),
+    [
+        ({("a", 0): 2}, {0: 2}, {"a": 0}),
+        ({("a", 0): 1}, {0: 1}, {}),  # one vote may be chance
+        ({("a", 0): 9, ("a", 1): 1}, {0: 9, 1: 9}, {"a": 0}),
+        ({("a", 0): 8, ("a", 1): 1}, {0: 9, 1: 9}, {"a": DOUBTFUL}),
+        ({("a", 3): 1, ("a", 2): 1}, {2: 1, 3: 1}, {"a": DOUBTFUL}),
+        ({("a", 0): 5}, {0: 10}, {"a": 0}),  # in half of the steps of the rank
+        ({("a", 0): 4}, {0: 10}, {}),
+        ({("a", 0): 4, ("b", 1): 4}, {0: 4, 1: 4}, {"a": 0, "b": 1}),
+    ],
+)
+def test_nine_votes_in_ten_and_half_of_the_steps(
+    votes: dict[tuple[Any, int], int], steps: dict[int, int], expected: dict[Any, int]
+) -> None:
+    assert decided(votes, steps) == expected
+
+
+NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 1.5, 1e300, 2.0**53, -1.0])
+
+
+@given(st.lists(NUMBERS | st.floats(allow_nan=False), min_size=1, max_size=60))
+def test_a_code_for_each_number(values: list[float]) -> None:
+    codes, keys = key_codes([np.array(values)])
+    assert [keys[code] for code in codes.tolist()] == values
+    assert len(keys) == len(set(values))
+
+
+def test_more_numbers_than_the_table_of_a_hash_holds() -> None:
+    values = np.concatenate([np.arange(6000.0), np.arange(6000.0)])
+    codes, keys = key_codes([values])
+    assert np.array_equal(np.array(keys)[codes], values) and len(keys) == 6000
+
+
+def test_keys_of_several_columns_and_of_words() -> None:
+    codes, keys = key_codes([np.array([1, 1, 2]), pa.array(["x", "y", "x"])])
+    assert [keys[code] for code in codes.tolist()] == [(1, "x"), (1, "y"), (2, "x")]
+    codes, keys = key_codes([pa.array(["x", "y", "x"])])
+    assert [keys[code] for code in codes.tolist()] == [("x",), ("y",), ("x",)]
+
+
+VOTE = st.tuples(st.integers(0, 1), st.integers(0, 4), st.integers(0, 3), st.integers(-1, 3))
+
+
+@given(st.lists(VOTE, min_size=1, max_size=40).map(sorted), st.integers(1, 5))
+def test_votes_are_counted_by_run_and_the_steps_of_a_rank_once(
+    rows: list[tuple[int, int, int, int]], first_run: int
+) -> None:
+    """A row is its run, step, key and rank. Rank -1 does not vote."""
+    run, step, codes, rank = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    keys = ["a", "b", "c", "d"]
+    votes = {first_run: KeyVotes(), first_run + 1: KeyVotes()}
+    tally(votes, run + first_run, run * 5 + step, codes, keys, rank)
+    for number in (0, 1):
+        mine = [(s, keys[c], r) for n, s, c, r in rows if n == number and r >= 0]
+        assert votes[first_run + number].ballots == Counter((key, r) for _, key, r in mine)
+        assert votes[first_run + number].steps == Counter(r for _, r in {(s, r) for s, _, r in mine})
+
+
+def test_only_unknown_ranks_are_filled() -> None:
+    ranks = RecordRanks(np.array([-1, 5, -1, -1, -1]), np.full(5, -1, np.int8))
+    run, codes = np.array([3, 3, 3, 4, 4]), np.array([0, 0, 1, 0, 1])
+    voted = fill_ranks(ranks, run, codes, ["a", "b"], {3: {"a": 0, "b": DOUBTFUL}, 4: {"b": 7}})
+    assert voted.tolist() == [0, 0, DOUBTFUL, -1, 7]
+    assert ranks.rank.tolist() == [0, 5, -1, -1, 7]
+    assert ranks.rule.tolist() == [FINGERPRINT, -1, -1, -1, FINGERPRINT]
+    none = RecordRanks(np.empty(0, np.int64), np.empty(0, np.int8))
+    empty = np.empty(0, np.int64)
+    assert len(fill_ranks(none, empty, empty, [], {})) == 0
