@@ -22,7 +22,7 @@ import numpy as np
 
 import perflog
 from perflog.analysis.compare.aa import step_time_tests, verdicts, wilson
-from perflog.analysis.compare.verdicts import VerdictRule, without_exploratory
+from perflog.analysis.compare.verdicts import VerdictRule
 from perflog.arrays import Floats
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import step_series
@@ -228,7 +228,7 @@ def by_perflog(sides: Sides, others: Sequence[Floats], name: str) -> tuple[dict[
     judged = verdicts(tests, RULE)
     mean, *_ = tests.get("mean") or tests["value"]
     slower = {
-        "perflog": any(without_exploratory(verdict.words) == "regression" for verdict in judged),
+        "perflog": any(verdict.decision == "regression" for verdict in judged),
         "gate": any(verdict.fails for verdict in judged),
     }
     p_differs = min((p for of, p, _ in tests.values() if of.effect.shift > 0 and not math.isnan(p)), default=1.0)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from secrets import token_hex
 from typing import Literal
 
-from perflog.analysis.compare.outcomes import Outcome
+from perflog.analysis.compare.gates import Outcome
 from perflog.output import terminal
 from perflog.output.terminal import cut, visible
 

@@ -14,16 +14,21 @@ from typing import Any
 from msgspec import Struct
 
 from perflog.analysis.compare import Comparison, Gate, baselines, compare
-from perflog.analysis.compare.failed_runs import failed_runs
-from perflog.analysis.compare.outcomes import Kind, Outcome, comparison_outcome, error_outcome, in_a_line
-from perflog.analysis.compare.verdicts import GATE
+from perflog.analysis.compare.gates import (
+    Kind,
+    Outcome,
+    comparison_outcome,
+    error_outcome,
+    in_a_line,
+    sure_improvement,
+)
+from perflog.analysis.compare.left_out import failed_runs
 from perflog.analysis.lint.wording import count
 from perflog.errors import InputError, PerflogError
 from perflog.log import Log, combined
 from perflog.opening import load, read
 from perflog.provenance import provenance
 from perflog.tables.store import default_store, store_exists
-from perflog.units import show_change
 
 BASE, CHANGE = "base", "change"
 """Names of the sides. With a baseline, its name is the name of the base."""
@@ -192,19 +197,10 @@ def _keep(task: GateTask, store: str, new: Log, outcome: Outcome, comparison: Co
         return f"The runs make baseline {name}: {count(len(made.levels[-1].runs), 'run')}."
     if outcome.kind not in ("passed", *(_NEW if comparison is None else ())):
         return f"The runs do not join baseline {name}: {outcome.title}."
-    better = _improvement(comparison) if outcome.kind == "passed" else ""
+    better = sure_improvement(comparison) if comparison and outcome.kind == "passed" else ""
     baselines.accept(name, runs, better, store)
     what = f"begin a new level of baseline {name}: {better}" if better else f"join baseline {name}"
     return f"The runs {what}."
-
-
-def _improvement(comparison: Comparison | None) -> str:
-    """The improvement in words, if it is as sure as a regression that fails a gate; of one configuration."""
-    if comparison is None or len(comparison.cases) > 1 or comparison.verdict != "improvement":
-        return ""
-    sure = GATE * (1 - comparison.rule.level)
-    rows = [row for row in comparison.headlines if row.verdict == "improvement" and row.p_holm < sure]
-    return f"improvement, {rows[0].metric} {show_change(rows[0].change)}" if rows else ""
 
 
 def write_page(run: GateRun, path: str) -> None:

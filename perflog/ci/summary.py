@@ -12,16 +12,14 @@ from collections.abc import Iterator, Sequence
 from perflog.analysis.compare import Comparison, Gate, results
 from perflog.analysis.compare.attribution import part_name, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS
-from perflog.analysis.compare.failed_runs import ENDINGS
-from perflog.analysis.compare.outcomes import Outcome
-from perflog.analysis.compare.rows import FigureRow
-from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
+from perflog.analysis.compare.gates import Outcome
+from perflog.analysis.compare.left_out import ENDINGS
 from perflog.analysis.lint.wording import count
 from perflog.ci.systems import Job
 from perflog.lazy_patterns import lazy_pattern
 from perflog.output import sheets
 from perflog.output.presenters.compare import case_name, figure_name, signed_time
-from perflog.output.presenters.compare_screen import verdict_sentences
+from perflog.output.presenters.compare_screen import headline_sentences
 from perflog.output.sheets import Sheet, SheetColumn, cell, escaped
 from perflog.output.terminal import cut
 from perflog.provenance import SYSTEMS
@@ -68,8 +66,8 @@ def summary(
     if outcome.advice:
         parts.append(text(outcome.advice))
     if comparison is not None:
-        names = comparison.sides[0], comparison.sides[1]
-        parts += [text(each) for each in verdict_sentences(comparison, names) if not _is_reason(each, comparison)]
+        told = (each.sentence for each in comparison.objections if each.cause is None)  # the others are reasons
+        parts += [text(each) for each in (*told, *headline_sentences(comparison, comparison.sides))]
         parts += [_markdown(_figures(comparison)), _markdown(_parts(comparison))]
         parts += [*_gates(comparison, gates), *_doubts(comparison, outcome)]
     if kept:
@@ -102,27 +100,11 @@ def _harmless(markdown: str) -> str:
 
 def _headline(outcome: Outcome, comparison: Comparison | None) -> str:
     """What happened, with the change of the headline metric."""
-    if comparison is None or not comparison.headlines or outcome.code > 1:
+    if comparison is None or comparison.leading is None or outcome.code > 1:
         return text(outcome.title)
-    row = _leading(comparison)
+    row = comparison.leading
     change = f"{figure_name(row)} {show_change(row.change)}"
     return text(f"{outcome.title}, {change}" + f": {row.verdict}" * (outcome.code == 0))
-
-
-def _is_reason(sentence: str, comparison: Comparison) -> bool:
-    """Whether the reasons of the outcome have a sentence already: why no gate can judge."""
-    if sentence.startswith("Not the same work"):
-        return bool(comparison.diverged)
-    return sentence.startswith(
-        ("Not the same setting", "A copy", "Failed: ", f"{comparison.ended_early or sentence * 2}.")
-    )
-
-
-def _leading(comparison: Comparison) -> FigureRow:
-    """The row that the verdict is about; of several the one with the largest change."""
-    rows = [row for row in comparison.headlines if row.verdict == comparison.verdict] or comparison.headlines
-    failing = [row for row in rows if row.fails] or rows
-    return max(failing, key=lambda row: abs(row.change)) if len(comparison.cases) > 1 else failing[0]
 
 
 def _listed(texts: Sequence[str], most: int) -> Iterator[str]:
@@ -139,7 +121,7 @@ def _figures(comparison: Comparison) -> Sheet:
     """The figures that the verdict is about, then the others of whole runs and of their steps."""
     headlines = comparison.headlines
     others = [row for row in comparison.row_records if row.kind in SUMMARY_KINDS and row not in headlines]
-    changed = [row for row in others if without_exploratory(row.verdict) in CHANGES]
+    changed = [row for row in others if row.is_change]
     rows = [*headlines, *changed, *(row for row in others if row not in changed)]
     several, pair = len(comparison.cases) > 1, len(comparison.sides) == 2
     names = ["case"] * several + ["figure"] + ([] if pair else ["side"])
@@ -182,8 +164,7 @@ def _gates(comparison: Comparison, gates: Sequence[Gate]) -> Iterator[str]:
 def _parts(comparison: Comparison) -> Sheet:
     """Where the difference of a pair went: the parts that differ most, each below what it is part of."""
     columns = [SheetColumn(name, "s", number=True) for name in (*comparison.sides[:2], "difference")]
-    is_pair = len(comparison.sides) == 2 and len(comparison.cases) == 1
-    changed = is_pair and any(without_exploratory(row.verdict) in CHANGES for row in comparison.headlines)
+    changed = comparison.is_pair and any(row.is_change for row in comparison.headlines)
     kinds = dict.fromkeys(part.kind for part in comparison.attribution_records if changed)
     rows = []
     for kind in kinds:

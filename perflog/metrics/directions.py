@@ -10,6 +10,9 @@ from typing import Literal
 
 Better = Literal["lower", "higher"]
 
+Direction = Literal["regression", "improvement", "different"]
+"""What a change means; `different` where nobody knows which way is better."""
+
 BETTER: dict[str, Better] = {
     "1/s": "higher", "GB/s": "higher", "TFLOP/s": "higher", "s": "lower", "B": "lower", "J": "lower",
 }  # fmt: skip
@@ -51,6 +54,13 @@ def better(key: str, unit: str) -> Better | None:
         return "higher"
     known = (_WORDS[word] for word in words if word in _WORDS)
     return next(known, "higher" if names_rate(words) else "lower" if names_energy(words) else BETTER.get(unit))
+
+
+def direction(change: float, better: Better | None) -> Direction:
+    """Return what a change means, given which way is better."""
+    if better is None:
+        return "different"
+    return "improvement" if (change > 0) == (better == "higher") else "regression"
 
 
 def names_rate(words: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats
-from perflog.metrics.directions import Better
+from perflog.metrics.directions import Better, direction
 from perflog.metrics.versions import Version, Versions
 from perflog.settings.run_settings import Settings, incidental_test, is_of_machine, varying
 from perflog.statistics.effects import Effect, change_of, rounding
@@ -131,7 +131,7 @@ class FigureCourse(Struct, frozen=True):
         """Return `improvement` or `regression`; empty if it is unknown which way is better."""
         if self.figure.better is None or change == 0 or math.isnan(change):
             return ""
-        return "improvement" if (change > 0) == (self.figure.better == "higher") else "regression"
+        return direction(change, self.figure.better)
 
 
 VersionSettings = Mapping[str, Mapping[str, frozenset[str | None]]]

@@ -243,7 +243,7 @@ def test_recipes_use_the_action_as_it_is() -> None:
 
 
 def test_the_page_has_every_outcome() -> None:
-    from perflog.analysis.compare.outcomes import TITLES
+    from perflog.analysis.compare.gates import TITLES
 
     section = PAGE.partition("## What a job says")[2].partition("##")[0]
     assert set(re.findall(r"^\| `([a-z ]+)`", section, re.MULTILINE)) == set(TITLES)

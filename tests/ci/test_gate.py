@@ -16,7 +16,7 @@ from support.json_logs import json_log, steady_times
 
 import perflog
 from perflog.analysis.compare import Gate, baselines
-from perflog.analysis.compare.outcomes import Outcome, comparison_outcome
+from perflog.analysis.compare.gates import Outcome, comparison_outcome
 from perflog.ci.gate import GateTask, judge
 from perflog.ci.summary import summary, text
 from perflog.ci.systems import Job, this_job

@@ -91,9 +91,9 @@ metrics: __init__
 analysis: tables_as_logs given_runs run_names repeats job_endings run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
-analysis.compare: result_rows sides sessions other_setting copies foreign_runs failed_runs cut_short operator_trees
+analysis.compare: result_rows sides left_out sessions other_setting operator_trees
 analysis.compare: measures verdicts figures history baselines rows headline ranking aa attribution operators averages
-analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats outcomes __init__
+analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
 analysis.overview: what_if scaling_facts energy_facts schedule_facts
 analysis.overview: operators host_operators since folder_answers host_ranges reasons

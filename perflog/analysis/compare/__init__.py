@@ -6,10 +6,21 @@ docs/compare.md explains how a verdict is reached.
 from perflog.analysis.compare.aa import aa, power
 from perflog.analysis.compare.ci_formats import bencher, github_action_benchmark
 from perflog.analysis.compare.comparison import Comparison, compare
-from perflog.analysis.compare.gates import Gate, GateFailure, GateResult, failures, results, with_gates, without_result
+from perflog.analysis.compare.gates import (
+    CANNOT_JUDGE,
+    Gate,
+    GateFailure,
+    GateResult,
+    exit_code,
+    failures,
+    results,
+    with_gates,
+    without_result,
+)
 from perflog.analysis.compare.verdicts import VerdictRule
 
 __all__ = [
+    "CANNOT_JUDGE",
     "Comparison",
     "Gate",
     "GateFailure",
@@ -18,6 +29,7 @@ __all__ = [
     "aa",
     "bencher",
     "compare",
+    "exit_code",
     "failures",
     "github_action_benchmark",
     "power",

@@ -26,11 +26,11 @@ from perflog.analysis.compare.verdicts import (
     Verdict,
     VerdictRule,
     decide,
-    without_exploratory,
 )
 from perflog.arrays import Floats
 from perflog.errors import UsageError
 from perflog.metrics.compared import STEP_TIME
+from perflog.metrics.directions import Better
 from perflog.metrics.step_series import StepSeries, cut_alike, step_series
 from perflog.settings.run_settings import incidental_test
 from perflog.statistics import bootstrap, effects, rank_tests, two_tests
@@ -262,7 +262,7 @@ def _judge(sides: TwoSides, rule: VerdictRule, k: int) -> dict[str, int]:
     """Return for each test whether it calls the second side slower (1), faster (-1) or not different (0)."""
     tested = step_time_tests(sides, rule, f"{k}")
     judged = verdicts(tested, rule)
-    words = {without_exploratory(verdict.words) for verdict in judged}
+    words = {verdict.decision for verdict in judged}
     low, high = tested["mean"][0].interval(rule.level)
     base, other = map(np.concatenate, sides)
     differ = rank_tests.mann_whitney(base, other) < 1 - rule.level
@@ -312,7 +312,7 @@ def step_time_tests(
     return {statistic: (of, adjusted[statistic], runs) for statistic, of in estimates.items()}
 
 
-def verdicts(tests: Tests, rule: VerdictRule, better: str = "lower") -> list[Verdict]:
+def verdicts(tests: Tests, rule: VerdictRule, better: Better = "lower") -> list[Verdict]:
     """Return the verdicts on figures of step times; with `better` "higher" as if the sides were exchanged."""
     return [
         decide(of.effect, better, p, evidence, rule)

@@ -10,28 +10,30 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from perflog.analysis.compare import attribution, averages, baselines, findings, operators, rows, warmup_costs
 from perflog.analysis.compare.cause_changes import CauseChange, cause_changes
-from perflog.analysis.compare.copies import without_copies, without_runs_of_base
-from perflog.analysis.compare.cut_short import CutShort, runs_cut_short, shared_ends
-from perflog.analysis.compare.failed_runs import FailedRun, failed_among, with_failures
-from perflog.analysis.compare.foreign_runs import without_foreign
 from perflog.analysis.compare.headline import (
+    deciding_row,
     declared_result,
     headline_rows,
     telling_rows,
     values_only,
-    verdict_of_figures,
 )
 from perflog.analysis.compare.history import find_history
+from perflog.analysis.compare.left_out import (
+    CutShort,
+    FailedRun,
+    chosen_runs,
+    failed_among,
+)
 from perflog.analysis.compare.measures import SideValues, side_values, warmups
 from perflog.analysis.compare.other_setting import OtherSetting, other_settings
 from perflog.analysis.compare.ranking import BestSide, best_sides
@@ -48,7 +50,6 @@ from perflog.analysis.compare.sides import (
     differing_settings,
     first_few,
     left_out_warnings,
-    match_runs,
     named_sides,
     resolve_sides,
     setting_names,
@@ -59,9 +60,8 @@ from perflog.analysis.compare.verdicts import (
     DEFAULT_RULE,
     NOT_COMPARABLE,
     OTHER_SETTING,
-    RANKING,
     VerdictRule,
-    without_exploratory,
+    severity,
 )
 from perflog.analysis.lint import RULES
 from perflog.analysis.lint.losses import DIVERGED
@@ -86,6 +86,10 @@ SUMMARY_KINDS = ("target", "step", "run", "device", "memory", "summary", "load",
 NOTHING = "nothing to compare"
 """The verdict where the sides have no metric in common."""
 
+OTHER_WORK = "not the same work"
+"""What is wrong with sides that do other things in a step, or train nothing."""
+
+_REASONS = 4  # that the conclusion names
 _TEXT_ROWS = 20  # of `str(comparison)`
 _NAME = 60  # characters of a name in it: the name of a kernel can have thousands
 
@@ -110,6 +114,42 @@ class OneSided(Struct, frozen=True):
     on: str
     runs: int
     of: int
+
+
+Cause = Literal["other settings", "ended early", "diverged", "copy", "figure missing", "unknown error"]
+"""Why a gate cannot judge."""
+
+
+class Objection(Struct, frozen=True):
+    """What speaks against a comparison.
+
+    Attributes:
+        cause: Why a gate cannot judge; None if it can in spite of this.
+        head: What is wrong, in words; empty if `what` says it.
+        what: The details.
+        remedy: What lets a gate judge in spite of this; empty if nothing does.
+    """
+
+    cause: Cause | None
+    head: str
+    what: str
+    remedy: str = ""
+
+    @property
+    def text(self) -> str:
+        """The objection in words: `not the same setting: world_size 8 and 16`."""
+        return f"{self.head}: {self.what}" if self.head else self.what
+
+    @property
+    def with_remedy(self) -> str:
+        """The objection in words, then the remedy."""
+        return f"{self.text} ({self.remedy})" if self.remedy else self.text
+
+    @property
+    def sentence(self) -> str:
+        """The objection and the remedy as a sentence."""
+        words = self.with_remedy
+        return f"{words[0].upper()}{words[1:]}." if self.head else f"{words}."
 
 
 class Comparison(Struct, frozen=True, dict=True):
@@ -227,40 +267,84 @@ class Comparison(Struct, frozen=True, dict=True):
         """The rows of the measure that the verdict is about, one per case and side."""
         return headline_rows(self.row_records, self.result, self.by_values, self.to_targets)
 
-    @property
-    def verdict(self) -> str:
-        """The most severe verdict of the cases and sides.
-
-        The verdict of a side is the change that any of its headline statistics shows, else the verdict of the mean.
-        A side with a loss that is not finite trains nothing, so its speed is no result.
-        """
+    @cached_property
+    def deciding(self) -> dict[tuple[str, str], FigureRow]:
+        """By case and side the row of the headline measure that the verdict is from."""
         rows_by_side: dict[tuple[str, str], list[FigureRow]] = {}
         for row in telling_rows(self.headlines):
             rows_by_side.setdefault((row.case, row.side), []).append(row)
-        elsewhere = {(each.case, each.side) for each in self.other_settings}
-        words = [
-            OTHER_SETTING if case_and_side in elsewhere
-            else NOT_COMPARABLE if case_and_side[1] in self.diverged else verdict_of_figures(rows)
-            for case_and_side, rows in rows_by_side.items()
-        ]  # fmt: skip
-        return min(words, key=lambda w: RANKING.index(without_exploratory(w)), default=NOTHING)
+        return {place: deciding_row(rows) for place, rows in rows_by_side.items()}
+
+    def _verdict_of(self, row: FigureRow) -> str:
+        """The verdict of a case and side. Where a loss is not finite, a side trains nothing: its speed is no result."""
+        if (row.case, row.side) in {(each.case, each.side) for each in self.other_settings}:
+            return OTHER_SETTING
+        return NOT_COMPARABLE if row.side in self.diverged else row.verdict
 
     @property
-    def other_work(self) -> tuple[str, ...]:
-        """How the work of the sides differs, in words; empty if nothing shows that it does."""
-        codes = {finding.code: finding for finding in self.finding_records}
-        different = {row.setting for row in self.setting_records}
-        reasons = []
-        if finding := codes.get("comparison-other-work"):
-            of = json.loads(finding.evidence)
-            reasons.append(f"backward / forward is {show(of['base'], '', 2)} and {show(of['side'], '', 2)}")
-        reasons += [f"{message} in {side}" for side, message in self.diverged.items()]
-        reasons += ["their formats differ"] * ("format" in different)
-        return tuple(reasons)
+    def verdict(self) -> str:
+        """The most severe verdict of the cases and sides."""
+        return min(map(self._verdict_of, self.deciding.values()), key=severity, default=NOTHING)
 
     @property
-    def ended_early(self) -> str:
-        """The runs that ended early, in words; empty if there are none."""
+    def leading(self) -> FigureRow | None:
+        """The row that the verdict is about: one that fails a gate, if any; of several cases the largest change."""
+        rows = [row for row in self.headlines if row.verdict == self.verdict] or self.headlines
+        rows = [row for row in rows if row.fails] or rows
+        if len(self.cases) > 1:
+            return max(rows, key=lambda row: abs(row.change), default=None)
+        return rows[0] if rows else None
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether there are two sides in one case."""
+        return len(self.sides) == 2 and len(self.cases) == 1
+
+    @cached_property
+    def objections(self) -> tuple[Objection, ...]:
+        """What speaks against the comparison, in the order in which a reader needs it."""
+        return tuple(self._objections())
+
+    def _objections(self) -> Iterator[Objection]:
+        base = self.sides[0]
+        if self.same_bytes:
+            yield Objection("copy", "the same bytes are on both sides", "a run is compared with itself")
+        elif self.copies:
+            yield Objection("copy", "a copy", f"{' and '.join(self.copies)} has the runs of {base}")
+        if self.other_settings:
+            ask = " ".join(dict.fromkeys(f"--ignore {each.setting}" for each in self.other_settings))
+            words = ", ".join(self._other_settings_in_words())
+            yield Objection("other settings", OTHER_SETTING, words, f"{ask} judges the change anyway")
+        if reasons := [*self._other_work()]:
+            yield Objection(None, OTHER_WORK, ", ".join(reasons))
+        for side, message in self.diverged.items():
+            cause: Cause | None = "diverged" if side != base else None
+            yield Objection(cause, OTHER_WORK, f"{message} in {side}, so its speed is no result")
+        if self.cut_short:
+            yield Objection("ended early", "", self._ended_early())
+        for failed in self.failed:
+            yield Objection(failed.end if failed.side != base else None, "failed", failed.text)
+        for text in self._mute():
+            yield Objection("figure missing", "", text)
+
+    def _other_settings_in_words(self) -> Iterable[str]:
+        """The settings in `other_settings`: of two sides with both values, each once."""
+        if len(self.sides) > 2:
+            return dict.fromkeys(each.setting for each in self.other_settings)
+        return dict.fromkeys(f"{e.setting} {e.base_value} and {e.side_value}" for e in self.other_settings)
+
+    def _other_work(self) -> Iterator[str]:
+        """How the work of the sides differs."""
+        for finding in self.finding_records:
+            if finding.code == "comparison-other-work":
+                of = json.loads(finding.evidence)
+                yield f"backward / forward is {show(of['base'], '', 2)} and {show(of['side'], '', 2)}"
+                break
+        if any(row.setting == "format" for row in self.setting_records):
+            yield "their formats differ"
+
+    def _ended_early(self) -> str:
+        """The runs that ended early."""
         by_event: dict[str, list[str]] = {}
         for each in self.cut_short:
             by_event.setdefault(f"{each.side} {each.event}", []).append(each.label)
@@ -270,16 +354,16 @@ class Comparison(Struct, frozen=True, dict=True):
             texts.append("only the steps that all runs print are compared")
         return "; ".join(texts)
 
-    @property
-    def mute(self) -> list[str]:
-        """Runs of a side without the headline metric, in words; empty if a run of the base lacks it too."""
-        base, known = self.sides[0], {each.run for each in self.failed}
-        if any(each.side == base for each in self.without_headline):
-            return []
-        without = [each for each in self.without_headline if each.run not in known]
-        return [f"{each.side}: {each.label} is {each.reason}" for each in without]
+    def _mute(self) -> Iterator[str]:
+        """Runs of a side without the headline metric; none if a run of the base lacks it too."""
+        known = {each.run for each in self.failed}
+        if any(each.side == self.sides[0] for each in self.without_headline):
+            return
+        for each in self.without_headline:
+            if each.run not in known:
+                yield f"{each.side}: {each.label} is {each.reason}"
 
-    @property
+    @cached_property
     def diverged(self) -> dict[str, str]:
         """What became NaN or infinite, by side: of sides that train nothing while others do.
 
@@ -313,25 +397,14 @@ class Comparison(Struct, frozen=True, dict=True):
 
     @property
     def conclusion(self) -> str:
-        """The headline metric and the verdict, after the reasons why the sides may not be comparable."""
+        """What speaks against the comparison, then the headline metric and the verdict."""
         metric = " and ".join(dict.fromkeys(row.metric for row in self.headlines)) or "nothing"
-        if self.same_bytes:
-            return f"the same bytes on both sides; {metric}: {self.verdict}"
-        reasons = [f"{OTHER_SETTING}: {', '.join(self.setting_words)}"] * bool(self.other_settings)
-        reasons += [f"not the same work: {', '.join(self.other_work)}"] * bool(self.other_work)
-        reasons += [self.ended_early] * bool(self.cut_short)
-        single = reasons and len(self.cases) == 1 and len(self.sides) == 2 and self.headlines
-        change = f" {show_change(self.headlines[0].change)}" if single else ""
-        if self.verdict == OTHER_SETTING:  # the first reason
-            return "; ".join([*reasons, f"{metric}{change}"])
-        return "; ".join([*reasons, f"{metric}{change}{',' if change else ':'} {self.verdict}"])
-
-    @property
-    def setting_words(self) -> tuple[str, ...]:
-        """The settings in `other_settings`: of two sides with both values, each once."""
-        if len(self.sides) > 2:
-            return tuple(dict.fromkeys(each.setting for each in self.other_settings))
-        return tuple(dict.fromkeys(f"{e.setting} {e.base_value} and {e.side_value}" for e in self.other_settings))
+        reasons = [each.text for each in self.objections]
+        if len(reasons) > _REASONS:
+            reasons[_REASONS:] = [f"{len(reasons) - _REASONS} more reasons"]
+        change = f" {show_change(self.leading.change)}" if reasons and self.is_pair and self.leading else ""
+        verdict = "" if self.verdict == OTHER_SETTING else f"{',' if change else ':'} {self.verdict}"  # a reason has it
+        return "; ".join([*reasons, f"{metric}{change}{verdict}"])
 
     def geomeans(self) -> list[GeometricMean]:
         """Return the geometric mean of each side's changes of the headline metric, if there are several cases."""
@@ -351,7 +424,8 @@ class Comparison(Struct, frozen=True, dict=True):
                  for case, cut in zip(self.cases, self.warmup, strict=True)]  # fmt: skip
         return {
             "schema_version": SCHEMA_VERSION, "sides": list(self.sides), "verdict": self.verdict,
-            "other_work": list(self.other_work), "other_settings": [*map(asdict, self.other_settings)],
+            "other_work": [each.what for each in self.objections if each.head == OTHER_WORK],
+            "other_settings": [*map(asdict, self.other_settings)],
             "causes": [_flat(each) for each in self.causes],
             "cases": cases, "by": list(self.by), "result": self.result,
             "best": [{"case": best.case, "side": best.side, "not_told_apart": list(best.level)} for best in self.best],
@@ -462,23 +536,15 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     `by`: the settings that split the runs into sides. `is_named`: the caller named the history. `is_baseline`: the
     base is a baseline, so its runs show the run-to-run variation.
     """
-    given = sides
-    sides, foreign = without_foreign(given)
-    sides, duplicates = zip(*map(without_copies, sides), strict=True)
-    sides, base_copies, copied = without_runs_of_base(sides, is_split=bool(by))
-    cases, unmatched, warnings = match_runs(sides, match, ignore)
-    found = findings.linted(sides, cases)
-    cut_short = runs_cut_short(sides, cases, found, bool(by))
-    cases, ends, too_short = shared_ends(sides, cases, cut_short)
-    failed = failed_among(given, {each.run for each in (*foreign, *unmatched)})
-    left_out = with_failures([*foreign, *chain(*duplicates), *base_copies, *unmatched, *too_short], failed)
+    chosen = chosen_runs(sides, match, ignore, is_split=bool(by))
+    sides, cases = chosen.sides, chosen.cases
     warmup_of_run = {run: cut for side in sides for run, cut in warmups(side).items()}
     cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
     at_steps = [equal_steps([(side.tables, runs) for side, runs in zip(sides, c.runs, strict=True)]) for c in cases]
     at_of_run = {run: at for case, at in zip(cases, at_steps, strict=True) for runs in case.runs for run in runs}
-    values = [side_values(side, cut_of_run, at_of_run, targets, ends) for side in sides]
-    warnings += _leave_out_whole_traces(sides, cases, values)
+    values = [side_values(side, cut_of_run, at_of_run, targets, chosen.ends) for side in sides]
+    warnings = chosen.warnings + _leave_out_whole_traces(sides, cases, values)
     operator_sides = operators.matched_sides(cases, values)
     operators.add_measures(operator_sides, values)
     known = replace(find_history(history, sides, cases, cuts, ignore, is_named), has_base=is_baseline)
@@ -497,14 +563,15 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     settings = differing_settings(sides, cases)
     known_averages = {(row.case, row.metric) for row in compared if row.kind == "summary"}
     printed = [row for row in averages.averages(sides, cases) if (row.case, row.figure) not in known_averages]
-    doubts = findings.findings(sides, cases, compared, settings, printed, found)
+    doubts = findings.findings(sides, cases, compared, settings, printed, chosen.found)
     ended_early = any(finding.code == "run-stopped" for finding in doubts)
     result = None if ended_early else declared_result(sides, cases)
     by_values = values_only(values)
     headlines = headline_rows(compared, result, by_values, bool(targets))
     in_one_setting = [row for row in headlines if row.case not in {each.case for each in elsewhere}]
     without_headline = tuple(_without_headline(sides, cases, values, headlines))
-    failed += failed_among(sides, {each.run for each in without_headline} - {each.run for each in cut_short})
+    without_value = {each.run for each in without_headline} - {each.run for each in chosen.cut_short}
+    failed = [*chosen.failed, *failed_among(sides, without_value)]
     warnings += _headline_warnings(without_headline)
     if targets and not headlines:
         warnings.append(
@@ -517,7 +584,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         rule=rule,
         row_records=tuple(compared),
         warnings=tuple(
-            dict.fromkeys(chain(*(side.log.warnings for side in sides), left_out_warnings(left_out), warnings))
+            dict.fromkeys(chain(*(side.log.warnings for side in sides), left_out_warnings(chosen.left_out), warnings))
         ),
         setting_records=tuple(settings),
         varied_records=tuple(varied_settings(sides, cases)),
@@ -533,10 +600,10 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         to_targets=bool(targets),
         other_settings=tuple(elsewhere),
         find_causes=partial(cause_changes, sides, cases, warmup),
-        left_out=tuple(left_out),
-        cut_short=tuple(cut_short),
+        left_out=tuple(chosen.left_out),
+        cut_short=tuple(chosen.cut_short),
         failed=tuple(failed),
-        copies=tuple(copied),
+        copies=tuple(chosen.copies),
         one_sided=tuple(_one_sided(sides, cases, values)),
         without_headline=without_headline,
     )
@@ -632,8 +699,7 @@ def _flat(change: CauseChange) -> dict[str, Any]:
 def _one_line(comparison: Comparison) -> str:
     """The sides, the verdict and, for two sides in one case, the change with its interval."""
     rows = comparison.headlines
-    single = len(comparison.cases) == 1 and len(comparison.sides) == 2 and rows
-    change = f", {rows[0].change_in_words}" if single else f", {len(comparison.cases)} cases"
+    change = f", {rows[0].change_in_words}" if comparison.is_pair and rows else f", {len(comparison.cases)} cases"
     return f"<Comparison: {sides_in_words(comparison)}: {comparison.conclusion}{change}>"
 
 

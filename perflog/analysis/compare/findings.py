@@ -15,7 +15,6 @@ from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.rows import FigureRow, by_measure
 from perflog.analysis.compare.sides import Case, DifferingSetting, Side
 from perflog.analysis.lint import RULES, Finding
-from perflog.analysis.lint import findings as lint_findings
 from perflog.settings.run_settings import incidental_test
 from perflog.units import show
 
@@ -207,16 +206,6 @@ def _different_formats(case: Case, settings: Sequence[DifferingSetting]) -> Iter
                 "each format measures (`perflog formats show NAME`)"
             )
             yield _finding("comparison-formats", "warning", case, message, row.record)
-
-
-def linted(sides: Sequence[Side], cases: Sequence[Case]) -> dict[str, list[Finding]]:
-    """Return the linter's findings on the compared runs, by side."""
-    found: dict[str, list[Finding]] = {}
-    for place, side in enumerate(sides):
-        for runs in (case.runs[place] for case in cases):
-            subject = side.tables if len(runs) == len(side.log) else side.tables.only(runs)
-            found.setdefault(side.name, []).extend(lint_findings(subject) if runs else ())
-    return found
 
 
 def _of_runs(sides: Sequence[Side], case: Case, linted: Mapping[str, Sequence[Finding]]) -> Iterator[FindingRow]:

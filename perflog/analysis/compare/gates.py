@@ -1,25 +1,31 @@
-"""Gates: which results of a comparison fail a build.
+"""Gates: which results of a comparison fail a build; the outcome: what happened in one word, the exit code, reasons.
 
-A gate closes where it cannot judge: a build without figures must not pass because nothing was compared.
+A gate closes where it cannot judge: a build without figures must not pass because nothing was compared. So each way in
+which a gate can end has its own outcome.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.analysis.compare.comparison import NOTHING, Comparison
+from perflog.analysis.compare.baselines import MissingBaselineError, OtherSettingsError
+from perflog.analysis.compare.comparison import NOTHING, Cause, Comparison, OneSided
 from perflog.analysis.compare.figures import VALUE
 from perflog.analysis.compare.result_rows import records
 from perflog.analysis.compare.rows import FigureRow
-from perflog.analysis.compare.verdicts import OTHER_SETTING, Evidence, decide, without_exploratory
-from perflog.statistics.effects import Effect, shift_of
+from perflog.analysis.compare.sides import first_few
+from perflog.analysis.compare.verdicts import GATE
+from perflog.errors import NothingToCompareError, PerflogError
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.units import show_change
+
+CANNOT_JUDGE = 3
+"""The exit code of a gate that cannot judge."""
 
 
 class Gate(Struct, frozen=True):
@@ -50,10 +56,6 @@ class Gate(Struct, frozen=True):
         if self.metric is None:
             return "regression" + (f":{limit}" if limit else "")
         return f"{self.metric}:{'+' if self.rises else '-'}{limit}"
-
-
-Cause = Literal["other settings", "ended early", "diverged", "copy", "figure missing", "unknown error"]
-"""Why a gate cannot judge."""
 
 
 class GateFailure(Struct, frozen=True):
@@ -108,24 +110,14 @@ def failures(comparison: Comparison, gates: Sequence[Gate]) -> list[GateFailure]
     ]
 
 
+def exit_code(found: Sequence[GateFailure]) -> int:
+    """Return the exit code: 0 where nothing fails, 1 where a change was found, 3 where no gate can judge."""
+    return 0 if not found else CANNOT_JUDGE if all(failure.kind == "cannot judge" for failure in found) else 1
+
+
 def _comparison_failures(comparison: Comparison) -> list[GateFailure]:
     """Why no gate can judge the sides."""
-    diverged = [
-        _cannot(f"{message} in {side}, so its speed is no result", "diverged")
-        for side, message in comparison.diverged.items()
-        if side != comparison.sides[0]
-    ]
-    asked = " ".join(dict.fromkeys(f"--ignore {each.setting}" for each in comparison.other_settings))
-    message = f"{OTHER_SETTING}: {', '.join(comparison.setting_words)}; {asked} judges the change anyway"
-    elsewhere = [_cannot(message, "other settings")] if comparison.other_settings else []
-    elsewhere += [_cannot(comparison.ended_early, "ended early")] if comparison.cut_short else []
-    elsewhere += [_cannot(each.text, each.end) for each in comparison.failed if each.side != comparison.sides[0]]
-    elsewhere += [_cannot(text, "figure missing") for text in comparison.mute]
-    elsewhere += [
-        _cannot(f"{side} has the runs of {comparison.sides[0]}: a copy is compared with itself", "copy")
-        for side in comparison.copies
-    ]
-    return [*elsewhere, *diverged]
+    return [_cannot(each.with_remedy, each.cause) for each in comparison.objections if each.cause is not None]
 
 
 def _cannot(message: str, cause: Cause, row: FigureRow | None = None) -> GateFailure:
@@ -169,16 +161,12 @@ def _of_row(comparison: Comparison, row: FigureRow, gate: Gate) -> GateFailure |
         return GateFailure("change", "it is NaN, which no value of the base is", row)
     threshold = comparison.rule.threshold if gate.threshold is None else gate.threshold
     better = row.better if gate.rises is None else "lower" if gate.rises else "higher"
-    shift, low, high = map(shift_of, (row.change, row.change_low, row.change_high))
-    effect = Effect(shift, row.error, row.freedom)
-    rule = replace(comparison.rule, threshold=threshold)
-    evidence = Evidence((row.base_runs, row.side_runs), (low, high), row.scope, row.few_values, row.sessions)
-    verdict = decide(effect, better, row.p_holm, evidence, rule)
-    if not effect.known:
+    verdict = row.judged(replace(comparison.rule, threshold=threshold), better)
+    if not row.has_error:
         return _cannot("; ".join(filter(None, (verdict.reason, verdict.advice))), "unknown error", row)
     if verdict.fails:
         return GateFailure("change", f"{show_change(row.change)}, at least {show_change(threshold)}", row)
-    if gate.inconclusive and without_exploratory(verdict.words) == "inconclusive":
+    if gate.inconclusive and verdict.decision == "inconclusive":
         return GateFailure("inconclusive", f"{verdict.reason}; {verdict.advice}", row)
     return None
 
@@ -192,3 +180,169 @@ def without_result(error: str, gates: Sequence[Gate]) -> dict[str, Any]:
     """Return the document for a comparison that could not be made, such as one without a baseline."""
     gate_results = [GateResult(gate.text, "cannot judge", (error,)) for gate in gates]
     return {"schema_version": SCHEMA_VERSION, "verdict": NOTHING, "error": error, "gates": records(gate_results)}
+
+
+# --- the outcome in CI --------------------------------------------------------------------------------------------
+
+
+Kind = Literal["passed", "regression", "inconclusive", "no baseline", "not read", Cause, "error"]
+
+TITLES: Mapping[Kind, str] = {
+    "passed": "passed",
+    "regression": "a gate failed",
+    "inconclusive": "inconclusive, which this gate does not let pass",
+    "not read": "a log was not read",
+    "ended early": "a run ended early",
+    "diverged": "a loss or gradient norm is NaN or infinite",
+    "other settings": "the setting differs from the base",
+    "no baseline": "there is no baseline yet",
+    "copy": "base and change are the same runs",
+    "figure missing": "a metric is missing",
+    "unknown error": "the run-to-run variation is unknown",
+    "error": "perflog could not compare",
+}
+"""What happened, by outcome; of several reasons why a gate cannot judge, the first one here is the outcome."""
+
+ADVICE: Mapping[Kind, str] = {
+    "regression": "If the change is meant to be slower, merge it, then accept the new level with its reason.",
+    "no baseline": "Runs of the main branch make the baseline. Until then the gate cannot judge, so it does not pass.",
+    "other settings": "Run the change as the base was run. If the new setting is to stay, accept it with its reason.",
+    "ended early": "The log ends before the run did what it announced, or far before the others: see what ended it.",
+    "diverged": "Such a run trains nothing, so its speed is no result.",
+    "figure missing": "A gate on a metric that is not printed would always pass. If it was removed on purpose, name it "
+    "with --may-lack, or accept the new level with its reason.",
+    "not read": "Nothing is known of a log that was not read, so the gate does not pass without it.",
+}
+"""What a reader has to know or do, by outcome."""
+
+_CODES: Mapping[Kind, int] = {"passed": 0, "regression": 1, "inconclusive": 1}
+
+
+class Outcome(Struct, frozen=True):
+    """What became of a gate.
+
+    Attributes:
+        kind: What happened.
+        reasons: Why, in words.
+        code: The exit code: 0 passed, 1 a gate failed, 2 wrong usage, 3 the gate cannot judge.
+        notes: What a reader should know where the gate passed: a change that it is not sure of.
+    """
+
+    kind: Kind
+    reasons: tuple[str, ...] = ()
+    code: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What happened, in words."""
+        return f"cannot judge, {TITLES[self.kind]}" if self.code == CANNOT_JUDGE else TITLES[self.kind]
+
+    @property
+    def advice(self) -> str:
+        """What to do; empty where nothing is."""
+        return ADVICE.get(self.kind, "")
+
+    def and_also(self, others: Sequence[tuple[Kind, str]]) -> Outcome:
+        """Return the outcome with further reasons why the gate cannot judge. A gate that failed stays failed."""
+        if not others:
+            return self
+        reasons = (*self.reasons, *(text for _, text in others))
+        if self.code not in (0, CANNOT_JUDGE):
+            return Outcome(self.kind, reasons, self.code)
+        kinds = [kind for kind, _ in others] + ([self.kind] if self.code else [])
+        return Outcome(min(kinds, key=list(TITLES).index), tuple(dict.fromkeys(reasons)), CANNOT_JUDGE)
+
+
+def comparison_outcome(comparison: Comparison, gates: Sequence[Gate], may_lack: Collection[str] = ()) -> Outcome:
+    """Return the outcome of a comparison.
+
+    Args:
+        comparison: The comparison.
+        gates: The gates.
+        may_lack: Metrics that the change need not have. Any other metric that all runs of the base have is missing
+            where no run of the change has it.
+    """
+    found = failures(comparison, gates)
+    gone: list[tuple[Kind, str]] = [
+        ("figure missing", text) for text in _vanished_texts(vanished(comparison, may_lack))
+    ]
+    if not found:
+        return Outcome("passed", notes=tuple(dict.fromkeys(_unsure(comparison)))).and_also(gone)
+    if failed := [failure for failure in found if failure.kind != "cannot judge"]:
+        kind: Kind = "regression" if any(failure.kind == "change" for failure in failed) else "inconclusive"
+        return Outcome(kind, _texts([*failed, *(f for f in found if f not in failed)]), _CODES[kind]).and_also(gone)
+    causes = [failure.cause or "unknown error" for failure in found]
+    reasons = (*_texts(found), *_endings(comparison))
+    return Outcome(min(causes, key=list(TITLES).index), reasons, CANNOT_JUDGE).and_also(gone)
+
+
+def _endings(comparison: Comparison) -> Iterator[str]:
+    """Yield what ended the runs that ended early, as far as their logs show it."""
+    cut = {each.run for each in comparison.cut_short}
+    told: dict[tuple[str, str], int] = {}
+    for finding in comparison.finding_records:
+        if finding.code == "program-error" and finding.severity != "note" and finding.run in cut:
+            place = finding.side or "", finding.message
+            told[place] = told.get(place, 0) + 1
+    yield from (f"{side}: {message}" + f" ({runs} runs)" * (runs > 1) for (side, message), runs in told.items())
+
+
+def error_outcome(error: PerflogError) -> Outcome:
+    """Return the outcome where there is no comparison."""
+    kind: Kind = "error"
+    if isinstance(error, OtherSettingsError):
+        kind = "other settings"
+    elif isinstance(error, MissingBaselineError):
+        kind = "no baseline"
+    elif isinstance(error, NothingToCompareError):
+        kind = "figure missing"
+    is_first = kind == "no baseline" and error.help.startswith("`perflog baseline")  # how to make one: the gate does
+    reason = f"{error.where}: {error.reason}" if is_first else in_a_line(error)
+    return Outcome(kind, (reason,), CANNOT_JUDGE if kind != "error" else error.code)
+
+
+def in_a_line(error: PerflogError) -> str:
+    """Return an error with its remedy on one line."""
+    return "; ".join(" ".join(part.split()) for part in str(error).split("\n") if part.strip())
+
+
+def vanished(comparison: Comparison, may_lack: Collection[str] = ()) -> list[OneSided]:
+    """Return the metrics that every run of the base has and no run of a side."""
+    return [
+        each
+        for each in comparison.one_sided
+        if each.on == "base" and each.runs == each.of and each.metric not in may_lack
+    ]
+
+
+def _vanished_texts(gone: Sequence[OneSided]) -> Iterator[str]:
+    """Yield a sentence for each case and side."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for each in gone:
+        names.setdefault((each.case, each.side), []).append(each.metric)
+    for (case, side), metrics in names.items():
+        place = f" ({case})" if case else ""
+        yield f"{side} does not print what all runs of the base print: {first_few(list(dict.fromkeys(metrics)))}{place}"
+
+
+def _unsure(comparison: Comparison) -> Iterator[str]:
+    """Yield what may be a change for the worse, and is not sure enough to fail a gate; of each case and side one."""
+    for (case, side), row in comparison.deciding.items():
+        if row.verdict == comparison.verdict and row.decision in ("regression", "inconclusive"):
+            place = "" if comparison.is_pair else f"{case} {side}: "
+            advice = f"; {row.advice}" if row.advice else ""
+            yield f"{place}{row.verdict}: {row.metric} {show_change(row.change)}{advice}"
+
+
+def sure_improvement(comparison: Comparison) -> str:
+    """Return an improvement in words, if it is as sure as a regression that fails a gate; of one configuration."""
+    if len(comparison.cases) > 1 or comparison.verdict != "improvement":
+        return ""
+    sure = GATE * (1 - comparison.rule.level)
+    rows = [row for row in comparison.headlines if row.verdict == "improvement" and row.p_holm < sure]
+    return f"improvement, {rows[0].metric} {show_change(rows[0].change)}" if rows else ""
+
+
+def _texts(found: Sequence[GateFailure]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(failure.text for failure in found))

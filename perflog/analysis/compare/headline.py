@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from perflog.analysis.compare.measures import SideValues
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import Case, Side
-from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
+from perflog.analysis.compare.verdicts import CHANGES
 from perflog.formats.registry import known as formats
 from perflog.metrics.compared import ALL
-from perflog.tables.nulls import none_if_null
 
 HEADLINES = (
     ("step", "step_time"), ("step", "tokens_per_s"), ("step", "samples_per_s"), ("step", "tflops"), ("layer", ALL),
@@ -59,7 +58,7 @@ def headline_rows(
     if to_targets:
         target_rows = [row for row in rows if row.kind == "target"]
         return [row for row in target_rows if row.unit == "s"] or target_rows  # without a clock, the steps
-    if result_rows and all(none_if_null(row.error) is not None for row in result_rows):
+    if result_rows and all(row.has_error for row in result_rows):
         return result_rows
     rate = next((rate for rate in RATES if unequal_steps(rows, rate)), None)
     leading = [("step", rate)] if rate else [("value", None)] if by_values else []
@@ -98,13 +97,14 @@ def telling_rows(rows: Sequence[FigureRow]) -> Sequence[FigureRow]:
 
     A total of single runs says nothing that the median and the mean do not.
     """
-    return [row for row in rows if none_if_null(row.error) is not None] or rows
+    return [row for row in rows if row.has_error] or rows
 
 
-def verdict_of_figures(rows: Sequence[FigureRow]) -> str:
-    """Return the verdict of one case and side: a change that any statistic shows, else the mean's, or the only one."""
-    shown: list[str] = [row.verdict for row in rows if without_exploratory(row.verdict) in CHANGES]
-    if shown:
-        return min(shown, key=lambda words: CHANGES.index(without_exploratory(words)))
-    means: list[str] = [row.verdict for row in rows if row.statistic == "mean"]
-    return means[0] if means else str(rows[0].verdict)
+def deciding_row(rows: Sequence[FigureRow]) -> FigureRow:
+    """Return the row that the verdict on one case and side is from.
+
+    That is a change that any statistic shows, else the mean, else the first.
+    """
+    if changes := [row for row in rows if row.is_change]:
+        return min(changes, key=lambda row: CHANGES.index(row.decision))
+    return next((row for row in rows if row.statistic == "mean"), rows[0])

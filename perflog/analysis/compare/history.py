@@ -11,7 +11,7 @@ from itertools import chain
 
 from msgspec import Struct, field
 
-from perflog.analysis.compare.copies import copies
+from perflog.analysis.compare.left_out import copies
 from perflog.analysis.compare.measures import SideValues, side_values
 from perflog.analysis.compare.sides import Case, Runs, Side, load_side
 from perflog.analysis.compare.verdicts import TESTED

@@ -9,12 +9,12 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.analysis.compare.headline import telling_rows, verdict_of_figures
+from perflog.analysis.compare.headline import deciding_row, telling_rows
 from perflog.analysis.compare.history import History
 from perflog.analysis.compare.measures import SideValues
 from perflog.analysis.compare.rows import FigureRow, comparison_rows
 from perflog.analysis.compare.sides import Case, Side
-from perflog.analysis.compare.verdicts import VerdictRule, without_exploratory
+from perflog.analysis.compare.verdicts import VerdictRule
 
 
 class BestSide(Struct, frozen=True):
@@ -84,7 +84,7 @@ def _against_best(
     worse = [
         name
         for name, side_rows in rows_by_side.items()
-        if without_exploratory(verdict_of_figures(telling_rows(side_rows))) == _WORSE
+        if deciding_row(telling_rows(side_rows)).decision == "regression"
     ]
     return BestSide(
         case.name,
@@ -92,6 +92,3 @@ def _against_best(
         tuple(side_rows[0] for side_rows in rows_by_side.values()),
         tuple(name for name in ranked[1:] if name not in worse),
     )
-
-
-_WORSE = "regression"

@@ -24,13 +24,22 @@ from perflog.analysis.compare.history import History
 from perflog.analysis.compare.measures import SideValues
 from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.sides import Case, Side
-from perflog.analysis.compare.verdicts import Evidence, VerdictRule, decide
+from perflog.analysis.compare.verdicts import (
+    CHANGES,
+    NOT_COMPARABLE,
+    Evidence,
+    Verdict,
+    VerdictRule,
+    decide,
+    without_exploratory,
+)
 from perflog.arrays import Floats
 from perflog.metrics.compared import RUN_TIME, STEP_TIME, Measure
+from perflog.metrics.directions import Better
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics import effects, rank_tests
-from perflog.statistics.effects import change_of
-from perflog.units import show_change, show_interval
+from perflog.statistics.effects import change_of, shift_of
+from perflog.units import show, show_change, show_interval
 
 
 class FigureRow(Struct, frozen=True):
@@ -114,6 +123,47 @@ class FigureRow(Struct, frozen=True):
     def interval_in_words(self) -> str:
         """The interval of the change: `+5.1 .. +6.9 %`; `-` where there is none."""
         return show_interval(self.change_low, self.change_high)
+
+    @property
+    def decision(self) -> str:
+        """The verdict without `exploratory`."""
+        return without_exploratory(self.verdict)
+
+    @property
+    def is_change(self) -> bool:
+        """Whether the verdict reports a change."""
+        return self.decision in CHANGES
+
+    @property
+    def has_error(self) -> bool:
+        """Whether the error of the change is known."""
+        return not math.isnan(self.error)
+
+    def judged(self, rule: VerdictRule, better: Better | None) -> Verdict:
+        """Return the verdict by another rule, or where another way is better."""
+        shift, low, high = map(shift_of, (self.change, self.change_low, self.change_high))
+        effect = effects.Effect(shift, self.error, self.freedom)
+        runs = self.base_runs, self.side_runs
+        evidence = Evidence(runs, (low, high), self.scope, self.few_values, self.sessions)
+        return decide(effect, better, self.p_holm, evidence, rule)
+
+    def meaning(self, rule: VerdictRule) -> str:
+        """Return what the change means for the reader: `slower`, `surely under 1 %`, `not known to differ`."""
+        limit = show(rule.threshold, "1")
+        if self.decision == "inconclusive" and not self.has_error:
+            return "one value per side"
+        if self.decision == "equivalent":
+            return f"surely under {limit}"
+        if self.decision == NOT_COMPARABLE:
+            return NOT_COMPARABLE
+        if self.unit == "s" or self.unit.endswith("/s"):
+            way = "slower" if (self.change > 0) == (self.unit == "s") else "faster"
+        else:
+            way = "higher" if self.change > 0 else "lower"
+        if self.is_change:
+            return way
+        differs = self.decision == "inconclusive" and self.p_holm < 1 - rule.level
+        return f"{way}, maybe under {limit}" if differs else "not known to differ"
 
 
 COLUMNS = columns_of(FigureRow)

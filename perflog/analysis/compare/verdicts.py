@@ -1,6 +1,7 @@
 """The verdict on a difference in words: regression, improvement, equivalent, inconclusive; its reason; the gate.
 
-Only this module decides. `perflog.output` prints its words.
+`decide` judges one row, `headline.deciding_row` the statistics of one side, `Comparison.verdict` and
+`Comparison.objections` the whole comparison, and `gates` a build. All other modules print their words.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.metrics.directions import Better, direction
 from perflog.statistics.effects import Effect, change_of
 from perflog.statistics.students_t import t_quantile
 from perflog.units import show
@@ -23,7 +25,7 @@ OTHER_SETTING = "not the same setting"
 NOT_COMPARABLE = "not comparable"
 """The verdict where two values have no ratio, or where the loss of a side is not finite."""
 
-RANKING = ("regression", OTHER_SETTING, NOT_COMPARABLE, "inconclusive", "different", "improvement", "equivalent")
+_SEVERITY = ("regression", OTHER_SETTING, NOT_COMPARABLE, "inconclusive", "different", "improvement", "equivalent")
 """Verdicts without `exploratory`, the most severe first: of several cases and sides, this one counts."""
 
 CHANGES = ("regression", "improvement", "different")
@@ -78,6 +80,11 @@ class Verdict(Struct, frozen=True):
     fails: bool = False
     advice: str = ""
 
+    @property
+    def decision(self) -> str:
+        """The words without `exploratory`."""
+        return without_exploratory(self.words)
+
 
 class Evidence(Struct, frozen=True):
     """What an effect rests on.
@@ -108,7 +115,7 @@ class Evidence(Struct, frozen=True):
         return self.few_values and 2 in self.runs
 
 
-def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rule: VerdictRule) -> Verdict:
+def decide(effect: Effect, better: Better | None, p: float, evidence: Evidence, rule: VerdictRule) -> Verdict:
     """Return the verdict on an effect.
 
     Regression or improvement: p is below 1 - level and the change reaches the threshold. Equivalent: it surely is
@@ -131,12 +138,11 @@ def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rul
     limit, alpha = show(rule.threshold, "1"), 1 - rule.level
     if effect.p_outside(rule.margin) < alpha or max(map(abs, evidence.interval)) < rule.margin:
         return Verdict(f"{prefix}equivalent", f"the change is surely smaller than {limit}", advice=advice)
-    worse = -effect.shift if better == "higher" else effect.shift
     p_text = f"p = {show(p, '', 2)}" + " by a rank test, which outliers hardly affect" * (p < alpha <= effect.p())
     if evidence.within and effect.error == 0:
         p_text = "the steps show no scatter, so the error is unknown"
     if p < alpha and abs(effect.shift) >= rule.margin:
-        words = "different" if better is None else "regression" if worse > 0 else "improvement"
+        words = direction(effect.shift, better)
         sure = _is_sure(effect, p, evidence, rule)
         if evidence.two_numbers and not sure:
             advice = "two values may agree by chance: a gate fails only with a third run per side"
@@ -211,6 +217,11 @@ def _runs_needed(deviation: float, distance: float, level: float) -> float:
             return runs
         runs += 1
     return math.inf
+
+
+def severity(words: str) -> int:
+    """Return the place of a verdict among the others, the most severe first."""
+    return _SEVERITY.index(without_exploratory(words))
 
 
 def without_exploratory(words: str) -> str:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _NAME = click.option("--name", default="gate", show_default=True, metavar="NAME", help="Name of the gate.")
 _KEEPS = ("auto", "yes", "no")
-_CANNOT_TELL = 3
 
 
 @click.group(short_help="Run a gate in CI: judge a change, comment on its pull request, keep the baseline.")
@@ -121,7 +120,7 @@ def gate(
     Runs of the default branch that pass join the baseline; the first ones make it. In GitHub Actions the result is also
     in annotations, in the summary of the step, and in its outputs `outcome`, `exit-code` and `kept`.
     """
-    from perflog.analysis.compare import Gate
+    from perflog.analysis.compare import CANNOT_JUDGE, Gate
     from perflog.ci import annotations, systems
     from perflog.ci.gate import GateTask, judge
     from perflog.ci.summary import summary, unfinished
@@ -138,7 +137,7 @@ def gate(
     named |= {} if limit is None else {"threshold": limit}
     task = GateTask(gates=every_gate, options=named, tags=parse_tags(tags), keep=is_kept, **values)
     is_github = job.system == "github"
-    with annotations.no_commands(is_github), _failures(_CANNOT_TELL):
+    with annotations.no_commands(is_github), _failures(CANNOT_JUDGE):
         run = judge(task)
         written = summary(run.outcome, name, run.comparison, run.gates, run.kept, job, run.base_dates)
         _write(summary_file, written)

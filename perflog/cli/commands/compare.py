@@ -21,7 +21,6 @@ _FORMATS = (*options.FORMATS, options.BRIEF, "github-action-benchmark", "bencher
 _KEPT = ("by", "base", "baseline", "match", "ignore", "store", "history", "targets", "warmup", "threshold")
 """Options that change the numbers: the next command repeats them."""
 
-CANNOT_JUDGE = 3
 """Exit code of a gate that has nothing to judge: no metric on both sides, or none with a known error."""
 
 
@@ -181,7 +180,7 @@ def compare(
         if not gates or not isinstance(error, NothingToCompareError):
             raise
         sheets.warn(f"gate: nothing to compare: {error}")
-        raise Exit(CANNOT_JUDGE) from None
+        raise Exit(comparing.CANNOT_JUDGE) from None
     for text in comparison.warnings:
         sheets.warn(text)
     documents: dict[str, Callable[[Any], Any]] = {"bencher": comparing.bencher}
@@ -201,4 +200,4 @@ def compare(
     for failure in failures:
         sheets.warn(f"gate: {presenter.gate_failure(failure)}")
     if failures:
-        raise Exit(CANNOT_JUDGE if all(failure.kind == "cannot judge" for failure in failures) else 1)
+        raise Exit(comparing.exit_code(failures))

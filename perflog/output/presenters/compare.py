@@ -24,7 +24,7 @@ from perflog.analysis.compare.figures import TOTAL
 from perflog.analysis.compare.findings import FindingRow
 from perflog.analysis.compare.operators import kernels_of_both, time_basis
 from perflog.analysis.compare.rows import COLUMNS, FigureRow
-from perflog.analysis.compare.verdicts import NOT_COMPARABLE, without_exploratory
+from perflog.analysis.compare.verdicts import NOT_COMPARABLE
 from perflog.analysis.compare.warmup_costs import WarmupRow
 from perflog.analysis.lint import SEVERITIES
 from perflog.analysis.run_names import letters
@@ -187,15 +187,15 @@ def _rows(compared: Comparison, everything: bool) -> Sheet:
             show_change(row.change),
             row.interval_in_words,
         ]
-        verdict = without_exploratory(row.verdict) if exploratory else row.verdict
+        verdict = row.decision if exploratory else row.verdict
         rows.append([*cells, *([_p(row)] if tested else []), counts(row), verdict])
     return Sheet("comparison", tuple(columns), rows, _title(compared), "\n".join(_notes(compared, shown)))
 
 
 def _only_exploratory(rows: Sequence[FigureRow]) -> bool:
     """Whether all verdicts that decide something are exploratory, as with one run a side."""
-    decided = [row.verdict for row in rows if row.verdict not in ("inconclusive", NOT_COMPARABLE)]
-    return bool(decided) and all(verdict != without_exploratory(verdict) for verdict in decided)
+    decided = [row for row in rows if row.verdict not in ("inconclusive", NOT_COMPARABLE)]
+    return bool(decided) and all(row.verdict != row.decision for row in decided)
 
 
 def case_name(name: str, width: int) -> str:
@@ -227,7 +227,7 @@ def _title(compared: Comparison) -> str:
 
 def _notes(compared: Comparison, shown: Sequence[FigureRow]) -> Iterator[str]:
     for row in compared.headlines:
-        if none_if_null(row.error) is None and row.statistic == TOTAL:
+        if not row.has_error and row.statistic == TOTAL:
             continue  # of one run a side: the median and the mean have verdicts
         place = " ".join(x for x in (row.case, row.side if len(compared.sides) > 2 else "") if x)
         advice = f"; {row.advice}" if row.advice and row.scope != "steps" else ""
@@ -260,11 +260,11 @@ def notes_on_hidden_change(compared: Comparison) -> Iterator[str]:
         by_side.setdefault((row.case, row.side), []).append(row)
     for rows in by_side.values():
         median = next((row for row in rows if row.statistic == "median"), None)
-        others = [row for row in rows if row.verdict.endswith(("regression", "improvement"))]
+        others = [row for row in rows if row.decision in ("regression", "improvement")]
         if median is not None and others and median not in others:
             changes = ", ".join(f"{show_change(row.change)} on the {row.statistic}" for row in others)
             same = "most steps take as long as before, some do not"
-            what = same if median.verdict.endswith("equivalent") else "the median does not show the change"
+            what = same if median.decision == "equivalent" else "the median does not show the change"
             yield f"{what}: {changes}, {show_change(median.change)} on the median"
 
 
@@ -343,12 +343,11 @@ def notes_on_sessions(compared: Comparison) -> Iterator[str]:
 
 def notes_on_single_runs(compared: Comparison) -> Iterator[str]:
     """Yield what a second run per side would show; of step times about the mean."""
-    rows = [row for row in compared.headlines if row.scope == "steps" and none_if_null(row.error) is not None]
+    rows = [row for row in compared.headlines if row.scope == "steps" and row.has_error]
     if rows:
         row = next((row for row in rows if row.statistic == "mean"), rows[0])
         several = f" ({figure_name(row)})" if len(rows) > 1 else ""
-        is_pair = len(compared.sides) == 2 and len(compared.cases) == 1
-        advice = f"{row.advice}{several}" if is_pair else "repeat the runs to measure it"
+        advice = f"{row.advice}{several}" if compared.is_pair else "repeat the runs to measure it"
         yield f"one run per side does not show run-to-run variation; {advice}"
 
 

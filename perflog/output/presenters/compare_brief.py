@@ -31,7 +31,6 @@ def _comparison(compared: Comparison, words: Sequence[str]) -> Iterator[BriefLin
     names = [cut(side, _NAME) for side in compared.sides]
     for text in (*best_sentences(compared), *verdict_sentences(compared, names)):
         yield BriefLine(text, _VERDICT, _TITLE)
-    is_pair = len(compared.sides) == 2 and len(compared.cases) == 1
     values = {row.setting: row.values for row in compared.setting_records}
     differs = [
         f"{cut(name, _NAME)} {' -> '.join(cut(cell(value), _NAME) for value in list(values[name].values())[:_EACH])}"
@@ -42,9 +41,9 @@ def _comparison(compared: Comparison, words: Sequence[str]) -> Iterator[BriefLin
     headlines = [row for row in compared.headlines if row.statistic in ("median", "value")] or compared.headlines
     others = [row for row in compared.row_records if row.kind in SUMMARY_KINDS and row not in headlines]
     for row in headlines[:_ROWS]:
-        yield BriefLine(_figure(row, is_pair), _FIGURE)
-    for row in others[:_FIGURES] if is_pair else ():
-        yield BriefLine(_figure(row, is_pair), _DOUBT)
+        yield BriefLine(_figure(row, compared.is_pair), _FIGURE)
+    for row in others[:_FIGURES] if compared.is_pair else ():
+        yield BriefLine(_figure(row, compared.is_pair), _DOUBT)
     yield from _difference(compared)
     for text, sides in compared.doubts.values():
         about = f" ({', '.join(cut(side, _NAME) for side in sides[:_EACH])})" if sides else ""

@@ -10,11 +10,11 @@ from shlex import join
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import UNEXPLAINED, AttributionRow, part_name, telling_parts
 from perflog.analysis.compare.cause_changes import grown
-from perflog.analysis.compare.comparison import SUMMARY_KINDS
+from perflog.analysis.compare.comparison import OTHER_WORK, SUMMARY_KINDS
 from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, time_basis
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import SEPARATOR, first_few
-from perflog.analysis.compare.verdicts import CHANGES, NOT_COMPARABLE, OTHER_SETTING, without_exploratory
+from perflog.analysis.compare.verdicts import OTHER_SETTING
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.analysis.lint.wording import count
 from perflog.analysis.run_names import letters
@@ -33,7 +33,6 @@ from perflog.output.presenters.compare import (
 from perflog.output.screens import HEIGHT, WIDTH, columns, command_lines, fit, folded, sentence_lines
 from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible
-from perflog.tables.nulls import none_if_null
 from perflog.units import show, show_change
 
 _FIGURES, _DOUBTS, _SIDES, _BEST = 5, 4, 10, 3
@@ -89,29 +88,22 @@ def _verdict(compared: Comparison) -> Iterator[str]:
 
 def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[str]:
     """Yield why the sides may not be comparable, then the change of the headline in words; `names`: of two sides."""
-    if compared.same_bytes:
-        yield "The same bytes are on both sides: a run is compared with itself."
-    if compared.other_settings:
-        ask = " ".join(dict.fromkeys(f"--ignore {each.setting}" for each in compared.other_settings))
-        yield f"Not the same setting: {', '.join(compared.setting_words)} ({ask} judges the change anyway)."
-    if compared.other_work:
-        yield f"Not the same work: {', '.join(compared.other_work)}."
-    if compared.copies and not compared.same_bytes:
-        yield f"A copy: {' and '.join(compared.copies)} has the runs of {compared.sides[0]}."
-    if compared.cut_short:
-        yield f"{compared.ended_early}."
-    for failed in compared.failed:
-        yield f"Failed: {failed.text}."
-    if not compared.headlines:
+    yield from (each.sentence for each in compared.objections)
+    yield from headline_sentences(compared, names)
+
+
+def headline_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[str]:
+    """Yield the change of the headline in words; `names`: of two sides."""
+    row = compared.leading
+    if row is None:
         yield "The sides have no metric in common for a verdict."
-    elif _is_pair(compared):
-        row = _headline(compared)
+    elif compared.is_pair:
         name = figure_name(row).replace("_", " ")
         change = f"{show_change(row.change)} {name}" + f" ({row.interval_in_words})" * (row.interval_in_words != "-")
-        text = f"{names[1]} against {names[0]}: {change}, {_words(row, compared)}"
+        text = f"{names[1]} against {names[0]}: {change}, {row.meaning(compared.rule)}"
         verdict = f": {compared.verdict}" * (compared.verdict != OTHER_SETTING)
         yield f"{text}{verdict}; {counts(row)} per side"
-        if row.advice and (row.scope != "steps" or _is_unsure(row)):
+        if row.advice and (row.scope != "steps" or not row.has_error):
             yield row.advice
     else:
         sides = (
@@ -127,7 +119,7 @@ def best_sentences(compared: Comparison) -> Iterator[str]:
 
     No side is best if the sides did other work.
     """
-    if compared.other_work or compared.other_settings or compared.same_bytes:
+    if compared.same_bytes or any(each.head in (OTHER_SETTING, OTHER_WORK) for each in compared.objections):
         return
     for best in compared.best[:_BEST]:
         where = f" in {case_name(best.case, _LONG_CASE)}" if best.case else ""
@@ -149,40 +141,6 @@ def best_sentences(compared: Comparison) -> Iterator[str]:
         yield f"Best of {len(compared.best)} configurations: {text}"
 
 
-def _is_pair(compared: Comparison) -> bool:
-    return len(compared.sides) == 2 and len(compared.cases) == 1
-
-
-def _headline(compared: Comparison) -> FigureRow:
-    """The row that the verdict is about."""
-    rows = compared.headlines
-    return next((row for row in rows if row.verdict == compared.verdict), rows[0])
-
-
-def _words(row: FigureRow, compared: Comparison) -> str:
-    """What a change means for the reader."""
-    verdict, limit = without_exploratory(row.verdict), show(compared.rule.threshold, "1")
-    if _is_unsure(row):
-        return "one value per side"
-    if verdict == "equivalent":
-        return f"surely under {limit}"
-    if verdict == NOT_COMPARABLE:
-        return verdict
-    if row.unit == "s" or row.unit.endswith("/s"):
-        direction = "slower" if (row.change > 0) == (row.unit == "s") else "faster"
-    else:
-        direction = "higher" if row.change > 0 else "lower"
-    if verdict in CHANGES:
-        return direction
-    differs = verdict == "inconclusive" and row.p_holm < 1 - compared.rule.level
-    return f"{direction}, maybe under {limit}" if differs else "not known to differ"
-
-
-def _is_unsure(row: FigureRow) -> bool:
-    """Whether each side has one value, so that the error of the change is unknown."""
-    return without_exploratory(row.verdict) == "inconclusive" and none_if_null(row.error) is None
-
-
 def _letters(compared: Comparison) -> dict[str, str]:
     """The letter of each side that is shown."""
     return {side: letters(i) for i, side in enumerate(compared.sides[:_SIDES])}
@@ -195,7 +153,7 @@ def _sides(compared: Comparison, room: int) -> Iterator[str]:
         yield from _lines_of_configurations(compared, room)
         return
     shown = max(min(_SIDES, room - 2), 2)
-    if compared.headlines and not _is_pair(compared):
+    if compared.headlines and not compared.is_pair:
         yield from _lines_of_sides(compared, shown)
     else:
         lines = (fit(f"  {letter}  {cut(cell(side), columns() - 5)}") for side, letter in letter_of.items())
@@ -216,7 +174,7 @@ def _lines_of_configurations(compared: Comparison, room: int) -> Iterator[str]:
     shown = with_letter[: max(min(_SIDES, room - len(legend) - 2), 2)]
     yield from _table(
         ("", "", _BASE, "", ""),
-        [(case_name(row.case, _CASE), letter_of[row.side], *_values(row), _words(row, compared))
+        [(case_name(row.case, _CASE), letter_of[row.side], *_values(row), row.meaning(compared.rule))
          for row in shown],
     )  # fmt: skip
     if left := len(rows) - len(shown):
@@ -238,7 +196,7 @@ def _lines_of_sides(compared: Comparison, shown: int) -> Iterator[str]:
     cells: dict[str, tuple[str, ...]] = {compared.sides[0]: (_values(first)[0], "", "", "")}
     for side in letter_of:
         if row := rows.get(side):
-            cells[side] = *_values(row)[1:], row.interval_in_words, _words(row, compared)
+            cells[side] = *_values(row)[1:], row.interval_in_words, row.meaning(compared.rule)
         else:
             cells.setdefault(side, ("-", "", "", f"not in {count(len(runs_of[side]), 'run')}"))
     others = sum(max(map(columns_of, column)) for column in zip(titles, *cells.values(), strict=True))
@@ -288,7 +246,7 @@ def _settings(compared: Comparison) -> Iterator[str]:
     """The settings that differ, without facts about the files, on two lines."""
     rows = {row.setting: row for row in compared.setting_records}
     names = differing_settings(compared)
-    if names and _is_pair(compared):
+    if names and compared.is_pair:
         pairs = (
             (cut(name, _SETTING), [cut(cell(rows[name].values[side]), _SETTING) for side in compared.sides])
             for name in names
@@ -304,7 +262,7 @@ def _settings(compared: Comparison) -> Iterator[str]:
 def _vanished(compared: Comparison) -> Iterator[str]:
     """The metrics that the base of a pair has and the side lacks."""
     names = list(dict.fromkeys(each.metric for each in compared.one_sided if each.on == "base"))
-    if names and _is_pair(compared):
+    if names and compared.is_pair:
         yield from folded(f"Not on B: {first_few([cut(cell(name), _SETTING) for name in names])}", 2)
 
 
@@ -313,12 +271,12 @@ def _vanished(compared: Comparison) -> Iterator[str]:
 
 def _figures(compared: Comparison) -> Iterator[str]:
     """A line for each other metric of two sides."""
-    if not _is_pair(compared):
+    if not compared.is_pair:
         return
-    headline = [_headline(compared)] if compared.headlines else []
+    headline = [compared.leading] if compared.leading else []
     rows = [row for row in compared.row_records if row.kind in SUMMARY_KINDS and row not in headline]
     shown = [*headline, *rows[:_FIGURES]]
-    texts = [(cut(cell(figure_name(row)), _SETTING), *_values(row), _words(row, compared)) for row in shown]
+    texts = [(cut(cell(figure_name(row)), _SETTING), *_values(row), row.meaning(compared.rule)) for row in shown]
     yield from _table(("", _BASE, "B", ""), texts)
     if left := len(rows[_FIGURES:]):
         yield f"  and {count(left, 'more metric')}: --all"
@@ -334,7 +292,7 @@ def _tree(compared: Comparison, room: int) -> Iterator[str]:
     omitted = "range" if compared.operator_records else None  # operators show more than the ranges around them
     kinds = [rows for rows in kinds if len(rows) > 1 and rows[0].kind != omitted]
     letter = _letters(compared).get(row.side)
-    where = "" if _is_pair(compared) else " ".join(filter(None, [f" in {letter or row.side}", cell(row.case)]))
+    where = "" if compared.is_pair else " ".join(filter(None, [f" in {letter or row.side}", cell(row.case)]))
     for done, rows in enumerate(kinds):
         lines = [*_tree_of(rows, where, room // (len(kinds) - done))]
         room -= len(lines)
@@ -357,7 +315,7 @@ def _tree_of(parts: Sequence[AttributionRow], where: str, room: int) -> Iterator
 
 def _causes(compared: Comparison) -> Iterator[str]:
     """The bottleneck of each side if they differ, and the causes that grew or shrank most, on two lines."""
-    if not _is_pair(compared):
+    if not compared.is_pair:
         return
     texts = []
     before, now = (next((c.cause for c in compared.causes if getattr(c, f"{side}_binds")), None) for side in _BOTH)
@@ -371,7 +329,7 @@ def _causes(compared: Comparison) -> Iterator[str]:
 
 def _operators(compared: Comparison, room: int) -> Iterator[str]:
     """The operators with the largest change of GPU time, each with its kernels on both sides where these differ."""
-    if not _is_pair(compared) or not compared.operator_records:
+    if not compared.is_pair or not compared.operator_records:
         return
     lines: list[list[str]] = []
     for row in moved_most(compared.operator_records, _OPERATORS):
