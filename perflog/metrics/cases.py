@@ -154,6 +154,7 @@ _COUNTS = frozenset(
 _PROGRESS = frozenset("epoch epochs step steps iter iters iteration iterations it training_iteration".split())
 """Names of the progress of a case. They are not measured, and no parameters if other parameters identify the cases."""
 
+_DIGIT = lazy_pattern("[0-9]")
 _MOMENT_UNITS = ("", "1", "s")  # units of times since 1970
 SAME = " = "
 """Between the names of parameters that are equal in each record."""
@@ -739,8 +740,9 @@ def _is_whole(cells: Sequence[Any], unit: str) -> bool:
 
 def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     """Whether records run over steps, moments or requests."""
-    if any(name.lower() in _COUNTS or _COUNTS.intersection(words_of(name)[-1:]) for name in names):
-        return True
+    counted = [name for name in names if name.lower() in _COUNTS or _COUNTS.intersection(words_of(name)[-1:])]
+    if any(not _are_words(columns[name]) or any(map(_DIGIT.search, filter(None, columns[name]))) for name in counted):
+        return True  # `wall time` above `forward` and `backward` names what was timed
     cells = columns[names[0]] if names else []
     if len(names) != 1 or len(cells) < _LONG:
         return False

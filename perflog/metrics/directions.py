@@ -21,18 +21,20 @@ BETTER: dict[str, Better] = {
 _WORDS: dict[str, Better] = {
     **dict.fromkeys(
         ("loss", "error", "err", "ppl", "perplexity", "wer", "cer", "fid", "latency", "time", "slowdown",
-         "emissions", "co2", "co2eq", "co2e", "carbon"), "lower"
+         "rtf", "emissions", "co2", "co2eq", "co2e", "carbon"), "lower"
     ),
     **dict.fromkeys(
         ("acc", "accuracy", "auc", "f1", "bleu", "rouge", "throughput", "mfu", "map", "iou", "miou", "reward", "score",
          "acc1", "acc5", "top1", "top5", "efficiency", "precision", "recall", "ips", "psnr", "ssim",
-         "speedup"), "higher",
+         "speedup", "qps", "rps", "tps", "fps", "rtfx"), "higher",
     ),
 }  # fmt: skip
 """Words inside the name of a value that show which way is better."""
 
 _WORK = frozenset(("bytes", "nbytes", "flop", "flops"))
 """Names of the amount of work that is measured: more or less of it is not better."""
+
+_SAVED = frozenset("less fewer saved saving savings reduced reduction".split())
 
 PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one after the other in the name of a rate, such as `tokens_per_sec`."""
@@ -52,6 +54,8 @@ def better(key: str, unit: str) -> Better | None:
         return None
     if _is_work_of_energy(words):
         return "higher"
+    if not _SAVED.isdisjoint(words):
+        return None  # `less time`: how much of it, or by how much
     known = (_WORDS[word] for word in words if word in _WORDS)
     return next(known, "higher" if names_rate(words) else "lower" if names_energy(words) else BETTER.get(unit))
 

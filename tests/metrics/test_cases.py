@@ -81,6 +81,18 @@ Fwd time: 7.5 ms
     assert (row["min_at"], row["max_at"]) == ("title flash, causal True", "title plain, causal True")
 
 
+def test_words_that_name_what_was_timed_are_cases(tmp_path: Path) -> None:
+    table = "| wall time | Median seconds |\n|---|---:|\n| Pause | 5.5 |\n| Broadcast | 15.5 |\n"
+    [row] = cases(log_of(tmp_path, table)).to_dict("records")
+    assert (row["over"], row["key"], row["unit"], row["min_at"]) == ("wall_time", "Median", "s", "wall_time Pause")
+
+
+def test_what_is_saved_has_no_direction(tmp_path: Path) -> None:
+    table = "| case | Less time | GPU QPS |\n|---|---:|---:|\n| a | 62.5% | 12,250 |\n| b | 85.5% | 13,500.5 |\n"
+    found = cases(log_of(tmp_path, table)).set_index("key")["better"]
+    assert found["GPU_QPS"] == "higher" and found.isna()["Less_time"]
+
+
 def test_statistics_are_no_variants(tmp_path: Path) -> None:
     log = log_of(tmp_path, "turns,Count,P50,P99\n1,40,0.45,1.25\n2,38,0.5,1.5\n")
     assert list(cases(log)["key"]) == ["Count", "P50", "P99"]

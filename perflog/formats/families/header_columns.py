@@ -113,7 +113,8 @@ def match_names_of_any_program(names: Sequence[str], declared: Sequence[Declared
     taken: set[str] = set()
     for name in names:
         match = next(_fitting_columns(name, declared, row, taken), (None, ""))
-        taken |= match[0].declared_fields if match[0] is not None else set()
+        if name and match[0] is not None:  # what is before the first bar has no name either
+            taken |= match[0].declared_fields
         matches.append(match)
     return _named(names, matches, row)
 

@@ -63,6 +63,9 @@ _UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
 _PLUS_MINUS = lazy_pattern(r" ?(?:±|\+/?-) ?")
 _UNIT_AFTER = lazy_pattern(r" ?([A-Za-zµμ%]+(?:/[A-Za-z]+)?|×)")
 _EMPHASIS = lazy_pattern(r"[*`]+")  # of Markdown, around a cell or a word of it
+_PART = r"[A-Za-z][\w.%]*"
+_PARTS_IN_BRACKETS = lazy_pattern(rf"(?P<stem>.*?) ?\((?P<parts>{_PART}(?: ?/ ?{_PART})+)\)")
+_PARTS_AT_END = lazy_pattern(rf"(?P<stem>(?:.*[^/] )?)(?P<parts>{_PART}(?: ?/ ?{_PART})+)")
 _END = 1 << 30
 REMARK = "()"
 """The end of the way in which a cell prints a number, if a remark in brackets is after it: `0.37x  (vs vllm)`."""
@@ -302,7 +305,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
             forms, constants, row_units = map(tuple, parts)
             return replace(column, forms=forms, constants=constants, row_units=row_units), unit
         if "{}" in printed:
-            return _with_several_values(column, fields[0].name, printed), unit
+            return _with_several_values(column, fields[0].name, printed, name), unit
         return _with_units(column, fields[0].name, printed.split("|"), unit)
 
 
@@ -325,8 +328,8 @@ def _with_units(column: DeclaredColumn, name: str, ways: Sequence[str], unit: st
         constants=(*({} for _ in forms), *column.constants),
         row_units=(*none, *column.row_units),
     )
-    if len(set(units)) == 1:
-        return column, unit or units[0]
+    if len(set(units)) == 1:  # of `Duration (s)` above `10.1 ms` the cells are right
+        return column, units[0] or unit
     return replace(column, form_units=tuple(units)), unit
 
 
@@ -341,18 +344,24 @@ def _prefix_ends(text: str) -> list[int]:
     return [0, *(len(raw[:end].decode("utf-8", "surrogateescape")) for end in prefix_ends(raw))]
 
 
-def _with_several_values(column: DeclaredColumn, name: str, shape: str) -> DeclaredColumn:
+def _with_several_values(column: DeclaredColumn, name: str, shape: str, header: str) -> DeclaredColumn:
     """Return a column with several values in each cell: `3.1 ms / 706 TFLOPS`.
 
-    The first has the name of the column, the others also their unit or their number.
+    Their names are those in the name of the column: `TTFT p50 / p95`, `Retries (P50/P90)`; a unit after the last value
+    is then the unit of all. Else the first has the name of the column, the others also their unit or their number.
     """
     before, *parts = shape.split("{}")
     text, units, taken = literal(before), dict[str, Unit](), set[str]()
+    are_apart = all(part.strip() == "/" for part in parts[:-1])
+    own_names = _names_of_parts(header, len(parts)) if are_apart else []
+    last = _UNIT_AFTER.match(parts[-1]) if own_names else None
     for k, part in enumerate(parts, 1):
-        printed = _UNIT_AFTER.match(part)
+        printed = _UNIT_AFTER.match(part) or last
         unit = ("1" if printed[1] in "x×" else unit_of(printed[1])[0]) if printed else ""
         own = f"{name}_{field_name(printed[1]) if printed else k}" if k > 1 else name
-        if k > 1 and _PLUS_MINUS.fullmatch(parts[k - 2]):
+        if own_names:
+            own = field_name(own_names[k - 1])
+        elif k > 1 and _PLUS_MINUS.fullmatch(parts[k - 2]):
             own = f"{name}_spread"
         own = own if own not in taken else f"{own}_{k}"
         taken.add(own)
@@ -366,6 +375,13 @@ def _with_several_values(column: DeclaredColumn, name: str, shape: str) -> Decla
         row_units=("", *column.row_units),
         units=units,
     )
+
+
+def _names_of_parts(header: str, count: int) -> list[str]:
+    """Return the names of the values in each cell by the name of their column, `TTFT p50 / p95`; [] if it has none."""
+    match = _PARTS_IN_BRACKETS.fullmatch(header) or _PARTS_AT_END.fullmatch(header)
+    names = [x.strip() for x in match["parts"].split("/")] if match is not None else []
+    return [f"{match['stem']} {x}".strip() for x in names] if match is not None and len(names) == count else []
 
 
 def _spans(text: str, style: str) -> tuple[tuple[int, int], ...]:

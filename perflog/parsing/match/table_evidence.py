@@ -71,6 +71,7 @@ _BETWEEN_SIZES = lazy_pattern(r"\{\} ?[x×*] ?\{\}")
 _REMARK = lazy_pattern(r"(?<=\S)[ \t]+\((?=[^()]*[A-Za-z])[^()0-9]*\)$")  # without figures
 _OF_RATE = lazy_pattern(r"(?:/|per)[ _]?s(?:ec(?:ond)?)?\b", re.IGNORECASE)
 _MOST_VALUES = 4  # of a cell
+_OF_ANY_QUANTITY = frozenset(("value", "result", "metric value"))  # names of a column with a quantity in each row
 _PREFIXES = frozenset("k K M G T".split())
 _GLUED = frozenset("k K M G T c x ×".split())  # after a number, beside units
 
@@ -249,7 +250,8 @@ class PrintedTable(Struct, frozen=True):
 
     def _cell_type(self, name: str, cells: Sequence[str]) -> str:
         """Return how the cells of a column print their numbers; "" for plain numbers in different ways."""
-        bare = [_without_remark(cell) for cell in cells] if name == self.names[-1] else cells
+        may_remark = name == self.names[-1] or self.style in _MARKS
+        bare = [_without_remark(cell) for cell in cells] if may_remark else cells
         pairs = list(map(value_and_unit, bare))
         if 2 * pairs.count(None) > len(pairs):
             return _shape_of_cells(cells) or "s"
@@ -258,7 +260,7 @@ class PrintedTable(Struct, frozen=True):
         if not any(units) and number != "r":
             return number
         if None in pairs or not any(units):
-            return ""
+            return f"{number}|{number}{REMARK}" if None not in pairs and list(bare) != list(cells) else ""
         plain = {unit.strip() for unit in units}
         if plain <= _PREFIXES:  # `10K` is 10,000 or 10,240: a word. But rates count in thousands
             return "q" if _OF_RATE.search(name) else ""
@@ -268,7 +270,7 @@ class PrintedTable(Struct, frozen=True):
             ways = ["t"]
         elif plain <= SIZES.keys() and units == plain:
             ways = ["z"]
-        elif _have_one_base(plain):
+        elif _have_one_base(plain) or (name.lower() in _OF_ANY_QUANTITY and all(map(_is_clear_unit, plain))):
             ways = [f"{number}{unit}" for unit in sorted(units)]
         else:
             return ""
@@ -323,6 +325,10 @@ def _have_one_base(printed: Collection[str]) -> bool:
     bases = {UNITS[unit].base if unit else "" for unit in units}
     is_clear = bases != {"B"} or all("i" in unit for unit in units if unit != "B")
     return len(bases) == 1 and "" not in bases and is_clear and not any("|" in unit for unit in printed)
+
+
+def _is_clear_unit(printed: str) -> bool:
+    return bool(unit_of(printed)[0]) or printed in "x×"
 
 
 def _without_remark(cell: str) -> str:

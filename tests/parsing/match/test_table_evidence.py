@@ -23,6 +23,27 @@ def rows(got: Reading) -> dict[int, dict[str, Any]]:
 
 
 TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
+    (  # the unit in a cell is right, whatever the header says
+        ("| ms | Duration (s) |", "|----|--------------|", "| 10 |    10.500 ms |", "| 30 |    30.500 ms |"),
+        {3: {"ms": 10, "Duration": 0.0105}, 4: {"ms": 30, "Duration": 0.0305}},
+    ),
+    (  # names of several values in a cell, and one unit for all of them
+        ("| Set | TTFP p50 / p95 | Retries (P50/P90) |", "|---|---|---|", "| crowd | 1500 / 2500 ms | 0.5 / 2.5 |"),
+        {3: {"Set": "crowd", "TTFP_p50": 1.5, "TTFP_p95": 2.5, "Retries_P50": 0.5, "Retries_P90": 2.5}},
+    ),
+    (  # a column of words without a name, and a remark after a value
+        (
+            "| | Round 0 (tok/s) | Avg |",
+            "|---|---|---|",
+            "| **Plain** | 47.5 (JIT) | **216.5** |",
+            "| Fused | 60.5 | 220 |",
+        ),
+        {3: {"row": "Plain", "Round_0": 47.5, "Avg": 216.5}, 4: {"row": "Fused", "Round_0": 60.5, "Avg": 220}},
+    ),
+    (  # each value has a unit of its own
+        ("Metric\tValue", "RTFx\t0.25x", "Mean Chunk\t4.5s", "Peak\t2.5ms"),
+        {2: {"RTFx": 0.25}, 3: {"Mean_Chunk": 4.5}, 4: {"Peak": 0.0025}},
+    ),
     (
         ("M,N,cuBLAS,Triton", "256,512,4.1,4.2", "512,512,26.2,91.5"),
         {
