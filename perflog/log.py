@@ -22,6 +22,7 @@ from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.sink import LOG_ID
 from perflog.tables.sql import SETTINGS, run_query
 from perflog.tables.store import Store
+from perflog.units import count, first_few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,7 +144,7 @@ class Log:
     def __repr__(self) -> str:
         logs = list(dict.fromkeys(key.log for key in self.run_keys))
         names = ", ".join(logs[:_SHOWN_LOGS]) + (", ..." if len(logs) > _SHOWN_LOGS else "")
-        return f"<perflog.Log: {_count(len(self), 'run')} of {_count(len(logs), 'log')}: {names}>"
+        return f"<perflog.Log: {count(len(self), 'run')} of {count(len(logs), 'log')}: {names}>"
 
     def _repr_html_(self) -> str:
         """The overview with the first plots; of more runs than it takes a moment for, the runs. Jupyter calls it."""
@@ -543,9 +544,4 @@ def _settings_table(settings: pd.DataFrame) -> pa.Table:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"there are: {', '.join(names[:_LISTED])}{more}" if names else "there is none"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"there are: {first_few(names, _LISTED)}" if names else "there is none"

@@ -1,9 +1,12 @@
-"""Units: printed unit -> base unit and factor. Values are stored in base units and scaled only when shown."""
+"""Units: printed unit -> base unit and factor. Values are stored in base units and scaled only when shown.
+
+How values, changes, numbers of things and lists of names are shown is also here: everywhere in the same way.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -202,6 +205,23 @@ def show(value: float | None, unit: str, digits: int = 4) -> str:
     scaled = value / factor
     text = f"{scaled:,.0f}" if 10**digits <= abs(scaled) < _MOST_IN_FULL else f"{scaled:.{digits}g}"
     return f"{text} {name}".rstrip()
+
+
+def plural(noun: str, number: int) -> str:
+    """A noun in the number of what it counts: `rank`, `ranks`."""
+    return noun if number == 1 else f"{noun}s"
+
+
+def count(number: int, noun: str) -> str:
+    """What is counted: `1 step`, `3 steps`."""
+    return f"{number:,} {plural(noun, number)}"
+
+
+def first_few(names: Iterable[object], most: int = 5, separator: str = ", ") -> str:
+    """The first few names, and how many more there are: `a, b and 3 more`."""
+    texts = [*map(str, names)]
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
 
 
 def show_change(change: float | None) -> str:

@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, text_of
-from perflog.analysis.lint.wording import count, first_few
 from perflog.analysis.logs_of_jobs import runs_of_jobs
 from perflog.analysis.overview.job_course import level_changes
 from perflog.analysis.run_stops import last_stop
@@ -30,6 +29,7 @@ from perflog.metrics.timeline import job_timelines
 from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE
 from perflog.parsing.failures.kinds import title_of
 from perflog.parsing.failures.rows import FailureRow
+from perflog.units import count, first_few, plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -234,7 +234,7 @@ def _followed(rows: Sequence[FailureRow]) -> str:
             ranks.add(row.rank)
     parts = []
     for title, ranks in by_title.items():
-        parts.append(f"{title} (rank{'s' * (len(ranks) > 1)} {first_few(sorted(ranks), 6)})" if ranks else title)
+        parts.append(f"{title} ({plural('rank', len(ranks))} {first_few(sorted(ranks), 6)})" if ranks else title)
     return "; ".join(parts)
 
 
@@ -262,7 +262,7 @@ def _stuck(tables: Tables, names: Sequence[str], timeouts: Sequence[FailureRow])
         culprits.append(Culprit(int(rank), None, None, None, None, STUCK, SURE, tuple(texts)))
     ranks = [culprit.rank for culprit in culprits]
     verb = "hold" if len(ranks) > 1 else "holds"
-    verdict = f"Held up: rank{'s' * (len(ranks) > 1)} {first_few(ranks, 6)} {verb} up the others"
+    verdict = f"Held up: {plural('rank', len(ranks))} {first_few(ranks, 6)} {verb} up the others"
     evidence = [f"rank {culprit.rank} {text}" for culprit in culprits for text in culprit.evidence][:EVIDENCE] + told
     has, calls, waits = (
         ("they have", "they call", "they wait") if len(ranks) > 1 else ("it has", "it calls", "it waits")
@@ -308,7 +308,7 @@ def _without_dump(
         return None
     why = "it left no dump, and the others wait" + ("; it printed no time-out either" if printed else "")
     culprits = [Culprit(rank, None, None, None, None, STUCK, LIKELY, ("left no dump",)) for rank in missing]
-    verdict = f"Held up: rank{'s' * (len(missing) > 1)} {first_few(missing, 6)} left no dump, and the others wait"
+    verdict = f"Held up: {plural('rank', len(missing))} {first_few(missing, 6)} left no dump, and the others wait"
     evidence = [*(f"rank {rank} left no dump" for rank in missing[:EVIDENCE]), *told]
     return Diagnosis(names, verdict, STUCK, culprits, None, LIKELY, why, evidence)
 

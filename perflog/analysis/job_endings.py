@@ -35,6 +35,7 @@ from perflog.parsing.failures.kinds import (
 from perflog.parsing.failures.rows import FATAL, FailureRow
 from perflog.tables.columns import NULL
 from perflog.tables.nulls import none_if_null
+from perflog.units import first_few
 
 STUCK = "stuck"
 """Kind of a job that ranks hold up, by what they dumped."""
@@ -499,5 +500,4 @@ def _shortened(text: str) -> str:
 
 def listed(ranks: Sequence[int]) -> str:
     """Return ranks in words: the first of many."""
-    more = f" and {len(ranks) - _NAMED} more" if len(ranks) > _NAMED else ""
-    return ", ".join(map(str, ranks[:_NAMED])) + more
+    return first_few(ranks, _NAMED)

@@ -6,13 +6,13 @@ import datetime as dt
 
 from msgspec import Struct
 
-from perflog.analysis.lint.wording import first_few
 from perflog.metrics import Tables
 from perflog.metrics.attempts import extents
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.settings_by_run import STOPPED_BY
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
+from perflog.units import first_few, plural
 
 _FORMS = {UTC: "%Y-%m-%d %H:%M:%S UTC", LOCAL: "%Y-%m-%d %H:%M:%S", NO_YEAR: "%m-%d %H:%M:%S", NO_DATE: "%H:%M:%S"}
 _FEW = 3  # ranks; fewer show no outlier
@@ -55,7 +55,7 @@ class Stop(Struct, frozen=True):
             return []
         ranks = first_few(sorted(self.behind), 6)
         steps = first_few(sorted(set(self.behind.values())), 6)
-        return [f"the last step of rank{'s' * (len(self.behind) > 1)} {ranks} is {steps}, of the others {self.step:,}"]
+        return [f"the last step of {plural('rank', len(self.behind))} {ranks} is {steps}, of the others {self.step:,}"]
 
 
 def last_stop(tables: Tables) -> Stop | None:

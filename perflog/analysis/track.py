@@ -41,7 +41,7 @@ from perflog.metrics.versions import COMMIT, DATE, INGESTED, Tests, Versions, ve
 from perflog.opening import load
 from perflog.settings.run_settings import Settings
 from perflog.statistics.samples import median
-from perflog.units import show, show_change
+from perflog.units import first_few, show, show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -376,8 +376,7 @@ def _change(of: Track, changes: Sequence[tuple[FigureCourse, LevelChange]]) -> s
     text = f"{since}: {course.figure.name} {size}{verdict}, p {change.p:.2g}"
     others = [f"{other.figure.name} {show_change(each.change)}" for other, each in changes[1:]]
     if others:
-        more = f" and {len(others) - _OTHERS} more" if len(others) > _OTHERS else ""
-        text += f"; with it {', '.join(others[:_OTHERS])}{more}"
+        text += f"; with it {first_few(others, _OTHERS)}"
     if (words := cause_words(change)) is not None:
         text += f"; {words}"
     if accepted := of.acceptance(course, change):
@@ -416,8 +415,7 @@ def _outliers(of: Track, names: Mapping[str, str]) -> Iterator[str]:
             key = (course.test, course.versions[place].name)
             found.setdefault(key, []).append(f"{course.figure.name} {show_change(off)}")
     for (test, version), figures in found.items():
-        more = f" and {len(figures) - _OTHERS} more" if len(figures) > _OTHERS else ""
-        text = f"version {short(version)} alone is an outlier, no level: {', '.join(figures[:_OTHERS])}{more}"
+        text = f"version {short(version)} alone is an outlier, no level: {first_few(figures, _OTHERS)}"
         yield _sentence(names[test], text)
 
 

@@ -23,12 +23,12 @@ from perflog.analysis.compare.gates import (
     sure_improvement,
 )
 from perflog.analysis.compare.left_out import failed_runs
-from perflog.analysis.lint.wording import count
 from perflog.errors import InputError, PerflogError
 from perflog.log import Log, combined
 from perflog.opening import load, read
 from perflog.provenance import provenance
 from perflog.tables.store import default_store, store_exists
+from perflog.units import count
 
 BASE, CHANGE = "base", "change"
 """Names of the sides. With a baseline, its name is the name of the base."""

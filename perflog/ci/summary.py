@@ -14,7 +14,6 @@ from perflog.analysis.compare.attribution import part_name, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS
 from perflog.analysis.compare.gates import Outcome
 from perflog.analysis.compare.left_out import ENDINGS
-from perflog.analysis.lint.wording import count
 from perflog.ci.systems import Job
 from perflog.lazy_patterns import lazy_pattern
 from perflog.output import sheets
@@ -23,7 +22,7 @@ from perflog.output.presenters.compare_screen import headline_sentences
 from perflog.output.sheets import Sheet, SheetColumn, cell, escaped
 from perflog.output.terminal import cut
 from perflog.provenance import SYSTEMS
-from perflog.units import show_change
+from perflog.units import count, show_change
 
 _MARKS, _UNSURE = {0: "✅", 1: "❌"}, "⚠️"  # by exit code; of others, and where a gate passed without being sure
 

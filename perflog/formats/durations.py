@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from perflog.units import plural
+
 # Few logs have durations in these forms: `re` compiles a pattern when it is needed, and keeps it.
 
 _SECONDS = r"[0-9]+(?:\.[0-9]+)? ?s(?:ec(?:ond)?s?)?"
@@ -91,7 +93,7 @@ def print_duration(value: float, padded: bool = False) -> str:
     days, rest = divmod(whole, _UNITS["d"])
     if padded:
         return f"{f'{days}-' if days else ''}{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
-    text = f"{days} day{'s' * (days != 1)}, " if days else ""
+    text = f"{days} {plural('day', days)}, " if days else ""
     text += f"{rest // 3600}:{rest // 60 % 60:02d}:{rest % 60:02d}"
     return text + (f".{fraction:06d}" if fraction else "")
 

@@ -28,7 +28,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import Rows
-from perflog.units import UNITS, show
+from perflog.units import UNITS, first_few, show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -185,9 +185,7 @@ class CaseTable(Struct, frozen=True):
     @property
     def over(self) -> str:
         """The names of the parameters."""
-        names = list(self.parameters)
-        more = f" and {len(names) - _MOST_OVER} more" if len(names) > _MOST_OVER else ""
-        return f"{' x '.join(names[:_MOST_OVER])}{more}"
+        return first_few(self.parameters, _MOST_OVER, " x ")
 
     @property
     def is_by_column(self) -> bool:

@@ -17,6 +17,7 @@ from perflog.metrics.compared import ComparedColumn, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables, cached
 from perflog.tables.nulls import nullable_frame
+from perflog.units import plural
 
 if TYPE_CHECKING:
     from typing import Never
@@ -242,7 +243,7 @@ def _documentation(metric: Metric) -> str:
     args = [f"    {name} ({types[name]}): {meaning}" for name, meaning in arguments.items()]
     columns = [f"    - `{c.name}`{f' ({c.unit})' if c.unit else ''}: {c.meaning}" for c in metric.columns]
     raises = "    UsageError: If an option does not exist or its value has no meaning, such as an unknown GPU."
-    needs = f"; no rows without table{'s' * (len(metric.needs) > 1)} {', '.join(metric.needs)}" if metric.needs else ""
+    needs = f"; no rows without {plural('table', len(metric.needs))} {', '.join(metric.needs)}" if metric.needs else ""
     sections = [
         text.strip(),
         f"Formula: {metric.formula}.",

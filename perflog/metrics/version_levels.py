@@ -17,6 +17,7 @@ from perflog.settings.run_settings import Settings, incidental_test, is_of_machi
 from perflog.statistics.effects import Effect, change_of, rounding
 from perflog.statistics.levels import FEWEST, Course, Level, course
 from perflog.statistics.shared_scatter import SharedScatter, shared_scatter
+from perflog.units import count
 
 Cause = Literal["machine", "settings", "machine and settings", "program"]
 """What changed with a level: the machine; settings; neither, and settings show the same machine: so the program."""
@@ -206,7 +207,7 @@ def _series(test: Versions, figure: FigureOfRuns) -> _Series | UntrackedFigure:
     known = [(version, values) for version, values in by_version if values]
     reason = ""
     if len(known) < FEWEST:
-        reason = f"{len(known)} version{'s' * (len(known) != 1)} with it, {FEWEST} are needed"
+        reason = f"{count(len(known), 'version')} with it, {FEWEST} are needed"
     elif not all(value > 0 for _, values in known for value in values):
         reason = "a value is not above 0: changes are shares of values"
     if reason:

@@ -30,6 +30,7 @@ from perflog.settings.run_settings import (
 )
 from perflog.statistics.levels import FEWEST
 from perflog.tables.row_order import natural_sort_key
+from perflog.units import count
 
 COMMIT, DATE, INGESTED = "commit", "date", "ingested"
 """What identifies versions, besides a setting."""
@@ -122,8 +123,8 @@ def versions_of_tests(
             if len(versions) >= fewest:
                 tests.append(Versions(name, versions))
             else:
-                count = f"{len(versions)} version{'s' * (len(versions) != 1)}"
-                left_out |= dict.fromkeys(test_runs, f"{name}: {count}, {fewest} are needed")
+                reason = f"{name}: {count(len(versions), 'version')}, {fewest} are needed"
+                left_out |= dict.fromkeys(test_runs, reason)
     return Tests(chosen, tuple(tests), left_out)
 
 

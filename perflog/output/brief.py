@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from perflog.analysis.lint.wording import count
 from perflog.lazy_patterns import lazy_pattern
 from perflog.output.sheets import cell
+from perflog.units import count
 
 LIMIT = 400
 """Largest number of tokens of a brief answer."""

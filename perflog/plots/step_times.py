@@ -30,7 +30,7 @@ from perflog.plots.registry import plot
 from perflog.plots.sketch import set_lines
 from perflog.statistics.levels import Level
 from perflog.statistics.samples import OUTLIER, modified_z_scores
-from perflog.units import show
+from perflog.units import count, show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +104,7 @@ def _subtitle(row: dict[str, Any], levels: Sequence[float], wide: bool) -> str:
     _, factor = unit_of(row["median_s"], "s")
     interval = "" if np.isnan(low) else f" ({low / factor:.4g}–{high / factor:.4g})"
     reasons = row["left_out"].split("; ") if row["left_out"] else []
-    short = reasons[0] if wide and len(reasons) == 1 else f"{len(reasons)} step{'s' * (len(reasons) > 1)}"
+    short = reasons[0] if wide and len(reasons) == 1 else count(len(reasons), "step")
     left_out = f"; left out: {short}" if reasons else ""
     means = f"; each line is the mean of {row['steps_averaged']} steps" if row["steps_averaged"] > 1 else ""
     medians = " -> ".join(show(level, "s") for level in levels) or f"{show(row['median_s'], 's')}{interval}"

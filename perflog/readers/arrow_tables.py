@@ -25,6 +25,7 @@ from perflog.readers.spill_file import decompressed_path
 from perflog.tables.arrow import null_array, number_array, repeated_word, storable, word_array
 from perflog.tables.schema import arrow_schema
 from perflog.tables.sink import IngestResult, Sink
+from perflog.units import first_few
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -224,9 +225,8 @@ def _check(schema: pa.Schema, source: Source) -> None:
         raise UnknownTableError(
             "a table of a store of perflog", source.name, "name the store: the folder of these tables"
         )
-    shown = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
     raise UnknownTableError(
-        f"{_kind(source)} file of columns that perflog does not know: {shown}",
+        f"{_kind(source)} file of columns that perflog does not know: {first_few(names, _NAMED)}",
         source.name,
         "its columns are a table already: pandas, polars and DuckDB read it",
     )

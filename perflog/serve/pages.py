@@ -18,6 +18,7 @@ from perflog.output.report.html.plots import figure
 from perflog.output.sheets import Sheet, SheetColumn, cell
 from perflog.serve.source import Snapshot
 from perflog.units import UTC as UTC_UNIT
+from perflog.units import count
 
 _IN_NAME = ("run", "label", "index", "log")
 """Columns that the name of a run holds."""
@@ -161,7 +162,7 @@ def bar(title: str, snapshot: Snapshot, address: str) -> Html:
 
 
 def _subtitle(shown: int, number: int, snapshot: Snapshot) -> str:
-    which = f"{shown:,} of {number:,} runs" if shown != number else f"{number:,} run{'s' * (number != 1)}"
+    which = f"{shown:,} of {number:,} runs" if shown != number else count(number, "run")
     grows = "; files change, the list follows" if snapshot.grows else ""
     return f"{which}, read at {_clock(snapshot.read_at)} by perflog {__version__}{grows}"
 

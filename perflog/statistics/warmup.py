@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from perflog.arrays import Floats
 from perflog.statistics.samples import NORMAL, OUTLIER, mad, median, modified_z_scores
+from perflog.units import count
 
 _BATCH = 5  # of MSER-5
 _ROUNDING = 8 * np.finfo(np.float64).eps  # of the largest mean square: bound of the rounding error of MSER
@@ -62,7 +63,7 @@ def warm_up(values: Floats, chosen: int | None = None) -> Warmup:
     cut = 0
     while cut < n // 2 and high[cut]:
         cut += 1
-    reason = f"{cut} leading step{'s' * (cut != 1)} beyond the scatter of the second half (modified z > {OUTLIER})"
+    reason = f"{count(cut, 'leading step')} beyond the scatter of the second half (modified z > {OUTLIER})"
     remaining = values[cut:]
     if len(remaining) >= 4 * _BATCH:
         spread = OUTLIER * (NORMAL * mad(late))

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from msgspec import Struct
 
 from perflog.errors import UsageError
+from perflog.units import count
 
 TIMEOUTS = {"nccl": timedelta(minutes=3), "gloo": timedelta(minutes=30)}
 """Time limit of a collective, by backend: if a rank dies, the others do not wait forever. Gloo notices the closed
@@ -44,7 +45,7 @@ class RankContext(Struct, frozen=True):
         if self.device.type == "cuda":
             return torch.cuda.get_device_name(self.device)
         threads = torch.get_num_threads()
-        return f"{_cpu_name()}, {threads} thread{'s' if threads > 1 else ''}"
+        return f"{_cpu_name()}, {count(threads, 'thread')}"
 
 
 def choose_device(device: str | None) -> torch.device:

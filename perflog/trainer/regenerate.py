@@ -16,6 +16,7 @@ from msgspec.structs import fields
 from perflog.errors import UsageError
 from perflog.trainer.launch import SILENCE, TORCHRUN, RankOptions, launch, stderr_file
 from perflog.trainer.recipes import ModelSizes, Recipe, RunSpec, check_sizes, load_recipe, recipe_names
+from perflog.units import first_few
 
 if TYPE_CHECKING:
     from perflog.log import Log
@@ -286,8 +287,7 @@ def _comparison_note(plan: RegenerationPlan, comparisons: Sequence[ReferenceComp
             ", but its model is of another size: the change says little; --preset paper takes the original sizes"
         )
     if differ:
-        more = f" and {len(differ) - _MAX_SETTINGS} more" if len(differ) > _MAX_SETTINGS else ""
-        notes.append(f"settings that differ: {', '.join(differ[:_MAX_SETTINGS])}{more}")
+        notes.append(f"settings that differ: {first_few(differ, _MAX_SETTINGS)}")
     return "\n".join(notes)
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.analysis.compare.history import Identity, identities
-from perflog.analysis.compare.sides import Side, first_few
+from perflog.analysis.compare.sides import Side
 from perflog.analysis.run_filter import Fact, parse
 from perflog.errors import NothingToCompareError, StoreError, UsageError, did_you_mean
 from perflog.files.file_lock import locked
@@ -28,6 +28,7 @@ from perflog.opening import find_runs, load
 from perflog.tables.store import default_store
 from perflog.tables.store.folder import store_errors
 from perflog.tables.store.writer import utc_now
+from perflog.units import first_few
 
 FILE = "baselines.json"
 LAST = 20

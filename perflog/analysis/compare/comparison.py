@@ -48,7 +48,6 @@ from perflog.analysis.compare.sides import (
     SideReference,
     VariedSetting,
     differing_settings,
-    first_few,
     left_out_warnings,
     named_sides,
     resolve_sides,
@@ -74,7 +73,7 @@ from perflog.metrics.traces.steady_work import TRACE
 from perflog.providers import provider
 from perflog.tables.nulls import nullable_frame
 from perflog.tables.schema import SCHEMA_VERSION
-from perflog.units import show, show_change
+from perflog.units import first_few, show, show_change
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,11 +18,10 @@ from perflog.analysis.compare.comparison import NOTHING, Cause, Comparison, OneS
 from perflog.analysis.compare.figures import VALUE
 from perflog.analysis.compare.result_rows import records
 from perflog.analysis.compare.rows import FigureRow
-from perflog.analysis.compare.sides import first_few
 from perflog.analysis.compare.verdicts import GATE
 from perflog.errors import NothingToCompareError, PerflogError
 from perflog.tables.schema import SCHEMA_VERSION
-from perflog.units import show_change
+from perflog.units import first_few, show_change
 
 CANNOT_JUDGE = 3
 """The exit code of a gate that cannot judge."""

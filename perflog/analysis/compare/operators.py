@@ -26,7 +26,7 @@ from perflog.metrics.compared import ALL, Measure
 from perflog.metrics.traces.device_operators import OPERATOR, kernels_text
 from perflog.metrics.traces.steady_work import STEP, TRACE, devices_by_run, steady_steps
 from perflog.metrics.traces.work_tree import PATH_MARK
-from perflog.units import show
+from perflog.units import first_few, show
 
 
 class OperatorRow(Struct, frozen=True):
@@ -151,9 +151,7 @@ def _by_name(nodes: dict[Key, OperatorNode], name_of: NameOf) -> dict[Hashable, 
 
 def _listed(keys: Sequence[Key]) -> str | None:
     """The shapes of operators that became one."""
-    shapes = list(dict.fromkeys(shapes for _, shapes, _ in keys if shapes))
-    more = f" and {len(shapes) - _MOST_SHAPES} more" if len(shapes) > _MOST_SHAPES else ""
-    return "; ".join(shapes[:_MOST_SHAPES]) + more if shapes else None
+    return first_few(dict.fromkeys(shapes for _, shapes, _ in keys if shapes), _MOST_SHAPES, "; ") or None
 
 
 class MatchedSides(Struct, frozen=True):

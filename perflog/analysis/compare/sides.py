@@ -19,6 +19,7 @@ from perflog.opening import find_runs, load, store_of
 from perflog.parsing.input.log_names import split_run
 from perflog.settings.run_settings import Settings, incidental_test, independent, settings_of, values_in_order, varying
 from perflog.tables.store import default_store, store_exists
+from perflog.units import count, first_few
 
 _NOT_REPORTED = ("pid", "tag", "started", "files", "traceName", "trace_id", "baseTimeNanoseconds")
 """Settings that differ between any two runs: the list of differences leaves them out."""
@@ -181,7 +182,7 @@ def _name_of(several: Sequence[Runs], names: Sequence[str]) -> str:
     folders = {os.path.dirname(os.fspath(each)) for each in several if not isinstance(each, Log)}
     if len(names) > 1 and len(folders) == 1 and (folder := os.path.basename(folders.pop())):
         return folder
-    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    return first_few(names, 1)
 
 
 def setting_names(by: str | Sequence[str]) -> tuple[str, ...]:
@@ -201,7 +202,7 @@ def _together(name: str, members: Sequence[Log]) -> Log:
     log = combined(members)
     more = sum(map(len, members)) - len(log)
     if more:
-        log.warnings.append(f"{name}: {more} run{'s' * (more > 1)} named again, the same bytes: each counts once")
+        log.warnings.append(f"{name}: {count(more, 'run')} named again, the same bytes: each counts once")
     return log
 
 
@@ -279,7 +280,7 @@ def _split(all_sides: Sequence[Side], by: Sequence[str]) -> list[Side]:
     split = [Side(SEPARATOR.join(values), combined(logs[values])) for values in in_order]
     if without:
         lacking = f"without a setting `{'` or `'.join(by)}`"
-        split[0].log.warnings.append(f"{without} run{'s' * (without > 1)} {lacking}: not compared")
+        split[0].log.warnings.append(f"{count(without, 'run')} {lacking}: not compared")
     return split
 
 
@@ -434,11 +435,6 @@ def _case_names(keys: Sequence[str], cases: Sequence[tuple[str | None, ...]]) ->
         if len(set(names)) == len(cases):
             break
     return dict(zip(cases, names, strict=True))
-
-
-def first_few(names: Sequence[str]) -> str:
-    """Return the first names, and the number of the others."""
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 # --- differences --------------------------------------------------------------------------------------------------

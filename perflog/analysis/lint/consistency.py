@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
-from perflog.analysis.lint.wording import count, first_few, percent, seconds
+from perflog.analysis.lint.wording import percent, seconds
 from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.expressions import Expression
 from perflog.formats.model import WHOLES, Format, Line, Phase
@@ -21,7 +21,7 @@ from perflog.statistics.samples import median
 from perflog.tables.columns import Rows
 from perflog.tables.row_order import PART_BITS
 from perflog.tables.schema import PER_FIELD, column_for
-from perflog.units import show
+from perflog.units import count, first_few, show
 
 _STORED = 1e-12  # relative error of a printed number that was converted to its base unit and back
 _STEP_SLACK = 1e-3  # of the whole: more than rounding of the printed decimals

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.lint.registry import Finding, LintInput, rule
-from perflog.analysis.lint.wording import count, first_few
 from perflog.metrics.divergence import LOSS, Divergence, divergences
-from perflog.units import show
+from perflog.units import count, first_few, plural, show
 
 DIVERGED = "diverged"
 """Code of the rule on losses that are NaN: a reader has to know it before any speed."""
@@ -63,4 +62,4 @@ def _in_words(found: Divergence) -> str:
 
 
 def _on(ranks: Sequence[int]) -> str:
-    return f" on rank{'s' * (len(ranks) > 1)} {first_few(ranks)}" if ranks else ""
+    return f" on {plural('rank', len(ranks))} {first_few(ranks)}" if ranks else ""

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
-from perflog.analysis.lint.wording import count, first_few, percent, seconds
+from perflog.analysis.lint.wording import percent, seconds
 from perflog.tables.nulls import none_if_null
+from perflog.units import count, first_few
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
-from perflog.analysis.lint.wording import count, first_few
 from perflog.metrics.ranks import WORSE_IF_HIGH, WORSE_IF_LOW, RankRow, rank_name, rank_rows
 from perflog.metrics.step_series import most_frequent
 from perflog.metrics.unlabelled_ranks import unlabelled_ranks
 from perflog.statistics.groups import groups_of
 from perflog.tables.row_order import natural_sort_key
+from perflog.units import count, first_few, plural
 
 _NAME_COLUMNS = {"phases": "phase", "loads": "unit", "layers": "layer"}
 """Tables with a row per rank, and the column that names the subject of the row."""
@@ -128,7 +128,7 @@ def rank_stands_out(data: LintInput) -> Iterator[Finding]:
         each = [f"{rank} ({first_few(figures, 3)})" for rank, figures in names.items()]
         most = max(row.ranks for row in rows)
         what = "rank" if all(name.startswith("rank ") for name in names) else "source"
-        message = f"{count(len(names), what)} of {most} far from the other{'s' * (most > 2)}: {first_few(each, 3)}"
+        message = f"{count(len(names), what)} of {most} far from the {plural('other', most - 1)}: {first_few(each, 3)}"
         numbers = {"ranks": names}
         known = any(row.unit in (*WORSE_IF_HIGH, *WORSE_IF_LOW) for row in rows)
         yield Finding(run.id, message, {run.id: _lines(run, rows[0])}, numbers, None if known else "note")

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
-from perflog.analysis.lint.wording import count, first_few, percent, seconds, time_range
+from perflog.analysis.lint.wording import percent, seconds, time_range
 from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.model import WHOLES, Format
 from perflog.metrics.run_tables import cached
@@ -19,6 +19,7 @@ from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.tables.columns import Rows
 from perflog.tables.schema import column_for
+from perflog.units import count, first_few
 
 _GAP = 0.01  # of the step: a larger gap is a finding on one run
 _WIDE_GAP, _GAP_RATIO = 0.005, 10  # a gap above this share in some runs, and this many times the gap of other runs

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator
 import numpy as np
 
 from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
-from perflog.analysis.lint.wording import count, first_few, percent, seconds
+from perflog.analysis.lint.wording import percent, seconds
 from perflog.arrays import Floats, Mask
 from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.possible import impossible
@@ -16,6 +16,7 @@ from perflog.metrics.step_series import StepSeries
 from perflog.statistics.effects import rounding
 from perflog.statistics.samples import mad, median, median_interval
 from perflog.tables.columns import Rows
+from perflog.units import count, first_few
 
 _MADS = 10  # an outlier is this many MAD above the median of the steady steps
 _LONGER = 1.02  # and at least this times the median: a quiet run has a small MAD

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
-from perflog.analysis.lint.wording import count, first_few, seconds
+from perflog.analysis.lint.wording import seconds
 from perflog.arrays import Ints
 from perflog.metrics.attempts import attempts
 from perflog.metrics.last_steps import last_steps
@@ -19,6 +19,7 @@ from perflog.metrics.step_series import most_frequent
 from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.groups import distinct, groups_of
 from perflog.tables.columns import NULL, Rows
+from perflog.units import count, first_few
 
 _LAST_EPOCH = np.iinfo(np.int64).max  # an epoch that is not printed
 _SIBLINGS = 3  # runs of a log that can show the usual number of steps

@@ -8,13 +8,13 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
-from perflog.analysis.lint.wording import count, first_few, percent, seconds, time_range
+from perflog.analysis.lint.wording import percent, seconds, time_range
 from perflog.metrics.run_tables import cached
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.tables.schema import column_for
-from perflog.units import show
+from perflog.units import count, first_few, show
 
 _FAR = 0.01  # of the steady mean: from here on a summary misleads
 _NEARLY_ALL = 0.9  # of the steady steps

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintInput, rule
-from perflog.analysis.lint.wording import count, first_few, percent, seconds
+from perflog.analysis.lint.wording import percent, seconds
 from perflog.arrays import Ints, Mask
 from perflog.metrics import device_time
 from perflog.metrics.kernel_categories import category
@@ -33,7 +33,7 @@ from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import Rows, rows_from_arrow
-from perflog.units import show
+from perflog.units import count, first_few, show
 
 _DIFFER = 0.01  # of the kernels: more than ranks of one program differ by
 _LOST, _LOST_SHARE = 10, 0.01  # launches at an edge of the trace, and their share

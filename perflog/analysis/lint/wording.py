@@ -1,22 +1,10 @@
-"""The words that messages of findings are made of: counts, lists, times, shares."""
+"""The words that messages of findings are made of: times and shares."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from perflog.units import show
-
-
-def count(number: int, noun: str) -> str:
-    """Return `1 step`, `3 steps`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def first_few(names: Iterable[object], most: int = 5) -> str:
-    """Return the first few names, and how many more there are."""
-    texts = list(map(str, names))
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
 
 
 def seconds(value: float) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
-from perflog.analysis.lint.wording import count, first_few, percent, time_range
+from perflog.analysis.lint.wording import percent, time_range
 from perflog.arrays import Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.possible import impossible
@@ -19,7 +19,7 @@ from perflog.metrics.throughput import throughput
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.tables.columns import Rows
-from perflog.units import show
+from perflog.units import count, first_few, plural, show
 
 _UNEQUAL = 0.05  # a rank this far from the nominal work makes a warning
 _SAME = 0.01  # step times this close are the same
@@ -129,7 +129,7 @@ def _up_to(rows: Rows, column: str, name: str, unit: str) -> str:
     text = f"the printed {name} is up to {show(float(rows[column].max()), unit, 3)} on {count(len(rows), 'line')}"
     steps = rows["step"][rows.known("step")]
     ends = dict.fromkeys((int(steps.min()), int(steps.max()))) if len(steps) else {}
-    return text + (f", step{'s' * (len(ends) > 1)} {' to '.join(map(str, ends))}" if ends else "")
+    return text + (f", {plural('step', len(ends))} {' to '.join(map(str, ends))}" if ends else "")
 
 
 def _above_peak(steps: Rows, column: str) -> Mask:

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.job_endings import Ending, endings
 from perflog.analysis.lint import findings
-from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.bottlenecks import bottleneck, first_bottleneck
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.energy_facts import energy_facts
@@ -47,7 +46,7 @@ from perflog.metrics.scaling_studies import studies
 from perflog.metrics.traces.recorded_operators import companions
 from perflog.providers import provider
 from perflog.tables.nulls import nullable_frame
-from perflog.units import show_change
+from perflog.units import count, show_change
 
 if TYPE_CHECKING:
     import pandas as pd

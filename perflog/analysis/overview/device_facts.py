@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.host_ranges import host_time_of_steps
 from perflog.analysis.overview.parts import percent
 from perflog.metrics import (
@@ -39,7 +38,7 @@ from perflog.metrics.traces.memory_holders import NOT_TRACED
 from perflog.metrics.traces.start_up import CAPTURE, COMPILATION
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN
 from perflog.tables.nulls import none_if_null
-from perflog.units import show
+from perflog.units import count, show
 
 if TYPE_CHECKING:
     import pandas as pd

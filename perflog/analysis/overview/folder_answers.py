@@ -19,7 +19,7 @@ from perflog.metrics.scaling_studies import studies
 from perflog.metrics.step_replay import OPERATIONS
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.tables.nulls import none_if_null
-from perflog.units import show
+from perflog.units import first_few, show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,8 +76,7 @@ def scores(tables: Tables, options: Options) -> Iterator[str]:
     rows = rows[(rows["of"] == "folder") & rows["score_s"].notna() & rows["status"].notna()]
     each = [f"{row['label']} {row['score_s'] / 60:.3f} min ({row['status']})" for row in rows.to_dict("records")]
     if each:
-        more = f" and {len(each) - _MOST} more" if len(each) > _MOST else ""
-        yield f"Score, the mean without the fastest and the slowest run: {', '.join(each[:_MOST])}{more}."
+        yield f"Score, the mean without the fastest and the slowest run: {first_few(each, _MOST)}."
 
 
 def _hot_experts(rows: pd.DataFrame) -> Iterator[str]:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 
-from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.parts import percent
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, kernels, pipeline
@@ -17,7 +16,7 @@ from perflog.metrics.breakdown import TRACED_STEP
 from perflog.metrics.causes import bound_by, causes_by_run
 from perflog.metrics.causes.cause import BOUND, PIPELINE, REPLAY, Cause
 from perflog.metrics.kernel_names import short_kernel
-from perflog.units import show
+from perflog.units import count, show
 
 _TELLING = 0.03  # of the whole
 _MOSTLY = 0.5  # of the whole: less is named with the second

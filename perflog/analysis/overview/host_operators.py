@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.parts import percent
 from perflog.metrics import Options, Tables, collective_volume, host_operators
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.tables.nulls import none_if_null
-from perflog.units import show
+from perflog.units import count, show
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
 from perflog.metrics import levels as levels_of_runs
@@ -13,7 +12,7 @@ from perflog.metrics.attempt_time import COMPILE, STALL, TRAINING
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.timeline import JobTimeline, job_timelines
 from perflog.tables.nulls import none_if_null
-from perflog.units import show, show_change
+from perflog.units import count, plural, show, show_change
 
 _FEW = 3  # jobs, and runs, that are shown one by one
 _LEAST_S = 60.0  # of a job of one attempt
@@ -80,7 +79,7 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
             first_rows = rows[rows["run"] == alike[0]]
             values = " -> ".join(map(_level, first_rows["value"], first_rows["unit"]))
             figure = names[alike[0], first_rows["figure"].iloc[0]]
-            steps = f"step{'s' * (len(most) > 1)} {', '.join(map(str, most))}"
+            steps = f"{plural('step', len(most))} {', '.join(map(str, most))}"
             yield f"{len(alike)} of {count(total, 'run')} change at {steps}: {figure} {values}."
         return
     for run in runs:

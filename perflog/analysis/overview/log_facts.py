@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.analysis.job_endings import is_ended
-from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.parts import percent
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, throughput
@@ -23,7 +22,7 @@ from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.series_ends import names_step_time
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import step_series
-from perflog.units import show
+from perflog.units import count, first_few, show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,8 +118,7 @@ def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
         uses = f"The model uses {used} of the device's peak (MFU)"
         yield f"{uses if other is None else f'The MFU, {used}, is of the peak of {other}, another device'}{rest}."
     if named:
-        more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
-        yield f"Times that each step prints by name, medians: {', '.join(named[:_MOST_NAMED])}{more}."
+        yield f"Times that each step prints by name, medians: {first_few(named, _MOST_NAMED)}."
     elif len(mfu) or run in tables.rows_by_run("phases"):
         return
     elif is_ended(tables, run):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.analysis.repeats import ROUND, Difference
-from perflog.units import show
+from perflog.units import count, show
 
 _NAMED = 4  # runs
 _CAUSES = "other code, another machine, or a setting not printed"

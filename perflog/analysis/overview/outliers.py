@@ -11,7 +11,7 @@ from perflog.analysis.overview.run_groups import RunGroup
 from perflog.analysis.run_names import run_names
 from perflog.log import Log
 from perflog.statistics.samples import NORMAL, mad
-from perflog.units import show
+from perflog.units import first_few, show
 
 _FEWEST, _FAR, _FAR_SHARE = 8, 5.0, 0.05  # runs of a group; robust SD, and share of the median, of an outlier
 _LISTED = 3  # runs
@@ -40,12 +40,11 @@ def outliers(figures: Sequence[RunFigure], groups: Sequence[RunGroup], log: Log)
             (run for run in values if sign * (values[run] - centre) > limit), key=lambda run: -sign * values[run]
         )
         if far:
-            short = {run: names[run].removeprefix(f"{group.name}/") for run in far[:_LISTED]}
-            listed = ", ".join(f"{name} {show(values[run], figure.unit)}" for run, name in short.items())
-            more = f" and {len(far) - _LISTED} more" if len(far) > _LISTED else ""
+            short = {run: names[run].removeprefix(f"{group.name}/") for run in far}
+            listed = first_few((f"{name} {show(values[run], figure.unit)}" for run, name in short.items()), _LISTED)
             place = f"{group.mark}: " if len(groups) > 1 else ""
             why = _more_samples(values, samples, far) if figure.unit == "s" else ""
-            yield f"{place}far worse than the median {figure.name} of {show(centre, figure.unit)}: {listed}{more}{why}."
+            yield f"{place}far worse than the median {figure.name} of {show(centre, figure.unit)}: {listed}{why}."
 
 
 def _more_samples(times: Mapping[str, float], samples: Mapping[str, float], far: Sequence[str]) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from perflog.analysis.lint.wording import count, first_few
 from perflog.analysis.overview.run_figures import RunFigure
 from perflog.metrics import Tables
 from perflog.metrics.named_ranks import SPEED_UNITS, NamedRank, hanging_ranks, named_rank_rows
 from perflog.metrics.ranks import RankRow, rank_name, rank_rows
-from perflog.units import show
+from perflog.units import count, first_few, show
 
 _NAMED, _FIGURES = 3, 3  # ranks that have a line of their own; figures in a line
 _APART = 0.01  # of the median: ranks that are nearer agree

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
@@ -16,7 +15,7 @@ from perflog.metrics.run_rates import sized_runs
 from perflog.metrics.scaling import model_text
 from perflog.metrics.scaling_losses import Loss, losses
 from perflog.metrics.scaling_studies import Study, studies, table_studies
-from perflog.units import show
+from perflog.units import count, show
 
 _LITTLE = 1.1  # times as fast with more GPUs: less brings nothing worth them
 _LOSS = 0.01  # of the GPU time of a unit: less is not shown

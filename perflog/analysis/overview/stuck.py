@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from perflog.analysis.lint.wording import count, first_few
 from perflog.metrics import Options, Tables, stuck_ranks
 from perflog.metrics.stuck_ranks import jobs_of_dumps
+from perflog.units import count, first_few, plural
 
 _NAMED = 2  # ranks with their missing call shown
 
@@ -52,4 +52,4 @@ def stuck(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 
 def _ranks(ranks: Sequence[object]) -> str:
-    return f"rank{'' if len(ranks) == 1 else 's'} {first_few(ranks, 6)}"
+    return f"{plural('rank', len(ranks))} {first_few(ranks, 6)}"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.analysis.lint.wording import count
 from perflog.arrays import Ints
 from perflog.formats.registry import known as formats
 from perflog.log import Log
@@ -18,6 +17,7 @@ from perflog.metrics.last_steps import last_steps
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import distinct
 from perflog.tables.columns import Rows
+from perflog.units import count
 
 if TYPE_CHECKING:
     import pandas as pd

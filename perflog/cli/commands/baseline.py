@@ -6,6 +6,7 @@ import click
 
 from perflog.cli import completion, options
 from perflog.output import terminal
+from perflog.units import count
 
 _NAME = click.argument("name", shell_complete=completion.baselines, metavar="NAME")
 _RUNS = click.argument("runs", shell_complete=completion.runs, nargs=-1, metavar="[RUN...]")
@@ -139,4 +140,4 @@ def remove(name: str, runs: tuple[str, ...], store: str | None) -> None:
 
 def _tell(name: str, runs: int, level: str = "") -> None:
     """Print how many runs a baseline has now."""
-    terminal.put(f"{name}: {f'{level}, ' if level else ''}{runs} {'run' if runs == 1 else 'runs'}")
+    terminal.put(f"{name}: {f'{level}, ' if level else ''}{count(runs, 'run')}")

@@ -6,6 +6,7 @@ import click
 
 from perflog.cli import completion, options
 from perflog.output import terminal
+from perflog.units import count
 
 
 @click.command(
@@ -37,5 +38,4 @@ def rm(runs: tuple[str, ...], store: str | None) -> None:
         removed |= logs
     Store(folder).delete([sha[:LOG_ID] for sha in removed])
     for sha, log in removed.items():
-        count = sum(key.sha256 == sha for key in keys)
-        terminal.put(f"{log}: removed with {count} {'run' if count == 1 else 'runs'}")
+        terminal.put(f"{log}: removed with {count(sum(key.sha256 == sha for key in keys), 'run')}")

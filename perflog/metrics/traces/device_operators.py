@@ -25,6 +25,7 @@ from perflog.metrics.traces.work_tree import (
     work_by_name,
     work_trees,
 )
+from perflog.units import first_few
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,9 +130,7 @@ def _add(sums: dict[str, tuple[int, int]], more: Launched) -> None:
 def kernels_text(times: Mapping[str, float]) -> str | None:
     """Return the short names of kernels, the longest time first; None if there are none."""
     shorts = dict.fromkeys(short_kernel(name) for name in sorted(times, key=lambda name: (-times[name], name)))
-    listed = list(shorts)
-    more = f" and {len(listed) - _KERNELS} more" if len(listed) > _KERNELS else ""
-    return ", ".join(listed[:_KERNELS]) + more if listed else None
+    return first_few(shorts, _KERNELS) or None
 
 
 def _rows(tree: WorkTree) -> list[dict[str, Any]]:

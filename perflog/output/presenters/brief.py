@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from perflog.analysis.diagnosis import Diagnosis
 from perflog.analysis.lint import Finding
-from perflog.analysis.lint.wording import count
 from perflog.analysis.overview import Overview
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.output.brief import BriefLine, brief
 from perflog.output.presenters.diagnosis import job_name, parts
 from perflog.output.presenters.overview import unread_in_words
 from perflog.output.terminal import cut
-from perflog.units import show, show_change
+from perflog.units import count, show, show_change
 
 _HEAD, _FAILURE, _FACT, _REASON, _DOUBT, _LATER, _LAST = range(7)  # weights: what is cut first is last
 _NAME = 40  # characters of the name of a run, a setting or a part

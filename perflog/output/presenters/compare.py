@@ -35,7 +35,7 @@ from perflog.output.presenters.run_marks import LONG
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
 from perflog.output.terminal import columns_of, cut
 from perflog.tables.nulls import none_if_null
-from perflog.units import show, show_change
+from perflog.units import plural, show, show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -371,7 +371,7 @@ def counts(row: FigureRow) -> str:
 
 
 def _either(counts: Sequence[int], noun: str) -> str:
-    return f"{' / '.join(map(str, dict.fromkeys(counts)))} {noun}{'s' * (max(counts) > 1)}"
+    return f"{' / '.join(map(str, dict.fromkeys(counts)))} {plural(noun, max(counts))}"
 
 
 def _settings(compared: Comparison) -> Sheet:

@@ -13,10 +13,9 @@ from perflog.analysis.compare.cause_changes import grown
 from perflog.analysis.compare.comparison import OTHER_WORK, SUMMARY_KINDS
 from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, time_basis
 from perflog.analysis.compare.rows import FigureRow
-from perflog.analysis.compare.sides import SEPARATOR, first_few
+from perflog.analysis.compare.sides import SEPARATOR
 from perflog.analysis.compare.verdicts import OTHER_SETTING
 from perflog.analysis.lint.losses import DIVERGED
-from perflog.analysis.lint.wording import count
 from perflog.analysis.run_names import letters
 from perflog.metrics.kernel_names import short_kernel
 from perflog.output.presenters.compare import (
@@ -33,7 +32,7 @@ from perflog.output.presenters.compare import (
 from perflog.output.screens import HEIGHT, WIDTH, columns, command_lines, fit, folded, sentence_lines
 from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible
-from perflog.units import show, show_change
+from perflog.units import count, first_few, show, show_change
 
 _FIGURES, _DOUBTS, _SIDES, _BEST = 5, 4, 10, 3
 _NAMED = 4  # sides that are named one by one

@@ -9,6 +9,7 @@ from perflog.analysis.diagnosis import Diagnosis
 from perflog.output.screens import folded
 from perflog.output.sheets import Sheet, cell, pairs
 from perflog.tables.schema import SCHEMA_VERSION
+from perflog.units import first_few
 
 _TEXT = 200  # characters of a line of evidence
 _NAMED = 8  # jobs that did not fail
@@ -25,7 +26,7 @@ def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
             yield f"{job_name(answer)}:"
             yield from (f"  {line}" for line in _job(answer))
     if quiet:
-        names = ", ".join(map(job_name, quiet[:_NAMED])) + (f" and {len(quiet) - _NAMED} more" * (len(quiet) > _NAMED))
+        names = first_few(map(job_name, quiet), _NAMED)
         yield from folded(cell(f"{len(quiet)} of {len(answers)} jobs report no failure: {names}"), 2)
 
 
@@ -38,7 +39,7 @@ def _job(answer: Diagnosis) -> Iterator[str]:
 
 def job_name(answer: Diagnosis) -> str:
     """The logs of a job: the first of many."""
-    return cell(" ".join(answer.names[:2])) + (f" and {len(answer.names) - 2} more" * (len(answer.names) > 2))
+    return cell(first_few(answer.names, 2, " "))
 
 
 def diagnosis_sheet(answer: Diagnosis) -> Sheet:
@@ -58,7 +59,7 @@ def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
     yield "verdict", answer.verdict
     names = [culprit.name for culprit in answer.culprits if culprit.name]
     if names:
-        yield "Culprit", "; ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+        yield "Culprit", first_few(names, 8, "; ")
     elif answer.reason and answer.kind:
         yield "No culprit", answer.reason
     if answer.kind:

@@ -12,6 +12,7 @@ from perflog.log import Log, RunKey
 from perflog.output import terminal
 from perflog.output.presenters.run_marks import marks_of
 from perflog.output.sheets import Sheet, SheetColumn, pairs, sheet
+from perflog.units import first_few
 
 _LOGS = 4  # logs or runs with their lines listed
 _LINES = 4  # lines that are listed of each
@@ -90,8 +91,7 @@ def _places(finding: Finding, names: Mapping[str, str]) -> str:
     places = []
     for name, lines in list(by_name.items())[:_LOGS]:
         every = sorted(set(lines))
-        more = f" and {len(every) - _LINES} more" if len(every) > _LINES else ""
-        places.append(f"{name}:{','.join(map(str, every[:_LINES]))}{more}")
+        places.append(f"{name}:{first_few(every, _LINES, ',')}")
     more = f" and {len(by_name) - _LOGS} more" if len(by_name) > _LOGS else ""
     return "; ".join(places) + more
 

@@ -29,7 +29,7 @@ from perflog.parsing.match.records import BLANK, Batch, Records, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.readers.registry import find_reader
 from perflog.tables.schema import column_for
-from perflog.units import PRINTED, UNITS
+from perflog.units import PRINTED, UNITS, count
 
 _MAX_PROOFS = 6  # lines shown that prove a format
 
@@ -69,7 +69,7 @@ def detection_sheets(name: str, detection: Detection | ReaderDetection, flat: bo
         if flat:
             yield _flat_sheet(name, detection.format, 1.0, detection.proof)
         else:
-            files = f", {_count(detection.files, 'file')}, one for each rank" if detection.files > 1 else ""
+            files = f", {count(detection.files, 'file')}, one for each rank" if detection.files > 1 else ""
             title = f"{name}: {detection.format}, {detection.title}{files}"
             yield Sheet("detected", columns, list(detection.proof), title)
         return
@@ -79,9 +79,9 @@ def detection_sheets(name: str, detection: Detection | ReaderDetection, flat: bo
             yield _flat_sheet(name, format, match.share, proof)
             continue
         share = f"{match.share * 100:.0f} % of the examined lines"
-        title = f"{name}: {format}, {share}, {_count(len(proof), 'line shape')}"
+        title = f"{name}: {format}, {share}, {count(len(proof), 'line shape')}"
         more = len(proof) - _MAX_PROOFS
-        note = f"and {_count(more, 'more line shape')}" if more > 0 else ""
+        note = f"and {count(more, 'more line shape')}" if more > 0 else ""
         yield Sheet("detected", columns, proof[:_MAX_PROOFS], title, note)
 
 
@@ -236,7 +236,3 @@ def _scanned(chunk: Chunk, formats: Iterable[Format]) -> tuple[Scanner, Batch]:
     formats = list(formats)
     families = families_of(formats)
     return TemplateDiscovery().scan(Scanner(lines_of(formats)), chunk, lambda *_: families)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from shlex import join
 
-from perflog.analysis.lint.wording import count
 from perflog.analysis.overview import Overview
 from perflog.output.screens import HEIGHT, columns, command_lines, fit, folded, sentence_lines
 from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible
-from perflog.units import show
+from perflog.units import count, show
 
 _ROWS, _PARTS, _DOUBTS = 8, 5, 5
 _LINES_OF_DOUBT = (4, 3, 2, 1)  # the first that the screen has room for
@@ -168,7 +167,7 @@ def _doubts(overview: Overview, most: int) -> Iterator[str]:
     for mark, text in texts:
         yield from folded(f"  {mark} {cell(text)}", most)
     if left := len(doubts) - len(shown):
-        before = f"  and {left} more kind{'s' * (left > 1)} of findings: "
+        before = f"  and {count(left, 'more kind')} of findings: "
         yield from command_lines(before, visible(f"perflog lint {join(overview.names)}"))
 
 

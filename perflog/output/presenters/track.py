@@ -6,12 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from perflog.analysis.lint.wording import count
 from perflog.analysis.track import Track, cause_words, interval, short, test_names
 from perflog.errors import UsageError
 from perflog.output.sheets import Quantity, Sheet, SheetColumn, sheet
 from perflog.tables.schema import SCHEMA_VERSION
-from perflog.units import show_change
+from perflog.units import count, first_few, show_change
 
 _SENTENCES = 8
 _ROWS = 40
@@ -92,16 +91,14 @@ def _left_out(track: Track) -> Sheet:
         figures.setdefault(f"{figure.test}: {figure.reason}", []).append(figure.figure)
     missing = Counter(short(version.name) for course in track.courses for version in course.missing)
     rows = [
-        *((count(len(names), "run"), reason, _few(names)) for reason, names in runs.items()),
-        *((count(len(names), "figure"), reason, _few(names)) for reason, names in figures.items()),
+        *((count(len(names), "run"), reason, first_few(names, _NAMED)) for reason, names in runs.items()),
+        *((count(len(names), "figure"), reason, first_few(names, _NAMED)) for reason, names in figures.items()),
     ]
     if missing:
-        rows.append((count(len(missing), "version"), "without a finite value of some metric", _few(list(missing))))
+        rows.append(
+            (count(len(missing), "version"), "without a finite value of some metric", first_few(missing, _NAMED))
+        )
     return sheet("left_out", "what reason names~", rows, "left out")
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 def points(track: Track) -> Sheet:

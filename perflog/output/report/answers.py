@@ -26,6 +26,7 @@ from perflog.output.report.cells import (
 )
 from perflog.output.report.data import ReportData
 from perflog.output.report.sweep_tables import sweeps
+from perflog.units import first_few
 
 MAX_RUNS = 1000
 """Runs and logs that are listed."""
@@ -136,8 +137,7 @@ def _failures(report: ReportData) -> Sentence | None:
     failed = [f"{report.names[run]} ({reason})" for run, reason in reasons.items() if reason]
     if not figures or not failed:
         return None
-    more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-    return Sentence(f"Failed, without a figure: {', '.join(failed[:_NAMED])}{more}.", "reason")
+    return Sentence(f"Failed, without a figure: {first_few(failed, _NAMED)}.", "reason")
 
 
 def _figure_heads(overview: Overview, spread: str) -> Iterator[HeaderCell]:

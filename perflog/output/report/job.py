@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perflog.analysis.lint.wording import first_few
 from perflog.metrics.attempt_time import DOWN, KINDS, REPEATED, STALL
 from perflog.output.presenters.diagnosis import job_name, parts
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, RunName, number
@@ -13,6 +12,7 @@ from perflog.output.sheets import cell
 from perflog.output.terminal import cut
 from perflog.parsing.failures.kinds import title_of
 from perflog.parsing.failures.rows import UNKNOWN
+from perflog.units import first_few
 
 _JOBS = 6  # that are shown one by one
 _FAILURES = 24  # kinds of failures, by run

@@ -10,7 +10,6 @@ from itertools import islice
 from msgspec.structs import replace
 
 from perflog.analysis.lint import SEVERITIES
-from perflog.analysis.lint.wording import count
 from perflog.output import sheets
 from perflog.output.presenters import compare as comparison_presenter
 from perflog.output.report.answers import Answer, Doubts, answers, runs_in_words
@@ -20,6 +19,7 @@ from perflog.output.report.job import job_tables
 from perflog.output.report.sections import Section, sections
 from perflog.output.sheets import Sheet, SheetColumn, escaped
 from perflog.output.terminal import visible
+from perflog.units import count
 
 _MAX_RUNS = 12
 _MAX_FINDINGS = 3  # of each rule

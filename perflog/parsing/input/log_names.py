@@ -15,6 +15,7 @@ from perflog.files.file_names import usable
 from perflog.files.remote import is_in_storage, is_remote
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import is_archive, members, place_of
+from perflog.units import first_few
 
 STDIN = "-"
 
@@ -181,8 +182,7 @@ def expand(texts: Iterable[str]) -> list[LogName]:
 
 def left_out(reason: str, names: Sequence[str]) -> str:
     """Return the sentence on files of a folder that are left out: three of them by name, and the number of others."""
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"left out, because {reason}: {', '.join(names[:_MOST_NAMED])}{more}"
+    return f"left out, because {reason}: {first_few(names, _MOST_NAMED)}"
 
 
 def split_run(text: str) -> tuple[str, str]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from itertools import islice
 
 from perflog.analysis.lint import SEVERITIES, Finding
-from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.doubts import Doubt
 from perflog.output.report.answers import runs_in_words
 from perflog.output.report.cells import HeaderCell
@@ -24,6 +23,7 @@ from perflog.output.report.html.elements import (
 )
 from perflog.output.report.html.links import left_out_note, lines_link, row_anchor, run_link
 from perflog.output.report.html.metric_tables import rows_shown
+from perflog.units import count
 
 _MAX_FINDINGS = 100  # of one rule
 _MAX_RUNS, _MAX_LINES = 9, 5  # of one finding: runs, and lines of each

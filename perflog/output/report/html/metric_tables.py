@@ -19,6 +19,7 @@ from perflog.output.report.html.elements import (
     with_code,
 )
 from perflog.output.report.html.links import left_out_note, lines_link, row_anchor, run_link
+from perflog.units import plural
 
 _CELL_BYTES = 38
 _MAX_BYTES = 350_000  # of all tables and plots together: a page is to weigh at most 600 kB
@@ -105,7 +106,7 @@ def _definition(table: MetricTable) -> Html:
 
 
 def _listed(tables: tuple[str, ...]) -> str:
-    return f"table{'s' * (len(tables) > 1)} {' and '.join(tables)}"
+    return f"{plural('table', len(tables))} {' and '.join(tables)}"
 
 
 def _column_definition(table: MetricTable, column: MetricColumn) -> Html:

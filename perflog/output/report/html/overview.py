@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from perflog.analysis.lint.wording import count
 from perflog.output.report.answers import Answer, Doubts, answers
 from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName, Sentence
 from perflog.output.report.data import ReportData
@@ -20,6 +19,7 @@ from perflog.output.report.html.elements import (
 from perflog.output.report.html.links import run_anchor
 from perflog.output.report.html.plots import timeline_plots
 from perflog.output.report.job import job_tables
+from perflog.units import count
 
 
 def overview_section(report: ReportData) -> Html:

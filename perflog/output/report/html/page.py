@@ -19,6 +19,7 @@ from perflog.output.report.html.plots import first_plots, more_plots
 from perflog.output.report.html.resources import script, style
 from perflog.output.report.html.runs import lines_section, runs_section
 from perflog.output.report.sections import Section, sections
+from perflog.units import count
 
 
 class Page(Struct, frozen=True):
@@ -91,8 +92,7 @@ _FILTER = tag("input", id="filter", type="search", placeholder="Filter the detai
 
 
 def _subtitle(report: ReportData) -> str:
-    runs, logs = len(report.runs), len(report.logs)
-    return f"{runs} run{'s' * (runs != 1)} of {logs} log{'s' * (logs != 1)}, read by perflog {__version__}"
+    return f"{count(len(report.runs), 'run')} of {count(len(report.logs), 'log')}, read by perflog {__version__}"
 
 
 def _table_of_contents(shown: Sequence[Section]) -> Html:
