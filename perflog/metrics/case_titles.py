@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from perflog.arrays import Ints
-from perflog.formats.families.title_lines import SUBTITLE, TITLE
+from perflog.formats.families.title_lines import SUBTITLE, TABLE_TITLE, TITLE
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.columns import Rows
 
 _PAIR = lazy_pattern(r"(?P<name>[A-Za-z_][\w.-]*) ?[=:] ?(?P<value>[^\s,;|=:()\[\]]+)")
+_TITLES = (TITLE, SUBTITLE, TABLE_TITLE)
+_BETWEEN_ROWS = 2  # lines from a row of a table to the next one: a rule may be between
 _REST = lazy_pattern(r"[\s,;:|()\[\]#=*>-]+")
 _NUMBER = lazy_pattern(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
@@ -25,7 +27,7 @@ def under_titles(rows: Rows) -> tuple[Rows, Ints, Ints]:
     """
     lines, parts = rows["line"], rows["part"]
     codes, words = rows.codes("key")
-    titles = {words.index(key): key for key in (TITLE, SUBTITLE) if key in words}
+    titles = {words.index(key): key for key in (TITLE, SUBTITLE, TABLE_TITLE) if key in words}
     if not np.isin(codes, [*titles]).any():
         return rows, lines, parts
     current, below = dict[str, int](), list[int]()
@@ -45,10 +47,13 @@ def under_titles(rows: Rows) -> tuple[Rows, Ints, Ints]:
     for place in np.lexsort((parts, lines)).tolist():
         key = titles.get(int(codes[place]))
         if key is None:
+            if TABLE_TITLE in current and below and lines[place] - lines[below[-1]] > _BETWEEN_ROWS:
+                close()  # another table without a title
+                del current[TABLE_TITLE]
             below.append(place)
             continue
         close()
-        current = {TITLE: place} if key == TITLE else {**current, SUBTITLE: place}
+        current = {TITLE: place} if key == TITLE else {**current, key: place}
     close()
     places, begins = np.array(found, np.int64).reshape(-1, 2).T
     return rows.where(places), lines[begins], parts[begins]
@@ -58,7 +63,7 @@ def with_parameters(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Return columns with titles replaced by the parameters that they name: `batch=8, seq=2048`."""
     result: dict[str, list[Any]] = {}
     for name, cells in columns.items():
-        result |= _parameters(name, cells, columns) if name in (TITLE, SUBTITLE) else {name: cells}
+        result |= _parameters(name, cells, columns) if name in _TITLES else {name: cells}
     return result
 
 
@@ -66,11 +71,23 @@ def _parameters(name: str, titles: Sequence[Any], columns: dict[str, list[Any]])
     """Return the columns that replace titles: pairs that all of them have, and the remaining words."""
     pairs = [{match["name"]: match["value"] for match in _PAIR.finditer(title or "")} for title in titles]
     names = [*pairs[0]]
+    titles = _without_common_words(titles)
     if any([*named] != names for named in pairs) or not names or set(names) & set(columns):
         return {name: list(titles)}
     words = [_REST.sub(" ", _PAIR.sub(" ", title or "")).strip() for title in titles]
     parameters: dict[str, list[Any]] = {key: [_value(named[key]) for named in pairs] for key in names}
     return {name: words, **parameters} if any(words) else parameters
+
+
+def _without_common_words(titles: Sequence[Any]) -> list[Any]:
+    """Return titles without the words that all of them begin with, if words are left of each: these name the case."""
+    words = {title: title.split() for title in titles if title}
+    number = 0
+    while len(words) > 1 and all(len(of) > number + 1 for of in words.values()):
+        if len({of[number] for of in words.values()}) > 1:
+            break
+        number += 1
+    return [title and " ".join(words[title][number:]) if number else title for title in titles]
 
 
 def _value(text: str) -> Any:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.bars import OF_BARS
 from perflog.formats.families.name_units import split_unit
+from perflog.formats.families.title_lines import TABLE_TITLE
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.case_titles import under_titles, with_parameters
 from perflog.metrics.compared import Measure, Sample, Steady
@@ -424,6 +425,7 @@ def _tables_of(rows: Rows) -> Iterator[CaseTable]:
     if len(records.sizes) < 2 or not (records.sizes > 1).any():
         return
     codes, words = rows.codes("key")
+    titles = {code for code, word in enumerate(words) if word == TABLE_TITLE}
     by_names: dict[tuple[int, ...], list[int]] = {}
     order = np.argsort(records.inverse, kind="stable")
     bounds = np.append(0, np.cumsum(records.sizes))
@@ -434,7 +436,8 @@ def _tables_of(rows: Rows) -> Iterator[CaseTable]:
     for names, named in sorted(by_names.items(), key=lambda item: -len(item[0])):
         if len(set(names)) < len(names):
             continue  # a name twice: a list, or ranks
-        whole = next((parts for parts in groups if set(names) <= set(parts[0][0])), None)
+        others = ((parts, {*parts[0][0]} - {*names}) for parts in groups if {*names} <= {*parts[0][0]})
+        whole = next((parts for parts, more in others if not more & titles), None)
         if whole is not None:  # cells without a value
             whole.append((names, named))
         else:

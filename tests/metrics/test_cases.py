@@ -64,6 +64,22 @@ def test_titles_name_the_cases_of_the_lines_below_them(tmp_path: Path) -> None:
     assert (rows["Fwd_TFLOPS"]["max"], rows["Fwd_TFLOPS"]["max_at"]) == (400, "batch 32")
 
 
+def test_the_title_of_a_table_names_its_cases(tmp_path: Path) -> None:
+    """It ends with its table. Words that all titles begin with name no case."""
+    table = "| M | ours (us) |\n|---|---|\n| 1 | 5.5 |\n| 2 | 6.5 |\n"
+    text = f"### N=512, K=4096\n\n{table}\n### N=256, K=4096\n\n{table}\n{table.replace('5.5', '7.5')}"
+    found = cases(log_of(tmp_path, text, "run.log"))
+    assert found["over"].tolist() == ["N x M", "M"]
+    assert found["max_at"].tolist() == ["N 512, M 2", "M 1"]
+    [row] = cases(log_of(tmp_path, f"Run of 1 node (1.5s):\n{table}\nRun of 2 nodes (2.5s):\n{table}")).to_dict(
+        "records"
+    )
+    assert (row["over"], row["max_at"]) == ("table_title x M", "table_title 1 node (1.5s), M 2")
+    for line in ("Total time 3.5 s", "$ python bench.py", "Epoch 3", "10:00:00 Loaded. Now the table"):
+        [row] = cases(log_of(tmp_path, f"{line}\n{table}")).to_dict("records")
+        assert row["over"] == "M"
+
+
 def test_lines_that_come_again_under_a_title_are_cases_of_their_own(tmp_path: Path) -> None:
     text = """\
 === flash ===
@@ -554,9 +570,12 @@ def test_no_table_of_several_stands_for_the_others(tmp_path: Path) -> None:
     phases = {"load": (0.1, 0.4), "prefill": (0.3, 2.5), "decode": (0.2, 1.5)}
     head = "\n| metric | value | unit |\n| :--- | ---: | ---: |\n"
     path.write_text(
-        "".join(f"# {name}\n{head}| cpu | {a} | kJ |\n| gpu | {b} | kJ |\n" for name, (a, b) in phases.items())
+        "".join(f"After {name}.\n{head}| cpu | {a} | kJ |\n| gpu | {b} | kJ |\n" for name, (a, b) in phases.items())
     )
     shown = perflog.overview(perflog.read(path))
     assert not shown.figures
     (text,) = (reason for reason in shown.reasons if "Measured" in reason)
     assert "cpu 100 J (line 5) to 300 J (line 11), 3 times; gpu 400 J (line 6) to 2500 J (line 12)" in text
+    path.write_text(path.read_text().replace("After ", "# ").replace(".\n", "\n"))
+    found = cases(perflog.read(path)).set_index("key")
+    assert (found["over"]["cpu"], found["max_at"]["cpu"]) == ("table_title", "table_title prefill")

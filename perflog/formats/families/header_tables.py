@@ -27,6 +27,7 @@ from perflog.formats.families.header_columns import (
 )
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import split_unit
+from perflog.formats.families.title_lines import TABLE_TITLE
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Cells, Line
 from perflog.formats.openings import Opening
@@ -90,6 +91,12 @@ def rule_line(text: str) -> Line:
     """Return the Line of a rule. The lengths of its dashes do not matter."""
     template = Template(re.sub(r"[-=─━═]+", lambda dashes: dashes[0][0] * 3, text.strip()))
     return Line("rule", template, role="context", under_header=True)
+
+
+def title_line(before: str, after: str) -> Line:
+    """Return the Line of the title of a table, with what is before and after the title."""
+    template = Template(f"{literal(before)}{{{TABLE_TITLE}:s}}{literal(after)}")
+    return Line("table_title", template, table="values", under_header=True)
 
 
 def continuation_line(text: str) -> Line:

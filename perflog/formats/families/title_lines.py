@@ -11,6 +11,9 @@ from perflog.lazy_patterns import lazy_pattern
 TITLE, SUBTITLE = "title", "subtitle"
 """Fields of titles. A subtitle names a case of the title above it."""
 
+TABLE_TITLE = "table_title"
+"""Field of the title of one table: the line above its header."""
+
 _MARKS = r"={2,}|\*{2,}|#{2,6}|-{2,}|>{2,}"
 _WORDS = (
     r"\[(?i:bench|benchmark|case|config|test)\]|(?:Running |Starting )?[Bb]enchmark(?:ing)?:?|Testing"
@@ -27,6 +30,38 @@ _MEASURES = lazy_pattern(rf"(?i)[0-9] ?(?:{UNIT}|%|GB|MB)(?![\w/])|[0-9]{{2}}:[0
 _IS_SENTENCE = lazy_pattern(r"(?i).*[^.][.!?]|.*\b(?:complete|completed|done|finished|started|passed|failed)\W*")
 _LETTERS = lazy_pattern(r"[^\W\d_]{2}|\w[=:]")
 _LONGEST = 120
+
+
+_AROUND_TABLE_TITLE = r"(?:[-=#*_>`~\s]|<[^<>]*>|[^\w\s]{1,2} (?=\w))*"
+_TABLE_TITLE = lazy_pattern(rf"(?P<before>{_AROUND_TABLE_TITLE})(?P<text>\S.*?)(?P<after>:?(?:[-=#*_`~:\s]|<[^<>]*>)*)")
+_NO_TITLE = lazy_pattern(  # a command, a line of a logger, a sentence, a row of another table
+    r"[$%] |.* --?[A-Za-z]|.*[0-9]{2}:[0-9]{2}:[0-9]{2}|\[|.*[.!?] [A-Z]|.*\w[.!?]$|.*[|\t{}]"
+    r"|.*(?:\S {3,}\S+){2}|.*https?:"
+    r"|(?i:.*\b(?:complete|completed|done|finished|started|starting|passed|failed|saved|loaded|warning|error)\b)"
+)
+_HAS_WORD = lazy_pattern(r".*(?:[^\W\d_]{2}|\w ?=).*")
+_MOST_WORDS = 16
+
+
+def table_title_parts(text: str) -> tuple[str, str, str] | None:
+    """Return what is before the title of a table, the title, and what is after it; None if a line is none.
+
+    The line is above a header that its rows prove. It may be a name, parameters (`batch 8`, `TP=6`), or words that end
+    with a colon. A line that counts or has a measured value belongs to a series or is a result.
+    """
+    match = _TABLE_TITLE.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        return None
+    title = match["text"]
+    is_marked = match["before"].strip() or ":" in match["after"]
+    is_other = (
+        _NO_TITLE.match(title)
+        or _COUNTS.search(title)
+        or not _HAS_WORD.fullmatch(title)
+        or len(title.split()) > _MOST_WORDS
+        or (_MEASURES.search(title) and not is_marked)
+    )
+    return None if is_other else (match["before"], title, match["after"])
 
 
 def title_parts(text: str) -> tuple[str, str, str] | None:

@@ -14,18 +14,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.arrays import Ints
-from perflog.formats.families.header_tables import Header, HeaderTable, continuation_line, is_rule, rule_line
+from perflog.formats.families.header_tables import (
+    Header,
+    HeaderTable,
+    continuation_line,
+    is_rule,
+    rule_line,
+    title_line,
+)
+from perflog.formats.families.title_lines import TABLE_TITLE, table_title_parts
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Value
 from perflog.parsing.match.captures import columns_of
 from perflog.parsing.match.rank_labels import split_rank_label
-from perflog.parsing.match.records import Batch, FormatLine, Records
+from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records
 from perflog.parsing.match.segments import LINES_ABOVE, MAX_LENGTH, Segments, stretches, with_records
 from perflog.parsing.match.table_cells import read_rows
 
 MAX_SHAPES = 256
 """Row shapes of one table; rows of further shapes stay unread."""
 
+_LINES_TO_TITLE = 4  # above a header: its title, empty lines and a rule
 _FIRST_BLOCK, _GROWTH, _MAX_BLOCK = 256, 8, 1 << 16  # lines read together: few at first, for most tables are short
 
 
@@ -78,14 +87,22 @@ class HeaderRowReader:
         return with_records(batch, segments.records, lines), still_open
 
     def ends_with_rule(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
-        """Return whether the batch ends with a rule that may be the top of a table: only the next batch shows it."""
+        """Return whether the batch ends with a rule or a title that may be the top of a table.
+
+        Only the next batch shows it.
+        """
         formats = dict.fromkeys(format for format, _ in lines)
-        has_tables = any(isinstance(family, HeaderTable) for format in formats for family in format.families)
-        if not len(batch.unread) or not has_tables:
+        tables = [family for format in formats for family in format.families if isinstance(family, HeaderTable)]
+        if not len(batch.unread) or not tables:
             return False
         last = batch.unread[-1:]
-        text = split_rank_label(batch.texts(last)[0].encode())[1]
-        return bool(batch.rows(last)[0] == len(batch.starts) - 1) and is_rule(text.decode())
+        text = split_rank_label(batch.texts(last)[0].encode())[1].decode()
+        below = np.arange(batch.rows(last)[0] + 1, len(batch.starts))
+        if not len(below) and is_rule(text):
+            return True
+        may_be_title = len(below) < _LINES_TO_TITLE and any(family.needs_rows for family in tables)
+        are_empty = may_be_title and np.isin(below, batch.rows(batch.owner.get(BLANK, below[:0]))).all()
+        return bool(are_empty) and table_title_parts(text) is not None
 
     def _read_table(
         self, segments: Segments, table: OpenTable, rows: range, label: int, among: set[int]
@@ -93,6 +110,8 @@ class HeaderRowReader:
         """Read the lines of a table in some segments; return the table if it is still open after them."""
         if table.is_new and rows.start:
             self._read_rule_above(segments, table, rows.start - 1, label)
+            if table.header.table.needs_rows:
+                self._read_title_above(segments, table, rows.start - 1, label)
         size = _FIRST_BLOCK
         while len(rows):
             open_table, end = self._read_block(segments, table, rows[:size], label, among)
@@ -108,6 +127,17 @@ class HeaderRowReader:
         if above and segments.unread[above[-1][0]] and is_rule(above[-1][1]):
             row, text = above[-1]
             self._add_non_row(segments, table.format, row, rule_line(text), {}, label)
+
+    def _read_title_above(self, segments: Segments, table: OpenTable, header: int, label: int) -> None:
+        """Read the line above the header of a table of any program, if it is a title: empty lines may be between."""
+        for row, text in reversed([*segments.lines(range(max(header - _LINES_TO_TITLE, 0), header), label)]):
+            if not text.strip() or (is_rule(text) and not segments.unread[row]):
+                continue
+            parts = table_title_parts(text) if segments.unread[row] else None
+            if parts is not None:
+                before, title, after = parts
+                self._add_non_row(segments, table.format, row, title_line(before, after), {TABLE_TITLE: title}, label)
+            break
 
     def _read_block(
         self, segments: Segments, table: OpenTable, rows: range, label: int, among: set[int]

@@ -53,11 +53,11 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
     ),
     (
         ("gemm:", "      M     Ours", "0  256.0    4.5", "1  512.0   26.5"),
-        {3: {"M": 256, "Ours": 4.5}, 4: {"M": 512, "Ours": 26.5}},
+        {1: {"table_title": "gemm"}, 3: {"M": 256, "Ours": 4.5}, 4: {"M": 512, "Ours": 26.5}},
     ),
     (
         ("# Results", "", "| ISL | TTFT Avg (ms) |", "|-----|-----|", "| 128 | 35.5 |", "", "Done."),
-        {5: {"ISL": 128, "TTFT_Avg": 0.0355}},
+        {1: {"table_title": "Results"}, 5: {"ISL": 128, "TTFT_Avg": 0.0355}},
     ),
     (
         ("name         launches   mean_ms", "gemm_1            120     2.000", "soft max            7     0.500"),
