@@ -115,12 +115,13 @@ def main(ctx: click.Context, input_limit: str | None) -> None:
 @options.print_format
 def detect(logs: tuple[str, ...], format: str) -> None:
     """Show the format of each LOG, how much of the log it reads, and the lines that prove it."""
+    from perflog.ingestion.explained import detect_logs
     from perflog.output import sheets
     from perflog.output.presenters import formats as presenter
 
     shown: list[sheets.Sheet] = []
     failed, flat = False, format in ("csv", "json")
-    for name, detection in presenter.detect_logs(logs):
+    for name, detection in detect_logs(logs):
         if isinstance(detection, PerflogError):
             options.print_error(detection)
             failed = True

@@ -1,7 +1,7 @@
 """Reads one log from its bytes to its tables.
 
-Chunks are scanned ahead, in threads or in a forked process. They are assembled in the order of the log, and their rows
-go to the sink as soon as they are complete.
+Chunks are scanned and assembled in the order of the log, the chunks of a long one in two processes. Rows go to the sink
+as soon as they are complete. Hashing and writing release the interpreter lock, so each has a thread.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,8 +23,8 @@ from perflog.formats.registry import COMMON, known
 from perflog.ingestion.detect import Detection, detect, prints_steps
 from perflog.ingestion.diagnose import no_rows, nothing_recognised
 from perflog.ingestion.ended_runs import EndedRuns, Label, lines_table, runs_table
+from perflog.ingestion.forked_scanner import scanned_in_fork
 from perflog.ingestion.late_formats import LateFormats, may_read
-from perflog.ingestion.prefetch import executor, in_process, in_threads
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
 from perflog.parsing.assemble.rank_rules import RankDecisions
 from perflog.parsing.assemble.run_state import RunSettings, RunState
@@ -45,6 +46,7 @@ Observer = Callable[[Mapping[str, pa.Table], RunSettings], None]
 """Takes rows that are complete, by table, and the settings of the run that is being read. Column `run` holds the number
 of the run."""
 
+_SMALL = 1 << 20  # bytes of a log that is read in the time in which threads start
 _FEW_FIGURES = 10  # numbers of a log that may be chance
 _LONG = 32 << 20  # bytes of a log for which starting a second process pays
 _MOST_JOINED = 4  # chunks that are joined into one
@@ -71,7 +73,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
             which ranks earlier lines belong to.
         formats: The formats to read the log with; by default the detected formats.
         label: The label of the runs; or a function that returns labels by index, called when the first run has ended.
-        threads: Number of threads.
+        threads: Number of processes or threads that may read it.
         chunk: Bytes of a chunk.
         progress: Is called with the number of bytes read since its last call.
         processes: Whether a long log may be scanned in a forked process. Not for programs that use threads,
@@ -163,7 +165,7 @@ class _Reading:
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> IngestResult:
         """Read the log from its first to its last chunk."""
         writes: deque[Future[None]] = deque()
-        with executor(self.source) as hasher, executor(self.source) as writer:
+        with _executor(self.source) as hasher, _executor(self.source) as writer:
             for batch in self._whole(self._batches(threads, size, hasher)):
                 tables, ended = self.assembler.feed(self.scanner.lines, batch)
                 self._observe(tables)
@@ -208,23 +210,26 @@ class _Reading:
 
     def _batches(self, threads: int, size: int, hasher: Executor) -> Iterator[Batch]:
         """Yield scanned chunks in order. A chunk that shows a new format or a new Line is scanned again with it."""
-        scanned: Iterator[tuple[Scanner, Batch]]
+        first, is_ahead = self.scanner, self._may_fork(threads)
         if (batch_of_all := self._scanned_by_detection(size)) is not None:
-            scanned = iter([(self.scanner, batch_of_all)])
-        elif isinstance(self.source, GrowingSource):  # nothing is scanned ahead: the next chunk may come in an hour
-            scanned = ((self.scanner, self.scanner.scan(chunk)) for chunk in self.source.chunks(size))
-        elif threads > 1 and self.processes and sys.platform == "linux" and self.source.size() > _LONG:
-            scanned = in_process(self.source, lambda: self.scanner, size)
+            scanned = iter([batch_of_all])
+        elif is_ahead:
+            scanned = scanned_in_fork(self.source, first, size)
         else:
-            scanned = in_threads(self.source, lambda: self.scanner, size, threads)
+            scanned = (self.scanner.scan(chunk) for chunk in self.source.chunks(size))
         self._hash = hasher.submit(self.source.digest)  # after the fork: no thread may run during it
-        for scanner, batch in scanned:
-            if scanner is not self.scanner and self._may_read_more(scanner, batch):
+        for batch in scanned:
+            if is_ahead and self.scanner is not first and self._may_read_more(first, batch):
                 batch = self.scanner.scan(_copy(batch.chunk))
             while len(batch.unread_segments) and (new := self._new_lines(batch)) is not None:
                 self.scanner = self._scanner_of([*self.scanner.lines, *new])
                 batch = self.scanner.scan(_copy(batch.chunk))
             yield batch
+
+    def _may_fork(self, threads: int) -> bool:
+        """Whether a second process pays. Of a growing log, the next chunk may come in an hour."""
+        is_allowed = threads > 1 and self.processes and sys.platform == "linux"
+        return is_allowed and self.source.size() > _LONG and not isinstance(self.source, GrowingSource)
 
     def _scanned_by_detection(self, size: int) -> Batch | None:
         """Return the whole log as the detection has scanned it, if it was no more than its head."""
@@ -317,6 +322,23 @@ class _Reading:
             self._queue({"runs": runs_table(self._ended.take_runs(self._hash.result()))}, writer, writes)
         if last or len(self._ended.lines) >= _RUNS_AT_ONCE:
             self._queue({"lines": lines_table(self._ended.take_lines())}, writer, writes)
+
+
+class _AtOnce(Executor):
+    """An executor that runs each call at once."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
+        """Run a call and return its result as a future."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(call(*args, **options))
+        except Exception as error:  # noqa: BLE001  # raised where the result is asked for
+            future.set_exception(error)
+        return future
+
+
+def _executor(source: Source) -> Executor:
+    return _AtOnce() if source.size() < _SMALL else ThreadPoolExecutor(1)
 
 
 def _copy(chunk: Chunk) -> Chunk:

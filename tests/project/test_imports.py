@@ -55,7 +55,8 @@ readers.perfetto: packets clocks tracks arguments events reader
 readers: sqlite_pages sqlite_records sqlite_tables sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers.nsys: session tables copies event_waits memory counters payloads collectives reader
-ingestion: joined_logs detect job_logs diagnose late_formats memory workers prefetch ended_runs pipeline together
+ingestion: joined_logs detect job_logs diagnose explained late_formats memory workers forked_scanner ended_runs
+ingestion: pipeline together
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
 ingestion.suggest: __init__

@@ -1,8 +1,8 @@
-"""Scans chunks ahead of the one that is being assembled: in a forked process for a long log, else in threads.
+"""Scans the chunks of a long log in a forked process, while this one assembles.
 
-Scanning is thousands of short numpy calls. Threads of one process would queue for the interpreter lock. A forked
-process scans into shared memory instead: a ring of slots, each with the bytes of a chunk and the columns of its
-records. The parent uses the slot without a copy and then hands it back.
+Scanning is thousands of short numpy calls. Threads of one process would queue for the interpreter lock and gain
+nothing. A forked process scans into shared memory instead: a ring of slots, each with the bytes of a chunk and the
+columns of its records. The parent uses the slot without a copy and then hands it back.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import os
 import pickle
 import struct
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -27,49 +26,13 @@ from perflog.parsing.match.scanner import Scanner
 
 _SLOTS = 2
 _KILLED = "memory may have run out; `--threads 1` reads the log in one process"
-_SMALL = 1 << 20  # bytes of a log
-_AHEAD = 2  # chunks that threads scan ahead
 
 
-class AtOnce(Executor):
-    """An executor that runs each call at once."""
-
-    def submit(self, call: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
-        """Run a call and return its result as a future."""
-        future: Future[Any] = Future()
-        try:
-            future.set_result(call(*args, **options))
-        except Exception as error:  # noqa: BLE001  # raised where the result is asked for
-            future.set_exception(error)
-        return future
-
-
-def executor(source: Source, threads: int = 1) -> Executor:
-    """Return an executor for the reading of a log. A small one is read in the time in which threads start."""
-    return AtOnce() if source.size() < _SMALL else ThreadPoolExecutor(threads)
-
-
-def in_threads(source: Source, scanner: Any, size: int, threads: int) -> Iterator[tuple[Scanner, Batch]]:
-    """Yield scanned batches in order, each with its scanner. `scanner()` returns the scanner for the next chunk."""
-    with executor(source, max(threads - 1, 1)) as pool:
-        pending: deque[tuple[Scanner, Future[Batch]]] = deque()
-        for chunk in source.chunks(size):
-            now = scanner()
-            pending.append((now, pool.submit(now.scan, chunk)))
-            if len(pending) > _AHEAD:
-                used, batch = pending.popleft()
-                yield used, batch.result()
-        while pending:
-            used, batch = pending.popleft()
-            yield used, batch.result()
-
-
-def in_process(source: Source, scanner: Any, size: int) -> Iterator[tuple[Scanner, Batch]]:
-    """Yield batches in order, scanned by a process that is forked at once, with the scanner of this moment.
+def scanned_in_fork(source: Source, scanner: Scanner, size: int) -> Iterator[Batch]:
+    """Yield batches in order, scanned by a process that is forked at once.
 
     A batch is valid until the next one is read. Raises InputError if the process is killed.
     """
-    now: Scanner = scanner()
     room = 4 * size + (1 << 20)
     slots = [mmap.mmap(-1, room) for _ in range(_SLOTS)]
     ready_read, ready_write = os.pipe()
@@ -78,15 +41,13 @@ def in_process(source: Source, scanner: Any, size: int) -> Iterator[tuple[Scanne
     if child == 0:
         os.close(ready_read)
         os.close(free_write)
-        _serve(source, now, size, slots, ready_write, free_read)
+        _serve(source, scanner, size, slots, ready_write, free_read)
     os.close(ready_write)
     os.close(free_read)
-    return _received(source, now, slots, child, ready_read, free_write)
+    return _received(source, slots, child, ready_read, free_write)
 
 
-def _received(
-    source: Source, now: Scanner, slots: list[mmap.mmap], child: int, ready_read: int, free_write: int
-) -> Iterator[tuple[Scanner, Batch]]:
+def _received(source: Source, slots: list[mmap.mmap], child: int, ready_read: int, free_write: int) -> Iterator[Batch]:
     """Yield the batches that the forked process sends; hand their slots back."""
     try:
         with open(ready_read, "rb", 1 << 16) as ready:
@@ -101,7 +62,7 @@ def _received(
                     return
                 if slot == _FAILED:
                     raise payload
-                yield now, _unpack(payload, slots[slot]) if slot >= 0 else payload
+                yield _unpack(payload, slots[slot]) if slot >= 0 else payload
                 if slot >= 0:
                     with suppress(BrokenPipeError):  # the process has sent all batches and ended
                         os.write(free_write, bytes([slot]))
