@@ -94,3 +94,73 @@ def test_a_printed_rank_shows_that_the_label_is_local() -> None:
     assert {(row["rank"], row["rank_by"]) for row in read(data).rows("values") if row["key"] == "allocated"} == {
         (15, "printed")
     }
+
+
+def sources(data: bytes, **options: Any) -> list[Any]:
+    """Rank, rule and source of each row, without repeats."""
+    found = sorted(read(data, **options).rows("steps"), key=lambda row: row["line"])
+    return list(dict.fromkeys((row["rank"], row["rank_by"], row["source"]) for row in found))
+
+
+POD = b"[pod/%s/main] "
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (labelled_steps(b"0: [default7]:", b"3: [default5]:"), ["node 0, local rank 7", "node 3, local rank 5"]),
+        (
+            labelled_steps(b"0: [rank0]:", b"1: [rank0]:", b"2: "),
+            ["node 0, local rank 0", "node 1, local rank 0", None],
+        ),
+        (labelled_steps(POD % b"a-0", POD % b"b-1"), ["a-0/main", "b-1/main"]),
+        (
+            labelled_steps(POD % b"a-0" + b"[default3]:", POD % b"b-1" + b"[default0]:"),
+            ["a-0/main, local rank 3", "b-1/main, local rank 0"],
+        ),
+    ],
+)
+def test_a_process_without_a_rank_has_a_name(data: bytes, expected: list[str | None], chunk: int) -> None:
+    found = sources(data, chunk=chunk)
+    assert [source for *_, source in found] == expected
+    assert {rank for rank, *_ in found} == {None}
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+def test_a_label_alone_is_no_rank_where_others_name_nodes(chunk: int) -> None:
+    """`2: ` names a node here, or is a local rank, even if the ranks of the others are known."""
+    data = WORLD % 16 + labelled_steps(b"0: [rank7]:", b"1: [rank7]:", b"2: ")
+    assert sources(data, chunk=chunk) == [(7, "label", None), (15, "label", None), (None, "local", None)]
+    one = WORLD % 4 + labelled_steps(b"0: [rank0]:", b"1: [rank1]:", b"2: ")  # two labels of one number: the rank
+    assert sources(one, chunk=chunk) == [(0, "label", None), (1, "label", None), (2, "label", None)]
+
+
+def test_the_name_of_a_process_is_no_rank() -> None:
+    assert sources(labelled_steps(b"(Worker pid=7) ")) == [(None, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("world", "labels", "rank"),
+    [
+        (2, [b"[default0]:", b"[default1]:"], 0),  # all of one node
+        (8, [b"[default0]:"], 0),  # one process prints, of the eight of a node
+        (9, [b"[default0]:"], None),  # more than a node has
+        (8, [b"[default0]:", b"[default1]:"], None),  # two print: the others are on other nodes
+    ],
+)
+def test_the_processes_of_one_node(world: int, labels: list[bytes], rank: int | None) -> None:
+    assert sources(WORLD % world + labelled_steps(*labels))[0][0] == rank
+
+
+def test_each_run_has_its_own_world() -> None:
+    data = WORLD % 16 + labelled_steps(b"[default7]:") + WORLD % 8 + labelled_steps(b"[default7]:")
+    for chunk in (1, 1 << 20):
+        assert [rank for rank, *_ in sources(data, chunk=chunk)] == [None, 7]
+
+
+def test_a_rank_beyond_the_world_is_of_two_numbers_that_met() -> None:
+    """A printed rank counts only below the world size that was printed before it."""
+    memory = b"[Rank %d] (after 10 iterations) memory (MB) | allocated: 7504.0 | max allocated: 10967.0\n"
+    found = read(memory % 21 + WORLD % 16 + memory % 15 + memory % 16 + labelled_steps(b"")).rows("values")
+    assert [row["rank"] for row in found if row["key"] == "allocated"] == [21, 15, None]

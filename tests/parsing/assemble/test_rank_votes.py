@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perflog.formats.expressions import Expression
+from perflog.formats.model import Fingerprint
 from perflog.parsing.assemble.line_rows import FINGERPRINT, RecordRanks
-from perflog.parsing.assemble.rank_votes import DOUBTFUL, KeyVotes, fill_ranks, key_codes, tally
+from perflog.parsing.assemble.rank_votes import DOUBTFUL, KeyVotes, fill_ranks, key_codes, tally, vote_keys
+from perflog.parsing.match.records import Records
 
 
 def decided(ballots: dict[tuple[Any, int], int], steps: dict[int, int]) -> dict[Any, int]:
@@ -89,3 +92,19 @@ def test_only_unknown_ranks_are_filled() -> None:
     none = RecordRanks(np.empty(0, np.int64), np.empty(0, np.int8))
     empty = np.empty(0, np.int64)
     assert len(fill_ranks(none, empty, empty, [], {})) == 0
+
+
+@pytest.mark.parametrize("most", [3, 1 << 21])
+def test_a_computed_key_is_that_of_each_row(most: int) -> None:
+    """However many different rows there are, and whether or not one comes again."""
+    amounts, bytes_ = np.array([4, 4, most, 9, 4]), np.array([2, 1, 3, 3, 2])
+    fingerprint = Fingerprint("share", "count", (Expression("amount / bytes"),), None, {})
+    (keys,) = vote_keys(fingerprint, Records(np.arange(5), {"amount": amounts, "bytes": bytes_}))
+    assert np.asarray(keys).tolist() == (amounts / bytes_).tolist()
+
+
+def test_a_key_of_many_different_rows() -> None:
+    amounts = np.arange(3000.0)
+    fingerprint = Fingerprint("share", "count", (Expression("amount + bytes"),), None, {})
+    (keys,) = vote_keys(fingerprint, Records(np.arange(3000), {"amount": amounts, "bytes": amounts[::-1].copy()}))
+    assert np.asarray(keys).tolist() == [2999.0] * 3000

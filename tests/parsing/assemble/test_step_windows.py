@@ -12,7 +12,8 @@ from perflog.parsing.assemble.step_windows import UNKNOWN, StepWindows, windows
 
 def covered(steps: list[int], epochs: list[int] | None = None, first_step: int = UNKNOWN) -> list[int]:
     numbers, of_epoch = np.array(steps), np.array(epochs or [0] * len(steps))
-    return windows(numbers, of_epoch, np.full(len(steps), first_step)).tolist()
+    covered_steps: list[int] = windows(numbers, of_epoch, np.full(len(steps), first_step)).tolist()
+    return covered_steps
 
 
 @pytest.mark.parametrize(
