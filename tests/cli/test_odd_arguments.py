@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +24,7 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 from support.commands import run, told
+from support.patience import PATIENCE_S
 
 import perflog
 from perflog.cli.main import main
@@ -319,6 +320,57 @@ STREAMS = {
 """Code with which a command ends that prints something."""
 
 
+def in_a_fork(given: list[str], streams: str, folder: Path) -> tuple[int, str, str]:
+    """Run a command in a fork of this process, which has imported all that it needs. Return code, output and errors."""
+    out, err = folder / "out", folder / "err"
+    if not (child := os.fork()):
+        code = 70
+        signal.alarm(round(PATIENCE_S))  # ends a command that hangs
+        try:
+            redirect(streams, out, err)
+            code = exit_code_of(given)
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return (128 - code if code < 0 else code), out.read_text(), err.read_text()
+
+
+def redirect(streams: str, out: Path, err: Path) -> None:
+    """Give this process its streams as a shell and the interpreter do: a closed one is None."""
+    files = {0: os.devnull, 1: str(out), 2: str(err)}
+    for number, path in files.items():
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        os.dup2(opened, number)
+        os.close(opened)
+    closed = {number for number, sign in ((0, "<&-"), (1, ">&-"), (2, "2>&-")) if sign in streams.split()}
+    for number, sign in ((1, ">/dev/full"), (2, "2>/dev/full")):
+        if sign in streams.split():
+            os.dup2(os.open("/dev/full", os.O_WRONLY), number)
+    if streams == "| true":
+        reads, writes = os.pipe()
+        os.close(reads)
+        os.dup2(writes, 1)
+    for number in closed:
+        os.close(number)
+    opened_as = [None if number in closed else os.fdopen(number, "r" if not number else "w") for number in files]
+    sys.stdin, sys.stdout, sys.stderr = opened_as  # type: ignore[assignment]
+
+
+def exit_code_of(given: list[str]) -> int:
+    """Run a command to the end of the interpreter, which writes what is left."""
+    code = 0
+    try:
+        main(given, prog_name="perflog")
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        return 120
+    return code
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 def test_closed_and_full_streams(here: Path) -> None:
     """One kind of streams for each command, and all of them for a few. `regenerate` lists its recipes."""
@@ -335,19 +387,29 @@ def test_closed_and_full_streams(here: Path) -> None:
         given = [str(store) if word == "st" else word for word in words(name)] if name != "regenerate" else [name]
         if str(store) in given:  # what one command removes, another one shows
             shutil.copytree(here / "st", store)
-        command = shlex.join([sys.executable, "-m", "perflog", *given])
-        command = f"set -o pipefail; {command} {streams}"
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        code, stdout, stderr = in_a_fork(given, streams, here.parent)
         # A reader that has gone may take the output before it goes.
         codes = {STREAMS[streams], 0} if streams == "| true" else {STREAMS[streams]}
         expected = {3} if name == "formats check" else codes
-        if done.returncode not in expected:
-            return f"exit code {done.returncode}: {done.stderr}"
-        return fault_of_text(0, done.stdout, done.stderr)
+        if code not in expected:
+            return f"exit code {code}: {stderr}"
+        return fault_of_text(0, stdout, stderr)
 
-    with ThreadPoolExecutor(3) as pool:
-        faults = {job: said for job, said in zip(jobs, pool.map(ended, jobs), strict=True) if said}
+    faults = {job: said for job in jobs if (said := ended(job))}
     assert not faults
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("streams", STREAMS)
+def test_a_process_with_closed_and_full_streams(tmp_path: Path, streams: str) -> None:
+    """With the start and the end of an interpreter of its own."""
+    (tmp_path / "run.txt").write_text(STEPS)
+    command = f"set -o pipefail; {shlex.quote(sys.executable)} -m perflog show run.txt steps {streams}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode in ({STREAMS[streams], 0} if streams == "| true" else {STREAMS[streams]})
+    assert fault_of_text(0, done.stdout, done.stderr) is None
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")

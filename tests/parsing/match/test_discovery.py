@@ -1,0 +1,219 @@
+"""Templates that the lines of a log show: the same whatever was known before, and no more than are names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.format_files import given_file
+from support.reading import read, write
+
+from perflog.formats.loader.format_file import load
+from perflog.formats.model import Format
+from perflog.parsing.match import discovery
+from perflog.parsing.match.discovery import TemplateDiscovery, discovered_line, families_of, form_of
+from perflog.parsing.match.records import Batch, FormatLine, lines_of
+from perflog.parsing.match.scanner import Scanner
+
+FORMAT = """
+title = "pairs of a program"
+[[pairs]]
+name = "train"
+table = "steps"
+head = "train step {step:d} |"
+pair = " {key}: {value} |"
+needs = ["loss"]
+sample = "train step 3 | loss: 2.5 |"
+[pairs.keys]
+loss = "{loss:.1f}"
+[[pairs]]
+name = "other"
+table = "values"
+head = "other step {step:d} |"
+pair = " {key}: {value} |"
+sample = "other step 3 | speed: 2.5 |"
+"""
+
+
+@pytest.fixture(scope="module")
+def form(tmp_path_factory: pytest.TempPathFactory) -> Format:
+    return load(given_file(tmp_path_factory.mktemp("format"), FORMAT))
+
+
+def line(step: int, *keys: str, kind: str = "train") -> str:
+    return f"{kind} step {step} |" + "".join(f" {key}: {number + 0.5} |" for number, key in enumerate(keys))
+
+
+class Scans:
+    """Scans logs of a format, one after the other, and counts how often a chunk is scanned."""
+
+    def __init__(self, form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.form, self.count = form, 0
+        scan = Scanner.scan
+
+        def counted(scanner: Scanner, *args: Any, **options: Any) -> Batch:
+            self.count += 1
+            return scan(scanner, *args, **options)
+
+        monkeypatch.setattr(Scanner, "scan", counted)
+
+    def shown(self, log: list[str], likely: list[FormatLine] | None = None) -> tuple[list[FormatLine], int, list[int]]:
+        """The Lines that a log shows, the number of scans, and the number of records of each kind."""
+        self.count = 0
+        scanner = Scanner(lines_of([self.form]))
+        first = len(scanner.lines)
+        (chunk,) = write("".join(f"{text}\n" for text in log).encode()).chunks()
+        scanner, batch = TemplateDiscovery().scan(scanner, chunk, lambda *_: families_of([self.form]), likely or [])
+        records = [len(batch.records[k]) if k in batch.records else 0 for k in range(first, len(scanner.lines))]
+        return list(scanner.lines[first:]), self.count, records
+
+
+def templates(lines: list[FormatLine]) -> list[str]:
+    return [each.template.text for _, each in lines]
+
+
+# --- what another log has shown ---------------------------------------------------------------------------------------
+
+
+def test_the_lines_of_a_log_alike_save_a_scan(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    scans = Scans(form, monkeypatch)
+    log = [line(1, "loss"), line(2, "loss", "lr"), line(3, "loss")]
+    lines, count, records = scans.shown(log)
+    assert (len(lines), count, records) == (2, 2, [2, 1])
+    again, count, records = scans.shown([text.replace("0.5", "7.25") for text in log], lines)
+    assert templates(again) == templates(lines)
+    assert (count, records) == (1, [2, 1])
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        [line(1, "loss", "lr"), line(2, "loss")],  # in another order
+        [line(1, "loss")],  # fewer
+        [line(1, "loss"), line(2, "loss", "lr"), line(3, "loss", "norm")],  # more
+        [line(1, "loss"), line(2, "loss", "norm")],  # others
+        [line(1, "loss", kind="other"), line(2, "loss", "lr")],
+        ["nothing of it"],
+    ],
+)
+def test_what_another_log_has_shown_changes_nothing(
+    form: Format, monkeypatch: pytest.MonkeyPatch, log: list[str]
+) -> None:
+    scans = Scans(form, monkeypatch)
+    likely, *_ = scans.shown([line(1, "loss"), line(2, "loss", "lr")])
+    alone, _, records = scans.shown(log)
+    given_others, _, records_too = scans.shown(log, likely)
+    assert templates(given_others) == templates(alone)
+    assert records_too == records
+
+
+KEYS = st.lists(st.sampled_from(["loss", "lr", "norm", "time"]), min_size=1, max_size=3, unique=True)
+
+
+@given(st.lists(KEYS, min_size=1, max_size=6), st.lists(KEYS, min_size=1, max_size=6))
+def test_a_log_shows_the_same_after_any_other(form: Format, one: list[list[str]], two: list[list[str]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        scans = Scans(form, patch)
+        log, other = ([line(k, "loss", *keys) for k, keys in enumerate(each)] for each in (one, two))
+        likely, *_ = scans.shown(other)
+        alone, _, records = scans.shown(log)
+        after, _, records_too = scans.shown(log, likely)
+        expected = dict(zip(templates(alone), records, strict=True))  # whichever was known first: each has its own
+        assert dict(zip(templates(after), records_too, strict=True)) == expected
+
+
+# --- chunks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", [1, 60, 1 << 20])
+def test_lines_are_found_in_any_chunk(form: Format, chunk: int) -> None:
+    log = [line(1, "loss"), "words", line(2, "loss", "lr"), line(3, "loss"), line(4, "loss", "lr", "norm")]
+    found = read("".join(f"{text}\n" for text in log).encode(), formats=[form], chunk=chunk)
+    assert sorted((row["step"], row["loss"]) for row in found.rows("steps")) == [(1, 0.5), (2, 0.5), (3, 0.5), (4, 0.5)]
+    assert sorted((row["key"], row["step"]) for row in found.rows("values")) == [("lr", 2), ("lr", 4), ("norm", 4)]
+    assert found.done.lines["unread"] == 1
+
+
+def test_a_line_is_tried_once(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same families it always gives the same."""
+    scanner = Scanner(lines_of([form]))
+    (chunk,) = write(b"train step x | loss: 2.5 |\nwords\n").chunks()
+    batch = scanner.scan(chunk)
+    tried = list[bytes]()
+    lines_of_text = TemplateDiscovery._lines_of
+
+    def counted(found: TemplateDiscovery, families: Any, text: bytes, new: Any) -> Any:
+        tried.append(text)
+        return lines_of_text(found, families, text, new)
+
+    monkeypatch.setattr(TemplateDiscovery, "_lines_of", counted)
+    one = TemplateDiscovery()
+    families = families_of([form])
+    assert one.find(families, batch) == []
+    count = len(tried)
+    assert one.find(families, batch) == [] and len(tried) == count
+    assert one.copy().find(families, batch) == [] and len(tried) == count
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_family_of_too_many_shapes_is_full(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shapes that were found go on to be read; another family is not full."""
+    monkeypatch.setattr(discovery, "MAX_LINES", 3)
+    log = [line(k, "loss", f"key{k}x") for k in range(5)] + [line(9, "loss", "key1x"), line(9, "speed", kind="other")]
+    found = read("".join(f"{text}\n" for text in log).encode(), formats=[form])
+    assert sorted(row["step"] for row in found.rows("steps")) == [0, 1, 2, 9]
+    assert [row["key"] for row in found.rows("values")].count("speed") == 1
+    assert [text for text in found.done.warnings if "have more than 3 shapes" in text]
+
+
+def test_patterns_of_a_family_are_bounded(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discovery, "MAX_PATTERNS", 2)
+    scans = Scans(form, monkeypatch)
+    assert scans.shown([line(1, "loss")])[0] == []
+    monkeypatch.setattr(discovery, "MAX_PATTERNS", 1 << 18)
+    assert len(scans.shown([line(1, "loss")])[0]) == 1
+
+
+@pytest.mark.parametrize(("more", "expected"), [(0, 1), (1, 0)])
+def test_a_line_of_many_bytes_is_not_tried(
+    form: Format, monkeypatch: pytest.MonkeyPatch, more: int, expected: int
+) -> None:
+    text = line(1, "loss")
+    monkeypatch.setattr(discovery, "MAX_LENGTH", len(text) + 1 - more)
+    assert len(Scans(form, monkeypatch).shown([text])[0]) == expected
+
+
+# --- the form of a number ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        (b"2.5", b"9.1", True),
+        (b"25", b"5", False),  # another number of digits
+        (b"2.50", b"2.55", False),  # a zero at the end
+        (b"0.5", b"1.5", False),  # a zero at the beginning
+        (b"105", b"175", True),  # a zero inside is a digit
+        (b"1005", b"1755", True),
+        (b"10", b"17", False),
+        (b"1:35", b"1:59", True),
+        (b"1:35", b"1:65", False),  # no minutes
+        (b"123456789012345", b"223456789012345", False),  # a double does not hold all
+        (b"12345678901234", b"22345678901234", True),
+        (b"a2", b"b2", False),
+    ],
+)
+def test_strings_of_one_form_give_one_template(one: bytes, two: bytes, same: bool) -> None:
+    assert (form_of(one) == form_of(two)) == same
+
+
+def test_a_template_is_made_again_from_its_line(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = line(3, "loss", "lr")
+    (_, found), *_ = Scans(form, monkeypatch).shown([text])[0]
+    again = discovered_line([form], found.template.text, f"[rank3]:{text}")
+    assert again is not None and again.template.text == found.template.text
+    assert discovered_line([form], "something else", text) is None
