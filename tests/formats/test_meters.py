@@ -644,6 +644,11 @@ def test_a_time_without_a_unit_is_no_step_time() -> None:
     assert values == [("step_time", 12.5, None), ("step_time", 12.7, None)]  # `step_time` is a column with a unit
 
 
+def test_a_time_that_is_counted_per_step_is_its_time() -> None:
+    got = read(b"iteration: 3/9  total_loss: 0.5  time: 7.5 s/iter  data_time: 0.5 s/iter\n")
+    assert [(row["step"], row["step_time_s"]) for row in got.rows("steps")] == [(3, 7.5)]
+
+
 def test_a_unit_that_names_its_number_in_brackets() -> None:
     got = read(b"step 1790, loss = 1.53 (1725.5 examples/sec; 0.074 sec/batch)\n")
     rows = [(row["step"], row["loss"], row["step_time_s"], row["samples_per_s"]) for row in got.rows("steps")]

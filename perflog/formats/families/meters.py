@@ -61,6 +61,7 @@ _OF_MEMORY = lazy_pattern(
 _COUNTERS = frozenset(("step", "rank", "epoch"))  # fields that hold exact numbers
 _COUNTER_WORDS = COUNTERS | {"num_updates", "global_step", "eta"}
 _ITERATIONS = frozenset("iter iters iteration iterations it".split())
+_NAMES_PER_STEP = frozenset(("time", "speed"))  # of a number that is counted per step: `time: 7.5 s/iter`
 _ITERATION_TIMES = frozenset(("iter_time", "iteration_time"))
 OTHER_STEP = "other_step"
 """The field of a step beside the number of an iteration, which counts the lines."""
@@ -637,7 +638,12 @@ class _MeterText(Struct):
         key, suffix = self._key_of_number(unit, token.text, unit_text, per)
         if suffix is None and UNITS.get(unit) == UNITS["1/s"]:
             key, suffix = unit_text.replace("/", "_per_"), ""
-        elif unit and UNITS[unit].base == "s" and not self._words and unit_text.partition("/")[2] in STEP_WORDS:
+        elif (
+            (not self._words or plain_name(key) in _NAMES_PER_STEP)
+            and unit
+            and UNITS[unit].base == "s"
+            and unit_text.partition("/")[2] in STEP_WORDS
+        ):
             key, suffix = "step time", ""
         is_factor = self._is_bound and attached and end == k + 1 and after in _TIMES and not _sticks(parts, k + 2)
         if attached and end == k + 1 and (is_factor or after in _MAGNITUDES):
