@@ -1,8 +1,9 @@
 """Starts ranks by forking this process, which has imported PyTorch: the import takes longer than a small training.
 
 Each line of standard input is a request, in JSON: how many `ranks`, the `program` (a file, or the name of a module)
-with its `arguments`, and the files `out` and `errors` for what the ranks print. The answer is two lines: the processes,
-and how they ended, as exit codes. When a rank fails the others are killed. Ranks meet in a file, so they need no port.
+with its `arguments`, and the files for what the ranks print: `outs`, one for each node, and `errors`. The answer is two
+lines: the processes, and how they ended, as exit codes. When a rank fails the others are killed. Ranks meet in a file,
+so they need no port.
 """
 
 from __future__ import annotations
@@ -28,11 +29,19 @@ LIMIT_S = 300  # ends ranks that hang
 def become_rank(request: dict[str, Any], rank: int, meeting: str) -> int:
     """Run the program in this process and return its exit code."""
     signal.alarm(LIMIT_S)
-    for name, descriptor in (("out", 1), ("errors", 2)):
-        os.dup2(os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
-    ranks = request["ranks"]
+    ranks, outs = request["ranks"], request["outs"]
+    of_node = ranks // len(outs)
+    node, local = divmod(rank, of_node)
+    for path, descriptor in ((outs[node], 1), (request["errors"], 2)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), descriptor)
     if ranks > 1:
-        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
+        place = {
+            "RANK": rank,
+            "LOCAL_RANK": local,
+            "WORLD_SIZE": ranks,
+            "LOCAL_WORLD_SIZE": of_node,
+            "GROUP_RANK": node,
+        }
         os.environ.update({name: str(value) for name, value in place.items()})
         join = partial(dist.init_process_group, store=dist.FileStore(meeting, ranks), rank=rank, world_size=ranks)
         vars(dist)["init_process_group"] = join

@@ -39,11 +39,14 @@ def _server() -> tuple[IO[str], IO[str]]:
 class ForkedRanks:
     """Ranks that are forked from a process which has imported PyTorch: a start takes milliseconds, not seconds."""
 
-    def __init__(self, ranks: int, out: Path, program: str, *arguments: str, errors: Path | None = None) -> None:
-        """Start a program, a file or the name of a module. What all ranks print is added to a file."""
-        self.out, self.errors = out.resolve(), errors or out.resolve().with_name(f"{out.name}.err")
+    def __init__(
+        self, ranks: int, out: Path | list[Path], program: str, *arguments: str, errors: Path | None = None
+    ) -> None:
+        """Start a program, a file or the name of a module. All ranks print to a file, or to that of their node."""
+        self.outs = [path.resolve() for path in (out if isinstance(out, list) else [out])]
+        self.errors = errors or self.outs[0].with_name(f"{self.outs[0].name}.err")
         request = {"ranks": ranks, "program": program, "arguments": arguments}
-        request |= {"out": str(self.out), "errors": str(self.errors)}
+        request |= {"outs": [*map(str, self.outs)], "errors": str(self.errors)}
         stdin, self._answers = _server()
         print(json.dumps(request), file=stdin, flush=True)
         self.processes: list[int] = json.loads(self._answers.readline())

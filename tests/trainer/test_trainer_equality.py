@@ -29,7 +29,7 @@ def differences(ranks: int) -> dict[str, float]:
     with TemporaryDirectory() as folder:
         started = ForkedRanks(ranks, Path(folder) / "out", str(SCRIPT))
         started.end()
-        return dict(json.loads(started.out.read_text()))
+        return dict(json.loads(started.outs[0].read_text()))
 
 
 @RANKS

@@ -7,9 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +16,7 @@ from typing import Any
 import pytest
 from support.paths import TESTS
 from support.patience import wait_until
-from support.trainer_ranks import ENVIRONMENT, SECONDS, ForkedRanks, command
+from support.trainer_ranks import ForkedRanks
 
 import perflog
 from perflog.formats.registry import get
@@ -249,21 +246,9 @@ def test_plain_products_are_timed_before_and_after_the_steps_and_set_beside_the_
 
 
 def test_two_nodes_with_a_log_each_have_the_same_runs(tmp_path: Path) -> None:
-    """Two launchers on this machine meet as two nodes of one rank: each log names its runs and holds its own rank."""
-    with socket.create_server(("localhost", 0)) as found:
-        port = found.getsockname()[1]
-    meeting = ["--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-id", "7"]
-    start = [sys.executable, "-m", "torch.distributed.run", *meeting, "--rdzv-endpoint", f"localhost:{port}"]
-    start += ["-m", "perflog.trainer", "moe-layer", "--steps", "2", "--scale", "0.25", "--device", "cpu"]
+    """Of two nodes with one rank each: each log names its runs and holds its own rank."""
     logs = [tmp_path / "node0.txt", tmp_path / "node1.txt"]
-    with logs[0].open("wb") as first, logs[1].open("wb") as second:
-        nodes = [subprocess.Popen(start, env=ENVIRONMENT, stdout=out) for out in (first, second)]
-        try:
-            assert [node.wait(timeout=SECONDS) for node in nodes] == [0, 0]
-        finally:
-            for node in nodes:
-                node.kill()
-                node.wait()
+    ForkedRanks(2, logs, "perflog.trainer", "moe-layer", "--steps", "2", "--scale", "0.25", "--device", "cpu").end()
     each = sorted((perflog.read(log) for log in logs), key=lambda log: log.row_counts.get("steps", 0))
     for rank, one in zip((1, 0), each, strict=True):
         assert [run.label for run in one.run_keys] == [f"moe-layer {way}" for way in ("padded", "dropless", "shadow")]
@@ -363,28 +348,15 @@ def test_half_precision_trains_as_single_does(dtype: str) -> None:
     assert half == pytest.approx(full, rel=0.02)
 
 
-def test_a_killed_rank_ends_the_others(tmp_path: Path) -> None:
+def test_the_log_of_killed_ranks_has_whole_lines(tmp_path: Path) -> None:
+    """`test_launch` kills a rank under torchrun, which ends the others."""
     log = tmp_path / "log.txt"
-    with log.open("wb") as out:
-        start = command(
-            2, "-m", "perflog.trainer", "moe-layer", "--steps", "100000", "--scale", "0.25", "--device", "cpu"
-        )
-        launcher = subprocess.Popen(start, env=ENVIRONMENT, stdout=out, stderr=subprocess.DEVNULL)
-        try:
-            victim = _child(launcher.pid, log)
-            os.kill(victim, signal.SIGKILL)
-            assert launcher.wait(timeout=SECONDS) != 0
-        finally:
-            launcher.kill()
-            launcher.wait()
-    assert perflog.read(log).line_account["unread"] == 0  # whole lines up to the end
-
-
-def _child(launcher: int, log: Path) -> int:
-    """A rank that torchrun has started and that prints."""
-    wait_until(lambda: log.stat().st_size > 10_000)
-    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
-    return int(children[-1])
+    arguments = ("moe-layer", "--steps", "100000", "--scale", "0.25", "--device", "cpu")
+    ranks = ForkedRanks(2, log, "perflog.trainer", *arguments)
+    wait_until(lambda: log.is_file() and log.stat().st_size > 10_000)
+    os.kill(ranks.processes[1], signal.SIGKILL)
+    assert ranks.codes() == [-signal.SIGKILL, -signal.SIGKILL]
+    assert perflog.read(log).line_account["unread"] == 0
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
