@@ -155,6 +155,7 @@ _COUNTS = frozenset(
 _PROGRESS = frozenset("epoch epochs step steps iter iters iteration iterations it training_iteration".split())
 """Names of the progress of a case. They are not measured, and no parameters if other parameters identify the cases."""
 
+_DERIVED = frozenset(("speedup", "slowdown", "ratio"))  # words in names of what is computed from other columns
 _DIGIT = lazy_pattern("[0-9]")
 _MOMENT_UNITS = ("", "1", "s")  # units of times since 1970
 SAME = " = "
@@ -388,7 +389,7 @@ def _providers(table: CaseTable) -> list[str]:
     P50 and P99, are no variants of each other. Ratios and shares beside them are derived. Nor are
     counts beside other numbers, or differences, which may be negative.
     """
-    names = [name for name in table.figures if table.units.get(name) != "1"]
+    names = [name for name in table.figures if table.units.get(name) != "1" and not _DERIVED & {*words_of(name)}]
     plain = [name for name in names if not table.units.get(name) and better(name, "") is None]
     are_alike = plain == names and not any(_CONFIGURES.fullmatch(n) or _STATISTIC.fullmatch(n) for n in names)
     known = [table.figures[name][np.isfinite(table.figures[name])] for name in names]

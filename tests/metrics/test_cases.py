@@ -199,6 +199,16 @@ def test_results_with_the_time_of_each_are_cases(tmp_path: Path) -> None:
     assert not len(cases(log_of(tmp_path, "\n".join(["timestamp,queue_size,latency_ms", *series, ""]), "series.csv")))
 
 
+def test_what_is_measured_is_named_beside_a_speedup(tmp_path: Path) -> None:
+    table = (
+        "| shape | nccl | ours | Speedup |\n|---|---|---|---|\n| 64 | 4.5 | 1.5 | 3.0 |\n| 128 | 5.5 | 2.5 | 2.2 |\n"
+    )
+    log = log_of(tmp_path, table)
+    assert [*case_pairs(log)["variant"]] == ["ours"]
+    text = perflog.overview(log).reasons[0]
+    assert "Speedup best 3 (shape 64), worst 2.2 (shape 128); nccl 4.5 (shape 64) to 5.5 (shape 128); ours 1.5" in text
+
+
 def test_counts_and_differences_are_no_variants(tmp_path: Path) -> None:
     text = "model,nrGPUshf,throughputhf\na,1,37.5\nb,8,1.5\nc,2,9.75\n"
     assert case_pairs(log_of(tmp_path, text, "counts.csv"))["parameter"].notna().all()

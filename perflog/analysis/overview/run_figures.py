@@ -163,8 +163,9 @@ def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 
 def _serving(tables: Tables, options: Options) -> Iterator[RunFigure]:
-    """Latencies of requests and tokens, the median or else the mean and the 99th percentile, then the rates."""
+    """Latencies of requests and tokens, the median or else the mean; then the rates, and the 99th percentiles."""
     rows = serving.table(tables, options)
+    tails = list[RunFigure]()
     for name, name_rows in rows[rows["unit"].isin(["s", "1/s"])].groupby("of", sort=False):
         unit = name_rows["unit"].iloc[0]
         printed = name if unit == "1/s" else name.upper() if name in ("ttft", "tpot", "itl") else str(name)
@@ -172,7 +173,8 @@ def _serving(tables: Tables, options: Options) -> Iterator[RunFigure]:
         shown = f"{printed} {middle}" if unit == "s" else printed
         yield _column(name_rows, middle, shown, unit, "lower" if unit == "s" else "higher")
         if unit == "s":
-            yield _column(name_rows, "p99", f"{printed} p99", unit, "lower")
+            tails.append(_column(name_rows, "p99", f"{printed} p99", unit, "lower"))
+    yield from tails
 
 
 def _totals(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001 (all kinds take the same)
