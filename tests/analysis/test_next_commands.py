@@ -6,11 +6,13 @@ import shlex
 from pathlib import Path
 
 import pytest
+from support.brief_answers import checked_lines
 from support.commands import run
 from support.paths import ROOT, SHARED
 
 import perflog
 from perflog.errors import PerflogError
+from perflog.output.presenters.brief import overview_brief
 
 CAMPAIGNS = sorted((SHARED / "campaigns").glob("[js]*/[!e]*.log")) if SHARED.is_dir() else []
 
@@ -18,10 +20,11 @@ CAMPAIGNS = sorted((SHARED / "campaigns").glob("[js]*/[!e]*.log")) if SHARED.is_
 def answers(path: Path) -> int:
     """Run the commands that are suggested for a log, but for reports. Return how many there are."""
     try:
-        suggested = perflog.overview(perflog.read(path)).next
+        overview = perflog.overview(perflog.read(path))
     except PerflogError:  # nothing in it is recognised
         return 0
-    commands = [shlex.split(command)[1:] for command in suggested]
+    checked_lines("\n".join(overview_brief(overview)))
+    commands = [shlex.split(command)[1:] for command in overview.next]
     commands = [words for words in commands if words[0] in ("analyze", "compare")]
     for words in commands:
         assert "nothing" not in run(*words).stdout.splitlines()[0], words

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.brief_answers import checked_lines
 from support.commands import DATA, EARLY, MOE, NVPROF, run, told
 from support.contradictions import contradictions
 from support.known_inputs import TRACES
@@ -17,6 +18,7 @@ from support.paths import ROOT, SHARED
 import perflog
 from perflog.analysis.overview import overview, overview_of
 from perflog.metrics import METRICS, Options, Tables
+from perflog.output.presenters.brief import overview_brief
 from perflog.output.presenters.overview import screen
 from perflog.output.screens import HEIGHT, WIDTH, command_lines, folded
 from perflog.output.terminal import columns_of
@@ -51,6 +53,7 @@ def test_every_overview_fits_a_terminal_and_contradicts_nothing(path: Path) -> N
     lines = screen(seen)
     assert len(lines) <= HEIGHT
     assert [line for line in lines if len(line) > WIDTH] == []
+    checked_lines("\n".join(overview_brief(seen)))
     text = "\n".join(lines)
     assert "nan" not in text.split() or seen.outcome
     assert "Do not trust" in text and "Next: perflog " in text
