@@ -16,7 +16,7 @@ from support.seeds import MS, log
 
 import perflog
 from perflog.metrics import Options, Tables, layers, pipeline, stages
-from perflog.metrics.pipeline import modelled_timelines
+from perflog.metrics.pipeline import modelled_timelines, stage_times, timed_pipelines
 from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
 from perflog.metrics.semantics import RunSemantics
 from perflog.tables.schema import TABLES
@@ -181,6 +181,44 @@ def test_what_is_not_known_is_not_modelled(
     assert [r["model"] for r in records(pipeline(tables))] == models
     assert len(stages(tables)) == 4
     assert not list(modelled_timelines(tables, Options())) or known == {"stages": 4, "micro_batches": 8}
+
+
+def test_one_chunk_is_no_interleaving(quantities: dict[str, float]) -> None:
+    quantities.update(stages=4, micro_batches=8, chunks=1)
+    found = [r["model"] for r in records(pipeline(made_up(times([1.0] * 4))))]
+    assert found == ["1F1B, equal stages", "1F1B, stages as timed", "imbalance of stages alone"]
+
+
+def test_backward_alone_and_backward_of_some_stages_are_not_modelled(quantities: dict[str, float]) -> None:
+    quantities.update(stages=4, micro_batches=8)
+    both = times([8.0] * 4, [16.0] * 4)
+    some = made_up([r for r in both if r["direction"] == "forward" or r["stage"] < 3])
+    found = {r["model"]: r for r in records(pipeline(some))}
+    assert found["1F1B, stages as timed"]["of"] == "forward"
+    assert found["1F1B, stages as timed"]["makespan_s"] == pytest.approx(8 + 3)
+    backward = made_up([r for r in both if r["direction"] == "backward"])
+    assert [r["model"] for r in records(pipeline(backward))] == ["1F1B, equal stages"]
+
+
+def test_the_times_of_each_stage_and_step(quantities: dict[str, float]) -> None:
+    """Of a stage that two ranks share the slower one counts, and the stage has no rank of its own."""
+    quantities.update(stages=2, micro_batches=4)
+    rows = times([8.0, 12.0]) + [r | {"rank": 7, "time_s": 16.0} for r in times([8.0, 12.0]) if r["stage"] == 1]
+    (found,) = stage_times(made_up(rows), Options())
+    assert (found.micro_batches, found.ranks) == (4, {0: 0, 1: None})
+    assert {way: seconds.tolist() for way, seconds in found.seconds.items()} == {
+        "forward": [[2.0] * len(found.steps), [4.0] * len(found.steps)]
+    }
+    quantities.update(stages=3)
+    assert list(stage_times(made_up(rows), Options())) == []
+
+
+def test_how_busy_a_timed_pipeline_is(quantities: dict[str, float]) -> None:
+    quantities.update(stages=2, micro_batches=4)
+    (found,) = timed_pipelines(made_up(times([8.0, 16.0])), Options())  # 2 and 4 s for each micro-batch
+    assert found.makespan_s == pytest.approx(2 + 4 * 4)
+    assert found.busy_s == pytest.approx((2 + 4) * 4 / 2)  # the mean of the stages
+    assert found.equal_s == pytest.approx(3 * (4 + 1))  # with stages that are equal
 
 
 def test_of_several_ranks_of_a_stage_the_slowest_counts(quantities: dict[str, float]) -> None:

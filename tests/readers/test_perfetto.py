@@ -239,6 +239,47 @@ def test_counters_may_count_differences(tmp_path: Path) -> None:
     assert log.line_account == {"total": 4, "read": 2, "context": 1, "unread": 1}
 
 
+def test_each_counter_has_its_own_unit_factor_and_way_to_count(tmp_path: Path) -> None:
+    """Differences are added in the order of time, whatever the order of the packets. A factor of 0 is none."""
+    log = read(
+        tmp_path, packet(track(1, "GPU 3")),
+        packet(track(9, "sent", counter=wire(3, 3) + wire(4, 1024) + wire(5, 1))),
+        packet(track(10, "used", 1, counter=wire(4, 0))), packet(track(11, "plain", counter=b"")),
+        packet(event(COUNTER, track=9, counter=2), at=5), packet(event(COUNTER, track=11, counter=7), at=1),
+        packet(event(COUNTER, track=9, counter=1), at=4), packet(event(COUNTER, track=10, real=2.5), at=2),
+        packet(event(COUNTER, track=11, counter=3), at=6), packet(event(COUNTER, track=9, real=float("nan")), at=7),
+    )  # fmt: skip
+    found = log.arrow("counters").to_pylist()
+    assert sorted((r["name"], r["start_ns"], r["value"], r["unit"], r["device"]) for r in found) == [
+        ("plain", 1, 7.0, None, None),
+        ("plain", 6, 3.0, None, None),
+        ("sent", 4, 1024.0, "B", None),
+        ("sent", 5, 3072.0, "B", None),
+        ("used", 2, 2.5, None, 3),
+    ]
+    assert log.line_account["unread"] == 1  # no number
+
+
+def test_the_kind_of_a_slice_is_that_of_its_category(tmp_path: Path) -> None:
+    """Else that of a name on the queue of a device; other slices are ranges, on a device or not."""
+    log = read(
+        tmp_path, MAIN, packet(track(30, "GPU 3")), packet(track(40, "Stream 5", 30)), packet(track(41, "Ranges", 30)),
+        packet(event(BEGIN, "memcpyHtoD", 40), at=1), packet(event(BEGIN, "gemm", 40), at=2),
+        packet(event(BEGIN, "forward", 41), at=3), packet(event(BEGIN, "gemm", 2), at=4),
+        packet(event(BEGIN, "launch", 2, category="hip_api"), at=5),
+        packet(event(BEGIN, "gemm", 40, category="kernel"), at=6), packet(event(BEGIN, "x", 40, category="odd"), at=7),
+    )  # fmt: skip
+    assert rows(log, "name", "kind") == [
+        ("memcpyHtoD", "memcpy"),
+        ("gemm", "kernel"),
+        ("forward", "device_range"),
+        ("gemm", "range"),
+        ("launch", "runtime"),
+        ("gemm", "kernel"),
+        ("x", "kernel"),
+    ]
+
+
 def test_a_counter_of_a_category_may_lack_its_number(tmp_path: Path) -> None:
     named = packet(wire(11, wire(9, COUNTER) + wire(11, 9) + wire(22, "mem")))
     lines = read(tmp_path, packet(track(9, "sent", counter=b"")), named).arrow("lines").to_pylist()

@@ -1,0 +1,194 @@
+"""The settings and counts of a run while it is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.format_files import given_file
+from support.reading import read
+
+from perflog.formats.loader.format_file import load
+from perflog.parsing.assemble.run_state import ClockTotal, RunIndex, RunSettings, RunState
+from perflog.tables.row_order import PART_BITS
+
+ORDER_BITS = 6
+
+
+def at(line: int, order: int = 0) -> int:
+    return line << PART_BITS << ORDER_BITS | order
+
+
+def settings(*printed: tuple[str, Any, int]) -> RunSettings:
+    found = RunSettings()
+    for key, value, place in printed:
+        found.add(key, value, "line", place)
+    return found
+
+
+def test_settings_are_in_the_order_of_the_log() -> None:
+    found = settings(("b", 2, at(5)), ("a", 1, at(3, 1)), ("c", "x", at(3)), ("b", 2, at(9)))
+    assert list(json.loads(found.to_json()).items()) == [("c", "x"), ("a", 1), ("b", 2)]
+
+
+def test_different_values_of_a_key_are_a_list_in_the_order_of_the_log() -> None:
+    found = settings(("lr", 0.5, at(7)), ("lr", 0.25, at(2)), ("lr", 0.5, at(1)))
+    assert json.loads(found.to_json()) == {"lr": [0.5, 0.25]}  # printed first on line 1
+    assert found.single("lr") is None
+    assert settings(("lr", 0.5, at(7)), ("lr", 0.5, at(9))).single("lr") == 0.5
+    assert found.single("other") is None
+
+
+def test_json_has_no_nan() -> None:
+    found = settings(("a", float("nan"), at(1)), ("b", (1, float("inf")), at(2)), ("c", 1.5, at(3)))
+    assert json.loads(found.to_json()) == {"a": None, "b": [1, None], "c": 1.5}
+
+
+def test_numbers_printed_after_a_line_only() -> None:
+    printed = [("late", 1.5, at(10)), ("word", "x", at(11)), ("flag", True, at(11)), ("early", 2, at(3))]
+    found = settings(*printed, ("early", 3, at(12)), ("same", 1, at(9)))
+    assert found.numbers_after(9) == ["late"]
+    assert found.numbers_after(8) == ["late", "same"]
+    state = RunState(1, 0, 1, 20, settings=found, clock=ClockTotal(5.0, None, 9))
+    assert state._outcomes() == '["late"]'
+
+
+def test_a_series_is_no_setting() -> None:
+    """The numbers of one line are removed; words, and what another line prints, stay."""
+    found = settings(("lr", 0.5, at(1)), ("lr", 0.25, at(2)), ("lr", "auto", at(3)), ("other", 1, at(4)))
+    found.add("lr", 0.5, "another", at(5))
+    found.remove("lr", "line", are_texts=False)
+    assert json.loads(found.to_json()) == {"lr": ["auto", 0.5], "other": 1}
+    found.remove("lr", "line", are_texts=True)
+    found.remove("lr", "another", are_texts=False)
+    assert list(found) == ["other"]
+    found.remove("lr", "line", are_texts=False)
+    assert list(found) == ["other"]
+
+
+def test_missing_settings_are_taken_over() -> None:
+    one, two = settings(("a", 1, at(1))), settings(("a", 2, at(2)), ("b", 3, at(3)))
+    one.add_missing(two)
+    assert json.loads(one.to_json()) == {"a": 1, "b": 3}
+    one.add("b", 4, "line", at(9))
+    assert two.single("b") == 3
+
+
+# --- counts -----------------------------------------------------------------------------------------------------------
+
+
+def state(**counts: dict[str, int]) -> RunState:
+    run = RunState(1, 0, 1, 1)
+    for name, by_format in counts.items():
+        getattr(run, name).update(by_format)
+    run.follows = {"program": 0, "another": 0, "library": 1, "generic": 2}
+    return run
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"step_lines": {"program": 1, "library": 9}, "record_lines": {"program": 1, "library": 9}}, "program"),
+        ({"step_lines": {"generic": 5}, "row_lines": {"program": 9, "generic": 5}}, "generic"),  # metrics are on steps
+        ({"row_lines": {"another": 2, "program": 1}, "record_lines": {"program": 50}}, "another"),
+        ({"row_lines": {"another": 2, "program": 2}, "record_lines": {"program": 5, "another": 4}}, "program"),
+        ({"row_lines": {"another": 2, "program": 2}, "record_lines": {"program": 4, "another": 4}}, "another"),
+        ({"record_lines": {"program": 1}}, "program"),
+        ({}, None),
+    ],
+)
+def test_the_format_of_a_run(counts: dict[str, dict[str, int]], expected: str | None) -> None:
+    assert state(**counts).format == expected
+
+
+def test_the_other_formats_of_a_run() -> None:
+    run = state(step_lines={"program": 1}, record_lines={"program": 1, "library": 2, "another": 2, "generic": 3})
+    assert run.joined_formats == "generic, another, library"
+    assert state(record_lines={"program": 1}).joined_formats is None
+
+
+def test_lines_of_a_shape_are_counted_from_the_first() -> None:
+    run = RunState(1, 0, 1, 1)
+    new = run.count_lines("unread", "a 0", 2, 7 << PART_BITS)
+    assert new is not None and (new.count, new.first_line) == (2, 7)
+    assert run.count_lines("unread", "a 0", 3, 9 << PART_BITS) is None
+    assert (new.count, new.first_line) == (5, 7)
+    other = run.count_lines("read", "a 0", 1, 9 << PART_BITS)
+    assert other is not None and other.count == 1
+
+
+def test_a_label_needs_all_its_settings() -> None:
+    run = RunState(1, 0, 1, 1, settings=settings(("model", "gpt", at(1)), ("size", 7, at(1)), ("size", 9, at(2))))
+    assert run.label("{model}") == "gpt"
+    assert run.label("{model} {size}") is None
+    assert run.label("{model} {other}") is None
+    assert run.label(None) is None
+
+
+def test_runs_by_position() -> None:
+    index = RunIndex([RunState(3, 10, 1, 1), RunState(4, 20, 1, 1), RunState(5, 30, 1, 1)])
+    assert index.positions(np.array([10, 19, 20, 35])).tolist() == [0, 0, 1, 2]
+    found = [(run.index, low, high) for run, low, high in index.split(np.array([11, 19, 30, 31]))]
+    assert found == [(3, 0, 2), (5, 2, 4)]
+    assert index.first_number == 3 and index.numbers.to_pylist() == ["3", "4", "5"]
+
+
+# --- what lines print -------------------------------------------------------------------------------------------------
+
+FORMAT = """
+title = "settings of a program"
+[[line]]
+name = "pair"
+table = "runs"
+text = "set {key:S} to {value:s}"
+sample = "set lr to 0.5"
+[[line]]
+name = "words"
+table = "runs"
+text = "flags: compile={compile:j} eager={eager:j}"
+sample = "flags: compile=true eager=null"
+[[line]]
+name = "list"
+table = "runs"
+text = "betas of the optimizer [{betas:l}]"
+sample = "betas of the optimizer [0.9, 0.95]"
+[[line]]
+name = "version"
+table = "runs"
+text = "started version {version:r} on {hosts:d} hosts"
+sample = "started version 2.5 on 3 hosts"
+[[line]]
+name = "step"
+table = "steps"
+text = "finished step {step:d} with loss {loss:.1f}"
+sample = "finished step 3 with loss 2.5"
+"""
+
+
+def config(folder: Path, lines: list[str]) -> dict[str, Any]:
+    data = "".join(f"{line}\n" for line in [*lines, "finished step 1 with loss 2.5"]).encode()
+    form = load(given_file(folder, FORMAT))
+    found, by_line = ({**read(data, formats=[form], chunk=c).rows("runs")[0]} for c in (1 << 20, 1))
+    assert found["config"] == by_line["config"]
+    settings: dict[str, Any] = json.loads(found["config"])
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["set lr to 0.5", "set name to x y", "set n to 3"], {"lr": 0.5, "name": "x y", "n": 3}),
+        (["set a to inf", "set b to nano", "set c to 1e3"], {"a": None, "b": "nano", "c": 1000.0}),
+        (["set cuda_version to 12.10", "set conversion to 0.10"], {"cuda_version": "12.10", "conversion": 0.1}),
+        (["flags: compile=true eager=null"], {"compile": "true"}),  # null is no value
+        (["betas of the optimizer [0.9, 0.95]"], {"betas": [0.9, 0.95]}),
+        (["betas of the optimizer [5]"], {"betas": [5]}),
+        (["started version 2.5 on 3 hosts"], {"version": "2.5", "hosts": 3}),
+        (["set name to x", "set name to y", "set name to x"], {"name": ["x", "y"]}),
+    ],
+)
+def test_what_lines_of_settings_print(tmp_path: Path, lines: list[str], expected: dict[str, Any]) -> None:
+    assert config(tmp_path, lines) == expected
