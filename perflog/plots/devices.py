@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.plots.canvas import BLACK, FILLS, MAX_PANELS, Canvas, legend
 from perflog.plots.registry import plot
-from perflog.plots.stacked_bars import MAX_BARS, BarPart, draw_bars, panels_of_runs, scale_of_shares, write_after_bars
+from perflog.plots.stacked_bars import MAX_BARS, ShareBar, stacked_shares
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -37,36 +37,36 @@ def device_time(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     communication: where it lies over computing, it is hidden.
     """
     runs = list(dict.fromkeys(rows["run"]))
-    bars = {run: rows[rows["run"] == run].head(MAX_BARS) for run in runs[:MAX_PANELS]}
+    bars = {run: rows[rows["run"] == run].head(MAX_BARS).to_dict("records") for run in runs[:MAX_PANELS]}
     note = (
         "Exposed: nothing that comes before it in the legend runs at the same time. Thin bars: all communication; "
         "the part over computing is hidden. Waiting kernels only wait, for an event, the host or a rank. Steps are "
         "timed on the host: device work counts in the step during which it runs."
     )
-    figure, panels = panels_of_runs(canvas, bars, len(runs), int(rows["run"].isin(bars).sum()), note)
-    handles: list[Any] = []
-    for run_bars, axes in zip(bars.values(), panels, strict=True):
-        handles = _draw_bars(axes, run_bars.to_dict("records"))
-    legend(figure, handles)
+    shown = {
+        run: [
+            ShareBar(bar_name(row), {name: row[f"{name}_share"] for name in _STATES}, show(row["span_s"], "s", 3))
+            for row in run_bars
+        ]
+        for run, run_bars in bars.items()
+    }
+    figure, panels, handles = stacked_shares(
+        canvas, shown, _STATES, (len(runs), int(rows["run"].isin(bars).sum())), note
+    )
+    thin = [_draw_communication(axes, run_bars) for axes, run_bars in zip(panels, bars.values(), strict=True)]
+    legend(figure, [*handles, thin[-1]])
     return figure
 
 
-def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> list[Any]:
-    parts = [
-        BarPart(name, label, fill, [row[f"{name}_share"] * 100 for row in rows])
-        for name, (fill, label) in _STATES.items()
-    ]
-    by_part, _ = draw_bars(axes, [bar_name(row) for row in rows], parts)
+def _draw_communication(axes: Axes, rows: list[dict[str, Any]]) -> Any:
+    """Draw all communication as thin bars that end where its exposed part ends."""
     (color, hatch), label = _ALL_COMMUNICATION
     widths = [row["communicating_s"] / row["span_s"] * 100 if row["span_s"] else 0.0 for row in rows]
     ends = [(row["compute_share"] + row["communication_share"]) * 100 for row in rows]
     starts = [end - width for end, width in zip(ends, widths, strict=True)]
     style: dict[str, Any] = {"color": color, "hatch": hatch, "edgecolor": BLACK, "linewidth": 0.4}
-    thin_places = [place + 0.28 for place in range(len(rows))]
-    thin = axes.barh(thin_places, widths, 0.18, left=starts, label=label, gid="all", **style)
-    write_after_bars(axes, [show(row["span_s"], "s", 3) for row in rows], [100] * len(rows))
-    scale_of_shares(axes)
-    return [*by_part.values(), thin]
+    places = [place + 0.28 for place in range(len(rows))]
+    return axes.barh(places, widths, 0.18, left=starts, label=label, gid="all", **style)
 
 
 def bar_name(row: dict[str, Any]) -> str:

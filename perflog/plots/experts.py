@@ -10,10 +10,9 @@ from msgspec import Struct
 
 from perflog.arrays import Floats, Ints
 from perflog.metrics.hot_experts import ExpertJob, LayerLoads, expert_jobs
-from perflog.plots.canvas import CMAP, Canvas, plain
-from perflog.plots.heatmaps import coarse
+from perflog.plots.canvas import Canvas, plain
+from perflog.plots.heatmaps import coarse, matrix
 from perflog.plots.registry import plot
-from perflog.plots.sketch import set_cell_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,16 +102,9 @@ def _grids(layers: Sequence[LayerLoads]) -> Iterator[tuple[str, _Panel]]:
 
 
 def _heatmap(axes: Axes, panel: _Panel, top: float) -> Any:
-    cells, (down, across) = coarse(panel.loads)
-    axes.patch.set(hatch="////", edgecolor="0.6", facecolor="white")
-    right, bottom = cells.shape[1] * across - 0.5, cells.shape[0] * down - 0.5
-    image = axes.imshow(
-        np.ma.masked_invalid(cells), vmin=0.0, vmax=top, cmap=CMAP, aspect="auto", interpolation="nearest",
-        extent=(-0.5, right, bottom, -0.5),
-    )  # fmt: skip
-    set_cell_names(image, panel.names, panel.experts.tolist(), (down, across))
-    every, every_expert = (-(-len(names) // _MOST_TICKS) for names in (panel.names, panel.experts))
-    axes.set_yticks(range(0, len(panel.names), every), panel.names[::every])
-    axes.set_xticks(range(0, len(panel.experts), every_expert), map(str, panel.experts[::every_expert].tolist()))
+    cells, per = coarse(panel.loads)
+    extent = (-0.5, cells.shape[1] * per[1] - 0.5, cells.shape[0] * per[0] - 0.5, -0.5)
+    experts = panel.experts.tolist()
+    image = matrix(axes, cells, panel.names, experts, (0.0, top), per, _MOST_TICKS, aspect="auto", extent=extent)
     axes.set(xlabel="expert", ylabel=panel.member)
     return image

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,20 +72,58 @@ def _heatmap(axes: Axes, values: pd.DataFrame, ends: tuple[float, float], member
     steps = values.columns.to_numpy(np.float64)
     even = len(steps) < 2 or np.all(np.diff(steps) == np.diff(steps)[0])
     left, right = (steps[0] - 0.5, steps[-1] + 0.5) if even else (-0.5, len(steps) - 0.5)
-    axes.patch.set(hatch="////", edgecolor="0.6", facecolor="white")
     # the last cell is as wide as the others, even if fewer steps fall into it
     right += (-len(steps) % columns_per_cell) * (right - left) / len(steps)
     extent = (left, right, len(values) - 0.5 + -len(values) % rows_per_cell, -0.5)
-    image = axes.imshow(np.ma.masked_invalid(grid), vmin=ends[0], vmax=ends[1], cmap=CMAP, aspect="auto", extent=extent,
-                        interpolation="nearest")  # fmt: skip
+    image = _cells(axes, grid, ends, aspect="auto", extent=extent)
     columns = values.columns if even else [f"{place} (step {step})" for place, step in enumerate(values.columns)]
     set_cell_names(image, values.index, columns, (rows_per_cell, columns_per_cell))
-    names = [str(name) for name in values.index]
-    every = math.ceil(len(names) / 12)
-    axes.set_yticks(range(0, len(names), every), names[::every])
+    _write_some(axes.set_yticks, list(values.index), 12)
     integer_ticks(axes.xaxis, 6)
     axes.set(xlabel="step" if even else "index of the step in the log", ylabel=member)
     return image
+
+
+def matrix(  # noqa: PLR0913 (what each means is below)
+    axes: Axes,
+    grid: Floats,
+    rows: Sequence[object],
+    columns: Sequence[object],
+    ends: tuple[float, float],
+    per: tuple[int, int] = (1, 1),
+    most_ticks: int = 24,
+    rotation: float = 0.0,
+    **options: Any,
+) -> Any:
+    """Draw a grid of values with a name for each row and column; a cell without a value is hatched. Return the image.
+
+    Args:
+        axes: The panel.
+        grid: The values.
+        rows: Names of the rows, of `per[0]` for each cell.
+        columns: Names of the columns, of `per[1]` for each cell.
+        ends: The values with the first and the last colour.
+        per: How many rows and columns each cell covers.
+        most_ticks: Names that are written beside the panel.
+        rotation: Degrees by which the names of the columns are turned.
+        options: Further options of `imshow`.
+    """
+    image = _cells(axes, grid, ends, **options)
+    set_cell_names(image, rows, columns, per)
+    _write_some(axes.set_yticks, rows, most_ticks)
+    _write_some(axes.set_xticks, columns, most_ticks, **({"rotation": rotation} if rotation else {}))
+    return image
+
+
+def _cells(axes: Axes, grid: Floats, ends: tuple[float, float], **options: Any) -> Any:
+    axes.patch.set(hatch="////", edgecolor="0.6", facecolor="white")
+    masked = np.ma.masked_invalid(grid)
+    return axes.imshow(masked, vmin=ends[0], vmax=ends[1], cmap=CMAP, interpolation="nearest", **options)
+
+
+def _write_some(set_ticks: Callable[..., Any], names: Sequence[object], most: int, **options: Any) -> None:
+    every = max(-(-len(names) // most), 1)
+    set_ticks(range(0, len(names), every), [*map(str, names[::every])], **options)
 
 
 def most_cells(canvas: Canvas, panels: int, members: int) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from perflog.plots.canvas import (
     shown_note,
 )
 from perflog.plots.registry import plot
+from perflog.plots.stacked_bars import name_bars, write_after_bars
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -74,17 +75,18 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, fills: dict[str, Any], handles:
     if len(others):
         bars.append((f"{len(others)} more names", others["share"].sum(), _NO_CATEGORY, float("nan")))
     whole = float(rows["denominator_s"].iloc[0])
-    for place, (_, share, category, first_call) in enumerate(bars):
+    for place, (_, share, category, _) in enumerate(bars):
         color, hatch = fills.get(category, ("0.8", ""))
         bar = axes.barh(
             place, share * 100, color=color, hatch=hatch, edgecolor=BLACK, linewidth=0.6, label=plain(category)
         )
         if category in fills:
             handles.setdefault(category, bar)
-        text = f"{share * 100:.3g} %" + (f", first call {show(first_call, 's')}" if first_call == first_call else "")
-        axes.annotate(text, (share * 100, place), (3, 0), textcoords="offset points", va="center", fontsize=7.5)
-    axes.set_yticks(range(len(bars)), [name for name, *_ in bars])
-    axes.set_ylim(len(bars) - 0.4, -0.6)
+    texts = [
+        f"{share * 100:.3g} %" + (f", first call {show(first_call, 's')}" if first_call == first_call else "")
+        for _, share, _, first_call in bars
+    ]
+    write_after_bars(axes, texts, [share * 100 for _, share, *_ in bars], fontsize=7.5)
+    name_bars(axes, [name for name, *_ in bars])
     axes.set_xlim(0, max(share for _, share, *_ in bars) * 128)
     axes.set_xlabel(f"share of {plain(rows['denominator'].iloc[0])}, {show(whole, 's')} (%)")
-    axes.grid(axis="x")

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 from perflog.plots.canvas import FILLS, LINES, MAX_PANELS, Canvas, axis_label, legend, shown_note, unit_of
 from perflog.plots.devices import bar_name
 from perflog.plots.registry import plot
-from perflog.plots.stacked_bars import MAX_BARS, BarPart, draw_bars, panels_of_runs, write_after_bars
+from perflog.plots.stacked_bars import MAX_BARS, ShareBar, stacked_shares
 from perflog.units import show
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _MAX_LINES = 8
@@ -41,28 +40,23 @@ def launches(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         'share of the time (%)'
     """
     runs = list(dict.fromkeys(rows["run"]))
-    bars = {run: rows[rows["run"] == run].head(MAX_BARS) for run in runs[:MAX_PANELS]}
+    causes = [f"{cause}_s" for cause in _CAUSES]
+    shown = {
+        run: rows[rows["run"] == run].head(MAX_BARS).fillna(dict.fromkeys(causes, 0.0)) for run in runs[:MAX_PANELS]
+    }
+    bars = {run: list(map(_bar, run_rows.to_dict("records"))) for run, run_rows in shown.items()}
     note = (
         "A gap in a device's work is divided at the launch of the work that ends it: host-bound before, queued after."
     )
-    figure, panels = panels_of_runs(canvas, bars, len(runs), int(rows["run"].isin(bars).sum()), note)
-    handles: list[Any] = []
-    for run_bars, axes in zip(bars.values(), panels, strict=True):
-        handles = _draw_bars(axes, run_bars.fillna({f"{cause}_s": 0.0 for cause in _CAUSES}).to_dict("records"))
+    totals = len(runs), int(rows["run"].isin(bars).sum())
+    figure, _, handles = stacked_shares(canvas, bars, _CAUSES, totals, note, is_whole=False)
     legend(figure, handles, title="idle")
     return figure
 
 
-def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> list[Any]:
-    parts = [
-        BarPart(cause, label, fill, [row[f"{cause}_s"] / row["span_s"] * 100 for row in rows])
-        for cause, (fill, label) in _CAUSES.items()
-    ]
-    handles, ends = draw_bars(axes, [bar_name(row) for row in rows], parts)
-    write_after_bars(axes, [f"{show(row['idle_s'], 's', 3)} of {show(row['span_s'], 's', 3)}" for row in rows], ends)
-    axes.set_xlim(0, max(*ends, 1.0) * 1.3)
-    axes.set_xlabel("share of the time (%)")
-    return list(handles.values())
+def _bar(row: dict[str, Any]) -> ShareBar:
+    shares = {cause: row[f"{cause}_s"] / row["span_s"] for cause in _CAUSES}
+    return ShareBar(bar_name(row), shares, f"{show(row['idle_s'], 's', 3)} of {show(row['span_s'], 's', 3)}")
 
 
 @plot(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.plots.canvas import CMAP, Canvas, axis_label, plain
+from perflog.plots.canvas import Canvas, axis_label, plain
+from perflog.plots.heatmaps import matrix
 from perflog.plots.registry import plot
-from perflog.plots.sketch import set_cell_names
 from perflog.tables.nulls import none_if_null
 from perflog.tables.row_order import natural_sort_key
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MOST_TICKS = 24
 _LEAST_RANGE = 0.1  # of the fastest pair: nodes that differ by less must not look different
 
 
@@ -73,19 +72,12 @@ def _matrix(axes: Axes, rows: pd.DataFrame, start: str) -> Any:
     for (k, m), busbw in zip(pairs, rows["busbw"].to_numpy(np.float64), strict=True):
         grid[k, m] = grid[m, k] = busbw
     fastest = float(np.nanmax(grid))
-    axes.patch.set(hatch="////", edgecolor="0.6", facecolor="white")
-    image = axes.imshow(
-        np.ma.masked_invalid(grid), vmin=min(float(np.nanmin(grid)), (1 - _LEAST_RANGE) * fastest), vmax=fastest,
-        cmap=CMAP, interpolation="nearest",
-    )  # fmt: skip
+    names = [plain(node.removeprefix(start), 20) for node in nodes]
+    ends = min(float(np.nanmin(grid)), (1 - _LEAST_RANGE) * fastest), fastest
+    image = matrix(axes, grid, names, names, ends, rotation=90)
     slow = [pair for pair, is_slow in zip(pairs, rows["slow"].fillna(False), strict=True) if is_slow]
     if slow:
         across, down = zip(*(cell for k, m in slow for cell in ((k, m), (m, k))), strict=True)
         axes.plot(across, down, linestyle="none", marker="x", color="white", markeredgewidth=1.5)
-    every = -(-len(nodes) // _MOST_TICKS)
-    names = [plain(node.removeprefix(start), 20) for node in nodes]
-    set_cell_names(image, names, names)
-    axes.set_xticks(range(0, len(nodes), every), names[::every], rotation=90)
-    axes.set_yticks(range(0, len(nodes), every), names[::every])
     axes.set(xlabel="node", ylabel="node")
     return image

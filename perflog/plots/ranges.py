@@ -18,6 +18,7 @@ from perflog.plots.canvas import (
 )
 from perflog.plots.registry import plot
 from perflog.plots.sketch import Panel
+from perflog.plots.stacked_bars import write_after_bars
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -117,8 +118,7 @@ def _draw_tree(axes: Axes, tree: pd.DataFrame, exclusive_name: str) -> list[Any]
     )  # fmt: skip
     (diamonds,) = axes.plot(host, places, "D", mfc="white", mec=BLACK, markersize=4, linestyle="", label="host time")
     ends = tree[["gpu_s", "host_s"]].max(axis=1) / factor
-    for place, end, time in zip(places, ends, tree["gpu_s"], strict=True):
-        axes.annotate(show(time, "s", 3), (end, place), (7, 0), textcoords="offset points", va="center", fontsize=7)
+    write_after_bars(axes, [show(time, "s", 3) for time in tree["gpu_s"]], ends.tolist(), 7)
     names = ["   " * depth + plain(name, 40) for depth, name in zip(tree["depth"], tree["range"], strict=True)]
     _name_rows(axes, names)
     axes.set_ylim(len(tree) - 0.4, -0.6)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.plots.canvas import CMAP, Canvas, axis_label, plain
+from perflog.plots.canvas import Canvas, axis_label, plain
+from perflog.plots.heatmaps import matrix
 from perflog.plots.registry import plot
-from perflog.plots.sketch import set_cell_names
 from perflog.tables.nulls import none_if_null
 from perflog.units import scale
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_MOST_TICKS = 24
 
 
 @plot(
@@ -61,14 +59,6 @@ def _matrix(axes: Axes, rows: pd.DataFrame) -> tuple[Any, str]:
     for sender, receiver, moved in zip(rows["sender"], rows["receiver"], rows["bytes"].astype(float), strict=True):
         grid[place[sender], place[receiver]] = moved
     unit, factor = scale(float(np.nanmax(grid)), "B")
-    axes.patch.set(hatch="////", edgecolor="0.6", facecolor="white")
-    image = axes.imshow(
-        np.ma.masked_invalid(grid / factor), vmin=0, vmax=max(float(np.nanmax(grid)) / factor, 1e-9), cmap=CMAP,
-        interpolation="nearest",
-    )  # fmt: skip
-    set_cell_names(image, ranks, ranks)
-    every = -(-len(ranks) // _MOST_TICKS)
-    axes.set_xticks(range(0, len(ranks), every), [str(rank) for rank in ranks[::every]])
-    axes.set_yticks(range(0, len(ranks), every), [str(rank) for rank in ranks[::every]])
+    image = matrix(axes, grid / factor, ranks, ranks, (0.0, max(float(np.nanmax(grid)) / factor, 1e-9)))
     axes.set(xlabel="receiving rank", ylabel="sending rank")
     return image, unit

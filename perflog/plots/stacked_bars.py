@@ -26,6 +26,25 @@ class BarPart(Struct, frozen=True):
     widths: Sequence[float]
 
 
+class ShareBar(Struct, frozen=True):
+    """A bar of a device's trace or step: its name, its parts as shares of the whole, the text after it."""
+
+    name: str
+    shares: Mapping[str, float]
+    text: str
+
+
+Parts = Mapping[str, tuple[tuple[str, str], str]]
+"""Fill and label of each part of bars, by name."""
+
+
+def name_bars(axes: Axes, names: Sequence[str]) -> None:
+    """Write the names of horizontal bars, the first on top, and draw a grid of the values behind them."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(axis="x")
+
+
 def draw_bars(axes: Axes, names: Sequence[str], parts: Sequence[BarPart]) -> tuple[dict[str, Any], list[float]]:
     """Draw a bar for each name from its parts, end to end. Return the handles by part, and where the bars end."""
     places, ends = range(len(names)), [0.0] * len(names)
@@ -35,32 +54,51 @@ def draw_bars(axes: Axes, names: Sequence[str], parts: Sequence[BarPart]) -> tup
         style: dict[str, Any] = {"color": color, "hatch": hatch, "edgecolor": BLACK, "linewidth": 0.6}
         handles[part.name] = axes.barh(places, part.widths, 0.74, left=ends, label=part.label, gid=part.name, **style)
         ends = [end + width for end, width in zip(ends, part.widths, strict=True)]
-    axes.set_yticks(places, names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.grid(axis="x")
+    name_bars(axes, names)
     return handles, ends
 
 
-def write_after_bars(axes: Axes, texts: Sequence[str], ends: Sequence[float]) -> None:
+def write_after_bars(
+    axes: Axes, texts: Sequence[str], ends: Sequence[float], gap: float = 3, fontsize: float = 7
+) -> None:
     """Write a text after the end of each bar."""
     for place, (text, end) in enumerate(zip(texts, ends, strict=True)):
-        axes.annotate(text, (end, place), (3, 0), textcoords="offset points", va="center", fontsize=7)
+        axes.annotate(text, (end, place), (gap, 0), textcoords="offset points", va="center", fontsize=fontsize)
 
 
-def scale_of_shares(axes: Axes) -> None:
-    """Give a panel the scale of shares up to 100 %, with room for texts."""
-    axes.set_xlim(0, 112)
-    axes.set_xticks(range(0, 101, 20))
-    axes.set_xlabel("share of the time (%)")
+def stacked_shares(
+    canvas: Canvas,
+    bars: Mapping[str, Sequence[ShareBar]],
+    parts: Parts,
+    totals: tuple[int, int],
+    note: str,
+    is_whole: bool = True,
+) -> tuple[Figure, list[Axes], list[Any]]:
+    """Return a figure with a panel for the bars of each run, its panels, and the handles of the parts.
 
-
-def panels_of_runs(
-    canvas: Canvas, bars: Mapping[str, Sequence[Any]], runs: int, total: int, note: str
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a panel for the bars of each run; notes say how many of the runs and bars are shown."""
-    notes = [note, shown_note(len(bars), runs, "runs"), shown_note(sum(map(len, bars.values())), total, "bars")]
+    Args:
+        canvas: Makes the figure.
+        bars: The bars by run.
+        parts: The parts of the bars.
+        totals: How many runs and bars there are: notes say how many of them are shown.
+        note: A note on the bars.
+        is_whole: Whether the parts of a bar are 100 % together.
+    """
+    shown = len(bars), sum(map(len, bars.values()))
+    notes = [note, *(shown_note(*each) for each in zip(shown, totals, ("runs", "bars"), strict=True))]
     heights = [len(run_bars) + 2.5 for run_bars in bars.values()]
     figure, panels = canvas.column_of_panels(9.5, 1.3 + 0.27 * sum(heights), heights, notes)
-    for run, axes in zip(bars, panels, strict=True):
+    handles: dict[str, Any] = {}
+    for (run, run_bars), axes in zip(bars.items(), panels, strict=True):
+        drawn = [
+            BarPart(name, label, fill, [100 * bar.shares.get(name, 0.0) for bar in run_bars])
+            for name, (fill, label) in parts.items()
+        ]
+        handles, ends = draw_bars(axes, [bar.name for bar in run_bars], drawn)
+        write_after_bars(axes, [bar.text for bar in run_bars], [100] * len(ends) if is_whole else ends)
+        axes.set_xlim(0, 112 if is_whole else max(*ends, 1.0) * 1.3)
+        if is_whole:
+            axes.set_xticks(range(0, 101, 20))
+        axes.set_xlabel("share of the time (%)")
         axes.set_title(canvas.run_name(run))
-    return figure, panels
+    return figure, panels, list(handles.values())

@@ -28,6 +28,7 @@ from perflog.plots.canvas import (
 )
 from perflog.plots.registry import plot
 from perflog.plots.sketch import set_lines
+from perflog.plots.stacked_bars import name_bars
 from perflog.statistics.levels import Level
 from perflog.statistics.samples import OUTLIER, modified_z_scores
 from perflog.units import count, show
@@ -226,10 +227,8 @@ def distribution(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     end = _axis_end(max(float(values.max()) for values in samples), bulk, span := max(bulk - smallest, 0.02 * bulk))
     _mark_right_of(axes, samples, end)
     axes.set_xlim(smallest - 0.05 * span, end)
-    axes.set_yticks(range(len(runs)), [f"{canvas.run_name(row['run'], 36)}\nn = {row['n']}" for row in runs])
-    axes.set_ylim(len(runs) - 0.4, -0.6)
+    name_bars(axes, [f"{canvas.run_name(row['run'], 36)}\nn = {row['n']}" for row in runs])
     axes.set_xlabel(axis_label("step time", unit))
-    axes.grid(axis="x")
     return figure
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from perflog.plots.canvas import BLACK, BLUE, MAX_PANELS, SKY, Canvas, axis_label, plain, shown_note, unit_of
 from perflog.plots.registry import plot
+from perflog.plots.stacked_bars import name_bars, write_after_bars
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,12 +69,11 @@ def _draw_group(axes: Axes, rows: pd.DataFrame) -> None:
     if known.any():
         arms = [(median - low)[known], (high - median)[known]]
         axes.errorbar(median[known], places[known], xerr=arms, fmt="none", ecolor=BLACK, capsize=3)
-    for place, row in enumerate(rows.to_dict("records")):
-        end = np.nanmax([median[place], high[place]])
-        text = f"{median[place]:.4g} {unit}" + (", base" if base[place] else f", {row['speedup']:.3g}x")
-        axes.annotate(text, (end, place), (6, 0), textcoords="offset points", va="center", fontsize=8)
-    axes.set_yticks(places, [plain(value, 30) for value in rows["value"]])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
+    texts = [
+        f"{time:.4g} {unit}" + (", base" if is_base else f", {speedup:.3g}x")
+        for time, is_base, speedup in zip(median, base, rows["speedup"], strict=True)
+    ]
+    write_after_bars(axes, texts, np.fmax(median, high).tolist(), 6, 8)
+    name_bars(axes, [plain(value, 30) for value in rows["value"]])
     axes.set_xlim(0, np.nanmax([median, high]) * 1.25)
     axes.set_xlabel(axis_label("step time", unit))
-    axes.grid(axis="x")

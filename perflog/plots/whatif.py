@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from perflog.arrays import Floats
 from perflog.metrics.step_replay import OPERATIONS
-from perflog.plots.canvas import CMAP, Canvas, axis_label
+from perflog.plots.canvas import Canvas, axis_label
+from perflog.plots.heatmaps import matrix
 from perflog.plots.registry import plot
-from perflog.plots.sketch import set_cell_names
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-_MOST_TICKS = 24
 _LEAST_RANGE = 0.1  # slowdowns that differ by less must not look different
 _MOST_WRITTEN = 64  # cells with their number
 
@@ -49,15 +47,11 @@ def whatif(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         for dp_rank, stage, slowdown in cells[["dp_rank", "stage", "slowdown"]].itertuples(index=False):
             grid[replicas.index(int(dp_rank)), stages.index(int(stage))] = slowdown
         top = max(1 + _LEAST_RANGE, float(np.nanmax(grid)))
-        image = axes.imshow(grid, vmin=1.0, vmax=top, cmap=CMAP, interpolation="nearest", aspect="auto")
-        set_cell_names(image, replicas, stages)
+        image = matrix(axes, grid, replicas, stages, (1.0, top), aspect="auto")
         if grid.size <= _MOST_WRITTEN:
             for (row, column), value in np.ndenumerate(grid):
                 colour = "white" if value < 1 + 0.6 * (top - 1) else "black"
                 axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour)
-        for axis, names in ((axes.xaxis, stages), (axes.yaxis, replicas)):
-            every = math.ceil(len(names) / _MOST_TICKS)
-            axis.set_ticks(range(0, len(names), every), [str(name) for name in names[::every]])
         axes.set(title=title, xlabel="stage", ylabel="dp rank")
         figure.colorbar(image, ax=axes, pad=0.02).set_label(axis_label("slowdown", ""))
     return figure
