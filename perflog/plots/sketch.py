@@ -151,7 +151,6 @@ class Text(Mark, kw_only=True):
     across: str = "left"
     along: str = "baseline"
     on_axes: str = ""
-    boxed: bool = False
 
 
 class ColorScale(Struct):
@@ -355,7 +354,7 @@ class Panel:
         """Write a text at some distance from a position."""
         x, y = xy
         mark = self.text(x, y, text, **style)
-        mark.shift, mark.boxed = (float(xytext[0]), float(xytext[1])), bool(style.get("bbox"))
+        mark.shift = float(xytext[0]), float(xytext[1])
         coordinates = style.get("xycoords", "data")
         if isinstance(coordinates, tuple):
             mark.on_axes = "".join(name for name, of in zip("xy", coordinates, strict=True) if of == "axes fraction")

@@ -14,7 +14,6 @@ from perflog.arrays import Ints, Mask
 EventColumns = dict[str, npt.NDArray[Any]]
 """Columns of equal length by name. Times are in nanoseconds; `place` is an event's position in its file, from 1."""
 
-Int64s = Ints
 
 MISSING = int(np.iinfo(np.int64).min)
 """Sentinel for a missing number."""
@@ -58,19 +57,19 @@ _DEVICE_KINDS = ("kernel", "graph", "memcpy", "memset", "sync")
 _IS_DEVICE_KIND = np.array([kind in _DEVICE_KINDS for kind in (*KINDS, "")])  # by code; the last is for -1
 
 
-def missing_numbers(count: int) -> Int64s:
+def missing_numbers(count: int) -> Ints:
     """Return a column of missing numbers, which is read-only."""
     return _missing_numbers(1 << max(count - 1, 0).bit_length())[:count]
 
 
 @lru_cache(4)
-def _missing_numbers(count: int) -> Int64s:
+def _missing_numbers(count: int) -> Ints:
     numbers = np.full(count, MISSING, np.int64)
     numbers.flags.writeable = False
     return numbers
 
 
-def distinct_values(numbers: Int64s) -> tuple[Int64s, Int64s]:
+def distinct_values(numbers: Ints) -> tuple[Ints, Ints]:
     """Return the distinct numbers, and for each number its index among them. A column of one number is fast."""
     if len(numbers) and bool((numbers == numbers[0]).all()):
         return numbers[:1], np.zeros(len(numbers), np.int64)
@@ -78,7 +77,7 @@ def distinct_values(numbers: Int64s) -> tuple[Int64s, Int64s]:
     return distinct, index
 
 
-def rows_by_number(numbers: Int64s) -> Iterator[tuple[int, Int64s]]:
+def rows_by_number(numbers: Ints) -> Iterator[tuple[int, Ints]]:
     """Give each distinct number with its rows, which are in order."""
     if not len(numbers):
         return
@@ -88,7 +87,7 @@ def rows_by_number(numbers: Int64s) -> Iterator[tuple[int, Int64s]]:
     yield from zip(distinct.tolist(), np.split(order, ends[:-1]), strict=True)
 
 
-def distinct_rows(numbers: Int64s) -> tuple[Int64s, Int64s]:
+def distinct_rows(numbers: Ints) -> tuple[Ints, Ints]:
     """Return the first row of each distinct number, and for each row the index of its number among them."""
     if len(numbers) and bool((numbers == numbers[0]).all()):
         return np.zeros(1, np.int64), np.zeros(len(numbers), np.int64)
@@ -105,7 +104,7 @@ def distinct_rows(numbers: Int64s) -> tuple[Int64s, Int64s]:
     return first, index
 
 
-def distinct_tuples(columns: Sequence[npt.NDArray[Any]]) -> tuple[Int64s, Int64s]:
+def distinct_tuples(columns: Sequence[npt.NDArray[Any]]) -> tuple[Ints, Ints]:
     """Return the first row of each distinct tuple of numbers, and for each row the index of its tuple among them."""
     key = np.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -120,14 +119,14 @@ def on_device(kind: npt.NDArray[Any]) -> Mask:
     return flags
 
 
-def durations_between(start: Int64s, end: Int64s) -> Int64s:
+def durations_between(start: Ints, end: Ints) -> Ints:
     """Return nanoseconds from start to end; MISSING where a time is missing or the difference does not fit 64 bits."""
     length = end - start
     known = (start != MISSING) & (end != MISSING) & ((end >= start) == (length >= 0))
     return np.where(known, length, MISSING)
 
 
-def shift_starts(start: Int64s, base: int) -> Int64s:
+def shift_starts(start: Ints, base: int) -> Ints:
     """Return starts on a clock with its zero at `base`; MISSING where a start is missing or the sum overflows."""
     if not base:
         return start

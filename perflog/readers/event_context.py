@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.arrays import Mask
+from perflog.arrays import Codes, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s, distinct_rows, on_device
+from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, distinct_rows, on_device
 from perflog.readers.interval_index import IntervalIndex
 from perflog.readers.string_interning import Interners, StringInterner
 
@@ -28,15 +28,13 @@ _CALL_COLUMNS = ("correlation", "process", "thread", "start")
 _LAUNCH_COLUMNS = ("correlation", "step", "range")
 
 
-def step_codes(
-    codes: npt.NDArray[Any], names: Sequence[str], step_name: re.Pattern[str] = STEP_NAME
-) -> npt.NDArray[np.int32]:
+def step_codes(codes: npt.NDArray[Any], names: Sequence[str], step_name: re.Pattern[str] = STEP_NAME) -> Codes:
     """Return the codes with names that are training steps."""
     steps = [code for code in np.unique(codes).tolist() if code >= 0 and step_name.match(names[code])]
     return np.array(steps, np.int32)
 
 
-def select_ranges(rows: EventColumns, steps: npt.NDArray[np.int32]) -> EventColumns:
+def select_ranges(rows: EventColumns, steps: Codes) -> EventColumns:
     """Return the ranges among events, and the training steps of any kind. `steps`: codes of the names of steps."""
     is_step = np.isin(rows["name"], steps)
     chosen = np.flatnonzero((rows["kind"] == _RANGE) | is_step)
@@ -95,16 +93,16 @@ class EventContext:
         self._replace_by_parents(rows, np.flatnonzero(kind == _RANGE), range_code)
         return rows | {"step": np.where(step < 0, MISSING, step), "range": range_code}
 
-    def _on_host(self, rows: EventColumns) -> tuple[Int64s, Int64s]:
+    def _on_host(self, rows: EventColumns) -> tuple[Ints, Ints]:
         """Return the step and the range of events of the host, or -1."""
         lane, time = thread_lane(rows), rows["start"]
         return self._steps_of_process.find(lane >> 32, time), self._ranges_of_thread.find(lane, time)
 
-    def _on_stream(self, rows: EventColumns) -> Int64s:
+    def _on_stream(self, rows: EventColumns) -> Ints:
         """Return the step that is shown on the stream of events, or -1."""
         return self._steps_of_stream.find(thread_lane(rows), rows["start"])
 
-    def _remember(self, calls: EventColumns, step: Int64s, range_code: Int64s) -> None:
+    def _remember(self, calls: EventColumns, step: Ints, range_code: Ints) -> None:
         chosen = np.flatnonzero((step >= 0) | (range_code >= 0))  # the other calls add nothing
         columns = calls["correlation"][chosen], step[chosen].astype(np.int32), range_code[chosen].astype(np.int32)
         self._new_calls.append(dict(zip(_LAUNCH_COLUMNS, columns, strict=True)))
@@ -135,7 +133,7 @@ class EventContext:
         order = np.argsort(ranges["place"])
         self._range_places, self._range_parents = ranges["place"][order], self._ranges_of_thread.parents[order]
 
-    def _fill_from_calls(self, correlation: Int64s, device: Int64s, step: Int64s, range_code: Int64s) -> None:
+    def _fill_from_calls(self, correlation: Ints, device: Ints, step: Ints, range_code: Ints) -> None:
         """Give work on a device the step and range of the call that started it."""
         if not len(device):
             return
@@ -154,7 +152,7 @@ class EventContext:
         device, index = device[launched], index[launched]
         step[device], range_code[device] = self._launches["step"][index], self._launches["range"][index]
 
-    def _replace_by_parents(self, rows: EventColumns, ranges: Int64s, range_code: Int64s) -> None:
+    def _replace_by_parents(self, rows: EventColumns, ranges: Ints, range_code: Ints) -> None:
         """Give each range its parent. Its start is inside itself, so the index finds the range and not the parent."""
         if len(ranges) and len(self._range_places):
             places = rows["place"][ranges]
@@ -163,12 +161,12 @@ class EventContext:
             range_code[ranges[same]] = self._range_parents[index[same]]
 
 
-def thread_lane(columns: EventColumns) -> Int64s:
+def thread_lane(columns: EventColumns) -> Ints:
     """Return process and thread of each event as one number."""
     return (columns["process"].astype(np.int64) << 32) | (columns["thread"].astype(np.int64) & 0xFFFFFFFF)
 
 
-def _end(columns: EventColumns) -> Int64s:
+def _end(columns: EventColumns) -> Ints:
     """Return the ends of ranges; the last nanosecond that 64 bits hold where the end is beyond it."""
     start, duration, last = columns["start"], columns["duration"], np.iinfo(np.int64).max
     return np.where(start > last - duration, last, start + duration)

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct, field
 
-from perflog.readers.event_columns import KINDS, MISSING, EventColumns, Int64s
+from perflog.arrays import Ints
+from perflog.readers.event_columns import KINDS, MISSING, EventColumns
 from perflog.readers.string_interning import Interners
 from perflog.tables.arrow import null_array, number_array, repeated_word, word_array, zero_array
 from perflog.tables.schema import arrow_schema
@@ -88,7 +89,7 @@ def value_rows(origin: EventOrigin, values: Sequence[tuple[int, str, float | str
     return table_from_columns("values", [[row.get(name) for row in rows] for name in arrow_schema("values").names])
 
 
-def _number_array(values: Int64s, dtype: pa.DataType) -> pa.Array:
+def _number_array(values: Ints, dtype: pa.DataType) -> pa.Array:
     known = values != MISSING
     if dtype == pa.int32():
         known &= (values >= _INT32_RANGE[0]) & (values <= _INT32_RANGE[1])
@@ -146,7 +147,7 @@ class EventAccount(Struct):
         """Return the count of an argument or column. The other arguments matter for a new one."""
         return self.figures.setdefault(name, FigureCount(first, sample, because))
 
-    def add_places(self, status: str, shape: str, places: Int64s) -> None:
+    def add_places(self, status: str, shape: str, places: Ints) -> None:
         """Count the events at these positions; nothing where there are none."""
         if len(places):
             self.add(status, shape, len(places), int(places[0]))

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from perflog.arrays import Mask
-from perflog.readers.event_columns import Int64s, distinct_values
+from perflog.arrays import Ints, Mask
+from perflog.readers.event_columns import distinct_values
 
 _BLOCK = 1 << 16  # intervals that are converted to Python integers at a time
 _MOST_BY_RADIX = 1 << 16  # numbers that fit into two bytes, which numpy sorts by radix
@@ -22,7 +22,7 @@ class IntervalIndex:
     interval the value of the interval that encloses it, or -1.
     """
 
-    def __init__(self, lane: Int64s, start: Int64s, end: Int64s, value: Int64s) -> None:
+    def __init__(self, lane: Ints, start: Ints, end: Ints, value: Ints) -> None:
         self._lanes, lane_index = distinct_values(lane)
         self._clock = _Clock(start, end, len(self._lanes))
         base = lane_index * self._clock.width
@@ -38,7 +38,7 @@ class IntervalIndex:
         self.parents = np.empty(len(lane), np.int64)
         self.parents[order] = parents
 
-    def find(self, lane: Int64s, time: Int64s) -> Int64s:
+    def find(self, lane: Ints, time: Ints) -> Ints:
         """Return the value of the innermost interval at each time of a lane, or -1.
 
         An interval contains its start and not its end.
@@ -56,28 +56,28 @@ class IntervalIndex:
 class _Clock:
     """Times as numbers from 0 to `width`, in the order of the times, so that lane and time fit into one integer."""
 
-    def __init__(self, start: Int64s, end: Int64s, lanes: int) -> None:
+    def __init__(self, start: Ints, end: Ints, lanes: int) -> None:
         self.first, self._last = (int(start.min()), int(max(start.max(), end.max()))) if lanes else (0, 0)
         self.width = self._last - self.first + 1
-        self._times: Int64s | None = None
+        self._times: Ints | None = None
         if lanes * self.width > _NEVER:  # then a time is replaced by its rank among all starts and ends
             times = np.sort(np.concatenate([start, end]), kind="stable")  # merges sorted parts; np.unique would hash
             self._times = times[np.append(True, times[1:] != times[:-1])]
             self.width = len(self._times)
 
-    def numbers(self, times: Int64s) -> Int64s:
+    def numbers(self, times: Ints) -> Ints:
         """Return the numbers of times: those before the first are as the first, those after the last as the last."""
-        within: Int64s = np.clip(times, self.first, self._last)
+        within: Ints = np.clip(times, self.first, self._last)
         return within - self.first if self._times is None else np.searchsorted(self._times, within, "right") - 1
 
 
-_Changes = tuple[Int64s, Int64s, Int64s]
+_Changes = tuple[Ints, Ints, Ints]
 """Times (with their lanes) at which the innermost interval changes, in order; its value from then on, of several at one
 time the last; and for each interval the value of the one around it. Where there is none, the value is -1.
 """
 
 
-def nested_parents(begins: Int64s, ends: Int64s) -> tuple[Int64s, Mask]:
+def nested_parents(begins: Ints, ends: Ints) -> tuple[Ints, Mask]:
     """Return the index of the innermost interval that contains each interval, or -1, and flags of wrong ones.
 
     The intervals have a length, and are in order of their begins, the outer first. The depth of one is the number of
@@ -96,7 +96,7 @@ def nested_parents(begins: Int64s, ends: Int64s) -> tuple[Int64s, Mask]:
     return parents, (parents >= 0) & (ends[parents] < ends)
 
 
-def _changes_of_nested(begins: Int64s, ends: Int64s, values: Int64s) -> _Changes | None:
+def _changes_of_nested(begins: Ints, ends: Ints, values: Ints) -> _Changes | None:
     """Return the changes of nested intervals, with one begin the outer first; None if some overlap."""
     long = ends > begins
     opens, closes, own = (column if long.all() else column[long] for column in (begins, ends, values))
@@ -117,7 +117,7 @@ def _changes_of_nested(begins: Int64s, ends: Int64s, values: Int64s) -> _Changes
     return keys, changes, all_around
 
 
-def _changes_one_by_one(begins: Int64s, ends: Int64s, values: Int64s) -> _Changes:
+def _changes_one_by_one(begins: Ints, ends: Ints, values: Ints) -> _Changes:
     """Return the changes of any intervals: one that overlaps another one ends when that does."""
     keys, changes, parents = array("q"), array("q"), array("q")
     open_intervals: list[tuple[int, int]] = []  # end, value

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.arrays import Mask
-from perflog.readers.event_columns import Int64s
+from perflog.arrays import Bytes, Ints, Mask
 
 Text = bytes | bytearray | memoryview
 _Words = npt.NDArray[np.uint64]
@@ -64,13 +63,13 @@ class KeyCounter:
             self.new[name] = end - len(name.encode()) - 1
 
 
-def _key_ends(data: npt.NDArray[np.uint8]) -> Int64s:
+def _key_ends(data: Bytes) -> Ints:
     """Return the offsets of the quotes that end keys, those at even offsets first."""
     pairs = (np.frombuffer(data, "<u2", (len(data) - offset) // 2, offset) for offset in (0, 1))
     return np.concatenate([np.flatnonzero(p == _KEY_END) * 2 + offset for offset, p in enumerate(pairs)])
 
 
-def _hashes(data: npt.NDArray[np.uint8], ends: Int64s) -> tuple[_Words, Int64s]:
+def _hashes(data: Bytes, ends: Ints) -> tuple[_Words, Ints]:
     """Return a hash of each key, and the ends of the keys. A quote after a backslash ends no key."""
     words: _Words = np.ndarray((max(len(data) - _WORD + 1, 0),), "<u8", data.data, 0, (1,))
     last = words[ends - _WORD]

@@ -14,11 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from perflog.arrays import Mask
-from perflog.readers.event_columns import Int64s
+from perflog.arrays import Bytes, Ints, Mask
 from perflog.readers.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError, varint
-
-Bytes = npt.NDArray[np.uint8]
 
 _PADDING = 16  # bytes after the last message, which words of eight bytes reach
 _CHUNK = 1 << 20  # bytes with fields that are found in one copy
@@ -38,13 +35,13 @@ class Outline(Struct, frozen=True):
     The content of an integer is its varint. `damage` is the offset from which on the message cannot be read, or -1.
     """
 
-    numbers: Int64s
-    wires: Int64s
-    starts: Int64s
-    ends: Int64s
+    numbers: Ints
+    wires: Ints
+    starts: Ints
+    ends: Ints
     damage: int = -1
 
-    def of(self, number: int, wire: int = BYTES) -> tuple[Int64s, Int64s]:
+    def of(self, number: int, wire: int = BYTES) -> tuple[Ints, Ints]:
         """Return where the contents of a field begin and end, in their order."""
         chosen = (self.numbers == number) & (self.wires == wire)
         return self.starts[chosen], self.ends[chosen]
@@ -52,7 +49,7 @@ class Outline(Struct, frozen=True):
 
 def outline(data: memoryview, start: int, end: int) -> Outline:
     """Return the fields of the message that `data` holds from `start` to `end`."""
-    columns: list[tuple[Int64s, ...]] = []
+    columns: list[tuple[Ints, ...]] = []
     place, damage = start, -1
     while place < end and damage < 0:
         chunk = bytes(data[place : min(place + _CHUNK, end)])
@@ -113,38 +110,38 @@ class FieldColumns(Struct, frozen=True):
     """
 
     data: Bytes
-    owner: Int64s
-    number: Int64s
-    wire: Int64s
-    value: Int64s
-    size: Int64s
+    owner: Ints
+    number: Ints
+    wire: Ints
+    value: Ints
+    size: Ints
     damaged: Mask
 
-    def integers(self, number: int, missing: int) -> Int64s:
+    def integers(self, number: int, missing: int) -> Ints:
         """Return the last integer of a field for each message, or `missing`."""
         chosen = (self.number == number) & (self.wire == VARINT)
         return self._spread(chosen, missing)
 
-    def fixed64(self, number: int, missing: int) -> Int64s:
+    def fixed64(self, number: int, missing: int) -> Ints:
         """Return the bits of the last 64-bit number of a field for each message, or `missing`."""
         return self._spread((self.number == number) & (self.wire == FIXED64), missing)
 
-    def counts(self, number: int) -> Int64s:
+    def counts(self, number: int) -> Ints:
         """Return how often each message has a field."""
         return np.bincount(self.owner[self.number == number], minlength=len(self.damaged))
 
-    def contents(self, number: int) -> tuple[Int64s, Int64s, Int64s]:
+    def contents(self, number: int) -> tuple[Ints, Ints, Ints]:
         """Return owners, starts and ends of the contents of a field that holds strings or messages."""
         chosen = (self.number == number) & (self.wire == BYTES)
         start = self.value[chosen]
         return self.owner[chosen], start, start + self.size[chosen]
 
-    def messages(self, number: int) -> tuple[Int64s, FieldColumns]:
+    def messages(self, number: int) -> tuple[Ints, FieldColumns]:
         """Return the owners of the messages that a field holds, and the fields of these."""
         owner, start, end = self.contents(number)
         return owner, fields_of(self.data, start, end)
 
-    def last_contents(self, number: int) -> tuple[Int64s, Int64s]:
+    def last_contents(self, number: int) -> tuple[Ints, Ints]:
         """Return start and end of the last content of a field for each message; two zeros where there is none."""
         starts, ends = np.zeros((2, len(self.damaged)), np.int64)
         owner, start, end = self.contents(number)
@@ -159,13 +156,13 @@ class FieldColumns(Struct, frozen=True):
         """Return a content as a string."""
         return self.bytes_at(start, end).decode("utf-8", "replace")
 
-    def _spread(self, chosen: Mask, missing: int) -> Int64s:
+    def _spread(self, chosen: Mask, missing: int) -> Ints:
         column = np.full(len(self.damaged), missing, np.int64)
         column[self.owner[chosen]] = self.value[chosen]
         return column
 
 
-def message_batches(data: memoryview, starts: Int64s, ends: Int64s) -> Iterator[tuple[int, FieldColumns]]:
+def message_batches(data: memoryview, starts: Ints, ends: Ints) -> Iterator[tuple[int, FieldColumns]]:
     """Give the fields of messages in the order of the data, some thousands at a time, with the index of the first."""
     first = 0
     while first < len(starts):
@@ -184,13 +181,13 @@ def padded(data: memoryview | bytes, start: int, end: int) -> Bytes:
     return block
 
 
-def fields_of(data: Bytes, starts: Int64s, ends: Int64s) -> FieldColumns:
+def fields_of(data: Bytes, starts: Ints, ends: Ints) -> FieldColumns:
     """Return the fields of messages that lie in `data`, which comes from `padded`."""
     words: npt.NDArray[np.uint64] = np.ndarray((len(data) - 7,), "<u8", data.data, 0, (1,))
     damaged = np.zeros(len(starts), np.bool_)
     index = np.flatnonzero(starts < ends)
     place, end = starts[index], ends[index]
-    columns: list[tuple[Int64s, ...]] = []
+    columns: list[tuple[Ints, ...]] = []
     while len(index):
         if len(columns) >= _FEW > len(index):
             spans = zip(index.tolist(), place.tolist(), end.tolist(), strict=True)
@@ -227,7 +224,7 @@ def fields_of(data: Bytes, starts: Int64s, ends: Int64s) -> FieldColumns:
 
 def _one_by_one(
     data: Bytes, words: npt.NDArray[np.uint64], rest: Iterable[tuple[int, int, int]], damaged: Mask
-) -> Iterator[tuple[Int64s, ...]]:
+) -> Iterator[tuple[Ints, ...]]:
     """Give the columns of the fields in the rest of each message, and note in `damaged` whether it cannot be read.
 
     `rest`: index of the message, and where its rest begins and ends.
@@ -243,7 +240,7 @@ def _one_by_one(
         yield np.full(len(value), message, np.int64), found.numbers, found.wires, value, size
 
 
-def _varints(words: npt.NDArray[np.uint64], place: Int64s) -> tuple[Int64s, Int64s, Mask]:
+def _varints(words: npt.NDArray[np.uint64], place: Ints) -> tuple[Ints, Ints, Mask]:
     """Return the integers at these offsets, the offsets after them, and whether each one ends.
 
     The last byte of an integer is the first without its highest bit set. The seven other bits of all bytes up to

@@ -18,14 +18,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.arrays import Floats, Mask
+from perflog.arrays import Codes, Floats, Ints, Mask
 from perflog.errors import InputError
 from perflog.files import temporary
 from perflog.parsing.input.source import Source
-from perflog.readers.event_columns import MISSING, Int64s, missing_numbers
+from perflog.readers.event_columns import MISSING, missing_numbers
 from perflog.readers.event_table import RunWriter
 from perflog.readers.registry import SQLITE_MAGIC
 from perflog.readers.sqlite_pages import Pages
@@ -316,11 +315,11 @@ def columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
-def integers(column: pa.Array | None, count: int) -> Int64s:
+def integers(column: pa.Array | None, count: int) -> Ints:
     """Return a column of `count` values as an array: MISSING where a value is no integer, or there is no column."""
     if column is None or column.type != pa.int64():
         return missing_numbers(count)
-    values: Int64s = np.frombuffer(column.buffers()[1], np.int64, len(column), column.offset * 8)
+    values: Ints = np.frombuffer(column.buffers()[1], np.int64, len(column), column.offset * 8)
     return values if not column.null_count else np.where(valid_mask(column), values, MISSING)
 
 
@@ -333,7 +332,7 @@ def reals(column: pa.Array | None, count: int) -> Floats:
     return values if not column.null_count else np.where(valid_mask(column), values, np.nan)
 
 
-def text_codes(column: pa.Array | None, interner: StringInterner) -> npt.NDArray[np.int32] | None:
+def text_codes(column: pa.Array | None, interner: StringInterner) -> Codes | None:
     """Return the codes of a column of strings without nulls, -1 for the empty string; None if it holds no strings."""
     if column is None or not pa.types.is_string(column.type):
         return None

@@ -15,7 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
+
+from perflog.arrays import Bytes
 
 LEAF_OF_TABLE = 13
 """Kind of a page that holds rows of a table."""
@@ -94,7 +95,7 @@ class Pages:
                 return None
         return leaves
 
-    def read(self, pages: Sequence[int], more: int) -> npt.NDArray[np.uint8]:
+    def read(self, pages: Sequence[int], more: int) -> Bytes:
         """Return the bytes of some pages, and `more` zeros after them. Pages beyond the end of the file are zeros."""
         size = self.size
         data = bytearray(len(pages) * size + more)
@@ -111,7 +112,7 @@ class Pages:
         return self._maps[-1]
 
 
-def _children(page: npt.NDArray[np.uint8], header: int) -> list[int]:
+def _children(page: Bytes, header: int) -> list[int]:
     """Return the numbers of the pages to which a page leads. Its own header begins at `header`."""
     cells = int(page[header + 3]) << 8 | int(page[header + 4])
     pointers = page[header + _INNER_HEADER :][: 2 * cells]

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 
-from perflog.arrays import Ints, Mask
-from perflog.readers.event_columns import MISSING, Int64s
+from perflog.arrays import Bytes, Ints, Mask
+from perflog.readers.event_columns import MISSING
 from perflog.readers.sqlite_pages import LEAF_OF_TABLE
 from perflog.tables.arrow import number_array
 
@@ -28,7 +28,6 @@ SLACK = 256
 INTEGER, REAL, TEXT = "integer", "real", "text"
 """What a column holds."""
 
-_Bytes = npt.NDArray[np.uint8]
 _Words = npt.NDArray[np.uint64]
 _Flags = Mask
 
@@ -62,8 +61,8 @@ class Cells(Struct, frozen=True):
 
     count: int
     columns: dict[str, pa.Array]
-    odd: Int64s | None
-    values: Int64s
+    odd: Ints | None
+    values: Ints
 
     def __len__(self) -> int:
         return self.count
@@ -92,7 +91,7 @@ class RecordReader:
         self._page_size, self._usable = page_size, usable
         self._shapes: dict[bytes, _Shape | None] = {}
 
-    def read(self, data: _Bytes) -> Cells:
+    def read(self, data: Bytes) -> Cells:
         """Return the cells of the rows of some pages, which follow one another in `data`, before `SLACK`.
 
         Raises:
@@ -116,7 +115,7 @@ class RecordReader:
             columns[name] = column.texts() if kind == TEXT else column.numbers(kind)
         return Cells(len(heads), columns, odd[shape_of] if odd.any() else None, counts @ (types != _NULL))
 
-    def count(self, data: _Bytes) -> int:
+    def count(self, data: Bytes) -> int:
         """Return the number of rows of some pages.
 
         Raises:
@@ -124,7 +123,7 @@ class RecordReader:
         """
         return len(self._cells(data)[0])
 
-    def last_row(self, data: _Bytes) -> int:
+    def last_row(self, data: Bytes) -> int:
         """Return the number of the last row of some pages.
 
         Raises:
@@ -136,7 +135,7 @@ class RecordReader:
         number, _ = _varint(rest)
         return number - (1 << 64) if number >> 63 else number
 
-    def _cells(self, data: _Bytes) -> tuple[Int64s, Int64s]:
+    def _cells(self, data: Bytes) -> tuple[Ints, Ints]:
         """Return where each row begins, and where its page ends."""
         size = self._page_size
         pages = data[: (len(data) - SLACK) // size * size].reshape(-1, size)
@@ -150,7 +149,7 @@ class RecordReader:
             raise UnusualRowsError(rest=True)
         return places + begins, begins + self._usable
 
-    def _shapes_of(self, data: _Bytes, heads: Int64s) -> tuple[list[_Shape], npt.NDArray[np.intp]]:
+    def _shapes_of(self, data: Bytes, heads: Ints) -> tuple[list[_Shape], npt.NDArray[np.intp]]:
         """Return the shapes of the rows, and for each row the index of its shape."""
         header_sizes = data[heads]
         if int(header_sizes.max()) > _LARGEST_HEADER or int(header_sizes.min()) <= self._columns:
@@ -172,7 +171,7 @@ class RecordReader:
         return shapes, shape_of
 
 
-def _heads(data: _Bytes, cells: Int64s) -> tuple[Int64s, Int64s]:
+def _heads(data: Bytes, cells: Ints) -> tuple[Ints, Ints]:
     """Return where the record of each row begins, and its size: after its size and its number, of one byte or more.
 
     The last byte of each such number has no top bit.
@@ -191,14 +190,12 @@ def _heads(data: _Bytes, cells: Int64s) -> tuple[Int64s, Int64s]:
     return cells + lengths, sizes.astype(np.int64)
 
 
-def _loaded(data: _Bytes, places: Int64s, dtype: str) -> Ints:
+def _loaded(data: Bytes, places: Ints, dtype: str) -> Ints:
     """Return the eight bytes at each offset."""
     return np.ndarray((len(data) - 7,), dtype, data, strides=(1,))[places]
 
 
-def _distinct_headers(
-    data: _Bytes, heads: Int64s, sizes: npt.NDArray[np.uint8]
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def _distinct_headers(data: Bytes, heads: Ints, sizes: Bytes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return the first row of each distinct header, and for each row the index of its header among them.
 
     Headers count as equal if they agree in a hash of 64 bits. No header is read beyond the bytes of the data.
@@ -262,9 +259,7 @@ def _varint(text: bytes) -> tuple[int, bytes]:
 class _Column:
     """One column of some rows: their heads, and for each shape the offset and type of its cell."""
 
-    def __init__(
-        self, data: _Bytes, heads: Int64s, places: Int64s, types: Int64s, shape_of: npt.NDArray[np.intp]
-    ) -> None:
+    def __init__(self, data: Bytes, heads: Ints, places: Ints, types: Ints, shape_of: npt.NDArray[np.intp]) -> None:
         self._data, self._heads, self._places, self._types, self._shape_of = data, heads, places, types, shape_of
 
     def odd(self, kind: str) -> _Flags:
@@ -290,7 +285,7 @@ class _Column:
             reals[rows] = _loaded(self._data, self._cells()[rows], ">f8")
         return number_array(reals, known)
 
-    def _integers(self, other: _Flags) -> Int64s:
+    def _integers(self, other: _Flags) -> Ints:
         """Return the integers of the rows; MISSING for rows of `other` shapes."""
         constants = np.select([other, self._types == _ONE], [MISSING, 1], 0)
         sizes = np.where(other, 0, np.array(_SIZES, np.int64)[np.minimum(self._types, len(_SIZES) - 1)])
@@ -325,10 +320,10 @@ class _Column:
             raise UnusualRowsError(rest=False) from error
         return texts
 
-    def _cells(self) -> Int64s:
+    def _cells(self) -> Ints:
         return self._heads + self._each(self._places)
 
-    def _each(self, values_by_shape: Int64s) -> Int64s:
+    def _each(self, values_by_shape: Ints) -> Ints:
         """Return a number of each shape for each row; one number where all shapes have the same."""
         return values_by_shape[:1] if (values_by_shape == values_by_shape[0]).all() else self._by_row(values_by_shape)
 

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from perflog.readers.event_columns import MISSING, TEXT_COLUMNS, Int64s, distinct_values
+from perflog.arrays import Codes, Ints
+from perflog.readers.event_columns import MISSING, TEXT_COLUMNS, distinct_values
 from perflog.tables.arrow import text_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Codes = npt.NDArray[np.int32]
 
 
 class StringInterner:
@@ -35,7 +33,7 @@ class StringInterner:
             self._arrow = None
         return code
 
-    def codes_of_numbers(self, numbers: Int64s) -> Codes:
+    def codes_of_numbers(self, numbers: Ints) -> Codes:
         """Return the codes of numbers as strings; -1 where a number is missing. Expects few distinct numbers."""
         distinct, index = distinct_values(numbers)
         codes = [-1 if number == MISSING else self.code(str(number)) for number in distinct.tolist()]

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
+from perflog.arrays import Ints
 from perflog.lazy_patterns import lazy_pattern
-from perflog.readers.event_columns import MISSING, Int64s
+from perflog.readers.event_columns import MISSING
 
 _NANOSECONDS, _FINER = pa.decimal128(22, 3), pa.decimal128(38, 12)  # of microseconds
 _LIMIT = 1 << 63
@@ -24,7 +25,7 @@ _INTEGER = lazy_pattern(r"\s*[+-]?[0-9]{1,19}\s*")
 _MOST_DIGITS = 18  # of any number below the limit
 
 
-def parse_timestamps(texts: Sequence[Any]) -> Int64s:
+def parse_timestamps(texts: Sequence[Any]) -> Ints:
     """Return nanoseconds of timestamps in microseconds, given as the printed bytes; MISSING where there is no number.
 
     Fractions of a nanosecond are rounded half to even.
@@ -45,7 +46,7 @@ def parse_timestamps(texts: Sequence[Any]) -> Int64s:
     return np.array([_parse_timestamp(bytes(text)) for text in texts], np.int64)
 
 
-def _unscaled(column: pa.Array, count: int) -> Int64s:
+def _unscaled(column: pa.Array, count: int) -> Ints:
     """Return the digits of decimals as integers, which are thousandths of a microsecond."""
     if len(column) != count:
         raise pa.ArrowInvalid("a number with a line break in it")
@@ -67,7 +68,7 @@ def _parse_timestamp(text: bytes) -> int:
     return number if abs(number) < _LIMIT else MISSING
 
 
-def round_durations(values: Sequence[Any]) -> Int64s:
+def round_durations(values: Sequence[Any]) -> Ints:
     """Return nanoseconds of durations in microseconds, for which doubles are exact enough; MISSING if none."""
     try:
         numbers = np.array(values, np.float64)
@@ -87,7 +88,7 @@ def real_number(value: Any) -> float:
         return float("nan")
 
 
-def parse_integers(values: list[Any]) -> Int64s:
+def parse_integers(values: list[Any]) -> Ints:
     """Return integers, also integers written as strings or as 7.0; MISSING where there is none."""
     types = set(map(type, values))
     only_integers = types <= {int}

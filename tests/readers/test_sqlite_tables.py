@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perflog.arrays import Ints
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
-from perflog.readers.event_columns import Int64s
 from perflog.readers.interval_index import _changes_of_nested, _changes_one_by_one
 from perflog.readers.sqlite import Database, columns_of, odd_rows
 from perflog.readers.sqlite_tables import ODD, TablePages, TableQuery
@@ -315,5 +315,5 @@ def test_changes_of_nested_intervals_are_those_one_by_one(intervals: list[tuple[
         assert changes[2].tolist() == one_by_one[2].tolist()
 
 
-def _last_of_each(times: Int64s, codes: Int64s) -> dict[int, int]:
+def _last_of_each(times: Ints, codes: Ints) -> dict[int, int]:
     return dict(zip(times.tolist(), codes.tolist(), strict=True))

@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-from perflog.arrays import Ints, Mask
+from perflog.arrays import Codes, Ints, Mask
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import has_times
 from perflog.metrics.traces.launches import Launches, Thread, threads_of
@@ -87,7 +86,7 @@ class CallTree(Struct, frozen=True, eq=False, dict=True):
         """Return the thread of each of these calls."""
         return np.searchsorted(self.begins, calls, "right") - 1
 
-    def changes(self, thread: int) -> tuple[Ints, npt.NDArray[np.int32]]:
+    def changes(self, thread: int) -> tuple[Ints, Codes]:
         """Return the times at which a call of a thread begins or ends, and the innermost call from each on."""
         if thread not in self._changes:
             part = slice(int(self.begins[thread]), int(self.begins[thread + 1]))
@@ -96,7 +95,7 @@ class CallTree(Struct, frozen=True, eq=False, dict=True):
         return self._changes[thread]
 
     @cached_property
-    def _changes(self) -> dict[int, tuple[Ints, npt.NDArray[np.int32]]]:
+    def _changes(self) -> dict[int, tuple[Ints, Codes]]:
         return {}
 
 

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-from perflog.arrays import Ints, Mask
+from perflog.arrays import Codes, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
@@ -71,7 +70,7 @@ class FileOperators(Struct, frozen=True):
     device_names: Sequence[str | None]
     time_ns: int
     operators: Sequence[OperatorCalls]
-    owners: Sequence[tuple[TraceDevice, npt.NDArray[np.int32]]]
+    owners: Sequence[tuple[TraceDevice, Codes]]
 
     def __len__(self) -> int:
         return len(self.operators)

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct, field
 
-from perflog.arrays import Ints, Mask
+from perflog.arrays import Bytes, Ints, Mask
 from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS
 from perflog.parsing.assemble.line_rows import NO_EPOCH, LineRows
 from perflog.parsing.assemble.run_state import RunIndex
@@ -26,7 +25,7 @@ class StepRepeats(Struct):
     """The steps that one rank of a run has printed in an epoch, or all lines with an unknown rank together."""
 
     highest: int = -1
-    counts: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))  # by step
+    counts: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))  # by step
     large_counts: dict[int, int] = field(default_factory=dict)  # the same where `counts` has no room for it
 
     def copies_of(self, steps: Ints) -> Ints:
@@ -47,7 +46,7 @@ class StepRepeats(Struct):
                 copies[i] = self.large_counts[step]
         return copies
 
-    def _counts_up_to(self, step: int) -> npt.NDArray[np.uint8]:
+    def _counts_up_to(self, step: int) -> Bytes:
         """Return the counts as an array that is long enough for `step`."""
         if step >= len(self.counts):
             longer = np.zeros(max(2 * len(self.counts), step + 1, 128), np.uint8)

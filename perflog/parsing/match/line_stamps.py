@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from perflog.arrays import Ints
+from perflog.arrays import Bytes, Ints
 from perflog.parsing.match.records import Batch, Stamps
 from perflog.parsing.match.stamp_layouts import DAY_NS, NO_TIME, YEAR_NS, Layout, layout_of
 from perflog.tables.schema import CLOCKS, NO_DATE, NO_YEAR
@@ -88,7 +87,7 @@ class StampReader:
             stamps.time[rows] = part
 
 
-def _fill(stamps: Stamps, layout: Layout, data: npt.NDArray[np.uint8], starts: Ints, ends: Ints, rows: Ints) -> Ints:
+def _fill(stamps: Stamps, layout: Layout, data: Bytes, starts: Ints, ends: Ints, rows: Ints) -> Ints:
     """Fill the stamps of the rows that have this layout. Return the rows that have another."""
     times = layout.read(data, starts[rows], ends[rows])
     fits = times != NO_TIME

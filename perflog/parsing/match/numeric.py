@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perflog.arrays import Floats, Ints, Mask
+from perflog.arrays import Bytes, Floats, Ints, Mask
 from perflog.formats.template import Template
 from perflog.lazy_patterns import lazy_pattern
 
@@ -132,7 +132,7 @@ class MatchedLines(Struct):
 class _Tokens(Struct):
     """The tokens of a chunk. Token k is `bytes[edges[2 * k] : edges[2 * k + 1]]`."""
 
-    bytes: npt.NDArray[np.uint8]
+    bytes: Bytes
     starts: Ints  # of the lines
     ends: Ints
     edges: Ints
@@ -220,7 +220,7 @@ class NumericMatcher:
             self._start_class[is_digit & (self._start_class == 0)] = len(self._by_start)
             self._by_start.append(begin_with_field)
 
-    def start_classes(self, data: bytearray, starts: Ints) -> npt.NDArray[np.uint8]:
+    def start_classes(self, data: bytearray, starts: Ints) -> Bytes:
         """Return the class of each line's first two bytes; 0 if no template begins so."""
         body = np.frombuffer(data, np.uint8)
         first_two = body.take(starts + 1).astype(np.uint16)

@@ -13,10 +13,9 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-from perflog.arrays import Ints, Mask
+from perflog.arrays import Bytes, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import CLOCKS, LOCAL, NO_DATE, NO_YEAR, UTC
 
@@ -96,7 +95,7 @@ class Layout(Struct, frozen=True, dict=True):
         first, last = self.numbers.get("fraction", (0, 0))
         return int(10 ** (9 - (last - first)))
 
-    def read(self, data: npt.NDArray[np.uint8], starts: Ints, ends: Ints) -> Ints:
+    def read(self, data: Bytes, starts: Ints, ends: Ints) -> Ints:
         """Return the time of each line that has a stamp of this layout, else NO_TIME."""
         times = np.full(len(starts), NO_TIME)
         first = starts + self.begin
@@ -114,7 +113,7 @@ class Layout(Struct, frozen=True, dict=True):
         times[rows] = self._times(text)
         return times
 
-    def _times(self, text: npt.NDArray[np.uint8]) -> Ints:
+    def _times(self, text: Bytes) -> Ints:
         value = {name: self._number(text, *span) for name, span in self.numbers.items()}
         first, last = self.numbers.get("fraction", (0, 0))
         fraction = value["fraction"] * 10 ** (9 - (last - first)) if last else 0
@@ -143,11 +142,11 @@ class Layout(Struct, frozen=True, dict=True):
         return result
 
     @staticmethod
-    def _number(text: npt.NDArray[np.uint8], first: int, last: int) -> Ints:
+    def _number(text: Bytes, first: int, last: int) -> Ints:
         return (text[:, first:last].astype(np.int64) - 48) @ (10 ** np.arange(last - first - 1, -1, -1))
 
 
-def _months(text: npt.NDArray[np.uint8]) -> Ints:
+def _months(text: Bytes) -> Ints:
     """Return the number of the month of each name, 0 if it is none."""
     codes = text.astype(np.int64) @ np.array([1 << 16, 1 << 8, 1])
     months = np.zeros(len(text), np.int64)

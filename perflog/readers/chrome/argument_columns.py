@@ -16,9 +16,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Codes, Ints
 from perflog.readers.element_types import element_bytes
-from perflog.readers.event_columns import KIND_CODE, KINDS, MISSING, EventColumns, Int64s
-from perflog.readers.string_interning import Codes, WorkerInterner
+from perflog.readers.event_columns import KIND_CODE, KINDS, MISSING, EventColumns
+from perflog.readers.string_interning import WorkerInterner
 from perflog.readers.timestamps import parse_integers
 
 _NO_JSON = msgspec.Raw(b"")
@@ -121,7 +122,7 @@ _GET: dict[str, Callable[[Any], Any]] = {
 class _Expected:
     """Events that an argument is expected at: their positions and arguments."""
 
-    def __init__(self, args: Sequence[EventArgs], places: Int64s) -> None:
+    def __init__(self, args: Sequence[EventArgs], places: Ints) -> None:
         self.places = places
         self.args = [args[i] for i in places.tolist()]
 
@@ -176,7 +177,7 @@ class ArgumentColumns:
             columns["stack"] = self._sparse_texts("stack", "Call stack", args, operators)
         return columns
 
-    def _memory(self, args: Sequence[EventArgs], kind: npt.NDArray[np.int8], device: Int64s | None) -> EventColumns:
+    def _memory(self, args: Sequence[EventArgs], kind: npt.NDArray[np.int8], device: Ints | None) -> EventColumns:
         """Return the columns that distinguish instants of memory: kind, address, and the device, which the host is not.
 
         The columns of other events stay as they are.
@@ -196,13 +197,13 @@ class ArgumentColumns:
         kinds[places] = _MEMORY
         return {"kind": kinds, "address": address, "device": device}
 
-    def _external(self, args: Sequence[EventArgs]) -> Int64s:
+    def _external(self, args: Sequence[EventArgs]) -> Ints:
         numbers = self._numbers("External id", args)
         if not self._counts.get("external id"):
             return numbers
         return np.where(numbers == MISSING, self._numbers("external id", args), numbers)
 
-    def _numbers(self, key: str, args: Sequence[EventArgs]) -> Int64s:
+    def _numbers(self, key: str, args: Sequence[EventArgs]) -> Ints:
         """Return an argument of events as numbers."""
         if not self._counts.get(key):
             return np.full(len(args), MISSING, np.int64)
@@ -210,9 +211,7 @@ class ArgumentColumns:
         self.taken[key] += int(np.count_nonzero(numbers != MISSING))
         return numbers
 
-    def _values(
-        self, key: str, args: Sequence[EventArgs], expected: _Expected, missing: Any
-    ) -> tuple[Int64s, list[Any]]:
+    def _values(self, key: str, args: Sequence[EventArgs], expected: _Expected, missing: Any) -> tuple[Ints, list[Any]]:
         """Return the events that may have an argument, and what they have: those expected, or all if they miss some."""
         values = list(map(_GET[key], expected.args))
         missed = len(values) - values.count(missing) < self._counts[key]
@@ -220,7 +219,7 @@ class ArgumentColumns:
             return np.arange(len(args)), list(map(_GET[key], args))
         return expected.places, values
 
-    def _sparse_numbers(self, key: str, args: Sequence[EventArgs], expected: _Expected) -> Int64s:
+    def _sparse_numbers(self, key: str, args: Sequence[EventArgs], expected: _Expected) -> Ints:
         places, values = self._values(key, args, expected, None)
         column = np.full(len(args), MISSING, np.int64)
         column[places] = parse_integers(values)
@@ -235,14 +234,14 @@ class ArgumentColumns:
         places, values = self._values(key, args, expected, None)
         return self._column(key, places, self._interners[name].codes(values), len(args))
 
-    def _column(self, key: str, places: Int64s, codes: Codes, count: int) -> Codes:
+    def _column(self, key: str, places: Ints, codes: Codes, count: int) -> Codes:
         """Return a column of `count` codes: these at their positions, and -1."""
         column = np.full(count, -1, np.int32)
         column[places] = codes
         self.taken[key] += int(np.count_nonzero(codes >= 0))
         return column
 
-    def _collectives(self, args: Sequence[EventArgs], size: Int64s | None) -> EventColumns:
+    def _collectives(self, args: Sequence[EventArgs], size: Ints | None) -> EventColumns:
         """Return the columns of collectives, with the bytes of all events. Few events belong to a collective."""
         chosen = [
             i for i, a in enumerate(args) if a.collective is not None or a.seq is not None or a.group_size is not None
@@ -268,7 +267,7 @@ class ArgumentColumns:
             columns[name][places] = self._interners[name].codes(texts)
         return columns
 
-    def _message_bytes(self, collectives: Sequence[EventArgs]) -> Int64s:
+    def _message_bytes(self, collectives: Sequence[EventArgs]) -> Ints:
         """Return bytes of the larger buffer, from which nccl-tests computes bandwidth; MISSING where none is stated."""
         sizes = [element_bytes(str(a.dtype)) or 0 for a in collectives]
         size = np.array(sizes, np.int64)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from perflog.arrays import Codes, Ints
 from perflog.readers.chrome.argument_columns import HOST_TYPE, NO_ARGS, TAKEN, ArgumentColumns, EventArgs
 from perflog.readers.chrome.arguments import (
     DROPPED,
@@ -27,9 +28,9 @@ from perflog.readers.chrome.arguments import (
 from perflog.readers.chrome.event_boundaries import ScannedElements, scan_elements
 from perflog.readers.chrome.event_roles import CONTEXT, COUNTER, EVENT, PAIR, role_and_kind
 from perflog.readers.chrome.json_repair import BARE_NAN, TIMESTAMP, repaired_variants, replace_bare_nan
-from perflog.readers.event_columns import KIND_CODE, MISSING, TEXT_COLUMNS, EventColumns, Int64s, distinct_rows
+from perflog.readers.event_columns import KIND_CODE, MISSING, TEXT_COLUMNS, EventColumns, distinct_rows
 from perflog.readers.key_counts import KeyCounter
-from perflog.readers.string_interning import Codes, WorkerInterner
+from perflog.readers.string_interning import WorkerInterner
 from perflog.readers.timestamps import parse_timestamps, real_number, round_durations
 
 Kinds = npt.NDArray[np.int8]
@@ -252,7 +253,7 @@ class EventDecoder:
         }
 
     def _rows(
-        self, events: list[TraceEvent], places: Int64s, kind: Kinds, category: Codes, arguments: ArgumentColumns
+        self, events: list[TraceEvent], places: Ints, kind: Kinds, category: Codes, arguments: ArgumentColumns
     ) -> EventColumns:
         chosen = events if len(places) == len(events) else [events[i] for i in places.tolist()]
         args: list[Any] = [e.args for e in chosen]
@@ -305,7 +306,7 @@ class EventDecoder:
         }
 
     def _pairs(
-        self, events: list[TraceEvent], places: Int64s, kind: Kinds, category: Codes, arguments: ArgumentColumns
+        self, events: list[TraceEvent], places: Ints, kind: Kinds, category: Codes, arguments: ArgumentColumns
     ) -> EventColumns:
         if not len(places):
             return {}

@@ -11,10 +11,11 @@ import re
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Codes, Ints
 from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.chrome.trace_contents import TraceContents
 from perflog.readers.device_names import device_number, stream_number, work_kind, work_tracks
-from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s
+from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns
 from perflog.readers.string_interning import Interners
 
 # Summaries in the name of a device.
@@ -65,15 +66,15 @@ class DeviceTracks:
         columns["kind"][chosen] = np.where(work, self._work_kinds(rows["name"][chosen]), KIND_CODE["device_range"])
         return columns
 
-    def _work_kinds(self, names: npt.NDArray[np.int32]) -> npt.NDArray[np.int8]:
+    def _work_kinds(self, names: Codes) -> npt.NDArray[np.int8]:
         distinct, index = np.unique(names, return_inverse=True)
         kinds = [KIND_CODE[work_kind(self._names[code])] if code >= 0 else -1 for code in distinct.tolist()]
         return np.array(kinds, np.int8)[index]
 
 
-def _by_code(numbers: dict[str, int], texts: list[str]) -> Int64s:
+def _by_code(numbers: dict[str, int], texts: list[str]) -> Ints:
     return np.array([*(numbers.get(text, MISSING) for text in texts), MISSING], np.int64)
 
 
-def _copy_or_missing(rows: EventColumns, name: str) -> Int64s:
+def _copy_or_missing(rows: EventColumns, name: str) -> Ints:
     return rows[name].copy() if name in rows else np.full(len(rows["place"]), MISSING, np.int64)

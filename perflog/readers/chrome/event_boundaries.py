@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Bytes, Ints
 from perflog.lazy_patterns import lazy_pattern
-from perflog.readers.event_columns import Int64s
 
 _SEPARATOR = lazy_pattern(rb"\}(\s*),(\s*)\{")
 _AFTER_LIST_IN_OBJECT = lazy_pattern(rb"\s*(?:,\s*(?:\"|\Z)|\}|\Z)")
@@ -68,8 +67,8 @@ class ScannedElements(Struct, frozen=True):
     that ends the array, or -1; `remainder`, the offset after the last whole element.
     """
 
-    starts: Int64s
-    ends: Int64s
+    starts: Ints
+    ends: Ints
     close: int
     remainder: int
 
@@ -114,7 +113,7 @@ class LongValue:
         return -1, len(data)
 
 
-def _string_quotes(text: npt.NDArray[np.uint8]) -> Int64s:
+def _string_quotes(text: Bytes) -> Ints:
     """Return the offsets of quotes that begin and end strings: those after an even number of backslashes."""
     quotes = np.flatnonzero(text == _QUOTE)
     after_backslash = np.flatnonzero(text[np.maximum(quotes - 1, 0)] == _BACKSLASH)
@@ -122,7 +121,7 @@ def _string_quotes(text: npt.NDArray[np.uint8]) -> Int64s:
     return np.delete(quotes, escaped)
 
 
-def _count_backslashes(text: npt.NDArray[np.uint8], end: int) -> int:
+def _count_backslashes(text: Bytes, end: int) -> int:
     count = 0
     while end - count > 0 and text[end - count - 1] == _BACKSLASH:
         count += 1

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
+from perflog.arrays import Codes, Ints
 from perflog.readers.chrome.trace_contents import TraceContents
-from perflog.readers.event_columns import MISSING, EventColumns, Int64s
+from perflog.readers.event_columns import MISSING, EventColumns
 from perflog.readers.event_table import BY_PROCESS, EventOrigin
 from perflog.readers.processes import merged_labels, process_ranks
-from perflog.readers.string_interning import Codes, Interners
+from perflog.readers.string_interning import Interners
 
 _CORRELATION_BITS = 44  # profilers count from 1; the bits above number the labels or ranks
 
@@ -32,8 +33,8 @@ class TraceProcesses:
         labels = merged_labels(interner.texts) if merged else {}
         ranks = process_ranks(interner.texts, names) if has_ranks else {}
         self._origin = replace(origin, rank=None, rank_by=None) if merged or ranks else origin
-        self._ranks: Int64s | None = None
-        self._labels: Int64s | None = None
+        self._ranks: Ints | None = None
+        self._labels: Ints | None = None
         self._label_codes: Codes | None = None
         numbers = {label: number for number, label in enumerate(dict.fromkeys(labels.values()), 1)}
         if merged or has_ranks:  # the last entry is for code -1
@@ -55,9 +56,9 @@ class TraceProcesses:
             columns["device_name"] = np.where(rows["device"] == MISSING, -1, codes).astype(np.int32)
         return columns
 
-    def own_correlation(self, rows: EventColumns) -> Int64s:
+    def own_correlation(self, rows: EventColumns) -> Ints:
         """Return correlation numbers that differ between the labels, or the ranks, of a merged trace."""
-        numbers: Int64s = rows["correlation"]
+        numbers: Ints = rows["correlation"]
         if self._labels is None:
             return numbers
         known = (numbers >= 0) & (numbers < 1 << _CORRELATION_BITS)

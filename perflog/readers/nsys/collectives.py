@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from perflog.readers.event_columns import MISSING, EventColumns, Int64s
+from perflog.arrays import Ints
+from perflog.readers.event_columns import MISSING, EventColumns
 from perflog.readers.event_context import thread_lane
 from perflog.readers.interval_index import IntervalIndex
 from perflog.readers.nsys.payloads import Fields, PayloadReader
@@ -25,7 +26,7 @@ class CollectiveLaunches:
         self._index: IntervalIndex | None = None
         self._numbers, self._codes = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
-    def add_ranges(self, rows: EventColumns, index: Int64s, fields: Fields) -> None:
+    def add_ranges(self, rows: EventColumns, index: Ints, fields: Fields) -> None:
         """Remember the ranges at these rows, which have this payload."""
         names = rows["name"][index]
         for name in np.unique(names).tolist():

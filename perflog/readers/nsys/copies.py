@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Codes
 from perflog.readers.event_columns import MISSING, distinct_tuples
 from perflog.readers.nsys.tables import COPY_ENDS
 from perflog.readers.sqlite import Database, columns_of, integers
-from perflog.readers.string_interning import Codes, Interners
+from perflog.readers.string_interning import Interners
 
 if TYPE_CHECKING:
     import pyarrow as pa

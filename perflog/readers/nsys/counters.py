@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.arrays import Mask
-from perflog.readers.event_columns import MISSING, EventColumns, Int64s, distinct_values, durations_between
+from perflog.arrays import Ints, Mask
+from perflog.readers.event_columns import MISSING, EventColumns, distinct_values, durations_between
 from perflog.readers.nsys.session import Session
 from perflog.readers.nsys.tables import COUNTER_TABLES
 from perflog.readers.sqlite import Database, columns_of, integers, odd_rows, reals
@@ -114,11 +114,11 @@ class CounterReader:
         rows: list[tuple[Any, ...]] = self.db.rows(f"SELECT {', '.join(wanted)} FROM {table}")
         return {(row[0], row[1]): (str(row[2]), "".join(str(text or "") for text in row[3:])) for row in rows}
 
-    def _codes(self, column: str, texts: list[str]) -> Int64s:
+    def _codes(self, column: str, texts: list[str]) -> Ints:
         return np.array([self.interners[column].code(text) if text else -1 for text in texts], np.int64)
 
 
-def _distinct_pairs(first: Int64s, second: Int64s) -> tuple[list[tuple[int, int]], Int64s]:
+def _distinct_pairs(first: Ints, second: Ints) -> tuple[list[tuple[int, int]], Ints]:
     """Return the pairs that two columns may form, and for each row the index of its pair."""
     one, one_index = distinct_values(first)
     other, other_index = distinct_values(second)

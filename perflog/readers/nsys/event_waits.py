@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.readers.event_columns import MISSING, EventColumns, Int64s, distinct_tuples
+from perflog.arrays import Ints
+from perflog.readers.event_columns import MISSING, EventColumns, distinct_tuples
 from perflog.readers.nsys.tables import EVENT_NUMBERS
 from perflog.readers.sqlite import Database, columns_of, integers, odd_rows
 from perflog.readers.sqlite_tables import TableQuery
@@ -55,11 +56,11 @@ class EventRecords:
         return {name: np.append(records[column], MISSING)[place] for name, column in names.items()}
 
 
-def _records(db: Database) -> dict[str, Int64s]:
+def _records(db: Database) -> dict[str, Ints]:
     """The columns of the table of records; MISSING where it lacks one."""
     names = (_OWNER, _CONTEXT, _STREAM, _CORRELATION, *EVENT_NUMBERS)
     present = db.tables.get(_TABLE, ())
-    pieces: dict[str, list[Int64s]] = {name: [np.zeros(0, np.int64)] for name in names}
+    pieces: dict[str, list[Ints]] = {name: [np.zeros(0, np.int64)] for name in names}
     if {_STREAM, _CORRELATION, _EVENT} <= set(present):
         query = TableQuery(_TABLE, {name: name for name in names if name in present})
         for _, batch in db.batches([(None, query)]):
@@ -69,9 +70,7 @@ def _records(db: Database) -> dict[str, Int64s]:
     return {name: np.concatenate(columns) for name, columns in pieces.items()}
 
 
-def _last_before(
-    records: tuple[Int64s, ...], numbers: Int64s | None, waits: tuple[Int64s, ...], before: Int64s | None
-) -> Int64s:
+def _last_before(records: tuple[Ints, ...], numbers: Ints | None, waits: tuple[Ints, ...], before: Ints | None) -> Ints:
     """Return for each wait the index of the record of the same event with the largest number below its own, or -1.
 
     Without numbers it is the last record of the event.

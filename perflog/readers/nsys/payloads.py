@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.arrays import Mask
+from perflog.arrays import Codes, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.readers.event_columns import MISSING, EventColumns, Int64s
+from perflog.readers.event_columns import MISSING, EventColumns
 from perflog.readers.sqlite import Database, columns_of, integers, reals
-from perflog.readers.string_interning import Codes, Interners
+from perflog.readers.string_interning import Interners
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,7 +79,7 @@ class PayloadReader:
             values += [(place, _key(name), rest[name]) for name in rest for place in rows["place"][index].tolist()]
         return values
 
-    def fill(self, rows: EventColumns, index: Int64s, fields: Fields, names: Codes) -> Fields:
+    def fill(self, rows: EventColumns, index: Ints, fields: Fields, names: Codes) -> Fields:
         """Fill columns of the events at these rows from one payload; return the fields that no column takes.
 
         `names`: for each of the events the code of the name of the range that has the payload.
@@ -111,9 +111,9 @@ class PayloadReader:
         texts, interner = self.interners["name"].texts, self.interners["collective"]
         return np.array([interner.code(texts[code]) if code >= 0 else -1 for code in names.tolist()], np.int32)
 
-    def fields(self, batch: pa.RecordBatch, needed: str = "") -> list[tuple[Int64s, Fields]]:
+    def fields(self, batch: pa.RecordBatch, needed: str = "") -> list[tuple[Ints, Fields]]:
         """Return the distinct payloads of a batch that have a needed field, each with the rows that have it."""
-        payloads: list[tuple[Int64s, Fields]] = []
+        payloads: list[tuple[Ints, Fields]] = []
         columns, taken = columns_of(batch), np.zeros(batch.num_rows, np.bool_)
         for name, decode in (("payload_text", _decode_json), ("payload_struct", self._decode_struct)):
             if name not in columns:
@@ -172,7 +172,7 @@ class PayloadReader:
                 fields[name] = value if enum is None else enum.get(value, value)
         return fields
 
-    def _number_values(self, batch: pa.RecordBatch, places: Int64s) -> list[tuple[int, str, float | str]]:
+    def _number_values(self, batch: pa.RecordBatch, places: Ints) -> list[tuple[int, str, float | str]]:
         columns, values = columns_of(batch), []
         if "payload_integer" in columns:
             numbers = integers(columns["payload_integer"], batch.num_rows)

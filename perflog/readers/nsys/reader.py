@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Codes, Ints
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import (
     KIND_CODE,
     MISSING,
     EventColumns,
-    Int64s,
     distinct_rows,
     distinct_tuples,
     durations_between,
@@ -62,7 +62,7 @@ from perflog.readers.sqlite import (
     values_of_rows,
 )
 from perflog.readers.sqlite_tables import TableQuery
-from perflog.readers.string_interning import Codes, new_interners
+from perflog.readers.string_interning import new_interners
 from perflog.tables.arrow import index_array
 from perflog.tables.sink import IngestResult, Sink
 
@@ -360,7 +360,7 @@ class _Export:
         shared = np.where(both, static + dynamic, np.maximum(static, dynamic))  # MISSING is the least number
         return rows | {"registers": integers(columns.get(REGISTERS), count), "shared_bytes": shared}
 
-    def _devices(self, device: Int64s, owner: Int64s, process: Codes) -> EventColumns:
+    def _devices(self, device: Ints, owner: Ints, process: Codes) -> EventColumns:
         """Return the GPU of each event and its name, by the device as its process numbers it."""
         first, index = distinct_rows(_pair(device, process))
         gpus = []
@@ -370,20 +370,20 @@ class _Export:
         codes = [self.interners["device_name"].code(name) if name else -1 for name in names]
         return {"device": np.array(gpus, np.int64)[index], "device_name": np.array(codes, np.int32)[index]}
 
-    def _domain_codes(self, domain: Int64s, owner: Int64s, process: Codes) -> Int64s:
+    def _domain_codes(self, domain: Ints, owner: Ints, process: Codes) -> Ints:
         """Return the codes of the names of domains; -1 for the default domain."""
         first, index = distinct_rows(_pair(domain, process))
         pairs = zip(owner[first].tolist(), domain[first].tolist(), strict=True)
         names = [self._domains.get((process_of(owning), number), "") for owning, number in pairs]
         return np.array([self.interners["domain"].code(name) if name else -1 for name in names], np.int64)[index]
 
-    def _names(self, table: ExportTable, numbers: Int64s, text: pa.Array | None) -> Codes:
+    def _names(self, table: ExportTable, numbers: Ints, text: pa.Array | None) -> Codes:
         """Return the codes of the events' names: the event's own string, else the name of its number."""
         codes = self._names_of_numbers(table, numbers)
         texts = text_codes(text, self.interners["name"])
         return codes if texts is None else np.where(texts >= 0, texts, codes)
 
-    def _names_of_numbers(self, table: ExportTable, numbers: Int64s) -> Codes:
+    def _names_of_numbers(self, table: ExportTable, numbers: Ints) -> Codes:
         """Return the codes of the names of numbers. Each number is looked up once in the database."""
         numbers = np.maximum(numbers, -1)
         if int(numbers.max()) > _LARGEST_NUMBER:
@@ -457,7 +457,7 @@ class _Export:
             self.place += count
 
 
-def _kinds(table: ExportTable, types: Int64s) -> npt.NDArray[np.int8]:
+def _kinds(table: ExportTable, types: Ints) -> npt.NDArray[np.int8]:
     kinds = np.full(len(types), KIND_CODE.get(table.kind, -1), np.int8)
     if table.kind == "range" and len(types) and types[0] != MISSING:
         kinds[types == _MARK] = KIND_CODE["mark"]
@@ -465,14 +465,14 @@ def _kinds(table: ExportTable, types: Int64s) -> npt.NDArray[np.int8]:
     return kinds
 
 
-def _pair(number: Int64s, process: Codes) -> Int64s:
+def _pair(number: Ints, process: Codes) -> Ints:
     """Return a number within a process, and the process, as one number."""
     number = np.maximum(number, -1)
     bits = 10 if len(number) and int(number.max()) < 1 << 10 else 40  # close numbers are distinguished without sorting
-    pair: Int64s = number + (process.astype(np.int64) << bits)
+    pair: Ints = number + (process.astype(np.int64) << bits)
     return pair
 
 
-def _printed_correlation(rows: EventColumns) -> Int64s:
+def _printed_correlation(rows: EventColumns) -> Ints:
     """Return correlation numbers as the export has them, without the process."""
     return np.where(rows["correlation"] == MISSING, MISSING, rows["correlation"] & 0xFFFFFFFF)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct, field
 
-from perflog.arrays import Floats
-from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
+from perflog.arrays import Floats, Ints
+from perflog.readers.event_columns import MISSING, distinct_values, rows_by_number
 from perflog.readers.event_table import EventAccount
 from perflog.readers.message_columns import FieldColumns
 from perflog.readers.perfetto.packets import PacketReader
@@ -59,10 +59,10 @@ class Arguments(Struct):
 
     interners: Interners
     account: EventAccount
-    taken: dict[str, list[tuple[Int64s, Int64s]]] = field(default_factory=dict)
-    others: list[tuple[Int64s, Int64s, Floats]] = field(default_factory=list)
+    taken: dict[str, list[tuple[Ints, Ints]]] = field(default_factory=dict)
+    others: list[tuple[Ints, Ints, Floats]] = field(default_factory=list)
 
-    def add(self, rows: Int64s, generation: Int64s, notes: FieldColumns, reader: PacketReader, place: int) -> None:
+    def add(self, rows: Ints, generation: Ints, notes: FieldColumns, reader: PacketReader, place: int) -> None:
         """Add arguments: the row and the generation of the event of each, and its fields.
 
         `place`: position of the first of these events in the file, for the account.
@@ -93,7 +93,7 @@ class Arguments(Struct):
             figures.stored += len(key)
             figures.unread += len(chosen) - len(key)
 
-    def columns(self, count: int) -> dict[str, Int64s]:
+    def columns(self, count: int) -> dict[str, Ints]:
         """Return the columns that arguments fill, for `count` events."""
         columns = {}
         for name, parts in self.taken.items():
@@ -102,7 +102,7 @@ class Arguments(Struct):
                 columns[name][rows] = values
         return columns
 
-    def _values(self, notes: FieldColumns) -> tuple[Int64s, Int64s, Int64s]:
+    def _values(self, notes: FieldColumns) -> tuple[Ints, Ints, Ints]:
         """Return for each argument the number of the field with its value, the value, and the size of a string."""
         form, value, size = np.zeros((3, len(notes.damaged)), np.int64)
         wires = {
@@ -115,7 +115,7 @@ class Arguments(Struct):
         return form, value, size
 
     def _text(
-        self, notes: FieldColumns, reader: PacketReader, generation: Int64s, form: Int64s, value: Int64s, size: Int64s,
+        self, notes: FieldColumns, reader: PacketReader, generation: Ints, form: Ints, value: Ints, size: Ints,
         i: int,
     ) -> str:  # fmt: skip
         if form[i] == _TEXT:
@@ -125,7 +125,7 @@ class Arguments(Struct):
             return self.interners["string"].texts[code] if code >= 0 else ""
         return ""
 
-    def _column(self, column: str, form: Int64s, value: Int64s, texts: list[str]) -> Int64s:
+    def _column(self, column: str, form: Ints, value: Ints, texts: list[str]) -> Ints:
         """Return the values of a column: numbers, or codes of strings."""
         plain, string_rows = form <= _SIGNED, np.flatnonzero(form > _REAL)
         if column in _TEXTS.values():

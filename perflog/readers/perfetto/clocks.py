@@ -14,7 +14,8 @@ from collections.abc import Iterable
 import numpy as np
 from msgspec import Struct, field
 
-from perflog.readers.event_columns import MISSING, Int64s, rows_by_number
+from perflog.arrays import Ints
+from perflog.readers.event_columns import MISSING, rows_by_number
 from perflog.readers.perfetto.packets import Packets
 
 REALTIME, BOOTTIME = 1, 6
@@ -50,7 +51,7 @@ class _Readings(Struct):
         self.known.insert(place, reading)
         self.on_primary.insert(place, on_primary)
 
-    def converted(self, time: Int64s) -> Int64s:
+    def converted(self, time: Ints) -> Ints:
         """Return times on the primary clock, each with the last reading before it; there is at least one reading."""
         known, on_primary = (np.frombuffer(column, np.int64) for column in (self.known, self.on_primary))
         place = np.maximum(np.searchsorted(known, time, "right") - 1, 0)
@@ -71,7 +72,7 @@ class Clocks(Struct):
         """Nanoseconds since 1970 at the zero of the primary clock; None if no snapshot states it."""
         return 0 if self.primary == REALTIME else self._realtime
 
-    def times(self, packets: Packets, default_clock: Int64s) -> Int64s:
+    def times(self, packets: Packets, default_clock: Ints) -> Ints:
         """Return the times of packets in ns on the primary clock; MISSING where a packet has none, or none is known.
 
         Args:
@@ -127,7 +128,7 @@ class Clocks(Struct):
         known = self._readings.get(clock)
         return None if known is None else int(known.converted(np.array([reading], np.int64))[0])
 
-    def _converted(self, time: Int64s, clock: Int64s, sequence: Int64s) -> Int64s:
+    def _converted(self, time: Ints, clock: Ints, sequence: Ints) -> Ints:
         """Return times between two snapshots on the primary clock."""
         result = np.full(len(time), MISSING, np.int64)
         known = (time != MISSING) & (time >= 0) & (time < _LARGEST) & (clock >= 0) & (clock < 1 << 32)
@@ -140,7 +141,7 @@ class Clocks(Struct):
             result[chosen] = self._of_clock(of, time[chosen])
         return result
 
-    def _of_clock(self, clock: Clock, time: Int64s) -> Int64s:
+    def _of_clock(self, clock: Clock, time: Ints) -> Ints:
         own = self._own.get(clock)
         if own is not None:
             if own.is_incremental:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from perflog.arrays import Floats, Mask
+from perflog.arrays import Codes, Floats, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.chrome.event_roles import role_and_kind
 from perflog.readers.device_names import work_kind
@@ -15,7 +15,6 @@ from perflog.readers.event_columns import (
     KIND_CODE,
     MISSING,
     EventColumns,
-    Int64s,
     distinct_tuples,
     distinct_values,
     durations_between,
@@ -27,7 +26,7 @@ from perflog.readers.perfetto.arguments import Arguments
 from perflog.readers.perfetto.clocks import Clocks
 from perflog.readers.perfetto.packets import PacketReader, Packets, by_generation
 from perflog.readers.perfetto.tracks import Track, Tracks
-from perflog.readers.string_interning import Codes, Interners
+from perflog.readers.string_interning import Interners
 
 _EVENT = 11  # field of a packet
 _CATEGORY_NUMBER, _ARGUMENTS, _LEGACY, _TYPE, _NAME_NUMBER, _TRACK = 3, 4, 6, 9, 10, 11
@@ -81,7 +80,7 @@ class EventCollector:
         self.count = 0
         self._parts: list[EventColumns] = []
         self._values: list[Floats] = []
-        self._places: Int64s = np.zeros(0, np.int64)
+        self._places: Ints = np.zeros(0, np.int64)
 
     def add(self, packets: Packets) -> None:
         """Add the events of packets, and count all packets."""
@@ -121,7 +120,7 @@ class EventCollector:
         self.count += len(owner)
         self._parts.append(columns)
 
-    def _types(self, events: FieldColumns) -> tuple[npt.NDArray[np.int8], Int64s]:
+    def _types(self, events: FieldColumns) -> tuple[npt.NDArray[np.int8], Ints]:
         """Return the types of events, and the durations in ns of those that state one; older events have a phase."""
         kind = events.integers(_TYPE, 0)
         length = np.full(len(kind), MISSING, np.int64)
@@ -134,7 +133,7 @@ class EventCollector:
         is_known = (kind >= 0) & (kind <= COUNTER) | (kind == _COMPLETE) & (length != MISSING)
         return np.where(is_known, kind, _OTHER).astype(np.int8), length
 
-    def _count_packets(self, packets: Packets, owners: Int64s) -> None:
+    def _count_packets(self, packets: Packets, owners: Ints) -> None:
         """Count the packets that are no events of tracks."""
         fields, count = packets.fields, len(packets.sequence)
         about = np.zeros(count, np.int64)
@@ -197,12 +196,12 @@ class EventCollector:
         events["kind"] = events["kind"].astype(np.int8)
         return events, self._readings(columns, values)
 
-    def places_of(self, rows: Int64s) -> Int64s:
+    def places_of(self, rows: Ints) -> Ints:
         """Return the positions of events in the file, when `finish` was called."""
-        places: Int64s = self._places[rows]
+        places: Ints = self._places[rows]
         return places
 
-    def _take_back(self, columns: EventColumns, rows: Int64s, kind: int, why: str) -> None:
+    def _take_back(self, columns: EventColumns, rows: Ints, kind: int, why: str) -> None:
         """Count events of a type as unread, which were counted as read."""
         texts, category = self.interners["category"].texts, columns["category"][rows]
         for code, chosen in rows_by_number(category.astype(np.int64)):
@@ -211,7 +210,7 @@ class EventCollector:
             self.account.add("read", shape, -len(places), int(places[0]))
             self.account.add_places("unread", f"{shape} {why}", places)
 
-    def _columns_of_tracks(self, columns: EventColumns, rows: Int64s) -> EventColumns:
+    def _columns_of_tracks(self, columns: EventColumns, rows: Ints) -> EventColumns:
         """Return process, thread, device and stream of events, and whether their track shows work of a device."""
         tracks, which = self._tracks_of(columns, rows)
         code = {name: self.interners[name].code for name in ("process", "thread")}
@@ -228,7 +227,7 @@ class EventCollector:
             "is_work": np.array([track.is_work for track in tracks], np.bool_)[which],
         }  # fmt: skip
 
-    def _tracks_of(self, columns: EventColumns, rows: Int64s) -> tuple[list[Track], Int64s]:
+    def _tracks_of(self, columns: EventColumns, rows: Ints) -> tuple[list[Track], Ints]:
         """Return the tracks of events, and for each event the index of its track."""
         uuid = columns["track"][rows]
         generation = np.where(uuid == 0, columns["generation"][rows], 0)
@@ -286,7 +285,7 @@ def _kind_of_category(category: str) -> int:
     return role_and_kind("X", category)[1]
 
 
-def _slices(columns: EventColumns) -> tuple[Int64s, Int64s, Int64s]:
+def _slices(columns: EventColumns) -> tuple[Ints, Ints, Ints]:
     """Return begins of slices, their durations, and ends without a begin, as indices in the columns.
 
     An end closes the slice of its track that began last. So a begin and its end are at one depth, and follow each
@@ -314,7 +313,7 @@ def _slices(columns: EventColumns) -> tuple[Int64s, Int64s, Int64s]:
     return begins, np.append(lengths, np.full(len(open_), MISSING, np.int64)), edges[is_lone]
 
 
-def _depths(step: Int64s, track: Int64s) -> tuple[Int64s, Mask]:
+def _depths(step: Ints, track: Ints) -> tuple[Ints, Mask]:
     """Return the number of open slices after each begin (1) or end (-1) of a track, and which ends end none."""
     first = np.flatnonzero(np.diff(track, prepend=-1))
     total = np.cumsum(step)

@@ -13,11 +13,12 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct, field
 
+from perflog.arrays import Codes, Ints
 from perflog.parsing.input.limits import check_unpacked
-from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
+from perflog.readers.event_columns import MISSING, distinct_values, rows_by_number
 from perflog.readers.message_columns import FieldColumns, message_batches, outline
 from perflog.readers.protobuf import BYTES, VARINT, WireError, fields
-from perflog.readers.string_interning import Codes, StringInterner
+from perflog.readers.string_interning import StringInterner
 
 _PACKET = 1  # field of a trace
 _COMPRESSED, _SEQUENCE, _FLAGS, _CLEARED, _INTERNED, _DEFAULTS = 50, 10, 13, 41, 12, 59
@@ -79,8 +80,8 @@ class Packets(Struct, frozen=True):
 
     place: int
     fields: FieldColumns
-    sequence: Int64s
-    generation: Int64s
+    sequence: Ints
+    generation: Ints
 
 
 class PacketReader(Struct):
@@ -157,7 +158,7 @@ class PacketReader(Struct):
             data = engine.unconsumed_tail
         return b"".join(parts)
 
-    def _number(self, sequence: Int64s, fields_of_packets: FieldColumns) -> Int64s:
+    def _number(self, sequence: Ints, fields_of_packets: FieldColumns) -> Ints:
         """Return the generation of each packet."""
         clears = (fields_of_packets.integers(_FLAGS, 0) & _CLEARS > 0) | (fields_of_packets.integers(_CLEARED, 0) > 0)
         generation = np.zeros(len(sequence), np.int64)
@@ -192,14 +193,14 @@ class PacketReader(Struct):
         for number, track in zip(generation[track_owner].tolist(), tracks.integers(_TRACK, 0).tolist(), strict=True):
             self.default_track[number] = track
 
-    def codes(self, table: str, generation: Int64s, numbers: Int64s) -> Int64s:
+    def codes(self, table: str, generation: Ints, numbers: Ints) -> Ints:
         """Return the codes of strings by generation and number; -1 for a number that no packet gave."""
         known = self.texts[table]
         distinct, index = distinct_values(generation << _NUMBER_BITS | numbers & _LARGEST_NUMBER)
         return np.array([known.get(key, -1) for key in distinct.tolist()], np.int64)[index]
 
     def texts_of(
-        self, messages: FieldColumns, number: int, text: int, generation: Int64s, table: str, interner: StringInterner
+        self, messages: FieldColumns, number: int, text: int, generation: Ints, table: str, interner: StringInterner
     ) -> Codes:
         """Return the codes of strings that messages name by number, or hold; -1 where there is none.
 
@@ -228,7 +229,7 @@ class PacketReader(Struct):
         return codes
 
 
-def by_generation(values: dict[int, int], generation: Int64s, missing: int) -> Int64s:
+def by_generation(values: dict[int, int], generation: Ints, missing: int) -> Ints:
     """Return the value of each generation, or `missing`."""
     distinct, index = distinct_values(generation)
     return np.array([values.get(number, missing) for number in distinct.tolist()], np.int64)[index]

@@ -7,13 +7,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from perflog.arrays import Codes, Ints
 from perflog.readers.event_columns import (
     KIND_CODE,
     MISSING,
     EventColumns,
-    Int64s,
     distinct_values,
     durations_between,
     on_device,
@@ -186,7 +185,7 @@ class RecordReader:
             figures.dropped += count if name in _DROPPED else 0
             figures.unread += count if name not in _TAKEN and name not in _DROPPED else 0
 
-    def _sizes(self, name: str, sizes: Sequence[msgspec.Raw]) -> npt.NDArray[np.int32]:
+    def _sizes(self, name: str, sizes: Sequence[msgspec.Raw]) -> Codes:
         """Return the codes of sizes in three directions, as strings; -1 where they are missing."""
         codes: dict[bytes, int] = {}
         for raw in set(map(bytes, sizes)):
@@ -272,14 +271,14 @@ class RecordReader:
         name_code = -1 if name is None else self.interners["name"].code(name)
         return KIND_CODE.get(event_kind or "", -1), name_code, self.interners["category"].code(category or array)
 
-    def _device_names(self, devices: Int64s) -> Int64s:
+    def _device_names(self, devices: Ints) -> Ints:
         """Return the codes of the names of devices; -1 for events of the host."""
         numbers, index = distinct_values(devices)
         texts = [self._symbols.device_names.get(number, "") for number in numbers.tolist()]
         interner = self.interners["device_name"]
         return np.array([interner.code(text) if text else -1 for text in texts], np.int64)[index]
 
-    def _devices(self, records: Sequence[TraceRecord], launches: Sequence[Dispatch]) -> Int64s:
+    def _devices(self, records: Sequence[TraceRecord], launches: Sequence[Dispatch]) -> Ints:
         """Return the device that worked: for a copy its destination, or its source if that is no device."""
         devices = self._symbols.devices
         candidates = zip(

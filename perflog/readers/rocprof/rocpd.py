@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Ints
 from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
@@ -20,7 +21,6 @@ from perflog.readers.event_columns import (
     KIND_CODE,
     MISSING,
     EventColumns,
-    Int64s,
     distinct_values,
     durations_between,
     on_device,
@@ -225,7 +225,7 @@ class _RocpdDatabase:
         self.place += count
         return rows
 
-    def _places(self, ordinal: Int64s) -> Int64s:
+    def _places(self, ordinal: Ints) -> Ints:
         """Return the positions of the rows of a batch; `ordinal` counts them where a query leaves some rows out."""
         count = len(ordinal)
         if count and ordinal[0] != MISSING:
@@ -234,7 +234,7 @@ class _RocpdDatabase:
 
     def _kinds_and_names(
         self, tables: TableSet, table: str, numbers: EventColumns, text: pa.Array | None
-    ) -> tuple[Int64s, Int64s]:
+    ) -> tuple[Ints, Ints]:
         """Return the codes of kinds and of names. A marker is named by its message, not by the function that set it."""
         table_kind = EVENT_TABLES[table]
         if table_kind == "kernel":
@@ -258,14 +258,14 @@ class _RocpdDatabase:
         kind[marker & (np.isin(function, marking) | (table == "sample")) & (kind == _RANGE)] = _MARK
         return kind, np.where(message >= 0, message, function)
 
-    def _codes(self, column: str, numbers: Int64s, names: Mapping[int, str], number_as_name: bool = False) -> Int64s:
+    def _codes(self, column: str, numbers: Ints, names: Mapping[int, str], number_as_name: bool = False) -> Ints:
         """Return the codes of the names of numbers. `number_as_name`: a number without a name is its own name."""
         distinct, index = distinct_values(numbers)
         texts = [names.get(n, str(n) if number_as_name and n != MISSING else "") for n in distinct.tolist()]
         return np.array([self.interners[column].code(text) if text else -1 for text in texts], np.int64)[index]
 
 
-def _devices(tables: TableSet, numbers: EventColumns) -> Int64s:
+def _devices(tables: TableSet, numbers: EventColumns) -> Ints:
     """Return the device that worked: for a copy its destination, or its source if that is no device."""
     devices = np.full(len(numbers["start"]), MISSING, np.int64)
     for agent in ("agent", "destination", "origin"):

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from perflog.arrays import Mask
+from perflog.arrays import Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.device_names import device_number, stream_number, work_kind, work_tracks
-from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s
+from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns
 from perflog.readers.event_table import EventAccount
 from perflog.readers.message_columns import FieldColumns, message_batches
 from perflog.readers.string_interning import Interners, StringInterner
@@ -176,9 +176,7 @@ class PlaneEvents:
             "thread": np.full(count, self._interners["thread"].code(kind.thread), np.int32),
         }  # fmt: skip
 
-    def _kinds(
-        self, line: LineKind, row: Int64s, stats: Stats, correlation: Int64s, step: Int64s
-    ) -> npt.NDArray[np.int8]:
+    def _kinds(self, line: LineKind, row: Ints, stats: Stats, correlation: Ints, step: Ints) -> npt.NDArray[np.int8]:
         """Return the kinds of events: of a device by their line, of the host by their statistics and names."""
         if line.device is not None:
             ranges = np.full(len(row), KIND_CODE["device_range"], np.int8)
@@ -219,7 +217,7 @@ class PlaneEvents:
             self._add_details(stats, found[name], columns)
         return columns
 
-    def _add_details(self, stats: Stats, places: Int64s, columns: EventColumns) -> None:
+    def _add_details(self, stats: Stats, places: Ints, columns: EventColumns) -> None:
         """Add what a string says of the launch of a kernel, or of a copy. Few of these strings are distinct."""
         texts = StringInterner()
         codes = stats.codes(places, texts.code)
@@ -254,13 +252,13 @@ class PlaneEvents:
                     self.undeclared.append({"place": place, "key": key, "value": values[known]})
 
 
-def _fill(column: Int64s, owner: Int64s, values: Int64s, empty: int) -> None:
+def _fill(column: Ints, owner: Ints, values: Ints, empty: int) -> None:
     """Put values into a column, of those that are not empty."""
     known = values != empty
     column[owner[known]] = values[known]
 
 
-def _times(base: int, offset: Int64s, length: Int64s) -> tuple[Int64s, Int64s]:
+def _times(base: int, offset: Ints, length: Ints) -> tuple[Ints, Ints]:
     """Return starts and durations in ns of times in ps after a base in ns; MISSING where they make no sense."""
     known = (np.abs(offset) < _LARGEST) & (np.abs(length) < _LARGEST) & (abs(base) < _LARGEST)
     offset, length = np.where(known, offset, 0), np.where(known, length, 0)

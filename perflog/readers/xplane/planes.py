@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, field
 
-from perflog.readers.event_columns import Int64s
+from perflog.arrays import Ints
 from perflog.readers.message_columns import FieldColumns, fields_of, outline, padded
 from perflog.readers.protobuf import BYTES, VARINT, signed, varint
 from perflog.readers.xplane.stats import Stats, stats_of
@@ -32,10 +32,10 @@ class EventNames(Struct, frozen=True):
 
     name: list[str]
     stats: Stats
-    _numbers: Int64s
-    _rows: Int64s
+    _numbers: Ints
+    _rows: Ints
 
-    def rows(self, numbers: Int64s) -> Int64s:
+    def rows(self, numbers: Ints) -> Ints:
         """Return the rows of numbers; the last row, which has no name, where there is none."""
         unknown = len(self.name) - 1
         if not len(self._numbers):
@@ -50,8 +50,8 @@ class Line(Struct, frozen=True):
     number: int
     name: str
     start_ns: int
-    starts: Int64s
-    ends: Int64s
+    starts: Ints
+    ends: Ints
     damage: int
     data: memoryview
 
@@ -61,7 +61,7 @@ class Plane(Struct):
 
     name: str
     _data: memoryview
-    line_places: tuple[Int64s, Int64s]
+    line_places: tuple[Ints, Ints]
     stat_names: Mapping[int, str]
     events: EventNames
     stats: dict[str, Any] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Space(Struct):
     """An XSpace: offsets of its planes, hosts, what the profiler wrote of errors. `damage`: offset of damage, or -1."""
 
     _data: memoryview
-    _planes: tuple[Int64s, Int64s]
+    _planes: tuple[Ints, Ints]
     hosts: list[str]
     messages: list[str]
     damage: int
@@ -140,7 +140,7 @@ def _plane(data: memoryview, start: int, end: int) -> Plane:
     return plane
 
 
-def _table(data: memoryview, starts: Int64s, ends: Int64s) -> tuple[list[int], FieldColumns]:
+def _table(data: memoryview, starts: Ints, ends: Ints) -> tuple[list[int], FieldColumns]:
     """Return the keys of the rows of a table, and the fields of what they mean."""
     first = int(starts.min()) if len(starts) else 0
     block = padded(data, first, int(ends.max()) if len(ends) else 0)
@@ -148,13 +148,13 @@ def _table(data: memoryview, starts: Int64s, ends: Int64s) -> tuple[list[int], F
     return entries.integers(_KEY, 0).tolist(), fields_of(block, *entries.last_contents(_ENTRY))
 
 
-def _stat_names(data: memoryview, starts: Int64s, ends: Int64s) -> dict[int, str]:
+def _stat_names(data: memoryview, starts: Ints, ends: Ints) -> dict[int, str]:
     keys, names = _table(data, starts, ends)
     spans = zip(keys, *(column.tolist() for column in names.last_contents(_NAME)), strict=True)
     return {key: names.text_at(start, end) for key, start, end in spans}
 
 
-def _event_names(data: memoryview, starts: Int64s, ends: Int64s, stat_names: Mapping[int, str]) -> EventNames:
+def _event_names(data: memoryview, starts: Ints, ends: Ints, stat_names: Mapping[int, str]) -> EventNames:
     """Return what events share. The last row is for a number that the plane does not explain."""
     keys, shared = _table(data, starts, ends)
     names = []

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Floats, Mask
-from perflog.readers.event_columns import MISSING, Int64s, distinct_values, rows_by_number
+from perflog.arrays import Floats, Ints, Mask
+from perflog.readers.event_columns import MISSING, distinct_values, rows_by_number
 from perflog.readers.message_columns import FieldColumns
 from perflog.readers.protobuf import BYTES, VARINT
 from perflog.readers.string_interning import StringInterner
@@ -30,24 +30,24 @@ class Stats(Struct, frozen=True, dict=True):
     none. `value`: an integer, the bits of a double, or the offset of a string. `names`: the names by number.
     """
 
-    owner: Int64s
-    name: Int64s
-    form: Int64s
-    value: Int64s
-    size: Int64s
+    owner: Ints
+    name: Ints
+    form: Ints
+    value: Ints
+    size: Ints
     names: Mapping[int, str]
     _fields: FieldColumns
 
     @cached_property
-    def by_name(self) -> dict[str, Int64s]:
+    def by_name(self) -> dict[str, Ints]:
         """The indices of the statistics by name. A number without a name has its digits as name."""
-        found: dict[str, Int64s] = {}
+        found: dict[str, Ints] = {}
         for number, places in rows_by_number(self.name):
             name = self.names.get(number) or f"statistic {number}"
             found[name] = places if name not in found else np.sort(np.append(found[name], places))
         return found
 
-    def integers(self, places: Int64s) -> Int64s:
+    def integers(self, places: Ints) -> Ints:
         """Return statistics as integers, also those that are strings; MISSING for anything else."""
         form, values = self.form[places], self.value[places].copy()
         values[(form == _UNSIGNED) & (values < 0)] = MISSING  # beyond 63 bits
@@ -59,7 +59,7 @@ class Stats(Struct, frozen=True, dict=True):
             values[others] = np.array([*numbers, MISSING], np.int64)[codes]
         return values
 
-    def reals(self, places: Int64s) -> Floats:
+    def reals(self, places: Ints) -> Floats:
         """Return statistics as doubles; NaN for what is no number."""
         form, values = self.form[places], self.value[places]
         unsigned = values.view(np.uint64).astype(np.float64)
@@ -90,7 +90,7 @@ class Stats(Struct, frozen=True, dict=True):
             return int(at.view(np.uint64)[0]) if form == _UNSIGNED else int(at[0])
         return self.text(place)
 
-    def codes(self, places: Int64s, code: Callable[[str], int]) -> Int64s:
+    def codes(self, places: Ints, code: Callable[[str], int]) -> Ints:
         """Return the codes of statistics as strings; -1 for an empty one. Few of them are distinct."""
         form, codes = self.form[places], np.full(len(places), -1, np.int64)
         references = np.flatnonzero(form == _REFERENCE)
@@ -103,12 +103,12 @@ class Stats(Struct, frozen=True, dict=True):
             codes[row] = code(text) if text else -1
         return codes
 
-    def is_number(self, places: Int64s) -> Mask:
+    def is_number(self, places: Ints) -> Mask:
         """Return which statistics are numbers by their form."""
         return np.isin(self.form[places], _NUMBERS)
 
 
-def stats_of(owner: Int64s, fields: FieldColumns, names: Mapping[int, str]) -> Stats:
+def stats_of(owner: Ints, fields: FieldColumns, names: Mapping[int, str]) -> Stats:
     """Return statistics from the fields of their messages, and the things that they belong to."""
     holds_value = ((fields.number == _REAL) & (fields.wire == 1)) | np.isin(
         fields.number * 8 + fields.wire,
