@@ -742,7 +742,7 @@ def _is_whole(cells: Sequence[Any], unit: str) -> bool:
 
 def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     """Whether records run over steps, moments or requests."""
-    counted = [name for name in names if name.lower() in _COUNTS or _COUNTS.intersection(words_of(name)[-1:])]
+    counted = [name for name in names if _counts(name)]
     if any(not _are_words(columns[name]) or any(map(_DIGIT.search, filter(None, columns[name]))) for name in counted):
         return True  # `wall time` above `forward` and `backward` names what was timed
     cells = columns[names[0]] if names else []
@@ -751,6 +751,12 @@ def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     if all(isinstance(x, str) for x in cells):
         return len(set(cells)) == len(cells)
     return all(isinstance(b, float) and isinstance(a, float) and b - a == 1 for a, b in pairwise(cells))
+
+
+def _counts(name: str) -> bool:
+    """Whether a series runs over numbers of this name; `num_steps` configures."""
+    is_number_of = words_of(name)[:1] in (["num"], ["n"], ["max"])
+    return name.lower() in _COUNTS or (not is_number_of and bool(_COUNTS.intersection(words_of(name)[-1:])))
 
 
 def _is_failure(cell: Any) -> bool:

@@ -64,6 +64,14 @@ def test_titles_name_the_cases_of_the_lines_below_them(tmp_path: Path) -> None:
     assert (rows["Fwd_TFLOPS"]["max"], rows["Fwd_TFLOPS"]["max_at"]) == (400, "batch 32")
 
 
+def test_a_name_with_pairs_is_the_title_of_what_is_measured(tmp_path: Path) -> None:
+    text = "Eagle (num_steps=8):\n#questions: 80, Throughput: 378.5 token/s, Acceptance length: 5.5\n"
+    text += text.replace("8)", "5)").replace("378.5", "361.5")
+    found = cases(log_of(tmp_path, text, "run.log")).set_index("key")
+    assert (found["over"] == "num_steps").all()
+    assert found["max_at"]["Throughput_tokens_per_s"] == "num_steps 8"
+
+
 def test_the_title_of_a_table_names_its_cases(tmp_path: Path) -> None:
     """It ends with its table. Words that all titles begin with name no case."""
     table = "| M | ours (us) |\n|---|---|\n| 1 | 5.5 |\n| 2 | 6.5 |\n"

@@ -54,6 +54,9 @@ _OF_NAMES = frozenset(
     "to per of in".split()
 )  # words of sentences that names of figures have too: `time to first token`
 _MOST_WORDS = 8  # of a name
+_IS_LIST = lazy_pattern(
+    r"#?\w[\w ]*: ?\{[^{}]*\}[^,{}:]*(?:, \w[\w ]*: ?\{[^{}]*\}[^,{}:]*)+"
+)  # pairs, and nothing else
 _PER_OTHER = lazy_pattern(r"\} ?[\w/%]+ per (?!s(?:ec|econd)?\b)")  # `1450617.5 Mflop/s per node`: not the total
 
 
@@ -68,7 +71,8 @@ def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
     named = [name for name in numbers if not name.startswith("_")]
     if not named or 2 * len(named) < len(numbers):
         return False
-    if not all(name in units or "speedup" in plain_name(name).replace("_", "") for name in named):
+    unknown = [name for name in named if name not in units and "speedup" not in plain_name(name).replace("_", "")]
+    if unknown and not _IS_LIST.fullmatch(template.text):
         return False
     words = [plain_name(name).split("_") for name in named]
     if _PER_OTHER.search(template.text):
