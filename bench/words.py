@@ -69,30 +69,26 @@ class Passage(NamedTuple):
     content: str
 
 
-def passages_of_code(source: str) -> Iterator[Passage]:
-    """Yield each comment, docstring and message."""
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield Passage("comments", token.start[0], token.string)
-    tree = ast.parse(source)
-    described = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+def read_code(source: str) -> tuple[list[Passage], list[tuple[int, str]]]:
+    """Return each comment, docstring and message, and each name that is assigned or defined, after its line."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline) if "#" in source else ()
+    passages = [Passage("comments", token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
+    names: list[tuple[int, str]] = []
+    nodes = list(ast.walk(ast.parse(source)))
+    described = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if id(node) in described:
-                yield Passage("comments", node.lineno, node.value)
+                passages.append(Passage("comments", node.lineno, node.value))
             elif re.search(r"[a-z]{2,} [a-z]{2,}", node.value):
-                yield Passage("messages", node.lineno, node.value)
-
-
-def names_of_code(source: str) -> Iterator[tuple[int, str]]:
-    """Yield each name that is assigned or defined, after its line."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.lineno, node.id
+                passages.append(Passage("messages", node.lineno, node.value))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.append((node.lineno, node.id))
         elif isinstance(node, ast.arg):
-            yield node.lineno, node.arg
+            names.append((node.lineno, node.arg))
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.lineno, node.name
+            names.append((node.lineno, node.name))
+    return passages, names
 
 
 def files_below(paths: list[Path]) -> Iterator[Path]:
@@ -108,12 +104,12 @@ def show(paths: list[Path]) -> None:
     pattern = re.compile("|".join(rf"\b(?:{word.pattern})\b" for word in WORDS), re.IGNORECASE)
     for path in files_below(paths):
         source = path.read_text("utf-8")
-        code = path.suffix == ".py"
-        for kind, begin, content in sorted(passages_of_code(source)) if code else [Passage("documents", 1, source)]:
+        passages, names = read_code(source) if path.suffix == ".py" else ([Passage("documents", 1, source)], [])
+        for kind, begin, content in sorted(passages):
             for offset, line in enumerate(content.splitlines()):
                 if pattern.search(line):
                     print(f"{path}:{begin + offset}: {kind}: {line.strip()}")
-        for line_number, name in sorted(names_of_code(source)) if code else []:
+        for line_number, name in sorted(names):
             if NAMES.fullmatch(name):
                 print(f"{path}:{line_number}: name: {name}")
 
@@ -126,10 +122,10 @@ def main() -> int:
     names = 0
     for path in files_below([ROOT / "perflog"]):
         if path.suffix == ".py":
-            source = path.read_text("utf-8")
-            for kind, _, content in passages_of_code(source):
+            passages, named = read_code(path.read_text("utf-8"))
+            for kind, _, content in passages:
                 texts[kind].append(content)
-            names += sum(NAMES.fullmatch(name) is not None for _, name in names_of_code(source))
+            names += sum(NAMES.fullmatch(name) is not None for _, name in named)
     documents = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
     texts["documents"] = [path.read_text("utf-8") for path in documents]
     whole = {kind: "\n".join(found) for kind, found in texts.items()}

@@ -32,6 +32,8 @@ for shows in SYSTEMS:
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, max_examples=12, suppress_health_check=[HealthCheck.too_slow]
 )
+# As many, of the seed that --hypothesis-seed gives. Continuous integration takes a new one each time, and prints it.
+settings.register_profile("seeded", settings.get_profile("repeatable"), derandomize=False)
 # Many more examples, new ones in each run: HYPOTHESIS_PROFILE=search make test, or --hypothesis-profile search.
 settings.register_profile("search", settings.get_profile("repeatable"), derandomize=False, max_examples=1000)
 # What `make fuzz` repeats for each reader until its time is up: new examples in each run, and those that failed before.

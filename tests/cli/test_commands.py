@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -212,11 +213,15 @@ def test_reference_runs_are_no_log_to_ingest() -> None:
     assert done.stderr.startswith("perflog: reference:moe_layer.txt: no such file\nreference runs are tables, not logs")
 
 
-@pytest.mark.parametrize(("name", "pattern"), [(str(DATA), "**/*.txt"), (f"{DATA}/*.txt", "*.txt")])
-def test_a_folder_and_a_glob(name: str, pattern: str) -> None:
+@pytest.mark.parametrize(("name", "pattern"), [("logs", "**/*.txt"), ("logs/*.txt", "*.txt")])
+def test_a_folder_and_a_glob(work: Path, name: str, pattern: str) -> None:
+    for number, path in enumerate((MOE, EARLY, SWEEP, NVPROF, PIPELINE, TRAINER)):
+        folder = Path("logs", ("", "a", "a/b")[number % 3])
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, folder)
     said = told("ingest", "--json", name)
-    assert [x["log"] for x in said["logs"]] == sorted(str(path) for path in DATA.glob(pattern))
-    assert {MOE, EARLY, SWEEP, NVPROF, PIPELINE, TRAINER} <= {x["log"] for x in said["logs"]}
+    assert [x["log"] for x in said["logs"]] == sorted(map(str, Path("logs").glob(pattern)))
+    assert len(said["logs"]) == (6 if name == "logs" else 2)
 
 
 def test_a_document_beside_logs_is_no_log_and_no_error(work: Path) -> None:
