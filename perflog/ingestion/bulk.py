@@ -284,12 +284,13 @@ def _read(source: Source, sink: Callable[[], Any], task: IngestTask, labels: _La
     """
     from perflog.formats.registry import named_formats
     from perflog.ingestion.pipeline import ingest
+    from perflog.readers.registry import find_reader
 
     formats = named_formats(task.formats)
-    if task.guess:
+    if task.guess and (formats or find_reader(source) is None):
         from perflog.ingestion.suggest import guess
 
-        formats = guess(source, formats)
+        how["guessed"] = guess(source, formats)
     # A function: labels need the log's hash, which is computed while the first chunks are scanned.
     label = task.label if task.label is not None else partial(labels, source)
     result = ingest(source, sink, formats or None, label, **how)

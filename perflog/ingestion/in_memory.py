@@ -19,7 +19,7 @@ from perflog.ingestion import workers
 from perflog.ingestion.batches import in_batches, pay
 from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source, open_source
-from perflog.readers.registry import refuse_unknown_table
+from perflog.readers.registry import find_reader, refuse_unknown_table
 from perflog.tables.row_order import in_order
 from perflog.tables.sink import RUN_ID, MemorySink
 
@@ -161,11 +161,11 @@ def _read(source: Source, task: ReadTask, sink: MemorySink, alone: bool = False)
     from perflog.ingestion.pipeline import ingest
 
     log_rows, formats = MemorySink(), named_formats(task.formats)
-    if task.guess:
+    how: dict[str, Any] = {}
+    if task.guess and (formats or find_reader(source) is None):
         from perflog.ingestion.suggest import guess
 
-        formats = guess(source, formats)
-    how: dict[str, Any] = {}
+        how["guessed"] = guess(source, formats)
     if alone and workers.are_allowed() and not has_threads():
         how = {"threads": min(workers.cores(), workers.MOST_OF_ONE_LOG), "processes": True}
     result = ingest(source, log_rows.reset, formats or None, task.label, **how)

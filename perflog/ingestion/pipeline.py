@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from perflog.errors import InputError
 from perflog.formats.families.header_tables import needs_rows
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
@@ -64,6 +65,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     progress: Callable[[int], None] | None = None,
     processes: bool = False,
     observer: Observer | None = None,
+    guessed: Format | InputError | None = None,
 ) -> IngestResult:
     """Read a log into a sink.
 
@@ -79,6 +81,8 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
         processes: Whether a long log may be scanned in a forked process. Not for programs that use threads,
             such as notebooks.
         observer: Is called with the rows of each chunk as soon as they are complete. Only logs of lines have chunks.
+        guessed: A format that was made from the log, for what no other format reads; or the error that says why there
+            is none, which is raised if nothing is recognised.
 
     Raises:
         InputError: The log cannot be read, or nothing in it is recognised.
@@ -101,7 +105,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
             Assembler, decided, separate=separate, windows=windows, processes=local, files=(file,),
             waits_for_libraries=not isinstance(source, GrowingSource),
         )  # fmt: skip
-        reading = _Reading(source, sink(), formats, detection, label, assembler, processes, observer)
+        reading = _Reading(source, sink(), formats, detection, label, assembler, processes, observer, guessed)
         try:
             return reading.run(threads, chunk, progress)
         except RereadRequired as change:  # each time more ranks are decided
@@ -132,19 +136,21 @@ class _Reading:
         assembler: Callable[..., Assembler],
         processes: bool = False,
         observer: Observer | None = None,
+        guessed: Format | InputError | None = None,
     ) -> None:
         self.processes, self.observer = processes, observer
+        self.no_guess = guessed if isinstance(guessed, InputError) else None
         self.source, self.sink = source, sink
         every = known()
         self.common = [every[COMMON]] if COMMON in every else []
         candidates = _candidates(source) if formats is None else []
         self.detection, self.discovery = detection, detection.discovery.copy()
         active = list(formats) if formats is not None else [d.format for d in self.detection.formats]
-        self.active: list[Format] = active
+        self.active: list[Format] = [*active, guessed] if isinstance(guessed, Format) else active
         gives_rows = any(d.gives_rows for d in self.detection.formats)
         self.late_formats = LateFormats(f for f in candidates if f not in active and not (gives_rows and f.generic))
         self.since: dict[str, int] = {}
-        first_formats = [*self.common, *active]
+        first_formats = [*self.common, *self.active]
         shown = [line for line in self.detection.shown if line[0] in first_formats]
         self.scanner = self._scanner_of([*lines_of(first_formats), *shown])
         self.assembler = assembler(guess=self.detection.per_rank)
@@ -177,7 +183,8 @@ class _Reading:
                     writes.popleft().result()
             tables, ended = self.assembler.finish(self.scanner.lines)
             if not self.assembler.tracker.count:
-                raise nothing_recognised(self.source, self.detection, [*self.active, *self.late_formats.formats])
+                formats = [*self.active, *self.late_formats.formats]
+                raise self.no_guess or nothing_recognised(self.source, self.detection, formats)
             self._observe(tables)
             self._queue(tables, writer, writes)
             self._end(ended, writer, writes, last=True)

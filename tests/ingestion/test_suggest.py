@@ -23,6 +23,7 @@ from perflog.formats.registry import COMMON, known
 from perflog.formats.tokens import skeleton, tokens
 from perflog.ingestion import pipeline as ingesting
 from perflog.ingestion import suggest
+from perflog.ingestion.suggest import headed_tables
 from perflog.ingestion.suggest.number_specs import format_number, spec_of
 
 HEAD = re.compile(
@@ -67,9 +68,9 @@ def lines_of_common_formats(got: Reading) -> int:
 
 @pytest.fixture
 def no_known_formats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make perflog know only the common formats."""
-    only = {COMMON: known()[COMMON]}
-    for module in (suggest, registry, ingesting):
+    """Make perflog know only the common formats, and how any program prints a table."""
+    only = {name: known()[name] for name in (COMMON, "tables")}
+    for module in (suggest, headed_tables, registry, ingesting):
         monkeypatch.setattr(module, "known", lambda: only)
 
 

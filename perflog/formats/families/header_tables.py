@@ -26,7 +26,7 @@ from perflog.formats.families.header_columns import (
     match_names_of_any_program,
 )
 from perflog.formats.families.missing_values import NO_VALUE
-from perflog.formats.families.name_units import split_unit
+from perflog.formats.families.name_units import name_and_unit, split_unit
 from perflog.formats.families.title_lines import TABLE_TITLE
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Cells, Line
@@ -61,6 +61,7 @@ _BOX_RULE = lazy_pattern(r"[ \t]*[\u2500-\u257f]*[─━═]{3}[\u2500-\u257f]*[
 _BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # after a row or a header
 _BAR_DROPPED = "progress of a bar; its rate is a moving average"
 _UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
+_NAME_BEFORE = lazy_pattern(r"([A-Za-z][\w/]*) ?[:=] ?$")  # a number in a cell
 _PLUS_MINUS = lazy_pattern(r" ?(?:±|\+/?-) ?")
 _UNIT_AFTER = lazy_pattern(r" ?([A-Za-zµμ%]+(?:/[A-Za-z]+)?|×)")
 _EMPHASIS = lazy_pattern(r"[*`]+")  # of Markdown, around a cell or a word of it
@@ -355,21 +356,26 @@ def _with_several_values(column: DeclaredColumn, name: str, shape: str, header: 
     """Return a column with several values in each cell: `3.1 ms / 706 TFLOPS`.
 
     Their names are those in the name of the column: `TTFT p50 / p95`, `Retries (P50/P90)`; a unit after the last value
-    is then the unit of all. Else the first has the name of the column, the others also their unit or their number.
+    is then the unit of all. Else the first has the name of the column, the others also their unit or their number. A
+    name in the cell comes before: `images/sec: 127.9 (jitter = 0.4)`.
     """
     before, *parts = shape.split("{}")
-    text, units, taken = literal(before), dict[str, Unit](), set[str]()
+    text, units, taken, named = literal(before), dict[str, Unit](), set[str](), name
     are_apart = all(part.strip() == "/" for part in parts[:-1])
     own_names = _names_of_parts(header, len(parts)) if are_apart else []
     last = _UNIT_AFTER.match(parts[-1]) if own_names else None
     for k, part in enumerate(parts, 1):
         printed = _UNIT_AFTER.match(part) or last
         unit = ("1" if printed[1] in "x×" else unit_of(printed[1])[0]) if printed else ""
+        front = _NAME_BEFORE.search(parts[k - 2] if k > 1 else before)
         own = f"{name}_{field_name(printed[1]) if printed else k}" if k > 1 else name
-        if own_names:
+        if front is not None:
+            label, unit = name_and_unit(front[1])
+            own = named = field_name(label)
+        elif own_names:
             own = field_name(own_names[k - 1])
         elif k > 1 and _PLUS_MINUS.fullmatch(parts[k - 2]):
-            own = f"{name}_spread"
+            own, unit = f"{named}_spread", unit or next((u for u, x in UNITS.items() if units.get(named) == x), "")
         own = own if own not in taken else f"{own}_{k}"
         taken.add(own)
         units |= {own: UNITS[unit]} if unit in UNITS else {}

@@ -59,6 +59,9 @@ _NAMED_AFTER = {"tflops": "TFLOP/s", "watts": "W", "watt": "W", "joules": "J", "
 """Units that are the name of a number, or its last word."""
 
 _BETWEEN_WORDS = lazy_pattern(r"[_ -]")
+_PERCENT = lazy_pattern(r"(?P<before>.*[A-Za-z_])%|%(?P<after>[A-Za-z_].*)")
+"""Names such as `VRAM%` and `%util`."""
+
 _TOKENS_PER_S = lazy_pattern(r"(?:.*[ _])?t/s")
 _COUNTED_OVERALL = frozenset(("total", "sum"))  # `Total TFLOPS` may be all work, not a rate
 _COUNTED = frozenset(
@@ -72,7 +75,10 @@ _IN_DOUBT = frozenset("token sample seq sequence img image it req request exampl
 
 
 def split_unit(name: str) -> tuple[str, str]:
-    """Return a printed name without the unit in brackets at its end, and the unit; "" if it has no known one."""
+    """Return a printed name without the unit in brackets at its end, or its `%`, and the unit; "" without one."""
+    percent = _PERCENT.fullmatch(name.strip())
+    if percent is not None:
+        return percent["after"] or percent["before"], "%"
     match = _IN_BRACKETS.fullmatch(name.strip())
     unit = unit_of(match["unit"])[0] if match and not match["unit"].isdigit() else ""
     if match and unit in _AMBIGUOUS and not match["gap"]:  # `mAP50(B)`

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from copy import deepcopy
 from pathlib import PurePath
 from shlex import quote
 from typing import TypeVar
@@ -12,7 +11,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from perflog.errors import InputError
-from perflog.formats.families.header_tables import is_rule, needs_rows
+from perflog.formats.families.header_tables import is_rule
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
@@ -83,32 +82,24 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
         return suggestion.text()
 
 
-def guess(source: Source, formats: Sequence[Format] = ()) -> list[Format]:
-    """Return formats that read a log, among them one that perflog makes from the log itself.
+def guess(source: Source, formats: Sequence[Format] = ()) -> Format | InputError:
+    """Return a format that perflog makes from a log itself, for the lines that no format reads.
 
-    The names, units and tables of that format are guesses. The rows that it reads say so: see column `read_by`.
+    Its names, units and tables are guesses. The rows that it reads say so: see column `read_by`.
 
     Args:
         source: The log.
         formats: The formats that the log is known to be in. Default: those that perflog detects.
 
     Returns:
-        These formats, and the guessed one for lines that they do not read; [] for a file that has a reader.
-
-    Raises:
-        InputError: The log cannot be used, or none of its lines has a number.
+        The format; or the error that says why there is none.
     """
-    if not formats and find_reader(source) is not None:
-        return []
-    candidates = () if formats else [f for f in known().values() if not any(map(needs_rows, f.families))]
-    suggestion = _Suggestion(source, formats, candidates, _GUESSED_LINES, only_sure=True)
+    candidates = () if formats else list(known().values())
     try:
-        text = suggestion.text()
-    except InputError:
-        if suggestion.active:
-            return suggestion.active
-        raise
-    return [*suggestion.active, replace(verification.load_text(text), name=GUESS, guessed=True)]
+        text = _Suggestion(source, formats, candidates, _GUESSED_LINES, only_sure=True).text()
+    except InputError as error:
+        return error
+    return replace(verification.load_text(text), name=GUESS, guessed=True)
 
 
 class _Suggestion:
@@ -199,7 +190,7 @@ class _Suggestion:
             line.is_outside = not has_place and (counts_itself or not counts.precedes_steps(name, step_lines))
             line.shape.count = counts.counts.get(name, 0)
             line.shape.first = counts.firsts.get(name, line.shape.first)
-            line.within = restarts_within(line, counts.evidence)
+            line.within = line.within or restarts_within(line, counts.evidence)
             line.before = line.table == "runs" and not has_epochs and counts.starts_runs(name)
         return self._file(chosen, counts, unread)
 
@@ -222,11 +213,7 @@ class _Suggestion:
         self.tables = sorted(by_header.values(), key=lambda table: table.shape.first)
         for number, table in enumerate(self.tables, 1):
             table.name = f"table_{number}"
-        tables = deepcopy(self.tables)
-        table_roles.assign_tables(tables)
-        tables = [table for table in tables if verification.loads(table)]
-        names = {table.name for table in tables}
-        self.tables = [table for table in self.tables if table.name in names]
+        self.tables = tables = [table for table in self.tables if verification.loads(table)]
         unread = self._shape_counter()
         drafted = verification.load_text(file_text.file_text([], _SCOPES, [(t, [t.block]) for t in tables], []))
         for _, batch in verification.scan(self.source, [*self.formats, drafted], self.detection):
@@ -245,7 +232,7 @@ class _Suggestion:
         contexts = [d for d in drafts if not d.read and d.shape.count >= _COMMON_COUNT][: self.limit]
         if self.tables:  # their rules must stay theirs
             contexts = [d for d in contexts if not is_rule(_first_text(d.shape))]
-        tables = [self._borne_out(deepcopy(table)) for table in self.tables]
+        tables = [self._borne_out(table) for table in self.tables]
         in_order = sorted([*lines, *tables], key=lambda d: d.shape.first)
         table_roles.assign_tables(in_order, self.only_sure)
         lines = [line for line in lines if line.read]

@@ -75,7 +75,7 @@ def _table_entry(line: TableDraft, samples: list[str], count: str) -> str:
     sample = f'"""\n{line.block}\n"""'
     if "\\" in line.block or '""' in line.block or not line.block.replace("\n", "").isprintable():
         sample = _strings(samples)
-    rows += [f"needs  = {_list(line.needs)}", *_units(line), *_dropped_by_name(line.dropped)]
+    rows += [f"needs  = {_list(line.needs)}", *_unit_key(line.units)]
     rows += [f"sample = {sample}", "", "[table.columns]"]
     width = min(max(len(quoted(name)) for name in line.keys), 40)
     rows += [f"{quoted(name):{width}} = {_list(forms)}" for name, forms in line.keys.items()]
@@ -145,9 +145,7 @@ def _units(line: LineDraft) -> list[str]:
     if isinstance(line, JsonDraft):  # the others keep their printed path and have no unit
         numbers = [slot for path, slot in line.paths.items() if path in line.keys]
     fields = [s for s in numbers if s.named.unit and s.spec not in ("t", "h")]
-    rows = []
-    if fields:
-        rows.append("unit   = { " + ", ".join(f'{s.named.name} = "{s.named.unit}"' for s in fields) + " }")
+    rows = _unit_key({s.named.name: s.named.unit for s in fields})
     names_by_reason: dict[str, list[str]] = {}
     for slot in numbers:
         if slot.named.why:
@@ -155,3 +153,8 @@ def _units(line: LineDraft) -> list[str]:
     if names_by_reason:
         rows.append("# guess: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in names_by_reason.items()))
     return rows
+
+
+def _unit_key(units: Mapping[str, str]) -> list[str]:
+    """Return the key `unit`, if a field has one."""
+    return ["unit   = { " + ", ".join(f'{name} = "{unit}"' for name, unit in units.items()) + " }"] if units else []

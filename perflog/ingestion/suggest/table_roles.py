@@ -75,16 +75,16 @@ def assign_tables(drafts: Sequence[LineDraft], only_sure: bool = False) -> None:
     lines = [d for d in drafts if d.read]
     open_lines = [d for d in lines if d.table is None]
     step_lines = _step_lines(open_lines)
-    first_step = min((d.shape.first for d in step_lines), default=None)
+    first_step = min((d.shape.first for d in lines if d in step_lines or d.table == "steps"), default=None)
     first_result = min((d.shape.first for d in open_lines if _is_result(d)), default=None)
     step_count = max((d.shape.count for d in step_lines), default=0)
     for line in open_lines:
         if line in step_lines:
-            line.table, line.closes = "steps", not isinstance(line, TableDraft)  # rows of a table close nothing
+            line.table, line.closes = "steps", True
             line.why.append("it prints the number of a step" + (" and times" if _has_times(line) else ""))
         else:
-            is_setting_free = isinstance(line, TableDraft | JsonDraft)
-            line.table = "values" if is_setting_free else _table(line, first_step, first_result, step_count)
+            is_object = isinstance(line, JsonDraft)
+            line.table = "values" if is_object else _table(line, first_step, first_result, step_count)
     if not any(line.table != "runs" for line in lines):  # settings alone are no rows
         for line in lines:
             line.table, line.why = "values", []
@@ -100,7 +100,7 @@ def _doubt_torn_names(lines: Sequence[LineDraft]) -> None:
     """Doubt the name at the start of a line that is the rest of a longer one: `s_att=3.5` of a torn `loss_att=3.5`."""
     names = {slot.named.printed or slot.named.name for line in lines for slot in line.numbers}
     for line in lines:
-        slot = line.numbers[0] if line.numbers and not isinstance(line, TableDraft | JsonDraft) else None
+        slot = line.numbers[0] if line.numbers and not isinstance(line, JsonDraft) else None
         name = slot.named.printed or slot.named.name if slot is not None else ""
         is_short = 0 < name.find("_") < _LEAST_LETTERS and line.slots[0].texts[0].lower() == name
         if slot is not None and is_short and any(x.endswith(name) and x[: -len(name)][-1:].isalpha() for x in names):
@@ -108,10 +108,9 @@ def _doubt_torn_names(lines: Sequence[LineDraft]) -> None:
 
 
 def _leave_unsure(lines: Iterable[LineDraft]) -> None:
-    """Leave numbers unread that nothing names without doubt. The header of a CSV names all of its own."""
+    """Leave numbers unread that nothing names without doubt."""
     for line in lines:
-        if not isinstance(line, TableDraft):
-            line.leave_unsure()
+        line.leave_unsure()
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -249,7 +248,7 @@ def _suit_table(line: LineDraft) -> None:
 
 def _rename_numbers(line: LineDraft) -> None:
     """Rename the numbers of a line to suit its table. Results of a validation are named after it."""
-    phase = "" if line.table in ("steps", "runs") or isinstance(line, TableDraft | JsonDraft) else _phase(line)
+    phase = "" if line.table in ("steps", "runs") or isinstance(line, JsonDraft) else _phase(line)
     for slot in line.numbers:
         named = slot.named
         if line.table == "steps":

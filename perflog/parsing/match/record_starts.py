@@ -92,7 +92,8 @@ class RecordStarts:
     def __init__(self, lines: Iterable[FormatLine], formats: Iterable[Format] = ()) -> None:
         lines = list(lines)
         formats = dict.fromkeys([*(form for form, _ in lines), *formats])
-        glued = {line.template: line for _, line in lines if _may_be_glued(line)}
+        # A format that was made from a torn log may describe halves of the lines of other formats.
+        glued = {line.template: line for form, line in lines if not form.guessed and _may_be_glued(line)}
         letters = {t: ENOUGH if line.read else _ENOUGH_OF_CONTEXT for t, line in glued.items()}
         openings = {t: opening for t, enough in letters.items() if (opening := opening_of(t, enough)) is not None}
         families = [family for form in formats for family in form.families]

@@ -67,6 +67,7 @@ VALUE_AND_UNIT = lazy_pattern(rf"(?P<value>{VALUE})(?P<unit> ?[^\d\s.,:/-][^\s\d
 _INNER_VALUE = lazy_pattern(rf"(?<![\w.])(?:{VALUE})")
 _WORDS = lazy_pattern(r"[A-Za-zµμ%]+(?:/[A-Za-z]+)?")
 _AROUND = lazy_pattern(r"[^:=,;_{}]*(?:\{\}[^:=,;_{}]*)+")
+_NAMED_VALUES = lazy_pattern(r"[A-Za-z][\w/]* ?[:=] ?\{\}(?:[ ,;(]+(?:[A-Za-z][\w/]* ?[:=]|±|\+/?-) ?\{\}[)]?)*")
 _BETWEEN_SIZES = lazy_pattern(r"\{\} ?[x×*] ?\{\}")
 _REMARK = lazy_pattern(r"(?<=\S)[ \t]+\((?=[^()]*[A-Za-z])[^()0-9]*\)$")  # without figures
 _OF_RATE = lazy_pattern(r"(?:/|per)[ _]?s(?:ec(?:ond)?)?\b", re.IGNORECASE)
@@ -309,13 +310,18 @@ class PrintedTable(Struct, frozen=True):
 def _shape_of_cells(cells: Sequence[str]) -> str:
     """Return what all cells print around their values, `{} ms / {} TFLOPS`; "" unless they share that shape.
 
-    Around the values are units, `x` and marks only, since words would name them. `2048x2048` is one value, a shape.
+    Around the values are their names, each with a mark: `images/sec: {} (jitter = {})`; or units, `x` and marks only,
+    since other words would name them too. `2048x2048` is one value, a shape.
     """
     shapes = {_INNER_VALUE.sub("{}", cell) for cell in cells}
     shape = shapes.pop() if len(shapes) == 1 else ""
     words = _WORDS.findall(shape)
+    if _NAMED_VALUES.fullmatch(shape) and shape.count("{}") <= _MOST_VALUES:
+        return shape
     are_units = all(word == "x" or unit_of(word)[0] for word in words)
-    is_several = 1 < shape.count("{}") <= _MOST_VALUES and not _BETWEEN_SIZES.search(shape)
+    count = shape.count("{}")
+    is_several = 1 < count <= _MOST_VALUES or (count == 1 and shape[0] + shape[-1] == "()")
+    is_several = is_several and not _BETWEEN_SIZES.search(shape)
     return shape if is_several and are_units and _AROUND.fullmatch(shape) else ""
 
 
