@@ -7,6 +7,8 @@ what only followed, and what would settle it.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from os.path import basename
 from typing import TYPE_CHECKING, Any
@@ -15,13 +17,14 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, text_of
-from perflog.analysis.logs_of_jobs import runs_of_jobs
 from perflog.analysis.overview.job_course import level_changes
 from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
+from perflog.lazy_patterns import lazy_pattern
+from perflog.log import RunKey
 from perflog.metrics import Options, Tables, stuck_ranks
 from perflog.metrics.attempt_time import STALL
-from perflog.metrics.attempts import attempts, last_saved
+from perflog.metrics.attempts import attempts, jobs, last_saved
 from perflog.metrics.divergence import Divergence, divergences
 from perflog.metrics.goodput import losses_of
 from perflog.metrics.stuck_ranks import jobs_of_dumps
@@ -348,3 +351,51 @@ def _of_numbers(names: Sequence[str], lost: Divergence) -> Diagnosis:
         names, verdict, "not_a_number", culprits, reason, LIKELY if culprits else NOT_KNOWN, "", [text], "", "",
         lost.last_finite_step,
     )  # fmt: skip
+
+
+# --- logs of one job -------------------------------------------------------------------------------------------------
+# Logs with names that differ only in the number of a rank or a node, or in their ending, are of one job; so are
+# attempts.
+# A log without steps belongs to the only job that there is; beside several jobs it is a job of its own.
+
+_NUMBERED = lazy_pattern(
+    r"(?<![a-z])(rank|node|worker|proc|process|task|gpu|host|global_rank|local_rank)([-_. =]?)\d+", re.IGNORECASE
+)
+_ENDING = lazy_pattern(r"\.(?:log|txt|out|err|stdout|stderr)(?:\.(?:gz|zst|xz))?$|(?:_|\.)(?:stdout|stderr)$")
+
+
+def runs_of_jobs(tables: Tables, keys: Sequence[RunKey]) -> list[list[RunKey]]:
+    """Return the runs of each job, in the order of the logs."""
+    by_log: dict[str, list[RunKey]] = {}
+    for key in keys:
+        by_log.setdefault(key.sha256, []).append(key)
+    first = {log: log for log in by_log}
+
+    def find(log: str) -> str:
+        while first[log] != log:
+            log = first[log]
+        return log
+
+    named: dict[str, str] = {}
+    for log, runs in by_log.items():
+        name = _without_numbers(runs[0].log)
+        first[find(log)] = find(named.setdefault(name, log))
+    log_of = {key.id: key.sha256 for key in keys}
+    for members in jobs(tables).values():
+        for run in members[1:]:
+            first[find(log_of[run])] = find(log_of[members[0]])
+    groups: dict[str, list[RunKey]] = {}
+    for log, runs in by_log.items():
+        groups.setdefault(find(log), []).extend(runs)
+    stepping = {key for name in ("steps", "phases") for key in tables.rows_by_run(name)}
+    with_steps = [runs for runs in groups.values() if any(run.id in stepping for run in runs)]
+    if len(with_steps) < 2:
+        return [list(keys)]
+    return list(groups.values())
+
+
+def _without_numbers(log: str) -> str:
+    """Return the name of a log without numbers of ranks and nodes, and without its ending."""
+    folder, name = os.path.split(log)
+    name = _ENDING.sub("", name)
+    return os.path.join(_NUMBERED.sub(r"\1\2#", folder), _NUMBERED.sub(r"\1\2#", name))

@@ -253,7 +253,7 @@ def _ingest(
 def _ingest_input(input: Any, task: Any, threads: int | None) -> Any:
     """Ingest standard input, and show its last steps on standard error before it ends. Return the outcome."""
     from perflog.cli.live_lines import LiveLines
-    from perflog.ingestion.standard_input import ingest_input
+    from perflog.ingestion.following import ingest_input
 
     lines = LiveLines(err=True)
     try:

@@ -1,4 +1,4 @@
-"""Keeps the store up to date with a log that grows.
+"""Keeps the store up to date with a log that grows; ingests standard input.
 
 The state in the store is always what one reading of the first bytes of the log gives, up to the end of a line. Each
 state replaces the one before. Reading starts at the beginning each time, so the next state waits at least ten times as
@@ -14,10 +14,12 @@ from msgspec import Struct
 from perflog.errors import InputError, PerflogError
 from perflog.ingestion.bulk import IngestTask, Outcome, ingest_log
 from perflog.ingestion.pipeline import Observer
+from perflog.ingestion.watching import Watching
 from perflog.parsing.input.followed_file import Ending, FollowedFile, Patience
 from perflog.parsing.input.growing_source import whole_lines
-from perflog.parsing.input.log_names import LogName
+from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source
+from perflog.parsing.input.spilled_input import SpilledInput
 from perflog.tables.sink import IngestResult
 
 _REST = 9  # times the duration of a reading, before the next one
@@ -124,3 +126,43 @@ class _Follower(Struct):
             before = self._outcome.grown_by
             outcome.grown_by = None if before is None else before + (outcome.grown_by or 0)
         self._size, self._outcome = size, outcome
+
+
+# --- standard input --------------------------------------------------------------------------------------------------
+
+
+def ingest_input(
+    input: SpilledInput, task: IngestTask, threads: int, observer: Observer, on_look: Callable[[], None]
+) -> Outcome:
+    """Ingest standard input when it has ended. What a job prints is read as it comes.
+
+    An interruption ends the input: what came is stored before the interruption goes on.
+
+    Args:
+        input: Standard input.
+        task: What to do with it.
+        threads: Number of threads.
+        observer: Is called with rows as soon as they are complete, unless the input comes as fast as a file.
+        on_look: Is called about once a second while the input is waited for.
+    """
+    try:
+        try:
+            if input.look_while_fast() is None:
+                _watch(input, observer, on_look)
+        except KeyboardInterrupt:
+            if input.size:
+                ingest_log(LogName.parse(STDIN), task, threads, processes=True, opened=input.source())
+            raise
+        return ingest_log(LogName.parse(STDIN), task, threads, processes=True, opened=input.source())
+    finally:
+        input.close()
+
+
+def _watch(input: SpilledInput, observer: Observer, on_look: Callable[[], None]) -> None:
+    """Show what comes until the input ends."""
+    waits = Patience(sleep=lambda _: None)  # each look at the input waits for it
+    try:
+        Watching(STDIN, input, waits, None, observer, on_look).run()
+    except InputError:  # it is no log of lines, or nothing in it is recognised: the last reading decides
+        while input.look() is None:
+            on_look()

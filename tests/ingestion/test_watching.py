@@ -21,8 +21,7 @@ from support.reading import Reading, differences, read, sample
 from perflog.errors import InputError
 from perflog.ingestion import watching
 from perflog.ingestion.bulk import IngestTask, Outcome
-from perflog.ingestion.following import State, follow
-from perflog.ingestion.standard_input import ingest_input
+from perflog.ingestion.following import State, follow, ingest_input
 from perflog.ingestion.watching import Watching
 from perflog.parsing.input import followed_file
 from perflog.parsing.input.followed_file import Ending, FollowedFile, Patience

@@ -28,7 +28,7 @@ formats.families: name_units base missing_values measured_lines title_lines head
 formats.families: json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
-parsing.input: bar_cuts chunks compression containers html_tables json_documents limits archives log_names notebooks
+parsing.input: bar_cuts chunks compression containers json_documents limits archives log_names html_tables notebooks
 parsing.input: rank_names name_prefixes source growing_source followed_file
 parsing.input: spilled_input text_lines
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
@@ -47,20 +47,20 @@ readers: record_files device_names
 readers: tensorboard wandb plain_pickles dumped_data flight_recorder allocator_snapshot arrow_tables
 readers: commit_runs github_benchmark asv bencher pytorch_benchmarks
 readers.chrome: event_boundaries metadata json_repair event_roles arguments argument_columns decode
-readers.chrome: begin_end_pairs worker_pool
-readers.chrome: trace_contents trace_processes device_tracks trace_scanner reader
+readers.chrome: worker_pool
+readers.chrome: trace_contents device_tracks trace_scanner reader
 readers: execution_trace
 readers.xplane: stats planes events reader
 readers.perfetto: packets clocks tracks arguments events reader
 readers: sqlite_pages sqlite_records sqlite_tables sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
-readers.nsys: session tables copies event_waits memory counters payloads collectives reader
+readers.nsys: session tables event_waits memory counters payloads collectives reader
 ingestion: joined_logs detect job_logs diagnose explained late_formats memory workers forked_scanner ended_runs
 ingestion: pipeline together
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
 ingestion.suggest: __init__
-ingestion: batches growth bulk cluster following watching standard_input in_memory
+ingestion: batches growth bulk cluster watching following in_memory
 opening
 settings: members run_settings __init__
 metrics: directions compared options run_tables registry settings_by_run
@@ -92,15 +92,15 @@ metrics: __init__
 analysis: tables_as_logs given_runs run_names repeats job_endings run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
-analysis.compare: result_rows sides left_out sessions other_setting operator_trees
+analysis.compare: result_rows sides left_out operator_trees
 analysis.compare: measures verdicts figures history baselines rows headline ranking aa attribution operators averages
 analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
-analysis.overview: run_groups run_figures process_summaries no_repeats ranks_apart doubts parts outliers stuck
-analysis.overview: what_if scaling_facts energy_facts schedule_facts
-analysis.overview: operators host_operators since folder_answers host_ranges reasons
-analysis.overview: headline device_facts log_facts case_facts serving_facts bottlenecks job_course subject next_commands
+analysis.overview: run_groups run_figures ranks_apart doubts parts outliers stuck
+analysis.overview: what_if scaling_facts energy_facts
+analysis.overview: host_operators since folder_answers reasons
+analysis.overview: headline device_facts log_facts case_facts bottlenecks job_course subject next_commands
 analysis.overview: targets __init__
-analysis: logs_of_jobs run_stops slow_members diagnosis live_steps run_list track
+analysis: run_stops slow_members diagnosis live_steps run_list track
 plots: sketch style files notebook_figure canvas heatmaps registry stacked_bars breakdown curves devices counters
 plots: launches memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs
 plots: trace_timeline critical_path rank_pairs roofline waterfall history job_timeline whatif scaling

@@ -35,7 +35,6 @@ from perflog.analysis.compare.left_out import (
     failed_among,
 )
 from perflog.analysis.compare.measures import SideValues, side_values, warmups
-from perflog.analysis.compare.other_setting import OtherSetting, other_settings
 from perflog.analysis.compare.ranking import BestSide, best_sides
 from perflog.analysis.compare.result_rows import records
 from perflog.analysis.compare.rows import FigureRow
@@ -43,6 +42,7 @@ from perflog.analysis.compare.sides import (
     Case,
     DifferingSetting,
     LeftOut,
+    OtherSetting,
     Runs,
     Side,
     SideReference,
@@ -50,6 +50,7 @@ from perflog.analysis.compare.sides import (
     differing_settings,
     left_out_warnings,
     named_sides,
+    other_settings,
     resolve_sides,
     setting_names,
     stores_of,

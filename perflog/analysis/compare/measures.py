@@ -1,4 +1,4 @@
-"""The values of a side: what its metrics declare to compare, by measure and run."""
+"""The values of a side: what its metrics declare to compare, by measure and run; and which runs are of one session."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.analysis.compare.operator_trees import OperatorNode, operator_tree, operators_by_run
-from perflog.analysis.compare.sessions import sessions_of
 from perflog.analysis.compare.sides import Side
 from perflog.arrays import Floats
 from perflog.metrics import METRICS
 from perflog.metrics.compared import KINDS, Measure, Steady
+from perflog.metrics.run_moments import moments
 from perflog.metrics.series_ends import EqualSteps, named_value_samples
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.traces.steady_work import steady_devices
+from perflog.settings.run_settings import Settings, names_machine
 from perflog.statistics.warmup import Warmup
 
 _OF_RUNS = ("run", "summary")  # kinds
@@ -105,3 +106,34 @@ def side_values(
         if of.run in trees and (of.steps is None or len(of.steps)):
             values.operators[of.run] = operator_tree(trees[of.run], of.devices, of.steps)
     return values
+
+
+# --- sessions --------------------------------------------------------------------------------------------------------
+# A session is what the tag `session` names, else one job of a CI system or of Slurm, else one day on one machine.
+
+TAG = "session"
+"""Name of the tag that names the session of runs."""
+
+_JOBS = (("ci_url", "ci_job"), ("slurm_job",))
+"""Names of provenance that together name a job, if the first of them is known."""
+
+
+def sessions_of(side: Side) -> dict[str, str]:
+    """Return the session of each run of a side, without runs of unknown session."""
+    started = moments(side.tables)
+    found = {}
+    for run, settings in side.settings.items():
+        job = _job(settings)
+        if job is None and run in started:
+            machine = " ".join(value for name, value in sorted(settings.items()) if names_machine(name))
+            job = f"{started[run].at:%Y-%m-%d} {machine}"
+        if job is not None:
+            found[run] = job
+    return found
+
+
+def _job(settings: Settings) -> str | None:
+    if TAG in settings:
+        return settings[TAG]
+    names = next((names for names in _JOBS if names[0] in settings), ())
+    return " ".join(settings.get(name, "") for name in names) or None

@@ -22,15 +22,14 @@ from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.energy_facts import energy_facts
 from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores, slowdowns
 from perflog.analysis.overview.job_course import course_of_job
+from perflog.analysis.overview.log_facts import process_summaries
 from perflog.analysis.overview.next_commands import next_commands
-from perflog.analysis.overview.no_repeats import no_repeats
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
-from perflog.analysis.overview.process_summaries import process_summaries
 from perflog.analysis.overview.ranks_apart import ranks_apart, ranks_named, ranks_spread
 from perflog.analysis.overview.reasons import time_saved, why_slower
 from perflog.analysis.overview.run_figures import TOTAL, RunFigure, run_figures
-from perflog.analysis.overview.run_groups import RunGroup, apart, run_groups
+from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
 from perflog.analysis.overview.scaling_facts import by_size
 from perflog.analysis.overview.since import since_when
 from perflog.analysis.overview.subject import common_name, subject

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perflog.analysis.overview import case_facts, device_facts, log_facts, scaling_facts, serving_facts
+from perflog.analysis.overview import case_facts, device_facts, log_facts, scaling_facts
 from perflog.analysis.overview.headline import headline
 from perflog.analysis.overview.host_operators import host_operator_sentences
-from perflog.analysis.overview.operators import operators
-from perflog.analysis.overview.schedule_facts import schedules
 from perflog.analysis.overview.stuck import stuck
 from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.metrics import Options, Tables
@@ -21,21 +19,21 @@ _FACTS = (
     device_facts.ranges,
     device_facts.launching,
     device_facts.host_ranges,
-    operators,
+    device_facts.operators,
     device_facts.memory,
     device_facts.held_by_allocator,
     log_facts.profile,
     log_facts.held_up,
     log_facts.slow_steps,
     log_facts.between_steps,
-    schedules,
+    scaling_facts.schedules,
     log_facts.job_states,
     log_facts.collective,
     log_facts.loads,
     host_operator_sentences,
     log_facts.places,
-    serving_facts.latencies,
-    serving_facts.load,
+    log_facts.latencies,
+    log_facts.server_load,
     scaling_facts.scaling_of_tables,
     case_facts.measured_cases,
     case_facts.variants,

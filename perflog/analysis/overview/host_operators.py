@@ -1,4 +1,4 @@
-"""Operators of the host in an overview: what takes the time of a trace without a device, what a recording shows."""
+"""The host in an overview: which operators or ranges take the time of a trace without a device; recordings."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.overview.parts import percent
-from perflog.metrics import Options, Tables, collective_volume, host_operators
+from perflog.metrics import Options, Tables, collective_volume, device_ranges, host_operators
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.metrics.traces.input_shapes import shapes_text
+from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK
 from perflog.tables.nulls import none_if_null
 from perflog.units import count, show
 
@@ -87,3 +88,28 @@ def _volume(row: dict[str, Any]) -> str:
 
 def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:
     return table[table["run"] == run]
+
+
+# --- ranges of the host ----------------------------------------------------------------------------------------------
+
+
+def host_time_of_steps(tables: Tables, run: str, options: Options) -> tuple[float, dict[str, float]] | None:
+    """Return the mean host time of a step in s, and of each range directly inside; the longest first.
+
+    Returns:
+        The times, with OUTSIDE for the rest of the step, last. None if the trace has device work, since its time shows
+        more, or if no range lies in its steps.
+    """
+    rows = device_ranges.table(tables, options)
+    rows = rows[rows["run"] == run]
+    steps = rows[(rows["kind"] == "step") & (rows["depth"] == 0)]
+    if not len(steps) or rows["gpu_s"].notna().any():
+        return None
+    entered = float(steps["entered"].sum())
+    inside, names = rows[rows["depth"] == 1], set(steps["path"])
+    inside = inside[[path.partition(PATH_MARK)[0] in names for path in inside["path"]]]
+    if not len(inside):
+        return None
+    times = inside.groupby("range")["host_s"].sum().sort_values(ascending=False, kind="stable") / entered
+    whole = float(steps["host_s"].sum()) / entered
+    return whole, {**times.to_dict(), OUTSIDE: whole - float(times.sum())}

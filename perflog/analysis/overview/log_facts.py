@@ -1,4 +1,4 @@
-"""Facts of the steps, runs and jobs of a log, in sentences: waits, slow steps, pauses, collectives, loads, places.
+"""Facts of the steps, runs, jobs and servers of a log, in sentences: waits, slow steps, pauses, loads, latencies.
 
 None of them says what binds the run: `headline` does.
 """
@@ -14,14 +14,17 @@ import numpy as np
 from perflog.analysis.job_endings import is_ended
 from perflog.analysis.overview.parts import percent
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, throughput
+from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, serving, throughput
 from perflog.metrics.breakdown import UNTIMED, misfits
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.kernel_names import short_kernel
+from perflog.metrics.possible import are_moments
 from perflog.metrics.series_ends import names_step_time
+from perflog.metrics.serving import CACHE, RUNNING, WAITING
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import step_series
+from perflog.tables.columns import Rows
 from perflog.units import count, first_few, show
 
 if TYPE_CHECKING:
@@ -216,3 +219,86 @@ def job_states(tables: Tables, run: str, options: Options) -> Iterator[str]:  # 
 
 def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:
     return table[table["run"] == run]
+
+
+# --- servers ---------------------------------------------------------------------------------------------------------
+
+_LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "latency": "request latency"}
+_FULL = 0.9  # of the cache: an engine preempts requests when it has none left
+_LONG_TAIL = 3  # times the median
+_DIGITS = 3
+
+
+def latencies(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Median, else mean, and p99 of each latency; which tail is long."""
+    rows = serving.table(tables, options)
+    for row in rows[rows["run"].eq(run) & rows["of"].isin(list(_LATENCIES))].to_dict("records"):
+        parts = [
+            f"{name} {show(row[name], 's', _DIGITS)}" for name in ("mean", "median", "p99") if row[name] == row[name]
+        ]
+        tail = row["tail"]
+        long = f" ({tail:.2g} times the median)" if tail == tail and tail is not None and tail >= _LONG_TAIL else ""
+        number = f", {int(row['n']):,} requests" if row["by"] == "requests" else ""
+        yield f"{_LATENCIES[row['of']]}: {', '.join(parts)}{long}{number}."
+
+
+def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Requests and cache of an engine while requests run; that it is saturated."""
+    rows = serving.table(tables, options)
+    rows = rows[(rows["run"] == run) & (rows["by"] == "readings")]
+    of: dict[str, dict[str, Any]] = {row["of"]: row for row in rows.to_dict("records")}
+    if RUNNING not in of:
+        return
+    every = tables.rows_of("values", run)
+    readings = int(every.one_of("key", [RUNNING]).sum())
+    parts = [f"{_range(of[RUNNING])} running"]
+    parts += [f"{_range(of[WAITING])} waiting"] if WAITING in of else []
+    parts += [f"KV cache {show(of[CACHE]['median'], '1', 2)} full"] if CACHE in of else []
+    waits = WAITING in of and of[WAITING]["median"] > 0
+    is_full = CACHE in of and of[CACHE]["median"] >= _FULL
+    saturated = ": the server is saturated" if waits and is_full else ": requests wait" if waits else ""
+    yield f"While requests run ({int(of[RUNNING]['n']):,} of {readings:,} readings): {', '.join(parts)}{saturated}."
+
+
+def _range(row: dict[str, Any]) -> str:
+    low, high = f"{row['min']:,.0f}", f"{row['max']:,.0f}"
+    return low if low == high else f"{low} to {high}"
+
+
+# --- summaries that each process prints ------------------------------------------------------------------------------
+
+_LISTED = 4  # further figures that are named
+_TIME_DIGITS = 5  # run times of minutes differ by hundredths
+
+
+def process_summaries(tables: Tables, run: str) -> Iterator[str]:
+    """Yield the value that is printed several times after the last step, with its spread, and the means of the others.
+
+    A time comes first. Equal values say nothing: one process may print a value twice.
+    """
+    rows, steps = tables.rows_of("summaries", run), tables.rows_of("steps", run)
+    last = int(steps["line"].max()) if len(steps) else -1
+    rows = rows.where((rows["line"] > last) & rows.known("value"))
+    rows = rows.where(~are_moments(rows["value"]))
+    by_key = {key: (each["value"], _unit(each)) for key, each in rows.by("key").items() if len(each) > 1}
+    spread = [key for key, (values, _) in by_key.items() if values.min() < values.max()]
+    first = min(spread, key=lambda key: by_key[key][1] != "s", default=None)
+    if first is None:
+        return
+    values, unit = by_key.pop(first)
+    others = [
+        f"{key} {show(float(np.mean(numbers)), of)}"
+        for key, (numbers, of) in by_key.items()
+        if len(numbers) == len(values)
+    ]
+    means = f"; mean {', '.join(others[:_LISTED])}" if others else ""
+    sizes = tables.rows_of("runs", run)["world_size"]
+    who = f"by each of the {len(values)} ranks" if len(values) in sizes.tolist() else f"{len(values)} times"
+    least, most = (show(float(end), unit, _TIME_DIGITS) for end in (values.min(), values.max()))
+    yield f"{first} is printed {who} after the last step: {least} to {most}{means}."
+
+
+def _unit(rows: Rows) -> str:
+    codes, words = rows.codes("unit")
+    unit = words[codes[0]] if codes[0] >= 0 else ""
+    return "" if unit == "1" else unit

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from perflog.analysis.compare.operators import moved_between, moved_text, time_basis
-from perflog.analysis.overview.host_ranges import host_time_of_steps
+from perflog.analysis.overview.host_operators import host_time_of_steps
 from perflog.analysis.overview.parts import parts, percent
 from perflog.metrics import Options, Tables, breakdown, headroom
 from perflog.metrics.breakdown import TRACED_STEP

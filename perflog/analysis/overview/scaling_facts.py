@@ -1,4 +1,4 @@
-"""Scaling facts: what more GPUs bring, in sentences for the runs of a folder."""
+"""Scaling facts, in sentences: what more GPUs bring to the runs of a folder, and another schedule to a pipeline."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from perflog.metrics.run_rates import sized_runs
 from perflog.metrics.scaling import model_text
 from perflog.metrics.scaling_losses import Loss, losses
 from perflog.metrics.scaling_studies import Study, studies, table_studies
+from perflog.metrics.schedule_simulation import ONE_F_ONE_B
+from perflog.metrics.schedules import TIMED, ScheduleRow, schedule_rows
 from perflog.units import count, show
 
 _LITTLE = 1.1  # times as fast with more GPUs: less brings nothing worth them
@@ -132,3 +134,48 @@ def _prediction(study: Study) -> str:
         f"{model_text(study.growth(study.sizes))}; "
         f"fitted to the smaller sizes it misses {study.sizes[-1]:,} by {abs(100 * error):.1f} %)"
     )
+
+
+# --- schedules of pipelines ------------------------------------------------------------------------------------------
+
+_BETTER = 0.01  # of the step: a smaller gain is not worth another schedule
+
+
+def schedules(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Yield the idle share under the schedule of a run, under better ones, and with more micro-batches."""
+    rows = [row for row in schedule_rows(tables, options) if row.run == run]
+    if not rows:
+        return
+    own = [row for row in rows if row.micro_batches == rows[0].micro_batches]
+    now = next((row for row in own if row.used), None)
+    base = now or next(row for row in own if row.schedule == ONE_F_ONE_B)
+    unsaid = "" if now is not None else ", if that is its schedule"
+    stages = "equal stages"
+    if base.of == TIMED:
+        stages = f"its stages as timed{', the backward as twice the forward' if base.backward_by_rule else ''}"
+    text = (
+        f"Pipeline of {base.stages} stages and {base.micro_batches:,} micro-batches, simulated with {stages}: "
+        f"{_share(base)} idle under {base.schedule}{unsaid}"
+    )
+    others = []
+    cheap = [row for row in own if row.activations <= base.activations and row.copies <= base.copies]
+    best = min(cheap, key=_idle)
+    if base.idle - best.idle >= _BETTER:
+        others.append(f"{_share(best)} under {best.schedule} with the same memory")
+    large = min(own, key=_idle)
+    if best.idle - large.idle >= _BETTER:
+        more = "two copies of the parameters" if large.copies > base.copies else "more activations"
+        others.append(f"{_share(large)} under {large.schedule} with {more}")
+    more_batches = (row for row in rows if row.micro_batches > base.micro_batches)
+    twice = next((row for row in more_batches if row.schedule == base.schedule), None)
+    if twice is not None and base.idle - twice.idle >= _BETTER:
+        others.append(f"{_share(twice)} with {twice.micro_batches:,} micro-batches of half the size")
+    yield f"{text}; {', '.join(others)}." if others else f"{text}."
+
+
+def _idle(row: ScheduleRow) -> float:
+    return row.idle
+
+
+def _share(row: ScheduleRow) -> str:
+    return show(row.idle, "1", 3)

@@ -29,10 +29,9 @@ from perflog.readers.event_context import EventContext, select_ranges, step_code
 from perflog.readers.event_table import BY_PROCESS, EventAccount, EventOrigin, RunWriter, event_rows, value_rows
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.nsys.collectives import CollectiveLaunches
-from perflog.readers.nsys.copies import copy_names, memory_labels
 from perflog.readers.nsys.counters import COUNTER_NUMBERS, CounterReader, counter_tables
 from perflog.readers.nsys.event_waits import EventRecords
-from perflog.readers.nsys.memory import MEMORY_COLUMNS, memory_columns, pool_readings
+from perflog.readers.nsys.memory import MEMORY_COLUMNS, copy_names, memory_columns, memory_labels, pool_readings
 from perflog.readers.nsys.payloads import PAYLOAD_TEXTS, RANK, RANKS, SIZE, Fields, PayloadReader
 from perflog.readers.nsys.session import ID_BITS, Session, process_of
 from perflog.readers.nsys.tables import (
