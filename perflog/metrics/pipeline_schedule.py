@@ -1,4 +1,7 @@
-"""Model of the 1F1B pipeline schedule: when each stage works on each micro-batch if sending takes no time."""
+"""Model of the 1F1B pipeline schedule: when each stage works on each micro-batch if sending takes no time.
+
+PipeDream-Flush, https://arxiv.org/abs/2006.09503. Known limit: sending takes no time.
+"""
 
 from __future__ import annotations
 

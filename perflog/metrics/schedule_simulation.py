@@ -3,6 +3,11 @@
 Each device executes its work in the order of the schedule. It starts the next work as soon as it is free and the inputs
 of the work are ready; sending takes no time. A backward has two parts: of the input, which the stage before waits for,
 and of the weights, which only the zero-bubble schedules do later.
+
+Schedules: GPipe, https://arxiv.org/abs/1811.06965; 1F1B and interleaved, https://arxiv.org/abs/2104.04473; ZB-H1,
+https://arxiv.org/abs/2401.10241; ZB-V, https://arxiv.org/abs/2405.15362; DualPipe, https://arxiv.org/abs/2412.19437.
+
+Known limit: sending takes no time, so a real pipeline idles more.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Replays the steps of a job with some of its operations as they were and the others at their typical time.
 
 All steps and replicas have one graph (`operation_graph`), so they are replayed together, as arrays.
+
+"Understanding Stragglers in Large Model Training Using What-if Analysis", OSDI 2025, https://arxiv.org/abs/2505.05713.
 """
 
 from __future__ import annotations

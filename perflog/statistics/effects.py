@@ -1,7 +1,11 @@
 """Effects: the difference between the runs of two sides, and its standard error.
 
 Each run contributes one statistic, such as the median of its step times. Effects are differences of logarithms, so that
-a change and its inverse are equally large; `exp(shift) - 1` is the change.
+a change and its inverse are equally large; `exp(shift) - 1` is the change. Between runs: Welch 1947,
+doi:10.1093/biomet/34.1-2.28 (`welch_effect`); within one run a side: the bootstrap (`bootstrap_effect`).
+
+Known limits: two or three runs a side show little of their scatter, so Welch's test is adjusted for them. Steps of one
+run a side show nothing of the variation between runs.
 """
 
 from __future__ import annotations
@@ -89,7 +93,7 @@ def mean_of_runs(logs: Floats) -> Effect:
     return Effect(float(logs.mean()), error, len(logs) - 1)
 
 
-def effect_of_runs(base: Floats, side: Floats, least_error: float = 0.0) -> Effect:
+def welch_effect(base: Floats, side: Floats, least_error: float = 0.0) -> Effect:
     """Return the effect between the runs of two sides, at least two runs on one of them.
 
     Welch 1947, doi:10.1093/biomet/34.1-2.28. With two or three runs on a side, Welch's error and degrees of freedom are
@@ -124,7 +128,7 @@ def effect_of_runs(base: Floats, side: Floats, least_error: float = 0.0) -> Effe
     return Effect(shift, math.sqrt((variance + pooled * (1 / len(base) + 1 / len(side))) / 2), welch)
 
 
-def effect_within_runs(base: Floats, side: Floats, shift: float, units: float, excess: float = 0.0) -> Effect:
+def bootstrap_effect(base: Floats, side: Floats, shift: float, units: float, excess: float = 0.0) -> Effect:
     """Return the effect between one run a side, with the standard error of both statistics within these runs.
 
     Args:
@@ -173,7 +177,7 @@ def pooled_scatter(groups: Sequence[Floats]) -> Scatter | None:
 
 
 def usual_freedom(runs: int) -> float:
-    """Return the average degrees of freedom of `effect_of_runs` if both sides have the same variance.
+    """Return the average degrees of freedom of `welch_effect` if both sides have the same variance.
 
     Welch's are (n - 1) / (b^2 + (1 - b)^2). b, the share of one side in the variance, has the mean 1/2 and the variance
     1 / 4n (a beta distribution). With the mean of the denominator they are 2n (n - 1) / (n + 1).

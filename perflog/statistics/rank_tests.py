@@ -1,4 +1,10 @@
-"""Rank tests and effect sizes of two samples without NaN: Mann-Whitney, Holm, Hodges-Lehmann, Cliff's delta."""
+"""Rank tests and effect sizes of two samples without NaN.
+
+Mann and Whitney 1947, doi:10.1214/aoms/1177730491; Holm 1979, jstor.org/stable/4615733; Hodges and Lehmann 1963,
+doi:10.1214/aoms/1177704172; Cliff 1993, doi:10.1037/0033-2909.114.3.494.
+
+Known limit: with fewer than four values a side, no arrangement of ranks has p < 0.05.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Determines whether runs can be repeats of one configuration, by the largest spread that repeats have."""
+"""Determines whether runs can be repeats of one configuration, by the largest spread that repeats have.
+
+The bound is of the range of normal values with the scatter of repeats on shared machines, by Bonferroni over all pairs.
+
+Known limit: few runs of different code may differ by less than repeats do, and then count as repeats.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Detection of the warm-up: the number of values to remove at the start of a run."""
+"""Detection of the warm-up: the number of values to remove at the start of a run.
+
+Leading outliers by the modified z-score (Iglewicz and Hoaglin 1993), then MSER-5 (White 1997,
+doi:10.1177/003754979706900601) where it pays.
+
+Known limits: at most half of a run is warm-up. A run that is still warming up at its end has none.
+"""
 
 from __future__ import annotations
 

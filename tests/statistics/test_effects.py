@@ -18,7 +18,7 @@ from perflog.statistics.students_t import t_quantile
 
 def test_welch_by_hand() -> None:
     a, b = np.array([27.5, 21.0, 19.0, 23.6, 17.0]), np.array([27.1, 22.0, 20.8, 23.4, 23.5, 25.8])
-    effect = effects.effect_of_runs(a, b)
+    effect = effects.welch_effect(a, b)
     variances = a.var(ddof=1) / 5, b.var(ddof=1) / 6
     assert effect.shift == pytest.approx(b.mean() - a.mean())
     assert effect.error == pytest.approx(math.sqrt(sum(variances)))
@@ -26,7 +26,7 @@ def test_welch_by_hand() -> None:
 
 
 def test_a_single_run_takes_the_scatter_of_the_other_side() -> None:
-    effect = effects.effect_of_runs(np.array([1.0, 1.2, 1.1]), np.array([2.0]))
+    effect = effects.welch_effect(np.array([1.0, 1.2, 1.1]), np.array([2.0]))
     assert effect.shift == pytest.approx(0.9)
     assert effect.freedom == 2
     assert effect.error == pytest.approx(0.1 * math.sqrt(1 / 3 + 1))
@@ -34,9 +34,9 @@ def test_a_single_run_takes_the_scatter_of_the_other_side() -> None:
 
 def test_equal_figures_leave_the_rounding_of_the_log() -> None:
     same = np.log(np.full(3, 0.3))
-    assert effects.effect_of_runs(same, same).p() == 1
-    assert effects.effect_of_runs(same, np.log(np.full(3, 0.4))).p() == 0
-    rounded = effects.effect_of_runs(same, np.log(np.full(3, 0.4)), 0.1 / math.sqrt(12) / 0.3)
+    assert effects.welch_effect(same, same).p() == 1
+    assert effects.welch_effect(same, np.log(np.full(3, 0.4))).p() == 0
+    rounded = effects.welch_effect(same, np.log(np.full(3, 0.4)), 0.1 / math.sqrt(12) / 0.3)
     assert 0 < rounded.p() < 0.05
 
 
@@ -65,7 +65,7 @@ def within(a: Floats, b: Floats, seed: int) -> Effect:
     rng = np.random.default_rng(seed)
     drawn = [np.log(bootstrap.block_draws(run, "median", 600, rng)) for run in (a, b)]
     units = min(bootstrap.independent_units(a), bootstrap.independent_units(b))
-    return effects.effect_within_runs(drawn[0], drawn[1], float(np.log(np.median(b)) - np.log(np.median(a))), units)
+    return effects.bootstrap_effect(drawn[0], drawn[1], float(np.log(np.median(b)) - np.log(np.median(a))), units)
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_intervals_between_runs_cover_what_they_say(runs: int, spread: float) ->
     rng = np.random.default_rng(runs)
     held, widths = 0, []
     for _ in range(1500):
-        effect = effects.effect_of_runs(rng.normal(0, 0.04, runs), rng.normal(0, 0.04 * spread, runs))
+        effect = effects.welch_effect(rng.normal(0, 0.04, runs), rng.normal(0, 0.04 * spread, runs))
         low, high = effect.interval(0.95)
         held += low <= 0 <= high
         widths.append(high - low)
@@ -101,7 +101,7 @@ def test_intervals_between_few_runs_and_many_cover_too(runs: tuple[int, int], sp
     rng = np.random.default_rng(sum(runs))
     held = 0
     for _ in range(2500):
-        effect = effects.effect_of_runs(rng.normal(0, 0.04 * spread, runs[0]), rng.normal(0, 0.04, runs[1]))
+        effect = effects.welch_effect(rng.normal(0, 0.04 * spread, runs[0]), rng.normal(0, 0.04, runs[1]))
         low, high = effect.interval(0.95)
         held += low <= 0 <= high
     assert least <= held / 2500 <= 0.98
@@ -109,7 +109,7 @@ def test_intervals_between_few_runs_and_many_cover_too(runs: tuple[int, int], sp
 
 def test_few_runs_against_more_by_hand() -> None:
     a, b = np.array([1.0, 3.0]), np.array([4.0, 5.0, 6.0, 9.0])
-    effect = effects.effect_of_runs(a, b)
+    effect = effects.welch_effect(a, b)
     variances = 2 / 2, 14 / 3 / 4
     student = (2 * 1 + 14 / 3 * 3) / 4 * (1 / 2 + 1 / 4)
     assert effect.error**2 == pytest.approx((sum(variances) + student) / 2)
@@ -123,7 +123,7 @@ def test_intervals_are_narrower_with_more_runs() -> None:
     for runs in (2, 3, 5):
         drawn = []
         for _ in range(2000):
-            low, high = effects.effect_of_runs(*rng.normal(0, 0.04, (2, runs))).interval(0.95)
+            low, high = effects.welch_effect(*rng.normal(0, 0.04, (2, runs))).interval(0.95)
             drawn.append(high - low)
         widths.append(float(np.median(drawn)))
     assert widths[0] > widths[1] > widths[2]
@@ -147,7 +147,7 @@ def test_power_is_that_of_simulated_comparisons(runs: int, margin: float) -> Non
     assert effects.power(shift, 0.04, runs, 0.95, margin) == pytest.approx(0.9, abs=1e-6)
     found = 0
     for _ in range(2000):
-        effect = effects.effect_of_runs(rng.normal(0, 0.04, runs), rng.normal(shift, 0.04, runs))
+        effect = effects.welch_effect(rng.normal(0, 0.04, runs), rng.normal(shift, 0.04, runs))
         found += effect.p() < 0.05 and effect.shift >= max(margin, 0)
     assert found / 2000 == pytest.approx(0.9, abs=0.025)
     assert effects.power(shift * 1.2, 0.04, runs, 0.95, margin) > 0.9

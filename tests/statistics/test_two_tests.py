@@ -16,7 +16,7 @@ from perflog.statistics.two_tests import TwoTests, either_beyond, limit_of_norma
 
 
 def both_tests(base: Floats, side: Floats) -> TwoTests:
-    return TwoTests(effects.effect_of_runs(base, side), base, side)
+    return TwoTests(effects.welch_effect(base, side), base, side)
 
 
 @pytest.mark.parametrize(("p", "p_other"), [(0.5, 0.5), (0.05, 0.05), (0.01, 0.01), (0.05, 0.03), (0.2, 0.01)])
@@ -65,7 +65,7 @@ def test_intervals_of_many_values_are_near_those_of_the_count(size: int) -> None
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, size))
     low, high = rank_tests.shift_interval(a, b, 0.05)
-    effect = effects.effect_of_runs(a, b)
+    effect = effects.welch_effect(a, b)
     assert (low, high) == pytest.approx(effect.interval(0.95), abs=0.12)
 
 

@@ -220,7 +220,7 @@ def _between_runs(base: SideFigure, side: SideFigure) -> Estimate:
     logs = np.log(base.runs), np.log(side.runs)
     equal = any(np.ptp(side_logs) == 0 for side_logs in logs if len(side_logs) > 1)
     least = _least_error((*base.values, *side.values), base.centre) if equal else 0.0
-    effect = effects.effect_of_runs(*logs, least)
+    effect = effects.welch_effect(*logs, least)
     return Estimate(effect, "runs", with_ranks=TwoTests(effect, *logs) if min(map(len, logs)) >= TESTED else None)
 
 
@@ -248,7 +248,7 @@ def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigur
     is_noisy = any(sessions.are_noisier([level], known, least) for level in fresh) if known else False
     if is_noisy and not counts:
         return None
-    alone = effects.effect_of_runs(sides[0].logs, sides[1].logs, least) if is_noisy else None
+    alone = effects.welch_effect(sides[0].logs, sides[1].logs, least) if is_noisy else None
     own = (alone.error**2, alone.freedom) if alone is not None else None
     more = _of_shorter_runs(base, side, groups)
     effect = sessions.effect_with_sessions(sides[0], sides[1], squares, own, more)
@@ -340,7 +340,7 @@ def _within(base: SideFigure, side: SideFigure) -> Estimate:
     drawn = np.log(base.drawn), np.log(side.drawn)
     drifts = [samples.drift(run) for run in (a, b)]
     excess = math.hypot(*(_excess(d, float(draws.std())) for d, draws in zip(drifts, drawn, strict=True)))
-    effect = effects.effect_within_runs(*drawn, shift, min(base.units, side.units), excess)
+    effect = effects.bootstrap_effect(*drawn, shift, min(base.units, side.units), excess)
     return Estimate(effect, "steps", drift=max((abs(d) for d in drifts if not math.isnan(d)), default=0.0))
 
 
@@ -360,7 +360,7 @@ def _paired(base: SideFigure, differences: Floats, shift: float) -> Estimate:
         shift = samples.median(differences)
     drift = samples.half_difference(differences)
     excess = _excess(drift, float(drawn.std()))
-    effect = effects.effect_within_runs(drawn, np.zeros(1), shift, bootstrap.independent_units(differences), excess)
+    effect = effects.bootstrap_effect(drawn, np.zeros(1), shift, bootstrap.independent_units(differences), excess)
     return Estimate(effect, "steps", paired=True, drift=abs(drift) if not math.isnan(drift) else 0.0)
 
 

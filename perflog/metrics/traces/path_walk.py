@@ -3,6 +3,11 @@
 It is walked back from the end of the window: from work to what bound its begin, the work before it on its stream, work
 of another stream, or its launch; on a thread through its calls, back to the work that a call waited for, or to the
 thread that it took over from. So the pieces of the path cover the window without gap or overlap.
+
+Critical path method: Kelley and Walker 1959, doi:10.1145/1460299.1460318; of parallel programs: Yang and Miller 1988;
+of host and device: https://github.com/facebookresearch/HolisticTraceAnalysis.
+
+Known limit: the path is as right as the dependencies. Where a trace records no waits, a rule guesses them.
 """
 
 from __future__ import annotations

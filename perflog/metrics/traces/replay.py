@@ -4,7 +4,7 @@ Tasks are pieces of work of the device: kernels, copies, memsets. In the order o
 on what came before. The tasks of a block are replayed at once. On a stream they begin at a running maximum
 (b[i] = max(b[i-1] + step[i], c[i]), a scan of sums), for all removals side by side. Where tasks wait for another stream
 of the block, or threads wait, the streams are cut into segments that depend on each other by their ends alone; only
-these are processed one by one.
+these are processed one by one. Such scans: Blelloch, https://www.cs.cmu.edu/~guyb/papers/Ble93.pdf.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ The dependencies stay as they are. Work begins when all that it depends on has e
 its launch, work of another stream. What bound it in the trace is followed by the same time as in the trace; what did
 not bind it may be followed at once, a launch by the shortest time that any launch of the device took. A thread takes as
 long as in the trace between its waits and hand-overs. So if nothing is left out, all ends when it did.
+
+Known limit: a gain is an upper bound, since a dependency that the trace does not show may hold the work up.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def test_two_numbers_that_agree_by_chance_fail_no_gate(runs: tuple[int, int], wr
     fails, regressions, ways = 0, 0, 0
     for base in combinations(range(len(TIMES)), runs[0]):
         for side in combinations(set(range(len(TIMES))) - {*base}, runs[1]):
-            effect = effects.effect_of_runs(TIMES[list(base)], TIMES[list(side)])
+            effect = effects.welch_effect(TIMES[list(base)], TIMES[list(side)])
             evidence = Evidence(runs, effect.interval(0.95), few_values=True)
             verdict = decide(effect, "lower", effect.p(), evidence, VerdictRule())
             ways, fails = ways + 1, fails + verdict.fails
@@ -137,7 +137,7 @@ def test_two_numbers_that_agree_by_chance_fail_no_gate(runs: tuple[int, int], wr
                 assert verdict.fails or "only with a third run per side" in verdict.advice
     assert regressions / ways == pytest.approx(wrong, abs=0.002)
     assert fails / ways <= 0.01
-    large = effects.effect_of_runs(TIMES[: runs[0]], TIMES[: runs[1]] + 1)
+    large = effects.welch_effect(TIMES[: runs[0]], TIMES[: runs[1]] + 1)
     evidence = Evidence(runs, large.interval(0.95), few_values=True)
     assert decide(large, "lower", large.p(), evidence, VerdictRule()).fails
 
@@ -230,7 +230,7 @@ def test_real_repeats_with_outliers_are_judged_as_a_test_promises() -> None:
     for chosen in combinations(range(len(TIMES)), 5):
         base = np.isin(np.arange(len(TIMES)), chosen)
         sides = TIMES[base], TIMES[~base]
-        both = TwoTests(effects.effect_of_runs(*sides), *sides)
+        both = TwoTests(effects.welch_effect(*sides), *sides)
         low, high = both.interval(0.95)
         assert (low <= 0 <= high) == (both.p >= 0.05)
         found.append((both.effect.p() < 0.05, both.p < 0.05))
