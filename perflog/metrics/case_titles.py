@@ -13,6 +13,9 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.columns import Rows
 
 _PAIR = lazy_pattern(r"(?P<name>[A-Za-z_][\w.-]*) ?[=:] ?(?P<value>[^\s,;|=:()\[\]]+)")
+_BARE_PAIR_TEXT = r"[A-Za-z_][\w.-]* [0-9][0-9.]*(?![\w.])"
+_BARE_PAIR = lazy_pattern(r"(?P<name>[A-Za-z_][\w.-]*) (?P<value>[0-9][0-9.]*)(?![\w.])")
+_BARE_PAIRS = lazy_pattern(rf"{_BARE_PAIR_TEXT}(?:[,;|]? {_BARE_PAIR_TEXT})*")  # `batch 8, seq 2048`, and nothing else
 _TITLES = (TITLE, SUBTITLE, TABLE_TITLE)
 _BETWEEN_ROWS = 2  # lines from a row of a table to the next one: a rule may be between
 _REST = lazy_pattern(r"[\s,;:|()\[\]#=*>-]+")
@@ -69,12 +72,14 @@ def with_parameters(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 def _parameters(name: str, titles: Sequence[Any], columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Return the columns that replace titles: pairs that all of them have, and the remaining words."""
-    pairs = [{match["name"]: match["value"] for match in _PAIR.finditer(title or "")} for title in titles]
+    pair = _BARE_PAIR if all(title and _BARE_PAIRS.fullmatch(title) for title in titles) else _PAIR
+    pairs = [{match["name"]: match["value"] for match in pair.finditer(title or "")} for title in titles]
     names = [*pairs[0]]
-    titles = _without_common_words(titles)
+    name = "table" if name == TABLE_TITLE and "table" not in columns else name
+    titles = titles if names else _without_common_words(titles)
     if any([*named] != names for named in pairs) or not names or set(names) & set(columns):
         return {name: list(titles)}
-    words = [_REST.sub(" ", _PAIR.sub(" ", title or "")).strip() for title in titles]
+    words = _without_common_words([_REST.sub(" ", pair.sub(" ", title or "")).strip() for title in titles])
     parameters: dict[str, list[Any]] = {key: [_value(named[key]) for named in pairs] for key in names}
     return {name: words, **parameters} if any(words) else parameters
 

@@ -207,6 +207,10 @@ class CaseTable(Struct, frozen=True):
             if name != without and values[record] is not None
         )
 
+    def shown_value(self, name: str, value: Any) -> str:
+        """Return the value of a parameter or a setting as a string: `2,048`, `512 KiB`."""
+        return _text(value, self.units.get(name, ""))
+
     def cases(self, figure: str, without: str | None = None) -> dict[tuple[Any, ...], tuple[float, int]]:
         """Return the median of a quantity and the first record of each case, with or without one of its parameters."""
         columns = [values for name, values in self.parameters.items() if name != without]

@@ -82,7 +82,9 @@ def test_the_title_of_a_table_names_its_cases(tmp_path: Path) -> None:
     [row] = cases(log_of(tmp_path, f"Run of 1 node (1.5s):\n{table}\nRun of 2 nodes (2.5s):\n{table}")).to_dict(
         "records"
     )
-    assert (row["over"], row["max_at"]) == ("table_title x M", "table_title 1 node (1.5s), M 2")
+    assert (row["over"], row["max_at"]) == ("table x M", "table 1 node (1.5s), M 2")
+    [row] = cases(log_of(tmp_path, f"batch 8\n{table}\nbatch 16\n{table}", "run.log")).to_dict("records")
+    assert (row["over"], row["max_at"]) == ("batch x M", "batch 8, M 2")
     for line in ("Total time 3.5 s", "$ python bench.py", "Epoch 3", "10:00:00 Loaded. Now the table"):
         [row] = cases(log_of(tmp_path, f"{line}\n{table}")).to_dict("records")
         assert row["over"] == "M"
@@ -596,4 +598,4 @@ def test_no_table_of_several_stands_for_the_others(tmp_path: Path) -> None:
     assert "cpu 100 J (line 5) to 300 J (line 11), 3 times; gpu 400 J (line 6) to 2500 J (line 12)" in text
     path.write_text(path.read_text().replace("After ", "# ").replace(".\n", "\n"))
     found = cases(perflog.read(path)).set_index("key")
-    assert (found["over"]["cpu"], found["max_at"]["cpu"]) == ("table_title", "table_title prefill")
+    assert (found["over"]["cpu"], found["max_at"]["cpu"]) == ("table", "table prefill")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from perflog.metrics import Options, Tables, case_pairs, cases
-from perflog.metrics.cases import MOST_FAILED, OBJECTIVES, names_without_case
+from perflog.metrics.cases import MOST_FAILED, OBJECTIVES, CaseTable, case_tables, names_without_case
 from perflog.metrics.scaling_studies import table_studies
 from perflog.units import show
 
-_MOST_FIGURES, _MOST_PAIRS, _MOST_TABLES = 4, 3, 4
+_MOST_FIGURES, _MOST_PAIRS, _MOST_TABLES, _MOST_SETTINGS = 4, 3, 4, 3
 _APART = 0.005  # variants that are nearer to each other are equal
 _DIGITS = 4
 
@@ -28,7 +28,10 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
     number_of_tables = rows["table"].nunique()
     several = number_of_tables > 1
     tables_of_run = [table_rows for _, table_rows in rows.groupby("table", sort=False)][:_MOST_TABLES]
-    for over, table_rows in ((table_rows["over"].iloc[0], table_rows) for table_rows in tables_of_run):
+    own = _own_settings([case_tables(tables)[run][table_rows["table"].iloc[0] - 1] for table_rows in tables_of_run])
+    for over, with_own, table_rows in zip(
+        (of["over"].iloc[0] for of in tables_of_run), own, tables_of_run, strict=True
+    ):
         number = int(table_rows["cases"].max())
         lines = f", lines {table_rows['first_line'].min():,} to {table_rows['last_line'].max():,}" if several else ""
         with_direction = table_rows[table_rows["better"].notna()]
@@ -44,11 +47,21 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
         without = (
             f" ({worst['failed']} without a finite value: {worst['failed_at']}{more_failed})" if worst["failed"] else ""
         )
-        yield f"{number} cases over {over}{lines}{without}: {'; '.join(parts)}{more}."
+        yield f"{number} cases over {over}{with_own}{lines}{without}: {'; '.join(parts)}{more}."
     if number_of_tables > _MOST_TABLES:
         yield f"{number_of_tables - _MOST_TABLES} more tables of cases."
     if not number_of_tables:
         yield from _without_case(tables, run)
+
+
+def _own_settings(found: Sequence[CaseTable]) -> list[str]:
+    """Return of each table of cases the settings that not all of them have, in brackets."""
+    common = set.intersection(*({*table.settings.items()} for table in found)) if found else set()
+    texts = []
+    for table in found:
+        own = [f"{name} {table.shown_value(name, x)}" for name, x in table.settings.items() if (name, x) not in common]
+        texts.append(f" ({', '.join(own)})" if 0 < len(own) <= _MOST_SETTINGS else "")
+    return texts
 
 
 def _without_case(tables: Tables, run: str) -> Iterator[str]:

@@ -57,6 +57,9 @@ _MOST_WORDS = 8  # of a name
 _IS_LIST = lazy_pattern(
     r"#?\w[\w ]*: ?\{[^{}]*\}[^,{}:]*(?:, \w[\w ]*: ?\{[^{}]*\}[^,{}:]*)+"
 )  # pairs, and nothing else
+_BEGINS_WITH_RATE = lazy_pattern(  # `Throughput: 123.4 tokens/s on 8 GPUs in 12.3 s`: the sentence after it is unread
+    r"(?i)[\w ]*\b(?:throughput|bandwidth|tokens|speed)[^{}:=]*[:=](?:\{_:b\}| )*\{(?!_)[^{}]*\} ?[A-Za-z]+/s"
+)
 _PER_OTHER = lazy_pattern(r"\} ?[\w/%]+ per (?!s(?:ec|econd)?\b)")  # `1450617.5 Mflop/s per node`: not the total
 
 
@@ -69,7 +72,7 @@ def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
     """
     numbers = [f.name for f in template.fields if f.numeric]
     named = [name for name in numbers if not name.startswith("_")]
-    if not named or 2 * len(named) < len(numbers):
+    if not named or (2 * len(named) < len(numbers) and not _BEGINS_WITH_RATE.match(template.text)):
         return False
     unknown = [name for name in named if name not in units and "speedup" not in plain_name(name).replace("_", "")]
     if unknown and not _IS_LIST.fullmatch(template.text):
