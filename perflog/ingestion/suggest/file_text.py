@@ -75,7 +75,7 @@ def _table_entry(line: TableDraft, samples: list[str], count: str) -> str:
     sample = f'"""\n{line.block}\n"""'
     if "\\" in line.block or '""' in line.block or not line.block.replace("\n", "").isprintable():
         sample = _strings(samples)
-    rows += [f"needs  = {_list(line.needs)}", *_unit_key(line.units)]
+    rows += [f"needs  = {_list(line.needs)}", *_unit_key(line.units), *_dropped_by_name(line.dropped)]
     rows += [f"sample = {sample}", "", "[table.columns]"]
     width = min(max(len(quoted(name)) for name in line.keys), 40)
     rows += [f"{quoted(name):{width}} = {_list(forms)}" for name, forms in line.keys.items()]

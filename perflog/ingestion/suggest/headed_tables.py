@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import field
 from msgspec.structs import replace
 
+from perflog.formats.families.base import look_up
 from perflog.formats.families.header_columns import DeclaredColumn, is_header
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.families.missing_values import NO_VALUE
@@ -38,6 +39,7 @@ class TableDraft(LineDraft):
         keys: By printed name of a column, the templates of its cells.
         units: By field, the unit that the header or the cells name.
         block: The header and some rows.
+        dropped: Printed names of columns that the file drops, each with the reason.
         comments: Comments of the file between the header, which is one too, and the rows.
     """
 
@@ -46,6 +48,7 @@ class TableDraft(LineDraft):
     keys: dict[str, list[str]] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
     block: str = ""
+    dropped: dict[str, str] = field(default_factory=dict)
     comments: list[str] = field(default_factory=list)
 
     @property
@@ -91,7 +94,10 @@ def _draft(table: PrintedTable, family: HeaderTable, first: int) -> TableDraft |
     entry.comments = [text for text in table.block[1:-1] if text[:1] == "#"]
     entry.block = "\n".join([*table.block, *table.lines[1:2]])
     for name, column, unit in zip(cells, columns, units, strict=True):
-        if column is not None and column.forms and not column.form_units:
+        reason = look_up(family.dropped, name)
+        if reason is not None and name in numbers:
+            entry.dropped[name] = reason[1]
+        elif column is not None and column.forms and not column.form_units:
             _add(entry, name, column, unit, [x for x in cells[name] if x not in NO_VALUE])
     filled = [name for name in entry.keys if NO_VALUE.isdisjoint(cells[name])]
     entry.needs = filled[:_ENOUGH_NAMES] if table.style in FILE_STYLES else filled
