@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
-from perflog.readers.chrome.event_boundaries import scan_elements
+from perflog.readers.chrome.boundaries import scan_elements
 from perflog.readers.chrome.json_repair import repaired_variants
 from perflog.readers.element_types import element_bytes
 from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns

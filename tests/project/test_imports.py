@@ -46,15 +46,15 @@ readers: event_table interval_index event_context spill_file key_counts protobuf
 readers: record_files device_names
 readers: tensorboard wandb plain_pickles dumped_data flight_recorder allocator_snapshot arrow_tables
 readers: commit_runs github_benchmark asv bencher pytorch_benchmarks
-readers.chrome: event_boundaries metadata json_repair event_roles arguments argument_columns decode
+readers.chrome: boundaries metadata json_repair kinds arguments argument_columns events
 readers.chrome: worker_pool
-readers.chrome: trace_contents device_tracks trace_scanner reader
+readers.chrome: contents tracks scanner reader
 readers: execution_trace
-readers.xplane: stats planes events reader
+readers.xplane: arguments planes events reader
 readers.perfetto: packets clocks tracks arguments events reader
 readers: sqlite_pages sqlite_records sqlite_tables sqlite
-readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
-readers.nsys: session tables event_waits memory counters payloads collectives reader
+readers.rocprof: kinds symbols events json_reader tables rocpd_reader
+readers.nsys: session tables waits memory counters payloads collectives reader
 ingestion: joined_logs detect job_logs diagnose explained late_formats memory workers forked_scanner ended_runs
 ingestion: pipeline together
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft

@@ -24,7 +24,7 @@ import perflog
 from perflog.errors import InputError, UsageError
 from perflog.ingestion.bulk import IngestTask, ingest_log
 from perflog.parsing.input.log_names import LogName
-from perflog.readers.chrome import trace_scanner
+from perflog.readers.chrome import scanner as trace_scanner
 from perflog.tables.sink import IngestResult
 
 DATA = TESTS / "traces"
@@ -232,7 +232,7 @@ def test_forked_workers_read_the_same(tmp_path: Path) -> None:
     subprocess.run(make, check=True)
     here = perflog.read(path).arrow("events")
     code = (
-        "import sys; from perflog.readers.chrome import reader, trace_scanner as scanner\n"
+        "import sys; from perflog.readers.chrome import reader, scanner\n"
         "reader._FORK_BYTES = 0; scanner.PIECE = 1 << 17\n"
         "from perflog.ingestion.bulk import IngestTask, ingest_log\n"
         "from perflog.parsing.input.log_names import LogName\n"

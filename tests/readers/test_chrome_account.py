@@ -16,7 +16,7 @@ from support.field_logs import CORPUS, needs_corpus
 
 import perflog
 from perflog.cli.main import main
-from perflog.readers.chrome import trace_scanner
+from perflog.readers.chrome import scanner as trace_scanner
 from perflog.readers.chrome.arguments import DROPPED, FIELDS, keys_of
 from perflog.readers.key_counts import KeyCounter
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 
 from perflog.parsing.input.log_names import LogName
-from perflog.readers.chrome.event_boundaries import scan_elements
+from perflog.readers.chrome.boundaries import scan_elements
 from perflog.readers.device_names import device_number, stream_number
 from perflog.readers.event_columns import MISSING, distinct_tuples
 from perflog.readers.interval_index import IntervalIndex

@@ -29,8 +29,8 @@ from perflog.readers.interface import Reader
 from perflog.readers.nsys.reader import NsysReader
 from perflog.readers.perfetto.reader import PerfettoReader
 from perflog.readers.pytorch_benchmarks import PytorchBenchmarkReader
-from perflog.readers.rocprof.json_output import RocprofJsonReader
-from perflog.readers.rocprof.rocpd import RocpdReader
+from perflog.readers.rocprof.json_reader import RocprofJsonReader
+from perflog.readers.rocprof.rocpd_reader import RocpdReader
 from perflog.readers.tensorboard import TensorBoardReader
 from perflog.readers.wandb import WandbReader
 from perflog.readers.xplane.reader import XplaneReader
@@ -188,7 +188,7 @@ def test_detection_imports_only_the_reader_that_is_needed(name: str, loaded: str
         "print([m for m in (e.reader.split(':')[0] for e in builtin()) if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, name], cwd=ROOT, capture_output=True, text=True)
-    expected = ["perflog.readers.rocprof.json_output", loaded] if loaded else []
+    expected = ["perflog.readers.rocprof.json_reader", loaded] if loaded else []
     assert (done.stdout.strip(), done.stderr) == (str(expected), "")
 
 

@@ -28,7 +28,7 @@ import perflog
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
 from perflog.readers.registry import find_reader
-from perflog.readers.rocprof.records import BATCH
+from perflog.readers.rocprof.events import BATCH
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from perflog.formats.figures import figure_spans
 from perflog.formats.template import NUMBER
 from perflog.lazy_patterns import lazy_pattern
-from perflog.readers.chrome.event_roles import COMPUTED
+from perflog.readers.chrome.kinds import COMPUTED
 
 FIELDS = frozenset(("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "args"))
 """Fields of an event itself, which are no arguments."""

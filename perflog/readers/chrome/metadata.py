@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.rank_names import MAX_RANK
-from perflog.readers.chrome.event_boundaries import scan_elements
+from perflog.readers.chrome.boundaries import scan_elements
 from perflog.readers.event_columns import MISSING
 from perflog.readers.interface import RankInfo
 from perflog.readers.timestamps import parse_integer

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from perflog.arrays import Codes, Ints
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
-from perflog.readers.chrome.device_tracks import DeviceTracks
+from perflog.readers.chrome.contents import TraceContents
 from perflog.readers.chrome.metadata import (
     HEAD,
     base_time_ns,
@@ -27,8 +27,8 @@ from perflog.readers.chrome.metadata import (
     without_rank,
     world_size,
 )
-from perflog.readers.chrome.trace_contents import TraceContents
-from perflog.readers.chrome.trace_scanner import TraceScanner
+from perflog.readers.chrome.scanner import TraceScanner
+from perflog.readers.chrome.tracks import DeviceTracks
 from perflog.readers.event_columns import MISSING, EventColumns, shift_starts
 from perflog.readers.event_context import EventContext
 from perflog.readers.event_table import BY_PROCESS, EventOrigin, RunWriter, event_rows

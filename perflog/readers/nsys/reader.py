@@ -30,7 +30,6 @@ from perflog.readers.event_table import BY_PROCESS, EventAccount, EventOrigin, R
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.nsys.collectives import CollectiveLaunches
 from perflog.readers.nsys.counters import COUNTER_NUMBERS, CounterReader, counter_tables
-from perflog.readers.nsys.event_waits import EventRecords
 from perflog.readers.nsys.memory import MEMORY_COLUMNS, copy_names, memory_columns, memory_labels, pool_readings
 from perflog.readers.nsys.payloads import PAYLOAD_TEXTS, RANK, RANKS, SIZE, Fields, PayloadReader
 from perflog.readers.nsys.session import ID_BITS, Session, process_of
@@ -48,6 +47,7 @@ from perflog.readers.nsys.tables import (
     event_tables,
     other_tables,
 )
+from perflog.readers.nsys.waits import EventRecords
 from perflog.readers.rank_files import rank_of_file
 from perflog.readers.spill_file import decompressed_path
 from perflog.readers.sqlite import (

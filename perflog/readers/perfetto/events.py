@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from perflog.arrays import Codes, Floats, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.readers.chrome.event_roles import role_and_kind
+from perflog.readers.chrome.kinds import role_and_kind
 from perflog.readers.device_names import work_kind
 from perflog.readers.event_columns import (
     KIND_CODE,

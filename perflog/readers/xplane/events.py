@@ -22,8 +22,8 @@ from perflog.readers.event_table import EventAccount
 from perflog.readers.message_columns import FieldColumns, message_batches
 from perflog.readers.string_interning import Interners, StringInterner
 from perflog.readers.timestamps import number_in_name
+from perflog.readers.xplane.arguments import Stats, stats_of
 from perflog.readers.xplane.planes import Line, Plane
-from perflog.readers.xplane.stats import Stats, stats_of
 
 _ROW, _OFFSET, _DURATION, _STATS, _OCCURRENCES = range(1, 6)  # fields of an event
 _PS = 1000  # in a nanosecond

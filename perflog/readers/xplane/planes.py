@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from perflog.arrays import Ints
 from perflog.readers.message_columns import FieldColumns, fields_of, outline, padded
 from perflog.readers.protobuf import BYTES, VARINT, signed, varint
-from perflog.readers.xplane.stats import Stats, stats_of
+from perflog.readers.xplane.arguments import Stats, stats_of
 
 _PLANES, _ERRORS, _WARNINGS, _HOSTS = range(1, 5)  # fields of a space
 _PLANE_NAME, _LINES, _EVENT_TABLE, _STAT_TABLE, _PLANE_STATS = range(2, 7)

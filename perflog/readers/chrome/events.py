@@ -25,9 +25,9 @@ from perflog.readers.chrome.arguments import (
     sample_of,
     undeclared_arguments,
 )
-from perflog.readers.chrome.event_boundaries import ScannedElements, scan_elements
-from perflog.readers.chrome.event_roles import CONTEXT, COUNTER, EVENT, PAIR, role_and_kind
+from perflog.readers.chrome.boundaries import ScannedElements, scan_elements
 from perflog.readers.chrome.json_repair import BARE_NAN, TIMESTAMP, repaired_variants, replace_bare_nan
+from perflog.readers.chrome.kinds import CONTEXT, COUNTER, EVENT, PAIR, role_and_kind
 from perflog.readers.event_columns import KIND_CODE, MISSING, TEXT_COLUMNS, EventColumns, distinct_rows
 from perflog.readers.key_counts import KeyCounter
 from perflog.readers.string_interning import WorkerInterner

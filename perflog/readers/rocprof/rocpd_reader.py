@@ -30,7 +30,7 @@ from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, ev
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.rank_files import rank_of_file
 from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
-from perflog.readers.rocprof.rocpd_tables import COUNTERS, EVENT_TABLES, NUMBERS, TEXTS, TableSet, table_sets
+from perflog.readers.rocprof.tables import COUNTERS, EVENT_TABLES, NUMBERS, TEXTS, TableSet, table_sets
 from perflog.readers.spill_file import decompressed_path
 from perflog.readers.sqlite import (
     Database,

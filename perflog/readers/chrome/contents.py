@@ -10,8 +10,8 @@ from msgspec import Struct, field
 
 from perflog.parsing.input.source import Source
 from perflog.readers.chrome.arguments import DROPPED
-from perflog.readers.chrome.decode import DecodedPiece, EventDecoder, TrackName
-from perflog.readers.chrome.event_roles import CONTEXT, UNREAD, role_and_kind
+from perflog.readers.chrome.events import DecodedPiece, EventDecoder, TrackName
+from perflog.readers.chrome.kinds import CONTEXT, UNREAD, role_and_kind
 from perflog.readers.chrome.metadata import Metadata
 from perflog.readers.event_columns import MISSING, TEXT_COLUMNS, EventColumns
 from perflog.readers.event_context import STEP_NAME, select_calls, select_ranges, step_codes

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from perflog.arrays import Codes, Ints
 from perflog.lazy_patterns import lazy_pattern
-from perflog.readers.chrome.trace_contents import TraceContents
+from perflog.readers.chrome.contents import TraceContents
 from perflog.readers.device_names import device_number, stream_number, work_kind, work_tracks
 from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns
 from perflog.readers.string_interning import Interners

@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
-from perflog.readers.chrome.decode import SAMPLE_CHARS
-from perflog.readers.chrome.event_boundaries import (
+from perflog.readers.chrome.boundaries import (
     LongValue,
     ScannedElements,
     find_separator,
@@ -19,14 +18,15 @@ from perflog.readers.chrome.event_boundaries import (
     scan_elements,
     split_at_separators,
 )
-from perflog.readers.chrome.metadata import HEAD, parse_header, parse_trailer
-from perflog.readers.chrome.trace_contents import (
+from perflog.readers.chrome.contents import (
     THIS_PROCESS,
     PieceDecoder,
     TraceContents,
     learn_texts,
     translate,
 )
+from perflog.readers.chrome.events import SAMPLE_CHARS
+from perflog.readers.chrome.metadata import HEAD, parse_header, parse_trailer
 from perflog.readers.chrome.worker_pool import WorkerPool
 from perflog.readers.event_columns import EventColumns
 from perflog.readers.spill_file import SpilledColumns, load_spilled, open_spill_file

@@ -24,8 +24,8 @@ from perflog.readers.event_context import EventContext, select_ranges, step_code
 from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, event_rows
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.rank_files import ranks_of_files
+from perflog.readers.rocprof.events import RecordReader, split_records
 from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
-from perflog.readers.rocprof.records import RecordReader, split_records
 from perflog.readers.rocprof.symbols import DECODE_ERRORS, ProcessOutput, Symbols
 from perflog.readers.spill_file import decompressed_path
 from perflog.readers.string_interning import StringInterner, new_interners
