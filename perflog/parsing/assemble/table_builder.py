@@ -62,6 +62,7 @@ from perflog.units import unit_of as unit_of_word
 Columns = dict[str, pa.Array]
 ColumnValues = Iterator[tuple[TableColumn, pa.Array]]
 
+_UNNAMED = "unnamed"
 _NOT_NULL = {"copy": 1, "occurrence": 1}  # values of count columns where nothing was counted
 
 
@@ -87,7 +88,8 @@ def key_names(rows: LineRows) -> list[str]:
 def _names_of(texts: pa.Array) -> pa.Array:
     """Return printed names as they are in a key column."""
     names = pc.replace_substring_regex(texts.cast(pa.string()), pattern=NO_NAME, replacement="_")
-    return pc.fill_null(pc.utf8_trim(names, characters="_"), text_scalar("unnamed"))
+    names = pc.replace_substring_regex(pc.utf8_trim(names, characters="_"), pattern="^$", replacement=_UNNAMED)
+    return pc.fill_null(names, text_scalar(_UNNAMED))
 
 
 class TableBuilder:

@@ -28,7 +28,8 @@ _BARE_LABELS = rb"[ \t]*(?:(?:" + _BRACKETED + rb"|[A-Z]{4,8}[ \t:]|[0-9]{1,6}:|
 _TIME = (
     rb"(?P<hour>[0-2][0-9]):(?P<minute>[0-5][0-9]):(?P<second>[0-6][0-9])(?:[.,](?P<fraction>[0-9]{1,9}))?(?![0-9:])"
 )
-_ZONE = rb"(?: ?(?P<zone>Z|UTC|GMT|[+-][0-9]{2}:?[0-9]{2})(?![\w:]))?"
+_AT_ZONE = rb" ?(?P<zone>Z|UTC|GMT|[+-][0-9]{2}:?[0-9]{2})(?![\w:])"
+_ZONE = rb"(?:" + _AT_ZONE + rb")?"
 _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
 _MONTH_NAME = rb"(?P<name>" + b"|".join(_MONTHS) + rb")"
 
@@ -55,6 +56,9 @@ YEAR_NS = 365 * DAY_NS
 _LAST_YEAR = 2262  # its nanoseconds since 1970 do not fit into 64 bits
 _BEFORE_MONTH = np.cumsum([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30])
 _DAYS_OF_MONTH = np.array([31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+_ZONE_BEGINS = lazy_pattern(_AT_ZONE)
+_ZONE_BYTES = 8  # the longest zone, with the byte after it
+_NOTHING = ord("\n")  # after the end of a line
 NO_TIME = -1
 """Time of a line that has no stamp."""
 
@@ -107,11 +111,30 @@ class Layout(Struct, frozen=True, dict=True):
         if self.name is not None:
             fixed[self.name : self.name + 3] = False
         fits &= (text[:, fixed] == literal[fixed]).all(axis=1)
-        after = first[rows] + len(self.literal)
-        fits &= (after >= ends[rows]) | (data[np.minimum(after, len(data) - 1)] - 48 >= 10)
         rows, text = rows[fits], text[fits]
+        goes_on = self._goes_on(data, first[rows] + len(self.literal), ends[rows])
+        rows, text = rows[~goes_on], text[~goes_on]
         times[rows] = self._times(text)
         return times
+
+    def _goes_on(self, data: Bytes, after: Ints, ends: Ints) -> Mask:
+        """Return which stamps go on after what the layout has: with more digits, a fraction or a zone."""
+        one, two, three = (
+            np.where(after + k < ends, data[np.minimum(after + k, len(data) - 1)], _NOTHING) for k in range(3)
+        )
+        goes_on: Mask = _are_digits(one)
+        if "epoch" in self.numbers:
+            return goes_on
+        goes_on |= one == ord(":")
+        if "fraction" not in self.numbers:
+            goes_on |= np.isin(one, (ord("."), ord(","))) & _are_digits(two)
+        if self.zone is None and "year" in self.numbers:
+            first, second = (np.where(one == ord(" "), *each) for each in ((two, one), (three, two)))
+            is_sign = np.isin(first, (ord("+"), ord("-"))) & _are_digits(second)
+            for row in np.flatnonzero(~goes_on & (is_sign | np.isin(first, (ord("Z"), ord("U"), ord("G"))))).tolist():
+                rest = data[after[row] : min(ends[row], after[row] + _ZONE_BYTES)].tobytes()
+                goes_on[row] = _ZONE_BEGINS.match(rest) is not None
+        return goes_on
 
     def _times(self, text: Bytes) -> Ints:
         value = {name: self._number(text, *span) for name, span in self.numbers.items()}
@@ -144,6 +167,10 @@ class Layout(Struct, frozen=True, dict=True):
     @staticmethod
     def _number(text: Bytes, first: int, last: int) -> Ints:
         return (text[:, first:last].astype(np.int64) - 48) @ (10 ** np.arange(last - first - 1, -1, -1))
+
+
+def _are_digits(text: Bytes) -> Mask:
+    return (text >= ord("0")) & (text <= ord("9"))
 
 
 def _months(text: Bytes) -> Ints:

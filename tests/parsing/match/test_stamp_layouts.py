@@ -111,6 +111,40 @@ def test_only_lines_of_the_layout_are_read() -> None:
     assert times.tolist() == [first, first + second, first, none, none, none, none, none, first + 2 * second]
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("2026-02-24 19:46:17 a", "2026-02-24 19:46:17.5 a"),  # isoformat() leaves out a fraction of 0
+        ("2026-02-24 19:46:17 a", "2026-02-24 19:46:17,500 a"),
+        ("2026-02-24 19:46:17.5 a", "2026-02-24 19:46:17.25 a"),
+        ("2026-02-24 19:46:17 a", "2026-02-24 19:46:17Z a"),
+        ("2026-02-24 19:46:17 a", "2026-02-24 19:46:17 UTC a"),
+        ("2026-02-24 19:46:17 a", "2026-02-24 19:46:17 +05:30 a"),
+        ("2026-02-24 19:46:17.5 a", "2026-02-24 19:46:17.5-0100"),
+        ("[10:13:11] a", "[10:13:11.250] a"),
+        ("10:13:11 a", "10:13:11:12 a"),
+    ],
+)
+def test_a_stamp_with_more_to_it_is_of_another_layout(one: str, other: str) -> None:
+    layout = layout_of(one.encode())
+    assert layout is not None
+    data = np.frombuffer(one.encode() + other.encode(), np.uint8)
+    starts, ends = np.array([0, len(one)]), np.array([len(one), len(data)])
+    times = layout.read(data, starts, ends)
+    assert times[0] != NO_TIME and times[1] == NO_TIME
+
+
+@pytest.mark.parametrize(
+    "rest", ["", " ", " - root - INFO", " Zeta", " Z2", " +1", " -5 %", ", then", ". Then", "] x", " UTCx", "-root"]
+)
+def test_what_is_after_a_stamp_may_be_anything_else(rest: str) -> None:
+    layout = layout_of(b"2026-02-24 19:46:17 a")
+    assert layout is not None
+    text = f"2026-02-24 19:46:17{rest}".encode()
+    times = layout.read(np.frombuffer(text, np.uint8), np.array([0]), np.array([len(text)]))
+    assert times.tolist() == [ns(2026, 2, 24, 19, 46, 17)]
+
+
 def test_months_of_names_are_read_in_one_layout() -> None:
     lines = [b"Feb 24 19:46:17 x", b"Dec 31 19:46:17 x", b"Foo 24 19:46:17 x"]
     layout = layout_of(lines[0])

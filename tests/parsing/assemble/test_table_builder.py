@@ -1,0 +1,191 @@
+"""Which rows a line gives, in which tables, with which keys, units and columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.format_files import given_file
+from support.reading import read
+
+from perflog.formats.loader.format_file import load
+
+HEAD = 'title = "lines of a program"\nscopes = ["run", "part"]\n'
+STEP = """
+[[line]]
+name = "step"
+table = "steps"
+text = "finished step {step:d} with loss {loss:.1f}"
+sample = "finished step 3 with loss 2.5"
+"""
+STEP_LINE = "finished step 1 with loss 2.5"
+
+
+def rows(folder: Path, form: str, lines: list[str], table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Some columns of the rows of a table, the same however the log is cut."""
+    data = "".join(f"{line}\n" for line in [*lines, STEP_LINE]).encode()
+    loaded = load(given_file(folder, HEAD + form + STEP))
+    found = []
+    for chunk in (1 << 20, 1):
+        got = sorted(read(data, formats=[loaded], chunk=chunk).rows(table), key=lambda row: (row["line"], row["part"]))
+        found.append([tuple(row[name] for name in columns) for row in got if row["line"] <= len(lines)])
+    assert sorted(map(repr, found[0])) == sorted(map(repr, found[1]))
+    return found[0]
+
+
+def line(table: str, text: str, sample: str, more: str = "") -> str:
+    return f'[[line]]\nname = "own"\ntable = "{table}"\ntext = "{text}"\nsample = "{sample}"\n{more}\n'
+
+
+VALUES = ("key", "value", "unit", "text")
+
+
+@pytest.mark.parametrize(
+    ("form", "lines", "expected"),
+    [
+        (  # a row for each number, named after its field, in the base unit
+            line("values", "io took {wait:.1f} of {total:d}", "io took 2.5 of 3", 'unit = { wait = "ms" }'),
+            ["io took 2.5 of 3", "io took 0.5 of 4"],
+            [
+                ("wait", 0.0025, "s", None),
+                ("total", 3.0, None, None),
+                ("wait", 0.0005, "s", None),
+                ("total", 4.0, None, None),
+            ],
+        ),
+        (  # the line prints the name; signs in it become one
+            line("values", "metric {key:S} is {value:.1f}", "metric a is 2.5"),
+            ["metric loss/train is 2.5", "metric /x is 1.0", "metric // is 3.0"],
+            [("loss_train", 2.5, None, None), ("x", 1.0, None, None), ("unnamed", 3.0, None, None)],
+        ),
+        (
+            line("values", "metric {key:S} is {value:.1f}", "metric a is 2.5", 'unit = { value = "ms" }'),
+            ["metric a is 2.5"],
+            [("a", 0.0025, "s", None)],
+        ),
+        (  # a constant is the name
+            line("values", "speed is {value:.1f}", "speed is 2.5", 'set = { key = "speed of all" }'),
+            ["speed is 2.5"],
+            [("speed_of_all", 2.5, None, None)],
+        ),
+        (  # a string is a text, without a unit
+            line("values", "mode of own is {mode:w}", "mode of own is fast"),
+            ["mode of own is fast"],
+            [("mode", None, None, "fast")],
+        ),
+        (  # a list gives a row for each item
+            line("values", "loads of own [{loads:l}]", "loads of own [1, 2]", 'unit = { loads = "kB" }'),
+            ["loads of own [1, 2.5]", "loads of own []", "loads of own [7]"],
+            [("loads[0]", 1000.0, "B", None), ("loads[1]", 2500.0, "B", None), ("loads[0]", 7000.0, "B", None)],
+        ),
+        (  # numbers of a line of steps that are no columns
+            line("steps", "own step {step:d} has odd {odd:.1f}, loss {loss:.1f}", "own step 3 has odd 1.5, loss 2.5"),
+            ["own step 3 has odd 1.5, loss 2.5"],
+            [("odd", 1.5, None, None)],
+        ),
+        (  # what is no time is no phase
+            line(
+                "phases",
+                "pull took {pull:.1f} with {memory:.1f}",
+                "pull took 2.5 with 1.5",
+                'unit = { pull = "ms", memory = "kB" }',
+            ),
+            ["pull took 2.5 with 1.5"],
+            [("memory", 1500.0, "B", None)],
+        ),
+        (  # helpers of a computed column have no rows
+            line(
+                "steps",
+                "own step {_a:d} of {_b:d} with loss {loss:.1f}",
+                "own step 3 of 4 with loss 2.5",
+                'compute = { step = "_a * 10 + _b" }',
+            ),
+            ["own step 3 of 4 with loss 2.5"],
+            [],
+        ),
+    ],
+)
+def test_rows_of_values(tmp_path: Path, form: str, lines: list[str], expected: list[tuple[Any, ...]]) -> None:
+    assert rows(tmp_path, form, lines, "values", *VALUES) == expected
+
+
+def test_a_scope_names_the_number(tmp_path: Path) -> None:
+    form = '[[line]]\nname = "head"\nopens = "part"\ntext = "tuning of {key:S}"\nsample = "tuning of a"\n'
+    form += line("values", "candidate {candidate:S} took {value:.1f} ms", "candidate a took 2.5 ms")
+    log = ["tuning of mm", "candidate c1 took 2.5 ms", "tuning of bmm", "candidate c2 took 3.5 ms"]
+    found = rows(tmp_path, form, log, "values", "line", "key", "value", "text")
+    assert {row for row in found if row[2] is not None} == {(2, "mm", 2.5, None), (4, "bmm", 3.5, None)}
+    assert [text for *_, text in found if text is not None] == ["c1", "c2"]
+
+
+def test_phases_have_their_time_in_seconds(tmp_path: Path) -> None:
+    units = 'unit = { pull = "ms", gate = "us" }'
+    form = line("phases", "pull took {pull:.1f} and {gate:.1f}", "pull took 2.5 and 1.5", units)
+    found = rows(tmp_path, form, ["pull took 2.5 and 1.5"] * 2, "phases", "line", "phase", "time_s")
+    assert found == [(k, *each) for k in (1, 2) for each in (("pull", 0.0025), ("gate", 1.5e-06))]
+
+
+KERNEL = "kernel {name:S} took {time:.1f}"
+MAPPED = line(
+    "kernels",
+    KERNEL,
+    "kernel a took 2.5",
+    'unit = { time = "ms" }\nmap = [["category", "name", "*gemm*", "gemm"], ["category", "name", "*", "other"]]',
+)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "columns", "expected"),
+    [
+        (
+            line("kernels", KERNEL, "kernel a took 2.5", 'set = { category = "gemm" }\nunit = { time = "ms" }'),
+            "kernel mm took 2.5",
+            ("name", "category", "time_s"),
+            ("mm", "gemm", 0.0025),
+        ),
+        (MAPPED, "kernel sgemm_x took 2.5", ("name", "category"), ("sgemm_x", "gemm")),
+        (MAPPED, "kernel copy took 2.5", ("name", "category"), ("copy", "other")),
+        (
+            line(
+                "steps",
+                "own {_a:d} of step {step:d}, loss {loss:.1f}",
+                "own 4 of step 3, loss 2.5",
+                'compute = { mfu = "_a / 8" }',
+            ),
+            "own 4 of step 3, loss 2.5",
+            ("step", "loss", "mfu"),
+            (3, 2.5, 0.5),
+        ),
+        (
+            line("steps", "own step {step:d}, mfu {mfu:.1f}", "own step 3, mfu 2.5", "unknown = { mfu = -1.0 }"),
+            "own step 3, mfu -1.0",
+            ("step", "mfu"),
+            (3, None),
+        ),
+    ],
+)
+def test_columns_of_a_line(
+    tmp_path: Path, form: str, text: str, columns: tuple[str, ...], expected: tuple[Any, ...]
+) -> None:
+    table = "kernels" if "kernel" in text else "steps"
+    (found,) = rows(tmp_path, form, [text], table, *columns)
+    assert found == expected
+
+
+def test_a_line_with_two_measurements_gives_two_rows(tmp_path: Path) -> None:
+    form = line(
+        "collectives",
+        "{op:w} of {size:d}: {time:.1f} and in place {in_time:.1f}",
+        "reduce of 8: 2.5 and in place 1.5",
+        'unit = { size = "B", time = "us", in_time = "us" }\nagain = { time = "in_time" }',
+    )
+    found = rows(tmp_path, form, ["reduce of 8: 2.5 and in place 1.5"], "collectives", "time_s")
+    assert [pytest.approx(time) for (time,) in found] == [2.5e-6, 1.5e-6]
+
+
+def test_items_of_a_list_fill_a_column(tmp_path: Path) -> None:
+    """Each number of the list is a row, with its index."""
+    form = line("loads", "loads at step {step:d}: [{amount:l}]", "loads at step 3: [1, 2]", 'items = ["expert"]')
+    log = ["loads at step 3: [5, 7]", "loads at step 4: [9]"]
+    assert rows(tmp_path, form, log, "loads", "step", "expert", "amount") == [(3, 0, 5), (3, 1, 7), (4, 0, 9)]
