@@ -427,7 +427,7 @@ def test_damaged_inputs(target: str, tmp_path_factory: pytest.TempPathFactory, m
     database_file.cache_clear()
     counts: Counter[str] = Counter()
 
-    @examples(65)
+    @examples(40)
     @given(st.integers(0, 99), MUTATIONS)
     def damaged(seed: int, mutations: list[Mutation]) -> None:
         folder = home / "input"

@@ -169,3 +169,12 @@ def sends_of(folder: Path) -> dict[tuple[int, int], list[tuple[Event, Event]]]:
                 pair = (rank, event["args"]["Dst Rank"]) if op == "send" else (event["args"]["Src Rank"], rank)
                 ends[op].setdefault(pair, []).append(event)
     return {pair: list(zip(sends, ends["recv"][pair], strict=True)) for pair, sends in ends["send"].items()}
+
+
+def buffer(event: Event) -> int:
+    args = event["args"]
+    return max(int(args["In msg nelems"]), int(args["Out msg nelems"])) * ITEM[args["dtype"]]
+
+
+OFFSETS = {0: 0, 1: 250_000, 2: -1_700_000, 3: 33, 4: 9_000_000_000, 5: -12}
+"""Nanoseconds by which the clock of each rank is ahead, where a test wants that."""

@@ -1,0 +1,58 @@
+"""Collectives of several ranks are matched by group and number, against loops over the JSON of their traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.metrics_logs import rows
+from support.rank_traces import collectives_of, ns, trace_job, write_job
+
+import perflog
+from perflog.metrics import (
+    collective_wait,
+)
+from perflog.metrics.traces.collective_matching import listed_numbers
+
+
+@pytest.mark.parametrize(("seed", "world"), [(1, 4), (2, 6), (3, 2)])
+def test_groups_of_one_name_are_kept_apart_by_their_ranks(tmp_path: Path, seed: int, world: int) -> None:
+    folder = write_job(tmp_path, trace_job(seed, world))
+    wanted = collectives_of(folder)
+    found = {(r["group"], r["group_ranks"], r["place"]): r for r in rows(collective_wait(perflog.read(folder)))}
+    pairs = {key: found.pop(key) for key in list(found) if key[0] == "pp"}
+    assert set(found) == set(wanted) and len({ranks for name, ranks, _ in found if name == "tp"}) == world // 2
+    assert all(r["reason"] is None for r in pairs.values())
+    for key, events in wanted.items():
+        starts = {rank: ns(event["ts"]) for rank, event in events.items()}
+        last = max(starts.values())
+        row = found[key]
+        assert (row["ranks"], row["of_ranks"], row["reason"]) == (len(events), len(events), None)
+        assert row["wait_s"] == pytest.approx(sum(last - s for s in starts.values()) / len(starts) * 1e-9)
+        assert row["transfer_s"] == pytest.approx(min(event["dur"] for event in events.values()) * 1e-6)
+
+
+def test_groups_of_one_name_whose_ranks_are_not_printed_are_not_matched(tmp_path: Path) -> None:
+    job = trace_job(4)
+    for events in job.values():
+        for event in events:
+            event["args"].pop("Process Group Ranks", None)
+    found = rows(collective_wait(perflog.read(write_job(tmp_path, job))), group="tp")
+    assert [r["reason"] for r in found] == ["more ranks have it than the group has: other groups are called the same"]
+
+
+def test_ranks_that_one_rank_does_not_print_are_those_of_the_only_group_of_this_name(tmp_path: Path) -> None:
+    job = trace_job(5)
+    for event in job[2]:
+        if event["args"].get("Process Group Name") == "dp":
+            event["args"] |= {"Process Group Ranks": "", "Group size": ""}
+    found = rows(collective_wait(perflog.read(write_job(tmp_path, job))), group="dp")
+    assert [(r["ranks"], r["of_ranks"], r["group_ranks"]) for r in found] == [(4, 4, "[0, 1, 2, 3]")] * 4
+
+
+@pytest.mark.parametrize(
+    ("printed", "ranks"),
+    [("[4, 5]", (4, 5)), ("[3]", (3,)), ("[0, 1, ..., 127]", None), ("[]", None), ("", None), (None, None)],
+)
+def test_listed_numberss_are_read_where_the_list_is_whole(printed: str | None, ranks: tuple[int, ...] | None) -> None:
+    assert listed_numbers(printed) == ranks

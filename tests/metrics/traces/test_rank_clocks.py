@@ -1,0 +1,64 @@
+"""How far the clocks of ranks are apart, against the offsets with which traces were made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.metrics_logs import rows
+from support.rank_traces import OFFSETS, collectives_of, ns, trace_job, write_job
+
+import perflog
+from perflog.metrics import (
+    rank_clocks,
+)
+
+
+@pytest.mark.parametrize(("seed", "world"), [(17, 4), (18, 6)])
+def test_clocks_are_estimated_and_bounded(tmp_path: Path, seed: int, world: int) -> None:
+    folder = write_job(tmp_path, trace_job(seed, world, offsets=OFFSETS))
+    found = rows(rank_clocks(perflog.read(folder)))
+    both = list(collectives_of(folder).values())
+    assert [r["rank"] for r in found] == list(range(world)) and {r["reference"] for r in found} == {"rank 0"}
+    for rank, row in enumerate(found):
+        pairs = [(events[rank], events[0]) for events in both if rank in events and 0 in events]
+        assert row["offset_s"] == pytest.approx(OFFSETS[rank] * 1e-9, abs=2e-9)
+        assert row["spread_s"] == pytest.approx(0, abs=2e-9)
+        assert row["collectives"] == sum(rank in events for events in both)
+        if rank:
+            least = max(ns(own["ts"]) - ns(other["ts"] + other["dur"]) for own, other in pairs)
+            most = min(ns(own["ts"] + own["dur"]) - ns(other["ts"]) for own, other in pairs)
+            assert (row["least_s"], row["most_s"]) == pytest.approx((least * 1e-9, most * 1e-9), abs=3e-9)
+            assert row["least_s"] < row["offset_s"] < row["most_s"] and row["possible"] and not row["clock_ok"]
+
+
+def test_a_rank_that_leaves_some_collectives_late_does_not_move_the_estimate(tmp_path: Path) -> None:
+    job = trace_job(19, steps=12, offsets={1: 5_000_000})
+    kernels = [e for e in job[1] if e["cat"] == "kernel" and "Seq" in e["args"]]
+    for event in kernels[::4]:
+        event["dur"] += 300
+    found = rows(rank_clocks(perflog.read(write_job(tmp_path, job))))
+    assert [r["offset_s"] for r in found] == pytest.approx([0, 5e-3, 0, 0], abs=2e-7)
+
+
+def test_ranks_that_no_collectives_join_have_no_offset(tmp_path: Path) -> None:
+    """Groups of two ranks only: ranks 2 and 3 know nothing of rank 0."""
+    job = {r: [e for e in of if e["args"].get("Process Group Name") == "tp"] for r, of in trace_job(20).items()}
+    found = rows(rank_clocks(perflog.read(write_job(tmp_path, job))))
+    assert [r["offset_s"] is None for r in found] == [False, False, True, True]
+    assert found[2]["reason"] == "no collectives join it with rank 0, directly or over other ranks"
+
+
+def test_a_clock_that_drifts_fits_no_offset(tmp_path: Path) -> None:
+    job = trace_job(21, steps=8)
+    for event in job[2]:
+        event["ts"] += (event["ts"] - job[0][0]["ts"]) * 0.5
+    found = rows(rank_clocks(perflog.read(write_job(tmp_path, job))))
+    assert [r["possible"] for r in found] == [True, True, False, True]
+
+
+def test_of_few_collectives_no_clock_is_estimated(tmp_path: Path) -> None:
+    found = rows(rank_clocks(perflog.read(write_job(tmp_path, {r: e[-2:] for r, e in trace_job(22).items()}))))
+    assert {(r["offset_s"], r["reason"]) for r in found} == {
+        (None, "1 matched collectives that end together: at least 3 are needed")
+    }
