@@ -63,7 +63,11 @@ _SYNONYMS = {
 }  # fmt: skip
 _BY_WORD = {word: unit for unit, words in _SYNONYMS.items() for word in words.split()}
 _BY_WORD |= {u.lower(): u for u in UNITS if u.endswith("B") and u != "kB"}
-_PER = {"it", "iter", "iters", "step", "steps", "batch", "batches", "iteration", "micro_batch"}
+STEP_WORDS = frozenset("it iter iters iteration iterations batch batches step steps update updates".split())
+"""Words for the steps that a program counts, and for what a rate or a time is counted per: `it/s`, `sec/step`."""
+
+MAGNITUDES = frozenset("kKMGTB")
+"""Letters of factors after numbers: `1.3B` parameters."""
 
 UTC = "UTC"
 """The unit of a date: a string in UTC, as ISO 8601 writes it to the second."""
@@ -122,7 +126,7 @@ def unit_of(word: str) -> tuple[str, str]:
     if len(head) > 1 and per.lower() in ("s", "sec", "second"):  # requests, items; not thousands of them, or joules
         is_word = head.isalpha() and head in (head.lower(), head.upper(), head.title())
         return "" if unit_of(head)[0] or _is_multiple(head) or not is_word else "1/s", ""
-    return (_BY_WORD.get(head.lower(), ""), per) if per.lower() in _PER else ("", "")
+    return (_BY_WORD.get(head.lower(), ""), per) if per.lower() in STEP_WORDS.union(("micro_batch",)) else ("", "")
 
 
 def _is_multiple(head: str) -> bool:

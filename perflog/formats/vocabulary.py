@@ -30,13 +30,24 @@ LEVELS = ("TRACE", "DEBUG", "INFO", "SUCCESS", "NOTICE", "WARNING", "WARN", "ERR
 LEVEL = f"(?:{'|'.join(LEVELS)})"
 """Pattern of a level."""
 
-STEP_WORDS = frozenset("it iter iters iteration iterations batch batches step steps update updates".split())
-"""Words for the steps that a program counts, and for what a rate or a time is counted per: `it/s`, `sec/step`."""
-
 COUNTERS = frozenset(
     "epoch epochs step steps iter iters iteration iterations it batch rank round episode update".split()
 )
 """Words that name the whole number after them, wherever they are."""
+
+MOMENTS = COUNTERS - {"batch", "rank"}
+"""Counters that say how far a run is: its records are a series, and no cases."""
+
+STATISTICS = frozenset(
+    "mean avg average ave av median std stddev stdev spread min minimum max maximum total sum last".split()
+)
+"""Names of statistics of one quantity, beside percentiles."""
+
+STATISTIC = rf"(?:{'|'.join(sorted(STATISTICS, key=len, reverse=True))}|p\d+(?:[_.]\d+)?)"
+"""Pattern of a statistic."""
+
+KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}
+"""By base unit, the name of a number that has none."""
 
 TRAINING = frozenset(("train", "training"))
 EVALUATIONS = frozenset(

@@ -19,6 +19,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.bars import OF_BARS
 from perflog.formats.families.name_units import split_unit
 from perflog.formats.families.title_lines import TABLE_TITLE
+from perflog.formats.vocabulary import MOMENTS, STATISTIC
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.case_titles import under_titles, with_parameters
 from perflog.metrics.compared import Measure, Sample, Steady
@@ -139,20 +140,20 @@ _FAILED = lazy_pattern(
 )
 """Words that programs print instead of a value if the case failed."""
 _STATISTIC = lazy_pattern(
-    r"(?:.*[_. ])?(?:p[0-9]{1,2}(?:[._]?[0-9]+)?|mean|avg|average|median|min|max|std|stddev|count|sum|total|n)",
+    rf"(?:.*[_. ])?(?:{STATISTIC}|count|n)",
     re.IGNORECASE,
 )
 """Names of statistics of one quantity, and of the number of its values."""
 
 _NAME_OF_JOB = "job"
 
-_COUNTS = frozenset(
-    "epoch epochs step steps timestep timesteps iter iters iteration iterations it episode update round index idx id "
-    "no line row time timestamp date datetime elapsed request request_id uuid trial".split()
+_COUNTS = MOMENTS.union(
+    "timestep timesteps index idx id no line row time timestamp date datetime elapsed request request_id "
+    "uuid trial".split()
 )
 """Names of what a series runs over: its records are no cases."""
 
-_PROGRESS = frozenset("epoch epochs step steps iter iters iteration iterations it training_iteration".split())
+_PROGRESS = MOMENTS | {"training_iteration"}
 """Names of the progress of a case. They are not measured, and no parameters if other parameters identify the cases."""
 
 _DERIVED = frozenset(("speedup", "slowdown", "ratio"))  # words in names of what is computed from other columns

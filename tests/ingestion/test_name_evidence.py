@@ -205,8 +205,8 @@ def test_a_cell_under_a_header_is_a_number_with_its_unit(tmp_path: Path) -> None
         "|     yes |  2^16 = 65536 |     12x |  23.118 us |  8.19% |  0.05% |  16.000G |   2.5  |\n"
     )
     assert stored(tmp_path / "run.txt", text) == [
-        ("cpu_time", pytest.approx(23.118e-6), "s"), ("elem_per_s_g", 16, None), ("samples", 12, None),
-        ("wave", 2.5, None),
+        ("CPU_Time", pytest.approx(23.118e-6), "s"), ("Elem_s", 16e9, None), ("Noise", pytest.approx(0.0819), "1"),
+        ("Noise_2", pytest.approx(0.0005), "1"), ("Samples", 12, None), ("Wave", 2.5, None),
     ]  # fmt: skip
 
 

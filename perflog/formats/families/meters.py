@@ -30,6 +30,7 @@ from perflog.formats.families.base import (
 )
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.measured_lines import is_measured
+from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import is_statistic, name_and_unit
 from perflog.formats.families.title_lines import PATTERN as TITLE_PATTERN
 from perflog.formats.families.title_lines import title_parts
@@ -37,10 +38,10 @@ from perflog.formats.model import BarFields, Line
 from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_64, unnamed
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
-from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, LEVELS, STEP_WORDS, TRAINING, field_name, plain_name
+from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, KINDS, LEVELS, TRAINING, field_name, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TABLES, column_for
-from perflog.units import UNITS, Unit, unit_of
+from perflog.units import MAGNITUDES, STEP_WORDS, UNITS, Unit, unit_of
 
 MEAN, SHARE, TOTAL, RATE = "mean", "share", "total", "rate"
 """What follows a number without a name of its own: `0.5 (0.6)`, `10 (5%)`, `10/500`, `2.1 s, 121.5/s`. The last part of
@@ -54,7 +55,6 @@ _NAME_AT_END = lazy_pattern(r"([A-Za-z_]\w*)[:=]$")
 _LIST_NUMBER = lazy_pattern(r"[+-]?[0-9.][0-9.eE+-]*")
 _ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a space before them
 _TIMES = frozenset("x×")  # `speedup: 1.01x`: no unit, and part of no name
-_MAGNITUDES = frozenset("kKMGTB")  # `1.3B` parameters: not a unit but a factor
 _OF_MEMORY = lazy_pattern(
     r"mem|byte|size|(?<![a-z])v?ram(?![a-z])", re.IGNORECASE
 )  # names of sizes: there `M` may be 2^20 too
@@ -72,7 +72,6 @@ _PREPOSITIONS = frozenset("in at of for to with by from on after".split())  # na
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _TIMED = lazy_pattern(r"time|elapsed|duration|eta\b", re.IGNORECASE)  # names of numbers with `m` as the minute
-_KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}  # by base unit: the name of a number that has none
 _RATES = frozenset(("1/s", "TFLOP/s"))  # base units of rates that are only in part in the name
 _SPEEDS = {"TFLOP/s": "tflops", "GB/s": "bandwidth"}  # the same, of what the number before took its time for
 _TIME_AT_END = lazy_pattern(r"(?<=\w)[ _](?:time|latency|tflops)$", re.IGNORECASE)
@@ -81,7 +80,7 @@ _NAMES_OF = {
     "B": _OF_MEMORY,
 }  # by base unit: names of numbers that may have it, printed or not
 _DAYS = frozenset(("day", "days"))
-_NO_VALUE = frozenset(("n/a", "none", "null"))  # words instead of a number
+_NO_VALUE = frozenset(map(str.lower, NO_VALUE))
 _DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
 _GOES_ON = lazy_pattern(rb"[eE][+-]?[0-9]|[.,'][#0-9]|(?: [0-9]{3})+(?:\.[0-9]+)?[ \t]*(?:$|[|;,()\]])")
 """What a number goes on with after a head that ends in its first digits."""
@@ -646,7 +645,7 @@ class _MeterText(Struct):
         ):
             key, suffix = "step time", ""
         is_factor = self._is_bound and attached and end == k + 1 and after in _TIMES and not _sticks(parts, k + 2)
-        if attached and end == k + 1 and (is_factor or after in _MAGNITUDES):
+        if attached and end == k + 1 and (is_factor or after in MAGNITUDES):
             end = k + 2
         elif (attached and end == k + 1) or (end == k + 1 and after in _DAYS):
             suffix = None
@@ -703,13 +702,13 @@ class _MeterText(Struct):
             speed = _SPEEDS.get(UNITS[unit].base, "")
             if speed and self.family.shape.line.table == "values":  # `MFU: 41.2% (407.5 TFLOPS/GPU)`
                 return speed if "mfu" in key.lower() else f"{_TIME_AT_END.sub('', key)} {speed}", ""
-            kind = _KINDS.get(UNITS[unit].base, "")  # `step = 3301 (1.491 sec)`: no mean of the step
+            kind = KINDS.get(UNITS[unit].base, "")  # `step = 3301 (1.491 sec)`: no mean of the step
             return (f"bracket {kind}", "") if kind else ("", None)
         if unit and not self._bracket and UNITS[unit].base != (UNITS[self._last_unit].base if self._last_unit else ""):
             speed = _SPEEDS.get(UNITS[unit].base, "")
             if speed and self.family.shape.line.table == "values":  # `cuBLAS time: 0.034 ms, 221.1 TFLOPS, 12 GB/s`
                 return f"{_TIME_AT_END.sub('', key)} {speed}", ""
-            kind = _KINDS.get(UNITS[unit].base, "")  # `loss 2.31, 12.1 ms`: not a second loss
+            kind = KINDS.get(UNITS[unit].base, "")  # `loss 2.31, 12.1 ms`: not a second loss
             return kind, "" if kind else None
         if self._bracket:
             return key, MEAN
@@ -792,7 +791,7 @@ class _MeterText(Struct):
             bool(unit) and UNITS[unit].base == "s" and key.startswith(label)
         )  # `time_per_step_ms`, not `ms_per_step`
         is_rate = "per" in plain_name(label).split("_") and not is_time
-        is_rate |= bool(unit) and UNITS[unit].base not in _KINDS and unit != "%"
+        is_rate |= bool(unit) and UNITS[unit].base not in KINDS and unit != "%"
         if is_rate or self.family.shape.line.table == "runs" or self.fields.is_taken(field_name(label)):
             return key, ""
         return label, unit
@@ -811,7 +810,7 @@ class _MeterText(Struct):
     @staticmethod
     def _has_factor(key: str, unit: str, after: str, text: str) -> bool:
         """Return whether a number is printed with a factor that is known: `smpl:13K`, but not `mem 3961M`."""
-        return after in _MAGNITUDES and not unit and "," not in text and not _OF_MEMORY.search(key)
+        return after in MAGNITUDES and not unit and "," not in text and not _OF_MEMORY.search(key)
 
     def _is_counter(self, name: str, text: str) -> bool:
         """Return whether a field takes whole numbers alone: a step, a rank, a total."""
@@ -926,7 +925,7 @@ def _unit_after(parts: Sequence[Token], k: int, unit_names: Mapping[str, str]) -
     if first.text == "/" and not first.gap and second is not None and not second.gap and second.kind in (NAME, UNIT):
         unit = unit_of(f"it/{second.text}")[0]
         return (unit, k + 3) if unit else ("", k + 1)
-    if first.kind not in (NAME, UNIT) or len(first.gap) > 1 or (first.text in _MAGNITUDES and not first.gap):
+    if first.kind not in (NAME, UNIT) or len(first.gap) > 1 or (first.text in MAGNITUDES and not first.gap):
         return "", k + 1
     is_name = second is not None and (second.kind == NUMBER or second.text in "=:")  # of the next number
     is_bound = second is not None and second.text in "=:" and k + 3 < len(parts) and parts[k + 3].kind == NUMBER

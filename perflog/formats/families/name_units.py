@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from perflog.formats.vocabulary import STATISTIC
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import unit_of
 
 _IN_BRACKETS = lazy_pattern(r"(?P<name>.*?[^ ])(?P<gap> ?)[(\[](?P<unit>[^()\[\]]+)[)\]]")
 _AMBIGUOUS = frozenset("BWJh")  # units that a name may hold in brackets and mean something else
-_UNITS = r"[nuµm]s|s|[mun]?secs?|(?:milli|micro|nano)?seconds?|[kmgt]i?b|pct|percent|%|(?<=power[_ .])w"
+_UNITS = (
+    r"[nuµm]s|s|[mun]?secs?|(?:milli|micro|nano)?seconds?|[kmgt]i?b|pct|percent|%|(?<=power[_ .])w"
+    r"|(?<!gpu[_ ])(?<!node[_ ])(?:mins|minutes|hrs|hours)"  # `gpu_hours` are no time
+)
 """Units that end a name. Words such as `min`, `h` and `b` mean other things too."""
 
 _PER_TIME = lazy_pattern(
@@ -18,16 +22,15 @@ _PER_TIME = lazy_pattern(
     r"(?P<tail>[_ ./-]per[_ ./-][a-z]+.*)",
     re.IGNORECASE,
 )
-_STATISTICS = r"mean|avg|average|median|std|stddev|stdev|spread|min|max|total|sum|last|p\d+(?:[_.]\d+)?"
-_STATISTIC = lazy_pattern(_STATISTICS, re.IGNORECASE)
-_REST = rf"(?P<rest>(?:[_ ./-]per[_ ./-](?:gpu|device|chip|rank|node))?(?:[_ ./-](?:{_STATISTICS}))?)"
+_STATISTIC = lazy_pattern(STATISTIC, re.IGNORECASE)
+_REST = rf"(?P<rest>(?:[_ ./-]per[_ ./-](?:gpu|device|chip|rank|node))?(?:[_ ./-]{STATISTIC})?)"
 _AT_END = lazy_pattern(
     rf"(?P<name>.*[a-z0-9)\]].*?)(?:[_ .-](?!s\b)|/(?!s(?:ecs?|econds?)?\b)|[_ ])(?P<unit>{_UNITS}){_REST}",
     re.IGNORECASE,
 )
 _ENERGY_AT_END = lazy_pattern(
     r"(?P<name>.*?(?:energ|joule|power|pwr|watt|consum|draw).*?)[_ .-](?P<unit>[mk]?w|watts?|[mkM]?j|joules?|[mk]?wh)"
-    rf"(?P<rest>(?:[_ .-]per[_ .-][a-z0-9_]+)?(?:[_ ./-](?:{_STATISTICS}))?)",
+    rf"(?P<rest>(?:[_ .-]per[_ .-][a-z0-9_]+)?(?:[_ ./-]{STATISTIC})?)",
     re.IGNORECASE,
 )
 """A `j`, `w` or `wh` is a unit at the end of the name of an energy or a power."""

@@ -6,6 +6,7 @@ A title names the case that the lines below it measure. `metrics.case_titles` ta
 from __future__ import annotations
 
 from perflog.formats.families.measured_lines import UNIT
+from perflog.formats.vocabulary import MOMENTS
 from perflog.lazy_patterns import lazy_pattern
 
 TITLE, SUBTITLE = "title", "subtitle"
@@ -27,7 +28,7 @@ _DECORATED = lazy_pattern(rf"(?P<before>[ \t]*(?P<mark>{_MARKS})[ \t]+)(?P<text>
 _NAME_WITH_PAIRS = lazy_pattern(rf"(?P<before>[ \t]*)(?P<text>{_NAMED[:-2]})(?P<after>:?)")
 _AFTER_WORDS = lazy_pattern(rf"(?P<before>[ \t]*(?:{_WORDS})[ \t]+)(?P<text>\S.*)")
 _SUBTITLES = ("-", ">", "###")  # beginnings of marks; `### a ###` is a title
-_COUNTS = lazy_pattern(r"(?i)\b(?:epoch|step|iter|iteration|round|attempt|restart|trial)s?\b[ #:=/]*[0-9]")
+_COUNTS = lazy_pattern(rf"(?i)\b(?:{'|'.join(sorted(MOMENTS))}|attempt|restart|trial)s?\b[ #:=/]*[0-9]")
 _MEASURES = lazy_pattern(rf"(?i)[0-9] ?(?:{UNIT}|%|GB|MB)(?![\w/])|[0-9]{{2}}:[0-9]{{2}}")
 _IS_SENTENCE = lazy_pattern(r"(?i).*[^.][.!?]|.*\b(?:complete|completed|done|finished|started|passed|failed)\W*")
 _LETTERS = lazy_pattern(r"[^\W\d_]{2}|\w[=:]")

@@ -24,6 +24,7 @@ OBJECT = "\0object"
 
 _MOST_HEAD = 120  # characters before an object, at most
 _NUMBER = lazy_pattern(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|NaN|-?[iI]nf(?:inity)?")
+_NO_FIGURES = {"pid": "process id", "tid": "thread id", **dict.fromkeys(("lineno", "line_no"), "line of the source")}
 _NOT_MEASURED = lazy_pattern(r"time_?stamp|date_?time|time_ms|lineno|line_?no|[pt]id|seed|version|port|_?ts")
 _MOST_PATHS = 40  # with more paths, only the step has a name
 
@@ -110,7 +111,7 @@ class JsonDraft(LineDraft):
     def dropped(self) -> dict[str, str]:
         """The key `dropped`: numbers of these objects that are no figures, each with the reason."""
         paths = dict.fromkeys(value.path for line in _shape_parts(self.shape) for value in line.values)
-        reasons = {path: naming.NO_FIGURES.get(_last_key(path).lower(), "") for path in paths}
+        reasons = {path: _NO_FIGURES.get(_last_key(path).lower(), "") for path in paths}
         return {path: reason for path, reason in reasons.items() if reason}
 
 

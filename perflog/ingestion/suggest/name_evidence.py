@@ -22,9 +22,9 @@ from msgspec.structs import replace
 
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
-from perflog.formats.vocabulary import COUNTERS, LEVELS, SENTENCE_WORDS
+from perflog.formats.vocabulary import COUNTERS, LEVELS, SENTENCE_WORDS, STATISTICS
 from perflog.lazy_patterns import lazy_pattern
-from perflog.units import UNITS, unit_of
+from perflog.units import MAGNITUDES, UNITS, unit_of
 
 _LEAST_LETTERS = 3  # of a word after a number: shorter ones are units, such as `ps`
 _MOST_AFTER = 4  # words of a name after its number
@@ -39,8 +39,8 @@ _DEVICES = frozenset(  # a whole number after such a word is a label
     "proc shard group chunk block level bin row column col id idx index no number version run test trial".split()
 )
 _SHORT = frozenset(("min", "h", "W", "J", "B"))  # units that also mean other things
-_STATISTICS = frozenset("ave av avg average mean median max maximum std stddev stdev p50 p90 p95 p99".split())
-_FACTORS = frozenset("k K M G T B million billion thousand mln bn millions billions thousands".split())
+_STATISTICS = STATISTICS.difference("min minimum total sum last spread".split()).union("p50 p90 p95 p99".split())
+_FACTORS = MAGNITUDES.union("million billion thousand mln bn millions billions thousands".split())
 _SIZE = lazy_pattern(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and no name
 _OF_TIME = lazy_pattern(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
 _ORDINALS = frozenset(("st", "nd", "rd", "th"))

@@ -1,4 +1,4 @@
-"""Names numbers: by the words that a line binds to them, by the keys of objects, by the cells of headers.
+"""Names numbers: by the words that a line binds to them, by the keys of objects.
 
 Every guess says what it is taken from, so that the user can check it in the format file.
 """
@@ -30,17 +30,9 @@ _STEP_COLUMNS = [c for c in TABLES["steps"] if c.by_field]
 _BASES = {c.name.removesuffix("_s").removesuffix("_bytes"): c.unit for c in _STEP_COLUMNS} | {
     c.name: c.unit for c in _STEP_COLUMNS
 }
-_KINDS = {"s": "time", "B": "size", "1": "share", "GB/s": "bandwidth", "W": "power", "J": "energy"}
+_KINDS = {**vocabulary.KINDS, "1": "share", "GB/s": "bandwidth"}
 _TIMES = ("step_time", "forward", "backward")
 _OWN_COLUMNS = {"run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged", "label"}
-NO_FIGURES = {
-    "pid": "process id",
-    "tid": "thread id",
-    "lineno": "line of the source",
-    "line_no": "line of the source",
-}
-"""Names of numbers that are no figures, each with the reason."""
-
 _NO_UNIT = "no unit is printed"
 _NAME_SAYS = "its name says so"
 _STOP = frozenset(
@@ -52,13 +44,10 @@ _STOP = frozenset(
 _ACTIONS = frozenset("found using loaded loading setting set".split())
 """Words that name nothing alone: `Loaded 12 files`; but `data loading: 0.5` names a time."""
 
-_FACTORS = frozenset("kKMGT")
 _MANY = {"K": "thousands", "k": "thousands", "M": "millions", "B": "billions", "G": "billions", "T": "trillions"}
 _COUNTED = lazy_pattern(r"\b(?:parameters?|params?|tokens?|samples?|words?|sentences?|flops?|macs?|images?|updates?)\b")
 _RATE_AT_END = lazy_pattern(r"(?:[A-Za-z]+/(?:s|sec|second)|\bTFLOP[Ss])$")
-_LONG_AT_END = lazy_pattern(r"(?P<name>.+?)(?:[ _]in)?[ _](?P<unit>mins|minutes|hours|hrs)")
 _IDENTIFIER = lazy_pattern(r"[A-Za-z_]\w*", re.ASCII)
-_UNIT_WORDS = frozenset("seconds secs sec ms milliseconds".split())
 _MOST_PARTS = 12  # of a name
 WORDS = lazy_pattern(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]*")
 
@@ -135,7 +124,7 @@ def name(bond: Bond, texts: Sequence[str], line_unit: str = "", has_unit: bool =
         key, unit_of_name = _name_and_unit(" ".join(bond.words), unit or unit_of(bond.unit_of_name)[0])
         if not unit and not has_unit and (unit_of_name or bond.unit_of_name):
             unit, why = unit_of_name or unit_of(bond.unit_of_name)[0], _NAME_SAYS
-    if key in _UNIT_WORDS and not unit and not has_unit:
+    if key in ("ms", "sec", "secs", "seconds", "milliseconds") and not unit and not has_unit:
         key, unit, why = "time", unit_of(key)[0], _NAME_SAYS
     if not key and (unit or has_unit):
         key = _KINDS.get(UNITS[unit].base if unit else "s", "")
@@ -150,29 +139,18 @@ def name(bond: Bond, texts: Sequence[str], line_unit: str = "", has_unit: bool =
     return _column(Named(key, unit, why), texts)
 
 
-def name_of_key(key: str, texts: Sequence[str], unit: str = "") -> Named:
-    """Return the name and the unit of a number with a key of its own, in an object or a header.
-
-    `unit`: what is after the number.
-    """
-    factor = f"_{unit.strip().lower()}" if unit.strip() in _FACTORS else ""
-    unit, why = unit_of(unit)[0], "printed after it" if unit else ""
-    label, unit_of_key = _name_and_unit(key, unit)
-    if factor:
-        label, unit_of_key = label + factor, ""
-    if not unit and unit_of_key:
-        unit, why = unit_of_key, _NAME_SAYS
-    return _column(Named(label or "number", unit, why), texts)
+def name_of_key(key: str, texts: Sequence[str]) -> Named:
+    """Return the name and the unit of a number with a key of its own, in an object."""
+    label, unit = _name_and_unit(key, "")
+    return _column(Named(label or "number", unit, _NAME_SAYS if unit else ""), texts)
 
 
 def _name_and_unit(printed: str, unit: str) -> tuple[str, str]:
     """Return a printed name as a field name, and the unit that it holds; `unit`: one that is known already."""
     label, in_name = name_and_unit(printed)
-    rate, long = _RATE_AT_END.search(printed), _LONG_AT_END.fullmatch(printed)
+    rate = _RATE_AT_END.search(printed)
     if rate is not None and (not in_name or UNITS[in_name].base == "s"):  # `Transfer/sec`
         label, in_name = printed, unit_of(rate[0])[0]
-    elif not in_name and long is not None:
-        label, in_name = long["name"], unit_of(long["unit"])[0]
     is_share = in_name == "%" and "%" not in printed  # `gpu_weights_percent 1.0` are all weights
     if is_share or (unit and in_name and UNITS[unit].base != UNITS[in_name].base):
         label, in_name = printed, ""
@@ -221,11 +199,6 @@ def is_counter(name: str) -> bool:
     """Return whether a name is something that a program counts up to a total: `step`, `samples`, `mem`."""
     parts = {form for part in name.split("_") for form in (part, part.removesuffix("s"), part.removesuffix("es"))}
     return not parts.isdisjoint(_COUNTED_UP.union(_COUNTERS))
-
-
-def says_unit(named: Named) -> bool:
-    """Return whether the unit of a number is taken from its name: `time_ms`, `time (ms)`."""
-    return named.why == _NAME_SAYS
 
 
 def _with_unit(named: Named, texts: Sequence[str]) -> Named:

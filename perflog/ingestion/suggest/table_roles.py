@@ -9,7 +9,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from perflog.formats.tokens import NUMBER, OPAQUE
-from perflog.formats.vocabulary import COUNTER, COUNTERS, EVALUATION
+from perflog.formats.vocabulary import COUNTER, EVALUATION, MOMENTS
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
@@ -29,7 +29,6 @@ _SUMMARY = lazy_pattern(r"\b(averages?|avg|mean|median|total|overall|final|finis
 _PHASE = lazy_pattern(rf"(?<![\w./-])(?P<phase>{EVALUATION}|(?-i:CV))(?![\w/=.-])", re.IGNORECASE)
 _NAMES_PHASE = lazy_pattern(rf"(?:^|_)(?:train|training|{EVALUATION}|cv)(?:_|$)")
 _COUNTERS = lazy_pattern(rf"(?:.*_)?{COUNTER}(?:_printed|_id|_no|_idx)?")
-_MOMENTS = COUNTERS - {"batch", "rank"}
 _RESULT = lazy_pattern(
     r"loss|acc(?:uracy|urary)?\b|error|score|perplexity|\bppl\b|bleu|reward|precision|recall|\bm?ap\b|\biou\b|throughput"
     r"|speed|completed|passed|failed|skipped|\btime\b|elapsed|\btook\b|/s(?:ec(?:ond)?)?\b|per[ _]sec|it/s|\bused\b|fps"
@@ -203,7 +202,7 @@ def _is_setting(line: LineDraft) -> bool:
 def _names_moment(line: LineDraft) -> bool:
     """Whether a line says how far the run is: `saved at the end of epoch 355, iters 800`."""
     pairs = pairwise(line.slots)
-    return any(slot.kind in (NUMBER, UNSURE) and before.texts[0].lower() in _MOMENTS for before, slot in pairs)
+    return any(slot.kind in (NUMBER, UNSURE) and before.texts[0].lower() in MOMENTS for before, slot in pairs)
 
 
 def _is_result(line: LineDraft) -> bool:

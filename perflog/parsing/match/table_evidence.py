@@ -23,7 +23,7 @@ from perflog.formats.figures import figure_spans
 from perflog.formats.vocabulary import COUNTERS, SENTENCE_WORDS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.arrow import mask_of
-from perflog.units import DURATIONS, SIZES, UNITS, unit_of
+from perflog.units import DURATIONS, MAGNITUDES, SIZES, UNITS, unit_of
 
 FILE_STYLES = ("tab", "csv")
 """Styles of files for programs: no cell is padded."""
@@ -73,8 +73,7 @@ _REMARK = lazy_pattern(r"(?<=\S)[ \t]+\((?=[^()]*[A-Za-z])[^()0-9]*\)$")  # with
 _OF_RATE = lazy_pattern(r"(?:/|per)[ _]?s(?:ec(?:ond)?)?\b", re.IGNORECASE)
 _MOST_VALUES = 4  # of a cell
 _OF_ANY_QUANTITY = frozenset(("value", "result", "metric value"))  # names of a column with a quantity in each row
-_PREFIXES = frozenset("k K M G T".split())
-_GLUED = frozenset("k K M G T c x ×".split())  # after a number, beside units
+_GLUED = MAGNITUDES - {"B"} | set("cx×")  # after a number, beside units
 
 
 def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[int, PrintedTable]]:
@@ -263,7 +262,7 @@ class PrintedTable(Struct, frozen=True):
         if None in pairs or not any(units):
             return f"{number}|{number}{REMARK}" if None not in pairs and list(bare) != list(cells) else ""
         plain = {unit.strip() for unit in units}
-        if plain <= _PREFIXES:  # `10K` is 10,000 or 10,240: a word. But rates count in thousands
+        if plain <= MAGNITUDES - {"B"}:  # `10K` is 10,000 or 10,240: a word. But rates count in thousands
             return "q" if _OF_RATE.search(name) else ""
         if len(units) == 1:
             ways = [f"{number}{units.pop()}"]
