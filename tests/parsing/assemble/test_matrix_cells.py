@@ -48,7 +48,7 @@ def test_each_cell_is_a_record(tmp_path: Path, chunk: int) -> None:
     found = values(tmp_path, LOG, chunk)
     for row in found:
         cell = cells.setdefault((row["line"] << 20) + row["part"], {})
-        cell[row["key"]] = row["text"] if row["value"] is None else row["value"]
+        cell[row["key"]] = row["text"] if row["value"] is None else round(row["value"], 9)
     assert list(cells.values()) == [
         {"direction": "Send", "gpu": 0.0, "peer": 0.0, "local": 0.008},
         {"direction": "Send", "gpu": 0.0, "peer": 1.0, "bandwidth": 0.0025},
