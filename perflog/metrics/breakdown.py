@@ -7,7 +7,8 @@ distinguishes; for what lies around them see `phases`, `kernels` and `device_tim
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +18,11 @@ from perflog.arrays import Floats, Ints
 from perflog.formats.model import WHOLES
 from perflog.metrics.kernels import PRINTED_TOTAL, kernels
 from perflog.metrics.options import Options
-from perflog.metrics.phase_table import phase_table
+from perflog.metrics.phase_table import PhaseTable
 from perflog.metrics.phases import rows_with_wholes
 from perflog.metrics.possible import fits
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
-from perflog.metrics.run_rows import RunRows
+from perflog.metrics.run_rows import SteadyRun, is_steady
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
@@ -111,7 +112,7 @@ def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
     parts = list(_parts_of_steps(tables, options.warmup))
     parts += _parts_of_phases(tables, {part["run"] for part in parts})
     parts += [*_parts_of_traces(tables, options), *_parts_of_profiles(tables, options)]
-    order = {run: i for i, run in enumerate(tables["runs"]["run"])}
+    order = {run: i for i, run in enumerate(tables.rows("runs")["run"].tolist())}
     parts.sort(key=lambda part: (order[part["run"]], -part["time_s"]))
     table = pd.DataFrame(parts, columns=names)
     return table.assign(share=table["time_s"] / table["whole_s"]).astype(
@@ -147,22 +148,26 @@ def _parts_of_steps(tables: Tables, warmup: int | None) -> Iterator[dict[str, An
 
 def _divided_steps(tables: Tables, warmup: int | None) -> list[tuple[list[dict[str, Any]], list[Misfit]]]:
     def compute() -> list[tuple[list[dict[str, Any]], list[Misfit]]]:
-        return list(_steps_in_parts(rows_with_wholes(tables, warmup)))
+        return [parts for table in rows_with_wholes(tables, warmup) for parts in _steps_in_parts(table)]
 
     return cached(tables, ("steps in parts", warmup), compute)
 
 
-def _steps_in_parts(runs: Sequence[RunRows]) -> Iterator[tuple[list[dict[str, Any]], list[Misfit]]]:
+def _steps_in_parts(table: PhaseTable) -> Iterator[tuple[list[dict[str, Any]], list[Misfit]]]:
     """Yield the innermost phases of the step of each run with the rest of their parents; and phases that do not fit."""
-    rows = _parts_of_time(phase_table(*runs), runs) if runs else None
-    if rows is None or not len(rows):
+    rows = _parts_of_time(table)
+    if not len(rows):
         return
-    steps = rows[rows["phase"] == "step"].groupby("place")["step"].agg(["nunique", "min", "max"])
-    for place, times in _times(rows, runs, steps["nunique"].to_dict()).items():
-        run, names = runs[place], {name for name, _ in times}
+    steps = rows.where(rows.named("step"))
+    by_run = groups_of(steps.place)
+    numbers = by_run.numbers_of(steps.step, np.ones(len(steps), np.bool_))
+    window_columns = (steps.place[by_run.first], numbers, *by_run.ends(steps.step))
+    windows = {place: window for place, *window in zip(*(of.tolist() for of in window_columns), strict=True)}
+    for place, times in _times(rows, {place: n for place, (n, _, _) in windows.items()}).items():
+        run, names = table.runs[place], {name for name, _ in times}
         if names <= {"step"} or any(np.isnan(seconds) for seconds in times.values()):
             continue  # nothing timed inside, or it is not known on which ranks
-        n, first, last = map(int, steps.loc[place])
+        n, first, last = windows[place]
         common: dict[str, Any] = {"run": run.run, "label": run.label, "of": "step", "n": n}
         common |= {"first_step": first, "last_step": last, "whole_s": times["step", None]}
         parts, unfit = _innermost(times)
@@ -213,59 +218,50 @@ def _is_in(name: str, times: _Times) -> bool:
     return any(phase == name for phase, _ in times)
 
 
-def _parts_of_time(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
+def _parts_of_time(table: PhaseTable) -> PhaseTable:
     """Return the rows of steady, timed steps, without hidden phases, of runs with known parents of phases."""
-    place, steps, is_step = (rows[name].to_numpy() for name in ("place", "step", "phase"))
-    is_step = is_step == "step"
-    steady = steps >= np.array([run.first for run in runs])[place]
-    in_timed_step = groups_of(place, steps).any_of(is_step & steady)
-    phases = _codes(rows["phase"])
-    pairs = groups_of(place, phases)
-    names = rows["phase"].to_numpy()[pairs.first]
-    hidden = [runs[i].semantics.is_hidden(name, None) for i, name in zip(place[pairs.first], names, strict=True)]
+    place, runs, is_step = table.place, table.runs, table.named("step")
+    steady = is_steady(runs, place, table.step)
+    in_timed_step = groups_of(place, table.step).any_of(is_step & steady)
+    pairs = groups_of(place, table.phase)
+    hidden = [runs[place[i]].semantics.is_hidden(table.names[table.phase[i]], None) for i in pairs.first.tolist()]
     counts = steady & in_timed_step & ~np.array(hidden, np.bool_)[pairs.inverse]
-    orphans = np.bincount(place[counts & rows["parent"].isna().to_numpy()], minlength=len(runs))
+    orphans = np.bincount(place[counts & (table.parent < 0)], minlength=len(runs))
     known = orphans <= np.bincount(place[counts & is_step], minlength=len(runs))  # the step alone has no parent
-    return rows[counts & known[place]]
+    return table.where(counts & known[place])
 
 
-def _times(
-    rows: pd.DataFrame, runs: Sequence[RunRows], steps: Mapping[int, int]
-) -> dict[int, dict[tuple[str, str | None], float]]:
+def _times(rows: PhaseTable, steps: Mapping[int, int]) -> dict[int, dict[tuple[str, str | None], float]]:
     """Return the time in a step of each phase and its printed parent, by run index. `steps`: steps by run index."""
-    place, names = rows["place"].to_numpy(), rows["phase"].to_numpy()
-    phases, parents = _codes(rows["phase"]), _codes(rows["parent"])
+    place, runs = rows.place, rows.runs
     printed: dict[int, set[str]] = {}
-    for i in groups_of(place, phases).first.tolist():
-        printed.setdefault(int(place[i]), set()).add(names[i])
-    cases = groups_of(place, parents)
-    above = rows["parent"].to_numpy()[cases.first]
-    around = [printed_parent(runs[i], name, printed[i]) for i, name in zip(place[cases.first], above, strict=True)]
+    for i, phase in rows.cases():
+        printed.setdefault(i, set()).add(rows.names[phase])
+    cases = groups_of(place, rows.parent)
+    around = [
+        printed_parent(runs[place[i]], None if rows.parent[i] < 0 else rows.names[rows.parent[i]], printed[place[i]])
+        for i in cases.first.tolist()
+    ]
     words = {name: code for code, name in enumerate(dict.fromkeys(around))}
-    kinds = groups_of(place, phases, np.array([words[name] for name in around])[cases.inverse])
+    kinds = groups_of(place, rows.phase, np.array([words[name] for name in around], np.int64)[cases.inverse])
     positions = place[kinds.first]
     world = np.array([run.world or 0 for run in runs])
     seconds = _per_step(rows, kinds, world[place], np.array([steps[i] for i in positions.tolist()]))
     times: dict[int, dict[tuple[str, str | None], float]] = {}
-    for i, row, time in zip(positions.tolist(), kinds.first.tolist(), seconds.tolist(), strict=True):
-        times.setdefault(i, {})[names[row], around[cases.inverse[row]]] = time
+    for kind in kinds.in_order.tolist():
+        i, row, time = int(positions[kind]), int(kinds.first[kind]), float(seconds[kind])
+        times.setdefault(i, {})[rows.names[rows.phase[row]], around[cases.inverse[row]]] = time
     return times
 
 
-def _codes(words: pd.Series[Any]) -> Ints:
-    import pandas as pd
-
-    return np.asarray(pd.factorize(words)[0], np.int64)
-
-
-def printed_parent(run: RunRows, parent: object, printed: Collection[str]) -> str | None:
+def printed_parent(run: SteadyRun, parent: str | None, printed: Collection[str]) -> str | None:
     """Return the parent of a phase, or what is around it where the log does not time the parent; None for a step."""
-    if not isinstance(parent, str):
+    if parent is None:
         return None
     return next((name for name in run.semantics.lineage(parent, None) if name in printed), "step")
 
 
-def _per_step(rows: pd.DataFrame, kinds: Groups, world: Ints, steps: Ints) -> Floats:
+def _per_step(rows: PhaseTable, kinds: Groups, world: Ints, steps: Ints) -> Floats:
     """Return the mean over ranks and steps of the time of each kind of rows; NaN if most of its steps lack ranks.
 
     A single value without a rank is the value of the step, as the step time is. A step in which a rank is missing does
@@ -277,19 +273,17 @@ def _per_step(rows: pd.DataFrame, kinds: Groups, world: Ints, steps: Ints) -> Fl
         world: Number of ranks of the run of each row, 0 if it is not known.
         steps: Number of steps of the run of each kind.
     """
-    ranks = rows["rank"].to_numpy(np.float64)
-    anonymous = np.isnan(ranks)
-    groups = groups_of(kinds.inverse, rows["step"].to_numpy())
+    on_rank = ~np.isnan(rows.rank)
+    groups = groups_of(kinds.inverse, rows.step)
     kind, values = kinds.inverse[groups.first], groups.sizes
-    with_rank = groups.inverse[~anonymous]
-    on_a_rank = with_rank[groups_of(with_rank, ranks[~anonymous].astype(np.int64)).first]
-    known = np.bincount(groups.inverse, anonymous, len(values)) == 0
+    sharing = groups.numbers_of(np.where(on_rank, rows.rank, 0).astype(np.int64), on_rank)
+    known = np.bincount(groups.inverse, ~on_rank, len(values)) == 0
     is_of_step = (values == 1) | (values == world[groups.first])
-    sharers = np.where(known, np.bincount(on_a_rank, minlength=len(values)), np.where(is_of_step, values, 0))
+    sharers = np.where(known, sharing, np.where(is_of_step, values, 0))
     most = np.zeros(len(steps), np.int64)
     np.maximum.at(most, kind, sharers)
     complete = (sharers == most[kind]) & (sharers > 0)
-    means = groups.sums(rows["time_s"].to_numpy(np.float64))[complete] / sharers[complete]
+    means = groups.sums(rows.time_s)[complete] / sharers[complete]
     kinds_of_steps = groups_of(kind[complete])
     total = np.full(len(steps), np.nan)
     total[kind[complete][kinds_of_steps.first]] = kinds_of_steps.sums(means) / kinds_of_steps.sizes
@@ -303,26 +297,33 @@ def _per_step(rows: pd.DataFrame, kinds: Groups, world: Ints, steps: Ints) -> Fl
 
 def _parts_of_phases(tables: Tables, known: Collection[str]) -> Iterator[dict[str, Any]]:
     """Yield the phases of each run without a printed step time for its phases, if the format declares all of them."""
-    semantics = semantics_by_run(tables["runs"])
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    steps = tables.rows("steps")
+    runs, steps = tables.rows("runs"), tables.rows("steps")
+    semantics, labels = semantics_by_run(runs), dict(runs.records("run", "label"))
     timed = steps.where(steps.known("step_time_s")).counts("run")
-    for run, rows in tables.by_run("phases").items():
-        in_a_step = run in timed and rows["step"].notna().any()
-        if run in known or in_a_step:
+    for run, rows in tables.rows_by_run("phases").items():
+        if run in known or (run in timed and rows.known("step").any()):
             continue
         meaning = semantics[run]
-        rows = rows[~rows["phase"].map({name: meaning.is_hidden(name, None) for name in rows["phase"].unique()})]
-        names = list(dict.fromkeys(rows["phase"]))
+        printed = rows.counts("phase")
+        rows = rows.where(~rows.one_of("phase", {name for name in printed if meaning.is_hidden(name, None)}))
+        codes, words = rows.codes("phase")
+        phases = groups_of(codes)
+        in_order = phases.in_order
+        names = [words[code] for code in codes[phases.first[in_order]].tolist()]
+        sums = dict(zip(names, phases.sums(rows["time_s"])[in_order].tolist(), strict=True))
+        counts = dict(zip(names, phases.sizes[in_order].tolist(), strict=True))
         outer = [name for name in names if not set(meaning.lineage(name, None)[1:]) & set(names)]
-        alike = rows[rows["phase"].isin(outer)].groupby("phase")["rank"].agg(set).map(str).nunique() == 1
-        if len(outer) < 2 or not alike or not all(name in WHOLES or meaning.phase(name) for name in names):
+        if len(outer) < 2 or not all(name in WHOLES or meaning.phase(name) for name in names):
             continue
-        sums, counts = rows.groupby("phase")["time_s"].sum(), rows.groupby("phase").size()
-        n = int(counts[outer].min())
-        common = {"run": run, "label": labels[run], "of": "phases", "n": n, "whole_s": float(sums[outer].sum()) / n}
+        ranks: dict[str, set[int]] = {}
+        for row in groups_of(codes, rows["rank"]).first.tolist():
+            ranks.setdefault(words[codes[row]], set()).add(int(rows["rank"][row]))
+        if any(ranks[name] != ranks[outer[0]] for name in outer):
+            continue
+        n, whole_s = min(counts[name] for name in outer), math.fsum(sums[name] for name in outer)
+        common = {"run": run, "label": labels[run], "of": "phases", "n": n, "whole_s": whole_s / n}
         around = {name: None if name in outer else _around(meaning, name, names) for name in names}
-        parts, _ = _innermost({(name, around[name]): float(sums[name]) for name in names})
+        parts, _ = _innermost({(name, around[name]): sums[name] for name in names})
         for name, inside, seconds, is_rest in parts:
             declared = meaning.phase(name)
             kind = UNTIMED if is_rest else declared.kind if declared else None

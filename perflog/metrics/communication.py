@@ -12,10 +12,11 @@ import numpy as np
 
 from perflog.arrays import Floats
 from perflog.metrics.options import Options
-from perflog.metrics.phase_table import medians_over_steps, phases_of_runs, steady_rows, step_figures, worlds_of
+from perflog.metrics.phase_table import PhaseTable, medians_over_steps, phases_of_runs, step_figures, times_on_ranks
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
-from perflog.metrics.run_rows import RunRows, rank_means, run_rows
+from perflog.metrics.run_rows import SteadyRun, rank_means, step_rows, worlds_of
 from perflog.metrics.run_tables import Tables
+from perflog.statistics.groups import groups_of
 from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
@@ -66,12 +67,16 @@ def communication(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    runs, table = phases_of_runs(tables, options.warmup)
-    rows_by_run: list[list[dict[str, Any]]] = [[] for _ in runs]
-    if table is not None:
-        steady = steady_rows(table, runs)
-        for place, row in (*_phases(steady, runs), *_totals(steady, runs)):
-            rows_by_run[place].append({"run": runs[place].run, "label": runs[place].label, **row})
+    runs: list[SteadyRun] = []
+    rows_by_run: list[list[dict[str, Any]]] = []
+    for piece in tables.in_pieces("phases"):
+        table = phases_of_runs(piece, options.warmup).steady()
+        rows_of_piece: list[list[dict[str, Any]]] = [[] for _ in table.runs]
+        for place, row in (*_phases(table), *_totals(table)):
+            run = table.runs[place]
+            rows_of_piece[place].append({"run": run.run, "label": run.label, **row})
+        runs += table.runs
+        rows_by_run += rows_of_piece
     points = _points(runs, rows_by_run, _median_loads(tables, options.warmup))
     for place, fit in _fits(points, ["place", *_FIT]):
         rows_by_run[place].append({"run": runs[place].run, "label": runs[place].label, **fit})
@@ -83,30 +88,34 @@ def communication(tables: Tables, options: Options) -> pd.DataFrame:
 
 def _median_loads(tables: Tables, warmup: int | None) -> dict[str, dict[int, float]]:
     """Median load of each rank, for each run that prints loads of ranks in one unit."""
-    loads = {}
-    for run in run_rows(tables, "loads", "amount", warmup):
-        rows = run.steady[run.steady["expert"].isna()]
-        if rows["unit"].nunique(dropna=False) == 1:
-            medians = rows.groupby("rank")["amount"].median()
-            loads[run.run] = {int(rank): float(load) for rank, load in medians.items()}
+    table = step_rows(tables, "loads", "amount", warmup).steady()
+    table = table.where(~table.rows.known("expert"))
+    units = groups_of(table.place, table.rows.codes("unit")[0]).first
+    places, counts = np.unique(table.place[units], return_counts=True)
+    table = table.where(np.isin(table.place, places[counts == 1]) & ~np.isnan(table.rank))
+    ranks = table.rank.astype(np.int64)
+    groups = groups_of(table.place, ranks)
+    loads: dict[str, dict[int, float]] = {}
+    for row, load in zip(groups.first.tolist(), groups.medians(table.rows["amount"]).tolist(), strict=True):
+        loads.setdefault(table.runs[table.place[row]].run, {})[int(ranks[row])] = load
     return loads
 
 
-_Case = tuple[int, str]
-"""Index of a run, and name of one of its phases."""
-
-
-def _phases(table: pd.DataFrame, runs: Sequence[RunRows]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _phases(table: PhaseTable) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the run index and rows of each phase that communicates or has a remote share, overall and by rank."""
-    order = {case: i for i, case in enumerate(_cases(table))}
-    with_share = set(_cases(table[table["remote_share"].notna()]))
-    moving = _rows_of(table, [c for c in order if c in with_share or _kind(runs[c[0]], c[1]) == "communication"])
-    shares = moving[moving["remote_share"].notna()]
-    shares = shares.assign(time_s=shares["remote_share"])
-    remote = {_key(figure): figure["median"] for figure in medians_over_steps(step_figures(shares))}
-    figures = medians_over_steps(step_figures(moving))
+    cases = groups_of(table.place, table.phase)
+    order = {(int(table.place[row]), table.names[table.phase[row]]): row for row in cases.first.tolist()}
+    has_share = ~np.isnan(table.remote_share)
+    is_moving = [_kind(table.runs[place], name) == "communication" for place, name in order]
+    moving = table.where(np.array(is_moving, np.bool_)[cases.inverse] | cases.any_of(has_share))
+    shares = table.where(has_share)
+    remote = {
+        _key(figure): figure["median"]
+        for figure in medians_over_steps(step_figures(shares, shares.remote_share), table.names)
+    }
+    figures = medians_over_steps(step_figures(moving), table.names)
     for figure in sorted(figures, key=lambda f: (order[f["place"], f["phase"]], f["occurrence"] or 0)):
-        run = runs[figure["place"]]
+        run = table.runs[figure["place"]]
         row = {name: figure[name] for name in ("phase", "occurrence", "rank", "n", "first_step", "last_step")}
         hidden = run.semantics.is_hidden(figure["phase"], figure["occurrence"])
         row |= {"part": "phase", "kind": _kind(run, figure["phase"]), "hidden": hidden, "time_s": figure["median"]}
@@ -115,62 +124,46 @@ def _phases(table: pd.DataFrame, runs: Sequence[RunRows]) -> Iterator[tuple[int,
         yield figure["place"], row
 
 
-def _cases(table: pd.DataFrame) -> list[_Case]:
-    """The phases of each run, in the order of their rows."""
-    return list(table[["place", "phase"]].drop_duplicates().itertuples(index=False, name=None))
-
-
-def _rows_of(table: pd.DataFrame, cases: Sequence[_Case]) -> pd.DataFrame:
-    """The rows of some phases of runs."""
-    import pandas as pd
-
-    return table[pd.MultiIndex.from_frame(table[["place", "phase"]]).isin(cases)]
-
-
 def _key(figure: dict[str, Any]) -> tuple[Any, ...]:
     return figure["place"], figure["phase"], figure["occurrence"], figure["rank"]
 
 
-def _kind(run: RunRows, name: str) -> str | None:
+def _kind(run: SteadyRun, name: str) -> str | None:
     declared = run.semantics.phase(name)
     return declared.kind if declared else None
 
 
-def _totals(table: pd.DataFrame, runs: Sequence[RunRows]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _totals(table: PhaseTable) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the run index and sums of all communication phases: of the step, and of hidden ones separately.
 
     A communication phase inside another one does not count: its time is part of the other's.
     """
-    cases: dict[bool, list[_Case]] = {False: [], True: []}
-    for place, name in _cases(table):
-        run = runs[place]
+    cases = groups_of(table.place, table.phase)
+    counts, is_hidden = np.zeros((2, len(cases.first)), np.bool_)
+    for case, row in enumerate(cases.first.tolist()):
+        run, name = table.runs[table.place[row]], table.names[table.phase[row]]
         kind, *kinds_above = (_kind(run, each) for each in run.semantics.lineage(name, None))
-        if kind == "communication" and "communication" not in kinds_above:
-            cases[run.semantics.is_hidden(name, None)].append((place, name))
-    world = worlds_of(runs)
-    for hidden, some in cases.items():
-        rows = _rows_of(table, some)
-        means = rank_means(rows, world[rows["place"]], ["place", "step"])[0]
-        by_rank = rows.groupby(["place", "rank", "step"])["time_s"].sum()
-        for times, keys in ((means, ["place"]), (by_rank, ["place", "rank"])):
-            groups = times.reset_index(name="time_s").groupby(keys)
-            for totals in (
-                groups.agg(
-                    time_s=("time_s", "median"),
-                    n=("step", "size"),
-                    first_step=("step", "min"),
-                    last_step=("step", "max"),
-                )
-                .reset_index()
-                .to_dict("records")
-            ):
-                place = totals.pop("place")
-                row = {"part": "total", "rank": None, "kind": "communication", "hidden": hidden, **totals}
-                yield place, row | {"share": np.nan if hidden else row["time_s"] / runs[place].step_s}
+        counts[case] = kind == "communication" and "communication" not in kinds_above
+        is_hidden[case] = run.semantics.is_hidden(name, None)
+    for hidden in (False, True):
+        rows = table.where((counts & (is_hidden == hidden))[cases.inverse])
+        means = rank_means(rows.place, rows.step, rows.rank, rows.time_s, worlds_of(table.runs))
+        over_ranks = (means.place, means.step, np.full(len(means.step), -1), means.time_s)
+        for place, step, rank, times in (over_ranks, times_on_ranks(rows, rows.rank)):
+            groups = groups_of(place, rank)
+            first, last = groups.ends(step)
+            for group, time in enumerate(groups.medians(times).tolist()):
+                row = int(groups.first[group])
+                run = table.runs[place[row]]
+                yield int(place[row]), {
+                    "part": "total", "rank": None if rank[row] < 0 else int(rank[row]), "kind": "communication",
+                    "hidden": hidden, "time_s": time, "n": int(groups.sizes[group]), "first_step": int(first[group]),
+                    "last_step": int(last[group]), "share": np.nan if hidden else time / run.step_s,
+                }  # fmt: skip
 
 
 def _points(
-    runs: Sequence[RunRows], rows: Sequence[Sequence[dict[str, Any]]], loads: Mapping[str, Mapping[int, float]]
+    runs: Sequence[SteadyRun], rows: Sequence[Sequence[dict[str, Any]]], loads: Mapping[str, Mapping[int, float]]
 ) -> pd.DataFrame:
     """Return the points of the fits, one per run, phase and rank with a remote share. `rows`: rows of each run.
 

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Floats
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
 from perflog.metrics.phase_table import phases_of_runs
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
-from perflog.metrics.run_rows import RunRows, first_steady_steps, run_rows
+from perflog.metrics.run_rows import SteadyRun, step_rows
 from perflog.metrics.run_tables import Tables, cached
-from perflog.statistics.groups import groups_of
-from perflog.tables.columns import NULL
-from perflog.tables.nulls import int_or_none
+from perflog.statistics.groups import Groups, groups_of, positions_in
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
 
 _COLUMNS = (
@@ -52,20 +51,56 @@ _FIGURES = (
     "max_share",
 )  # fmt: skip
 _KEYS = ("of", "name", "occurrence", "over", "kind")
+_TYPES: dict[str, Any] = {"occurrence": "Int64", **dict.fromkeys(("name", "kind", "largest"), object)}
 _Key = tuple[str, str | None, int | None, str, str | None]
+
+
+class _Group(Struct, frozen=True):
+    """What is compared in each step. `key`: the columns of _KEYS. `world`: number of ranks, NaN if it is not known."""
+
+    run: str
+    label: str | None
+    key: _Key
+    world: float
+    first: int
+    """The first steady step."""
 
 
 class _Amounts(Struct, frozen=True):
     """Amounts of the members (ranks, experts, stages, layers) of groups in each step, for all groups at once.
 
-    `groups`: a row for each group: run, label, the columns of _KEYS, world (number of ranks, NaN if it is not known)
-    and first (the first steady step). `rows`: group (its index in `groups`), step, member (NaN: unknown) and amount.
-    `layers`: names of the layers, if `member` is an index of them.
+    A value a row: `group` (its index in `groups`), `step`, `member` (NaN: unknown) and `amount`. `layers`: names of the
+    layers, if `member` is an index of them.
     """
 
-    groups: pd.DataFrame
-    rows: pd.DataFrame
+    groups: Sequence[_Group]
+    group: Ints
+    step: Ints
+    member: Floats
+    amount: Floats
     layers: Sequence[str] = ()
+
+
+class _StepFigures(Struct, frozen=True):
+    """Measures of imbalance, a value for each group and step. `largest`: None if several are, or if it is not known."""
+
+    groups: Sequence[_Group]
+    group: Ints
+    step: Ints
+    members: Ints
+    largest: npt.NDArray[np.object_]
+    figures: Mapping[str, Floats]
+
+    def steady(self) -> Mask:
+        """Flag the steady steps."""
+        return self.step >= np.array([group.first for group in self.groups], np.int64)[self.group]
+
+    def where(self, chosen: Mask | Ints) -> _StepFigures:
+        """Return some of the steps."""
+        figures = {name: values[chosen] for name, values in self.figures.items()}
+        return _StepFigures(
+            self.groups, self.group[chosen], self.step[chosen], self.members[chosen], self.largest[chosen], figures
+        )
 
 
 @metric(
@@ -87,21 +122,34 @@ def imbalance(tables: Tables, options: Options) -> pd.DataFrame:
         0   load    block  rank     0.1954  ...
         1  phase  process  rank     0.0505  ...
     """
-    steps = imbalance_steps(tables, options.warmup)
-    steps = steps[steps["steady"].astype(bool)]
-    groups = steps.groupby(["run", *_KEYS], dropna=False, sort=False)
-    table = groups.agg(
-        label=("label", "first"), members=("members", "first"), n=("step", "size"),
-        first_step=("step", "min"), last_step=("step", "max"),
-    )  # fmt: skip
-    table = table.join(groups[list(_FIGURES)].median()).reset_index()
-    counts = steps.assign(group=groups.ngroup()).groupby(["group", "largest"], sort=False).size().rename("steps")
-    most = counts.sort_values(ascending=False, kind="stable").reset_index("largest").groupby(level=0).first()
-    most = most.astype({"largest": object}).reindex(table.index)
-    table = table.assign(largest=most["largest"], largest_share=most["steps"] / table["n"])
-    for name in ("name", "kind", "largest"):
-        table[name] = table[name].astype(object).where(table[name].notna(), None)
-    return table[[c.name for c in _COLUMNS]].astype({"occurrence": "Int64"})
+    import pandas as pd
+
+    steps = _by_step(tables, options.warmup)
+    steps = steps.where(steps.steady())
+    groups = groups_of(steps.group)
+    first, last = groups.ends(steps.step)
+    medians = {name: groups.medians(values) for name, values in steps.figures.items()}
+    most_often, rows = _most_often(steps, groups), []
+    for i in groups.in_order.tolist():
+        row, n, (largest, times) = int(groups.first[i]), int(groups.sizes[i]), most_often[i]
+        group = steps.groups[steps.group[row]]
+        rows.append(
+            {"run": group.run, "label": group.label, **dict(zip(_KEYS, group.key, strict=True))}
+            | {"members": int(steps.members[row]), "n": n, "first_step": int(first[i]), "last_step": int(last[i])}
+            | {name: values[i] for name, values in medians.items()}
+            | {"largest": largest, "largest_share": times / n if times else np.nan}
+        )
+    columns = {c.name: pd.Series([row[c.name] for row in rows], dtype=_TYPES.get(c.name)) for c in _COLUMNS}
+    return pd.DataFrame(columns)
+
+
+def _most_often(steps: _StepFigures, groups: Groups) -> list[tuple[Any, int]]:
+    """Return the member of each group that is the largest in most steps, of several the first, and their number."""
+    members: list[dict[Any, int]] = [{} for _ in groups.sizes]
+    for group, largest in zip(groups.inverse.tolist(), steps.largest.tolist(), strict=True):
+        if largest is not None:
+            members[group][largest] = members[group].get(largest, 0) + 1
+    return [max(counts.items(), key=lambda item: item[1], default=(None, 0)) for counts in members]
 
 
 def imbalance_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) -> pd.DataFrame:
@@ -110,50 +158,66 @@ def imbalance_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = Non
     Columns: run, label, of, name, occurrence, over, kind, step, members, the values of the metric, largest (null:
     several members, or not known which), steady. The steps of the warm-up are included; they are not steady.
     """
-    return cached(tables, ("imbalance by step", warmup), lambda: _by_step(tables, warmup)).copy()
-
-
-def _by_step(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> pd.DataFrame:
     import pandas as pd
 
-    names = ["run", "label", *_KEYS, "step", "members", *_FIGURES, "largest", "steady"]
-    known = tables if isinstance(tables, Tables) else Tables(tables)
-    figures = [_figures(amounts) for amounts in (_loads(known, warmup), _phases(known, warmup), _layers(known, warmup))]
-    figures = [steps for steps in figures if len(steps)]
-    table = pd.concat(figures, ignore_index=True) if figures else pd.DataFrame(columns=names)
-    order = {run: i for i, run in enumerate(tables["runs"]["run"])}
-    return table.sort_values("run", key=lambda runs: runs.map(order), kind="stable", ignore_index=True)[names]
+    steps = _by_step(tables if isinstance(tables, Tables) else Tables(tables), warmup)
+    names = np.empty((len(steps.groups), len(_KEYS) + 2), object)
+    for i, group in enumerate(steps.groups):
+        names[i] = (group.run, group.label, *group.key)
+    of_rows = zip(("run", "label", *_KEYS), names[steps.group].T, strict=True)
+    columns = {
+        **{name: pd.Series(values, dtype=object) for name, values in of_rows},
+        "step": steps.step,
+        "members": steps.members,
+        **steps.figures,
+    }
+    return pd.DataFrame({**columns, "largest": pd.Series(steps.largest, dtype=object), "steady": steps.steady()})
+
+
+def _by_step(tables: Tables, warmup: int | None) -> _StepFigures:
+    return cached(tables, ("imbalance by step", warmup), lambda: _all_steps(tables, warmup))
+
+
+def _all_steps(tables: Tables, warmup: int | None) -> _StepFigures:
+    """The measures of all groups by step, run by run in the order of the runs."""
+    parts = [_figures(_loads(tables, warmup))]
+    parts += [_figures(_phases(piece, warmup)) for piece in tables.in_pieces("phases")]
+    parts.append(_figures(_layers(tables, warmup)))
+    groups = [group for part in parts for group in part.groups]
+    offsets = np.cumsum([0, *(len(part.groups) for part in parts[:-1])])
+    number = np.concatenate([part.group + offset for part, offset in zip(parts, offsets, strict=True)])
+    runs = {run: i for i, run in enumerate(tables.rows("runs")["run"].tolist())}
+    order = np.argsort(np.array([runs[group.run] for group in groups], np.int64)[number], kind="stable")
+    step, members, largest = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("step", "members", "largest")
+    )
+    figures = {name: np.concatenate([part.figures[name] for part in parts]) for name in _FIGURES}
+    return _StepFigures(groups, number, step, members, largest, figures).where(order)
 
 
 def _loads(tables: Tables, warmup: int | None) -> _Amounts:
     """Loads of ranks and of experts. Missing experts count as zero; an expert's loads on several ranks add up."""
-    import pandas as pd
-
-    rows = tables.rows("loads")
-    rows = rows.where(rows.known("step", "amount"))
-    runs = tables["runs"].set_index("run")
-    codes, words = rows.codes("run")
-    run = runs.index.get_indexer(words)[codes]
-    experts = rows.known("expert")
-    printed = groups_of(run, rows.codes("unit")[0], rows.codes("layer")[0])
-    groups = groups_of(run, printed.first[printed.inverse], experts.astype(np.int64))  # in the order of their rows
-    worlds = runs["world_size"].astype("Float64").to_numpy(np.float64, na_value=np.nan)[run]
-    ranks = np.where(rows.known("rank"), rows["rank"], np.where(worlds == 1, 0.0, np.nan))  # 1: there is no other rank
-    members = np.where(experts, rows["expert"], ranks)
-    rows_of_groups = rows.where(groups.first)
-    keys: list[_Key] = [
-        ("load", load_name(unit, layer), None, "rank" if expert == NULL else "expert", None)
-        for unit, layer, expert in rows_of_groups.records("unit", "layer", "expert")
+    table = step_rows(tables, "loads", "amount", warmup)
+    rows, experts = table.rows, table.rows.known("expert")
+    printed = groups_of(table.place, rows.codes("unit")[0], rows.codes("layer")[0])
+    groups = groups_of(table.place, printed.first[printed.inverse], experts.astype(np.int64))  # in the order of rows
+    names = zip(*(rows.where(groups.first)[name].tolist() for name in ("unit", "layer")), strict=True)
+    found = [
+        _group(table.runs[place], ("load", load_name(unit, layer), None, "expert" if by_expert else "rank", None))
+        for place, by_expert, (unit, layer) in zip(
+            table.place[groups.first].tolist(), experts[groups.first].tolist(), names, strict=True
+        )
     ]
-    first = first_steady_steps(tables, rows, "amount", warmup)
-    names = rows_of_groups["run"].tolist()
-    labels = [label if isinstance(label, str) else None for label in runs["label"].reindex(names)]
-    steady = [first[name] for name in names]
-    run_columns = {"run": names, "label": labels, "world": worlds[groups.first], "first": steady}
-    columns = {"group": groups.inverse, "step": rows["step"], "member": members, "amount": rows["amount"]}
-    amounts = pd.DataFrame(columns, copy=False)
-    idle = _idle_experts(amounts if experts.all() else amounts[experts])
-    return _Amounts(_groups(run_columns, keys), pd.concat([amounts, idle], ignore_index=True) if len(idle) else amounts)
+    member = np.where(experts, rows["expert"], table.rank)
+    group, step, idle = _idle_experts(groups.inverse[experts], rows["step"][experts], member[experts])
+    return _Amounts(
+        found, np.append(groups.inverse, group), np.append(rows["step"], step), np.append(member, idle),
+        np.append(rows["amount"], np.zeros(len(step))),
+    )  # fmt: skip
+
+
+def _group(run: SteadyRun, key: _Key) -> _Group:
+    return _Group(run.run, run.label, key, np.nan if run.world is None else run.world, run.first)
 
 
 def load_name(unit: str | None, layer: str | None) -> str | None:
@@ -161,132 +225,133 @@ def load_name(unit: str | None, layer: str | None) -> str | None:
     return unit if layer is None else f"{unit or 'load'} in layer {layer}"
 
 
-def _idle_experts(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with amount 0 of each expert of a group in each of its steps; none if no expert is ever missing."""
-    group, step, member = (rows[name].to_numpy(np.int64) for name in ("group", "step", "member"))
-    experts, steps = np.sort(groups_of(group, member).first), np.sort(groups_of(group, step).first)
-    places = rows[["group", "step"]].take(steps).merge(rows[["group", "member"]].take(experts), on="group")
-    places = places.assign(amount=0.0)
-    return places if len(groups_of(group, step, member).first) < len(places) else places[:0]
+def _idle_experts(group: Ints, step: Ints, expert: Floats) -> tuple[Ints, Ints, Floats]:
+    """Return group, step and expert of each expert of a group that its group does not print in one of its steps."""
+    experts = expert.astype(np.int64)
+    printed, steps, pairs = groups_of(group, step, experts), groups_of(group, step), groups_of(group, experts)
+    group_of_step, group_of_pair = group[steps.first], group[pairs.first]
+    numbers = np.bincount(group_of_pair, minlength=int(group.max(initial=-1)) + 1)  # experts of each group
+    if len(printed.first) == int(numbers[group_of_step].sum()):  # no expert is ever missing
+        return group[:0], step[:0], expert[:0]
+    begins = np.cumsum(numbers) - numbers
+    repeats = numbers[group_of_step]
+    nth = np.arange(int(repeats.sum())) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+    every = (
+        np.repeat(group_of_step, repeats), np.repeat(step[steps.first], repeats),
+        experts[pairs.first][np.repeat(begins[group_of_step], repeats) + nth],
+    )  # fmt: skip
+    found = positions_in(every, [keys[printed.first] for keys in (group, step, experts)])
+    missing = found < 0
+    return every[0][missing], every[1][missing], every[2][missing].astype(np.float64)
 
 
 def _phases(tables: Tables, warmup: int | None) -> _Amounts:
     """Times of ranks in each phase. Wait phases are left out: waiting is no work."""
-    import pandas as pd
-
-    runs, table = phases_of_runs(tables, warmup)
-    if table is None:
-        return _Amounts(pd.DataFrame(), pd.DataFrame())
-    phases, names = pd.factorize(table["phase"])
-    groups = groups_of(table["place"].to_numpy(), phases, table["node"].fillna(0).to_numpy(np.int64))
-    parts: list[tuple[RunRows, _Key]] = []
-    numbers = np.full(len(groups.first), -1)
-    for group in np.argsort(groups.first).tolist():  # in the order of their rows
-        row = groups.first[group]
-        run, name, node = runs[table["place"].iat[row]], names[phases[row]], int_or_none(table["node"].iat[row])
+    table = phases_of_runs(tables, warmup)
+    groups = groups_of(table.place, table.phase, table.node)
+    number = np.full(len(groups.first), -1)
+    found: list[_Group] = []
+    for group in groups.in_order.tolist():
+        row = int(groups.first[group])
+        run, name = table.runs[table.place[row]], table.names[table.phase[row]]
         declared = run.semantics.phase(name)
         kind = declared.kind if declared else None
         if kind != "wait":
-            numbers[group] = len(parts)
-            parts.append((run, ("phase", name, node, "rank", kind)))
-    rows = _by_member(table, "rank").assign(group=numbers[groups.inverse])
-    return _Amounts(_groups_of_runs(parts), rows[rows["group"] >= 0])
+            number[group] = len(found)
+            found.append(_group(run, ("phase", name, int(table.node[row]) or None, "rank", kind)))
+    of_rows = number[groups.inverse]
+    works = of_rows >= 0
+    return _Amounts(found, of_rows[works], table.step[works], table.rank[works], table.time_s[works])
 
 
 def _layers(tables: Tables, warmup: int | None) -> _Amounts:
     """Times of pipeline stages, and of numbered layers. The parts of a layer on several ranks add up."""
-    numbered = tables["layers"]["layer"].dropna()
-    names = sorted(numbered[numbered.str.isdigit().astype(bool)].unique())
-    numbers = {name: number for number, name in enumerate(names)}
-    parts = []
-    for run in run_rows(tables, "layers", "time_s", warmup):
-        for direction, rows in run.rows.groupby("direction", dropna=False):
-            direction = direction if isinstance(direction, str) else None
-            if rows["stage"].notna().all():
-                totals = rows.groupby(["step", "stage", "rank"], dropna=False)["time_s"].sum()
-                stages = totals.groupby(["step", "stage"]).mean().reset_index()  # ranks of a stage do the same work
-                parts.append((run, ("layer", direction, None, "stage", None), _by_member(stages, "stage")))
-            rows = rows.assign(number=rows["layer"].map(numbers))
-            rows = rows[rows["number"].notna()]
-            if len(rows):
-                parts.append((run, ("layer", direction, None, "layer", None), _by_member(rows, "number")))
-    return _amounts(parts, names)
+    table = step_rows(tables, "layers", "time_s", warmup)
+    rows = table.rows
+    codes, words = rows.codes("layer")
+    names = sorted(word for word in words if word.isdigit())
+    number_of_word = np.array([*(names.index(word) if word.isdigit() else -1 for word in words), -1], np.int64)
+    layers = number_of_word[codes]
+    directions, direction_words = rows.codes("direction")
+    groups = groups_of(table.place, directions)
+    staged = ~groups.any_of(~rows.known("stage"))
+    found: list[_Group] = []
+    parts: list[tuple[Ints, Ints, Floats, Floats]] = []
+    for group in groups.in_order.tolist():
+        row = int(groups.first[group])
+        run, direction = table.runs[table.place[row]], None if directions[row] < 0 else direction_words[directions[row]]
+        of_group = groups.inverse == group
+        for over, chosen in (("stage", of_group & staged), ("layer", of_group & (layers >= 0))):
+            if not chosen.any():
+                continue
+            step, member, times = rows["step"][chosen], layers[chosen], rows["time_s"][chosen]
+            if over == "stage":
+                step, member, times = _times_of_stages(step, rows["stage"][chosen], table.rank[chosen], times)
+            parts.append((np.full(len(step), len(found)), step, member.astype(np.float64), times))
+            found.append(_group(run, ("layer", direction, None, over, None)))
+    empty, no_values = np.zeros(0, np.int64), np.zeros(0)
+    group, step, member, times = map(np.concatenate, zip((empty, empty, no_values, no_values), *parts, strict=True))
+    return _Amounts(found, group, step, member, times, names)
 
 
-def _by_member(rows: pd.DataFrame, member: str) -> pd.DataFrame:
-    """Columns step, member and amount of times."""
-    return rows[["step", member, "time_s"]].set_axis(["step", "member", "amount"], axis=1).astype({"member": "float64"})
+def _times_of_stages(step: Ints, stage: Ints, rank: Floats, times: Floats) -> tuple[Ints, Ints, Floats]:
+    """Return step, stage and time of the stages: the mean over their ranks, which do the same work."""
+    on_ranks = groups_of(step, stage, np.where(np.isnan(rank), -1, rank).astype(np.int64))
+    step, stage, sums = step[on_ranks.first], stage[on_ranks.first], on_ranks.sums(times)
+    stages = groups_of(step, stage)
+    return step[stages.first], stage[stages.first], stages.means(sums)
 
 
-def _amounts(parts: Sequence[tuple[RunRows, _Key, pd.DataFrame]], names: Sequence[str] = ()) -> _Amounts:
-    """The amounts of groups that were collected one by one: a run, the group's key, and its rows."""
-    import pandas as pd
-
-    if not parts:
-        return _Amounts(pd.DataFrame(), pd.DataFrame())
-    rows = pd.concat([rows.assign(group=group) for group, (_, _, rows) in enumerate(parts)], ignore_index=True)
-    return _Amounts(_groups_of_runs([(run, key) for run, key, _ in parts]), rows, names)
-
-
-def _groups_of_runs(parts: Sequence[tuple[RunRows, _Key]]) -> pd.DataFrame:
-    run_columns: dict[str, Sequence[Any]] = {
-        "run": [run.run for run, _ in parts], "label": [run.label for run, _ in parts],
-        "world": [np.nan if run.world is None else run.world for run, _ in parts],
-        "first": [run.first for run, _ in parts],
-    }  # fmt: skip
-    return _groups(run_columns, [key for _, key in parts])
-
-
-def _groups(run_columns: Mapping[str, Sequence[Any] | Floats], keys: Sequence[_Key]) -> pd.DataFrame:
-    import pandas as pd
-
-    columns = zip(*keys, strict=True) if keys else ([] for _ in _KEYS)
-    key_columns = {name: pd.Series(list(column), dtype=object) for name, column in zip(_KEYS, columns, strict=True)}
-    return pd.DataFrame({**run_columns, **key_columns})
-
-
-def _figures(amounts: _Amounts) -> pd.DataFrame:
+def _figures(amounts: _Amounts) -> _StepFigures:
     """Return the values of each step of a group without missing members: of two known members or more.
 
     Several amounts of one member in a step add up.
     """
-    import pandas as pd
+    rows, members = _whole_steps(amounts)
+    by_expert = np.array([group.key[3] == "expert" for group in amounts.groups], np.bool_)[rows.group]
+    by_layer = np.array([group.key[3] == "layer" for group in amounts.groups], np.bool_)[rows.group]
+    parts = []
+    kinds = groups_of(members, by_expert.astype(np.int64), by_layer.astype(np.int64))
+    for kind, row in enumerate(kinds.first.tolist()):
+        chosen, n = kinds.inverse == kind, int(members[row])
+        values, numbers = rows.amount[chosen].reshape(-1, n), rows.member[chosen].reshape(-1, n)
+        figures = measures(values, experts=bool(by_expert[row]))
+        largest = _largest(values, numbers, amounts.layers if by_layer[row] else ())
+        steps = rows.group[chosen][::n], rows.step[chosen][::n]
+        part = _StepFigures(amounts.groups, *steps, np.full(len(values), n), largest, figures)
+        parts.append(part.where(~np.isnan(figures["imbalance"])))
+    none, no_values = np.zeros(0, np.int64), dict.fromkeys(_FIGURES, np.zeros(0))
+    parts.append(_StepFigures(amounts.groups, none, none, none, none.astype(object), no_values))
+    group, step, counts, most = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("group", "step", "members", "largest")
+    )
+    every = {name: np.concatenate([part.figures[name] for part in parts]) for name in _FIGURES}
+    whole = _StepFigures(amounts.groups, group, step, counts, most, every)
+    return whole.where(np.lexsort((whole.step, whole.group)))
 
-    if not len(amounts.rows):
-        return pd.DataFrame()
-    rows = _whole_steps(amounts)
-    members = rows["members"].to_numpy(np.int64)
-    over = amounts.groups["over"].to_numpy(object)[rows["group"]]
-    figures = []
-    for n, kind in sorted(set(zip(members.tolist(), over.tolist(), strict=True))):
-        chosen = (members == n) & (over == kind)
-        chosen_rows = rows[chosen]
-        values, numbers = (chosen_rows[name].to_numpy(np.float64).reshape(-1, n) for name in ("amount", "member"))
-        first_rows = chosen_rows.iloc[::n].reset_index(drop=True)
-        part = amounts.groups.take(first_rows["group"]).reset_index(drop=True)
-        part = part.assign(group=first_rows["group"], step=first_rows["step"], members=n)
-        part = part.assign(steady=part["step"] >= part["first"], **measures(values, experts=kind == "expert"))
-        largest = _largest(values, numbers, amounts.layers if kind == "layer" else ())
-        figures.append(part.assign(largest=pd.Series(largest, dtype=object)))
-    table = pd.concat(figures, ignore_index=True) if figures else pd.DataFrame(columns=["group", "imbalance"])
-    return table.sort_values("group", kind="stable").dropna(subset="imbalance")
 
-
-def _whole_steps(amounts: _Amounts) -> pd.DataFrame:
-    """The rows of the steps in which no member is missing, by group, step and member; `members`: their number."""
-    import pandas as pd
-
-    rows, groups = amounts.rows, amounts.groups
-    unknown = np.isin(rows["group"], rows["group"][rows["member"].isna()])
-    keys = ["group", "step", "member"]
-    every = (rows[~unknown] if unknown.any() else rows).groupby(keys)["amount"].sum().reset_index()
-    every["members"] = every.groupby("group")["member"].transform("nunique")
-    if unknown.any():
-        anonymous = rows[unknown].sort_values(keys)  # one value for each rank
-        world = groups["world"].fillna(0).take(anonymous["group"]).to_numpy()
-        every = pd.concat([every, anonymous.assign(members=world)], ignore_index=True)
-    whole = (every.groupby(["group", "step"])["amount"].transform("size") == every["members"]) & (every["members"] > 1)
-    return every[whole]
+def _whole_steps(amounts: _Amounts) -> tuple[_Amounts, Ints]:
+    """The amounts of the steps in which no member is missing, by group, step and member; and the number of members."""
+    unknown = np.isnan(amounts.member)
+    anonymous = np.zeros(len(amounts.groups), np.bool_)
+    anonymous[amounts.group[unknown]] = True
+    is_anonymous = anonymous[amounts.group]  # one value for each rank
+    known = ~is_anonymous
+    member = np.where(known, amounts.member, 0).astype(np.int64)
+    nth = np.where(known, -1, np.arange(len(member)))  # values of unknown members do not add up
+    each = groups_of(amounts.group, amounts.step, member, nth)
+    sums, first = each.sums(amounts.amount), each.first
+    group, step = amounts.group[first], amounts.step[first]
+    groups = groups_of(group)
+    numbers = groups.numbers_of(member[first], np.ones(len(first), np.bool_))
+    worlds = np.array([0 if np.isnan(each.world) else each.world for each in amounts.groups], np.int64)
+    members = np.where(anonymous[group], worlds[group], numbers[groups.inverse])
+    moments = groups_of(group, step)
+    whole = (moments.sizes[moments.inverse] == members) & (members > 1)
+    values = _Amounts(
+        amounts.groups, group[whole], step[whole], amounts.member[first][whole], sums[whole], amounts.layers
+    )
+    return values, members[whole]
 
 
 def measures(values: Floats, experts: bool = False) -> dict[str, Floats]:
@@ -316,9 +381,12 @@ def measures(values: Floats, experts: bool = False) -> dict[str, Floats]:
     return figures
 
 
-def _largest(values: Floats, members: Floats, names: Sequence[str]) -> list[Any]:
+def _largest(values: Floats, members: Floats, names: Sequence[str]) -> npt.NDArray[np.object_]:
     """The member that alone has the largest value, in each step; None if several have it or it is not known."""
     is_alone = (values == values.max(axis=1, keepdims=True)).sum(axis=1) == 1
-    largest = np.where(is_alone, members[np.arange(len(values)), values.argmax(axis=1)], np.nan)
-    numbers = [None if np.isnan(member) else int(member) for member in largest.tolist()]
-    return [names[number] if names and number is not None else number for number in numbers]
+    member = members[np.arange(len(values)), values.argmax(axis=1)]
+    known = is_alone & ~np.isnan(member)
+    largest = np.full(len(values), None, object)
+    numbers = member[known].astype(np.int64)
+    largest[known] = np.array(names, object)[numbers] if names else numbers.astype(object)
+    return largest

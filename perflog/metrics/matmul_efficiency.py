@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Floats, Ints
 from perflog.formats.model import Rate
 from perflog.metrics.options import Options
+from perflog.metrics.phase_table import PhaseTable, times_on_ranks
 from perflog.metrics.phases import phases, rows_with_wholes
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
-from perflog.metrics.run_rows import RunRows, rank_means
+from perflog.metrics.run_rows import SteadyRun, rank_means, worlds_of
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import evaluate
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,36 +80,50 @@ def _work_rates(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
-    declared = [run for run in rows_with_wholes(tables, options.warmup) if run.semantics.rates]
-    values = tables.by_run("values") if declared else {}
-    for run in declared:
-        measured = _values_of_ranks(values.get(run.run))
-        rates = [row for rate in run.semantics.rates for row in _rate_rows(rate, run, measured)] if measured else []
+    declared = (
+        (run, table.of_run(place).steady())
+        for table in rows_with_wholes(tables, options.warmup)
+        for place, run in enumerate(table.runs)
+        if run.semantics.rates
+    )
+    for run, of_run in declared:
+        measured = _values_of_ranks(tables.rows_of("values", run.run))
+        if not measured:
+            continue
+        rates = [row for rate in run.semantics.rates for row in _rate_rows(rate, run, of_run, measured)]
         if any("plain_tflops" in row for row in rates):
             rows += [{"run": run.run, "label": run.label, **row} for row in rates]
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"rank": "Int64"})
 
 
-def _values_of_ranks(values: pd.DataFrame | None) -> dict[int, dict[str, float]]:
+def _values_of_ranks(values: Rows) -> dict[int, dict[str, float]]:
     """Return the values that each rank prints outside of the steps, by key: the mean if a key is printed again."""
     by_rank: dict[int, dict[str, float]] = {}
-    if values is not None:
-        rows = values[values["step"].isna() & values["rank"].notna() & values["value"].notna()]
-        for (rank, key), number in rows.groupby(["rank", "key"])["value"].mean().items():
-            by_rank.setdefault(int(rank), {})[key] = float(number)
+    rows = values.where(~values.known("step") & values.known("rank", "value"))
+    keys, words = rows.codes("key")
+    ranks = rows["rank"]
+    groups = groups_of(ranks, keys)
+    for row, mean in zip(groups.first.tolist(), groups.means(rows["value"]).tolist(), strict=True):
+        by_rank.setdefault(int(ranks[row]), {})[words[keys[row]]] = mean
     return by_rank
 
 
-def _rate_rows(rate: Rate, run: RunRows, measured: Mapping[int, Mapping[str, float]]) -> Iterator[dict[str, Any]]:
-    """Rows of a rate, over the ranks and of each rank. No rows if its work or its time is not known."""
+def _rate_rows(
+    rate: Rate, run: SteadyRun, table: PhaseTable, measured: Mapping[int, Mapping[str, float]]
+) -> Iterator[dict[str, Any]]:
+    """Rows of a rate, over the ranks and of each rank. No rows if its work or its time is not known.
+
+    `table`: the rows of the run in its steady steps.
+    """
     numbers = run.semantics.numbers
     work = evaluate(rate.work, numbers)
-    rows = run.steady[run.steady["phase"].isin(rate.of)]
+    rows = table.where(np.any([table.named(name) for name in rate.of], axis=0))
     if work is None or not work > 0 or not len(rows):
         return
-    times: dict[int | None, pd.Series[float]] = {None: rank_means(rows, run.world)[0]}
-    known = rows[rows["rank"].notna()]
-    times |= {int(rank): group.groupby("step")["time_s"].sum() for rank, group in known.groupby("rank")}
+    means = rank_means(rows.place, rows.step, rows.printed_rank, rows.time_s, worlds_of(rows.runs))
+    times: dict[int | None, tuple[Ints, Floats]] = {None: (means.step, means.time_s)}
+    _, steps, ranks, seconds = times_on_ranks(rows, rows.printed_rank)
+    times |= {rank: (steps[ranks == rank], seconds[ranks == rank]) for rank in np.unique(ranks).tolist()}
     plain_rates: dict[int | None, float] = {}
     for measuring_rank, values in measured.items():
         plain = None if rate.plain is None else evaluate(rate.plain, {**numbers, **values})
@@ -114,18 +132,19 @@ def _rate_rows(rate: Rate, run: RunRows, measured: Mapping[int, Mapping[str, flo
     if plain_rates:
         plain_rates[None] = len(plain_rates) / sum(1 / each for each in plain_rates.values())
     for rank, spent in times.items():
-        if len(spent):
+        if len(spent[0]):
             yield _row(rate, run, rank, spent, work, plain_rates.get(rank))
 
 
 def _row(
-    rate: Rate, run: RunRows, rank: int | None, spent: pd.Series[float], work: float, plain: float | None
+    rate: Rate, run: SteadyRun, rank: int | None, spent: tuple[Ints, Floats], work: float, plain: float | None
 ) -> dict[str, Any]:
-    """Row of a rate on a rank (None: over the ranks). `spent`: time by step; `work` in FLOP; `plain` in FLOP/s."""
-    time = float(np.median(spent))
+    """Row of a rate on a rank (None: over the ranks). `spent`: steps and times; `work` in FLOP; `plain` in FLOP/s."""
+    steps, seconds = spent
+    time = float(np.median(seconds))
     row: dict[str, Any] = {"part": "work", "what": rate.name, "rank": rank, "of": ", ".join(rate.of)}
-    row |= {"time_s": time, "share": time / run.step_s, "work_flop": work, "n": len(spent)}
-    row |= {"first_step": int(spent.index[0]), "last_step": int(spent.index[-1])}
+    row |= {"time_s": time, "share": time / run.step_s, "work_flop": work, "n": len(steps)}
+    row |= {"first_step": int(steps[0]), "last_step": int(steps[-1])}
     if time > 0:
         row["tflops"] = work / time / 1e12
         if plain is not None:

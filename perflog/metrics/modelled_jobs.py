@@ -13,10 +13,10 @@ import numpy as np
 from perflog.arrays import Floats
 from perflog.metrics.operation_graph import COMPUTE, Graph, Unit, in_order
 from perflog.metrics.options import Options
-from perflog.metrics.phase_table import phases_of_runs, steady_rows
+from perflog.metrics.phase_table import PhaseTable, phases_of_runs
 from perflog.metrics.pipeline import StageTimes, stage_times
 from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
-from perflog.metrics.run_rows import RunRows
+from perflog.metrics.run_rows import SteadyRun
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_replay import Job
 
@@ -45,19 +45,34 @@ def jobs_of_phases(tables: Tables, options: Options) -> Iterator[tuple[str, Job]
     ranks = phases["rank"][phases.known("rank")]
     if not len(ranks) or ranks.min() == ranks.max():  # no rank has peers; spares the phase table of a long log
         return
-    runs, table = phases_of_runs(tables, options.warmup)
-    if table is None:
-        return
-    rows = steady_rows(table, runs)
-    for place, run in enumerate(runs):
-        if job := _job_of_phases(run, rows[rows["place"] == place]):
-            yield run.run, job
+    for piece in tables.in_pieces("phases"):
+        table = phases_of_runs(piece, options.warmup)
+        printed: list[list[str]] = [[] for _ in table.runs]
+        for place, phase in table.cases():
+            printed[place].append(table.names[phase])
+        table = table.steady()
+        for place, run in enumerate(table.runs):
+            if job := _job_of_phases(run, printed[place], _frame(table.of_run(place))):
+                yield run.run, job
 
 
-def _job_of_phases(run: RunRows, rows: pd.DataFrame) -> Job | None:
+def _frame(table: PhaseTable) -> pd.DataFrame:
+    import pandas as pd
+
+    names = np.array(table.names, object)
+    return pd.DataFrame(
+        {
+            "phase": names[table.phase], "step": table.step, "rank": table.rank, "line": table.line,
+            "part": table.part, "time_s": table.time_s,
+        }
+    )  # fmt: skip
+
+
+def _job_of_phases(run: SteadyRun, printed: Sequence[str], rows: pd.DataFrame) -> Job | None:
+    """Return the job of a run from its steady rows. `printed`: its phases, also those of the warm-up."""
     named = rows.groupby("phase", sort=False)["rank"].agg(["size", "count"])
     complete = named.index[named["size"] == named["count"]]
-    around = {of for name in run.rows["phase"].unique() for of in run.semantics.possible_parents(name)}
+    around = {of for name in printed for of in run.semantics.possible_parents(name)}
     kinds = {name: _kind(run, name) for name in complete if name in _COMPUTE or name not in around}
     inside = {name for name in kinds if not _COMPUTE.isdisjoint(run.semantics.possible_parents(name))}
     replayed = [name for name, kind in kinds.items() if kind in (*_MEETING, *_WORKING) and name not in inside]
@@ -80,7 +95,7 @@ def _job_of_phases(run: RunRows, rows: pd.DataFrame) -> Job | None:
     times[waits] = 0.0
     after = [(place - 1,) if place else () for place in range(len(names))]
     units = [Unit((place,), bool(meets[place])) for place in range(len(names))]
-    left_out = [name for name in run.rows["phase"].unique() if name not in {*replayed, *around, *inside}]
+    left_out = [name for name in printed if name not in {*replayed, *around, *inside}]
     return Job(
         Graph(tuple(after), tuple(units)), np.zeros(len(names), np.int64), np.array(names, object), times, steps, ranks,
         {(rank, 0): rank for rank in ranks}, None, int(rows["step"].nunique()) - len(steps),
@@ -88,7 +103,7 @@ def _job_of_phases(run: RunRows, rows: pd.DataFrame) -> Job | None:
     )  # fmt: skip
 
 
-def _kind(run: RunRows, name: str) -> str | None:
+def _kind(run: SteadyRun, name: str) -> str | None:
     """The kind of a phase. What computes all micro-batches is compute, though its timer may not wait."""
     declared = run.semantics.phase(name)
     return "compute" if name in _COMPUTE else declared.kind if declared else None

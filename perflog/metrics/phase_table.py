@@ -3,99 +3,254 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
-from perflog.arrays import Floats
-from perflog.metrics.run_rows import RunRows, run_rows
-from perflog.metrics.run_tables import cached
+from perflog.arrays import Floats, Ints, Mask
+from perflog.metrics.run_rows import SteadyRun, is_steady, numbers_of_runs, ranks_of_rows, steady_runs
+from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import groups_of
-from perflog.tables.nulls import int_or_none
+from perflog.tables.columns import Array, Rows
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-_KEYS = ("place", "phase", "occurrence", "rank", "rest_by")
+PHASE_COLUMNS = ("line", "part", "step", "rank", "occurrence", "time_s", "min_s", "remote_share")
+"""Columns of table `phases` that the phase table reads, beside `run` and `phase`."""
 
 
-def phase_table(*runs: RunRows) -> pd.DataFrame:
-    """Return the rows of some runs in table `phases` with the facts that are certain about each row.
+class PhaseTable(Struct, frozen=True):
+    """Rows of some runs in table `phases`, each with a known step, and the facts that are certain about each row.
 
-    New columns:
+    `names`: names of phases and of their parents. All others are columns with a value for each row, run by run:
 
-    - place: the index of the row's run among these runs.
+    - place: the index of the row's run in `runs`.
+    - phase: the index of its name in `names`.
+    - printed_rank: the rank, NaN if the log does not print it.
+    - rank: the rank. If a phase comes more than once on a rank, the rows of a torn step lose their rank: it is not
+      known which row is missing, and so not which occurrence each row is.
     - torn: the phase has rows without rank in that step.
-    - parent: the phase that contains the row's time; null if it depends on an unknown occurrence.
-    - node: the occurrence if it is known for all rows of the phase in the run, else null.
-
-    If a phase comes more than once on a rank, the rows of a torn step lose their rank: it is not known which row is
-    missing, and so not which occurrence each row is.
+    - parent: the index in `names` of the phase that contains the row's time; -1 for the step, and if the parent
+      depends on an unknown occurrence.
+    - node: the occurrence if it is known for all rows of the phase in the run, else 0.
     """
-    import pandas as pd
 
-    rows = pd.concat([run.rows for run in runs], ignore_index=True).astype({"occurrence": "float64"})
-    place = np.repeat(np.arange(len(runs)), [len(run.rows) for run in runs])
-    phases, names = pd.factorize(rows["phase"])
-    occurrences, anonymous = rows["occurrence"].to_numpy(), rows["rank"].isna().to_numpy()
-    in_step, in_run = groups_of(place, rows["step"].to_numpy(), phases), groups_of(place, phases)
-    torn = in_step.any_of(anonymous)
-    ever_torn = in_run.any_of(torn)
+    runs: Sequence[SteadyRun]
+    names: Sequence[str]
+    place: Ints
+    line: Ints
+    part: Ints
+    step: Ints
+    phase: Ints
+    occurrence: Ints
+    printed_rank: Floats
+    rank: Floats
+    torn: Mask
+    parent: Ints
+    node: Ints
+    time_s: Floats
+    min_s: Floats
+    remote_share: Floats
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    def where(self, chosen: Mask) -> PhaseTable:
+        """Return some of the rows."""
+        if chosen.all():
+            return self
+        size = int(np.count_nonzero(chosen))
+        return self._with({name: _chosen(values, chosen, size) for name, values in self._columns().items()})
+
+    def steady(self) -> PhaseTable:
+        """Return the rows of the steady steps."""
+        return self.where(is_steady(self.runs, self.place, self.step))
+
+    def of_run(self, place: int) -> PhaseTable:
+        """Return the rows of one run."""
+        begin, end = np.searchsorted(self.place, (place, place + 1)).tolist()
+        return self._with({name: values[begin:end] for name, values in self._columns().items()})
+
+    def _columns(self) -> dict[str, Array]:
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name not in ("runs", "names")}
+
+    def _with(self, columns: Mapping[str, Array]) -> PhaseTable:
+        return PhaseTable(self.runs, self.names, **columns)
+
+    def named(self, name: str | None) -> Mask:
+        """Flag the rows of a phase; none for None."""
+        flags: Mask = self.phase == (self.names.index(name) if name in self.names else -1)
+        return flags
+
+    def cases(self) -> list[tuple[int, int]]:
+        """Return each phase of each run, as indices of run and name, in the order of their first rows."""
+        groups = groups_of(self.place, self.phase)
+        first = np.sort(groups.first)
+        return list(zip(self.place[first].tolist(), self.phase[first].tolist(), strict=True))
+
+
+def _chosen(values: Array, chosen: Mask, size: int) -> Array:
+    """Some values of a column. A column with one value for all rows takes no memory."""
+    return np.broadcast_to(values[0], size) if values.strides == (0,) and len(values) else values[chosen]
+
+
+def phase_table(
+    tables: Tables, numbers: Ints, names: Sequence[str], columns: Mapping[str, Array], warmup: int | None
+) -> PhaseTable:
+    """Return the phase table of rows in the form of table `phases`.
+
+    Args:
+        tables: The tables of the runs.
+        numbers: Index of the run of each row in table `runs`.
+        names: Names of phases.
+        columns: The columns of PHASE_COLUMNS, and `phase`: the index of the row's name in `names`. Each row has a step
+            and a time.
+        warmup: Number of steps to cut at the start of each run. None: detected.
+    """
+    if (np.diff(numbers) < 0).any():
+        order = np.argsort(numbers, kind="stable")
+        columns, numbers = {name: values[order] for name, values in columns.items()}, numbers[order]
+    runs, place = steady_runs(tables, numbers, columns["step"], columns["time_s"], warmup)
+    return with_facts(runs, names, place, columns)
+
+
+def with_facts(
+    runs: Sequence[SteadyRun], names: Sequence[str], place: Ints, columns: Mapping[str, Array]
+) -> PhaseTable:
+    """Return the phase table of the rows of some runs. `place`: index of the run of each row."""
+    phases, occurrences = columns["phase"], columns["occurrence"]
+    rank = ranks_of_rows(runs, place, columns["rank"])
+    anonymous = np.isnan(rank)
+    in_run = groups_of(place, phases)
     often = in_run.any_of(~anonymous & (occurrences > 1))
-    meanings = [run.semantics for run in runs]
-    known_occurrences = np.where(torn, 0, occurrences).astype(np.int64)
+    torn, ever_torn = anonymous, anonymous
+    if anonymous.any():
+        torn = groups_of(place, columns["step"], phases).any_of(anonymous)
+        ever_torn = in_run.any_of(torn)
+    known_occurrences = np.where(torn, 0, occurrences)
     cases = groups_of(place, phases, known_occurrences)
-    parents = np.array(
-        [meanings[place[i]].known_parent(names[phases[i]], int(known_occurrences[i]) or None) for i in cases.first],
-        object,
-    )
-    return rows.assign(
-        place=place,
-        rank=rows["rank"].mask(torn & often),
-        torn=torn,
-        parent=parents[cases.inverse],
-        node=rows["occurrence"].mask(ever_torn),
-    )
+    index = {name: i for i, name in enumerate(names)}
+    parents = []
+    for row in cases.first.tolist():
+        occurrence = int(known_occurrences[row]) or None
+        parent = runs[place[row]].semantics.known_parent(names[phases[row]], occurrence)
+        parents.append(-1 if parent is None else index.setdefault(parent, len(index)))
+    lost = torn & often
+    return PhaseTable(
+        runs=runs, names=list(index), place=place, phase=phases, line=columns["line"], part=columns["part"],
+        step=columns["step"], occurrence=occurrences, printed_rank=rank,
+        rank=np.where(lost, np.nan, rank) if lost.any() else rank, torn=torn,
+        parent=np.array(parents, np.int64)[cases.inverse], node=np.where(ever_torn, 0, occurrences),
+        time_s=columns["time_s"], min_s=columns["min_s"], remote_share=columns["remote_share"],
+    )  # fmt: skip
 
 
-def phases_of_runs(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> tuple[list[RunRows], pd.DataFrame | None]:
-    """Return the runs that have phases, and their phase table; None if there are none."""
-    runs = run_rows(tables, "phases", "time_s", warmup)
-    return runs, cached(tables, ("phases of runs", warmup), lambda: phase_table(*runs)) if runs else None
+def phases_of_runs(tables: Tables, warmup: int | None) -> PhaseTable:
+    """Return the phase table of all runs that have phases. `Tables.in_pieces` bounds its rows."""
+
+    def compute() -> PhaseTable:
+        rows = tables.rows("phases")
+        rows = rows.where(rows.known("step", "time_s"))
+        names, columns = phase_columns(rows)
+        codes, words = rows.codes("run")
+        return phase_table(tables, numbers_of_runs(tables, words)[codes], names, columns, warmup)
+
+    return cached(tables, ("phases of runs", warmup), compute)
 
 
-def steady_rows(table: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
-    """Return the rows of a phase table of these runs that are in steady steps."""
-    first = np.array([run.first for run in runs], np.int64)
-    return table[table["step"].to_numpy() >= first[table["place"]]]
+def phase_columns(rows: Rows) -> tuple[list[str], dict[str, Array]]:
+    """Return the names of the phases in rows of table `phases`, and the columns of the phase table."""
+    codes, names = rows.codes("phase")
+    return names, {"phase": codes, **{name: rows[name] for name in PHASE_COLUMNS}}
 
 
-def worlds_of(runs: Sequence[RunRows]) -> Floats:
-    """Return the number of ranks of each run, NaN where the log does not print it."""
-    return np.array([np.nan if run.world is None else run.world for run in runs], np.float64)
+def times_on_ranks(rows: PhaseTable, rank: Floats) -> tuple[Ints, Ints, Ints, Floats]:
+    """Return run, step, rank and time of all rows of each rank in each step. `rank`: of each row, NaN for null."""
+    known = ~np.isnan(rank)
+    place, step, ranks = rows.place[known], rows.step[known], rank[known].astype(np.int64)
+    groups = groups_of(place, step, ranks)
+    return place[groups.first], step[groups.first], ranks[groups.first], groups.sums(rows.time_s[known])
 
 
-def step_figures(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return statistics (least, median, most, mean, values) of each phase of a run in each step.
+class StepFigures(Struct, frozen=True):
+    """Statistics of each phase of a run in each step: over all ranks (rank -1), and on each rank.
 
-    First over all ranks (rank null, occurrence as far as known), then on each rank.
+    `occurrence` is 0 where it is not known. `values`: number of values. `rest_by`: how unattributed time is computed.
     """
-    import pandas as pd
 
-    keys = [key for key in _KEYS if key in rows] + ["step"]
-    pooled = rows.assign(occurrence=rows["node"] if "node" in rows else rows["occurrence"], rank=np.nan)
-    groups = (some.groupby(keys, dropna=False)["time_s"] for some in (pooled, rows[rows["rank"].notna()]))
-    figures = {"least": "min", "median": "median", "most": "max", "mean": "mean", "values": "size"}
-    return pd.concat([group.agg(**figures).reset_index() for group in groups], ignore_index=True)
+    place: Ints
+    phase: Ints
+    occurrence: Ints
+    rank: Ints
+    step: Ints
+    least: Floats
+    median: Floats
+    most: Floats
+    mean: Floats
+    values: Ints
+    rest_by: str | None = None
 
 
-def medians_over_steps(figures: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the medians over the steps of the statistics of each step, with n, first_step and last_step."""
-    names = ["least", "median", "most", "mean", "values"]
-    keys = [key for key in _KEYS if key in figures]
-    groups = figures.groupby(keys, dropna=False, sort=False)
-    medians = groups[names].median().assign(n=groups.size())
-    medians = medians.assign(first_step=groups["step"].min(), last_step=groups["step"].max())
-    for row in medians.reset_index().to_dict("records"):
-        yield row | {name: int_or_none(row[name]) for name in ("occurrence", "rank")}
+def step_figures(table: PhaseTable, times: Floats | None = None) -> StepFigures:
+    """Return statistics of the times of each phase in each step, first over all ranks, then on each rank.
+
+    Args:
+        table: The phase table.
+        times: Other values than the times of the rows.
+    """
+    times = table.time_s if times is None else times
+    keys = table.place, table.phase, table.occurrence, table.step
+    return figures_of_times(keys, table.rank, times, over_ranks=table.node)
+
+
+def figures_of_times(
+    keys: tuple[Ints, Ints, Ints, Ints], rank: Floats, times: Floats, over_ranks: Ints, rest_by: str | None = None
+) -> StepFigures:
+    """Return the statistics of times.
+
+    Args:
+        keys: Run, phase, occurrence and step of each time.
+        rank: Rank of each time, NaN for null.
+        times: The times.
+        over_ranks: The occurrence that counts over all ranks.
+        rest_by: Method of an unattributed time.
+    """
+    place, phase, _, step = keys
+    on_rank = ~np.isnan(rank)
+    everyone = np.broadcast_to(np.int64(-1), len(step))
+    pooled = _figures((place, phase, over_ranks, step), everyone, times)
+    by_rank = _figures(tuple(key[on_rank] for key in keys), rank[on_rank].astype(np.int64), times[on_rank])
+    columns = (np.concatenate(both) for both in zip(pooled, by_rank, strict=True))
+    named = dict(zip(StepFigures.__struct_fields__, columns, strict=False))
+    return StepFigures(**named, rest_by=rest_by)
+
+
+def _figures(keys: tuple[Ints, ...], rank: Ints, times: Floats) -> tuple[Array, ...]:
+    place, phase, occurrence, step = keys
+    groups = groups_of(place, phase, occurrence, rank, step)
+    of_groups = (key[groups.first] for key in (place, phase, occurrence, rank, step))
+    return (*of_groups, *groups.order_statistics(times), groups.means(times), groups.sizes)
+
+
+def medians_over_steps(figures: StepFigures, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the medians over the steps of the statistics of each step, with n, first_step and last_step.
+
+    `names`: names of the phases.
+    """
+    groups = groups_of(figures.place, figures.phase, figures.occurrence, figures.rank)
+    first, last = groups.ends(figures.step)
+    medians = {name: groups.medians(getattr(figures, name)) for name in ("least", "median", "most", "mean")}
+    medians["values"] = groups.medians(figures.values.astype(np.float64))
+    rest = {} if figures.rest_by is None else {"rest_by": figures.rest_by}
+    for group in groups.in_order.tolist():
+        row = int(groups.first[group])
+        yield {
+            "place": int(figures.place[row]),
+            "phase": names[figures.phase[row]],
+            "occurrence": int(figures.occurrence[row]) or None,
+            "rank": None if figures.rank[row] < 0 else int(figures.rank[row]),
+            **{name: float(values[group]) for name, values in medians.items()},
+            "n": int(groups.sizes[group]),
+            "first_step": int(first[group]),
+            "last_step": int(last[group]),
+            **rest,
+        }

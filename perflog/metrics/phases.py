@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.arrays import Floats, Ints
+from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.model import WHOLES
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.phase_table import medians_over_steps, phase_table, steady_rows, step_figures
+from perflog.metrics.phase_table import PhaseTable, medians_over_steps, phase_columns, phase_table, step_figures
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
-from perflog.metrics.run_rows import RunRows, run_rows, totals_of_steps
+from perflog.metrics.run_rows import SteadyRun, numbers_of_runs, totals_of_steps
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.metrics.step_series import most_frequent
 from perflog.metrics.unattributed_time import unattributed_times
 from perflog.statistics.groups import groups_of
-from perflog.tables.columns import Rows
+from perflog.tables.columns import NULL, Array, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +46,7 @@ _COLUMNS = (
     MetricColumn("last_step", meaning="last steady step"),
     MetricColumn("rest_by", meaning="how a rest is computed: by record, by rank, mean over all ranks, or bounds"),
 )
+_LINE_BITS = 40  # of the number of a line
 _STATS = {"median_s": "median", "least_s": "least", "most_s": "most", "mean_s": "mean"}
 
 
@@ -119,89 +121,148 @@ def phases(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    runs = rows_with_wholes(tables, options.warmup)
-    rows = _trees(runs) if runs else ()
+    rows = (row for table in rows_with_wholes(tables, options.warmup) for row in _trees(table))
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"occurrence": "Int64", "rank": "Int64"})
 
 
-def rows_with_wholes(tables: Tables, warmup: int | None) -> list[RunRows]:
-    """Return the rows of each run in table `phases`, with the printed times of step, forward and backward.
+def rows_with_wholes(tables: Tables, warmup: int | None) -> Iterator[PhaseTable]:
+    """Yield phase tables of some runs each, with the printed times of step, forward and backward.
 
     Times of declared phases on a step line, such as the time of loading data, count too. A run that times nothing
     inside its step is left out.
     """
+    inside = _runs_with_times_inside(tables)  # millions of steps of other runs are not read for nothing
+    for some in tables.only(inside).in_pieces("phases", "steps") if inside else ():
+        yield cached(some, ("rows with wholes", warmup), partial(_with_wholes, some, warmup))
 
-    def compute() -> list[RunRows]:
-        inside = _runs_with_times_inside(tables)
-        if not inside:  # millions of steps of other runs are not read for nothing
-            return []
-        some = tables.only(inside)
-        timed = {"runs": some["runs"], "steps": some["steps"], "phases": _with_wholes(some)}
-        return run_rows(timed, "phases", "time_s", warmup)
 
-    return cached(tables, ("rows with wholes", warmup), compute)
+def _with_wholes(tables: Tables, warmup: int | None) -> PhaseTable:
+    names: dict[str, int] = {}
+    parts = _rows_of_wholes(tables, names)
+    phases = tables.rows("phases")
+    phases = phases.where(phases.known("step", "time_s"))
+    words, columns = phase_columns(phases)
+    codes = np.array([names.setdefault(word, len(names)) for word in words], np.int64)
+    parts.append((_numbers(tables, phases), {**columns, "phase": codes[columns["phase"]]}))
+    numbers = np.concatenate([numbers for numbers, _ in parts])
+    whole = {name: np.concatenate([columns[name] for _, columns in parts]) for name in columns}
+    return phase_table(tables, numbers, list(names), whole, warmup)
+
+
+def _numbers(tables: Tables, rows: Rows) -> Ints:
+    """The index of the run of each row in table `runs`."""
+    codes, words = rows.codes("run")
+    return numbers_of_runs(tables, words)[codes]
 
 
 def _runs_with_times_inside(tables: Tables) -> set[str]:
     """Return the runs that time something inside their steps."""
     steps = tables.rows("steps")
     with_parts = steps.where(steps.known("forward_s") | steps.known("backward_s"))
-    phases = tables.rows("phases").counts("run")
-    return {*phases, *with_parts.counts("run"), *_phases_on_step_lines(tables)["run"].unique()}
+    phases, on_lines = tables.rows("phases"), _phases_on_step_lines(tables)
+    return {*phases.counts("run"), *with_parts.counts("run"), *(on_lines.counts("run") if on_lines else ())}
 
 
-def _with_wholes(tables: Tables) -> pd.DataFrame:
-    """Return table `phases` with the printed times of step, forward and backward as phases of those names.
+_Part = tuple[Ints, dict[str, Array]]
+"""Rows in the form of table `phases`: the index of the run of each, and the columns of the phase table."""
+
+
+def _rows_of_wholes(tables: Tables, names: dict[str, int]) -> list[_Part]:
+    """Return the printed times of step, forward and backward as phases of those names.
 
     Numbers of the step lines that the format declares as phases are added too. Lines that repeat a step, or cover
-    another number of steps than most lines with a step time do, are left out.
+    another number of steps than most lines with a step time do, are left out. `names`: the index of each name, which
+    grows.
     """
-    import pandas as pd
-
-    steps, phases = tables["steps"], tables["phases"]
-    on_lines = _phases_on_step_lines(tables)
-    covered = steps["steps_averaged"].fillna(0)  # 0: unknown
-    # A bar that shows whole seconds gives one step time for several steps. Most of its rows have none.
-    timed = covered.where(steps["step_time_s"].notna()).groupby(steps["run"]).transform(_most_frequent)
-    usual = timed.fillna(covered.groupby(steps["run"]).transform(_most_frequent))
-    steps = steps[(steps["copy"] == 1) & (covered == usual)]
-    wholes = []
+    steps = tables.rows("steps")
+    steps = steps.where((steps["copy"] == 1) & _covers_usual(steps) & steps.known("step"))
+    phases = tables.rows("phases")
+    numbers = _numbers(tables, steps)
+    parts = []
     for name in WHOLES:
         column = "step_time_s" if name == "step" else f"{name}_s"
-        has_phase = steps["run"].isin(phases["run"][phases["phase"] == name])  # such a phase is the whole itself
-        rows = steps[steps[column].notna() & ~has_phase]
-        rows = rows[["run", "line", "part", "step", "rank", column]].rename(columns={column: "time_s"})
-        wholes.append(rows.assign(phase=name, occurrence=1))
-    wholes.append(steps[["run", "line", "part", "step", "rank"]].merge(on_lines, on=["run", "line"]))
-    return pd.concat([*(rows for rows in wholes if len(rows)), phases], ignore_index=True)
+        themselves = phases.where(phases.one_of("phase", {name})).counts("run")  # such a phase is the whole itself
+        chosen = steps.known(column) & ~steps.one_of("run", themselves)
+        rows = steps.where(chosen)
+        if len(rows):
+            code = np.full(len(rows), names.setdefault(name, len(names)))
+            parts.append((numbers[chosen], _columns_of_steps(rows, code, rows[column])))
+    on_lines = _phases_on_step_lines(tables)
+    if on_lines is not None:
+        line_of_step, line_of_value = _lines_of_runs(tables, steps), _lines_of_runs(tables, on_lines)
+        order = np.argsort(line_of_value, kind="stable")
+        begins, ends = (np.searchsorted(line_of_value[order], line_of_step, side) for side in ("left", "right"))
+        found = ends - begins
+        index = np.repeat(np.arange(len(steps)), found)
+        nth = np.arange(len(index)) - np.repeat(np.cumsum(found) - found, found)
+        values = on_lines.where(order[begins[index] + nth])
+        codes, words = values.codes("key")
+        code = np.array(
+            [
+                names.setdefault(word, len(names)) if chosen else -1
+                for word, chosen in zip(words, np.bincount(codes, minlength=len(words)) > 0, strict=True)
+            ],
+            np.int64,
+        )[codes]
+        parts.append((numbers[index], _columns_of_steps(steps.where(index), code, values["value"])))
+    return [part for part in parts if len(part[0])]
 
 
-def _most_frequent(numbers: pd.Series[float]) -> float:
-    return float(next(iter(numbers.mode()), math.nan))
+def _lines_of_runs(tables: Tables, rows: Rows) -> Ints:
+    """Return a number for each row that is equal for rows of one line of one run."""
+    return (_numbers(tables, rows) << _LINE_BITS) | rows["line"]
 
 
-def _phases_on_step_lines(tables: Tables) -> pd.DataFrame:
-    """Times of declared phases in table `values`, by run and line."""
-    import pandas as pd
+def _columns_of_steps(rows: Rows, phase: Ints, times: Floats) -> dict[str, Array]:
+    """The columns of the phase table for times in rows of table `steps`."""
+    unknown = np.broadcast_to(np.nan, len(rows))
+    return {
+        "phase": phase, **{name: rows[name] for name in ("line", "part", "step", "rank")},
+        "occurrence": np.broadcast_to(np.int64(1), len(rows)), "time_s": times, "min_s": unknown,
+        "remote_share": unknown,
+    }  # fmt: skip
 
-    formats = {run: meaning.format for run, meaning in semantics_by_run(tables["runs"]).items()}
-    declared = {(run, phase.name) for run, form in formats.items() if form for phase in form.phases}
+
+def _covers_usual(steps: Rows) -> Mask:
+    """Flag the lines that cover as many steps as most lines with a step time of their run do; else as most lines do.
+
+    A bar that shows whole seconds gives one step time for several steps. Most of its rows have none.
+    """
+    covers = np.where(steps["steps_averaged"] == NULL, 0, steps["steps_averaged"])
+    timed = steps.known("step_time_s")
+    usual = np.zeros(len(steps), np.int64)
+    for index in steps.stretches("run").values():
+        some = covers[index][timed[index]]
+        usual[index] = most_frequent(some if len(some) else covers[index])
+    flags: Mask = covers == usual
+    return flags
+
+
+def _phases_on_step_lines(tables: Tables) -> Rows | None:
+    """Rows of table `values` that are times of declared phases; None if there are none."""
+    formats = {run: meaning.format for run, meaning in semantics_by_run(tables.rows("runs")).items()}
+    declared = {run: {phase.name for phase in form.phases} for run, form in formats.items() if form}
     values = tables.rows("values")
-    values = values.where(values.one_of("key", {name for _, name in declared}) & values.one_of("unit", {"s"}))
-    numbers = [row for row in values.records("run", "line", "key", "value") if (row[0], row[2]) in declared]
-    return pd.DataFrame(numbers, columns=["run", "line", "phase", "time_s"]).assign(occurrence=1)
+    values = values.where(values.one_of("key", set().union(*declared.values())) & values.one_of("unit", {"s"}))
+    if not len(values):
+        return None
+    keys, words = values.codes("key")
+    runs, run_words = values.codes("run")
+    is_declared = np.array([[word in declared.get(run, ()) for word in words] for run in run_words], np.bool_)
+    values = values.where(is_declared[runs, keys] & values.known("value"))
+    return values if len(values) else None
 
 
-def _trees(runs: Sequence[RunRows]) -> Iterator[dict[str, Any]]:
+def _trees(table: PhaseTable) -> Iterator[dict[str, Any]]:
     """Rows of each run in the order of its tree: each whole, its phases, its unattributed time."""
-    table = steady_rows(phase_table(*runs), runs)
+    runs, table = table.runs, table.steady()
     names = [dict.fromkeys((*WHOLES, *run.semantics.phases)) for run in runs]
-    for place, name in table[["place", "phase"]].drop_duplicates().itertuples(index=False):
-        names[place].setdefault(name)
+    for place, phase in table.cases():
+        names[place].setdefault(table.names[phase])
     orders = [{name: i for i, name in enumerate(in_order)} for in_order in names]
-    figures = list(medians_over_steps(step_figures(table)))
-    for times in unattributed_times(table, runs):
-        figures += medians_over_steps(step_figures(times) if "time_s" in times else times)
+    figures = list(medians_over_steps(step_figures(table), table.names))
+    for rest in unattributed_times(table):
+        figures += medians_over_steps(rest, table.names)
 
     def in_tree(figure: dict[str, Any]) -> tuple[Any, ...]:
         order = orders[figure["place"]]
@@ -212,7 +273,7 @@ def _trees(runs: Sequence[RunRows]) -> Iterator[dict[str, Any]]:
     return (_row(runs[figure["place"]], figure) for figure in sorted(figures, key=in_tree))
 
 
-def _row(run: RunRows, figure: dict[str, Any]) -> dict[str, Any]:
+def _row(run: SteadyRun, figure: dict[str, Any]) -> dict[str, Any]:
     name, occurrence, is_rest = figure["phase"], figure["occurrence"], "rest_by" in figure
     declared, hidden = run.semantics.phase(name), run.semantics.is_hidden(name, occurrence)
     row: dict[str, Any] = {"run": run.run, "label": run.label}

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.breakdown import breakdown
 from perflog.metrics.options import Options
-from perflog.metrics.phase_table import phase_table
+from perflog.metrics.phase_table import PhaseTable
 from perflog.metrics.phases import rows_with_wholes
-from perflog.metrics.run_rows import RunRows
 from perflog.metrics.run_tables import Tables, cached
+from perflog.statistics.groups import Groups, groups_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_KEYS = ["place", "phase", "parent", "occurrence"]
-_FIGURES = ["fastest_s", "mean_s", "slowest_s"]
+_FIGURES = ("fastest_s", "mean_s", "slowest_s")
 
 
 def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
@@ -39,54 +39,67 @@ def _rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
     import pandas as pd
 
     parts = breakdown.table(tables, options)
-    steps = parts[parts["of"] == "step"].groupby("run")["n"].first()
-    runs = [run for run in rows_with_wholes(tables, options.warmup) if run.run in steps.index]
-    if not runs:
-        return {}
-    rows = phase_table(*runs)
-    rows = rows[rows["step"].to_numpy() >= np.array([run.first for run in runs])[rows["place"]]]
-    rows = rows.assign(occurrence=rows["occurrence"].where(~rows["torn"], 0))  # without rank it counts all ranks
-    ends = rows["min_s"].notna()
-    if not ends.any() and not _may_be_of_several_ranks(rows, runs):
-        nothing = pd.DataFrame(columns=["phase", "parent", *_FIGURES]).astype(dict.fromkeys(_FIGURES, "float64"))
-        return {run.run: nothing for run in runs}
-    each = [_all_rank_times(rows[~ends], runs), _extreme_times(rows[ends])]
-    in_steps = pd.concat([some for some in each if len(some)] or each[:1])
-    means, known = in_steps.groupby(_KEYS).mean(), rows.groupby([*_KEYS, "step"]).size()
-    number = steps[[run.run for run in runs]].to_numpy(np.float64)
-    places = means.index.get_level_values("place")
-    share_of_steps = known.groupby(_KEYS).size().reindex(means.index) / number[places]
-    spread = means.mul(share_of_steps, axis=0).groupby(_KEYS[:3]).sum(min_count=1).reset_index()
-    by_place = dict(iter(spread.drop(columns="place").groupby(spread["place"])))
-    return {run.run: by_place.get(place, spread[:0].drop(columns="place")) for place, run in enumerate(runs)}
+    steps = parts[parts["of"] == "step"].groupby("run")["n"].first().to_dict()
+    spreads: dict[str, list[tuple[Any, ...]]] = {}
+    for table in rows_with_wholes(tables, options.warmup):
+        spreads |= {run.run: [] for run in table.runs if run.run in steps}
+        chosen = np.array([run.run in steps for run in table.runs], np.bool_)
+        rows = table.steady()
+        rows = rows.where(chosen[rows.place] & (rows.parent >= 0))
+        for place, *spread in _spreads(rows, np.array([steps.get(run.run, 1) for run in table.runs], np.int64)):
+            spreads[table.runs[place].run].append(tuple(spread))
+    return {
+        run: pd.DataFrame(sorted(found), columns=["phase", "parent", *_FIGURES]).astype(
+            dict.fromkeys(_FIGURES, "float64")
+        )
+        for run, found in spreads.items()
+    }
 
 
-def _may_be_of_several_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> bool:
-    rows = _known_rows(rows, runs)
-    ranks = rows["rank"].to_numpy(np.float64)
-    return len(rows) > 0 and bool(rows["torn"].any() or ranks.min() < ranks.max())
+def _spreads(rows: PhaseTable, steps: Ints) -> Iterator[tuple[int, str, str, float, float, float]]:
+    """Yield index of the run, phase, parent, and times of the fastest, the mean and the slowest rank in a step.
+
+    `steps`: number of steps of each run.
+    """
+    occurrence = np.where(rows.torn, 0, rows.occurrence)  # without rank it counts all ranks
+    phases = groups_of(rows.place, rows.phase, rows.parent, occurrence)
+    moments = groups_of(phases.inverse, rows.step)
+    number_of_steps = np.bincount(phases.inverse[moments.first], minlength=len(phases.sizes))
+    share_of_steps = number_of_steps / steps[rows.place[phases.first]]
+    of_ends = ~np.isnan(rows.min_s)
+    of_all = (_times_of_all(rows, phases, ~of_ends), _times_of_ends(rows, phases, of_ends))
+    phase, *times = (np.concatenate(columns) for columns in zip(*of_all, strict=True))
+    in_phases = groups_of(phase)
+    rows_of_phases = phases.first[phase[in_phases.first]]
+    in_steps = [in_phases.means(of) * share_of_steps[phase[in_phases.first]] for of in times]
+    wholes = groups_of(*(keys[rows_of_phases] for keys in (rows.place, rows.phase, rows.parent)))
+    sums = [wholes.sums(of) for of in in_steps]
+    for whole, first in enumerate(rows_of_phases[wholes.first].tolist()):
+        names = rows.names[rows.phase[first]], rows.names[rows.parent[first]]
+        yield int(rows.place[first]), *names, *(float(of[whole]) for of in sums)
 
 
-def _known_rows(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
-    """Return the rows of known ranks, and the rows of all ranks together if their number is known."""
-    world = np.array([run.world or 0 for run in runs])
-    return rows[~rows["torn"].to_numpy() | (world[rows["place"]] > 0)]
+_Times = tuple[Ints, Floats, Floats, Floats]
+"""The phase of each step of it, and the time of the fastest rank, the mean (NaN: not known) and the slowest."""
 
 
-def _all_rank_times(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
-    """Return the times of each phase and step with a value of every rank."""
-    world = np.array([run.world or 0 for run in runs])
-    rows = _known_rows(rows, runs)
-    groups = rows.groupby([*_KEYS, "step"])["time_s"]
-    figures = groups.agg(ranks="size", fastest_s="min", mean_s="mean", slowest_s="max")
-    ranks = figures["ranks"].groupby(["place", "phase"]).transform("max")
-    worlds = world[figures.index.get_level_values("place")]
-    ranks = ranks.where(worlds == 0, worlds)
-    return figures[(figures["ranks"] == ranks) & (figures["ranks"] > 1)].drop(columns="ranks")
+def _times_of_all(rows: PhaseTable, phases: Groups, chosen: Mask) -> _Times:
+    """Return the times of each phase and step with a value of every rank. `chosen`: the rows that may be of a rank."""
+    world = np.array([run.world or 0 for run in rows.runs], np.int64)
+    chosen = chosen & (~rows.torn | (world[rows.place] > 0))  # of all ranks together only if their number is known
+    place, phase, times = rows.place[chosen], phases.inverse[chosen], rows.time_s[chosen]
+    steps = groups_of(phase, rows.step[chosen])
+    names = groups_of(place[steps.first], rows.phase[chosen][steps.first])
+    most = names.ends(steps.sizes)[1][names.inverse]
+    worlds = world[place[steps.first]]
+    whole = (steps.sizes == np.where(worlds == 0, most, worlds)) & (steps.sizes > 1)
+    least, _, largest = steps.order_statistics(times)
+    return phase[steps.first][whole], least[whole], steps.means(times)[whole], largest[whole]
 
 
-def _extreme_times(rows: pd.DataFrame) -> pd.DataFrame:
+def _times_of_ends(rows: PhaseTable, phases: Groups, chosen: Mask) -> _Times:
     """Return the times of phases that are printed only for the fastest and the slowest rank."""
-    groups = rows.groupby([*_KEYS, "step"])[["min_s", "time_s"]]
-    figures = groups.sum().set_axis(["fastest_s", "slowest_s"], axis=1)
-    return figures.assign(mean_s=float("nan"))
+    phase = phases.inverse[chosen]
+    steps = groups_of(phase, rows.step[chosen])
+    fastest, slowest = (steps.sums(of[chosen]) for of in (rows.min_s, rows.time_s))
+    return phase[steps.first], fastest, np.full(len(fastest), np.nan), slowest

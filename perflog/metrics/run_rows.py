@@ -1,29 +1,25 @@
-"""Rows of one run in a table by step and rank (phases, loads, layers), with the run's steady steps."""
+"""Rows of runs in a table by step and rank (phases, loads, layers), with the steady steps of each run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Floats, Ints
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
-from perflog.statistics.groups import groups_of
+from perflog.statistics.groups import Keys, groups_of
 from perflog.statistics.samples import median
 from perflog.statistics.warmup import warm_up
-from perflog.tables.columns import Rows
-
-if TYPE_CHECKING:
-    import pandas as pd
+from perflog.tables.columns import NULL, Rows
 
 
-class RunRows(Struct, frozen=True):
-    """Rows of one run in a table, each with a known step. Ranks are floats, NaN for null.
+class SteadyRun(Struct, frozen=True):
+    """A run with its steady steps.
 
     `first`: first steady step. `step_s`: median time of a steady step, NaN if the log prints none. `world`: number of
     ranks, None if the log does not print it.
@@ -31,66 +27,105 @@ class RunRows(Struct, frozen=True):
 
     run: str
     label: str | None
-    rows: pd.DataFrame
     first: int
     step_s: float
     world: int | None
     semantics: RunSemantics
 
-    @property
-    def steady(self) -> pd.DataFrame:
-        """The rows of the steady steps."""
-        return self.rows[self.rows["step"] >= self.first]
 
+class StepRows(Struct, frozen=True):
+    """Rows of some runs in a table, each with a known step, run by run in the order of the runs.
 
-def run_rows(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: int | None) -> list[RunRows]:
-    """Return the rows of each run in table `name`, in the order of the runs.
-
-    Only rows with a step and a value in `column` count. The warm-up is taken from the run's step times; for steps
-    before the first step time it is detected in the sums of `column`.
+    `place`: index of the run of each row. `rank`: NaN for null.
     """
-    return cached(tables, ("run rows", name, column, warmup), lambda: list(_run_rows(tables, name, column, warmup)))
+
+    runs: Sequence[SteadyRun]
+    rows: Rows
+    place: Ints
+    rank: Floats
+
+    def where(self, chosen: Mask) -> StepRows:
+        """Return some of these rows."""
+        return StepRows(self.runs, self.rows.where(chosen), self.place[chosen], self.rank[chosen])
+
+    def steady(self) -> StepRows:
+        """Return the rows of the steady steps."""
+        return self.where(is_steady(self.runs, self.place, self.rows["step"]))
 
 
-def _run_rows(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: int | None) -> Iterator[RunRows]:
-    import pandas as pd
-
-    runs, table = tables["runs"], tables[name]
-    table = table[table["step"].notna() & table[column].notna()]
-    table = table.astype({"step": "int64", "rank": "Float64"}).astype({"rank": "float64"})
-    by_run = dict(iter(table.groupby("run", sort=False)))
-    semantics = semantics_by_run(runs)
-    clocks = {series.run: series for series in step_series(tables, warmup=warmup)}
-    for run, label, world_size in zip(runs["run"], runs["label"], runs["world_size"], strict=True):
-        if run not in by_run:
-            continue
-        rows = by_run[run]
-        world = None if pd.isna(world_size) else int(world_size)
-        if world == 1:
-            rows = rows.assign(rank=rows["rank"].fillna(0))  # there is no other rank
-        clock = clocks.get(run)
-        totals = rows.groupby("step")[column].sum()
-        first = _first_steady_step(totals.index.to_numpy(np.int64), totals.to_numpy(np.float64), clock, warmup)
-        step_s = median(clock.steady) if clock and len(clock.steady) else np.nan
-        yield RunRows(run, label if isinstance(label, str) else None, rows, first, step_s, world, semantics[run])
+def is_steady(runs: Sequence[SteadyRun], place: Keys, steps: Ints) -> Mask:
+    """Flag the rows of steady steps. `place`: index of the run of each row."""
+    return steps >= np.array([run.first for run in runs], np.int64)[place]
 
 
-def first_steady_steps(tables: Tables, rows: Rows, column: str, warmup: int | None) -> dict[str, int]:
-    """Return the first step after the warm-up of each run that has rows, all of them with step and value.
+def worlds_of(runs: Sequence[SteadyRun]) -> Floats:
+    """Return the number of ranks of each run, NaN where the log does not print it."""
+    return np.array([np.nan if run.world is None else run.world for run in runs], np.float64)
 
-    The warm-up is the warm-up of `run_rows`.
+
+def step_rows(tables: Tables, name: str, column: str, warmup: int | None) -> StepRows:
+    """Return the rows of all runs in table `name` with a step and a value in `column`.
+
+    The warm-up is taken from the step times of each run; for steps before the first step time it is detected in the
+    sums of `column`.
     """
-    clocks = {series.run: series for series in step_series(tables, warmup=warmup)}
+    return cached(tables, ("step rows", name, column, warmup), lambda: _step_rows(tables, name, column, warmup))
+
+
+def _step_rows(tables: Tables, name: str, column: str, warmup: int | None) -> StepRows:
+    rows = tables.rows(name)
+    rows = rows.where(rows.known("step", column))
     codes, words = rows.codes("run")
-    groups = groups_of(codes, rows["step"])
-    totals, steps, run_codes = groups.sums(rows[column]), rows["step"][groups.first], codes[groups.first]
-    starts = np.flatnonzero(np.append(True, np.diff(run_codes) != 0)[: len(run_codes)]).tolist()
-    return {
-        (run := words[run_codes[start]]): _first_steady_step(
-            steps[start:end], totals[start:end], clocks.get(run), warmup
-        )
-        for start, end in pairwise([*starts, len(run_codes)])
-    }
+    numbers = numbers_of_runs(tables, words)[codes]
+    if (np.diff(numbers) < 0).any():
+        order = np.argsort(numbers, kind="stable")
+        rows, numbers = rows.where(order), numbers[order]
+    runs, place = steady_runs(tables, numbers, rows["step"], rows[column], warmup)
+    return StepRows(runs, rows, place, ranks_of_rows(runs, place, rows["rank"]))
+
+
+def numbers_of_runs(tables: Tables, runs: Sequence[str]) -> Ints:
+    """Return the index of runs in table `runs`; -1: it is none of these runs."""
+    numbers = {run: number for number, run in enumerate(tables.rows("runs")["run"].tolist())}
+    return np.array([numbers.get(run, -1) for run in runs], np.int64)
+
+
+def ranks_of_rows(runs: Sequence[SteadyRun], place: Keys, ranks: Ints) -> Floats:
+    """Return the rank of each row, NaN for null. The only rank of a run is known."""
+    is_only = np.array([run.world == 1 for run in runs], np.bool_)
+    return np.where(ranks != NULL, ranks, np.where(is_only[place], 0.0, np.nan))
+
+
+def steady_runs(
+    tables: Tables, numbers: Ints, steps: Ints, values: Floats, warmup: int | None
+) -> tuple[list[SteadyRun], Ints]:
+    """Return the runs that have rows, and for each row the index of its run among them.
+
+    Args:
+        tables: The tables of the runs.
+        numbers: Index of the run of each row in table `runs`.
+        steps: Step of each row.
+        values: Value of each row. If the warm-up has to be detected in them, it is in their sums by step.
+        warmup: Number of steps to cut at the start of each run. None: detected.
+    """
+    rows = tables.rows("runs")
+    semantics = semantics_by_run(rows)
+    clocks = {series.run: series for series in step_series(tables, warmup=warmup)}
+    groups = groups_of(numbers, steps)
+    totals, steps_of_groups, numbers_of_groups = groups.sums(values), steps[groups.first], numbers[groups.first]
+    starts = np.flatnonzero(np.append(True, np.diff(numbers_of_groups) != 0)[: len(numbers_of_groups)]).tolist()
+    facts = list(rows.records("run", "label", "world_size"))
+    runs: list[SteadyRun] = []
+    place_of_number = np.zeros(len(facts), np.int64)
+    for start, end in pairwise([*starts, len(numbers_of_groups)]):
+        number = int(numbers_of_groups[start])
+        run, label, world = facts[number]
+        clock = clocks.get(run)
+        first = _first_steady_step(steps_of_groups[start:end], totals[start:end], clock, warmup)
+        step_s = median(clock.steady) if clock and len(clock.steady) else np.nan
+        place_of_number[number] = len(runs)
+        runs.append(SteadyRun(run, label, first, step_s, None if world == NULL else world, semantics[run]))
+    return runs, place_of_number[numbers]
 
 
 def _first_steady_step(steps: Ints, totals: Floats, clock: StepSeries | None, warmup: int | None) -> int:
@@ -104,23 +139,34 @@ def _first_steady_step(steps: Ints, totals: Floats, clock: StepSeries | None, wa
     return first
 
 
-def rank_means(
-    rows: pd.DataFrame, world: float | Floats | None, keys: Sequence[str] = ("step",)
-) -> tuple[pd.Series[float], pd.Series[int]]:
-    """Return the mean over the ranks of their times, and the number of ranks, by step, without incomplete steps.
+class RankMeans(Struct, frozen=True):
+    """Mean over the ranks of their times in each step of each run, without steps in which a rank may be missing."""
+
+    place: Ints
+    step: Ints
+    time_s: Floats
+    ranks: Ints
+
+
+def rank_means(place: Keys, steps: Ints, rank: Floats, time_s: Floats, world: Floats) -> RankMeans:
+    """Return the means over the ranks.
 
     Args:
-        rows: Rows of times, NaN as rank where it is not known.
-        world: Number of ranks, of the run or of the run of each row; NaN or None if it is not known.
-        keys: The columns that identify a step.
+        place: Index of the run of each row.
+        steps: Step of each row.
+        rank: Rank of each row, NaN where it is not known.
+        time_s: Time of each row. Several times of a rank in a step add up.
+        world: Number of ranks of each run, NaN where it is not known.
     """
-    names = list(keys)
-    rows = rows.assign(anonymous=rows["rank"].isna(), world=np.asarray(world, np.float64))
-    steps = rows.groupby(names if len(names) > 1 else names[0])
-    anonymous = steps["anonymous"].any()
-    ranks = steps["rank"].nunique().where(~anonymous, steps.size())
-    complete = ~anonymous | (ranks == steps["world"].first())
-    return (steps["time_s"].sum() / ranks)[complete], ranks[complete]
+    groups = groups_of(place, steps)
+    is_known = ~np.isnan(rank)
+    ranks = groups.numbers_of(np.where(is_known, rank, 0).astype(np.int64), is_known)
+    anonymous = np.bincount(groups.inverse, ~is_known, len(groups.sizes)) > 0
+    ranks = np.where(anonymous, groups.sizes, ranks)
+    places = place[groups.first]
+    complete = ~anonymous | (ranks == world[places])
+    means = groups.sums(time_s)[complete] / ranks[complete]
+    return RankMeans(places[complete], steps[groups.first][complete], means, ranks[complete])
 
 
 def totals_of_steps(rows: Rows, part: Ints, parts: int) -> Iterator[Floats]:

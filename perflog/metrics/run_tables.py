@@ -185,6 +185,17 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         some = frozenset(runs)
         return self if some.issuperset(self.rows("runs")["run"].tolist()) else _TablesOfRuns(self, some)
 
+    def in_pieces(self, *names: str) -> Iterator[Tables]:
+        """Yield the tables of some runs at a time, so that not too many rows of these tables are in memory at once.
+
+        All runs are in the same piece if they have few rows. A run is in one piece.
+        """
+        counts = {
+            run: sum(self.counts(name).get(run, 0) for name in names) for run in self.rows("runs")["run"].tolist()
+        }
+        for runs in _few(list(counts), counts):
+            yield self.only(runs)
+
     def by_run(self, name: str) -> dict[str, pd.DataFrame]:
         """Rows of a table by run id, for the runs that have any."""
         return cached(self, ("by run", name), lambda: dict(iter(self[name].groupby("run", sort=False))))

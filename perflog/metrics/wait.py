@@ -6,17 +6,21 @@ For waiting in the collectives of traces see `perflog.metrics.traces.collective_
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
-from perflog.metrics.phase_table import phases_of_runs, worlds_of
+from perflog.metrics.phase_table import PhaseTable, phases_of_runs, times_on_ranks
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
-from perflog.metrics.run_rows import RunRows, rank_means
+from perflog.metrics.run_rows import SteadyRun, is_steady, rank_means, worlds_of
 from perflog.metrics.run_tables import Tables
+from perflog.statistics.groups import Groups, groups_of, positions_in, values_at
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
 
 _COLUMNS = (
@@ -41,7 +45,6 @@ _COLUMNS = (
     MetricColumn("first_step", meaning="first steady step"),
     MetricColumn("last_step", meaning="last steady step"),
 )
-_STEP_COLUMNS = ["run", "label", "phase", "exposes", "step", "rank", "exposed_s", "hidden_s", "total_s", "steady"]
 
 
 @metric(
@@ -64,11 +67,12 @@ def wait(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    steps = _all_steps(tables, options.warmup)
-    steady = steps[steps["steady"].astype(bool)]
-    names = [c.name for c in _COLUMNS]
-    rows = _medians(steady)[names] if len(steady) else pd.DataFrame(columns=names)
-    return rows.astype({"rank": "Int64"})
+    rows: list[dict[str, Any]] = []
+    for piece in tables.in_pieces("phases"):
+        steps = _all_steps(piece, options.warmup)
+        rows += _medians(steps.where(steps.steady()))
+    table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    return table.astype({"rank": "Int64", "exposes": object})
 
 
 def wait_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) -> pd.DataFrame:
@@ -77,82 +81,135 @@ def wait_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) ->
     Columns: run, label, phase, exposes, step, rank (null: mean over the ranks), exposed_s, hidden_s, total_s, steady.
     The steps of the warm-up are included; they are not steady.
     """
-    return _all_steps(tables, warmup).astype({"rank": "Int64"})[_STEP_COLUMNS]
-
-
-def _all_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> pd.DataFrame:
-    """The columns of `wait_steps`, with the run's median time of a step; `wait`: the number of the phase in the run."""
     import pandas as pd
 
-    runs, table = phases_of_runs(tables, warmup)
-    parts = [] if table is None else [steps for steps in _times_of_phases(runs, table) if len(steps)]
-    if not parts:
-        return pd.DataFrame(columns=[*_STEP_COLUMNS, "wait", "step_s"])
-    steps = pd.concat(parts, ignore_index=True)
-    steps = steps.assign(mean=steps["rank"].isna()).sort_values(["place", "wait", "mean", "step", "rank"])
-    place = steps["place"].to_numpy()
-    run_columns = {
-        "run": np.array([run.run for run in runs], object)[place],
-        "label": np.array([run.label for run in runs], object)[place],
-        "step_s": np.array([run.step_s for run in runs])[place],
-        "steady": steps["step"].to_numpy() >= np.array([run.first for run in runs])[place],
-    }
-    return steps.assign(**run_columns).reset_index(drop=True)
+    steps = _all_steps(tables if isinstance(tables, Tables) else Tables(tables), warmup)
+    columns = {name: pd.Series(values, dtype=object) for name, values in steps.names().items()}
+    columns |= {
+        "step": steps.step, "rank": steps.rank, "exposed_s": steps.exposed_s,
+        "hidden_s": steps.total_s - steps.exposed_s, "total_s": steps.total_s, "steady": steps.steady(),
+    }  # fmt: skip
+    return pd.DataFrame(columns).astype({"rank": "Int64"})
 
 
-def _times_of_phases(runs: Sequence[RunRows], table: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Times of each wait phase by step, on each rank and as means over the ranks. `table`: the phase table."""
-    import pandas as pd
+class _WaitSteps(Struct, frozen=True):
+    """Times of wait phases by step: on each rank, then as means over the ranks (rank NaN).
 
+    `place`: index of the run. `wait`: the number of the phase among those that the run declares. `total_s`: time of the
+    phase waited for, NaN if the log does not print it.
+    """
+
+    runs: Sequence[SteadyRun]
+    place: Ints
+    wait: Ints
+    step: Ints
+    rank: Floats
+    exposed_s: Floats
+    total_s: Floats
+
+    def steady(self) -> Mask:
+        """Flag the steady steps."""
+        return is_steady(self.runs, self.place, self.step)
+
+    def where(self, chosen: Mask | Ints) -> _WaitSteps:
+        """Return some of the rows."""
+        return _WaitSteps(
+            self.runs, self.place[chosen], self.wait[chosen], self.step[chosen], self.rank[chosen],
+            self.exposed_s[chosen], self.total_s[chosen],
+        )  # fmt: skip
+
+    def names(self) -> dict[str, npt.NDArray[np.object_]]:
+        """Return the columns run, label, phase and exposes."""
+        groups = groups_of(self.place, self.wait)
+        names = [_names_of(self.runs[self.place[row]], self.wait[row]) for row in groups.first.tolist()]
+        table = np.array(names, object).reshape(-1, 4)[groups.inverse]
+        return dict(zip(("run", "label", "phase", "exposes"), table.T, strict=True))
+
+
+def _names_of(run: SteadyRun, wait: int) -> tuple[str, str | None, str, str | None]:
+    """Return the run, its label, the wait phase, and the phase that it waits for."""
+    name, phase = list(run.semantics.phases.items())[wait]
+    return run.run, run.label, name, phase.exposes
+
+
+def _all_steps(tables: Tables, warmup: int | None) -> _WaitSteps:
+    table = phases_of_runs(tables, warmup)
+    numbers, values = np.zeros(0, np.int64), np.zeros(0)
+    parts = [(numbers, numbers, numbers, values, values, values), *_times_of_phases(table)]
+    place, wait, step, rank, exposed, total = map(np.concatenate, zip(*parts, strict=True))
+    order = np.lexsort((rank, step, np.isnan(rank), wait, place))
+    return _WaitSteps(table.runs, place, wait, step, rank, exposed, total).where(order)
+
+
+_Times = tuple[Ints, Ints, Ints, Floats, Floats, Floats]
+"""The columns of _WaitSteps."""
+
+
+def _times_of_phases(table: PhaseTable) -> Iterator[_Times]:
+    """Yield the times of each wait phase on each rank, and the means over the ranks."""
     numbers: dict[tuple[str, str | None], dict[int, int]] = {}  # number in each run, by phase and hidden phase
-    for i, run in enumerate(runs):
+    for i, run in enumerate(table.runs):
         for number, (name, phase) in enumerate(run.semantics.phases.items()):
             if phase.kind == "wait":
                 numbers.setdefault((name, phase.exposes), {})[i] = number
-    phases, world = table["phase"].to_numpy(), worlds_of(runs)
+    world = worlds_of(table.runs)
     for (name, exposes), number_of in numbers.items():
-        number_in_run = np.array([number_of.get(i, -1) for i in range(len(runs))])
-        declared = number_in_run[table["place"]] >= 0
-        waits, awaited = (table[declared & (phases == phase)] for phase in (name, exposes))
-        by_rank = _times(*(rows.groupby(["place", "step", "rank"])["time_s"].sum() for rows in (waits, awaited)))
-        (exposed, ranks), (total, others) = (
-            rank_means(rows, world[rows["place"]], ["place", "step"]) for rows in (waits, awaited)
+        number_in_run = np.array([number_of.get(i, -1) for i in range(len(table.runs))], np.int64)
+        declared = number_in_run[table.place] >= 0
+        waits, awaited = (table.where(declared & table.named(phase)) for phase in (name, exposes))
+        exposed, total = (rank_means(rows.place, rows.step, rows.rank, rows.time_s, world) for rows in (waits, awaited))
+        found = positions_in(*((means.place, means.step, means.ranks) for means in (exposed, total)))
+        no_rank = np.full(len(found), np.nan)
+        yield (
+            exposed.place, number_in_run[exposed.place], exposed.step, no_rank, exposed.time_s,
+            values_at(total.time_s, found),
+        )  # fmt: skip
+        (place, step, rank, seconds), (*others, totals) = (times_on_ranks(rows, rows.rank) for rows in (waits, awaited))
+        found = positions_in((place, step, rank), others)
+        yield place, number_in_run[place], step, rank.astype(np.float64), seconds, values_at(totals, found)
+
+
+def _medians(steps: _WaitSteps) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the metric: of each phase the medians over the steps of the means, then of each rank."""
+    ranks = np.where(np.isnan(steps.rank), -1, steps.rank).astype(np.int64)
+    groups = groups_of(steps.place, steps.wait, ranks)
+    hidden = steps.total_s - steps.exposed_s
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = {
+            "exposed_s": steps.exposed_s, "hidden_s": hidden, "total_s": steps.total_s,
+            "hidden_share": hidden / steps.total_s,
+        }  # fmt: skip
+    columns: dict[str, Floats | Ints] = {name: groups.medians(of) for name, of in values.items()}
+    columns |= {"n": groups.sizes, **dict(zip(("first_step", "last_step"), groups.ends(steps.step), strict=True))}
+    columns |= dict(zip(("waits_least", "waits_most"), _extreme_shares(steps, groups), strict=True))
+    for group, row in enumerate(groups.first.tolist()):
+        run = steps.runs[steps.place[row]]
+        names = dict(zip(("run", "label", "phase", "exposes"), _names_of(run, steps.wait[row]), strict=True))
+        figures = {name: of[group] for name, of in columns.items()}
+        yield (
+            names
+            | figures
+            | {"rank": steps.rank[row], "share": figures["exposed_s"] / run.step_s if run.step_s else np.nan}
         )
-        means = _times(exposed, total[others.reindex(total.index) == ranks.reindex(total.index)])
-        steps = pd.concat([by_rank.reset_index(), means.reset_index().assign(rank=np.nan)], ignore_index=True)
-        yield steps.assign(phase=name, exposes=exposes, wait=number_in_run[steps["place"].to_numpy(np.int64)])
 
 
-def _times(exposed: pd.Series[float], total: pd.Series[float]) -> pd.DataFrame:
-    """Exposed, total and hidden time; null if the phase waited for is not printed."""
-    total = total.reindex(exposed.index)
-    return exposed.to_frame("exposed_s").assign(total_s=total, hidden_s=total - exposed)
+def _extreme_shares(steps: _WaitSteps, ranks: Groups) -> tuple[Floats, Floats]:
+    """Return the share of the steps in which only this rank waits least, and most, of the steps with all ranks.
 
-
-def _medians(steps: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the metric: medians over the steady steps, of the means over the ranks first, then of each rank."""
-    keys = ["place", "wait", "rank"]
-    groups = steps.assign(hidden_share=steps["hidden_s"] / steps["total_s"]).groupby(keys, dropna=False)
-    medians = groups[["exposed_s", "hidden_s", "total_s", "hidden_share"]].median().assign(n=groups.size())
-    medians = medians.assign(first_step=groups["step"].min(), last_step=groups["step"].max())
-    for which, name in (("min", "waits_least"), ("max", "waits_most")):
-        medians = medians.assign(**{name: _extreme_shares(steps, which).reindex(medians.index)})
-    names = steps.drop_duplicates(keys[:2]).set_index(keys[:2])[["run", "label", "phase", "exposes", "step_s"]]
-    rows = medians.reset_index().join(names, on=keys[:2]).sort_values(keys, na_position="first", ignore_index=True)
-    return rows.assign(share=rows["exposed_s"] / rows["step_s"])
-
-
-def _extreme_shares(steps: pd.DataFrame, which: str) -> pd.Series[float]:
-    """Share of the steps in which only this rank waits least (min) or most (max), of the steps with all ranks.
-
-    By index of the run, number of the phase, and rank.
+    `ranks`: the rows by run, phase and rank; NaN for a rank without such steps, and for means.
     """
-    phase = ["place", "wait"]
-    ranked = steps[steps["rank"].notna()]
-    members = ranked.groupby(phase)["rank"].transform("nunique")
-    whole = ranked[(ranked.groupby([*phase, "step"])["rank"].transform("size") == members) & (members > 1)]
-    by_step = whole.groupby([*phase, "step"])["exposed_s"]
-    extreme = whole["exposed_s"] == by_step.transform(which)
-    alone = extreme.groupby([whole[key] for key in (*phase, "step")]).transform("sum") == 1
-    by_rank = (extreme & alone).groupby([whole[key] for key in (*phase, "rank")])
-    return by_rank.sum() / by_rank.size()
+    chosen = ~np.isnan(steps.rank)
+    phases = groups_of(steps.place, steps.wait)
+    members = phases.numbers_of(ranks.inverse, chosen)[phases.inverse]
+    moments = groups_of(steps.place, steps.wait, steps.step, chosen.astype(np.int64))
+    whole = chosen & (moments.sizes[moments.inverse] == members) & (members > 1)
+    size = len(ranks.sizes)
+    counts = np.bincount(ranks.inverse[whole], minlength=size)
+    least, _, most = moments.order_statistics(steps.exposed_s)
+    shares = []
+    for extreme in (least, most):
+        is_extreme = whole & (steps.exposed_s == extreme[moments.inverse])
+        alone = np.bincount(moments.inverse[is_extreme], minlength=len(moments.sizes)) == 1
+        times = np.bincount(ranks.inverse[is_extreme & alone[moments.inverse]], minlength=size)
+        shares.append(np.where(counts > 0, times / np.maximum(counts, 1), np.nan))
+    return shares[0], shares[1]

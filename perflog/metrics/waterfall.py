@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from msgspec import Struct
 
 from perflog.formats.model import WHOLES
@@ -20,7 +21,7 @@ from perflog.metrics.phases import rows_with_wholes
 from perflog.metrics.pipeline import TimedPipeline, timed_pipelines
 from perflog.metrics.rank_spread import rank_spread
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
-from perflog.metrics.run_rows import run_rows
+from perflog.metrics.run_rows import step_rows
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
@@ -29,6 +30,7 @@ from perflog.metrics.steps import steps
 from perflog.metrics.throughput import throughput
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.time_loss import DeviceLosses, device_losses
+from perflog.statistics.groups import groups_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -305,14 +307,16 @@ _PhaseSpread = tuple[str, str, float, float, float]
 
 def _spread(tables: Tables, options: Options) -> dict[str, list[_PhaseSpread]]:
     """Return the spread of the ranks of each run."""
-    runs = {run.run: run for run in rows_with_wholes(tables, options.warmup)}
-    spread = {}
-    for run, phases in rank_spread(tables, options).items():
-        printed = set(runs[run].rows["phase"])
-        spread[run] = [
-            (phase, printed_parent(runs[run], parent, printed) or "step", *times)
-            for phase, parent, *times in phases.itertuples(index=False, name=None)
-        ]
+    spreads, spread = rank_spread(tables, options), {}
+    for table in rows_with_wholes(tables, options.warmup):
+        printed: dict[str, set[str]] = {}
+        for place, phase in table.cases():
+            printed.setdefault(table.runs[place].run, set()).add(table.names[phase])
+        for run in (run for run in table.runs if run.run in spreads):
+            spread[run.run] = [
+                (phase, printed_parent(run, parent, printed[run.run]) or "step", *times)
+                for phase, parent, *times in spreads[run.run].itertuples(index=False, name=None)
+            ]
     return spread
 
 
@@ -401,11 +405,16 @@ def _mean_steps(tables: Tables, options: Options, part: str) -> pd.Series[float]
 
 def _executed_rows(tables: Tables, options: Options) -> dict[str, tuple[float, ...]]:
     """Rows that each rank executes in each steady step that all ranks print, by run."""
+    table = step_rows(tables, "loads", "amount", options.warmup).steady()
+    table = table.where(~table.rows.known("expert"))
+    groups = groups_of(table.place, table.rows["step"])
+    places = table.place[groups.first]
     executed = {}
-    for run in run_rows(tables, "loads", "amount", options.warmup):
-        unit, rows = run.semantics.quantities.get("unit_rows"), run.steady[run.steady["expert"].isna()]
-        counts = rows.groupby("step")["amount"].transform("size")
-        amounts = rows["amount"][counts == (run.world or counts.max())]
+    for place in np.unique(places).tolist():
+        run, counts = table.runs[place], groups.sizes[places == place]
+        unit = run.semantics.quantities.get("unit_rows")
+        whole = (places == place) & (groups.sizes == (run.world or counts.max()))
+        amounts = table.rows["amount"][whole[groups.inverse]]
         if unit and len(amounts):
             executed[run.run] = tuple((amounts * unit).tolist())
     return executed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -38,15 +39,63 @@ class Groups(Struct, frozen=True):
         flagged[self.inverse[flags]] = True
         return flagged[self.inverse]
 
+    @property
+    def in_order(self) -> Ints:
+        """The groups in the order of their first rows."""
+        return np.argsort(self.first)
+
+    def sorted_rows(self, *keys: npt.NDArray[Any]) -> tuple[Ints, Ints]:
+        """Return the rows by group, in a group by these keys, else as they come; and where each group begins."""
+        inverse = self.inverse.astype(np.uint16) if len(self.sizes) <= _SHORT else self.inverse
+        order = np.lexsort((*reversed(keys), inverse)) if keys else np.argsort(inverse, kind="stable")
+        return order, np.cumsum(self.sizes) - self.sizes
+
+    def ends(self, values: Ints) -> tuple[Ints, Ints]:
+        """Return the smallest and the largest integer of each group."""
+        if not len(values):
+            return values, values
+        order, starts = self.sorted_rows()
+        in_groups = values[order]
+        return np.minimum.reduceat(in_groups, starts), np.maximum.reduceat(in_groups, starts)
+
+    def order_statistics(self, values: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return the least, the median and the largest value of each group. NaN does not count."""
+        if len(self.sizes) == len(values):  # one value each
+            single = np.empty(len(values))
+            single[self.inverse] = values
+            return single, single, single
+        order, starts = self.sorted_rows(values)  # NaN comes last
+        in_groups = values[order]
+        known = np.bincount(self.inverse, ~np.isnan(values), len(self.sizes)).astype(np.int64)
+        last = starts + np.maximum(known, 1) - 1
+        middle = (in_groups[(starts + last) // 2] + in_groups[starts + known // 2]) / 2
+        return in_groups[starts], middle, in_groups[last]
+
+    def medians(self, values: Floats) -> Floats:
+        """Return the median of each group, NaN for a group without values."""
+        return self.order_statistics(values)[1]
+
+    def means(self, values: Floats) -> Floats:
+        """Return the mean of each group, from its exact sum."""
+        return self.sums(values) / self.sizes
+
+    def numbers_of(self, keys: Keys, chosen: Mask) -> Ints:
+        """Return the number of distinct keys among the chosen rows of each group."""
+        groups = self.inverse[chosen]
+        return np.bincount(groups[groups_of(groups, keys[chosen]).first], minlength=len(self.sizes))
+
     def sums(self, values: Floats) -> Floats:
         """Return the exact sum of each group, rounded once.
 
         A sum does not depend on the order of the rows or on other groups, and equal values have equal sums. Otherwise
         rank statistics of sums would count rounding errors as differences.
         """
-        inverse = self.inverse.astype(np.uint16) if len(self.sizes) <= _SHORT else self.inverse
-        in_groups = values[np.argsort(inverse, kind="stable")]
-        ends = np.append(0, np.cumsum(self.sizes))
+        if len(self.sizes) == len(values):
+            alone = np.empty(len(values))
+            alone[self.inverse] = values
+            return alone
+        order, starts = self.sorted_rows()
+        in_groups, ends = values[order], np.append(starts, len(values))
         sums = np.zeros(len(self.sizes))
         begin = 0
         while begin < len(sums):  # some groups at a time: a value as a Python object takes four times as much memory
@@ -89,6 +138,23 @@ def groups_of(*keys: Keys) -> Groups:
         return _counted(codes, span)
     _, first, inverse, sizes = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)
     return Groups(inverse, first, sizes)
+
+
+def positions_in(keys: Sequence[Keys], others: Sequence[Keys]) -> Ints:
+    """Return the index of the row of `others` that has the same keys as each row of `keys`; -1: none.
+
+    No two rows of `others` have the same keys.
+    """
+    size = len(keys[0])
+    groups = groups_of(*(np.append(some, more) for some, more in zip(keys, others, strict=True)))
+    position = np.full(len(groups.sizes), -1)
+    position[groups.inverse[size:]] = np.arange(len(others[0]))
+    return position[groups.inverse[:size]]
+
+
+def values_at(values: Floats, positions: Ints) -> Floats:
+    """Return the values at some positions, NaN for the position -1."""
+    return np.append(values, np.nan)[positions]
 
 
 def _counted(codes: Ints, span: int) -> Groups:

@@ -41,3 +41,16 @@ def test_a_run_among_others_has_the_rows_that_it_has_alone(metric: str) -> None:
 def test_the_runs_are_of_several_kinds() -> None:
     methods = {row["rest_by"] for row in rows(METRICS["phases"].table(together(), Options()), part="rest")}
     assert methods == {"record", "rank", "mean", "bounds"}
+
+
+METRICS_OF_PHASES = ("phases", "wait", "communication", "imbalance", "breakdown", "waterfall", "matmul_efficiency")
+
+
+@pytest.mark.parametrize("metric", METRICS_OF_PHASES)
+def test_runs_in_pieces_have_the_rows_that_they_have_together(metric: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With many rows, only some runs are in memory at a time."""
+    every = rows(METRICS[metric].table(together(), Options(warmup=1)))
+    monkeypatch.setattr("perflog.metrics.run_tables._AT_ONCE", 1)
+    in_pieces = Tables({name: together()[name] for name in together()})
+    assert len(list(in_pieces.in_pieces("phases", "steps"))) > 2
+    assert rows(METRICS[metric].table(in_pieces, Options(warmup=1))) == every

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import mean
-from typing import TYPE_CHECKING
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 from support.examples import examples
 
 from perflog.formats.model import Phase
-from perflog.metrics.phase_table import medians_over_steps, phase_table
-from perflog.metrics.run_rows import RunRows
+from perflog.metrics.phase_table import PhaseTable, StepFigures, medians_over_steps, with_facts
+from perflog.metrics.run_rows import SteadyRun
 from perflog.metrics.semantics import RunSemantics
 from perflog.metrics.unattributed_time import unattributed_times
 from perflog.metrics.wait import _times_of_phases as wait_of
-
-if TYPE_CHECKING:
-    import pandas as pd
+from perflog.tables.columns import NULL
 
 DECLARED = {
     "whole": Phase("whole"),
@@ -30,19 +28,27 @@ DECLARED = {
 }
 
 
-def part(values: Sequence[Mapping[str, object]], world: int | None) -> RunRows:
-    import pandas as pd
+def table_of(
+    values: Sequence[Mapping[str, Any]], world: int | None, phases: Mapping[str, Phase] = DECLARED
+) -> PhaseTable:
+    """The phase table of one run. A rank that is None is not known."""
+    names = sorted({value["phase"] for value in values})
+    columns = {
+        name: np.array([NULL if value[name] is None else value[name] for value in values])
+        for name in ("line", "part", "step", "rank", "occurrence", "time_s")
+    }
+    unknown = np.full(len(values), np.nan)
+    columns |= {"phase": np.array([names.index(value["phase"]) for value in values])}
+    columns |= {"min_s": unknown, "remote_share": unknown}
+    run = SteadyRun("r", None, 0, float("nan"), world, RunSemantics(None, phases=phases))
+    return with_facts([run], names, np.zeros(len(values), np.int64), columns)
 
-    frame = pd.DataFrame(values).assign(run="r").astype({"rank": "float64"})
-    return RunRows("r", None, frame, 0, float("nan"), world, RunSemantics(None, phases=DECLARED))
+
+def rest_of(values: list[dict[str, object]], world: int | None) -> list[StepFigures]:
+    return list(unattributed_times(table_of(values, world)))
 
 
-def rest_of(values: list[dict[str, object]], world: int | None) -> list[pd.DataFrame]:
-    run = part(values, world)
-    return list(unattributed_times(phase_table(run), [run]))
-
-
-slow = examples(40)  # each example is several pandas groupings
+slow = examples(40)
 SECONDS = st.floats(0.001, 1.0)
 THREE = st.tuples(SECONDS, SECONDS, SECONDS)
 
@@ -67,8 +73,9 @@ def test_a_rest_is_exact_where_ranks_are_known(
 ) -> None:
     (found,) = rest_of(step_of(whole, a, b, {"whole": True, "a": True, "b": True}), 3)
     want = [w - (x + y) for w, x, y in zip(whole, a, b, strict=True)]
-    assert list(found["time_s"]) == pytest.approx(want, abs=1e-12)
-    assert set(found["rest_by"]) == {"rank"}
+    assert found.mean[found.rank >= 0].tolist() == pytest.approx(want, abs=1e-12)
+    assert found.mean[found.rank < 0].item() == pytest.approx(mean(want), abs=1e-12)
+    assert found.rest_by == "rank"
 
 
 @slow
@@ -78,9 +85,9 @@ def test_without_ranks_the_mean_of_the_rest_is_exact(
 ) -> None:
     (found,) = rest_of(step_of(whole, a, b, {"a": known}), 3)
     want = mean(w - x - y for w, x, y in zip(whole, a, b, strict=True))
-    assert (found["rest_by"].item(), found["values"].item()) == ("mean", 3)
-    assert found["mean"].item() == pytest.approx(want, abs=1e-12)
-    assert found[["least", "median", "most"]].isna().all(axis=None)
+    assert (found.rest_by, found.values.item()) == ("mean", 3)
+    assert found.mean.item() == pytest.approx(want, abs=1e-12)
+    assert np.isnan([found.least, found.median, found.most]).all()
 
 
 @slow
@@ -93,9 +100,9 @@ def test_the_rest_of_one_ranks_whole_is_within_its_bounds(
         {"line": 99, "part": 0, "step": 0, "phase": "whole", "time_s": whole[rank], "rank": None, "occurrence": 1}
     )
     (found,) = rest_of(values, 3)
-    assert found["rest_by"].item() == "bounds"
+    assert found.rest_by == "bounds"
     truth = whole[rank] - a[rank] - b[rank]
-    assert found["least"].item() - 1e-12 <= truth <= found["most"].item() + 1e-12
+    assert found.least.item() - 1e-12 <= truth <= found.most.item() + 1e-12
 
 
 def test_where_a_rank_may_be_missing_there_is_no_rest() -> None:
@@ -109,7 +116,8 @@ def test_values_of_one_record_are_of_one_rank() -> None:
     for value in values:
         value["line"] = int(str(value["line"])) // 4
     (found,) = rest_of(values, None)
-    assert (set(found["rest_by"]), list(found["time_s"])) == ({"record"}, [1.0, 2.0, 3.0])
+    assert (found.rest_by, found.values.item()) == ("record", 3)
+    assert (found.least.item(), found.median.item(), found.most.item()) == (1.0, 2.0, 3.0)
 
 
 def test_phases_of_several_wholes_need_their_occurrence() -> None:
@@ -129,26 +137,25 @@ def test_of_a_torn_step_with_several_occurrences_no_rank_is_kept() -> None:
             [(0, 0, 1), (0, 0, 2), (0, 1, 1), (0, 1, 2), (1, 0, 1), (1, 1, 1), (1, 1, 2)]
         )
     ]
-    rows_ = phase_table(part([*twice, twice[0] | {"line": 9, "step": 1, "rank": None}], 2))
-    assert rows_["rank"].isna().tolist() == [False] * 4 + [True] * 4
-    assert rows_["node"].isna().all()
+    table = table_of([*twice, twice[0] | {"line": 9, "step": 1, "rank": None}], 2)
+    assert np.isnan(table.rank).tolist() == [False] * 4 + [True] * 4
+    assert not table.node.any()
 
 
 def test_a_wait_for_nothing_declared_is_exposed_all_the_same() -> None:
     values = [
         {"line": r, "part": 0, "step": 0, "phase": "w", "time_s": 1.0 + r, "rank": r, "occurrence": 1} for r in (0, 1)
     ]
-    waiting = replace(part(values, 2), semantics=RunSemantics(None, phases={"w": Phase("w", kind="wait")}))
-    (found,) = wait_of([waiting], phase_table(waiting))
-    assert found["exposed_s"].tolist() == [1.0, 2.0, 1.5]
-    assert found[["total_s", "hidden_s"]].isna().all(axis=None)
+    means, (place, wait, step, rank, exposed, total) = wait_of(table_of(values, 2, {"w": Phase("w", kind="wait")}))
+    assert (means[4].tolist(), exposed.tolist(), rank.tolist()) == ([1.5], [1.0, 2.0], [0.0, 1.0])
+    assert np.isnan([*means[5], *total]).all()
+    assert not np.concatenate([place, wait, step]).any()
 
 
-def test_medians_over_steps_tell_their_window() -> None:
-    import pandas as pd
-
-    figures = {"least": [1.0, 3.0], "median": [2.0, 4.0], "most": [3.0, 9.0], "mean": [2.0, 5.0], "values": [2, 2]}
-    steps = pd.DataFrame({"phase": "a", "occurrence": float("nan"), "rank": 3.0, "step": [4, 7], **figures})
-    (one,) = medians_over_steps(steps)
+def test_medians_over_steps_have_their_window() -> None:
+    of_steps = {"least": [1.0, 3.0], "median": [2.0, 4.0], "most": [3.0, 9.0], "mean": [2.0, 5.0], "values": [2, 2]}
+    keys = {"place": [0, 0], "phase": [0, 0], "occurrence": [0, 0], "rank": [3, 3], "step": [7, 4]}
+    figures = StepFigures(**{name: np.array(values) for name, values in (keys | of_steps).items()})
+    (one,) = medians_over_steps(figures, ["a"])
     assert (one["n"], one["first_step"], one["last_step"], one["rank"], one["occurrence"]) == (2, 4, 7, 3, None)
     assert (one["least"], one["median"], one["most"], one["mean"]) == (2.0, 3.0, 6.0, 3.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from fractions import Fraction
 from random import Random
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from perflog.statistics.groups import groups_of
+from perflog.statistics.groups import groups_of, positions_in, values_at
 
 
 def test_groups_are_in_the_order_of_their_keys() -> None:
@@ -68,3 +69,39 @@ def test_sums_beyond_the_largest_float_are_infinite() -> None:
     one_group = groups_of(np.zeros(2, np.int64))
     assert one_group.sums(np.array([1.7e308, 1.7e308])).tolist() == [math.inf]
     assert math.isnan(one_group.sums(np.array([math.inf, -math.inf]))[0])
+
+
+@examples(50)
+@given(st.lists(st.tuples(st.integers(-2, 3), st.floats(-1e9, 1e9) | st.just(math.nan)), min_size=1, max_size=60))
+def test_order_statistics_are_those_of_each_group_without_nan(rows: list[tuple[int, float]]) -> None:
+    keys, values = np.array([key for key, _ in rows]), np.array([value for _, value in rows])
+    groups = groups_of(keys)
+    for key, *found in zip(keys[groups.first].tolist(), *groups.order_statistics(values), strict=True):
+        known = [value for k, value in rows if k == key and value == value]
+        want = [min(known), statistics.median(known), max(known)] if known else [math.nan] * 3
+        assert found == pytest.approx(want, nan_ok=True)
+
+
+def test_of_values_in_groups_of_their_own_each_is_its_own_median() -> None:
+    groups = groups_of(np.array([5, 1, 3]))
+    least, middle, most = groups.order_statistics(np.array([50.0, 10.0, 30.0]))
+    assert least.tolist() == middle.tolist() == most.tolist() == [10.0, 30.0, 50.0]
+    assert groups.means(np.array([50.0, 10.0, 30.0])).tolist() == [10.0, 30.0, 50.0]
+
+
+def test_groups_count_distinct_keys_and_have_first_and_last_integers() -> None:
+    groups = groups_of(np.array([1, 0, 1, 1, 0]))
+    ranks, chosen = np.array([4, 4, 4, 5, 6]), np.array([True, True, True, True, False])
+    assert groups.numbers_of(ranks, chosen).tolist() == [1, 2]
+    assert [ends.tolist() for ends in groups.ends(np.array([9, 3, 2, 7, 8]))] == [[3, 2], [8, 9]]
+    assert groups.in_order.tolist() == [1, 0]
+
+
+def test_rows_are_found_by_their_keys_and_unknown_ones_have_no_value() -> None:
+    wanted = (np.array([1, 1, 2]), np.array([7, 8, 7]))
+    others = (np.array([2, 1]), np.array([7, 7]))
+    found = positions_in(wanted, others)
+    assert found.tolist() == [1, -1, 0]
+    assert values_at(np.array([0.5, 0.25]), found).tolist() == pytest.approx([0.25, math.nan, 0.5], nan_ok=True)
+    nothing = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+    assert positions_in(wanted, nothing).tolist() == [-1, -1, -1]
