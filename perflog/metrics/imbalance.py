@@ -164,9 +164,9 @@ def imbalance_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = Non
     names = np.empty((len(steps.groups), len(_KEYS) + 2), object)
     for i, group in enumerate(steps.groups):
         names[i] = (group.run, group.label, *group.key)
-    of_rows = zip(("run", "label", *_KEYS), names[steps.group].T, strict=True)
+    names_of_rows = zip(("run", "label", *_KEYS), names[steps.group].T, strict=True)
     columns = {
-        **{name: pd.Series(values, dtype=object) for name, values in of_rows},
+        **{name: pd.Series(values, dtype=object) for name, values in names_of_rows},
         "step": steps.step,
         "members": steps.members,
         **steps.figures,
@@ -259,9 +259,9 @@ def _phases(tables: Tables, warmup: int | None) -> _Amounts:
         if kind != "wait":
             number[group] = len(found)
             found.append(_group(run, ("phase", name, int(table.node[row]) or None, "rank", kind)))
-    of_rows = number[groups.inverse]
-    works = of_rows >= 0
-    return _Amounts(found, of_rows[works], table.step[works], table.rank[works], table.time_s[works])
+    numbers = number[groups.inverse]
+    is_work = numbers >= 0
+    return _Amounts(found, numbers[is_work], table.step[is_work], table.rank[is_work], table.time_s[is_work])
 
 
 def _layers(tables: Tables, warmup: int | None) -> _Amounts:
@@ -280,8 +280,8 @@ def _layers(tables: Tables, warmup: int | None) -> _Amounts:
     for group in groups.in_order.tolist():
         row = int(groups.first[group])
         run, direction = table.runs[table.place[row]], None if directions[row] < 0 else direction_words[directions[row]]
-        of_group = groups.inverse == group
-        for over, chosen in (("stage", of_group & staged), ("layer", of_group & (layers >= 0))):
+        in_group = groups.inverse == group
+        for over, chosen in (("stage", in_group & staged), ("layer", in_group & (layers >= 0))):
             if not chosen.any():
                 continue
             step, member, times = rows["step"][chosen], layers[chosen], rows["time_s"][chosen]

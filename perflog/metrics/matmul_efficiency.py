@@ -81,16 +81,16 @@ def _work_rates(tables: Tables, options: Options) -> pd.DataFrame:
 
     rows: list[dict[str, Any]] = []
     declared = (
-        (run, table.of_run(place).steady())
+        (run, table.rows_in(place).steady())
         for table in rows_with_wholes(tables, options.warmup)
         for place, run in enumerate(table.runs)
         if run.semantics.rates
     )
-    for run, of_run in declared:
+    for run, steady in declared:
         measured = _values_of_ranks(tables.rows_of("values", run.run))
         if not measured:
             continue
-        rates = [row for rate in run.semantics.rates for row in _rate_rows(rate, run, of_run, measured)]
+        rates = [row for rate in run.semantics.rates for row in _rate_rows(rate, run, steady, measured)]
         if any("plain_tflops" in row for row in rates):
             rows += [{"run": run.run, "label": run.label, **row} for row in rates]
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"rank": "Int64"})

@@ -52,7 +52,7 @@ def jobs_of_phases(tables: Tables, options: Options) -> Iterator[tuple[str, Job]
             printed[place].append(table.names[phase])
         table = table.steady()
         for place, run in enumerate(table.runs):
-            if job := _job_of_phases(run, printed[place], _frame(table.of_run(place))):
+            if job := _job_of_phases(run, printed[place], _frame(table.rows_in(place))):
                 yield run.run, job
 
 

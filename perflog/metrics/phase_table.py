@@ -65,7 +65,7 @@ class PhaseTable(Struct, frozen=True):
         """Return the rows of the steady steps."""
         return self.where(is_steady(self.runs, self.place, self.step))
 
-    def of_run(self, place: int) -> PhaseTable:
+    def rows_in(self, place: int) -> PhaseTable:
         """Return the rows of one run."""
         begin, end = np.searchsorted(self.place, (place, place + 1)).tolist()
         return self._with({name: values[begin:end] for name, values in self._columns().items()})
@@ -227,8 +227,8 @@ def figures_of_times(
 def _figures(keys: tuple[Ints, ...], rank: Ints, times: Floats) -> tuple[Array, ...]:
     place, phase, occurrence, step = keys
     groups = groups_of(place, phase, occurrence, rank, step)
-    of_groups = (key[groups.first] for key in (place, phase, occurrence, rank, step))
-    return (*of_groups, *groups.order_statistics(times), groups.means(times), groups.sizes)
+    group_keys = (key[groups.first] for key in (place, phase, occurrence, rank, step))
+    return (*group_keys, *groups.order_statistics(times), groups.means(times), groups.sizes)
 
 
 def medians_over_steps(figures: StepFigures, names: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -66,9 +66,9 @@ def _spreads(rows: PhaseTable, steps: Ints) -> Iterator[tuple[int, str, str, flo
     moments = groups_of(phases.inverse, rows.step)
     number_of_steps = np.bincount(phases.inverse[moments.first], minlength=len(phases.sizes))
     share_of_steps = number_of_steps / steps[rows.place[phases.first]]
-    of_ends = ~np.isnan(rows.min_s)
-    of_all = (_times_of_all(rows, phases, ~of_ends), _times_of_ends(rows, phases, of_ends))
-    phase, *times = (np.concatenate(columns) for columns in zip(*of_all, strict=True))
+    has_ends = ~np.isnan(rows.min_s)
+    both = (_times_of_all(rows, phases, ~has_ends), _times_of_ends(rows, phases, has_ends))
+    phase, *times = (np.concatenate(columns) for columns in zip(*both, strict=True))
     in_phases = groups_of(phase)
     rows_of_phases = phases.first[phase[in_phases.first]]
     in_steps = [in_phases.means(of) * share_of_steps[phase[in_phases.first]] for of in times]
