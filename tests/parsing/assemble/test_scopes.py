@@ -143,6 +143,8 @@ def test_the_last_openings_are_remembered_however_many_there_were() -> None:
     markers = scopes.markers["batch"]
     assert markers.counts[-1] == 301
     assert markers.places.tolist() == at(*range(45, 301), 400).tolist()
+    scopes.update({"batch": opened([500, 501], [1, 1])})  # the next run begins to count
+    assert scopes.markers["batch"].counts[-3:].tolist() == [301, 1, 2]
 
 
 def test_without_openings_nothing_is_inherited() -> None:
