@@ -644,6 +644,12 @@ def test_a_time_without_a_unit_is_no_step_time() -> None:
     assert values == [("step_time", 12.5, None), ("step_time", 12.7, None)]  # `step_time` is a column with a unit
 
 
+def test_a_number_of_devices_after_a_rate_has_the_name_after_it() -> None:
+    got = read(b"Throughput: 123.5 tokens/s on 8 GPUs in 12.5 s\nThroughput: 223.5 tokens/s on 16 GPUs in 11.5 s\n")
+    values = [(row["key"], row["value"]) for row in got.rows("values") if row["line"] == 1]
+    assert values == [("Throughput_tokens_per_s", 123.5), ("GPUs", 8)]
+
+
 def test_a_time_that_is_counted_per_step_is_its_time() -> None:
     got = read(b"iteration: 3/9  total_loss: 0.5  time: 7.5 s/iter  data_time: 0.5 s/iter\n")
     assert [(row["step"], row["step_time_s"]) for row in got.rows("steps")] == [(3, 7.5)]

@@ -60,6 +60,12 @@ _IS_LIST = lazy_pattern(
 _BEGINS_WITH_RATE = lazy_pattern(  # `Throughput: 123.4 tokens/s on 8 GPUs in 12.3 s`: the sentence after it is unread
     r"(?i)[\w ]*\b(?:throughput|bandwidth|tokens|speed)[^{}:=]*[:=](?:\{_:b\}| )*\{(?!_)[^{}]*\} ?[A-Za-z]+/s"
 )
+DEVICES_AFTER = lazy_pattern(
+    r"(?<= on )\{_:[^{}]*\}"
+    r"(?P<after> (?P<word>GPUs?|NPUs?|TPUs?|devices?|nodes?|ranks?|chips?|cores?|processes|workers?)\b)"
+)
+"""In the shape of a line, a number of devices that only the word after it names."""
+
 _PER_OTHER = lazy_pattern(r"\} ?[\w/%]+ per (?!s(?:ec|econd)?\b)")  # `1450617.5 Mflop/s per node`: not the total
 
 
@@ -72,10 +78,11 @@ def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
     """
     numbers = [f.name for f in template.fields if f.numeric]
     named = [name for name in numbers if not name.startswith("_")]
-    if not named or (2 * len(named) < len(numbers) and not _BEGINS_WITH_RATE.match(template.text)):
+    begins_with_rate = _BEGINS_WITH_RATE.match(template.text) is not None
+    if not named or (2 * len(named) < len(numbers) and not begins_with_rate):
         return False
     unknown = [name for name in named if name not in units and "speedup" not in plain_name(name).replace("_", "")]
-    if unknown and not _IS_LIST.fullmatch(template.text):
+    if unknown and not begins_with_rate and not _IS_LIST.fullmatch(template.text):
         return False
     words = [plain_name(name).split("_") for name in named]
     if _PER_OTHER.search(template.text):

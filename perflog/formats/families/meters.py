@@ -28,8 +28,8 @@ from perflog.formats.families.base import (
     spec_of,
     template_of,
 )
+from perflog.formats.families.measured_lines import DEVICES_AFTER, is_measured
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
-from perflog.formats.families.measured_lines import is_measured
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import is_statistic, name_and_unit
 from perflog.formats.families.title_lines import PATTERN as TITLE_PATTERN
@@ -219,7 +219,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         if not all(any(glob(name)(x) for name in need for x in printed) for need in self.needs):
             return None
         gap = before[len(before.rstrip(" \t")) :]
-        template = template_of(prefix.text + _gap(gap) + head.text + rest.text)
+        shape = prefix.text + _gap(gap) + head.text + rest.text
+        template = template_of(_with_devices(shape, names) if self.measures else shape)
         is_row = (ANY_BAR,) in self.needs and (prefix.is_row or rest.is_row)
         units = {**prefix.units, **rest.units}
         if template is None or is_row or (self.measures and not is_measured(template, units)):
@@ -250,6 +251,11 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         rest.begin_after(head.text)
         rest.add_text(after, is_inside=bool(head.text))
         return names, prefix, rest
+
+
+def _with_devices(shape: str, names: FieldNames) -> str:
+    """Return the shape of a line with names for numbers of devices: `Throughput: 123.4 tokens/s on 8 GPUs`."""
+    return DEVICES_AFTER.sub(lambda found: f"{{{names.from_key(found['word'])}:d}}{found['after']}", shape)
 
 
 def _is_evaluated(printed: Collection[str]) -> bool:
