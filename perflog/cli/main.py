@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.exceptions import Exit
@@ -17,6 +17,12 @@ from click.exceptions import Exit
 from perflog.cli import commands, completion, config, options
 from perflog.errors import PerflogError, UsageError
 from perflog.output import terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from perflog.ingestion.bulk import IngestTask
+    from perflog.parsing.input.log_names import LogName
 
 _OBJECTS_KEPT = 200_000  # before the garbage collector looks for cycles: imports alone would run it a hundred times
 
@@ -149,14 +155,22 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 @options.interval
 @options.until_idle
 @click.option("--json", "as_json", is_flag=True, help="Print what was read as JSON.")
-@click.option(
-    "--threads", type=click.IntRange(1), metavar="N", help="Number of threads, or of processes for many logs."
-)
+@click.option("--threads", type=click.IntRange(1), metavar="N", help="Number of processes that read.")
 @click.option(
     "--scheduler", metavar="ADDRESS", help="Read on the Dask cluster of this scheduler, such as tcp://host:8786."
 )
 def ingest(
-    logs: tuple[str, ...], as_json: bool, follow: bool, interval: float, until_idle: float | None, **task: Any
+    logs: tuple[str, ...],
+    as_json: bool,
+    follow: bool,
+    interval: float,
+    until_idle: float | None,
+    threads: int | None,
+    scheduler: str | None,
+    store: str | None,
+    formats: tuple[str, ...],
+    tags: tuple[str, ...],
+    **options_of_task: Any,
 ) -> None:
     """Read logs into a store. LOG is a file, a folder, a glob, an address, or - for standard input.
 
@@ -173,18 +187,24 @@ def ingest(
     is read, then the new file at its path. If it is truncated, what follows is another log. Ends when the file is
     removed, or with Ctrl-C, with the same tables as if the whole log had been read at once.
     """
+    from perflog.ingestion import bulk
     from perflog.output import sheets
     from perflog.output.presenters import runs as presenter
+    from perflog.provenance import parse_tags, provenance
+    from perflog.tables.store import default_store
 
-    scheduler = task.pop("scheduler")
-    if scheduler and (follow or task["threads"]):
+    if scheduler and (follow or threads):
         raise UsageError("--scheduler takes neither --follow nor --threads", scheduler, "its workers do the work")
-    if follow:
-        outcomes, store = _follow(logs, interval, until_idle, **task)
-    elif options.typed(click.get_current_context(), "interval", "until_idle"):
+    if not follow and options.typed(click.get_current_context(), "interval", "until_idle"):
         raise UsageError("--interval and --until-idle are for --follow", " ".join(logs), "add --follow")
-    else:
-        outcomes, store = _ingest(logs, scheduler, **task)
+    names = bulk.log_names(logs, formats)
+    task = bulk.IngestTask(
+        store or default_store(), formats=formats, provenance=provenance(), tags=parse_tags(tags), **options_of_task
+    )
+    outcomes = (
+        _follow(names, task, threads, interval, until_idle) if follow else _ingest(names, task, threads, scheduler)
+    )
+    _print_errors(outcomes)
     errors = [outcome for _, outcome in outcomes if isinstance(outcome, PerflogError)]
     if as_json:
         terminal.put(presenter.ingest_json(outcomes))
@@ -192,47 +212,32 @@ def ingest(
         results = [outcome for _, outcome in outcomes if not isinstance(outcome, PerflogError)]
         sheets.write(list(presenter.ingest_sheets(results)))
         if results:
-            option = f" --store {quote(store)}" if task["store"] else ""
-            next_commands = f"`perflog {quote(store)}` shows them, `perflog runs{option}` lists them"
-            terminal.tell(f"\nstored in {store}; {next_commands}")
+            option = f" --store {quote(task.store)}" if store else ""
+            next_commands = f"`perflog {quote(task.store)}` shows them, `perflog runs{option}` lists them"
+            terminal.tell(f"\nstored in {task.store}; {next_commands}")
     if errors:
         raise Exit(errors[0].code if len(outcomes) == 1 else 3)
 
 
 def _ingest(
-    logs: tuple[str, ...],
-    scheduler: str | None,
-    store: str | None,
-    label: str | None,
-    formats: tuple[str, ...],
-    strict: bool,
-    guess: bool,
-    threads: int | None,
-    tags: tuple[str, ...],
-) -> tuple[list[tuple[str, Any]], str]:
-    """Ingest logs, show the progress, then print errors and warnings. Return the outcomes and the store."""
+    names: Sequence[LogName], task: IngestTask, threads: int | None, scheduler: str | None
+) -> list[tuple[str, Any]]:
+    """Ingest logs and show the progress. Return the outcomes."""
     from perflog.cli.progress import byte_progress
     from perflog.files.remote import is_in_storage
     from perflog.ingestion import bulk
     from perflog.output import sheets
     from perflog.parsing.input.log_names import NOTHING_KNOWN, STDIN, left_out
     from perflog.parsing.input.spilled_input import standard_input
-    from perflog.provenance import parse_tags, provenance
-    from perflog.tables.store import default_store, store_exists
+    from perflog.tables.store import store_exists
 
-    names = bulk.log_names(logs, formats)
-    known = provenance(), parse_tags(tags)
-    task = bulk.IngestTask(store or default_store(), label, formats, strict, guess, *known)
-    outcomes: list[tuple[str, Any]] = []
     if (
         not scheduler
         and [name.log for name in names] == [STDIN]
         and not names[0].run
         and (input := standard_input()) is not None
     ):
-        outcome = _ingest_input(input, task, threads)
-        _print_errors([(STDIN, outcome)])
-        return [(STDIN, outcome)], task.store
+        return [(STDIN, _ingest_input(input, task, threads))]
     if is_in_storage(task.store):
         store_exists(task.store)  # a storage that does not answer is one error, not one for each log
     with byte_progress(bulk.expected(names), len(names)) as progress:
@@ -243,11 +248,9 @@ def _ingest(
         else:
             done = bulk.ingest_many(names, task, threads, progress)
         log_outcomes, documents = bulk.split_documents(done)
-    outcomes += ((str(name), outcome) for name, outcome in log_outcomes)
-    _print_errors(outcomes)
     if documents:
         sheets.warn(left_out(NOTHING_KNOWN, [str(name) for name in documents]))
-    return outcomes, task.store
+    return [(str(name), outcome) for name, outcome in log_outcomes]
 
 
 def _ingest_input(input: Any, task: Any, threads: int | None) -> Any:
@@ -266,35 +269,23 @@ def _ingest_input(input: Any, task: Any, threads: int | None) -> Any:
 
 
 def _follow(
-    logs: tuple[str, ...],
-    interval: float,
-    until_idle: float | None,
-    store: str | None,
-    label: str | None,
-    formats: tuple[str, ...],
-    strict: bool,
-    guess: bool,
-    threads: int | None,
-    tags: tuple[str, ...],
-) -> tuple[list[tuple[str, Any]], str]:
+    names: Sequence[LogName], task: IngestTask, threads: int | None, interval: float, until_idle: float | None
+) -> list[tuple[str, Any]]:
     """Ingest a log while it grows, and show its last steps on standard error. Return what `_ingest` returns."""
     from perflog.cli.live_lines import LiveLines
-    from perflog.ingestion import bulk
     from perflog.ingestion.following import State, follow
     from perflog.parsing.input.followed_file import Patience
     from perflog.parsing.input.log_names import STDIN
-    from perflog.provenance import parse_tags, provenance
-    from perflog.tables.store import default_store
 
-    names = bulk.log_names(logs, formats)
     if names[0].log == STDIN:
         raise UsageError(
             "standard input is read as it comes without --follow", "-", "`tail -f run.txt | perflog ingest -`"
         )
     if len(names) != 1 or len(names[0].files) != 1:
-        raise UsageError(f"--follow takes one log, not {len(names)}", " ".join(logs), "start one command for each log")
-    known = provenance(), parse_tags(tags)
-    name, task = names[0], bulk.IngestTask(store or default_store(), label, formats, strict, guess, *known)
+        raise UsageError(
+            f"--follow takes one log, not {len(names)}", " ".join(map(str, names)), "start one command for each log"
+        )
+    name = names[0]
     outcomes: list[tuple[str, Any]] = []
     lines = LiveLines(err=True)
 
@@ -311,8 +302,7 @@ def _follow(
         follow(name, task, Patience(interval, until_idle), threads or 2, lines.observe, show)
     finally:
         lines.end()
-    _print_errors(outcomes)
-    return outcomes, task.store
+    return outcomes
 
 
 def _print_errors(outcomes: list[tuple[str, Any]]) -> None:

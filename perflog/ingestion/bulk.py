@@ -94,7 +94,7 @@ def ingest_log(
     Args:
         name: The log.
         task: What to do with it.
-        threads: Number of threads.
+        threads: Number of processes.
         progress: Is called with the number of bytes read since its last call.
         processes: Whether a long log may be scanned in a forked process. Not for programs that use threads.
         observer: Is called with rows as soon as they are complete.
