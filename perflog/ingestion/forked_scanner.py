@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import mmap
 import os
-import pickle
-import struct
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +21,9 @@ from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.records import Batch, Records
 from perflog.parsing.match.scanner import Scanner
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 _SLOTS = 2
 _KILLED = "memory may have run out; `--threads 1` reads the log in one process"
@@ -33,77 +34,63 @@ def scanned_in_fork(source: Source, scanner: Scanner, size: int) -> Iterator[Bat
 
     A batch is valid until the next one is read. Raises InputError if the process is killed.
     """
-    room = 4 * size + (1 << 20)
-    slots = [mmap.mmap(-1, room) for _ in range(_SLOTS)]
-    ready_read, ready_write = os.pipe()
-    free_read, free_write = os.pipe()
+    from multiprocessing.connection import Pipe
+
+    slots = [mmap.mmap(-1, 4 * size + (1 << 20)) for _ in range(_SLOTS)]
+    here, there = Pipe()
     child = os.fork()
     if child == 0:
-        os.close(ready_read)
-        os.close(free_write)
-        _serve(source, scanner, size, slots, ready_write, free_read)
-    os.close(ready_write)
-    os.close(free_read)
-    return _received(source, slots, child, ready_read, free_write)
+        here.close()
+        _serve(source, scanner, size, slots, there)
+    there.close()
+    return _received(source, slots, child, here)
 
 
-def _received(source: Source, slots: list[mmap.mmap], child: int, ready_read: int, free_write: int) -> Iterator[Batch]:
+def _received(source: Source, slots: list[mmap.mmap], child: int, pipe: Connection) -> Iterator[Batch]:
     """Yield the batches that the forked process sends; hand their slots back."""
     try:
-        with open(ready_read, "rb", 1 << 16) as ready:
-            while True:
-                head = ready.read(12)
-                if len(head) < 12:
-                    raise InputError("the process that scanned the log was killed", source.name, _KILLED)
-                slot, length = struct.unpack("<iq", head)
-                payload = pickle.loads(ready.read(length))
-                if slot == _END:
-                    source.warnings[:] = payload
-                    return
-                if slot == _FAILED:
-                    raise payload
-                yield _unpack(payload, slots[slot]) if slot >= 0 else payload
-                if slot >= 0:
-                    with suppress(BrokenPipeError):  # the process has sent all batches and ended
-                        os.write(free_write, bytes([slot]))
+        while True:
+            try:
+                slot, payload = pipe.recv()
+            except (EOFError, ConnectionError) as error:
+                raise InputError("the process that scanned the log was killed", source.name, _KILLED) from error
+            if slot == _END:
+                source.warnings[:] = payload
+                return
+            if slot == _FAILED:
+                raise payload
+            yield _unpack(payload, slots[slot]) if slot >= 0 else payload
+            if slot >= 0:
+                with suppress(BrokenPipeError):  # the process has sent all batches and ended
+                    pipe.send(slot)
     finally:
-        os.close(free_write)
+        pipe.close()
         os.waitpid(child, 0)
 
 
 _END, _FAILED, _INLINE = -1, -2, -3
 
 
-def _serve(source: Source, scanner: Scanner, size: int, slots: list[mmap.mmap], ready: int, free: int) -> None:
+def _serve(source: Source, scanner: Scanner, size: int, slots: list[mmap.mmap], pipe: Connection) -> None:
     """Scan all chunks and send their batches. Runs in the forked process and never returns."""
-    code = 1
+    waiting = deque(range(len(slots)))
     try:
-        with open(ready, "wb", 1 << 16) as pipe:
-
-            def send(slot: int, payload: Any) -> None:
-                data = pickle.dumps(payload, 5)
-                pipe.write(struct.pack("<iq", slot, len(data)) + data)
-                pipe.flush()
-
-            waiting = deque(range(len(slots)))
-            try:
-                for chunk in source.chunks(size):
-                    batch = scanner.scan(chunk)
-                    if not waiting:
-                        freed = os.read(free, len(slots))
-                        if not freed:
-                            return  # the parent has stopped reading
-                        waiting.extend(freed)
-                    packed = _pack(batch, slots[waiting[0]])
-                    send(waiting.popleft() if packed else _INLINE, packed or batch)
-                send(_END, source.warnings)
-            except Exception as error:  # noqa: BLE001  # the parent raises it
-                send(_FAILED, error)
-        code = 0
-    except BrokenPipeError:
-        pass
+        try:
+            for chunk in source.chunks(size):
+                batch = scanner.scan(chunk)
+                if not waiting:
+                    try:
+                        waiting.append(pipe.recv())
+                    except (EOFError, ConnectionError):
+                        return  # the parent has stopped reading
+                packed = _pack(batch, slots[waiting[0]])
+                pipe.send((waiting.popleft(), packed) if packed else (_INLINE, batch))
+            pipe.send((_END, source.warnings))
+        except Exception as error:  # noqa: BLE001  # the parent raises it
+            with suppress(BrokenPipeError):
+                pipe.send((_FAILED, error))
     finally:
-        os._exit(code)
+        os._exit(0)
 
 
 def _pack(batch: Batch, slot: mmap.mmap) -> tuple[Any, ...] | None:
