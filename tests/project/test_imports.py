@@ -93,12 +93,12 @@ analysis: tables_as_logs given_runs run_names repeats job_endings run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: result_rows sides left_out operator_trees
-analysis.compare: measures verdicts figures history baselines rows headline ranking aa attribution operators averages
+analysis.compare: measures verdicts figures history baselines rows headline aa attribution operators averages
 analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures ranks_apart doubts parts outliers stuck
 analysis.overview: what_if scaling_facts energy_facts
-analysis.overview: host_operators since folder_answers reasons
-analysis.overview: headline device_facts log_facts case_facts bottlenecks job_course subject next_commands
+analysis.overview: host_operators since folder_answers
+analysis.overview: headline device_facts log_facts case_facts reasons job_course subject next_commands
 analysis.overview: targets __init__
 analysis: run_stops slow_members diagnosis live_steps run_list track
 plots: sketch style files notebook_figure canvas heatmaps registry stacked_bars breakdown curves devices counters

@@ -21,6 +21,8 @@ from msgspec.structs import asdict, replace
 from perflog.analysis.compare import attribution, averages, baselines, findings, operators, rows, warmup_costs
 from perflog.analysis.compare.cause_changes import CauseChange, cause_changes
 from perflog.analysis.compare.headline import (
+    BestSide,
+    best_sides,
     deciding_row,
     declared_result,
     headline_rows,
@@ -35,7 +37,6 @@ from perflog.analysis.compare.left_out import (
     failed_among,
 )
 from perflog.analysis.compare.measures import SideValues, side_values, warmups
-from perflog.analysis.compare.ranking import BestSide, best_sides
 from perflog.analysis.compare.result_rows import records
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import (

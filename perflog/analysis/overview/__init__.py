@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.job_endings import Ending, endings
 from perflog.analysis.lint import findings
-from perflog.analysis.overview.bottlenecks import bottleneck, first_bottleneck
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.energy_facts import energy_facts
 from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores, slowdowns
@@ -27,7 +26,7 @@ from perflog.analysis.overview.next_commands import next_commands
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
 from perflog.analysis.overview.ranks_apart import ranks_apart, ranks_named, ranks_spread
-from perflog.analysis.overview.reasons import time_saved, why_slower
+from perflog.analysis.overview.reasons import bottleneck, first_bottleneck, time_saved, why_slower
 from perflog.analysis.overview.run_figures import TOTAL, RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
 from perflog.analysis.overview.scaling_facts import by_size

@@ -19,9 +19,9 @@ from support.trace_tables import kernel, reduce
 import perflog
 from perflog.analysis.lint import findings
 from perflog.analysis.overview import Overview, overview
-from perflog.analysis.overview.bottlenecks import bottleneck
 from perflog.analysis.overview.doubts import doubts
 from perflog.analysis.overview.parts import parts
+from perflog.analysis.overview.reasons import bottleneck
 from perflog.analysis.overview.run_figures import run_figures
 from perflog.errors import UsageError
 from perflog.log import combined

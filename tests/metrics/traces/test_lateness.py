@@ -12,7 +12,7 @@ from support.metrics_logs import rows
 from support.rank_traces import BASE_US, OFFSETS, Event, collectives_of, ns, sends_of, trace_job, write_job
 
 import perflog
-from perflog.analysis.overview.bottlenecks import bottleneck
+from perflog.analysis.overview.reasons import bottleneck
 from perflog.metrics import (
     Options,
     Tables,
