@@ -7,19 +7,23 @@ columns of its records. The parent uses the slot without a copy and then hands i
 
 from __future__ import annotations
 
+import dataclasses
 import mmap
 import os
+import pickle
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from perflog.errors import InputError
-from perflog.parsing.input.chunks import SLACK, Chunk
+from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.input.source import Source
-from perflog.parsing.match.records import Batch, Records
+from perflog.parsing.match.records import Batch
 from perflog.parsing.match.scanner import Scanner
 
 if TYPE_CHECKING:
@@ -93,46 +97,41 @@ def _serve(source: Source, scanner: Scanner, size: int, slots: list[mmap.mmap], 
         os._exit(0)
 
 
-def _pack(batch: Batch, slot: mmap.mmap) -> tuple[Any, ...] | None:
-    """Copy the bytes and arrays of a batch into a slot; return the small rest. None if the slot is too small."""
-    used = 0
-    arrays: list[np.ndarray[Any, Any]] = []
+Packed = tuple[bytes, list[tuple[int, int]]]
+"""A batch: its pickle without its arrays, and where each array is in the slot: first byte and number of bytes."""
 
-    def place(array: np.ndarray[Any, Any]) -> tuple[int, int, str]:
-        nonlocal used
-        array = np.ascontiguousarray(array)
-        spot = used, len(array), array.dtype.str
-        used += _aligned(array.nbytes)
-        arrays.append(array)
-        return spot
 
-    chunk = batch.chunk
-    spots = [place(np.frombuffer(chunk.data, np.uint8, chunk.size + SLACK))]
-    spots += [place(batch.starts.astype(np.int32)), place(batch.ends.astype(np.int32))]
-    spots += [place(batch.unread), place(batch.unread_parts)]
-    plain = not batch.has_parts
-    spots.append(place(batch.places[:0] if plain else batch.places))
-    records = {}
-    for kind, r in batch.records.items():
-        columns = {n: place(c) if isinstance(c, np.ndarray) else c for n, c in r.columns.items()}
-        records[kind] = place(r.places), columns, None if r.labels is None else place(r.labels)
-    owner = {
-        k: None if k in batch.records and a is batch.records[k].places else place(a) for k, a in batch.owner.items()
-    }
-    if used > len(slot):
+def _pack(batch: Batch, slot: mmap.mmap) -> Packed | None:
+    """Copy the bytes and arrays of a batch into a slot; return the small rest. None if the slot is too small.
+
+    Columns of Arrow are copied with the rest: tables may keep them, and the slot is used again.
+    """
+    arrays: list[memoryview] = []
+
+    def is_in_rest(buffer: pickle.PickleBuffer) -> bool:
+        view = buffer.raw()
+        if not isinstance(view.obj, np.ndarray):
+            return True
+        arrays.append(view)
+        return False
+
+    rest = pickle.dumps(_compact(batch), 5, buffer_callback=is_in_rest)
+    ends = [*accumulate((_aligned(array.nbytes) for array in arrays), initial=0)]
+    if ends[-1] > len(slot):
         return None
-    for array, offset in zip(arrays, _offsets(arrays), strict=True):
-        target = np.frombuffer(slot, array.dtype, len(array), offset)
-        target[:] = array
-    chunk_fields = chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut, chunk.unfinished
-    return spots, records, owner, batch.open_places, chunk_fields
+    spots = [(first, array.nbytes) for first, array in zip(ends, arrays, strict=False)]
+    for (first, size), array in zip(spots, arrays, strict=True):
+        slot[first : first + size] = array
+    return rest, spots
 
 
-def _offsets(arrays: list[np.ndarray[Any, Any]]) -> Iterator[int]:
-    offset = 0
-    for array in arrays:
-        yield offset
-        offset += _aligned(array.nbytes)
+def _compact(batch: Batch) -> Batch:
+    """A batch with its bytes as an array, offsets of 32 bits, and without positions that follow from the lines."""
+    chunk = batch.chunk
+    data: Any = np.frombuffer(chunk.data, np.uint8, chunk.size + SLACK)  # an array serves as bytes
+    places = batch.places if batch.has_parts else batch.places[:0]
+    starts, ends = (offsets.astype(np.int32) for offsets in (batch.starts, batch.ends))
+    return replace(batch, chunk=dataclasses.replace(chunk, data=data), starts=starts, ends=ends, places=places)
 
 
 def _aligned(size: int) -> int:
@@ -140,18 +139,9 @@ def _aligned(size: int) -> int:
     return (size + 63) & ~63
 
 
-def _unpack(packed: tuple[Any, ...], slot: mmap.mmap) -> Batch:
+def _unpack(packed: Packed, slot: mmap.mmap) -> Batch:
     """Return the batch in a slot, as views of the shared memory."""
-    spots, records, owner, open_places, (size, first_line, lines, returns, cut, unfinished) = packed
-
-    def view(spot: tuple[int, int, str]) -> np.ndarray[Any, Any]:
-        return np.frombuffer(slot, np.dtype(spot[2]), spot[1], spot[0])
-
-    data, starts, ends, unread, unread_parts, places = (view(s) for s in spots)
-    by_kind = {}
-    for kind, (place, columns, labels) in records.items():
-        values = {name: view(c) if isinstance(c, tuple) else c for name, c in columns.items()}
-        by_kind[kind] = Records(view(place), values, None if labels is None else view(labels))
-    owned = {kind: by_kind[kind].places if spot is None else view(spot) for kind, spot in owner.items()}
-    chunk = Chunk(data, size, first_line, lines, returns, cut, unfinished=unfinished)  # type: ignore[arg-type]  # an array serves as bytes
-    return Batch(chunk, by_kind, owned, unread, unread_parts, starts, ends, places, open_places)
+    rest, spots = packed
+    view = memoryview(slot)
+    batch: Batch = pickle.loads(rest, buffers=[view[first : first + size] for first, size in spots])
+    return batch
