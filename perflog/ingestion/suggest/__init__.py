@@ -174,6 +174,7 @@ class _Suggestion:
         for round in range(_MOST_READS + 1):
             chosen = self._choose()
             suggested = verification.load_text(self._file(chosen, ReadCounts()))
+            suggested = replace(suggested, guessed=self.only_sure)  # a guessed format cuts no line
             unread = self._shape_counter()
             counts = verification.count_lines(self.source, [*self.formats, suggested], self.detection, unread)
             missed_any = self._add_missed_lines(chosen, unread, give_up=round >= _MOST_READS - 1)
