@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from msgspec import Struct
 
@@ -15,7 +16,7 @@ from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.vocabulary import COUNTERS
 from perflog.ingestion.suggest.name_evidence import Bond
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.schema import TABLES
+from perflog.tables.schema import column_for
 from perflog.units import UNITS, unit_of
 
 _COUNTERS = {word for word in COUNTERS if word[-1] != "s"} - {"rank"} | {"file", "shard"}
@@ -26,10 +27,6 @@ _COUNTED_UP = frozenset(  # names of what programs count up to a total, beside c
         "worker node process loading map downloading seq row key"
     ).split()
 )
-_STEP_COLUMNS = [c for c in TABLES["steps"] if c.by_field]
-_BASES = {c.name.removesuffix("_s").removesuffix("_bytes"): c.unit for c in _STEP_COLUMNS} | {
-    c.name: c.unit for c in _STEP_COLUMNS
-}
 _KINDS = {**vocabulary.KINDS, "1": "share", "GB/s": "bandwidth"}
 _TIMES = ("step_time", "forward", "backward")
 _OWN_COLUMNS = {"run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged", "label"}
@@ -168,11 +165,11 @@ def _column(named: Named, texts: Sequence[str]) -> Named:
     base = UNITS[named.unit].base if named.unit else ""
     column = vocabulary.field_of(named.name)
     is_place = column in ("step", "rank", "world_size")
-    is_likely = not base or base == _BASES.get(column, "")
+    is_likely = not base or base == _unit_of_column(column)
     is_likely &= column != "step_time" or bool(base) or re.search("step|iter|batch|dt", named.name) is not None
     if column and is_likely and (whole or not is_place):
         return _with_unit(Named(column, named.unit, named.why, named.name), texts)
-    known = named.name in _OWN_COLUMNS or (named.name in _BASES and _BASES[named.name] != base)
+    known = named.name in _OWN_COLUMNS or _unit_of_column(named.name) not in (None, base)
     if known or (named.name in ("step", "rank") and not whole):
         named.name += "_printed"
     return named
@@ -181,6 +178,13 @@ def _column(named: Named, texts: Sequence[str]) -> Named:
 def names(column: str, name: str) -> bool:
     """Return whether programs print a column under this name."""
     return vocabulary.field_of(name) == column
+
+
+@cache
+def _unit_of_column(name: str) -> str | None:
+    """Return the unit of the column of table `steps` with a name; None if there is none."""
+    column = column_for("steps", name)
+    return None if column is None else column.unit
 
 
 COUNTS_UP = "it counts up to the number after it"
@@ -203,7 +207,7 @@ def is_counter(name: str) -> bool:
 
 def _with_unit(named: Named, texts: Sequence[str]) -> Named:
     """Return a column's number with a unit, if none is printed and only one is likely."""
-    if named.unit or not _BASES.get(named.name):
+    if named.unit or not _unit_of_column(named.name):
         return named
     if named.name in _TIMES:
         return Named(named.name, "", _NO_UNIT, named.printed)

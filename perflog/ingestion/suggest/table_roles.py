@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 
 from msgspec.structs import replace
 
 from perflog.formats.tokens import NUMBER, OPAQUE
-from perflog.formats.vocabulary import COUNTER, EVALUATION, MOMENTS
+from perflog.formats.vocabulary import COUNTER, EVALUATION, MOMENTS, quantities_of
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
@@ -17,11 +18,9 @@ from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, UNSURE, LineDraf
 from perflog.ingestion.suggest.name_evidence import has_statistics
 from perflog.ingestion.suggest.naming import Named
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.schema import PER_FIELD, TABLES, column_for
+from perflog.tables.schema import PER_FIELD, column_for
 from perflog.units import UNITS
 
-_STEP_COLUMNS = {c.name.removesuffix("_s").removesuffix("_bytes"): c for c in TABLES["steps"] if c.by_field}
-_MEASURED = set(_STEP_COLUMNS) - {"step", "rank", "rank_by", "run", "line", "part", "copy", "steps_averaged"}
 _SETTINGS = {"learning_rate", "memory"}  # not results of a step: a line with these alone is no step line
 _PLACE = ("rank", "step", "world_size")
 _VALIDATION = lazy_pattern(rf"\b(?:{EVALUATION}|cv)(?:\b|_)")
@@ -112,6 +111,12 @@ def _leave_unsure(lines: Iterable[LineDraft]) -> None:
         line.leave_unsure()
 
 
+@cache
+def _measured() -> frozenset[str]:
+    """Return the fields of table `steps` that measure a step."""
+    return frozenset(field for field, quantity in quantities_of("steps").items() if not quantity.places)
+
+
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
@@ -123,7 +128,7 @@ def _step_lines(lines: Sequence[LineDraft]) -> list[LineDraft]:
     most_lines = max((d.shape.count for d in timed or candidates), default=0)
     timed_names = {n for d in timed for n in d.names}
     others = [
-        d for d in candidates if d not in timed and (not timed or _MEASURED & set(d.names) - timed_names - _SETTINGS)
+        d for d in candidates if d not in timed and (not timed or _measured() & set(d.names) - timed_names - _SETTINGS)
     ]
     return [d for d in [*timed, *others] if d.shape.count * 20 >= most_lines]
 
@@ -140,7 +145,7 @@ def _may_count_steps(line: LineDraft) -> bool:
 def _has_measurements(line: LineDraft) -> bool:
     """Whether the line prints times, or other results of a training step."""
     names = set(line.names) - _SETTINGS
-    has_results = bool(_MEASURED & names) or any(n == "time" or n.endswith("loss") for n in names)
+    has_results = bool(_measured() & names) or any(n == "time" or n.endswith("loss") for n in names)
     return _has_times(line) or (has_results and not _VALIDATION.search(line.words))
 
 
@@ -293,10 +298,11 @@ def _summary_name(named: Named, names: Sequence[str]) -> Named:
     is_total = named.printed.startswith("total_")  # a sum, perhaps of the parts of one quantity
     is_column = bool(named.printed) and naming.names(named.name, named.printed) and not is_total
     printed = named.name if is_column or not named.printed else named.printed
-    column = next((c for c in _MEASURED if _AVERAGE_OF.sub("", printed) == c and c not in names), "")
+    field = next((c for c in sorted(_measured()) if _AVERAGE_OF.sub("", printed) == c and c not in names), "")
     unit = UNITS[named.unit].base if named.unit else ""
-    is_average = bool(column) and unit == _STEP_COLUMNS[column].unit
-    return Named(column if is_average else printed, named.unit, named.why)
+    column = column_for("steps", field) if field else None
+    is_average = column is not None and unit == column.unit
+    return Named(field if is_average else printed, named.unit, named.why)
 
 
 def _read_words(line: LineDraft) -> None:
