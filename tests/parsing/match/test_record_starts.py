@@ -11,7 +11,7 @@ from perflog.formats.openings import opening_of
 from perflog.formats.registry import known
 from perflog.formats.template import Template
 from perflog.formats.torn_shapes import is_torn_shape
-from perflog.parsing.match.record_starts import RecordStarts, ends_whole
+from perflog.parsing.match.record_starts import RecordStarts, _is_inside_word, ends_whole
 from perflog.parsing.match.records import lines_of
 
 TITAN = "{printed:s} - {_:b}step: {step:2d}  loss: {loss:8.5f}  mfu: {mfu:.2f}%"
@@ -126,3 +126,25 @@ def test_many_bars_are_cut_in_short_time() -> None:
         return starts.cuts(pa.array([b"iter 7: loss 2.3000, time 12.00ms " + bar * bars], pa.binary()))
 
     assert cpu_growth(cut, 40, 160) < 20
+
+
+@pytest.mark.parametrize(
+    ("before", "name", "is_inside"),
+    [
+        (b"global_", b"step", True),
+        (b"timing/", b"step", True),
+        (b"train.", b"step", True),
+        (b"micro-", b"step", True),
+        (b"x", b"step", True),
+        (b"2.5 ms", b"rank 3", False),  # a unit ends the record before
+        (b"2.5 zz", b"rank 3", True),  # no unit
+        (b"5/", b"step", False),  # no name before the sign
+        (b"/", b"step", False),
+        (b": ", b"step", False),
+        (b"7", b"step", False),
+        (b"loss", b"2.5", False),  # a number
+        (b"", b"step", False),
+    ],
+)
+def test_a_record_does_not_begin_inside_a_name(before: bytes, name: bytes, is_inside: bool) -> None:
+    assert _is_inside_word(before + name, len(before)) == is_inside
