@@ -119,6 +119,22 @@ def test_a_scope_names_the_number(tmp_path: Path) -> None:
     assert [text for *_, text in found if text is not None] == ["c1", "c2"]
 
 
+def test_a_scope_gives_its_unit_to_the_numbers_in_it(tmp_path: Path) -> None:
+    """Known units are converted; a number with a unit of its own keeps it."""
+    form = '[[line]]\nname = "head"\nopens = "part"\ntext = "numbers in {unit:S}"\nsample = "numbers in ms"\n'
+    form += line("values", "total {total:.1f} of {size:.1f}", "total 2.5 of 3.5", 'unit = { size = "kB" }')
+    log = ["total 1.0 of 2.0", "numbers in ms", "total 2.5 of 3.5", "numbers in odds", "total 4.5 of 5.5"]
+    found = rows(tmp_path, form, log, "values", "line", "key", "value", "unit")
+    assert found == [
+        (1, "total", 1.0, None),
+        (1, "size", 2000.0, "B"),
+        (3, "total", 0.0025, "s"),
+        (3, "size", 3500.0, "B"),
+        (5, "total", 4.5, "odds"),
+        (5, "size", 5500.0, "B"),
+    ]
+
+
 def test_phases_have_their_time_in_seconds(tmp_path: Path) -> None:
     units = 'unit = { pull = "ms", gate = "us" }'
     form = line("phases", "pull took {pull:.1f} and {gate:.1f}", "pull took 2.5 and 1.5", units)
