@@ -21,8 +21,9 @@ from perflog.output import terminal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from perflog.ingestion.bulk import IngestTask
+    from perflog.ingestion.bulk import IngestTask, Outcome
     from perflog.parsing.input.log_names import LogName
+    from perflog.parsing.input.spilled_input import SpilledInput
 
 _OBJECTS_KEPT = 200_000  # before the garbage collector looks for cycles: imports alone would run it a hundred times
 
@@ -221,7 +222,7 @@ def ingest(
 
 def _ingest(
     names: Sequence[LogName], task: IngestTask, threads: int | None, scheduler: str | None
-) -> list[tuple[str, Any]]:
+) -> list[tuple[str, Outcome]]:
     """Ingest logs and show the progress. Return the outcomes."""
     from perflog.cli.progress import byte_progress
     from perflog.files.remote import is_in_storage
@@ -253,7 +254,7 @@ def _ingest(
     return [(str(name), outcome) for name, outcome in log_outcomes]
 
 
-def _ingest_input(input: Any, task: Any, threads: int | None) -> Any:
+def _ingest_input(input: SpilledInput, task: IngestTask, threads: int | None) -> Outcome:
     """Ingest standard input, and show its last steps on standard error before it ends. Return the outcome."""
     from perflog.cli.live_lines import LiveLines
     from perflog.ingestion.following import ingest_input
@@ -270,7 +271,7 @@ def _ingest_input(input: Any, task: Any, threads: int | None) -> Any:
 
 def _follow(
     names: Sequence[LogName], task: IngestTask, threads: int | None, interval: float, until_idle: float | None
-) -> list[tuple[str, Any]]:
+) -> list[tuple[str, Outcome]]:
     """Ingest a log while it grows, and show its last steps on standard error. Return what `_ingest` returns."""
     from perflog.cli.live_lines import LiveLines
     from perflog.ingestion.following import State, follow
@@ -286,7 +287,7 @@ def _follow(
             f"--follow takes one log, not {len(names)}", " ".join(map(str, names)), "start one command for each log"
         )
     name = names[0]
-    outcomes: list[tuple[str, Any]] = []
+    outcomes: list[tuple[str, Outcome]] = []
     lines = LiveLines(err=True)
 
     def show(state: State) -> None:
@@ -305,7 +306,7 @@ def _follow(
     return outcomes
 
 
-def _print_errors(outcomes: list[tuple[str, Any]]) -> None:
+def _print_errors(outcomes: Sequence[tuple[str, Outcome]]) -> None:
     """Print the errors and warnings of logs."""
     from perflog.output import sheets
 

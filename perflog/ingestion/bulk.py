@@ -24,7 +24,7 @@ from perflog.ingestion.memory import keep_freed
 from perflog.parsing.input.archives import place_of
 from perflog.parsing.input.log_names import STDIN, LogName, expand
 from perflog.parsing.input.source import Source, open_source
-from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
+from perflog.tables.sink import LOG_ID, IngestResult, MemorySink, Sink
 from perflog.tables.store import Store, is_store
 from perflog.tables.store.writer import BatchWriter
 
@@ -109,7 +109,7 @@ def ingest_log(
             writer.provenance, writer.tags = task.provenance, task.tags
             stored = cache(lambda: history(name, source, Origins(store.origins())))  # it needs the digest of the log
 
-            def sink() -> Any:
+            def sink() -> Sink:
                 writer.reset()  # a log is read twice if its later lines change earlier ranks
                 return writer
 
@@ -276,7 +276,7 @@ def _of_log(error: PerflogError, name: LogName) -> PerflogError:
     return error
 
 
-def _read(source: Source, sink: Callable[[], Any], task: IngestTask, labels: _Labels, **how: Any) -> IngestResult:
+def _read(source: Source, sink: Callable[[], Sink], task: IngestTask, labels: _Labels, **how: Any) -> IngestResult:
     """Read a log into a sink. `how` has the arguments of `ingest` that say in which threads and processes.
 
     Raises:

@@ -14,7 +14,7 @@ from perflog.cli import completion, options
 from perflog.output import terminal
 
 if TYPE_CHECKING:
-    from perflog.analysis.compare import Gate
+    from perflog.analysis.compare import Comparison, Gate
 
 _FORMATS = (*options.FORMATS, options.BRIEF, "github-action-benchmark", "bencher")
 
@@ -183,7 +183,7 @@ def compare(
         raise Exit(comparing.CANNOT_JUDGE) from None
     for text in comparison.warnings:
         sheets.warn(text)
-    documents: dict[str, Callable[[Any], Any]] = {"bencher": comparing.bencher}
+    documents: dict[str, Callable[[Comparison], object]] = {"bencher": comparing.bencher}
     documents |= {
         "json": lambda compared: comparing.with_gates(compared, gates) | {"answer": answer_sentences(compared)}
     }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from perflog.cli import completion, options
@@ -31,7 +29,7 @@ def diagnose(runs: tuple[str, ...], store: str | None, format: str) -> None:
     from perflog.output.presenters import diagnosis as presenter
 
     logs = [find_runs(run, store) for run in runs]
-    log: Any = logs[0] if len(logs) == 1 else combined(logs)
+    log = logs[0] if len(logs) == 1 else combined(logs)
     answers = diagnose_jobs(log, *runs) if len(runs) == 1 else [of_job(log, *runs)]
     for text in dict.fromkeys(log.warnings):
         sheets.warn(text)

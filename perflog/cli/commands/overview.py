@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perflog.cli import completion, options
 from perflog.output import terminal
+
+if TYPE_CHECKING:
+    from perflog.log import Log
 
 
 @click.command(
@@ -36,7 +39,7 @@ def overview(
     print_overview(log, runs, format, targets=dict(targets) or None, **option_values)
 
 
-def print_overview(log: Any, names: tuple[str, ...], format: str, **option_values: Any) -> None:
+def print_overview(log: Log, names: tuple[str, ...], format: str, **option_values: Any) -> None:
     """Print the overview of runs that the reader named by `names`."""
     from perflog.analysis import overview as analysis
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perflog.cli import completion, options
 from perflog.errors import UsageError
 from perflog.output import terminal
+
+if TYPE_CHECKING:
+    from perflog.trainer.regenerate import RegenerationPlan
 
 
 @click.command(
@@ -91,7 +94,7 @@ def regenerate(
         terminal.put(str(report), err=format != "text")
 
 
-def _train(plan: Any) -> None:
+def _train(plan: RegenerationPlan) -> None:
     from perflog.cli.progress import step_progress
     from perflog.output import sheets
     from perflog.trainer import regenerate

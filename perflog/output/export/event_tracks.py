@@ -11,6 +11,7 @@ from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import WORK_KINDS, name_in_context
 
 Event = dict[str, Any]
+"""An event of Chrome's trace format, or a row that becomes one: a JSON object."""
 
 NOTE = (
     "Events and readings have their recorded times. Time 0 is otherData.start_ns. Events of a category `perflog_...` "

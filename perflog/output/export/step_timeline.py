@@ -14,12 +14,11 @@ from perflog.errors import UsageError
 from perflog.metrics.possible import impossible
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.output.export.event_tracks import Event
 from perflog.tables.nulls import int_or_none, none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Event = dict[str, Any]
 
 NOTE = (
     "Durations are as printed. The log does not say when things began: steps are laid end to end, and so are phases "

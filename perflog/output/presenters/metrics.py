@@ -78,7 +78,7 @@ def metric_sheet(
     return Sheet(metric.name, shown_columns, rows, title, "\n".join(note))
 
 
-def _titled(metric: Metric, table: pd.DataFrame, columns: list[Any]) -> tuple[str, list[Any]]:
+def _titled(metric: Metric, table: pd.DataFrame, columns: list[MetricColumn]) -> tuple[str, list[MetricColumn]]:
     """Return the title, which names a single run, and the columns; several runs have a column with label or id."""
     if table["run"].nunique(dropna=False) == 1:
         run = table["label"].iloc[0] if table["label"].notna().all() else table["run"].iloc[0]
@@ -110,7 +110,7 @@ def _with_short_kernels(metric: Metric, rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(name=rows["name"].where(rows["by"] != "name", rows["name"].map(short)))
 
 
-def _without(columns: list[Any], *names: str) -> list[Any]:
+def _without(columns: list[MetricColumn], *names: str) -> list[MetricColumn]:
     return [c for c in columns if c.name not in names]
 
 
