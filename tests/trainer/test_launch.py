@@ -290,7 +290,7 @@ def test_the_parent_does_not_import_torch(log: Path) -> None:
         import sys
         from pathlib import Path
         from perflog.trainer.launch import RankOptions, launch
-        launch({program(log, "pass")!r}, RankOptions(1), Path({str(log)!r}))
+        launch([], RankOptions(1), Path({str(log)!r}), launcher=[sys.executable, "-c", "pass"])
         sys.exit("torch" in sys.modules)
     """
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
