@@ -1,0 +1,77 @@
+"""Stretches of a batch under the lines that open something, label by label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from support.reading import write
+
+from perflog.formats.registry import known
+from perflog.parsing.match import segments
+from perflog.parsing.match.records import lines_of
+from perflog.parsing.match.scanner import Scanner
+from perflog.parsing.match.segments import Segments, stretches, with_records
+
+Found = dict[int, list[tuple[int, Any, int]]]
+
+
+@pytest.mark.parametrize(
+    ("still_open", "openers", "logs", "expected"),
+    [
+        ({}, [], [], {}),
+        ({}, [(2, -1, "a")], [], {-1: [(2, "a", 10)]}),
+        ({}, [(2, -1, "a"), (5, -1, "b")], [], {-1: [(2, "a", 5), (5, "b", 10)]}),
+        ({-1: "x"}, [(2, -1, "a")], [], {-1: [(-1, "x", 2), (2, "a", 10)]}),  # of an earlier batch
+        ({-1: "x"}, [], [], {-1: [(-1, "x", 10)]}),
+        (  # each rank has its own
+            {0: "x"},
+            [(2, 1, "a"), (5, 0, "b")],
+            [],
+            {0: [(-1, "x", 5), (5, "b", 10)], 1: [(2, "a", 10)]},
+        ),
+        ({}, [(2, -1, "a"), (5, -1, "b")], [4, 7], {-1: [(2, "a", 4), (5, "b", 7)]}),  # a log ends it
+        ({}, [(4, -1, "a"), (8, -1, "b")], [4, 7], {-1: [(4, "a", 7), (8, "b", 10)]}),
+    ],
+)
+def test_stretches(
+    still_open: dict[int, str], openers: list[tuple[int, int, str]], logs: list[int], expected: Found
+) -> None:
+    assert dict(stretches(still_open, openers, 10, logs)) == expected
+
+
+LINES = lines_of([known()["common"]])
+LOG = b"[rank1]:odd words\nmore odd words\n[rank0]:odd words too\n[rank1]:last odd words\n"
+
+
+def scanned(data: bytes = LOG) -> Any:
+    (chunk,) = write(data).chunks()
+    return Scanner(LINES).scan(chunk)
+
+
+def test_segments_with_a_label_and_all_of_them() -> None:
+    found = Segments(scanned())
+    assert list(found.lines(range(4), 1)) == [(0, "odd words"), (3, "last odd words")]
+    assert list(found.lines(range(1, 3), 0)) == [(2, "odd words too")]
+    assert [text for _, text in found.lines(range(4), -1)] == LOG.decode().splitlines()
+    assert list(found.lines(range(0), -1)) == []
+
+
+def test_records_of_segments_are_read_no_more() -> None:
+    batch = scanned()
+    found = Segments(batch)
+    assert found.unread.tolist() == [True] * 4
+    found.add(0, np.array([3]), {}, 1)
+    found.add(0, np.array([1]), {}, -1)
+    assert found.unread.tolist() == [True, False, True, False]
+    after = with_records(batch, {0: [found.records[0][1], found.records[0][0]]}, LINES)
+    assert batch.rows(after.unread).tolist() == [0, 2]
+    assert batch.rows(after.records[0].places).tolist() == [1, 3]
+    assert after.records[0].labels.tolist() == [-1, 1]
+    assert with_records(batch, {}, LINES).unread.tolist() == batch.unread.tolist()
+
+
+def test_a_long_line_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "MAX_LENGTH", len(b"[rank0]:odd words too"))
+    assert Segments(scanned()).unread.tolist() == [True, True, False, False]
