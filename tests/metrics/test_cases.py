@@ -70,6 +70,9 @@ def test_a_name_with_pairs_is_the_title_of_what_is_measured(tmp_path: Path) -> N
     found = cases(log_of(tmp_path, text, "run.log")).set_index("key")
     assert (found["over"] == "num_steps").all()
     assert found["max_at"]["Throughput_tokens_per_s"] == "num_steps 8"
+    other = "2024-12-03 11:16:44.97: E cuda_fft.cc:485] Unable to register (code 3)\nnothing of that kind\n"
+    read = log_of(tmp_path, text + other, "other.log").table("values")
+    assert set(read.loc[read["key"] == "title", "text"]) == {"Eagle (num_steps=8)", "Eagle (num_steps=5)"}
 
 
 def test_the_title_of_a_table_names_its_cases(tmp_path: Path) -> None:

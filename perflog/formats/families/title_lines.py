@@ -20,12 +20,12 @@ _WORDS = (
     r"\[(?i:bench|benchmark|case|config|test)\]|(?:Running |Starting )?[Bb]enchmark(?:ing)?:?|Testing"
     r"|(?:Test |Benchmark )?(?:[Cc]onfig(?:uration)?|[Cc]ase|[Ss]hape|[Pp]roblem(?: size)?|[Ss]cenario|[Bb]ackend):"
 )
-_NAMED = r"[A-Za-z][\w.+-]*(?: [\w.+-]+)* ?\((?:[A-Za-z_]\w* ?= ?[^\s,()=]+(?:, ?)?)+\):?"
+_NAMED = r"[A-Za-z][\w.+-]*(?: [\w.+-]+)* ?\((?:[A-Za-z_]\w* ?= ?[^\s,()=:]+(?:, ?)?)+\):"
 PATTERN = rf"[ \t]*(?:(?:{_MARKS})[ \t]+[^ \t]|(?:{_WORDS})[ \t]+[^ \t]|{_NAMED}[ \t]*$)"
 """What each title begins with."""
 
 _DECORATED = lazy_pattern(rf"(?P<before>[ \t]*(?P<mark>{_MARKS})[ \t]+)(?P<text>\S.*?)(?P<after>[ \t]+(?:{_MARKS}))?")
-_NAME_WITH_PAIRS = lazy_pattern(rf"(?P<before>[ \t]*)(?P<text>{_NAMED[:-2]})(?P<after>:?)")
+_NAME_WITH_PAIRS = lazy_pattern(rf"(?P<before>[ \t]*)(?P<text>{_NAMED[:-1]})(?P<after>:)")
 _AFTER_WORDS = lazy_pattern(rf"(?P<before>[ \t]*(?:{_WORDS})[ \t]+)(?P<text>\S.*)")
 _SUBTITLES = ("-", ">", "###")  # beginnings of marks; `### a ###` is a title
 _COUNTS = lazy_pattern(rf"(?i)\b(?:{'|'.join(sorted(MOMENTS))}|attempt|restart|trial)s?\b[ #:=/]*[0-9]")
@@ -81,7 +81,7 @@ def title_parts(text: str) -> tuple[str, str, str] | None:
     elif match["mark"].startswith(_SUBTITLES) and not (match["mark"][0] == "#" and match["after"]):
         field = f"{SUBTITLE}::c"
     if match is None:  # `EAGLE-3 (num_steps=8):`
-        match, field = _NAME_WITH_PAIRS.fullmatch(text), f"{TITLE}:s"
+        match, field = _NAME_WITH_PAIRS.fullmatch(text), f"{TITLE}::c"  # any string would read every line
     if match is None:
         return None
     title = match["text"]
