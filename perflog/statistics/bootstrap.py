@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.arrays import Floats
+from perflog.arrays import Floats, Ints
 from perflog.statistics.samples import median
 
-_CELLS = 1 << 16  # values resampled at a time: they fit into a cache
+_CELLS = 1 << 16  # positions of samples at a time: they fit into a cache
+_ONE = np.int32(1)
+_ERRORS = 8  # of a rank that are looked at on both sides
 _WORK = 1 << 22  # values resampled in total: long or many runs get fewer draws
 _FEWEST = 500  # draws that every side gets
 _FIRST_LAGS = 32  # of the autocorrelation
@@ -86,38 +88,89 @@ def block_draws(values: Floats, statistic: str, draws: int, rng: np.random.Gener
     block = block_length(values)
     if statistic == "median":
         return block_medians(values, block, draws, rng)
-    statistics = [
-        drawn.mean(axis=1) if statistic == "mean" else np.quantile(drawn, 0.99, axis=1)
-        for drawn in _block_samples(values, block, draws, rng)
-    ]
-    return np.concatenate(statistics)
+    if statistic == "mean":
+        return block_means(values, block, draws, rng)
+    position = 0.99 * (len(values) - 1)  # linear between two values, Hyndman and Fan's type 7
+    first = min(int(position), max(len(values) - 2, 0))
+    low, high = _order_statistics(values, block, (first, min(first + 1, len(values) - 1)), draws, rng)
+    return low + (high - low) * (position - first)
 
 
 def block_medians(values: Floats, block: int, draws: int, rng: np.random.Generator) -> Floats:
     """Return the medians of `draws` circular block bootstrap samples (Politis and Romano 1992)."""
-    n = len(values)
-    order = np.argsort(values)
-    ranks = np.empty(n, np.int32)  # quicker to select from than floats
-    ranks[order] = np.arange(n)
-    middle = []  # ranks of the two middle values
-    for drawn in _block_samples(ranks, block, draws, rng):
-        parted = np.partition(drawn, (n - 1) // 2, axis=1)
-        middle.append(np.stack([parted[:, (n - 1) // 2], parted[:, n // 2 :].min(axis=1)]))
-    medians: Floats = values[order][np.concatenate(middle, axis=1)].mean(axis=0)
-    return medians
+    low, high = _order_statistics(values, block, ((len(values) - 1) // 2, len(values) // 2), draws, rng)
+    return (low + high) / 2
 
 
-def _block_samples(items: npt.NDArray[Any], block: int, draws: int, rng: np.random.Generator) -> Iterator[Any]:
-    """Yield bootstrap samples in chunks, shape (samples, n).
+def block_means(values: Floats, block: int, draws: int, rng: np.random.Generator) -> Floats:
+    """Return the means of `draws` circular block bootstrap samples, from the sums of blocks."""
+    n, centre = len(values), float(values.mean())  # sums of differences lose no digits
+    sums = np.concatenate([[0.0], np.cumsum(np.resize(values - centre, n + block))])
+    return centre + np.concatenate([_sums(sums, starts, block) / n for starts in _samples(n, block, draws, rng)])
 
-    A sample is n items from blocks of neighbouring items, concatenated. The first item follows the last.
+
+def _samples(n: int, block: int, draws: int, rng: np.random.Generator) -> Iterator[Ints]:
+    """Yield the first positions of the blocks of some samples at a time, shape (samples, blocks).
+
+    A sample is n values from blocks of neighbouring values, concatenated; the last block may be cut. The first value
+    follows the last.
     """
-    n = len(items)
-    closed = np.resize(items, n + block)
     chunk = max(1, _CELLS // n)
     for first in range(0, draws, chunk):
-        starts = rng.integers(0, n, (min(chunk, draws - first), -(-n // block), 1))
-        yield closed[starts + np.arange(block)].reshape(len(starts), -1)[:, :n]
+        yield rng.integers(0, n, (min(chunk, draws - first), -(-n // block)))
+
+
+def _ends(starts: Ints, block: int, n: int) -> Ints:
+    """Return the position after each block of samples of n values."""
+    ends = starts + block
+    ends[:, -1] = starts[:, -1] + n - (starts.shape[1] - 1) * block
+    return ends
+
+
+def _sums(sums: npt.NDArray[Any], starts: Ints, block: int) -> npt.NDArray[Any]:
+    """Return the sum over each sample, from the sums of all values before each position."""
+    ends = _ends(starts, block, len(sums) - block - 1)
+    return np.asarray((sums[ends] - sums[starts]).sum(axis=1))
+
+
+def _order_statistics(
+    values: Floats, block: int, ranks: tuple[int, int], draws: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Return the values of two neighbouring ranks in each of `draws` circular block bootstrap samples.
+
+    Samples are not made: a value is in a sample as often as blocks cover its position. Only values of ranks near the
+    wanted ones are looked at, and those below are counted by blocks. The error of a rank is at most that of blocks of
+    equal values.
+    """
+    n = len(values)
+    order = np.argsort(values)
+    share = (ranks[0] + 0.5) / n
+    reach = math.ceil(_ERRORS * math.sqrt(n * block * share * (1 - share)))
+    low, high = max(ranks[0] - reach, 0), min(ranks[1] + reach + 1, n)
+    is_below = np.zeros(n, np.int64)
+    is_below[order[:low]] = 1
+    below = np.concatenate([[0], np.cumsum(np.resize(is_below, n + block))])
+    found = []
+    for starts in _samples(n, block, draws, rng):
+        cover, numbers, begin = _cover(starts, block, n), _sums(below, starts, block), low
+        near = np.cumsum(cover[:, order[low:high]], axis=1) + numbers[:, None]
+        if (numbers > ranks[0]).any() or (near[:, -1] <= ranks[1]).any():
+            near, begin = np.cumsum(cover[:, order], axis=1), 0
+        found.append(begin + np.array([(near <= rank).sum(axis=1) for rank in ranks]))
+    first, second = np.concatenate(found, axis=1)
+    return values[order[first]], values[order[second]]
+
+
+def _cover(starts: Ints, block: int, n: int) -> npt.NDArray[np.int32]:
+    """Return the number of blocks of each sample that cover each position, shape (samples, n)."""
+    size = n + block + 1
+    edges = np.zeros(len(starts) * size, np.int32)
+    rows = size * np.arange(len(starts))[:, None]
+    np.add.at(edges, (rows + starts).ravel(), _ONE)  # with a number of another type it takes twenty times as long
+    np.subtract.at(edges, (rows + _ends(starts, block, n)).ravel(), _ONE)
+    cover = np.cumsum(edges.reshape(-1, size), axis=1, dtype=np.int32)
+    cover[:, :block] += cover[:, n : n + block]
+    return cover[:, :n]
 
 
 def draws_for(values: Floats, draws: int) -> int:

@@ -139,6 +139,25 @@ def test_a_block_sample_is_made_of_neighbours(n: int, block: int) -> None:
     assert ((medians >= 0) & (medians <= n - 1)).all()
 
 
+@given(st.integers(2, 60), st.integers(1, 20), st.integers(1, 1 << 16), st.sampled_from([0.01, 8.0]))
+def test_draws_are_of_samples_that_are_made_of_blocks(n: int, block: int, cells: int, errors: float) -> None:
+    """In chunks of any size, and whether ranks are found among those near the wanted ones or among all."""
+    values = np.random.default_rng(n).integers(0, 9, n) / 4
+    block = min(block, n)
+    positions = np.random.default_rng(1).integers(0, n, (30, -(-n // block), 1)) + np.arange(block)
+    made = values[positions.reshape(30, -1)[:, :n] % n]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bootstrap, "_CELLS", cells)
+        patch.setattr(bootstrap, "_ERRORS", errors)
+        patch.setattr(bootstrap, "block_length", lambda _: block)
+        drawn = {
+            of: bootstrap.block_draws(values, of, 30, np.random.default_rng(1)) for of in ("median", "mean", "p99")
+        }
+    assert drawn["median"].tolist() == np.median(made, axis=1).tolist()
+    assert drawn["mean"] == pytest.approx(made.mean(axis=1), rel=1e-12)
+    assert drawn["p99"] == pytest.approx(np.quantile(made, 0.99, axis=1), rel=1e-12)
+
+
 def test_one_block_as_long_as_the_run_is_the_run() -> None:
     values = np.random.default_rng(3).normal(size=50)
     assert set(bootstrap.block_medians(values, 50, 20, np.random.default_rng(4))) == {np.median(values)}
