@@ -1,0 +1,145 @@
+"""The last values of series, and the step at which runs of other length compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.format_files import given_file
+
+import perflog
+from perflog.metrics import Tables
+from perflog.metrics.series_ends import equal_steps, last_values, names_step_time
+
+FORMAT = """
+title = "series of ranks"
+[[line]]
+name = "start"
+opens = "run"
+table = "runs"
+text = "program with {batch:d} sequences"
+sample = "program with 8 sequences"
+[[line]]
+name = "step"
+table = "steps"
+text = "finished step {step:d} with loss {loss:r}"
+sample = "finished step 3 with loss 2.5"
+[[line]]
+name = "value"
+table = "values"
+text = "metric {key:S} at step {step:d} is {value:r}"
+sample = "metric a at step 3 is 2.5"
+[[line]]
+name = "rate"
+table = "values"
+text = "server rate {key:S} is {value:r} per second"
+unit = { value = "1/s" }
+sample = "server rate a is 2.5 per second"
+[[line]]
+name = "time"
+table = "values"
+text = "server time {key:S} is {value:r} ms"
+unit = { value = "ms" }
+sample = "server time a is 2.5 ms"
+"""
+
+
+def tables(folder: Path, lines: list[str], name: str = "run") -> Tables:
+    path = folder / f"{name}.txt"
+    path.write_text("".join(f"{line}\n" for line in ["program with 8 sequences", *lines]))
+    return Tables(perflog.read(path, format=str(given_file(folder, FORMAT))))
+
+
+def lasts(folder: Path, lines: list[str], either_way: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
+    found = tables(folder, lines)
+    figures = last_values(found.rows("values"), found.rows("steps"), either_way)
+    return [(name, unit, better, *values.tolist()) for name, unit, better, values in figures]
+
+
+def values(key: str, *numbers: Any, rank: int | None = None) -> list[str]:
+    label = "" if rank is None else f"[rank{rank}]:"
+    return [f"{label}metric {key} at step {step} is {number}" for step, number in enumerate(numbers)]
+
+
+def losses(*numbers: Any) -> list[str]:
+    return [f"finished step {step} with loss {number}" for step, number in enumerate(numbers)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (losses(2.5, 1.5), [("loss", "", "lower", 1.5)]),
+        (values("val_loss", 2.5, 1.5), [("val_loss", "", "lower", 1.5)]),
+        (values("accuracy", 0.5, 0.75), [("accuracy", "", "higher", 0.75)]),
+        (values("odd", 0.5, 0.75), []),  # nobody knows which way is better
+        (values("start_time", 1.7e9), []),  # a moment since 1970
+        (values("val_loss", 2.5, rank=0) + values("val_loss", 1.5, rank=1), [("val_loss", "", "lower", 2.0)]),
+        (  # the last value of each rank
+            values("val_loss", 9.0, 2.5, rank=0) + values("val_loss", 9.0, 1.5, rank=1),
+            [("val_loss", "", "lower", 2.0)],
+        ),
+        (values("val_loss", 9.0, rank=0) + values("val_loss", 1.5), [("val_loss", "", "lower", 1.5)]),  # of which rank?
+        (  # the step time comes first
+            ["server time odd is 7.5 ms", "server time step_time is 2.5 ms"],
+            [("step_time", "s", "lower", 0.0025), ("odd", "s", "lower", 0.0075)],
+        ),
+        (  # a rate without steps: the median of what is above 0
+            [f"server rate tokens is {number} per second" for number in (1.0, 2.0, 9.0, 0.0)],
+            [("tokens", "1/s", "higher", 2.0)],
+        ),
+    ],
+)
+def test_last_values(tmp_path: Path, lines: list[str], expected: list[tuple[Any, ...]]) -> None:
+    found = lasts(tmp_path, ["finished step 0 with loss 7.5", *lines])
+    assert [each for each in found if each != ("loss", "", "lower", 7.5)] == expected
+
+
+def test_printed_nan_is_a_value(tmp_path: Path) -> None:
+    ((name, _, _, value),) = lasts(tmp_path, losses(2.5, "nan"))
+    assert name == "loss" and value != value
+
+
+def test_a_series_may_be_kept_without_a_direction(tmp_path: Path) -> None:
+    assert lasts(tmp_path, [*losses(2.5), *values("odd", 1.0, 3.0)], ("odd",))[1:] == [("odd", "", None, 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("key", "unit", "expected"),
+    [("avg_step_time", "s", True), ("iter_ms", "s", True), ("time", "s", False), ("step_time", None, False)],
+)
+def test_names_of_step_times(key: str, unit: str | None, expected: bool) -> None:
+    assert names_step_time(key, unit) == expected
+
+
+def shared(folder: Path, *sides: list[str]) -> dict[str, int]:
+    every = [tables(folder, lines, f"run{number}") for number, lines in enumerate(sides)]
+    return equal_steps([(found, found.rows("runs")["run"].tolist()) for found in every])
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    [
+        (losses(*range(10)), losses(*range(8)), {"loss": 7}),
+        (losses(*range(10)), losses(*range(10)), {}),  # they end at one step
+        (losses(*range(10)), losses(*range(8))[::2], {"loss": 6}),  # the last that both print
+        (losses(0, 1), ["finished step 7 with loss 1.5"], {}),  # none
+        (
+            [*losses(1), *values("val_loss", 1, 2, 3)],
+            [*losses(1), *values("val_loss", 1, 2)],
+            {"val_loss": 1},
+        ),
+        ([*losses(1), *values("val_loss", 1, 2, 3)], losses(1), {}),  # one side has it
+    ],
+)
+def test_the_last_step_of_both(tmp_path: Path, one: list[str], two: list[str], expected: dict[str, int]) -> None:
+    assert shared(tmp_path, one, two) == expected
+
+
+def test_a_run_that_stopped_early_shortens_no_other(tmp_path: Path) -> None:
+    """A side of three runs: the one that stopped before half of the usual step is left out."""
+    start = "program with 8 sequences"
+    side = [*losses(*range(10)), start, *losses(*range(10)), start, *losses(*range(3))]
+    assert shared(tmp_path, side, losses(*range(8))) == {"loss": 7}
+    side = [*losses(*range(10)), start, *losses(*range(10)), start, *losses(*range(6))]
+    assert shared(tmp_path, side, losses(*range(8))) == {"loss": 5}
