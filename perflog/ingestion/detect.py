@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 from msgspec import Struct
@@ -51,6 +51,7 @@ _LINE = lazy_pattern(rb"[^\n]+")
 _ENOUGH_LABELS, _NEARLY_ALL = 8, 0.9  # labels of one width, that share of all
 _RARE = 0.1  # of all labels: so many look like srun's by chance
 _FIRST_BYTES = 1 << 16  # of a log, in which rank labels and headers are looked for
+_FIRST_ROWS = 9  # lines from a header at the start of a log that show whether it has rows
 _LINES_WITH_HEADERS = 1 << 13  # unread lines among which headers of tables are looked for
 _MOST_RANKS = 4096  # numbers before lines that each print a larger one are ranks only below it
 
@@ -371,10 +372,18 @@ def _check_alike(logs: JoinedLogs, formats: Sequence[Format], lines: Sequence[Fo
 
 def _first_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:
     """Return the header on the first line of a log, after empty lines and comments; [] if that line is none."""
-    texts = (match[0].rstrip() for match in _LINE.finditer(chunk.data, 0, min(chunk.size, _FIRST_BYTES)))
-    first = next((x for x in texts if x and not x.lstrip().startswith(b"#")), b"").decode("utf-8", "surrogateescape")
+    every = (match[0].rstrip() for match in _LINE.finditer(chunk.data, 0, min(chunk.size, _FIRST_BYTES)))
+    texts = (x.decode("utf-8", "surrogateescape") for x in every if x and not x.lstrip().startswith(b"#"))
+    first, *rows = [*islice(texts, _FIRST_ROWS)] or [""]
     families = _families_of_first_lines(tuple(formats))
-    return next(([(f, line) for line in lines] for f, x in families if (lines := x.lines(first))), [])
+    found = ((f, x.lines(first)) for f, x in families if _has_row(x, first, rows))
+    return next(([(f, line) for line in lines] for f, lines in found if lines), [])
+
+
+def _has_row(family: Family, first: str, rows: Sequence[str]) -> bool:
+    """Return whether a header of a whole file has a row with as many cells below it, or no row at all."""
+    header = family.header(first) if isinstance(family, HeaderTable) else None
+    return header is None or not rows or any(header.may_be_row(row) for row in rows)
 
 
 @lru_cache(16)

@@ -19,7 +19,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.bars import OF_BARS
 from perflog.formats.families.name_units import split_unit
 from perflog.formats.families.title_lines import TABLE_TITLE
-from perflog.formats.vocabulary import MOMENTS, STATISTIC
+from perflog.formats.vocabulary import EVALUATIONS, MOMENTS, STATISTIC
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.case_titles import under_titles, with_parameters
 from perflog.metrics.compared import Measure, Sample, Steady
@@ -114,6 +114,8 @@ _NAMES_QUANTITIES = lazy_pattern(r"metrics?(?:_name)?|quantity|statistics?|measu
 """Names of a column that lists quantities."""
 
 _NUMBERED = lazy_pattern(r"(?P<stem>[A-Za-z_]*[A-Za-z])_?(?P<number>[0-9]+)")
+_SUMMARY = lazy_pattern(r"(?i)(?:grand )?(?:average|avg\.?|geo-?mean|geometric mean|overall|total)")
+_SIZES = frozenset(("size", "bytes"))  # words in names of parameters, whole or not: `47.84 MiB`
 _COLUMN = "column"  # the parameter of such a table, where its columns have no number
 _SEVERAL = 2  # units from which on the rows of a table are several quantities
 
@@ -488,7 +490,7 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
     names = list(columns)
     units = {name: units.get(name, "") for name in names}
     bad = {name: bad.get(name, np.zeros(number, np.bool_)) for name in names}
-    kept = _last_of_trials(columns)
+    kept = _without_summary(columns, _last_of_trials(columns))
     columns = {name: [cells[record] for record in kept] for name, cells in columns.items()}
     bad = {name: of[kept] for name, of in bad.items()}
     lines, number = line[records.first][kept], len(kept)
@@ -573,6 +575,14 @@ def _turned(
     )
 
 
+def _without_summary(columns: dict[str, list[Any]], records: list[int]) -> list[int]:
+    """Return records without the last one if it is what all of them amount to: `average`."""
+    is_summary = any(
+        isinstance(cells[records[-1]], str) and _SUMMARY.fullmatch(cells[records[-1]]) for cells in columns.values()
+    )
+    return records[:-1] if is_summary and len(records) > _SEVERAL else records
+
+
 def _last_of_trials(columns: dict[str, list[Any]]) -> list[int]:
     """The records that count: of each trial of a search the last, for its state is printed again and again."""
     number = len(next(iter(columns.values())))
@@ -643,7 +653,8 @@ def _leading(columns: dict[str, list[Any]], units: dict[str, str]) -> list[str]:
         may_follow = _are_words(cells) or _is_chosen(name, units) or _is_degree(name, cells, leading, columns, units)
         if not _is_open(name, cells):
             continue
-        if not (may_follow or _is_whole(cells, units[name])):
+        is_size = units[name] == "B" and None not in cells and not _SIZES.isdisjoint(words_of(name))
+        if not (may_follow or is_size or _is_whole(cells, units[name])):
             break
         may_follow |= _CONFIGURES.fullmatch(name) is not None and name.lower() not in _PROGRESS
         if _tell_apart(leading, columns) and not may_follow:
@@ -760,8 +771,11 @@ def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
 
 def _counts(name: str) -> bool:
     """Whether a series runs over numbers of this name; `num_steps` configures."""
-    is_number_of = words_of(name)[:1] in (["num"], ["n"], ["max"])
-    return name.lower() in _COUNTS or (not is_number_of and bool(_COUNTS.intersection(words_of(name)[-1:])))
+    words = words_of(name)
+    if words[-1:] == ["batch"] and words[0] in EVALUATIONS:  # `val_batch`, of `Test: [20/196]`
+        return True
+    is_number_of = words[:1] in (["num"], ["n"], ["max"])
+    return name.lower() in _COUNTS or (not is_number_of and bool(_COUNTS.intersection(words[-1:])))
 
 
 def _is_failure(cell: Any) -> bool:

@@ -173,6 +173,20 @@ def test_other_texts_are_no_csv(lines: tuple[str, ...]) -> None:
         read(text(*lines))
 
 
+def test_a_header_without_a_row_like_it_is_none() -> None:
+    lines = (
+        "**Native build, RTX 4060, 8GB memory**",
+        "",
+        "| kind | time (ms) |",
+        "|---|---|",
+        "| a | 8.5 |",
+        "| b | 9.5 |",
+    )
+    got = read(text(*lines))
+    assert got.done.formats == ["tables"]
+    assert cells(got, "values", "line", "key", "value")[-1] == (6, "time", 0.0095)
+
+
 def test_another_format_comes_first() -> None:
     got = read(
         text('"Name","Calls","TotalDurationNs","AverageNs","Percentage"', '"hipMemcpy",3,1342822760,447607586,62.5')

@@ -75,6 +75,20 @@ def test_a_name_with_pairs_is_the_title_of_what_is_measured(tmp_path: Path) -> N
     assert set(read.loc[read["key"] == "title", "text"]) == {"Eagle (num_steps=8)", "Eagle (num_steps=5)"}
 
 
+def test_an_average_at_the_end_is_no_case(tmp_path: Path) -> None:
+    table = "| Tensor Size | Shape | flash (us) |\n|---|---|---|\n"
+    table += "| 1.3 MiB | (8, 16) | 60.5 |\n| 2.7 MiB | (8, 32) | 80.5 |\n"
+    [row] = cases(log_of(tmp_path, f"{table}| 4 MiB | average | 90.5 |\n", "run.log")).to_dict("records")
+    assert (row["cases"], row["max"]) == (2, pytest.approx(80.5e-6))
+    [row] = cases(log_of(tmp_path, table.replace(" Shape |", " Note |"), "run.log")).to_dict("records")
+    assert row["over"].startswith("Tensor_Size")
+
+
+def test_batches_of_an_evaluation_are_no_cases(tmp_path: Path) -> None:
+    text = "".join(f"Test: [{k}/196]   Time 0.{k}5 (0.5)   Loss 0.{k}5 (0.5)\n" for k in range(1, 5))
+    assert cases(log_of(tmp_path, text, "run.log")).empty
+
+
 def test_the_title_of_a_table_names_its_cases(tmp_path: Path) -> None:
     """It ends with its table. Words that all titles begin with name no case."""
     table = "| M | ours (us) |\n|---|---|\n| 1 | 5.5 |\n| 2 | 6.5 |\n"

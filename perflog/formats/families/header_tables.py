@@ -575,6 +575,10 @@ class Header(Struct, frozen=True, eq=False, dict=True):
     def _is_unit(self, cell: str) -> bool:
         return cell in self.table.unit_names or _UNIT_CELL.fullmatch(cell) is not None
 
+    def may_be_row(self, text: str) -> bool:
+        """Return whether a line has as many cells as the header has names; a comma may end each line."""
+        return len(split(text, self.style)) in (len(self.names), len(self.names) + 1)
+
     def cells(self, text: str) -> tuple[str, ...] | None:
         """Return the cells of a row in the declared columns; None if the line cannot be a row."""
         cells = self._all_cells(text)
