@@ -59,6 +59,17 @@ def test_a_guess_without_a_name_leaves_what_is_read_anyway(log: Path) -> None:
     assert len(guessed.table("failures")) == len(plain.table("failures")) == 1
 
 
+def test_a_guess_takes_no_message_from_the_failures(log: Path) -> None:
+    fault = "HW Exception by GPU node-9 (Agent handle: 0x{}) reason :GPU Hang\n"
+    faults = [fault.format(handle) for handle in ("631351bb5a20", "64ff272d8ab0", "565d634d8610")]
+    record = "{'loss': 0.4589, 'grad_norm': 1.25, 'learning_rate': 5.25e-06, 'epoch': 1.22}\n"
+    bar = " 41%|####      | 366/903 [5:15:39<6:53:09, 46.16s/it]"
+    log.write_text(f"{record}{bar}{''.join(faults)}wave: 2.5\n", encoding="utf-8")
+    plain, guessed = perflog.read(log), perflog.read(log, guess=True)
+    assert guessed.table("failures")["line"].tolist() == plain.table("failures")["line"].tolist() == [2, 3, 4]
+    assert guessed.table("values")["key"].tolist()[-1] == "wave"
+
+
 def test_a_store_keeps_the_mark(log: Path, tmp_path: Path) -> None:
     (done,) = told("ingest", "--guess", "--json", "--store", tmp_path / "store", log)["logs"]
     assert done["format"] == "guess" and done["tables"]["steps"] == 5

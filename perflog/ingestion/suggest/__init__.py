@@ -231,6 +231,7 @@ class _Suggestion:
         drafts = [d for d in drafts if len(d.slots) and len(d.numbers) <= MOST_FIELDS]
         lines = [d for d in drafts if d.read and _is_worth_reading(d)][: self.limit]
         contexts = [d for d in drafts if not d.read and d.shape.count >= _COMMON_COUNT][: self.limit]
+        contexts = [] if self.only_sure else contexts  # a guess leaves words to those who read them: failures
         if self.tables:  # their rules must stay theirs
             contexts = [d for d in contexts if not is_rule(_first_text(d.shape))]
         tables = [self._borne_out(table) for table in self.tables]
