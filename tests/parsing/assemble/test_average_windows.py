@@ -108,3 +108,31 @@ def test_an_average_is_looked_for_in_the_steps_of_its_rank(chunk: int) -> None:
         (2, 5, "exact"),
         (3, 5, "exact"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "printed", "decimals", "hint", "expected"),
+    [
+        ([1.0, 2.0, 3.0, 5.0], 4.0, 1, None, (2, 4, True)),  # equal to the last bit
+        ([1.0, 2.0, 3.0, 5.0], 2.75, 1, None, (0, 4, True)),
+        ([1.0, 2.0, 3.0, 5.0], 4.01, 1, None, (2, 4, False)),  # the only one within the rounding
+        ([4.0, 4.1, 3.9, 4.0], 4.02, 1, None, None),  # several are: which?
+        ([1.0, 2.0, 9.0], 1.5, 1, None, (0, 2, True)),  # before the last step
+        ([1.0, 2.0, 9.0], 1.51, 1, None, None),  # there only to the last bit
+        ([4.0, 4.1, 3.9, 4.0], 3.97, 1, 2, (2, 4, False)),  # as long as the one that fitted before
+        ([1.0, 2.0, 3.0], 2.5, 1, 9, (1, 3, True)),  # longer than all steps
+        ([1.0, 2.0, 3.0], 7.0, 1, 2, None),
+        ([0.1, 0.2], 0.15000000596046448, 6, None, (0, 2, False)),
+    ],
+)
+def test_the_window_of_an_average(
+    values: list[float], printed: float, decimals: int, hint: int | None, expected: tuple[int, int, bool] | None
+) -> None:
+    found = average_windows.find_window(np.array(values), printed, decimals, hint)
+    assert (None if found is None else (found.first, found.last, found.exact)) == expected
+
+
+def test_windows_before_the_last_step_are_looked_for_on_demand() -> None:
+    values = np.array([1.0, 2.0, 9.0])
+    assert average_windows.find_window(values, 1.5, 1, everywhere=False) is None
+    assert average_windows.find_window(values, 9.0, 1, everywhere=False) is not None
