@@ -8,6 +8,7 @@ import pytest
 from support.reading import Reading, read
 
 from perflog.errors import InputError
+from perflog.parsing.match.table_evidence import _cells_at, value_and_unit
 
 
 def text(*lines: str) -> bytes:
@@ -232,3 +233,40 @@ def test_a_table_of_steps_has_steps() -> None:
 def test_sentences_are_no_tables(lines: tuple[str, ...]) -> None:
     with pytest.raises(InputError):
         read(text(*lines))
+
+
+@pytest.mark.parametrize(
+    ("row", "cells"),
+    [
+        ("ab     12     x", ["ab", "12", "x"]),
+        ("ab            x", ["ab", "", "x"]),  # a cell may be empty
+        ("ab", ["ab", "", ""]),
+        ("       12     x", ["", "12", "x"]),
+        ("ab      12    x", []),  # a cell begins elsewhere
+        (" ab    12     x", []),
+        ("abcdefgh12    x", []),  # nothing between two cells
+        ("ab :   12     x", []),  # a name with its value
+        ("a b    1 2    x y z", ["a b", "1 2", "x y z"]),
+    ],
+)
+def test_cells_begin_where_names_do(row: str, cells: list[str]) -> None:
+    assert _cells_at("Name   Value  Remark")(row) == cells
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("12", ("12", "")),
+        ("2.5 ms", ("2.5", " ms")),
+        ("2.5ms", ("2.5", "ms")),
+        ("0.25x", ("0.25", "x")),
+        ("12 openat", None),
+        ("6.75 B", None),  # bytes or billions
+        ("6.75B", None),
+        ("7B", ("7", "B")),
+        ("words", None),
+        ("", None),
+    ],
+)
+def test_the_number_in_a_cell_and_its_unit(cell: str, expected: tuple[str, str] | None) -> None:
+    assert value_and_unit(cell) == expected
