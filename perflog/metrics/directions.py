@@ -34,7 +34,8 @@ _WORDS: dict[str, Better] = {
 _WORK = frozenset(("bytes", "nbytes", "flop", "flops"))
 """Names of the amount of work that is measured: more or less of it is not better."""
 
-_SAVED = frozenset("less fewer saved saving savings reduced reduction".split())
+_NO_WAY = frozenset("less fewer saved saving savings reduced reduction spread".split())
+"""Words in names of what is saved, or of a spread: the quantity that they are of has a direction, they have none."""
 
 PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one after the other in the name of a rate, such as `tokens_per_sec`."""
@@ -54,8 +55,8 @@ def better(key: str, unit: str) -> Better | None:
         return None
     if _is_work_of_energy(words):
         return "higher"
-    if not _SAVED.isdisjoint(words):
-        return None  # `less time`: how much of it, or by how much
+    if not _NO_WAY.isdisjoint(words):
+        return None
     known = (_WORDS[word] for word in words if word in _WORDS)
     return next(known, "higher" if names_rate(words) else "lower" if names_energy(words) else BETTER.get(unit))
 

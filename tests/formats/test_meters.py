@@ -650,6 +650,17 @@ def test_a_number_of_devices_after_a_rate_has_the_name_after_it() -> None:
     assert values == [("Throughput_tokens_per_s", 123.5), ("GPUs", 8)]
 
 
+def test_a_value_and_its_spread_share_a_unit() -> None:
+    got = read("Decode latency: 20.5 ± 0.5 ms\nThroughput: 47.5 ± 1.5 tokens/s\n".encode())
+    values = [(row["key"], row["value"], row["unit"]) for row in got.rows("values")]
+    assert values == [
+        ("Decode_latency", 0.0205, "s"),
+        ("Decode_latency_spread", 0.0005, "s"),
+        ("Throughput_tokens_per_s", 47.5, "1/s"),
+        ("Throughput_tokens_per_s_spread", 1.5, "1/s"),
+    ]
+
+
 def test_a_time_that_is_counted_per_step_is_its_time() -> None:
     got = read(b"iteration: 3/9  total_loss: 0.5  time: 7.5 s/iter  data_time: 0.5 s/iter\n")
     assert [(row["step"], row["step_time_s"]) for row in got.rows("steps")] == [(3, 7.5)]

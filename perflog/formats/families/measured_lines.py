@@ -19,7 +19,7 @@ UNIT = (
 )
 """Pattern of the unit of a measured value, in small letters or in any."""
 
-_NUMBER = r"[0-9][0-9.,]*(?:e[+-]?[0-9]+)?"
+_NUMBER = r"[0-9][0-9.,]*(?:e[+-]?[0-9]+)?(?:[ \t]*±[ \t]*[0-9][0-9.,]*)?"
 _NAMED_UNIT = (
     r"(?:[MGTPmgtp]fl?ops?(?:/s)?(?:/gpu)?|[a-z]+/s(?:ec(?:ond)?)?|[km]?tps|speed-?up|[a-z]+[_ ](?:ms|us|gbps|tflops))"
 )

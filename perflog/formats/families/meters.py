@@ -61,6 +61,7 @@ _OF_MEMORY = lazy_pattern(
 _COUNTERS = frozenset(("step", "rank", "epoch"))  # fields that hold exact numbers
 _COUNTER_WORDS = COUNTERS | {"num_updates", "global_step", "eta"}
 _ITERATIONS = frozenset("iter iters iteration iterations it".split())
+_SPREAD = "±"
 _NAMES_PER_STEP = frozenset(("time", "speed"))  # of a number that is counted per step: `time: 7.5 s/iter`
 _ITERATION_TIMES = frozenset(("iter_time", "iteration_time"))
 OTHER_STEP = "other_step"
@@ -576,6 +577,8 @@ class _MeterText(Struct):
             self._bracket, self._words = "", []
         elif mark == "/" and self._last and not self._words:
             self._suffix = TOTAL
+        elif mark == _SPREAD and self._last and not self._words:
+            self._words, self._is_bound = [self._last, "spread"], True
         elif mark == ",":
             self._words, self._is_bound = (self._words, True) if self._is_bound else ([], False)
         elif mark not in "'\"":
@@ -637,6 +640,11 @@ class _MeterText(Struct):
         after = parts[k + 1].text if k + 1 < len(parts) else ""
         attached = k + 1 < len(parts) and parts[k + 1].kind == NAME and not parts[k + 1].gap
         unit_text = "".join(part.text for part in parts[k + 1 : end])
+        if (
+            after == _SPREAD and k + 2 < len(parts) and parts[k + 2].kind == NUMBER
+        ):  # `20.9 ± 0.5 ms`: one unit for both
+            unit, last = _unit_after(parts, k + 2, self.family.unit_names)
+            unit_text = "".join(part.text for part in parts[k + 3 : last])
         if attached and after == "m" and not unit and _TIMED.search(" ".join(self._words)):  # `total time: 1.03m`
             unit, end, unit_text = "min", k + 2, after
         per = _counted_per(parts, k + 1) if after == "/" and not unit_text else ""
