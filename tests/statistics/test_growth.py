@@ -68,3 +68,25 @@ def test_the_line_is_that_of_numpy() -> None:
 )
 def test_terms_in_words(term: Term, text: str) -> None:
     assert term.text("GPUs") == text
+
+
+@pytest.mark.parametrize("size", [1, 8, 64])
+def test_the_interval_is_that_of_a_new_value_of_a_line(size: int) -> None:
+    """The textbook's, with matrices: s^2 (1 + x (X'X)^-1 x')."""
+    y = np.array([3.1, 3.5, 3.4, 4.1, 4.0])
+    matrix = np.column_stack([np.ones(5), np.log2(SIZES)])
+    line, squares, *_ = np.linalg.lstsq(matrix, y, rcond=None)
+    point = np.array([1.0, math.log2(size)])
+    error = math.sqrt(squares[0] / 3 * (1 + point @ np.linalg.inv(matrix.T @ matrix) @ point))
+    half = 3.182446 * error  # the 97.5 % quantile of Student's t with 3 degrees of freedom
+    low, high = Growth.of(LOGARITHMIC, SIZES, y.tolist()).interval(size, 0.95)
+    assert (low, high) == pytest.approx((point @ line - half, point @ line + half), rel=1e-6)
+
+
+def test_the_interval_includes_those_of_the_rivals() -> None:
+    y = [3.1, 3.5, 3.4, 4.1, 4.0]
+    growth = Growth.best(LOGARITHMIC, SIZES, y)
+    assert growth.rivals
+    terms = [growth.term, *(each.term for each in growth.rivals)]
+    ends = [Growth.of(term, SIZES, y).interval(64, 0.95) for term in terms]
+    assert growth.interval(64, 0.95) == (min(low for low, _ in ends), max(high for _, high in ends))
