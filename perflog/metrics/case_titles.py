@@ -9,10 +9,13 @@ import numpy as np
 
 from perflog.arrays import Ints
 from perflog.formats.families.title_lines import SUBTITLE, TABLE_TITLE, TITLE
+from perflog.formats.vocabulary import field_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.columns import Rows
 
 _PAIR = lazy_pattern(r"(?P<name>[A-Za-z_][\w.-]*) ?[=:] ?(?P<value>[^\s,;|=:()\[\]]+)")
+_ONE_PAIR = lazy_pattern(r"(?P<name>[A-Za-z][\w-]*(?: [A-Za-z][\w-]*){0,3})(?: = |: )(?P<value>[^\s,;|=:()\[\]]+)")
+"""A title of words: `World Size = 2`."""
 _BARE_PAIR_TEXT = r"[A-Za-z_][\w.-]* [0-9][0-9.]*(?![\w.])"
 _BARE_PAIR = lazy_pattern(r"(?P<name>[A-Za-z_][\w.-]*) (?P<value>[0-9][0-9.]*)(?![\w.])")
 _BARE_PAIRS = lazy_pattern(rf"{_BARE_PAIR_TEXT}(?:[,;|]? {_BARE_PAIR_TEXT})*")  # `batch 8, seq 2048`, and nothing else
@@ -72,8 +75,9 @@ def with_parameters(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 def _parameters(name: str, titles: Sequence[Any], columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Return the columns that replace titles: pairs that all of them have, and the remaining words."""
-    pair = _BARE_PAIR if all(title and _BARE_PAIRS.fullmatch(title) for title in titles) else _PAIR
-    pairs = [{match["name"]: match["value"] for match in pair.finditer(title or "")} for title in titles]
+    whole = ((_ONE_PAIR, _ONE_PAIR), (_BARE_PAIRS, _BARE_PAIR))
+    pair = next((of for every, of in whole if all(title and every.fullmatch(title) for title in titles)), _PAIR)
+    pairs = [{field_name(match["name"]): match["value"] for match in pair.finditer(title or "")} for title in titles]
     names = [*pairs[0]]
     name = "table" if name == TABLE_TITLE and "table" not in columns else name
     titles = titles if names else _without_common_words(titles)
