@@ -21,7 +21,7 @@ _BARE_PAIR = lazy_pattern(r"(?P<name>[A-Za-z_][\w.-]*) (?P<value>[0-9][0-9.]*)(?
 _BARE_PAIRS = lazy_pattern(rf"{_BARE_PAIR_TEXT}(?:[,;|]? {_BARE_PAIR_TEXT})*")  # `batch 8, seq 2048`, and nothing else
 _TITLES = (TITLE, SUBTITLE, TABLE_TITLE)
 _BETWEEN_ROWS = 2  # lines from a row of a table to the next one: a rule may be between
-_REST = lazy_pattern(r"[\s,;:|()\[\]#=*>-]+")
+_REST = lazy_pattern(r"(?:[\s,;:|()\[\]#=*>]|(?<!\w)-|-(?!\w))+")  # but the hyphen of `EAGLE-3`
 _NUMBER = lazy_pattern(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -93,7 +93,8 @@ def _without_common_words(titles: Sequence[Any]) -> list[Any]:
     words = {title: title.split() for title in titles if title}
     number = 0
     while len(words) > 1 and all(len(of) > number + 1 for of in words.values()):
-        if len({of[number] for of in words.values()}) > 1:
+        is_name = any(len(of) == number + 2 and _NUMBER.fullmatch(of[-1]) for of in words.values())  # `batch 8`
+        if is_name or len({of[number] for of in words.values()}) > 1:
             break
         number += 1
     return [title and " ".join(words[title][number:]) if number else title for title in titles]
