@@ -70,13 +70,16 @@ def test_a_name_with_pairs_is_the_title_of_what_is_measured(tmp_path: Path) -> N
     found = cases(log_of(tmp_path, text, "run.log")).set_index("key")
     assert (found["over"] == "num_steps").all()
     assert found["max_at"]["Throughput_tokens_per_s"] == "num_steps 8"
-    text += text.replace("Eagle", "Eagle-2").replace("8.5", "0.5")
-    found = cases(log_of(tmp_path, text, "run.log")).set_index("key")
-    assert found["max_at"]["Throughput_tokens_per_s"] == "title Eagle, num_steps 8"
-    assert found["over"]["Acceptance_length"] == "title x num_steps"
     other = "2024-12-03 11:16:44.97: E cuda_fft.cc:485] Unable to register (code 3)\nnothing of that kind\n"
     read = log_of(tmp_path, text + other, "other.log").table("values")
     assert set(read.loc[read["key"] == "title", "text"]) == {"Eagle (num_steps=8)", "Eagle (num_steps=5)"}
+
+
+def test_hyphens_stay_in_titles(tmp_path: Path) -> None:
+    lines = "EAGLE-{} (num_steps={}):\nThroughput: {} token/s\n"
+    text = lines.format(3, 8, 378.5) + lines.format(3, 5, 361.5) + lines.format(2, 8, 230.5)
+    [row] = cases(log_of(tmp_path, text, "run.log")).to_dict("records")
+    assert (row["max_at"], row["min_at"]) == ("title EAGLE-3, num_steps 8", "title EAGLE-2, num_steps 8")
 
 
 def test_an_average_at_the_end_is_no_case(tmp_path: Path) -> None:
