@@ -264,3 +264,5 @@ def test_sizes_of_kernels_and_every_value(tmp_path: Path) -> None:
     assert (shown["kernel_dispatch.odd"], shown["kernel_dispatch.private_segment_size"]) == ([0, 0, 1], [0, 2, 0])
     assert shown["kernel_dispatch.grid_size_x"] == [1, 0, 0] and shown["kernel_dispatch.start"] == [2, 0, 0]
     assert log.figure_account["unread"] == 1
+    reasons = {r["shape"]: bool(r["dropped_because"]) for r in log.arrow("lines").to_pylist()}
+    assert reasons["kernel_dispatch.private_segment_size"] and not reasons["kernel_dispatch.odd"]
