@@ -56,10 +56,10 @@ demo: $(VENV)/ready
 	@mkdir -p $(DEMO)
 	@$(BIN)/perflog demo -o $(DEMO)/demo.html
 
-# PERFLOG_BENCH_HTA, PERFLOG_BENCH_TRACELENS, PERFLOG_BENCH_NSYS_AI: Pythons with these tools, which are measured too.
 film: $(VENV)/ready
 	$(BIN)/python docs/cast.py
 
+# PERFLOG_BENCH_HTA, PERFLOG_BENCH_TRACELENS, PERFLOG_BENCH_NSYS_AI: Pythons with these tools, which are measured too.
 bench: $(VENV)/ready-dev
 	$(BIN)/python bench/run.py $(ARGS)
 	$(BIN)/python bench/traces.py

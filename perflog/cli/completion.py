@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
+import click  # noqa: TC002 (ruff does not know that click is loaded with its part below)
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
 from perflog.errors import PerflogError
@@ -17,8 +17,8 @@ from perflog.output.terminal import visible
 if TYPE_CHECKING:
     from perflog.log import Log
 
-Completions = list[CompletionItem[str]]
-Completer = Callable[[click.Context, click.Parameter, str], Completions]
+    Completions = list[CompletionItem[str]]  # generic since click 8.5
+    Completer = Callable[[click.Context, click.Parameter, str], Completions]
 
 _MAX = 200  # names that are offered
 

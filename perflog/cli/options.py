@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -20,6 +20,17 @@ from perflog.errors import PerflogError, UsageError, nearest
 from perflog.ingestion import workers
 from perflog.output import terminal
 from perflog.signals import ended_by_signals
+
+if TYPE_CHECKING:
+    from click import ParamType as ParamType  # noqa: PLC0414 (exported)
+else:
+
+    class ParamType(click.ParamType):
+        """A type of values of the command line. click's own is generic since 8.5."""
+
+        def __class_getitem__(cls, _: object) -> type[ParamType]:
+            return cls
+
 
 FORMATS = ("text", "md", "csv", "json")
 """Formats in which commands print."""
@@ -255,7 +266,7 @@ class Target(NamedTuple):
         return f"{self.series}={self.value:g}"
 
 
-class TargetType(click.ParamType[Target]):
+class TargetType(ParamType[Target]):
     """A command-line value: `val_loss=3.28`."""
 
     name = "target"

@@ -115,8 +115,8 @@ def _name(loss: Loss) -> str:
 
 
 def _stops(study: Study) -> str:
-    """From which size on more GPUs bring next to nothing."""
-    for size, larger in pairwise(study.sizes):
+    """From which size on more GPUs bring next to nothing. Of two sizes, the speedup says it."""
+    for size, larger in pairwise(study.sizes if len(study.sizes) > 2 else ()):
         if study.speeds[larger] < _LITTLE * study.speeds[size]:
             times = study.speeds[larger] / study.speeds[size]
             return f"; from {size:,} to {larger:,} GPUs {times:.2f} times as fast"

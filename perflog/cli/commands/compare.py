@@ -24,7 +24,7 @@ _KEPT = ("by", "base", "baseline", "match", "ignore", "store", "history", "targe
 """Exit code of a gate that has nothing to judge: no metric on both sides, or none with a known error."""
 
 
-class Share(click.ParamType[float]):
+class Share(options.ParamType[float]):
     """A command-line value: a share as 5% or 0.05."""
 
     name = "share"
@@ -43,7 +43,7 @@ class Share(click.ParamType[float]):
         return share
 
 
-class GateCondition(click.ParamType["Gate"]):
+class GateCondition(options.ParamType["Gate"]):
     """A command-line value: `regression`, `regression:5%`, `inconclusive`, or `METRIC:+3%` and `METRIC:-3%`."""
 
     name = "condition"
