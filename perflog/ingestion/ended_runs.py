@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from perflog.formats.model import Format
 from perflog.parsing.assemble.run_state import RunState, ShapeCount
 from perflog.tables.schema import arrow_schema
-from perflog.tables.sink import RUN_ID, IngestResult, table_from_columns
+from perflog.tables.sink import IngestResult, run_id, table_from_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +59,7 @@ class EndedRuns:
             row["log_sha256"] = digest
             row["label"] = self._given_labels.get(row["index"]) or row["label"]
             summary = {k: row[k] for k in ("run", "label", "index", "format")}
-            self._result.runs.append(summary | {"run": f"{digest[:RUN_ID]}-{row['index']}"})
+            self._result.runs.append(summary | {"run": run_id(digest, row["index"])})
         return rows
 
     def take_lines(self) -> list[tuple[Any, ...]]:

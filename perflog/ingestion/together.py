@@ -29,7 +29,7 @@ from perflog.parsing.match.scanner import Scanner
 from perflog.readers.registry import find_reader
 from perflog.tables.arrow import number_array, numbers_of, text_array, without_chunks
 from perflog.tables.row_order import in_order
-from perflog.tables.sink import RUN_ID, IngestResult, Sink
+from perflog.tables.sink import IngestResult, Sink, run_id
 
 if TYPE_CHECKING:
     from perflog.formats.model import Format
@@ -169,7 +169,7 @@ class _Together:
         for run in self._runs:
             ended[run.log].add(run, self._formats, many=runs_of_log.item(run.log) > 1)
         runs = [ended_runs.take_runs(result.sha256) for ended_runs, result in zip(ended, results, strict=True)]
-        ids = [f"{results[run.log].sha256[:RUN_ID]}-{run.index - runs_before[run.log]}" for run in self._runs]
+        ids = [run_id(results[run.log].sha256, run.index - runs_before[run.log]) for run in self._runs]
         tables = {name: self._with_lines_of_logs(rows) for name, rows in self._tables.items()} | {
             "runs": runs_table([row for rows in runs for row in rows]),
             "lines": lines_table([row for ended_runs in ended for row in ended_runs.take_lines()]),

@@ -165,19 +165,22 @@ def _devices(tables: Tables) -> Iterator[tuple[_Place, dict[str, Any]]]:
 
 
 def _held(used: Rows) -> Iterator[dict[str, Any]]:
-    """A row for each holder of blocks in use, the largest first."""
+    """Yield a row for each holder of blocks in use, the largest first. A block without a stack has no known holder.
+
+    Holders of the same name during different operations (see `holder_of`) have a row each.
+    """
     codes, stacks = used.codes("stack")
-    found: dict[tuple[str, str | None], list[int]] = {}
     holders = [holder_of(stack) for stack in stacks]
-    for number, code in enumerate(codes.tolist()):
-        found.setdefault(holders[code] if code >= 0 else (NO_STACK, None), []).append(number)
+    blocks: dict[tuple[str, str | None], list[int]] = {}
+    for block, code in enumerate(codes.tolist()):
+        blocks.setdefault(holders[code] if code >= 0 else (NO_STACK, None), []).append(block)
     sizes, lines, whole = used["bytes"], used["line"], int(used["bytes"].sum())
-    held = {key: int(sizes[numbers].sum()) for key, numbers in found.items()}
+    held = {key: int(sizes[indices].sum()) for key, indices in blocks.items()}
     for (holder, during), size in sorted(held.items(), key=lambda item: -item[1]):
-        numbers = found[holder, during]
+        indices = blocks[holder, during]
         yield {
             "holder": holder, "during": during, "bytes": size, "share": size / whole if whole else None,
-            "blocks": len(numbers), "largest": int(sizes[numbers].max()), "first_line": int(np.min(lines[numbers])),
+            "blocks": len(indices), "largest": int(sizes[indices].max()), "first_line": int(np.min(lines[indices])),
         }  # fmt: skip
 
 

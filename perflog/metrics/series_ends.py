@@ -162,17 +162,19 @@ def _reaching(last_steps: Mapping[str, int]) -> Iterable[str]:
 
 
 def _last_steps(tables: Tables, run: str) -> dict[str, int]:
-    """The last step of each series of a run."""
+    """The last step of each series of a run: of the loss in table `steps`, and of each key in table `values`."""
     values, steps = tables.rows_of("values", run), tables.rows_of("steps", run)
     lasts = {}
     losses = steps["step"][steps.known("step", "loss")]
     if len(losses):
         lasts[LOSS] = int(losses.max())
     if len(values):
-        codes, words = values.codes("key")
-        last = np.full(len(words) + 1, NULL)
-        np.maximum.at(last, codes, values["step"])
-        lasts |= {word: step for word, step in zip(words, last.tolist(), strict=False) if step != NULL}
+        codes, keys = values.codes("key")
+        last_by_code = np.full(
+            len(keys) + 1, NULL
+        )  # NULL is the least integer; the last entry takes rows without a key
+        np.maximum.at(last_by_code, codes, values["step"])
+        lasts |= {key: step for key, step in zip(keys, last_by_code[:-1].tolist(), strict=True) if step != NULL}
     return lasts
 
 

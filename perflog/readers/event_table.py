@@ -18,7 +18,7 @@ from perflog.readers.event_columns import KINDS, MISSING, EventColumns
 from perflog.readers.string_interning import Interners
 from perflog.tables.arrow import null_array, number_array, repeated_word, word_array, zero_array
 from perflog.tables.schema import arrow_schema
-from perflog.tables.sink import RUN_ID, IngestResult, MemorySink, RunLabels, Sink, table_from_columns
+from perflog.tables.sink import IngestResult, MemorySink, RunLabels, Sink, run_id, table_from_columns
 
 _ROWS_PER_WRITE = 100_000
 _MAX_QUEUED_WRITES = 2
@@ -183,7 +183,7 @@ class RunWriter:
 
     def begin(self, index: int) -> None:
         """Begin the run of a number in a file of several runs. The rows of the one before are written."""
-        self.index, self.run = index, f"{self.ingested.sha256[:RUN_ID]}-{index}"
+        self.index, self.run = index, run_id(self.ingested.sha256, index)
 
     def write_events(self, rows: pa.Table) -> None:
         """Write rows of table `events`."""

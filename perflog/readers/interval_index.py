@@ -97,23 +97,34 @@ def nested_parents(begins: Ints, ends: Ints) -> tuple[Ints, Mask]:
 
 
 def _changes_of_nested(begins: Ints, ends: Ints, values: Ints) -> _Changes | None:
-    """Return the changes of nested intervals, with one begin the outer first; None if some overlap."""
-    long = ends > begins
-    opens, closes, own = (column if long.all() else column[long] for column in (begins, ends, values))
+    """Return the changes of nested intervals; None if some overlap and neither contains the other.
+
+    The innermost value becomes the interval's own where it begins, and the value around it where it ends. Intervals of
+    length 0 change nothing; only the value around them is looked up.
+
+    Args:
+        begins: Begin of each interval, in order; of equal begins the outer interval first.
+        ends: End of each.
+        values: Value of each.
+    """
+    is_long = ends > begins
+    opens, closes, own = (column if is_long.all() else column[is_long] for column in (begins, ends, values))
     parents, wrong = nested_parents(opens, closes)
     if wrong.any():
         return None
-    around = np.append(own, -1)[parents]
+    around = np.append(own, -1)[parents]  # parent -1 takes the last entry, -1
+    # The last change at one time counts. Reversed, the inner interval comes first; a stable sort keeps that order for
+    # equal ends, so the change of the outer one is last. Begins are after ends for the same reason.
     inner_first = np.argsort(closes[::-1], kind="stable")
     keys = np.concatenate([closes[::-1][inner_first], opens])
-    order = np.argsort(keys, kind="stable")  # at one time some end before others begin
+    order = np.argsort(keys, kind="stable")
     keys, changes = keys[order], np.concatenate([around[::-1][inner_first], own])[order]
-    if long.all():
+    if is_long.all():
         return keys, changes, around
     all_around = np.empty(len(begins), np.int64)
-    all_around[long] = around
-    short = begins[~long]
-    all_around[~long] = np.append(changes, -1)[np.searchsorted(keys, short, "right") - 1]
+    all_around[is_long] = around
+    last_changes = np.searchsorted(keys, begins[~is_long], "right") - 1  # -1 before the first change
+    all_around[~is_long] = np.append(changes, -1)[last_changes]
     return keys, changes, all_around
 
 

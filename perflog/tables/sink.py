@@ -164,6 +164,11 @@ def _run_by_run(rows: pa.Table, runs: Sequence[str]) -> list[pa.Table]:
     return [rows.slice(int(starts[i]), int(sizes[i])) for i in order]
 
 
+def run_id(sha256: str, index: int) -> str:
+    """Return the id of a run: the first digits of the SHA-256 of its log, and the number of the run in the log."""
+    return f"{sha256[:RUN_ID]}-{index}"
+
+
 class IngestResult(Struct):
     """Summary of a log that was read.
 

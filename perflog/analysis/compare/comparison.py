@@ -325,7 +325,7 @@ class Comparison(Struct, frozen=True, dict=True):
             yield Objection("ended early", "", self._ended_early())
         for failed in self.failed:
             yield Objection(failed.end if failed.side != base else None, "failed", failed.text)
-        for text in self._mute():
+        for text in self._missing_headlines():
             yield Objection("figure missing", "", text)
 
     def _other_settings_in_words(self) -> Iterable[str]:
@@ -355,13 +355,16 @@ class Comparison(Struct, frozen=True, dict=True):
             texts.append("only the steps that all runs print are compared")
         return "; ".join(texts)
 
-    def _mute(self) -> Iterator[str]:
-        """Runs of a side without the headline metric; none if a run of the base lacks it too."""
-        known = {each.run for each in self.failed}
+    def _missing_headlines(self) -> Iterator[str]:
+        """Yield a sentence for each run without the headline metric, except runs that failed: these have their own.
+
+        Nothing if a run of the base lacks it too: then the change did not remove it.
+        """
+        failed = {each.run for each in self.failed}
         if any(each.side == self.sides[0] for each in self.without_headline):
             return
         for each in self.without_headline:
-            if each.run not in known:
+            if each.run not in failed:
                 yield f"{each.side}: {each.label} is {each.reason}"
 
     @cached_property

@@ -27,7 +27,7 @@ its kind."""
 
 RATES = ("tokens_per_s", "samples_per_s")
 
-_SAME_STEPS = 1.1  # tokens of a step differ by less than this factor between sides: the steps are equally long
+_MOST_UNEQUAL = 1.1  # factor between the tokens of a step of two sides, below which steps are equally long
 
 
 def declared_result(sides: Sequence[Side], cases: Sequence[Case]) -> str | None:
@@ -94,8 +94,9 @@ def unequal_steps(rows: Sequence[FigureRow], rate: str) -> list[tuple[FigureRow,
     times, rates = rows_by_metric["step_time"], rows_by_metric[rate]
     if times.keys() != rates.keys():
         return []
-    ratios = [(row, (1 + row.change) * (1 + times[place].change)) for place, row in rates.items()]
-    return [(row, ratio) for row, ratio in ratios if not 1 / _SAME_STEPS < ratio < _SAME_STEPS]
+    # tokens/s times seconds are the tokens of a step, and 1 + change is a side relative to the base
+    ratios = [(row, (1 + row.change) * (1 + times[case, side].change)) for (case, side), row in rates.items()]
+    return [(row, ratio) for row, ratio in ratios if not 1 / _MOST_UNEQUAL < ratio < _MOST_UNEQUAL]
 
 
 def telling_rows(rows: Sequence[FigureRow]) -> Sequence[FigureRow]:

@@ -110,16 +110,24 @@ def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
 
 
 def _rates(file: File, lines: list[Line], names: set[str]) -> tuple[Rate, ...]:
-    """Load the work that ranks do in the time of phases."""
+    """Load the `[[rate]]` entries: the work of a rank in the time of some phases, or of the whole step.
+
+    Args:
+        file: The format file.
+        lines: Its lines; a phase that is timed is a field of a line of table `phases`.
+        names: The settings that expressions may use.
+    """
     timed = {n for line in lines if line.table == "phases" for n in line.template.names} | set(WHOLES)
     rates = []
     for entry in entries(file, "rate"):
-        for name in (of := entry.texts("of", required=True)):
+        phases = entry.texts("of", required=True)
+        for name in phases:
             if name not in timed:
                 raise entry.error(f"no line times a phase `{name}`", "of", did_you_mean(name, timed))
         work = entry.expr("work", entry.get("work", str, required=True), names)
+        # FLOP/s of plain matrix products of the same shapes, to compare with
         plain = entry.expr("plain", entry.get("plain", str), names) if "plain" in entry.data else None
-        rates.append(Rate(entry.get("name", str, required=True), of, work, plain))
+        rates.append(Rate(entry.get("name", str, required=True), phases, work, plain))
     return tuple(rates)
 
 

@@ -136,15 +136,21 @@ def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:
 
 
 def _known_columns(entry: Entry) -> Iterator[DeclaredColumn]:
-    """Yield a column for each quantity that an entry takes under the names of any program."""
+    """Yield a column for each quantity that an entry takes under the names of any program.
+
+    A number in a cell is the quantity. Any other cell, as `1.5` for a step, is a value with the printed name (`*`).
+    """
     for q in known_quantities(entry):
         column = column_for(entry.get("table", str, ""), q.field)
         is_time = column is not None and column.unit == "s"
-        texts = ("{%s:d}", "{*:r}") if q.places else ("{%s:r}", "{%s:h}") if is_time else ("{%s:r}",)
-        forms = [text.replace("%s", q.field).replace("{*:", f"{{{KEY_FIELD}:") for text in (*texts, "{*:s}")]
-        yield DeclaredColumn(
-            q.field, tuple(map(Template, forms)), ({},) * len(forms), ("",) * len(forms), names=frozenset(q.names)
-        )
+        if q.places:  # a step or a rank, which are integers
+            fields = [(q.field, "d"), (KEY_FIELD, "r")]
+        elif is_time:
+            fields = [(q.field, "r"), (q.field, "h")]  # a number, or a duration such as 0:00:24
+        else:
+            fields = [(q.field, "r")]
+        forms = tuple(Template(f"{{{name}:{letter}}}") for name, letter in [*fields, (KEY_FIELD, "s")])
+        yield DeclaredColumn(q.field, forms, ({},) * len(forms), ("",) * len(forms), names=frozenset(q.names))
 
 
 def _fields(declared: Iterable[DeclaredColumn]) -> list[Field]:

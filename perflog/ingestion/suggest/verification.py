@@ -184,18 +184,23 @@ def _known_reader(sample: str, formats: Sequence[Format]) -> str:
 
 
 def _matcher_and_samples(line: LineDraft, exact: bool) -> tuple[Matcher, list[str]]:
-    """Return the matcher of an entry and its samples. If it writes no line back, make it loose and try again.
+    """Return the matcher of a draft, and the sample lines of its entry; no samples if the draft is of no use.
+
+    A sample is a line that the draft reads and writes back byte for byte. If there is none, the spaces before its
+    numbers are no padding: the draft is made loose, so that it reads and drops them, and tried again.
 
     Args:
-        line: The entry.
-        exact: Whether the entry must write its samples back.
+        line: The draft.
+        exact: Whether samples must be written back. If not, and no line is, lines that are only read are samples.
     """
     matcher = _matcher(line)
     samples = _samples(line, matcher)
     if not samples:
-        line.loose = True  # the spaces are not padding
+        line.loose = True
         matcher = _matcher(line)
-        samples = _samples(line, matcher) or ([] if exact else _samples(line, matcher, exact=False))
+        samples = _samples(line, matcher)
+    if not samples and not exact:
+        samples = _samples(line, matcher, exact=False)
     return matcher, samples
 
 

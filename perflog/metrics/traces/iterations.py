@@ -27,7 +27,7 @@ _CLEARLY = 0.03  # worse than the best: then something shorter repeats inside of
 _REGULAR = 1.25  # the longest iteration / the shortest one, in launches
 _FOREIGN = 0.01  # of an iteration, at the ends of a trace
 _MOST = 1 << 22  # counts of kernels, of all iterations together
-_FAR = -(1 << 62)
+_NOWHERE = -(1 << 62)  # a position that stays below 0 with any offset added
 
 
 def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: Mask) -> StepWindows:
@@ -44,24 +44,22 @@ def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: 
     """
     if not len(streams):
         return NO_STEPS
-    alike = groups_of(streams)
-    main = np.flatnonzero(alike.inverse == alike.sizes.argmax())
+    by_stream = groups_of(streams)
+    main = np.flatnonzero(by_stream.inverse == by_stream.sizes.argmax())  # kernels of the stream with the most
     codes = groups_of(names[main]).inverse
-    found = _clearest(codes, optimizer[main])
-    if found is None:
+    repetition = _clearest(codes, optimizer[main])
+    if repetition is None:
         return NO_STEPS
-    reach = np.maximum.accumulate(ends)[main]
-    gaps = starts[main] - np.append(starts[main][:1], reach[:-1])
-    cuts = _boundaries(found, codes, gaps, optimizer[main])
-    firsts = main[cuts[:-1]]
-    begins = starts[firsts]
-    last = len(starts) if cuts[-1] == len(main) else main[cuts[-1]]
-    until = int(ends[:last].max()) if last == len(starts) else int(starts[last])
+    busy_until = np.maximum.accumulate(ends)[main]  # the end of all work so far, of any stream
+    gaps = starts[main] - np.append(starts[main][:1], busy_until[:-1])
+    cuts = _boundaries(repetition, codes, gaps, optimizer[main])
+    begins = starts[main[cuts[:-1]]]
     if len(begins) < _FEWEST:
         return NO_STEPS
-    return StepWindows(
-        np.arange(1, len(begins) + 1), begins, np.append(begins[1:], until), np.full(len(begins), NULL, np.int64)
-    )
+    # The last boundary is the end of the trace, or the first kernel of an incomplete iteration.
+    end = int(ends.max()) if cuts[-1] == len(main) else int(starts[main[cuts[-1]]])
+    no_lines = np.full(len(begins), NULL, np.int64)  # no event annotates an iteration
+    return StepWindows(np.arange(1, len(begins) + 1), begins, np.append(begins[1:], end), no_lines)
 
 
 class _Repetition(Struct, frozen=True, eq=False):
@@ -150,11 +148,11 @@ def _boundaries(found: _Repetition, codes: Ints, gaps: Ints, optimizer: Mask) ->
     begin, end = found.anchors[:2].tolist()
     base = _in_order(codes[begin:end], len(codes))
     edges = [*found.anchors.tolist(), len(codes)]
-    table = np.array([a + _places(base, _in_order(codes[a:b], len(codes))) for a, b in pairwise(edges)], np.int64)
+    table = np.array([a + _positions(base, _in_order(codes[a:b], len(codes))) for a, b in pairwise(edges)], np.int64)
     known = (table[:-1] >= 0).all(axis=0)
-    in_front, optimizer_kernels = int(found.anchors[0]), np.flatnonzero(optimizer[begin:end])
-    if in_front < end - begin and _part_of(_launches(codes, found.anchors)[0], found.usual):
-        least = (end - begin - in_front) % (end - begin)  # the trace begins with one
+    before_first, optimizer_kernels = int(found.anchors[0]), np.flatnonzero(optimizer[begin:end])
+    if before_first < end - begin and _part_of(_launches(codes, found.anchors)[0], found.usual):
+        least = (end - begin - before_first) % (end - begin)  # the trace begins with one
     elif len(optimizer_kernels):
         least = int(optimizer_kernels[-1]) + 1
     else:
@@ -176,8 +174,8 @@ def _in_order(codes: Ints, most: int) -> Ints:
     return codes * most + before
 
 
-def _places(base: Ints, others: Ints) -> Ints:
-    """Where each kernel of a piece comes in another piece; below 0 if it does not."""
+def _positions(base: Ints, others: Ints) -> Ints:
+    """The position of each kernel of a piece in another piece; `_NOWHERE` if that has no such kernel."""
     order = np.argsort(others)
-    places = np.minimum(np.searchsorted(others[order], base), len(others) - 1)
-    return np.where(others[order][places] == base, order[places], _FAR)
+    positions = np.minimum(np.searchsorted(others[order], base), len(others) - 1)
+    return np.where(others[order][positions] == base, order[positions], _NOWHERE)

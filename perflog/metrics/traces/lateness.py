@@ -69,9 +69,10 @@ def lateness(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
     """
     import pandas as pd
 
-    known = [matched for matched in matched_collectives(tables) if matched.collectives["reason"].isna().any()]
-    nodes = _nodes_by_device(tables) if known else {}
-    rows = [row for matched in known for row in _rows(matched, nodes)]
+    # A collective with a `reason` has no known waits: the reason says why.
+    with_waits = [matched for matched in matched_collectives(tables) if matched.collectives["reason"].isna().any()]
+    nodes = _nodes_by_device(tables) if with_waits else {}
+    rows = [row for matched in with_waits for row in _rows(matched, nodes)]
     whole = dict.fromkeys(("rank", "device", "collectives"), "Int64")
     figures = dict.fromkeys(("time_s", "share", "of_span"), "float64")
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(whole | figures)

@@ -12,7 +12,7 @@ from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds
+from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 from perflog.metrics.traces.idle_causes import CAUSES, DeviceIdle, idle_causes
 from perflog.metrics.traces.steady_work import steady_devices, windows
 from perflog.tables.columns import NULL
@@ -160,7 +160,7 @@ class _Queue:
 
     def waiting(self, starts: Ints, ends: Ints) -> Floats:
         """Sum, over the pieces of work, of their time in the queue inside each window."""
-        return _time_behind(self._launched, starts, ends) - _time_behind(self._begun, starts, ends)
+        return _time_after(self._launched, starts, ends) - _time_after(self._begun, starts, ends)
 
     def longest(self, start: int, end: int) -> int:
         """The largest number of pieces of work that wait at any time of a window."""
@@ -170,7 +170,7 @@ class _Queue:
         return int(waiting.max())
 
 
-def _time_behind(times: Ints, starts: Ints, ends: Ints) -> Floats:
+def _time_after(times: Ints, starts: Ints, ends: Ints) -> Floats:
     """Sum, over sorted times, of the part of each window that lies after them."""
     first, last = np.searchsorted(times, starts), np.searchsorted(times, ends)
     origin = int(times[0]) if len(times) else 0
@@ -216,29 +216,29 @@ def launch_queue(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG
     """
     import pandas as pd
 
-    parts = [part for idle in idle_causes(tables) if (part := _curve(idle.device, idle)) is not None]
+    parts = [part for idle in idle_causes(tables) if (part := _periods(idle)) is not None]
     names = [column.name for column in _QUEUE_COLUMNS]
     table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
     return table.astype(dict.fromkeys(("rank", "device", "period"), "Int64") | {"device_name": object})
 
 
-def _curve(device: TraceDevice, idle: DeviceIdle) -> pd.DataFrame | None:
-    """The periods of a device; None if no launch is known."""
+def _periods(idle: DeviceIdle) -> pd.DataFrame | None:
+    """Return the rows of metric `launch_queue` for a device, one for each period; None if no launch is known."""
     import pandas as pd
 
-    known = (idle.launches.starts != NULL) & ~idle.launches.is_operator
+    device, work = idle.device, idle.device.work
+    known = (idle.launches.starts != NULL) & ~idle.launches.is_operator  # an operator begins before it launches
     if not known.any():
         return None
-    work = device.work
     begin = int(work.busy.starts[0])
     edges = begin + np.arange(_BINS + 1) * device.span // _BINS
     starts, ends = edges[:-1], edges[1:]
-    lengths = np.where(ends > starts, ends - starts, 1)
+    lengths = np.where(ends > starts, ends - starts, 1)  # a period of length 0 is left out below
     waiting = _Queue(idle.launches.starts[known], work.starts[known]).waiting(starts, ends)
-    late = idle.data.inside(starts, ends) + idle.sync.inside(starts, ends) + idle.host.inside(starts, ends)
+    not_launched = idle.data.inside(starts, ends) + idle.sync.inside(starts, ends) + idle.host.inside(starts, ends)
     return pd.DataFrame({
         "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
         "device_name": device.device_name, "period": np.arange(1, _BINS + 1), "at_s": seconds(starts - begin),
         "queue": waiting / lengths, "busy_share": work.busy.inside(starts, ends) / lengths,
-        "host_share": late / lengths,
+        "host_share": not_launched / lengths,
     })[ends > starts]  # fmt: skip

@@ -92,13 +92,20 @@ class StepTimeline:
                 yield {"ph": "C", "name": column, **track, "args": {column: value}}
 
     def _phase_slices(self, number: int, forward: float) -> Iterator[Event]:
-        """Return the phases of a step, rank by rank; phases without a rank in the order in which they were printed."""
+        """Yield the phases of a step, rank by rank; phases without a rank in the order in which they were printed.
+
+        Args:
+            number: The step.
+            forward: Seconds of its forward pass, after which the backward pass begins.
+        """
         phases = self._phases.get(number)
         if phases is None:
             return
         known = phases["rank"].notna()
         for rank, rows in phases[known].groupby("rank", sort=True):
             yield from self._tree(_RANKS + int(rank), "", rows.to_dict("records"), forward)
+        # Without ranks, the second printing of a phase may be the first one of another rank. So the phases that are
+        # printed k-th have tracks of their own, and each is in the parent of a first occurrence.
         for order, rows in phases[~known].groupby("occurrence", sort=True):
             first_occurrences = [{**row, "occurrence": 1} for row in rows.to_dict("records")]
             yield from self._tree(_UNKNOWN, f", printed {order}.", first_occurrences, forward)

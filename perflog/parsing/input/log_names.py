@@ -78,13 +78,17 @@ class LogName:
     def from_files(cls, paths: Sequence[str]) -> LogName | None:
         """Return one name for several files, as shells expand it: rank{0..7}.json, or {a,b}.json.
 
-        None if no name can hold them: the paths contain braces or commas where they differ.
+        None if no name can hold them: the paths contain braces or commas where they differ, braces after that, or one
+        path has nothing where the others differ.
         """
         if len(paths) == 1:
             return cls.from_file(paths[0])
+        # Digits beside the part that differs go into the braces too: a range consists of whole numbers.
         start = re.sub(r"\d+$", "", _common_start(paths))
-        end = _common_start([path[len(start) :][::-1] for path in paths])[::-1].lstrip("0123456789")
+        reversed_rests = [path[len(start) :][::-1] for path in paths]
+        end = _common_start(reversed_rests)[::-1].lstrip("0123456789")
         middles = [path[len(start) : len(path) - len(end)] for path in paths]
+        # The start may contain braces: `parse` takes the last ones of a name.
         if "{" in end or "}" in end or any(set("{},") & set(middle) or not middle for middle in middles):
             return None
         first = int(middles[0]) if re.fullmatch(r"0|[1-9]\d{0,8}", middles[0]) else None

@@ -46,7 +46,7 @@ from msgspec import Struct
 from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.template import Field, Template
 from perflog.parsing.input.chunks import SLACK
-from perflog.parsing.match.numeric import MAX_TRAILING_BLANKS, MatchedLines, NumericMatcher, NumericTemplate
+from perflog.parsing.match.numeric import MAX_TRAILING_SPACES, MatchedLines, NumericMatcher, NumericTemplate
 from perflog.parsing.match.records import strings
 
 MIN_LINES = 256
@@ -329,7 +329,7 @@ class FixedWidthMatcher:
 @lru_cache(1 << 10)
 def _unsigned_pattern(template: Template, literals: tuple[bytes, ...]) -> re.Pattern[bytes]:
     """The template with digits for each field, perhaps a dot among them, an exponent, and spaces beside it."""
-    endings = [*map(_unsigned_field, template.fields), b"[ \t]{0,%d}" % MAX_TRAILING_BLANKS]
+    endings = [*map(_unsigned_field, template.fields), b"[ \t]{0,%d}" % MAX_TRAILING_SPACES]
     pieces = zip(map(re.escape, literals), endings, strict=True)
     return re.compile(b"".join(x for pair in pieces for x in pair))
 

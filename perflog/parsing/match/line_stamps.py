@@ -22,7 +22,7 @@ HEAD_BYTES = 200
 
 _MOST_LAYOUTS = 32  # that are kept for the next batch: the layouts of a log differ by the width of labels and fractions
 _MOST_NEW = 512  # in a batch: with more, labels say nothing of the layout, and each costs a pass over the lines
-_MOST_WITHOUT = 8  # lines in a row that show no stamp, after which the rest of a batch is taken to have none
+_MOST_FRUITLESS = 8  # lines in a row without a stamp, or with a layout of their own; the rest of a batch then has none
 _BACK = {NO_YEAR: YEAR_NS // 2, NO_DATE: 3600 * 10**9}
 """By how much times go back, at least, where a year or a day has passed. Lines of several processes go back less."""
 
@@ -36,7 +36,7 @@ class StampReader:
 
     def read(self, batch: Batch, places: Sequence[Ints]) -> list[Stamps | None]:
         """Return the stamps of records of several kinds, given their positions; None: no record of the kind has one."""
-        found = [self._of_kind(batch, kind_places) for kind_places in places]
+        found = [self._stamps_at(batch, kind_places) for kind_places in places]
         stamped = [
             (kind_places, stamps) for kind_places, stamps in zip(places, found, strict=True) if stamps is not None
         ]
@@ -44,26 +44,30 @@ class StampReader:
             self._carry(CLOCKS.index(clock), period, _BACK[clock], stamped)
         return found
 
-    def _of_kind(self, batch: Batch, places: Ints) -> Stamps | None:
-        rows = batch.rows(places)
+    def _stamps_at(self, batch: Batch, positions: Ints) -> Stamps | None:
+        """Return the stamps of the records at these positions; None if no record has one.
+
+        Known layouts are tried first. Then the first line without a stamp shows a new layout, which is tried on all
+        others without one, and so on with the next line.
+        """
+        rows = batch.rows(positions)
         starts = batch.starts[rows].astype(np.int64)
         ends = np.minimum(batch.ends[rows].astype(np.int64), starts + HEAD_BYTES)
         data = np.frombuffer(batch.chunk.data, np.uint8)
-        stamps = Stamps.unknown(len(places))
-        left = np.arange(len(places))
+        stamps = Stamps.unknown(len(positions))
+        left = np.arange(len(positions))  # indices of the records without a stamp
         for layout in list(self._layouts):
             left = _fill(stamps, layout, data, starts, ends, left)
-        without = new = 0
-        while len(left) and without < _MOST_WITHOUT and new < _MOST_NEW:
-            first = left[0]
-            layout_of_first = layout_of(bytes(data[starts[first] : ends[first]]))
-            still_left = left[1:]
-            if layout_of_first is not None:
-                self._layouts.append(layout_of_first)
+        fruitless = new = 0
+        while len(left) and fruitless < _MOST_FRUITLESS and new < _MOST_NEW:
+            first, others = left[0], left[1:]
+            new_layout = layout_of(bytes(data[starts[first] : ends[first]]))
+            if new_layout is not None:
+                self._layouts.append(new_layout)
                 new += 1
-                still_left = _fill(stamps, layout_of_first, data, starts, ends, left)
-            without = 0 if len(still_left) < len(left) - 1 else without + 1
-            left = still_left[still_left != first]
+                others = _fill(stamps, new_layout, data, starts, ends, left)
+            fruitless = 0 if len(others) < len(left) - 1 else fruitless + 1
+            left = others[others != first]  # also if its own layout does not read it: each line is tried once
         self._layouts = self._layouts[-_MOST_LAYOUTS:]
         return stamps if (stamps.time != NO_TIME).any() else None
 

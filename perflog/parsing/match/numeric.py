@@ -32,7 +32,7 @@ Numbers = Ints | Floats
 MAX_TOKENS = 31
 """Lines with more tokens are left to the regular expressions."""
 
-MAX_TRAILING_BLANKS = 63
+MAX_TRAILING_SPACES = 63
 """Lines with more spaces at the end are left to the regular expressions."""
 
 _GATHERED = 64  # bytes of a literal gathered together: gathering 64 bytes costs the same as gathering 8
@@ -298,20 +298,23 @@ def _compare_literals(tokens: _Tokens, t: NumericTemplate, lines: Ints) -> tuple
             position = tokens.edges.take(edge + 1)
             hits.edges.append(edge)
             hits.lengths.append(position - begin)
-    good &= _ends_in_blanks(tokens, position + len(t.literals[last]), tokens.ends.take(lines))
+    good &= _ends_in_spaces(tokens, position + len(t.literals[last]), tokens.ends.take(lines))
     return (hits if good.all() else hits.where(good)), good
 
 
-def _ends_in_blanks(tokens: _Tokens, position: Ints, end: Ints) -> Mask | np.bool_:
-    """Flag the positions with only spaces, and not too many of them, up to the end of the line."""
-    blanks = end - position
-    most = int(blanks.max())
-    if most == 0 and int(blanks.min()) == 0:
-        return np.bool_(True)
-    good = (blanks >= 0) & (blanks <= MAX_TRAILING_BLANKS)
-    for k in range(min(most, MAX_TRAILING_BLANKS + 1)):
+def _ends_in_spaces(tokens: _Tokens, position: Ints, end: Ints) -> Mask | np.bool_:
+    """Flag the lines with nothing but spaces and tabs, and not too many, from a position to the end of the line.
+
+    A position after the end is not flagged: a wrong candidate's literal is longer than the rest of its line.
+    """
+    remaining = end - position  # bytes
+    most = int(remaining.max())
+    if most == 0 and int(remaining.min()) == 0:
+        return np.bool_(True)  # all lines, as nearly always: without a mask
+    good = (remaining >= 0) & (remaining <= MAX_TRAILING_SPACES)
+    for k in range(min(most, MAX_TRAILING_SPACES + 1)):
         byte = tokens.bytes.take(np.minimum(position + k, len(tokens.bytes) - 1))
-        good &= (blanks <= k) | (byte == 32) | (byte == 9)
+        good &= (remaining <= k) | (byte == 32) | (byte == 9)
     return good
 
 

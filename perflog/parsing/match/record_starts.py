@@ -6,7 +6,8 @@ A write that another one interrupts leaves its head, the line of the other proce
     1  grad_norm: 1.2
 
 A record owns only the bytes from its own head to its end. So a line is cut before it is read: at each rank label
-and at each opening of a known line. A part that another part follows is *open*: its end may be lost.
+and at each opening of a known line. A part that another part follows is *open*: its end may be lost. This module does
+not decide ranks: `rank_labels` reads the label at the begin of each part.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Commits: files of a store appear, are replaced and disappear together, also if a process is killed meanwhile.
 
 A writer puts its files into a work folder, `STORE/.tmp/<random>/`, in which it holds a lock as long as it lives. To
-commit is to note in the folder which files go out and which come in, to move them, and to remove the note. The folder
+commit is to note in the folder which files go out and which come in, to move them, and to remove the note. Writers
+commit one after the other: each holds the lock of the store meanwhile, and readers share that lock. The folder
 of a killed writer is found by its free lock: a noted commit is undone from the old files in it, and the folder removed.
 """
 
