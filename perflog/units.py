@@ -207,7 +207,8 @@ def show(value: float | None, unit: str, digits: int = 4) -> str:
         return "-"
     name, factor = scale(value, unit)
     scaled = value / factor
-    text = f"{scaled:,.0f}" if 10**digits <= abs(scaled) < _MOST_IN_FULL else f"{scaled:.{digits}g}"
+    in_full = 10**digits - 0.5 <= abs(scaled) < _MOST_IN_FULL  # 999.6 in three digits is 1,000, not 1e+03
+    text = f"{scaled:,.0f}" if in_full else f"{scaled:.{digits}g}"
     return f"{text} {name}".rstrip()
 
 

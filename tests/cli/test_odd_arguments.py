@@ -353,7 +353,7 @@ def redirect(streams: str, out: Path, err: Path) -> None:
     for number in closed:
         os.close(number)
     opened_as = [None if number in closed else os.fdopen(number, "r" if not number else "w") for number in files]
-    sys.stdin, sys.stdout, sys.stderr = opened_as  # type: ignore[assignment]
+    sys.stdin, sys.stdout, sys.stderr = opened_as
 
 
 def exit_code_of(given: list[str]) -> int:

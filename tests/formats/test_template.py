@@ -392,6 +392,11 @@ def test_values_are_shown_in_a_unit_that_suits_them(value: float | None, unit: s
     assert show(value, unit) == shown
 
 
+@pytest.mark.parametrize(("digits", "shown"), [(3, "1,000 ms"), (4, "999.6 ms"), (1, "1,000 ms")])
+def test_a_value_that_rounds_up_to_more_digits_is_shown_in_full(digits: int, shown: str) -> None:
+    assert show(0.9996, "s", digits) == shown
+
+
 DROPPED_TEXTS = {
     "{_:b}{_:S} {_:S} step {step:d}": 1,
     "{_:S}{_:b}{_:S} step {step:d}": 1,

@@ -155,7 +155,8 @@ def test_a_wait_for_nothing_declared_is_exposed_all_the_same() -> None:
 def test_medians_over_steps_have_their_window() -> None:
     of_steps = {"least": [1.0, 3.0], "median": [2.0, 4.0], "most": [3.0, 9.0], "mean": [2.0, 5.0], "values": [2, 2]}
     keys = {"place": [0, 0], "phase": [0, 0], "occurrence": [0, 0], "rank": [3, 3], "step": [7, 4]}
-    figures = StepFigures(**{name: np.array(values) for name, values in (keys | of_steps).items()})
+    columns: Any = {name: np.array(values) for name, values in (keys | of_steps).items()}
+    figures = StepFigures(**columns)
     (one,) = medians_over_steps(figures, ["a"])
     assert (one["n"], one["first_step"], one["last_step"], one["rank"], one["occurrence"]) == (2, 4, 7, 3, None)
     assert (one["least"], one["median"], one["most"], one["mean"]) == (2.0, 3.0, 6.0, 3.5)
