@@ -49,10 +49,10 @@ def test_the_number_before_a_local_rank_is_the_node(node: int, rank: int) -> Non
 
 
 def test_two_plain_numbers_are_both_kept() -> None:
-    label = nested_labels(array(2, 3), array(7, 3))
+    label = nested_labels(array(2, 3, 4), array(7, 3, 0))
     assert is_nested(label).all() and not is_local(label).any()
-    assert (node_of(label).tolist(), local_rank_of(label).tolist()) == ([2, 3], [7, 3])
-    assert process_labels(label).tolist() == [label[0], 3]  # of two equal numbers one
+    assert (node_of(label).tolist(), local_rank_of(label).tolist()) == ([2, 3, 4], [7, 3, 0])
+    assert process_labels(label).tolist() == [label[0], 3, label[2]]  # of two equal numbers one
 
 
 def test_of_two_labels_the_one_with_a_number() -> None:
@@ -100,8 +100,12 @@ def test_the_name_of_a_pod_is_a_number() -> None:
     number, name = pod_name("[pod/train-0/main] step")
     assert name == "train-0/main" and pod_of(array(label)).tolist() == [number]
     assert pod_name("step") == (-1, "")
-    with_rank, _ = split_rank_label(b"[pod/train-0/main] [default3]:step")
-    assert (node_of(array(with_rank)).tolist(), local_rank_of(array(with_rank)).tolist()) == ([number], [3])
+    for rank in (0, 3):
+        both, _ = split_rank_label(b"[pod/train-0/main] [default%d]:step" % rank)
+        assert (node_of(array(both)).tolist(), local_rank_of(array(both)).tolist()) == ([number], [rank])
+        plain, _ = split_rank_label(b"[pod/train-0/main] [rank%d]:step" % rank)
+        assert (node_of(array(plain)).tolist(), local_rank_of(array(plain)).tolist()) == ([number], [rank])
+    assert split_rank_label(b"[pod/stdout] step") == (NO_RANK, b"step")  # a stream is no pod
 
 
 def test_a_line_without_each_of_its_labels() -> None:

@@ -88,6 +88,13 @@ def test_times_of_any_day(seconds: int, nanoseconds: int, sep: str, between: str
     assert layout is not None and layout.resolution == 10 ** (9 - digits)
 
 
+@pytest.mark.parametrize("month", range(1, 13))
+def test_the_last_day_of_each_month(month: int) -> None:
+    last = (datetime(2024 + month // 12, month % 12 + 1, 1, tzinfo=UTC) - timedelta(days=1)).day
+    assert stamp_of(f"2024-{month:02d}-{last} 10:00:00 x".encode()) == ("local", ns(2024, month, last, 10))
+    assert stamp_of(f"2024-{month:02d}-{last + 1} 10:00:00 x".encode()) is None
+
+
 def test_only_lines_of_the_layout_are_read() -> None:
     lines = [
         b"[2026-02-24 19:46:17] a",
