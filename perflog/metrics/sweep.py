@@ -122,9 +122,10 @@ def _rows_of_log(runs: Sequence[_SweptRun], level: float) -> Iterator[dict[str, 
     ungrouped = {run.series.run: run for run in runs}
     for factor in factors:
         for group in _groups(runs, factor, factors) if factor != _MODEL else ():
+            fastest = min(group, key=_median)
             for run in group:
                 ungrouped.pop(run.series.run, None)
-                yield _row(run, level, factors, factor) | _in_group(run, group, factor)
+                yield _row(run, level, factors, factor) | _in_group(run, group[0], fastest, factor)
     for run in ungrouped.values():
         yield _row(run, level, factors, None)
 
@@ -166,15 +167,14 @@ def _row(run: _SweptRun, level: float, factors: Sequence[str], factor: str | Non
     return row
 
 
-def _in_group(run: _SweptRun, group: Sequence[_SweptRun], factor: str) -> dict[str, Any]:
-    """Columns that compare a run with the base of its group, and with all of them."""
-    base = group[0]
+def _in_group(run: _SweptRun, base: _SweptRun, fastest: _SweptRun, factor: str) -> dict[str, Any]:
+    """Columns that compare a run with the base of its group, and with the fastest one."""
     names = dict.fromkeys((*base.settings, *run.settings))
     also = [name for name in names if name != factor and base.settings.get(name) != run.settings.get(name)]
     row: dict[str, Any] = {"base": base.name, "base_run": base.series.run, "also": ", ".join(also) or None}
     if len(base.series.steady) and len(run.series.steady):
         row["speedup"] = float(np.median(base.series.steady) / np.median(run.series.steady))
-        row["best"] = run is min(group, key=_median)
+        row["best"] = run is fastest
     return row
 
 

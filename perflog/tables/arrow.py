@@ -278,8 +278,10 @@ def valid_mask(values: pa.Array) -> Mask:
 
 
 def _bits(buffer: pa.Buffer, of: pa.Array) -> Mask:
-    bits = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
-    return bits[of.offset : of.offset + len(of)].astype(np.bool_)
+    first, end = of.offset // 8, -(-(of.offset + len(of)) // 8)  # the buffer may be of a much longer array
+    bits = np.unpackbits(np.frombuffer(buffer, np.uint8, end - first, first), bitorder="little")
+    start = of.offset - 8 * first
+    return bits[start : start + len(of)].astype(np.bool_)
 
 
 def numbers_of(values: pa.Array) -> npt.NDArray[Any]:

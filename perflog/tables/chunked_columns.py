@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.arrays import Ints, Mask
-from perflog.tables.arrow import numbers_of, valid_mask
+from perflog.tables.arrow import index_array, numbers_of, valid_mask
 from perflog.tables.columns import Array, Codes, Columns, Rows, all_rows, column_numbers, is_float, is_text
 from perflog.tables.row_order import order_of
 
@@ -51,7 +51,6 @@ class _ChunkedColumns(Columns):
         super().__init__(table.num_rows, lambda name: table[name])
         self._order = order
         self._shared: WeakValueDictionary[str, Array] = WeakValueDictionary()  # whole columns, while somebody has them
-        self._ends = np.cumsum([len(chunk) for chunk in table.column(0).chunks])
 
     def array(self, name: str) -> Array:
         values = self._shared.get(name)
@@ -137,12 +136,13 @@ class _ChunkedColumns(Columns):
             piece = column.slice(low, high - low + 1)
             together = np.concatenate([convert(chunk) for chunk in piece.chunks])
             return together if len(together) == len(rows) and (rows[1:] > rows[:-1]).all() else together[rows - low]
-        chunk_by_row = np.searchsorted(self._ends, rows, "right")
+        ends = np.cumsum([len(chunk) for chunk in column.chunks])  # columns of a table can be cut in different chunks
+        chunk_by_row = np.searchsorted(ends, rows, "right")
         values: Array | None = None
         for number in np.unique(chunk_by_row).tolist():
             chosen = chunk_by_row == number
             chunk = column.chunk(number)
-            found = convert(chunk)[rows[chosen] - (self._ends[number] - len(chunk))]
+            found = convert(chunk.take(index_array(rows[chosen] - (ends[number] - len(chunk)))))
             values = np.empty(len(rows), found.dtype) if values is None else values
             values[chosen] = found
         assert values is not None

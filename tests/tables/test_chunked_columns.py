@@ -98,3 +98,14 @@ def test_a_column_lives_as_long_as_somebody_has_it() -> None:
     lines = rows["line"]
     assert rows["line"].base is lines.base
     assert lines.tolist() == list(range(1, 50))
+
+
+def test_a_column_may_be_cut_in_other_chunks_than_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunked_columns, "_FAR", 1)
+    chunks = table([(0, line, line, 0, line / 2) for line in range(20)], [5, 10, 15])
+    index = chunks.column_names.index("value")
+    field = chunks.schema.field("value")
+    rows = rows_of_chunks(chunks.set_column(index, field, pa.chunked_array([chunks["value"].combine_chunks()])), RUNS)
+    assert rows is not None
+    assert rows.where(np.array([0, 19, 4]))["value"].tolist() == [0.0, 9.5, 2.0]
+    assert rows.where(np.array([0, 19, 4]))["step"].tolist() == [0, 19, 4]
