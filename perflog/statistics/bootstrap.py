@@ -147,18 +147,27 @@ def _order_statistics(
     share = (ranks[0] + 0.5) / n
     reach = math.ceil(_ERRORS * math.sqrt(n * block * share * (1 - share)))
     low, high = max(ranks[0] - reach, 0), min(ranks[1] + reach + 1, n)
-    is_below = np.zeros(n, np.int64)
+    is_below = np.zeros(n, np.int32)
     is_below[order[:low]] = 1
-    below = np.concatenate([[0], np.cumsum(np.resize(is_below, n + block))])
+    below = np.cumsum(np.append(0, np.resize(is_below, n + block)), dtype=np.int32)
     found = []
     for starts in _samples(n, block, draws, rng):
-        cover, numbers, begin = _cover(starts, block, n), _sums(below, starts, block), low
-        near = np.cumsum(cover[:, order[low:high]], axis=1) + numbers[:, None]
-        if (numbers > ranks[0]).any() or (near[:, -1] <= ranks[1]).any():
-            near, begin = np.cumsum(cover[:, order], axis=1), 0
-        found.append(begin + np.array([(near <= rank).sum(axis=1) for rank in ranks]))
+        cover, begin = _cover(starts, block, n), low
+        near = _running_sums(cover, order[low:high])
+        if low or high < n:
+            numbers = _sums(below, starts, block)
+            near += numbers[:, None]
+            if (numbers > ranks[0]).any() or (near[:, -1] <= ranks[1]).any():
+                near, begin = _running_sums(cover, order), 0
+        found.append(begin + np.array([np.count_nonzero(near <= rank, axis=1) for rank in ranks]))
     first, second = np.concatenate(found, axis=1)
     return values[order[first]], values[order[second]]
+
+
+def _running_sums(cover: npt.NDArray[np.int32], order: Ints) -> npt.NDArray[np.int32]:
+    """Return the number of values of each sample up to each position in an order."""
+    near = np.take(cover, order, axis=1)
+    return np.cumsum(near, axis=1, out=near)
 
 
 def _cover(starts: Ints, block: int, n: int) -> npt.NDArray[np.int32]:
