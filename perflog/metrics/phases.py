@@ -131,8 +131,8 @@ def rows_with_wholes(tables: Tables, warmup: int | None) -> Iterator[PhaseTable]
     Times of declared phases on a step line, such as the time of loading data, count too. A run that times nothing
     inside its step is left out.
     """
-    inside = _runs_with_times_inside(tables)  # millions of steps of other runs are not read for nothing
-    for some in tables.only(inside).in_pieces("phases", "steps") if inside else ():
+    inside = cached(tables, ("runs with times inside",), lambda: tables.only(_runs_with_times_inside(tables)))
+    for some in inside.in_pieces("phases", "steps"):  # millions of steps of other runs are not read for nothing
         yield cached(some, ("rows with wholes", warmup), partial(_with_wholes, some, warmup))
 
 

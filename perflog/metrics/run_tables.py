@@ -190,9 +190,8 @@ class Tables(Mapping[str, "pd.DataFrame"]):
 
         All runs are in the same piece if they have few rows. A run is in one piece.
         """
-        counts = {
-            run: sum(self.counts(name).get(run, 0) for name in names) for run in self.rows("runs")["run"].tolist()
-        }
+        rows = [self.counts(name) for name in names]
+        counts = {run: sum(of.get(run, 0) for of in rows) for run in self.rows("runs")["run"].tolist()}
         for runs in _few(list(counts), counts):
             yield self.only(runs)
 

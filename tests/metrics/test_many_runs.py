@@ -7,7 +7,9 @@ from functools import cache
 import pytest
 from support.metrics_logs import by_hand, rows, runs, tables
 
+import perflog
 from perflog.metrics import METRICS, Options, Tables
+from perflog.metrics.phases import rows_with_wholes
 
 
 @cache
@@ -54,3 +56,9 @@ def test_runs_in_pieces_have_the_rows_that_they_have_together(metric: str, monke
     in_pieces = Tables({name: together()[name] for name in together()})
     assert len(list(in_pieces.in_pieces("phases", "steps"))) > 2
     assert rows(METRICS[metric].table(in_pieces, Options(warmup=1))) == every
+
+
+def test_metrics_share_the_phases_of_runs_among_runs_without_any() -> None:
+    log = Tables(perflog.reference())  # some of its runs are profiles
+    first, again = (list(rows_with_wholes(log, None)) for _ in range(2))
+    assert first and all(one is other for one, other in zip(first, again, strict=True))
