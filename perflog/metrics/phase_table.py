@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
-from perflog.metrics.run_rows import SteadyRun, is_steady, numbers_of_runs, ranks_of_rows, steady_runs
+from perflog.metrics.run_rows import SteadyRun, is_steady, ranks_of_rows, run_numbers, steady_runs
 from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Array, Rows
@@ -151,8 +151,7 @@ def phases_of_runs(tables: Tables, warmup: int | None) -> PhaseTable:
         rows = tables.rows("phases")
         rows = rows.where(rows.known("step", "time_s"))
         names, columns = phase_columns(rows)
-        codes, words = rows.codes("run")
-        return phase_table(tables, numbers_of_runs(tables, words)[codes], names, columns, warmup)
+        return phase_table(tables, run_numbers(tables, rows), names, columns, warmup)
 
     return cached(tables, ("phases of runs", warmup), compute)
 

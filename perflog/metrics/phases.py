@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.phase_table import PhaseTable, medians_over_steps, phase_columns, phase_table, step_figures
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
-from perflog.metrics.run_rows import SteadyRun, numbers_of_runs, totals_of_steps
+from perflog.metrics.run_rows import SteadyRun, run_numbers, totals_of_steps
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import most_frequent
@@ -142,17 +142,15 @@ def _with_wholes(tables: Tables, warmup: int | None) -> PhaseTable:
     phases = tables.rows("phases")
     phases = phases.where(phases.known("step", "time_s"))
     words, columns = phase_columns(phases)
-    codes = np.array([names.setdefault(word, len(names)) for word in words], np.int64)
-    parts.append((_numbers(tables, phases), {**columns, "phase": codes[columns["phase"]]}))
+    parts.append((run_numbers(tables, phases), {**columns, "phase": _codes_in(names, words)[columns["phase"]]}))
     numbers = np.concatenate([numbers for numbers, _ in parts])
     whole = {name: np.concatenate([columns[name] for _, columns in parts]) for name in columns}
     return phase_table(tables, numbers, list(names), whole, warmup)
 
 
-def _numbers(tables: Tables, rows: Rows) -> Ints:
-    """The index of the run of each row in table `runs`."""
-    codes, words = rows.codes("run")
-    return numbers_of_runs(tables, words)[codes]
+def _codes_in(names: dict[str, int], words: Sequence[str]) -> Ints:
+    """Return the index of words in `names`, which new ones are added to."""
+    return np.array([names.setdefault(word, len(names)) for word in words], np.int64)
 
 
 def _runs_with_times_inside(tables: Tables) -> set[str]:
@@ -177,7 +175,7 @@ def _rows_of_wholes(tables: Tables, names: dict[str, int]) -> list[_Part]:
     steps = tables.rows("steps")
     steps = steps.where((steps["copy"] == 1) & _covers_usual(steps) & steps.known("step"))
     phases = tables.rows("phases")
-    numbers = _numbers(tables, steps)
+    numbers = run_numbers(tables, steps)
     parts = []
     for name in WHOLES:
         column = "step_time_s" if name == "step" else f"{name}_s"
@@ -185,7 +183,7 @@ def _rows_of_wholes(tables: Tables, names: dict[str, int]) -> list[_Part]:
         chosen = steps.known(column) & ~steps.one_of("run", themselves)
         rows = steps.where(chosen)
         if len(rows):
-            code = np.full(len(rows), names.setdefault(name, len(names)))
+            code = np.full(len(rows), _codes_in(names, [name])[0])
             parts.append((numbers[chosen], _columns_of_steps(rows, code, rows[column])))
     on_lines = _phases_on_step_lines(tables)
     if on_lines is not None:
@@ -197,20 +195,14 @@ def _rows_of_wholes(tables: Tables, names: dict[str, int]) -> list[_Part]:
         nth = np.arange(len(index)) - np.repeat(np.cumsum(found) - found, found)
         values = on_lines.where(order[begins[index] + nth])
         codes, words = values.codes("key")
-        code = np.array(
-            [
-                names.setdefault(word, len(names)) if chosen else -1
-                for word, chosen in zip(words, np.bincount(codes, minlength=len(words)) > 0, strict=True)
-            ],
-            np.int64,
-        )[codes]
+        code = _codes_in(names, words)[codes]
         parts.append((numbers[index], _columns_of_steps(steps.where(index), code, values["value"])))
     return [part for part in parts if len(part[0])]
 
 
 def _lines_of_runs(tables: Tables, rows: Rows) -> Ints:
     """Return a number for each row that is equal for rows of one line of one run."""
-    return (_numbers(tables, rows) << _LINE_BITS) | rows["line"]
+    return (run_numbers(tables, rows) << _LINE_BITS) | rows["line"]
 
 
 def _columns_of_steps(rows: Rows, phase: Ints, times: Floats) -> dict[str, Array]:

@@ -75,8 +75,7 @@ def step_rows(tables: Tables, name: str, column: str, warmup: int | None) -> Ste
 def _step_rows(tables: Tables, name: str, column: str, warmup: int | None) -> StepRows:
     rows = tables.rows(name)
     rows = rows.where(rows.known("step", column))
-    codes, words = rows.codes("run")
-    numbers = numbers_of_runs(tables, words)[codes]
+    numbers = run_numbers(tables, rows)
     if (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")
         rows, numbers = rows.where(order), numbers[order]
@@ -84,10 +83,11 @@ def _step_rows(tables: Tables, name: str, column: str, warmup: int | None) -> St
     return StepRows(runs, rows, place, ranks_of_rows(runs, place, rows["rank"]))
 
 
-def numbers_of_runs(tables: Tables, runs: Sequence[str]) -> Ints:
-    """Return the index of runs in table `runs`; -1: it is none of these runs."""
+def run_numbers(tables: Tables, rows: Rows) -> Ints:
+    """Return the index in table `runs` of the run of each row."""
+    codes, words = rows.codes("run")  # the words may name more runs than table `runs` has
     numbers = {run: number for number, run in enumerate(tables.rows("runs")["run"].tolist())}
-    return np.array([numbers.get(run, -1) for run in runs], np.int64)
+    return np.array([numbers.get(word, -1) for word in words], np.int64)[codes]
 
 
 def ranks_of_rows(runs: Sequence[SteadyRun], place: Keys, ranks: Ints) -> Floats:

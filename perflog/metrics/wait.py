@@ -186,11 +186,8 @@ def _medians(steps: _WaitSteps) -> Iterator[dict[str, Any]]:
         run = steps.runs[steps.place[row]]
         names = dict(zip(("run", "label", "phase", "exposes"), _names_of(run, steps.wait[row]), strict=True))
         figures = {name: of[group] for name, of in columns.items()}
-        yield (
-            names
-            | figures
-            | {"rank": steps.rank[row], "share": figures["exposed_s"] / run.step_s if run.step_s else np.nan}
-        )
+        share = figures["exposed_s"] / run.step_s if run.step_s else np.nan
+        yield {**names, **figures, "rank": steps.rank[row], "share": share}
 
 
 def _extreme_shares(steps: _WaitSteps, ranks: Groups) -> tuple[Floats, Floats]:
