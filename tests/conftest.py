@@ -54,6 +54,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(os.environ[SHARED_FOLDER], ignore_errors=True)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name packed bytes by their parameter: they may hold the time of packing, and each worker packs its own."""
+    return argname if isinstance(val, bytes) and any(byte > 126 for byte in val) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start with the files that have slow tests, so that no worker is left alone with one of them at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}

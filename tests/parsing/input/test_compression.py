@@ -13,7 +13,7 @@ import pytest
 from perflog.parsing.input.compression import codec_of, decompressor
 
 PACKED = {
-    "gzip": gzip.compress(b"a\nb\n"),
+    "gzip": gzip.compress(b"a\nb\n", mtime=0),
     "xz": lzma.compress(b"a\nb\n"),
     "bzip2": bz2.compress(b"a\nb\n"),
     "zstd": pa.compress(b"a\nb\n", "zstd", asbytes=True),
