@@ -2,7 +2,8 @@
 
 A study is a set of runs that agree in all settings but the number of GPUs, the batch, and what follows from them.
 Strong scaling keeps the batch of all GPUs, weak scaling the batch of one GPU. Rates with an unknown scope (one GPU or
-all) make no study.
+all) make no study. Runs that print their FLOP/s show how much work a unit is: a run of a larger model is in no study
+with a smaller one, also where their settings do not differ.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from perflog.metrics.directions import words_of
 from perflog.metrics.options import Options
 from perflog.metrics.run_rates import Rate, SizedRun, named_rates, run_rates, sized, sized_runs
 from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.throughput import throughput
 from perflog.settings.run_settings import independent
 from perflog.statistics.growth import LINEAR, LOGARITHMIC, Growth
 
@@ -32,6 +34,7 @@ _REMARKS = frozenset("note notes comment comments remark remarks verdict assessm
 
 _SWITCH = frozenset(("true", "false", "yes", "no", "on", "off", "0", "1"))
 _WHOLE = 1.3  # least growth factor of a rate with the size that makes it a rate of all GPUs
+_SAME_WORK = 1.5  # least ratio of works of a unit that are of other models; recomputation explains 4/3 of it
 
 
 class Study(Struct, frozen=True):
@@ -110,7 +113,14 @@ def _find_studies(tables: Tables, options: Options) -> Iterator[Study]:
         return
     described = sized_runs(tables)
     if len({run.gpus for run in described.values()}) > 1:
-        yield from _among(described, run_rates(tables, options))
+        yield from _among(described, run_rates(tables, options), _printed_flop_rates(tables, options))
+
+
+def _printed_flop_rates(tables: Tables, options: Options) -> dict[str, float]:
+    """Return the TFLOP/s of one GPU that each run prints."""
+    table = throughput.table(tables, options)
+    rates = table[table["part"] == "steady"].set_index("run")["printed_tflops"].dropna()
+    return {str(run): float(rate) for run, rate in rates.items() if rate > 0}
 
 
 def table_studies(tables: Tables) -> list[Study]:
@@ -169,8 +179,10 @@ def _is_speedup(name: str) -> bool:
     return "_".join(words_of(name)) in _SPEEDUP
 
 
-def _among(described: Mapping[str, SizedRun], rates: Sequence[Rate]) -> Iterator[Study]:
-    """Yield the studies among runs."""
+def _among(
+    described: Mapping[str, SizedRun], rates: Sequence[Rate], flop_rates: Mapping[str, float] | None = None
+) -> Iterator[Study]:
+    """Yield the studies among runs. `flop_rates`: the FLOP/s of one GPU, of runs that print them."""
     alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for name, run in described.items():
         alike.setdefault(run.key, []).append(name)
@@ -178,9 +190,7 @@ def _among(described: Mapping[str, SizedRun], rates: Sequence[Rate]) -> Iterator
     for key, runs in alike.items():
         settings = {setting: text for setting, text in key if setting in telling}
         for mode, members in _chains({run: described[run] for run in runs}):
-            study = _study(mode, settings, members, described, rates)
-            if study is not None:
-                yield study
+            yield from _studies(mode, settings, members, described, rates, flop_rates or {})
 
 
 def _telling(keys: Sequence[Mapping[str, str]]) -> list[str]:
@@ -207,31 +217,55 @@ def _chains(runs: Mapping[str, SizedRun]) -> Iterator[tuple[str | None, list[str
                 yield mode, members
 
 
-def _study(
+def _studies(
     mode: str | None,
     settings: Mapping[str, str],
     members: Sequence[str],
     described: Mapping[str, SizedRun],
     rates: Sequence[Rate],
-) -> Study | None:
-    """Return a study by the first rate that all its runs have; None without one."""
-    sizes: dict[int, list[str]] = {}
-    for run in members:
-        sizes.setdefault(described[run].gpus, []).append(run)
-    if len(sizes) < 2:
-        return None
-    batches = {size: described[runs[0]].batch for size, runs in sizes.items()}
+    flop_rates: Mapping[str, float],
+) -> Iterator[Study]:
+    """Yield the study by the first rate that all its runs have; one for each work of a unit."""
     for rate in rates:
-        covers_all = rate.covers_all
-        if not all(run in rate.values for run in members):
+        speeds = _speeds_of_all(rate, members, described)
+        if speeds is None:
             continue
-        means = {size: geometric_mean([rate.values[run] for run in runs]) for size, runs in sizes.items()}
-        speeds = dict(means)
-        if covers_all is None:
-            low, high = min(sizes), max(sizes)
-            covers_all = True if means[high] > _WHOLE * means[low] else None
-        if covers_all is False:
-            speeds = {size: size * value for size, value in means.items()}
-        if covers_all is not None:
-            return Study(mode, settings, rate.name, sizes, speeds, batches)
-    return None
+        work = {run: flop_rates[run] * described[run].gpus / speeds[run] for run in members if run in flop_rates}
+        for runs in _of_one_work(work) if len(work) == len(members) else [members]:
+            sizes = _by_size(runs, described)
+            if len(sizes) > 1:
+                means = {size: geometric_mean([speeds[run] for run in of]) for size, of in sizes.items()}
+                batches = {size: described[of[0]].batch for size, of in sizes.items()}
+                yield Study(mode, settings, rate.name, sizes, means, batches)
+        return
+
+
+def _by_size(runs: Sequence[str], described: Mapping[str, SizedRun]) -> dict[int, list[str]]:
+    sizes: dict[int, list[str]] = {}
+    for run in runs:
+        sizes.setdefault(described[run].gpus, []).append(run)
+    return sizes
+
+
+def _speeds_of_all(rate: Rate, members: Sequence[str], described: Mapping[str, SizedRun]) -> dict[str, float] | None:
+    """Return the rate of all GPUs of each run; None if a run has none, or it may be the rate of one GPU."""
+    if not all(run in rate.values for run in members):
+        return None
+    means = {
+        size: geometric_mean([rate.values[run] for run in of]) for size, of in _by_size(members, described).items()
+    }
+    grows = means[max(means)] > _WHOLE * means[min(means)]
+    if rate.covers_all or (rate.covers_all is None and grows):
+        return {run: rate.values[run] for run in members}
+    return {run: described[run].gpus * rate.values[run] for run in members} if rate.covers_all is False else None
+
+
+def _of_one_work(work: Mapping[str, float]) -> list[list[str]]:
+    """Divide runs by their work of a unit, where it jumps."""
+    groups: list[list[str]] = []
+    for run in sorted(work, key=work.__getitem__):
+        if groups and work[run] < _SAME_WORK * work[groups[-1][-1]]:
+            groups[-1].append(run)
+        else:
+            groups.append([run])
+    return [[run for run in work if run in of] for of in groups]  # as the runs come

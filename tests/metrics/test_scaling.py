@@ -100,12 +100,13 @@ def test_other_devices_and_models_are_other_studies(tmp_path: Path) -> None:
     assert {tuple(group.settings.values())[:1] for group in groups} == {("1",), ("4",)}
 
 
-def megatron(gpus: int, step_ms: float) -> str:
+def megatron(gpus: int, step_ms: float, tflops: float | None = None) -> str:
     """A log of Megatron-LM over DeepSpeed, which prints another world size."""
+    per_gpu = "" if tflops is None else f" throughput per GPU (TFLOP/s/GPU): {tflops:.1f} |"
     rest = "loss scale: 1.0 | number of skipped iterations:   0 | number of nan iterations:   0 |"
     step = (
-        " iteration {i:8d}/      12 | consumed samples: {n:12d} | elapsed time per iteration (ms): {ms:.1f} | "
-        f"learning rate: 1.000E-05 | global batch size:  1536 | lm loss: 1.1E+01 | {rest}"
+        " iteration {i:8d}/      12 | consumed samples: {n:12d} | elapsed time per iteration (ms): {ms:.1f} |"
+        f"{per_gpu} learning rate: 1.000E-05 | global batch size:  1536 | lm loss: 1.1E+01 | {rest}"
     )
     sizes = f"world size: {gpus}, data-parallel-size: {gpus // 64}, tensor-model-parallel size: 8"
     lines = [
@@ -131,6 +132,19 @@ def test_logs_of_a_large_model(tmp_path: Path) -> None:
     assert set(rows["mode"]) == {"strong"}
     assert rows["speed"].iloc[0] == pytest.approx(1536 / 20.001)
     assert rows["speed"].iloc[4] == pytest.approx(1536 / (2.001 + 2304 / 2048), rel=1e-6)
+
+
+def test_a_job_of_a_larger_model_is_in_no_study_of_the_smaller_one(tmp_path: Path) -> None:
+    """Twice the GPUs at the same FLOP/s in nearly the time: the work of a sample is twice as much."""
+    steps = {128: (20_000.0, 150.0), 256: (11_000.0, 136.0), 512: (10_500.0, 142.0), 1024: (5_600.0, 133.0)}
+    for gpus, (ms, tflops) in steps.items():
+        (tmp_path / f"{gpus}.log").write_text(megatron(gpus, ms, tflops))
+    rows = scaling(perflog.find_runs(str(tmp_path)))
+    assert [tuple(row) for row in rows[["gpus", "speedup"]].itertuples(index=False)] == [
+        (128, 1), (256, pytest.approx(20_001 / 11_001)), (512, 1), (1024, pytest.approx(10_501 / 5_601))
+    ]  # fmt: skip
+    (tmp_path / "256.log").write_text(megatron(256, 11_000.0))  # one that does not say how much work it does
+    assert scaling(perflog.find_runs(str(tmp_path)))["gpus"].tolist() == [128, 256, 512, 1024, 2048]
 
 
 def test_runs_of_which_nothing_else_is_known_are_no_study(tmp_path: Path) -> None:
