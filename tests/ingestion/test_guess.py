@@ -59,6 +59,14 @@ def test_a_guess_without_a_name_leaves_what_is_read_anyway(log: Path) -> None:
     assert len(guessed.table("failures")) == len(plain.table("failures")) == 1
 
 
+def test_neither_a_guess_nor_a_suggested_file_names_the_numbers_of_a_failure(log: Path) -> None:
+    message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. reserved: 12.5"
+    log.write_text("\n".join([*LINES, message]) + "\n", encoding="utf-8")
+    read = perflog.read(log, guess=True)
+    assert read.figure_account == {"total": 17, "stored": 15, "dropped": 2, "unread": 0}
+    assert "OutOfMemory" not in suggest(str(log))
+
+
 def test_a_guess_takes_no_message_from_the_failures(log: Path) -> None:
     fault = "HW Exception by GPU node-9 (Agent handle: 0x{}) reason :GPU Hang\n"
     faults = [fault.format(handle) for handle in ("631351bb5a20", "64ff272d8ab0", "565d634d8610")]

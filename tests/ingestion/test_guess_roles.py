@@ -275,10 +275,10 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float | None, str | None]]]] = 
         ("Done warm up\nStep\tImg/sec\ttotal_loss\n1\timages/sec: 127.9 +/- 0.0 (jitter = 0.0)\t7.608\n"
         "10\timages/sec: 126.4 +/- 0.2 (jitter = 0.4)\t7.849\n"),
         [
-            (3, "images_per_s", 127.9, "1/s"), (3, "images_per_s_spread", 0, "1/s"), (3, "jitter", 0, None),
-            (3, "loss", 7.608, None), (3, "step", 1, None),
-            (4, "images_per_s", 126.4, "1/s"), (4, "images_per_s_spread", 0.2, "1/s"), (4, "jitter", 0.4, None),
-            (4, "loss", 7.849, None), (4, "step", 10, None),
+            (3, "jitter", 0, None), (3, "loss", 7.608, None), (3, "samples_per_s", 127.9, None),
+            (3, "samples_per_s_spread", 0, "1/s"), (3, "step", 1, None),
+            (4, "jitter", 0.4, None), (4, "loss", 7.849, None), (4, "samples_per_s", 126.4, None),
+            (4, "samples_per_s_spread", 0.2, "1/s"), (4, "step", 10, None),
         ],
     ),
     "tf_cnn_benchmarks behind a launcher": (
@@ -297,8 +297,8 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float | None, str | None]]]] = 
         "                 Class     Images      Box(P      mAP50  mAP50-95): 100% ━━━━━━━━━━━━ 94/94 10.0it/s 9.4s\n"
         "                   all       1500      0.823       0.82      0.482\n"),
         [
-            (2, "Epoch", 1, None), (2, "Epoch_2", 25, None), (2, "GPU_mem", None, None), (2, "Instances", 5, None),
-            (2, "Size", 512, None), (2, "box_loss", 1.222, None),
+            (2, "Epoch", 1, None), (2, "Epoch_total", 25, None), (2, "GPU_mem_G", 0.721, None),
+            (2, "Instances", 5, None), (2, "Size", 512, None), (2, "box_loss", 1.222, None),
             (4, "Box_P", 0.823, None), (4, "Class", None, None), (4, "Images", 1500, None), (4, "mAP50", 0.82, None),
             (4, "mAP50_95", 0.482, None),
         ],

@@ -73,12 +73,13 @@ TABLES: dict[str, dict[int, Row]] = {
     "node,start us,avg ms,\nconv,12.5,0.25,\nrelu,13.5,0.75,\n": {
         2: {"node": "conv", "start": 12.5e-6, "avg": 0.25e-3}, 3: {"node": "relu", "start": 13.5e-6, "avg": 0.75e-3},
     },
-    # counts of a total, shares in brackets, spreads, a bar behind each row
+    # counts of a total, a factor of unknown meaning, shares in brackets, spreads, a bar behind each row
     "  Epoch    GPU_mem   loss    Fan    rate\n"
     "   1/25     0.721G    1.5   (98%)   12.5 ± 0.5: 100% |####| 12/12 9.1it/s\n"
     "   2/25     0.725G   1.25   (97%)   11.5 ± 0.25: 100% |####| 12/12 9.2it/s\n": {
-        2: {"Epoch": 1, "Epoch_2": 25, "GPU_mem": "0.721G", "loss": 1.5, "Fan": 0.98, "rate": 12.5, "rate_spread": 0.5},
-        3: {"Epoch": 2, "Epoch_2": 25, "GPU_mem": "0.725G", "loss": 1.25, "Fan": 0.97, "rate": 11.5,
+        2: {"Epoch": 1, "Epoch_total": 25, "GPU_mem_G": 0.721, "loss": 1.5, "Fan": 0.98, "rate": 12.5,
+            "rate_spread": 0.5},
+        3: {"Epoch": 2, "Epoch_total": 25, "GPU_mem_G": 0.725, "loss": 1.25, "Fan": 0.97, "rate": 11.5,
             "rate_spread": 0.25},
     },
     # a comment of the file as a header, and another one below it

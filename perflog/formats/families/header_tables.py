@@ -33,10 +33,10 @@ from perflog.formats.model import Cells, Line
 from perflog.formats.openings import Opening
 from perflog.formats.surroundings import prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape, unnamed
-from perflog.formats.vocabulary import field_name
+from perflog.formats.vocabulary import COUNTERS, field_name, field_of, plain_name, quantities_of
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
-from perflog.units import UNITS, Unit, unit_of
+from perflog.units import MAGNITUDES, UNITS, Unit, unit_of
 
 _DELIMITERS = {"csv": ",", "semicolon": ";", "tab": "\t", "bars": "|", "boxes": "│"}
 _BOX_BARS = "┃│║"  # of a header, of its rows, of both
@@ -298,11 +298,17 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         """Return the declared column of each printed name, None if none fits, and its unit."""
         match = match_names_of_any_program if self.is_first else match_names
         matches = match(names, self.columns, self.row)
-        matches = [self._with_unit_in_cells(name, *match) for name, match in zip(names, matches, strict=True)]
+        taken = {field for column, _ in matches if column is not None for field in column.declared_fields}
+        matches = [self._with_unit_in_cells(name, *match, taken) for name, match in zip(names, matches, strict=True)]
         return tuple(c for c, _ in matches), tuple(unit for _, unit in matches)
 
-    def _with_unit_in_cells(self, name: str, column: DeclaredColumn | None, unit: str) -> NameMatch:
-        """Return the column of a printed name that reads numbers with the unit in its cells, and that unit."""
+    def _with_unit_in_cells(
+        self, name: str, column: DeclaredColumn | None, unit: str, taken: Collection[str]
+    ) -> NameMatch:
+        """Return the column of a printed name that reads numbers with the unit in its cells, and that unit.
+
+        `taken`: the fields of all columns.
+        """
         printed = self.cell_types.get(name, "")
         fields = [form.fields[0] for form in column.forms if form.is_bare and form.fields[0].numeric] if column else []
         if column is None or not printed or not fields:
@@ -313,7 +319,12 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
             forms, constants, row_units = map(tuple, parts)
             return replace(column, forms=forms, constants=constants, row_units=row_units), unit
         if "{}" in printed:
-            return _with_several_values(column, fields[0].name, printed, name), unit
+            free = {
+                field: target.unit
+                for field in quantities_of(self.row.table).keys() - {*taken} | column.declared_fields
+                if (target := column_for(self.row.table, field)) is not None
+            }
+            return _with_several_values(column, fields[0].name, printed, name, free), unit
         return _with_units(column, fields[0].name, printed.split("|"), unit)
 
 
@@ -327,8 +338,10 @@ def _with_units(column: DeclaredColumn, name: str, ways: Sequence[str], unit: st
         number = way.removesuffix(REMARK)
         after = 2 if number[0] == "," else 1
         remark = "{_:b}({_:)c})" if number != way else ""
-        forms.append(Template(f"{{{name}:{number[:after]}}}{literal(number[after:])}{remark}"))
-        units.append(unit_of(number[after:])[0])
+        printed = number[after:]
+        own = f"{name}_{printed.strip()}" if printed.strip() in MAGNITUDES else name  # `10K` is 10,000 or 10,240
+        forms.append(Template(f"{{{own}:{number[:after]}}}{literal(printed)}{remark}"))
+        units.append(unit_of(printed)[0])
     none = ("",) * len(forms)
     column = replace(
         column,
@@ -352,12 +365,15 @@ def _prefix_ends(text: str) -> list[int]:
     return [0, *(len(raw[:end].decode("utf-8", "surrogateescape")) for end in prefix_ends(raw))]
 
 
-def _with_several_values(column: DeclaredColumn, name: str, shape: str, header: str) -> DeclaredColumn:
+def _with_several_values(
+    column: DeclaredColumn, name: str, shape: str, header: str, free: Mapping[str, str]
+) -> DeclaredColumn:
     """Return a column with several values in each cell: `3.1 ms / 706 TFLOPS`.
 
     Their names are those in the name of the column: `TTFT p50 / p95`, `Retries (P50/P90)`; a unit after the last value
-    is then the unit of all. Else the first has the name of the column, the others also their unit or their number. A
-    name in the cell comes before: `images/sec: 127.9 (jitter = 0.4)`.
+    is then the unit of all. Else the first has the name of the column, the others also their unit or their number; the
+    second of `1/25` is the total of a counter. A name in the cell comes before: `images/sec: 127.9 (jitter = 0.4)`. It
+    may mean one of the fields `free`, each with its base unit.
     """
     before, *parts = shape.split("{}")
     text, units, taken, named = literal(before), dict[str, Unit](), set[str](), name
@@ -371,11 +387,14 @@ def _with_several_values(column: DeclaredColumn, name: str, shape: str, header: 
         own = f"{name}_{field_name(printed[1]) if printed else k}" if k > 1 else name
         if front is not None:
             label, unit = name_and_unit(front[1])
-            own = named = field_name(label)
+            meant = field_of(front[1])
+            own = named = meant if unit and free.get(meant) == UNITS[unit].base else field_name(label)
         elif own_names:
             own = field_name(own_names[k - 1])
         elif k > 1 and _PLUS_MINUS.fullmatch(parts[k - 2]):
             own, unit = f"{named}_spread", unit or next((u for u, x in UNITS.items() if units.get(named) == x), "")
+        elif k > 1 and shape == "{}/{}" and plain_name(header) in COUNTERS:
+            own = f"{name}_total"
         own = own if own not in taken else f"{own}_{k}"
         taken.add(own)
         units |= {own: UNITS[unit]} if unit in UNITS else {}

@@ -24,6 +24,7 @@ from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.line_draft import LineDraft
 from perflog.ingestion.suggest.line_shapes import ShapeCounter
 from perflog.ingestion.suggest.role_evidence import ROLES, Evidence, Series
+from perflog.parsing.failures.reader import FailureReader
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.block_bodies import OpenBlocks, read_bodies
 from perflog.parsing.match.discovery import TemplateDiscovery, families_of
@@ -47,7 +48,7 @@ class ReadCounts(Struct):
     Attributes:
         total: All lines.
         blank: Lines of whitespace.
-        others: Lines that other formats read.
+        others: Lines that other formats read, and messages of failures.
         unread: Lines that no format reads.
         counts: Lines that each entry reads, by its name; by its template for a `[[context]]`.
         firsts: The line number of the first line of each entry.
@@ -102,6 +103,8 @@ def scan(
 ) -> Iterator[tuple[list[FormatLine], Batch]]:
     """Scan the whole log. Yield each batch with the lines of the formats, and those that families have shown so far.
 
+    Messages of failures are no unread lines: perflog reads them in any log.
+
     Args:
         source: The log.
         formats: The formats.
@@ -113,6 +116,7 @@ def scan(
     scanner = Scanner([*lines_of(formats), *shown], detection.labels, opening=detection.opening)
     open_tables: OpenTables = {}
     open_blocks: OpenBlocks = {}
+    failures = FailureReader()
 
     def add_row_shape(line: FormatLine) -> int:
         scanner.lines.append(line)
@@ -128,7 +132,7 @@ def scan(
                 scanner, batch = discovery.scan(scanner, chunk, lambda *_: families_of(active))
             batch, open_tables = header_rows.read(scanner.lines, batch, open_tables)
             batch, open_blocks = read_bodies(scanner.lines, batch, open_blocks)
-            yield scanner.lines, batch
+            yield scanner.lines, batch.with_failures(failures.feed(scanner.lines, batch))
 
 
 def choose_disjoint(
@@ -271,10 +275,10 @@ def count_lines(source: Source, formats: Sequence[Format], detection: Detection,
         counts.total += batch.chunk.lines
         counts.unread += len(batch.unread)
         for kind, places in batch.owner.items():
-            form, line = lines[kind] if kind != BLANK else (None, None)
-            if line is None:
+            form, line = lines[kind] if kind >= 0 else (None, None)
+            if kind == BLANK:
                 counts.blank += len(places)
-            elif form is not formats[-1]:
+            elif line is None or form is not formats[-1]:
                 counts.others += len(places)
             elif len(places) and line.header_of is None:
                 counts.counts[line.name] = counts.counts.get(line.name, 0) + len(places)

@@ -262,8 +262,8 @@ class PrintedTable(Struct, frozen=True):
         if None in pairs or not any(units):
             return f"{number}|{number}{REMARK}" if None not in pairs and list(bare) != list(cells) else ""
         plain = {unit.strip() for unit in units}
-        if plain <= MAGNITUDES - {"B"}:  # `10K` is 10,000 or 10,240: a word. But rates count in thousands
-            return "q" if _OF_RATE.search(name) else ""
+        if plain <= MAGNITUDES - {"B"} and (len(plain) > 1 or _OF_RATE.search(name)):
+            return "q" if _OF_RATE.search(name) else ""  # `10K` is 10,000 or 10,240. But rates count in thousands
         if len(units) == 1:
             ways = [f"{number}{units.pop()}"]
         elif plain <= set(DURATIONS) and units == plain:
