@@ -18,6 +18,7 @@ from perflog.arrays import Floats, Ints
 from perflog.formats.model import Fingerprint
 from perflog.parsing.assemble.line_rows import FINGERPRINT, RecordRanks
 from perflog.parsing.match.records import Records
+from perflog.tables.arrow import numbers_of
 
 KeyRanks = dict[Any, int]
 """Rank of each key of a fingerprint, or DOUBTFUL."""
@@ -27,7 +28,6 @@ DOUBTFUL = -2
 
 _LEAST_SHARE = 0.9  # of a key's votes that must name one rank
 _LEAST_VOTES = 2
-_FEW_VALUES = 1 << 12  # their distinct values fit into a small table
 _LEAST_STEPS = 0.5  # of the steps in which a rank votes at all, the share in which it must vote for the key
 
 
@@ -46,7 +46,7 @@ class KeyVotes(Struct):
         best: dict[Any, tuple[int, int]] = {}
         for (key, rank), count in self.ballots.items():
             total[key] += count
-            best[key] = max(best.get(key, (0, -1)), (count, rank))
+            best[key] = max(best.get(key, (count, rank)), (count, rank))
         ranks: KeyRanks = {}
         for key, (count, rank) in best.items():
             if count >= max(_LEAST_VOTES, _LEAST_SHARE * total[key], _LEAST_STEPS * self.steps[rank]):
@@ -67,21 +67,10 @@ def key_codes(columns: list[Any]) -> tuple[Ints, list[Any]]:
     return codes, list(index)
 
 
-def _unique(values: Floats) -> tuple[Floats, Ints]:
-    """np.unique with inverse, fast for the few distinct values that a fingerprint has: by a hash table."""
-    width = 16 if len(values) > _FEW_VALUES else 10  # bits of a slot
-    bits = (values + 0.0).view(np.uint64)
-    slot = ((bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - width)).astype(np.int64)
-    last = np.full(1 << width, -1, np.int64)
-    last[slot] = np.arange(len(slot))  # the last row of each slot
-    rows = last[last >= 0]
-    codes_of = np.empty(1 << width, np.int64)
-    codes_of[slot[rows]] = np.arange(len(rows))
-    distinct, codes = values[rows], codes_of[slot]
-    if bool((distinct[codes] == values).all()):
-        return distinct, codes
-    distinct, codes = np.unique(values, return_inverse=True)  # two values in one slot, or nan
-    return distinct, codes
+def _unique(values: Ints | Floats) -> tuple[Any, Ints]:
+    """Return the distinct values, and for each value which of these it is: by a hash table, as np.unique sorts."""
+    encoded = pa.array(values + 0).dictionary_encode()  # -0.0 + 0 is 0.0
+    return numbers_of(encoded.dictionary), numbers_of(encoded.indices)
 
 
 def tally(votes: Mapping[int, KeyVotes], run: Ints, step: Ints, codes: Ints, keys: list[Any], rank: Ints) -> None:
@@ -108,29 +97,22 @@ def tally(votes: Mapping[int, KeyVotes], run: Ints, step: Ints, codes: Ints, key
         votes[first + offset].steps[who] += count
 
 
-def _count(codes: Ints) -> tuple[Ints, Ints]:
+def _count(codes: Ints) -> tuple[Any, Ints]:
     """Return the distinct codes, and how often each occurs."""
-    if int(codes.max()) > 8 * len(codes) + 4096:
-        return np.unique(codes, return_counts=True)
-    counts = np.bincount(codes)
-    distinct = np.flatnonzero(counts)
-    return distinct, counts[distinct]
+    distinct, index = _unique(codes)
+    return distinct, np.bincount(index)
 
 
 def fill_ranks(ranks: RecordRanks, run: Ints, codes: Ints, keys: list[Any], decisions: Mapping[int, KeyRanks]) -> Ints:
     """Fill unknown ranks by the key of each row. Return the rank of each key: a rank, DOUBTFUL, or -1.
 
-    `run` gives the number of each row's run, ascending; `decisions` is by that number.
+    `run` gives the number of each row's run; `decisions` is by that number.
     """
-    if not len(keys):
-        return np.full(len(run), -1, np.int64)
-    first = int(run[0])
-    table = np.full((int(run[-1]) - first + 1, len(keys)), -1, np.int64)
-    for i in range(len(table)):
-        key_ranks = decisions.get(first + i, {})
-        if key_ranks:
-            table[i] = [key_ranks.get(key, -1) for key in keys]
-    voted = table[run - first, codes]
+    if not len(run):
+        return np.empty(0, np.int64)
+    runs, position = _unique(run)
+    key_ranks = [decisions.get(number, {}) for number in runs.tolist()]
+    voted = np.array([[known.get(key, -1) for key in keys] for known in key_ranks], np.int64)[position, codes]
     rows = np.flatnonzero((voted >= 0) & (ranks.rank < 0))
     ranks.fill(rows, voted[rows], FINGERPRINT)
     return voted
@@ -138,29 +120,16 @@ def fill_ranks(ranks: RecordRanks, run: Ints, codes: Ints, keys: list[Any], deci
 
 def vote_keys(fingerprint: Fingerprint, records: Records) -> list[Any]:
     """Return the key columns of the voting line, computed once per distinct combination of values."""
-    names = sorted({n for e in fingerprint.vote_key for n in e.names})
-    columns = [records.columns[n] for n in names]
-    if [e.text for e in fingerprint.vote_key] == names or not all(isinstance(c, np.ndarray) for c in columns):
-        return [records.columns[e.text] for e in fingerprint.vote_key]
+    computed = [e for e in fingerprint.vote_key if e.text not in records.columns]
+    columns = {n: np.asarray(records.columns[n], np.float64) for e in computed for n in e.names}
     codes = np.zeros(len(records), np.int64)
-    for column in columns:
-        distinct, column_codes = _unique(np.asarray(column, np.float64))
+    for column in columns.values():
+        distinct, column_codes = _unique(column)
         codes = codes * len(distinct) + column_codes
-    first, inverse = _distinct(codes)
+    distinct, inverse = _unique(codes)
+    row = np.empty(len(distinct), np.int64)  # one of each distinct combination
+    row[inverse] = np.arange(len(codes))
     with np.errstate(all="ignore"):
-        rows = {n: np.asarray(c, np.float64)[first] for n, c in zip(names, columns, strict=True)}
-        values = [np.asarray(e(rows), np.float64) for e in fingerprint.vote_key]
-    return [v[inverse] for v in values]
-
-
-def _distinct(codes: Ints) -> tuple[Ints, Ints]:
-    """Return a row of each distinct code, and for each row which of these it is."""
-    if int(codes.max()) > 1 << 20:
-        _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-        return first, inverse
-    last = np.full(int(codes.max()) + 1, -1, np.int64)
-    last[codes] = np.arange(len(codes))
-    distinct = np.flatnonzero(last >= 0)
-    position = np.empty(len(last), np.int64)
-    position[distinct] = np.arange(len(distinct))
-    return last[distinct], position[codes]
+        rows = {n: column[row] for n, column in columns.items()}
+        keys = {e.text: np.asarray(e(rows), np.float64)[inverse] for e in computed}
+    return [keys[e.text] if e.text in keys else records.columns[e.text] for e in fingerprint.vote_key]

@@ -190,7 +190,7 @@ class Batch(Struct):
     @property
     def unread_segments(self) -> Ints:
         """Places of all unread segments: of unread lines, and of lines that another part accounts for."""
-        return np.sort(np.concatenate([self.unread, self.unread_parts])) if len(self.unread_parts) else self.unread
+        return np.sort(np.append(self.unread, self.unread_parts))
 
     def with_kinds(self, kind_of: Mapping[int, int]) -> Batch:
         """Return the batch with another number for each of its kinds."""
@@ -292,7 +292,8 @@ def owners(
     for precedence, kind, places in claims:
         for place in places[np.isin(places >> PART_BITS, shared)].tolist():
             line = place >> PART_BITS
-            best[line] = min(best.get(line, (9, 0, 0)), (precedence, place, kind))
+            claim = precedence, place, kind
+            best[line] = min(best.get(line, claim), claim)
     winners: dict[int, list[int]] = {}
     for _, place, kind in best.values():
         winners.setdefault(kind, []).append(place)
