@@ -106,10 +106,10 @@ class _PrintedSteps(NamedTuple):
         highs = [*np.searchsorted(self.places, places).tolist(), len(self.places)]
         return [self.steps[low:high] for low, high in zip(lows, highs, strict=True)]
 
-    def first_after(self, place: int) -> tuple[int, int] | None:
+    def first_after(self, place: int) -> tuple[int, int]:
         """Return the first step that is printed after a position, and its own position."""
         row = int(np.searchsorted(self.places, place, "right"))
-        return (int(self.steps[row]), int(self.places[row])) if row < len(self.steps) else None
+        return int(self.steps[row]), int(self.places[row])
 
 
 class _RunStart(Struct):
@@ -136,7 +136,7 @@ class _Machine(Struct):
     grows: bool = True  # whether each of its steps is larger than the one before
     resumes: int | None = None  # position of a RESUME or RESTART after a step; the next step decides on a run
     restarts: bool = False  # whether it is a RESTART
-    reloads: int = 0  # RESUME lines of the run after which the steps went on
+    reloads: bool = False  # whether the steps went on after a RESUME line of the run
 
     def read(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: _PrintedSteps) -> list[_RunStart]:
         """Read the lines of a batch. Return the runs that begin. `records`: positions of all other lines."""
@@ -171,12 +171,13 @@ class _Machine(Struct):
     def _resume(self, after: int, steps: _PrintedSteps, starts: list[_RunStart]) -> None:
         """Begin a run at a line that loads a checkpoint, or starts the processes again, if the steps go back."""
         assert self.resumes is not None
-        first, reached = steps.first_after(after), self.reached
-        goes_back = first is not None and reached is not None and first[0] < reached + self.grows
-        if first is not None and (self.restarts or (goes_back and not self.reloads)):
-            self._begin(first[1] if self.resumes < 0 else self.resumes, starts)
+        assert self.reached is not None
+        step, place = steps.first_after(after)
+        goes_back = step < self.reached + self.grows
+        if self.restarts or (goes_back and not self.reloads):
+            self._begin(place if self.resumes < 0 else self.resumes, starts)
         else:
-            self.reloads += 1
+            self.reloads = True
         self.resumes, self.restarts = None, False
 
     def _read_records(
@@ -240,7 +241,7 @@ class _Machine(Struct):
         self.run = _RunStart(place, self.processes or None, self.process_format)
         self.closed, self.deferred = False, None
         self.record_formats, self.opened_formats, self.measured = set(), set(), False
-        self.resumes, self.restarts, self.reloads = None, False, 0
+        self.resumes, self.restarts, self.reloads = None, False, False
         self.reached, self.grows = None, True
         starts.append(self.run)
 
@@ -363,7 +364,7 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
 
 def _places_in_run(records: Records, within: str | None) -> Ints:
     """Return the steps of records. If they start again in each epoch, a later epoch has larger steps."""
-    epochs = records.columns.get(within) if within else None
+    epochs = records.columns.get(within or "")
     step: Ints = records.columns["step"]
     return step + epochs * _EPOCH if isinstance(epochs, np.ndarray) and epochs.dtype == np.int64 else step
 

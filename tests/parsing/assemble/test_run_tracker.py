@@ -1,4 +1,4 @@
-"""Runs begin where the table of transitions says, and a question about a batch changes no run."""
+"""Runs begin where the table of transitions says, or at a resumption after which the steps go back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS
 
 NO_TEMPLATE: Any = None
-A, B, C, LIBRARY = (SimpleNamespace(name=name, library=name == "library") for name in ("a", "b", "c", "library"))
+A, B, C, D, LIBRARY = (SimpleNamespace(name=name, library=name == "library") for name in "a b c d library".split())
 LINES: Any = [
     (A, Line("banner", NO_TEMPLATE, before="run")),
     (A, Line("settings", NO_TEMPLATE, opens="run")),
@@ -27,6 +27,10 @@ LINES: Any = [
     (C, Line("value", NO_TEMPLATE, table="values")),  # of a program that opens no runs
     (LIBRARY, Line("timer", NO_TEMPLATE, table="phases")),
     (LIBRARY, Line("start", NO_TEMPLATE, opens="run")),
+    (A, Line("context", NO_TEMPLATE, role="context")),
+    (A, Line("note", NO_TEMPLATE)),  # means the same as `step`
+    (D, Line("title", NO_TEMPLATE, before="run")),  # of a format without a line that opens runs
+    (D, Line("result", NO_TEMPLATE, table="steps")),
 ]
 KINDS = {line.name: kind for kind, (_, line) in enumerate(LINES)}
 
@@ -62,6 +66,14 @@ def batch(text: str, first: int = 1) -> Any:
         ("banner timer settings step banner timer value settings step", [1, 5]),
         ("timer process timer process value process step timer", [1]),  # each process prints, libraries in between
         ("process other timer process other", [1, 4]),
+        ("process other end process", [1, 4]),
+        ("context settings step", [2]),  # what is only known is no record
+        ("step end note", [1, 3]),
+        ("note end step note", [1, 3]),
+        ("other banner banner settings step", [1, 2]),
+        ("other title result", [1, 2]),
+        ("title result title result", [1, 3]),
+        ("other banner title result", [1, 2]),
     ],
 )
 def test_runs_begin(text: str, first_lines: list[int]) -> None:
@@ -103,3 +115,148 @@ def test_a_question_about_a_batch_changes_no_run() -> None:
     assert tracker.undecided(LINES, batch("banner", 2))
     assert not tracker.undecided(LINES, batch("banner settings step", 2))
     assert (repr(tracker._machine), repr(tracker.first), tracker.count) == state
+
+
+# --- steps that go back after a resumption ----------------------------------------------------------------------------
+
+TRAINER = SimpleNamespace(name="trainer", library=False)
+STEP_LINES: Any = [
+    (TRAINER, Line("settings", NO_TEMPLATE, opens="run")),
+    (TRAINER, Line("end", NO_TEMPLATE, closes="run")),
+    (TRAINER, Line("restore", NO_TEMPLATE, table="milestones", set={"kind": "restore", "edge": "begin"})),
+    (TRAINER, Line("restored", NO_TEMPLATE, table="milestones", set={"kind": "restore", "edge": "end"})),
+    (TRAINER, Line("startup", NO_TEMPLATE, table="milestones", set={"kind": "startup", "edge": "begin"})),
+    (TRAINER, Line("save", NO_TEMPLATE, table="milestones", set={"kind": "save", "edge": "begin"})),
+    (TRAINER, Line("step", NO_TEMPLATE, table="steps", within="epoch")),
+    (TRAINER, Line("speed", NO_TEMPLATE, table="values")),
+    (TRAINER, Line("remark", NO_TEMPLATE, table="phases")),
+    (LIBRARY, Line("other", NO_TEMPLATE, table="steps")),
+]
+STEP_KINDS = {line.name: kind for kind, (_, line) in enumerate(STEP_LINES)}
+
+
+def step_batch(text: str, first: int = 1) -> Any:
+    """As `batch`. A number is a step, `1/5` step 5 of epoch 1, `speed/5` a value of step 5, `other/5` of a library."""
+    found: dict[str, list[tuple[int, int, int]]] = {}
+    for line, word in enumerate(text.split(), first):
+        name, _, number = word.rpartition("/")
+        if number.isdigit():
+            line_name = name if name in STEP_KINDS else "step"
+            found.setdefault(line_name, []).append((line, int(number), int(name) if name.isdigit() else 0))
+        else:
+            found.setdefault(word, []).append((line, -1, 0))
+    records = {}
+    for name, rows in found.items():
+        lines, steps, epochs = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+        columns = {"step": steps, "epoch": epochs} if steps[0] >= 0 else {}
+        records[STEP_KINDS[name]] = Records(lines << PART_BITS, columns)
+    return SimpleNamespace(records=records)
+
+
+@pytest.mark.parametrize(
+    ("text", "first_lines"),
+    [
+        ("1 2 3 restore 4", [1]),  # the steps go on
+        ("1 2 3 restore 3", [1, 4]),  # a step comes again: it is another attempt
+        ("1 2 3 restore 2 3 4", [1, 4]),
+        ("3 3 restore 3", [1]),  # lines of one step came before too
+        ("3 3 restore 2", [1, 3]),
+        ("5 3 restore 3", [1]),
+        ("1 2 3 restore restored remark 2", [1, 4]),  # at the first line that resumes
+        ("restore 5 6", [1]),  # before any step
+        ("1 2 save 1", [1]),
+        ("1 2 startup 3", [1, 3]),  # processes start again, wherever their steps begin
+        ("1 2 startup restore 3", [1, 3]),
+        ("1 2 restore startup 3", [1, 3]),
+        ("1 2 startup remark", [1]),  # no step shows that the run goes on
+        ("1 2 3 restore 4 restore 2 3", [1]),  # a program that loads checkpoints as it goes
+        ("1 2 3 restore 2 3 restore 3", [1, 4, 7]),  # each attempt is judged by itself
+        ("1 2 3 restore speed/2", [1, 4]),
+        ("1 2 3 restore other/2 4", [1]),  # steps of a library are not those of the run
+        ("1 2 end restore 1", [1, 5]),  # the run had ended
+        ("0/1 0/2 1/1 restore 1/2", [1]),  # of a later epoch
+        ("0/1 0/2 1/1 restore 0/2", [1, 4]),
+        ("1 2 settings restore 1", [1, 3]),
+        ("1 2 3 restore settings 1 2", [1, 5]),  # the program has begun a run itself
+        ("1 2 3 restore settings 1 restore 2", [1, 5]),
+    ],
+)
+def test_a_resumption_begins_a_run_if_the_steps_go_back(text: str, first_lines: list[int]) -> None:
+    tracker = RunTracker()
+    runs = [tracker.first, *tracker.starts(STEP_LINES, step_batch(text))]
+    assert [run.first_line for run in runs] == first_lines
+    assert tracker.count == len(first_lines)
+
+
+@pytest.mark.parametrize(("text", "undecided"), [("restore", True), ("restore 3", False), ("save", False)])
+def test_only_the_next_steps_decide_on_a_resumption(text: str, undecided: bool) -> None:
+    tracker = RunTracker()
+    tracker.starts(STEP_LINES, step_batch("1 2"))
+    assert tracker.undecided(STEP_LINES, step_batch(text, 3)) == undecided
+
+
+def test_a_resumption_in_a_batch_that_is_gone_begins_the_run_at_the_step() -> None:
+    tracker = RunTracker()
+    runs = [tracker.first]
+    for number, word in enumerate("1 2 3 restore 2 3".split(), 1):
+        runs += tracker.starts(STEP_LINES, step_batch(word, number))
+    assert [run.first_line for run in runs] == [1, 5]
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+SWEEP = SimpleNamespace(name="sweep", library=False)
+PROCESS_LINES: Any = [
+    (SWEEP, Line("launch", NO_TEMPLATE, opens="process", before="run")),
+    (SWEEP, Line("settings", NO_TEMPLATE, opens="run")),
+    (SWEEP, Line("step", NO_TEMPLATE)),
+    (B, Line("other", NO_TEMPLATE, table="steps")),
+]
+
+
+@pytest.mark.parametrize("by_line", [False, True])
+@pytest.mark.parametrize(
+    ("text", "processes"),
+    [
+        ("launch settings step settings step", [(1, 1), (4, 1)]),  # a process may have several runs
+        ("launch settings step launch settings step", [(1, 1), (4, 2)]),
+        ("launch launch settings step", [(1, 1)]),  # each rank prints that it starts
+        ("settings step", [(1, None)]),
+        ("settings step launch settings launch step", [(1, None), (3, 1)]),
+    ],
+)
+def test_each_run_has_the_number_of_the_start_of_its_processes(
+    text: str, processes: list[tuple[int, int | None]], by_line: bool
+) -> None:
+    kinds = {line.name: kind for kind, (_, line) in enumerate(PROCESS_LINES)}
+    printed = list(enumerate(text.split(), 1))
+    tracker = RunTracker()
+    runs = [tracker.first]
+    for part in [[pair] for pair in printed] if by_line else [printed]:
+        lines = {name: [line for line, other in part if other == name] for _, name in part}
+        records = {kinds[name]: Records(np.array(at, np.int64) << PART_BITS) for name, at in lines.items()}
+        runs += tracker.starts(PROCESS_LINES, SimpleNamespace(records=records))  # type: ignore[arg-type]
+    assert [(run.first_line, run.process) for run in runs] == processes
+    assert {run.process_format for run in runs} == {None if number is None else "sweep" for _, number in processes}
+
+
+# --- several logs -----------------------------------------------------------------------------------------------------
+
+
+def test_each_log_begins_a_run_of_its_own() -> None:
+    """The second log begins with a record of line 5: it does not go on with the run of the first."""
+    tracker = RunTracker([0, 5 << PART_BITS])
+    runs = [tracker.first, *tracker.starts(STEP_LINES, step_batch("settings 1 settings restore 1 2 restore 1"))]
+    assert [(run.first_line, run.log) for run in runs] == [(1, 0), (3, 0), (5, 1), (7, 1)]
+    assert [run.index for run in runs] == [1, 2, 3, 4] and tracker.count == 4
+
+
+def test_a_log_without_records_that_reports_a_failure_has_a_run() -> None:
+    tracker = RunTracker()
+    assert (tracker.first.place, tracker.first.first_line, tracker.first.last_line) == (0, 0, 0)
+    tracker.begin_at_failure(7)
+    assert (tracker.count, tracker.first.first_line, tracker.first.last_line) == (1, 1, 7)
+    tracker = RunTracker()
+    tracker.starts(LINES, batch("step", 3))
+    tracker.begin_at_failure(7)
+    assert (tracker.count, tracker.first.first_line) == (1, 3)

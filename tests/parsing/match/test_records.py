@@ -256,7 +256,7 @@ def test_one_kind_accounts_for_each_line(
 ) -> None:
     is_read = {READ: True, CONTEXT: False}
     kinds, left = owners({kind: Records(places) for kind, places in records.items()}, blank, unread, is_read, True)
-    found = {**kinds, "unread": left}
+    found: dict[Any, Any] = {**kinds, "unread": left}
     assert {kind: [line for line, _ in pairs(places)] for kind, places in found.items() if len(places)} == expected
 
 
