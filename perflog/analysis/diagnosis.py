@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from itertools import islice
 from os.path import basename
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from msgspec.structs import fields, replace
 
 from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, text_of
 from perflog.analysis.overview.job_course import level_changes
+from perflog.analysis.run_names import without_common_folder
 from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
 from perflog.lazy_patterns import lazy_pattern
@@ -124,10 +126,15 @@ def diagnose_jobs(log: Log, *names: str) -> list[Diagnosis]:
     groups = runs_of_jobs(tables, log.run_keys)
     if len(groups) == 1:
         return [diagnose(log, *names)]
+    paths = [tuple(dict.fromkeys(key.log for key in keys)) for keys in groups]
+    named = [tuple(map(basename, of)) for of in paths]
+    if len(set(named)) < len(named):
+        shown = iter(without_common_folder([path for of in paths for path in of]))
+        named = [tuple(islice(shown, len(of))) for of in paths]
     answers = []
-    for keys in groups:
+    for keys, its_names in zip(groups, named, strict=True):
         logs = {key.id: key.log for key in keys}
-        answers.append(_diagnose(tables.only(list(logs)), logs, tuple(dict.fromkeys(map(basename, logs.values())))))
+        answers.append(_diagnose(tables.only(list(logs)), logs, tuple(dict.fromkeys(its_names))))
     return answers
 
 
@@ -355,8 +362,8 @@ def _of_numbers(names: Sequence[str], lost: Divergence) -> Diagnosis:
 
 # --- logs of one job -------------------------------------------------------------------------------------------------
 # Logs with names that differ only in the number of a rank or a node, or in their ending, are of one job; so are
-# attempts.
-# A log without steps belongs to the only job that there is; beside several jobs it is a job of its own.
+# attempts. A log without steps belongs to the only job that there is, else to the only one in its folder; beside
+# several jobs it is a job of its own. Where no log has steps, the dumps of collectives show the jobs.
 
 _NUMBERED = lazy_pattern(
     r"(?<![a-z])(rank|node|worker|proc|process|task|gpu|host|global_rank|local_rank)([-_. =]?)\d+", re.IGNORECASE
@@ -384,14 +391,25 @@ def runs_of_jobs(tables: Tables, keys: Sequence[RunKey]) -> list[list[RunKey]]:
     for members in jobs(tables).values():
         for run in members[1:]:
             first[find(log_of[run])] = find(log_of[members[0]])
+    stepping = {key for name in ("steps", "phases") for key in tables.rows_by_run(name)} or set(jobs_of_dumps(tables))
+    main = {find(log) for log, runs in by_log.items() if any(run.id in stepping for run in runs)}
+    if len(main) < 2:
+        return [list(keys)]
+    job_of = {log: find(log) for log in by_log}
+    job_of |= _jobs_by_folder({log: os.path.dirname(runs[0].log) for log, runs in by_log.items()}, job_of, main)
     groups: dict[str, list[RunKey]] = {}
     for log, runs in by_log.items():
-        groups.setdefault(find(log), []).extend(runs)
-    stepping = {key for name in ("steps", "phases") for key in tables.rows_by_run(name)}
-    with_steps = [runs for runs in groups.values() if any(run.id in stepping for run in runs)]
-    if len(with_steps) < 2:
-        return [list(keys)]
+        groups.setdefault(job_of[log], []).extend(runs)
     return list(groups.values())
+
+
+def _jobs_by_folder(folders: Mapping[str, str], job_of: Mapping[str, str], main: Set[str]) -> dict[str, str]:
+    """Return the job of each log that is of none of the main ones: the only main one in its folder, if there is one."""
+    of_folder: dict[str, set[str]] = {}
+    for log, folder in folders.items():
+        of_folder.setdefault(folder, set()).update({job_of[log]} & main)
+    only = {folder: next(iter(found)) for folder, found in of_folder.items() if len(found) == 1}
+    return {log: only[folder] for log, folder in folders.items() if job_of[log] not in main and folder in only}
 
 
 def _without_numbers(log: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from support.commands import run, told
+from support.flight_recorder_files import call, job
 from support.jobs import Job, restarted
 from support.paths import SHARED
 from support.planted_jobs import KINDS, planted
@@ -71,6 +72,21 @@ def test_each_job_of_a_folder_has_an_answer(tmp_path: Path) -> None:
     assert [culprit["rank"] for culprit in of_memory["culprits"]] == [3]
     text = run("diagnose", tmp_path).output
     assert "1 of 3 jobs report no failure: steady.log" in text
+
+
+def test_dumps_of_two_jobs_have_an_answer_each_with_the_other_logs_of_their_folders(tmp_path: Path) -> None:
+    calls = {0: [call(5), call(6)], 1: [call(5), call(6)], 2: [call(5), call(6)]}
+    for name, late in (("first", 2), ("second", 1)):
+        counts = {rank: (5 if rank == late else 6, 4) for rank in calls}
+        job(tmp_path / name, counts, {rank: of[: 1 + (rank != late)] for rank, of in calls.items()})
+        (tmp_path / name / "launcher.log").write_text(f"Fault ranks: [{late}]\nRank {late}, fault_type: GPU_ERROR\n")
+    answer: dict[str, Any] = told("diagnose", tmp_path, "--format", "json")
+    assert [(job["names"], [each["rank"] for each in job["culprits"]]) for job in answer["jobs"]] == [
+        (["first/launcher.log", "first/nccl_trace_rank_{0..2}"], [2]),
+        (["second/launcher.log", "second/nccl_trace_rank_{0..2}"], [1]),
+    ]
+    one: dict[str, Any] = told("diagnose", tmp_path / "second", "--format", "json")
+    assert [each["rank"] for each in one["culprits"]] == [1]
 
 
 def test_attempts_that_end_by_equal_texts_have_a_failure_each(tmp_path: Path) -> None:
