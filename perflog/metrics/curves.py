@@ -27,7 +27,8 @@ _COLUMNS = (
     MetricColumn(
         "of",
         meaning="curve; counter: whole numbers without a unit that rise, fall only to the smallest, and are not all "
-        "powers of two; constant: printed several times, always the same; single: printed once",
+        "powers of two; constant: printed several times, always the same; single: printed once; case: of no step, in a "
+        "table of cases",
     ),
     MetricColumn("place", meaning="rank, stage or data-parallel rank that the values belong to; null: the run"),
     MetricColumn("unit", meaning="unit of its values; null: a plain number"),
@@ -76,6 +77,9 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     if not (parts := [part for keys in _key_batches(tables) if len(part := _curves(printed_values(tables, keys)))]):
         return pd.DataFrame(columns=[c.name for c in _COLUMNS])
     table = pd.concat(parts, ignore_index=True).sort_values("first_line", kind="stable")
+    of_cases = {(run, name) for run, found in case_tables(tables).items() for each in found for name in each.names}
+    is_case = [pair in of_cases for pair in table[["run", "key"]].itertuples(index=False, name=None)]
+    table.loc[np.array(is_case) & table["last_step"].isna(), "of"] = "case"
     runs = tables["runs"]
     table["label"] = table["run"].map(dict(zip(runs["run"], runs["label"], strict=True)))
     order = {run: place for place, run in enumerate(runs["run"])}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from perflog.arrays import Floats
+from perflog.arrays import Floats, Ints
 from perflog.metrics.curves import printed_values
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS
 from perflog.plots.canvas import (
@@ -130,9 +130,12 @@ def _draw_name(
     for (run, place), part in parts[:_MAX_LINES]:
         y = part["value"].to_numpy(np.float64)
         x = part[position].to_numpy(np.float64) if position else np.arange(1, len(y) + 1, dtype=np.float64)
+        printed_lines = part["line"].to_numpy(np.float64)
+        if (order := _order(x)) is not None:
+            x, y, printed_lines = x[order], y[order], printed_lines[order]
         color, style, _ = styles[groups[run]]
         look = _Look(color, style, alpha, groups[run], most, canvas)
-        drawn_lines = _draw_line(axes, x, y, part["line"].to_numpy(np.float64), look)
+        drawn_lines = _draw_line(axes, x, y, printed_lines, look)
         for line in drawn_lines:
             set_mark_name(line, ", ".join(filter(None, (canvas.run_name(run, 40), plain(place)))))
         handles.setdefault(groups[run], drawn_lines[-1])
@@ -142,6 +145,16 @@ def _draw_name(
     integer_ticks(axes.xaxis, 6)
     axes.grid(axis="y")
     axes.set_xlabel(position or "printed value")
+
+
+def _order(x: Floats) -> Ints | None:
+    """Return the order of values that a log lists by something else, such as the worst first; None if there is none.
+
+    Steps that a run repeats stay as they are printed.
+    """
+    order = np.argsort(x, kind="stable")
+    steps = x[order]
+    return order if bool((steps[1:] > steps[:-1]).all()) and bool((x[1:] < x[:-1]).any()) else None
 
 
 class _Look(NamedTuple):

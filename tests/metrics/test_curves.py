@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import perflog
 from perflog.metrics import curves
 from perflog.tables.nulls import records
 from perflog.tables.schema import TABLES
@@ -37,6 +39,13 @@ def test_a_series_has_its_ends_and_its_extremes() -> None:
         "first": 9.0, "last": 3.75, "last_step": 30, "min": 3.25, "min_step": 20, "max": 9.0, "max_step": 0,
         "equal_step": None, "at_equal_step": None, "first_line": 1, "last_line": 4,
     }  # fmt: skip
+
+
+def test_the_cells_of_a_table_of_cases_are_no_curves(tmp_path: Path) -> None:
+    path = tmp_path / "sizes.csv"
+    path.write_text("kernel,size,GB/s\n" + "".join(f"{k},{n},{n / 7:.2f}\n" for k in ("a", "b") for n in (8, 16, 64)))
+    table = curves(perflog.read(path))
+    assert set(table["key"]) >= {"size"} and set(table["of"]) == {"case"}
 
 
 def test_runs_of_different_length_meet_at_the_last_step_that_both_print() -> None:

@@ -309,6 +309,19 @@ def test_values_without_steps_stand_over_their_samples() -> None:
     assert (list(xs(line)), axes.get_xlabel()) == ([384, 768, 1536], "samples")
 
 
+@pytest.mark.parametrize(
+    ("steps", "drawn"), [([7, 5, 6], [5, 6, 7]), ([5, 6, 5], [5, 6, 5])], ids=["worst first", "a step again"]
+)
+def test_values_that_are_listed_by_something_else_are_drawn_over_their_steps(
+    steps: list[int], drawn: list[int]
+) -> None:
+    tables = printed({"r": "a.txt"}, slowdown=(None, [1.7, 1.5, 1.6]))
+    (axes,) = panels(plots.curves(tables | {"values": tables["values"].assign(step=steps)}))
+    (line,) = by_gid(axes, "curve")
+    assert list(xs(line)) == drawn
+    assert dict(zip(xs(line), ys(line), strict=True)) == dict(zip(steps, [1.7, 1.5, 1.6], strict=True))
+
+
 def test_a_long_curve_has_its_running_mean_over_it() -> None:
     numbers = list(np.random.default_rng(0).normal(2, 0.1, 500))
     (axes,) = panels(plots.curves(printed({"r": "a.txt"}, loss=("s", numbers))))
