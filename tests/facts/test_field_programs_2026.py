@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -354,6 +355,25 @@ def test_ms_swift_prints_its_clock() -> None:
     first, second = log.rows("steps")
     assert (first["step"], first["elapsed_s"], first["memory_bytes"]) == (12, 1106, pytest.approx(69.19 * 2**30))
     assert second["step_time_s"] == 92
+
+
+@pytest.mark.parametrize("quote", ["", "'"])
+def test_ms_swift_counts_iterations_and_prints_strings(quote: str) -> None:
+    line = "{{'loss': {q}0.43{q}, 'iteration': '{}/10635', 'elapsed_time': '{}', 'train_speed(s/it)': {q}116.1{q}}}\n"
+    lines = [line.format(step, clock, q=quote) for step, clock in ((5, "9m 40s"), (10, "17m 17s"))]
+    log = read("".join(lines).encode())
+    assert unread_figures(log) == 0
+    assert [(row["step"], row["loss"]) for row in log.rows("steps")] == [(5, 0.43), (10, 0.43)]
+    assert log.rows("steps")[1]["step_time_s"] == pytest.approx(91.4)
+    assert values(log)["mean_s_per_step"] == 116.1
+
+
+def test_minus_signs_of_documents_belong_to_their_numbers() -> None:
+    rows = "| 1 | -4.6% | -0.5 … -4.1% |\n| 2 | -10.9% | -11.3 … -12.9% |\n"
+    table = "| batch | change | paired |\n|---|---|---|\n" + re.sub("-(?=[0-9])", "\u2212", rows)
+    log = read(table.encode())
+    found = [row["value"] for row in log.rows("values") if row["line"] == 4]
+    assert found == pytest.approx([2, -0.109, -11.3, -0.129])
 
 
 MARKDOWN = {  # tables of the documents of nanochat, Mooncake, aiter and torchtitan, cut down

@@ -42,6 +42,10 @@ _UNFINISHED_ESCAPE = lazy_pattern(rb"\x1b(?:%s|%s\x1b?|%s)\Z" % (_CSI, _OSC, _OT
 _MAX_ESCAPE = 4096 + 8
 
 _RETURNS = lazy_pattern(rb"\r+")
+_MINUS = b"\xe2\x88\x92"  # U+2212, which documents print for a hyphen
+_SIGN = lazy_pattern(_MINUS + rb"(?=[0-9.])")
+_UNFINISHED_SIGN = _MINUS[:1], _MINUS[:2], _MINUS
+_CLEANED = b"\r", b"\x1b", b"\0", _MINUS
 _FINISHED = b"})]|;%\"'"  # nothing after them belongs to a number before them; after a space, its unit may
 
 
@@ -71,11 +75,14 @@ class Chunk:
 
 
 class _Cleaner:
-    """Removes NUL bytes, escape sequences and the CRs of CRLF; of several lone CRs in a row it keeps one."""
+    """Removes NUL bytes, escape sequences and the CRs of CRLF; of several lone CRs in a row it keeps one.
+
+    The minus sign of a number becomes a hyphen.
+    """
 
     def __init__(self) -> None:
         self.skipping = False  # inside a segment that is cut: drop bytes up to its end
-        self.held = b""  # a CR or an unfinished escape sequence: only the next bytes decide its meaning
+        self.held = b""  # a CR, an unfinished escape sequence or sign: only the next bytes decide its meaning
 
     def clean(self, raw: bytearray, last: bool) -> bytes:
         """Return the bytes cleaned; they do not end with a CR."""
@@ -84,6 +91,10 @@ class _Cleaner:
             if not last and (match := _UNFINISHED_ESCAPE.search(text, max(0, len(text) - _MAX_ESCAPE))):
                 text, self.held = text[: match.start()], match[0]
             text = _ESCAPE.sub(b"", text)
+        if b"\xe2\x88" in text or (not last and text.endswith(_UNFINISHED_SIGN)):
+            text = _SIGN.sub(b"-", text)
+            unfinished = next((end for end in _UNFINISHED_SIGN if not last and text.endswith(end)), b"")
+            text, self.held = text[: len(text) - len(unfinished)], unfinished + self.held
         if b"\r" in text:
             text = _RETURNS.sub(b"\r", text).replace(b"\r\n", b"\n")
             if text.endswith(b"\r"):
@@ -109,7 +120,11 @@ def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int, bo
             count = stream.fill(view[begin : begin + room])
         last, filled, is_unfinished = count < size, begin + count, False
         ends_in_return = filled > 0 and data[filled - 1] == 13
-        if cleaner.held or cleaner.skipping or any(data.find(mark, begin, filled) >= 0 for mark in b"\r\x1b\0"):
+        if (
+            cleaner.held
+            or cleaner.skipping
+            or any(data.find(mark, begin, filled) >= 0 for mark in (b"\r", b"\x1b", b"\0", _MINUS))
+        ):
             starts = range(
                 begin, max(filled, begin + 1), PIECE
             )  # by pieces: a substitution takes memory for each match
