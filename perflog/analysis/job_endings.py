@@ -34,7 +34,6 @@ from perflog.parsing.failures.kinds import (
 )
 from perflog.parsing.failures.rows import FATAL, FailureRow
 from perflog.tables.columns import NULL
-from perflog.tables.nulls import none_if_null
 from perflog.units import first_few
 
 STUCK = "stuck"
@@ -188,12 +187,11 @@ def _endings(tables: Tables) -> list[Ending]:
     if not tables.count("failures"):
         return []
     by_log: dict[str, list[FailureRow]] = {}
-    for record in tables["failures"][list(_NAMES)].astype(object).itertuples(index=False, name=None):
-        row = FailureRow(*map(none_if_null, record))
+    for record in tables.rows("failures").dicts(*_NAMES):
+        row = FailureRow(**record)
         if row.severity != NOTICE:
             by_log.setdefault(row.run.partition("-")[0], []).append(row)
-    runs = tables["runs"]
-    sizes = {run: none_if_null(size) for run, size in zip(runs["run"], runs["world_size"].astype(object), strict=True)}
+    sizes = {row["run"]: row["world_size"] for row in tables.rows("runs").dicts("run", "world_size")}
     counts = tables.rows("lines")
     found: list[Ending] = []
     for log, rows in by_log.items():

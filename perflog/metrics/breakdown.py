@@ -298,7 +298,7 @@ def _per_step(rows: PhaseTable, kinds: Groups, world: Ints, steps: Ints) -> Floa
 def _parts_of_phases(tables: Tables, known: Collection[str]) -> Iterator[dict[str, Any]]:
     """Yield the phases of each run without a printed step time for its phases, if the format declares all of them."""
     runs, steps = tables.rows("runs"), tables.rows("steps")
-    semantics, labels = semantics_by_run(runs), dict(runs.records("run", "label"))
+    semantics, labels = semantics_by_run(runs), tables.labels()
     timed = steps.where(steps.known("step_time_s")).counts("run")
     for run, rows in tables.rows_by_run("phases").items():
         if run in known or (run in timed and rows.known("step").any()):

@@ -320,7 +320,7 @@ def case_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
 
 def _rows_of_runs(tables: Tables, rows_of: Callable[[CaseTable], Iterator[dict[str, Any]]]) -> list[dict[str, Any]]:
     """The rows of each table of cases, with its run, label and number in front."""
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    labels = tables.labels()
     return [
         {"run": run, "label": labels.get(run), "table": number} | row
         for run, found in case_tables(tables).items()

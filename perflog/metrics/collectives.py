@@ -12,9 +12,9 @@ from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import Better
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.row_groups import split
 from perflog.metrics.run_tables import Tables
 from perflog.tables.columns import Rows
-from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -61,7 +61,8 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     A mean is comparable only over the same messages, so its name has their number and sizes.
     """
     for run, run_rows in tables.rows_by_run("collectives").items():
-        for op, op_rows in _by_op(run_rows) if run in steady.cuts else ():
+        for op_rows in split(run_rows, "op") if run in steady.cuts else ():
+            op = op_rows["op"][0]
             column, quantity, unit = next((c for c in _COMPARED if op_rows.known(c[0]).any()), _COMPARED[-1])
             measured = op_rows.where(op_rows.known(column, "bytes"))
             if not len(measured):
@@ -83,13 +84,6 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
                 )
 
 
-def _by_op(rows: Rows) -> Iterator[tuple[str | None, Rows]]:
-    """The rows of each operation and of null, in the order of their first row."""
-    codes, words = rows.codes("op")
-    for code in dict.fromkeys(codes.tolist()):
-        yield (words[code] if code >= 0 else None), rows.where(codes == code)
-
-
 @metric(
     title="collectives",
     needs=("collectives",),
@@ -109,27 +103,26 @@ def collectives(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     """
     import pandas as pd
 
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    labels = tables.labels()
     rows = []
-    for run, run_rows in tables["collectives"].groupby("run", sort=False):
-        for _, group in run_rows.groupby(["op", "dtype", "ranks"], sort=False, dropna=False):
+    for run, run_rows in tables.rows_by_run("collectives").items():
+        for group in split(run_rows, "op", "dtype", "ranks"):
             rows += [{"run": run, "label": labels.get(run), **row} for row in _rows(group)]
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
-def _rows(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _rows(group: Rows) -> Iterator[dict[str, Any]]:
     """Rows of one collective: of each buffer, then of all if there are several."""
-    buffers = list(group.groupby("buffer", sort=False, dropna=False))
-    for buffer, rows in buffers:
-        yield _row(rows) | {"buffer": none_if_null(buffer)}
+    buffers = split(group, "buffer")
+    for rows in buffers:
+        yield _row(rows) | {"buffer": rows["buffer"][0]}
     if len(buffers) > 1:
         yield _row(group) | {"buffer": ALL}
 
 
-def _row(rows: pd.DataFrame) -> dict[str, Any]:
-    first = rows.iloc[0]
-    row: dict[str, Any] = {name: none_if_null(first[name]) for name in ("op", "dtype", "ranks")}
-    sizes, times, busbw, algbw, wrong = (rows[name].to_numpy(np.float64, na_value=np.nan) for name in _FIGURES)
+def _row(rows: Rows) -> dict[str, Any]:
+    row = next(rows.dicts("op", "dtype", "ranks"))
+    sizes, times, busbw, algbw, wrong = (rows.floats(name) for name in _FIGURES)
     known = sizes[~np.isnan(sizes)]
     if len(known):
         row |= {"smallest": int(known.min()), "largest": int(known.max())}
@@ -141,7 +134,7 @@ def _row(rows: pd.DataFrame) -> dict[str, Any]:
         row |= {"mean_busbw": float(measured.mean()), "peak_busbw": float(measured.max())} if len(measured) else {}
         at = sizes[int(np.nanargmax(bandwidth))]
         row |= {"peak_at": None if np.isnan(at) else int(at), "saturated_at": _saturated_at(sizes, bandwidth)}
-    checked, lines = wrong[~np.isnan(wrong)], rows["line"].to_numpy(np.int64)
+    checked, lines = wrong[~np.isnan(wrong)], rows["line"]
     row |= {"peak_algbw": float(np.nanmax(algbw)) if not np.isnan(algbw).all() else None}
     row |= {"wrong": int(checked.sum()) if len(checked) else None, "n": len(rows)}
     return row | {"first_line": int(lines.min()), "last_line": int(lines.max())}

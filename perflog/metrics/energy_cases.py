@@ -94,7 +94,7 @@ def energy_cases(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    labels = tables.labels()
     rows = [
         {"run": run, "label": labels.get(run), "table": number} | row
         for run, found in case_tables(tables).items()

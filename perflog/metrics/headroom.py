@@ -98,8 +98,8 @@ def headroom(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     gains = [gain for kind in _KINDS for gain in kind(tables, options) if gain.gain_s > 0]
-    order = {run: i for i, run in enumerate(tables["runs"]["run"])}
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    order = tables.run_order()
+    labels = tables.labels()
     rows = [
         (run, labels[run], of, ideal, time, time - gain, gain, gain / time, model)
         for run, of, ideal, time, gain, model in sorted(gains, key=lambda g: (order[g[0]], -g[4] / g[3]))

@@ -18,7 +18,6 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
-from perflog.tables.nulls import none_if_null
 from perflog.tables.row_order import natural_sort_key
 
 if TYPE_CHECKING:
@@ -156,10 +155,10 @@ def _expert_jobs(tables: Tables) -> list[ExpertJob]:
 
 def _jobs(tables: Tables, rows: Rows) -> tuple[list[dict[str, Any]], Ints]:
     """Return the jobs with the columns that identify them, and the index of each row's job among them."""
-    runs = tables["runs"]
+    runs = tables.rows("runs")
     step_and_rank = _named_files(rows)
     folders: dict[tuple[str, str], list[str]] = {}
-    for run, log, form in zip(runs["run"], runs["log"], runs["format"], strict=True):
+    for run, log, form in runs.records("run", "log", "format"):
         if run in step_and_rank:
             folders.setdefault((os.path.dirname(log), form), []).append(run)
     folder_of = {
@@ -173,10 +172,10 @@ def _jobs(tables: Tables, rows: Rows) -> tuple[list[dict[str, Any]], Ints]:
     jobs: dict[object, dict[str, Any]] = {}
     places: dict[object, int] = {}
     place_of_run: dict[str, int] = {}
-    for run, label in zip(runs["run"], runs["label"], strict=True):
+    for run, label in tables.labels().items():
         if run in there:
             folder = folder_of.get(run)
-            whole = {"label": os.path.basename(folder[0])} if folder else {"run": run, "label": none_if_null(label)}
+            whole = {"label": os.path.basename(folder[0])} if folder else {"run": run, "label": label}
             job = jobs.setdefault(folder or run, {**whole, "runs": 0})
             job["runs"] += 1
             place_of_run[run] = places.setdefault(folder or run, len(places))

@@ -186,7 +186,7 @@ def _all_steps(tables: Tables, warmup: int | None) -> _StepFigures:
     groups = [group for part in parts for group in part.groups]
     offsets = np.cumsum([0, *(len(part.groups) for part in parts[:-1])])
     number = np.concatenate([part.group + offset for part, offset in zip(parts, offsets, strict=True)])
-    runs = {run: i for i, run in enumerate(tables.rows("runs")["run"].tolist())}
+    runs = tables.run_order()
     order = np.argsort(np.array([runs[group.run] for group in groups], np.int64)[number], kind="stable")
     step, members, largest = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("step", "members", "largest")

@@ -99,7 +99,7 @@ def kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (
 
     names = [c.name for c in _COLUMNS]
     parts = [pd.DataFrame(columns=names, dtype=object)]
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    labels = tables.labels()
     for run, rows in with_activity(tables).groupby("run", sort=False):
         profile = profile_shares(rows[rows["range"].isna() & (rows["of"] != "range")])
         by_range = [_by_range(rows, profile), _host_times(rows)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,10 @@ import numpy as np
 from perflog.arrays import Floats
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.row_groups import split
 from perflog.metrics.run_tables import Tables
 from perflog.statistics.samples import OUTLIER, median, modified_z_scores
-from perflog.tables.nulls import none_if_null
+from perflog.tables.columns import Rows
 from perflog.tables.row_order import natural_sort_key
 
 if TYPE_CHECKING:
@@ -65,38 +67,42 @@ def node_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
     """
     import pandas as pd
 
-    rows = tables["collectives"]
-    pairs = {run: pair for run, config in tables["runs"][["run", "config"]].to_numpy() if (pair := _nodes(config))}
-    rows = rows[rows["run"].isin(pairs) & rows["bytes"].notna() & rows["busbw_gbps"].notna()]
-    rows = rows.assign(pair=rows["run"].map(pairs))
+    rows = tables.rows("collectives")
+    pairs = {run: pair for run, config in tables.rows("runs").records("run", "config") if (pair := _nodes(config))}
+    rows = rows.where(rows.one_of("run", pairs) & rows.known("bytes", "busbw_gbps"))
     table: list[dict[str, Any]] = []
-    for keys, group_rows in rows.groupby(["op", "ranks", "dtype"], sort=False, dropna=False):
-        columns = {name: none_if_null(key) for name, key in zip(("op", "ranks", "dtype"), keys, strict=True)}
-        table += [{**columns, **row} for row in _group_rows(group_rows)]
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    for alike in split(rows, "op", "ranks", "dtype"):
+        columns = next(alike.dicts("op", "ranks", "dtype"))
+        table += [{**columns, **row} for row in _group_rows(alike, pairs)]
     frame = pd.DataFrame(table, columns=[c.name for c in _COLUMNS])
-    frame["label"] = frame["run"].map(labels)
+    frame["label"] = frame["run"].map(tables.labels())
     return frame.astype({"ranks": "Int64", "size": "Int64", "pairs": "Int64", "slow": "boolean"})
 
 
-def _nodes(config: object) -> tuple[str, str] | None:
+def _nodes(config: str | None) -> tuple[str, str] | None:
     """The two nodes of a run, in their natural order; None if it has one, more, or does not print them."""
-    hosts = json.loads(config).get("host") if isinstance(config, str) else None
+    hosts = json.loads(config or "{}").get("host")
     if not isinstance(hosts, list) or len(set(hosts)) != 2:
         return None
     first, second = sorted(set(map(str, hosts)), key=natural_sort_key)
     return first, second
 
 
-def _group_rows(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Rows of the nodes, then of the pairs, of one operation, at the largest of the messages that most pairs have."""
-    measured = rows.groupby("bytes")["pair"].nunique()
-    sizes = measured.index[measured == measured.max()]
-    size = int(sizes.max())
-    rows = rows[rows["bytes"] == size]
-    pairs = rows.groupby("pair", sort=False)
-    busbw: dict[tuple[str, str], float] = pairs["busbw_gbps"].mean().to_dict()
-    runs = pairs["run"].agg(lambda names: names.iloc[0] if names.nunique() == 1 else None).to_dict()
+def _group_rows(rows: Rows, pairs: Mapping[str, tuple[str, str]]) -> Iterator[dict[str, Any]]:
+    """Rows of the nodes, then of the pairs, of one operation, at the largest of the messages that most pairs have.
+
+    `pairs`: the nodes of each run.
+    """
+    pairs_of_size: dict[int, set[tuple[str, str]]] = {}
+    for run, size in rows.records("run", "bytes"):
+        pairs_of_size.setdefault(size, set()).add(pairs[run])
+    _, size = max((len(measured_pairs), size) for size, measured_pairs in pairs_of_size.items())
+    measured: dict[tuple[str, str], list[float]] = {}
+    runs: dict[tuple[str, str], set[str]] = {}
+    for run, value in rows.where(rows["bytes"] == size).records("run", "busbw_gbps"):
+        measured.setdefault(pairs[run], []).append(value)
+        runs.setdefault(pairs[run], set()).add(run)
+    busbw = {pair: math.fsum(values) / len(values) for pair, values in measured.items()}
     nodes = sorted({node for pair in busbw for node in pair}, key=natural_sort_key)
     pairs_by_node = {node: {pair: value for pair, value in busbw.items() if node in pair} for node in nodes}
     medians = {node: median(np.array(list(node_pairs.values()))) for node, node_pairs in pairs_by_node.items()}
@@ -111,7 +117,7 @@ def _group_rows(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     for pair, value, ratio, slow in _judged(busbw):
         yield {
             "of": "pair", "size": size, "node": pair[0], "other": pair[1], "busbw": value, "ratio": ratio,
-            "slow": slow if is_enough else None, "run": none_if_null(runs[pair]),
+            "slow": slow if is_enough else None, "run": next(iter(runs[pair])) if len(runs[pair]) == 1 else None,
         }  # fmt: skip
 
 

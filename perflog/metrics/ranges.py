@@ -89,7 +89,7 @@ def ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     import pandas as pd
 
     tree = []
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    labels = tables.labels()
     for run, rows in with_activity(tables).groupby("run", sort=False):
         if rows["range"].notna().any():
             tree += [{"run": run, "label": labels.get(run), **row} for row in _rows(range_work(rows))]

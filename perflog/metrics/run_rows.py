@@ -86,7 +86,7 @@ def _step_rows(tables: Tables, name: str, column: str, warmup: int | None) -> St
 def run_numbers(tables: Tables, rows: Rows) -> Ints:
     """Return the index in table `runs` of the run of each row."""
     codes, words = rows.codes("run")  # the words may name more runs than table `runs` has
-    numbers = {run: number for number, run in enumerate(tables.rows("runs")["run"].tolist())}
+    numbers = tables.run_order()
     return np.array([numbers.get(word, -1) for word in words], np.int64)[codes]
 
 

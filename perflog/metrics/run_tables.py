@@ -95,6 +95,14 @@ class Tables(Mapping[str, "pd.DataFrame"]):
             return self._source.get(name, pd.DataFrame(columns=[c.name for c in TABLES[name]]))
         return frame_of(self._table(name))
 
+    def labels(self) -> dict[str, str | None]:
+        """Label of each run, by run id."""
+        return dict(self.rows("runs").records("run", "label"))
+
+    def run_order(self) -> dict[str, int]:
+        """Index of each run in table `runs`, by run id."""
+        return {run: index for index, run in enumerate(self.rows("runs")["run"].tolist())}
+
     def rows_by_run(self, name: str) -> dict[str, Rows]:
         """Rows of a table as numpy columns by run id, for the runs that have any."""
         return cached(self, ("rows by run", name), lambda: self.rows(name).by("run"))

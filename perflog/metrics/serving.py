@@ -105,9 +105,10 @@ def serving(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
-    for key in tables["runs"][["run", "label"]].to_dict("records"):
-        for name, found in served(tables).get(key["run"], {}).items():
-            row = key | {"of": name, "unit": found.unit or None, "by": found.by, "n": found.n} | found.values
+    for run, label in tables.labels().items():
+        for name, found in served(tables).get(run, {}).items():
+            row: dict[str, Any] = {"run": run, "label": label, "of": name, "unit": found.unit or None, "by": found.by}
+            row |= {"n": found.n} | found.values
             if found.values.get("median") and "p99" in found.values:
                 row["tail"] = found.values["p99"] / found.values["median"]
             rows.append(row | {"first_line": found.lines[0], "last_line": found.lines[1]})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from perflog.metrics.run_tables import Tables, cached
 from perflog.settings.run_settings import Settings, settings_of, telling_settings
-from perflog.tables.columns import NULL
 
 MFU_PEAK_OF = "mfu_peak_of"
 """Setting of runs of a program that uses the peak of another device instead of its own, which it does not know."""
@@ -34,5 +33,4 @@ def _repeats(known_settings: dict[str, Settings]) -> list[list[str]]:
 def _settings_by_run(tables: Tables) -> dict[str, Settings]:
     names = ("run", "format", "program", "model", "world_size", "device", "dtype", "process", "config",
              "outcomes", "provenance")  # fmt: skip
-    records = (dict(zip(names, values, strict=True)) for values in tables.rows("runs").records(*names))
-    return {row["run"]: settings_of({k: None if v == NULL else v for k, v in row.items()}) for row in records}
+    return {row["run"]: settings_of(row) for row in tables.rows("runs").dicts(*names)}

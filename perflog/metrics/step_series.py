@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -114,20 +114,33 @@ def _all_series(tables: Tables, column: str, warmup: int | None) -> Iterator[Ste
     printed = _printed(tables, column)
     other = warmup is None and column != _CLOCK
     clocks = {series.run: series for series in step_series(tables, _CLOCK)} if printed and other else {}
-    runs = tables.rows("runs")
-    for run, label in runs.records("run", "label") if printed else ():
-        if run not in printed:
-            continue
-        clock = clocks.get(run)
-        series = _series(run, label, column, printed[run], warmup, clock is None)
-        if not len(series.values):
-            continue
+    for series in _in_order(tables, column, printed, warmup, clocks):
+        clock = clocks.get(series.run)
         if clock is not None:
             cut = clock.warmup.cut
             if cut:
                 cut = int(np.searchsorted(series.order, clock.order[cut - 1], "right"))
             series = replace(series, warmup=Warmup(cut, clock.warmup.reason))
         yield series
+
+
+def series_of_values(tables: Tables, name: str, values: Floats, warmup: int | None) -> Iterator[StepSeries]:
+    """Yield the series of values that are computed for each row of table `steps`; NaN: none.
+
+    Each run has a warm-up of its own.
+    """
+    yield from _in_order(tables, name, _printed(tables, name, values), warmup)
+
+
+def _in_order(
+    tables: Tables, column: str, printed: Mapping[str, _Printed], warmup: int | None, timed: Collection[str] = ()
+) -> Iterator[StepSeries]:
+    """Yield the series of the runs that have values, in the order of the runs; without the warm-up of those `timed`."""
+    for run, label in tables.labels().items() if printed else ():
+        if run in printed:
+            series = _series(run, label, column, printed[run], warmup, run not in timed)
+            if len(series.values):
+                yield series
 
 
 class _Printed(Struct, frozen=True):
@@ -149,16 +162,16 @@ class _Printed(Struct, frozen=True):
         )  # fmt: skip
 
 
-def _printed(tables: Tables, column: str) -> dict[str, _Printed]:
-    """Rows with a step and a value in the column, by run."""
+def _printed(tables: Tables, column: str, values: Floats | None = None) -> dict[str, _Printed]:
+    """Rows with a step and a value in the column, by run. `values`: the column, if table `steps` does not have it."""
     steps = tables.rows("steps")
-    known = steps.known("step", column)
+    known = steps.known("step", column) if values is None else steps.known("step") & ~np.isnan(values)
     rows = steps.where(known)
     covers = rows["steps_averaged"]
     hasty = hasty_steps(tables)[known] if column in _MEASURED else np.zeros(len(rows), np.bool_)
     whole = _Printed(
         rows["step"], _step_order(tables, rows), rows["line"], np.where(covers == NULL, 0, covers),
-        printings(tables)[known], rows[column], hasty,
+        printings(tables)[known], rows[column] if values is None else values[known], hasty,
     )  # fmt: skip
     return {run: whole.part(index) for run, index in rows.stretches("run").items()}
 

@@ -25,7 +25,7 @@ from perflog.metrics.compared import ComparedColumn, Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables, cached
-from perflog.tables.nulls import none_if_null
+from perflog.tables.columns import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,7 +141,7 @@ def stuck_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     import pandas as pd
 
     rows = []
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    labels = tables.labels()
     for run, job in jobs_of_dumps(tables).items():
         rows += [{"run": run, "label": labels[run], **row} for row in _rows(job)]
     table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
@@ -160,45 +160,43 @@ def _jobs_of_dumps(tables: Tables) -> dict[str, Job]:
     if not len(dumped):
         return {}  # the events of a trace are many: they are not read for nothing
     jobs = {run: Job() for run in dumped.by("run")}
-    values = tables["values"]
-    values = values[values["run"].isin(jobs) & values["text"].notna()]
-    values = values[values["key"].str.startswith(_GROUP)]
-    for run, key, text in values[["run", "key", "text"]].itertuples(index=False, name=None):
+    values = tables.rows("values")
+    keys = [key for key in values.codes("key")[1] if key.startswith(_GROUP)]
+    values = values.where(values.one_of("run", jobs) & values.one_of("key", keys) & values.known("text"))
+    for run, key, text in values.records("run", "key", "text"):
         group, name = json.loads(text), key.removeprefix(_GROUP)
         jobs[run].members[name], jobs[run].purpose[name] = tuple(group["ranks"]), group["purpose"]
-    _add_status(jobs, tables["counters"])
-    _add_calls(jobs, tables["events"])
+    _add_status(jobs, dumped)
+    _add_calls(jobs, tables.rows("events"))
     return jobs
 
 
-def _add_status(jobs: Mapping[str, Job], rows: pd.DataFrame) -> None:
+def _add_status(jobs: Mapping[str, Job], rows: Rows) -> None:
     """Add the numbers of enqueued and completed calls."""
-    rows = rows[rows["run"].isin(jobs) & rows["name"].isin([ENQUEUED, COMPLETED]) & rows["rank"].notna()]
-    columns = (rows[name] for name in ("run", "rank", "subject", "name", "value"))
-    for run, rank, group, name, value in zip(*columns, strict=True):
-        jobs[run].numbers[group, int(rank)][name] = int(value)
-        jobs[run].dumped.add(int(rank))
+    rows = rows.where(rows.one_of("name", [ENQUEUED, COMPLETED]) & rows.known("rank"))
+    for run, rank, group, name, value in rows.records("run", "rank", "subject", "name", "value"):
+        jobs[run].numbers[group, rank][name] = int(value)
+        jobs[run].dumped.add(rank)
 
 
-def _add_calls(jobs: Mapping[str, Job], rows: pd.DataFrame) -> None:
+def _add_calls(jobs: Mapping[str, Job], rows: Rows) -> None:
     """Add the names of the calls, and the point-to-point calls that are pending."""
-    rows = rows[rows["run"].isin(jobs) & rows["rank"].notna() & rows["group"].notna()]
+    rows = rows.where(rows.one_of("run", jobs) & rows.known("rank", "group"))
     names = ("run", "rank", "group", "seq", "collective", "category", "src_rank", "dst_rank", "bytes", "dtype")
-    for values in zip(*(rows[name].astype(object) for name in names), strict=True):
-        run, rank, group, number, call, state, source, target, size, dtype = map(none_if_null, values)
+    for row in rows.dicts(*names):
+        run, rank, group, number, call, state, source, target, size, dtype = row.values()
         job = jobs[run]
         pending = state != "completed"
-        job.dumped.add(int(rank))
+        job.dumped.add(rank)
         if pending:
-            job.waiting.add(int(rank))
+            job.waiting.add(rank)
         if call in ("send", "recv"):
             job.point_to_point.add(group)
             if pending and source is not None and target is not None:
-                job.pending[group, call, int(source), int(target)] += 1
+                job.pending[group, call, source, target] += 1
         elif number is not None and call is not None:
-            job.calls.setdefault((group, int(number)), call)
-            own = job.own_calls[group, int(number)]
-            own.setdefault(int(rank), _Call(call, None if size is None else int(size), dtype, pending))
+            job.calls.setdefault((group, number), call)
+            job.own_calls[group, number].setdefault(rank, _Call(call, size, dtype, pending))
 
 
 def _rows(job: Job) -> Iterator[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from string import Formatter
@@ -87,10 +88,15 @@ def sweep(tables: Tables, options: Options) -> pd.DataFrame:
 
     series = {s.run: s for s in step_series(tables, "step_time_s", options.warmup)}
     rows = []
-    table = tables["runs"]
-    several = table.groupby("log_sha256", dropna=False)["run"].transform("size") > 1
-    for _, alike in table.groupby(table["log_sha256"].where(several, table["format"]), sort=False, dropna=False):
-        runs = [_swept_run(row, series[row["run"]]) for row in alike.to_dict("records") if row["run"] in series]
+    table = list(tables.rows("runs").dicts("run", "log_sha256", "format", "config", "outcomes"))
+    runs_in_log = Counter(row["log_sha256"] for row in table)
+    logs: dict[str | None, list[_SweptRun]] = {}
+    for row in table:
+        log = row["log_sha256"]
+        alike = logs.setdefault(log if runs_in_log[log] > 1 else row["format"], [])
+        if row["run"] in series:
+            alike.append(_swept_run(row, series[row["run"]]))
+    for runs in logs.values():
         rows += list(_rows_of_log(_without_incidental(runs), options.level))
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,11 @@ from perflog.arrays import Floats, Ints
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.row_groups import row_groups
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.traces.counters import in_base_units
+from perflog.metrics.traces.counters import Readings, readings
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
 
 if TYPE_CHECKING:
@@ -73,7 +76,7 @@ _MAXIMA = {"power": "power_max_w", "utilisation": "utilisation_max", "memory": "
            "temperature": "temperature_max_c", "clock": "clock_max_hz"}  # fmt: skip
 
 
-class StepWindows(Struct, frozen=True):
+class TimedSteps(Struct, frozen=True):
     """Windows [start, end) of the steps of a run in nanoseconds, in their order, and the clock that they are on."""
 
     run: str
@@ -104,40 +107,47 @@ def telemetry(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    samples, clocks = _samples(tables), _clocks(tables)
-    rows = [row for windows in step_windows(tables) for row in _rows(windows, samples, clocks)]
+    samples = _samples(tables)
+    rows = [row for windows in timed_steps(tables) for row in _rows(windows, samples)]
     table = pd.DataFrame(rows, columns=names)
     integers = dict.fromkeys(("step", "device", "samples"), "Int64")
     floats = {c.name: "float64" for c in _COLUMNS if c.unit}
     return table.astype(integers | floats | {"note": object, "label": object})
 
 
-def step_windows(tables: Mapping[str, pd.DataFrame]) -> Iterator[StepWindows]:
+def timed_steps(tables: Tables) -> Iterator[TimedSteps]:
     """Yield the windows of the steps of each run with times on its lines; they span all ranks."""
-    steps = tables["steps"]
-    steps = steps[steps["printed_ns"].notna() & steps["step"].notna() & (steps["copy"] == 1)]
-    clocks = _clocks(tables)
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    for run, rows in steps.groupby("run", sort=False):
-        enclosing = _with_starts(rows).groupby("step").agg(start=("start", "min"), end=("end", "max"))
-        if not len(enclosing):
-            continue
-        first = enclosing.sort_values("end")
-        printed = set(rows["clock"].dropna())
-        clock = printed.pop() if len(printed) == 1 else None if printed else clocks[run]
-        label = labels[run] if isinstance(labels[run], str) else None
-        columns = (first.index, first["start"], first["end"])
-        yield StepWindows(str(run), label, clock, *(column.to_numpy(np.int64) for column in columns))
+    steps = tables.rows("steps")
+    steps = steps.where(steps.known("printed_ns", "step") & (steps["copy"] == 1))
+    clocks, labels = _clocks(tables), tables.labels()
+    for run, rows in steps.by("run").items():
+        starts, ends = _starts(rows), rows["printed_ns"]
+        known = starts != NULL
+        groups = groups_of(rows["step"][known])
+        start, end = groups.ends(starts[known])[0], groups.ends(ends[known])[1]
+        order = np.argsort(end, kind="stable")
+        if len(order):
+            numbers = rows["step"][known][groups.first]
+            yield TimedSteps(run, labels[run], _clock(rows, clocks[run]), numbers[order], start[order], end[order])
 
 
-def _with_starts(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return steps with start and end of their windows, without steps with an unknown start."""
-    rows = rows.assign(end=rows["printed_ns"].astype("int64"))
-    lengths = rows["step_time_s"].astype("float64") * rows["steps_averaged"].astype("float64") * 1e9
-    before = rows.groupby(["part", "rank"], dropna=False, sort=False)["end"].shift().astype("Int64")
-    starts = (rows["end"] - lengths.round().astype("Int64")).fillna(before)
-    rows = rows.assign(start=starts)[starts.notna()]
-    return rows.astype({"start": "int64"})
+def _starts(rows: Rows) -> Ints:
+    """Return the start of the window of each step of a run; NULL if it is not known."""
+    ends = rows["printed_ns"]
+    lengths = rows["step_time_s"] * rows.floats("steps_averaged") * 1e9
+    order, firsts = row_groups(rows, "part", "rank").sorted_rows()
+    before = np.full(len(rows), NULL)
+    before[order[1:]] = ends[order[:-1]]
+    before[order[firsts]] = NULL
+    known = ~np.isnan(lengths)
+    before[known] = ends[known] - np.rint(lengths[known]).astype(np.int64)
+    return before
+
+
+def _clock(rows: Rows, default: str | None) -> str | None:
+    """Return the only clock of some rows; None if they have several, the default if they print none."""
+    printed = list(rows.counts("clock"))
+    return printed[0] if len(printed) == 1 else None if printed else default
 
 
 def quantity_of(name: str, unit: str | None) -> tuple[str, int] | None:
@@ -153,45 +163,80 @@ def quantity_of(name: str, unit: str | None) -> tuple[str, int] | None:
     return None
 
 
-def _clocks(tables: Mapping[str, pd.DataFrame]) -> dict[str, str | None]:
+def _clocks(tables: Tables) -> dict[str, str | None]:
     """Return the clock of the times of each run that its readers state: utc, or the trace's own."""
     clocks = {}
-    for run, config in zip(tables["runs"]["run"], tables["runs"]["config"], strict=True):
-        clock = json.loads(config).get("clock") if isinstance(config, str) else None
+    for run, config in tables.rows("runs").records("run", "config"):
+        clock = json.loads(config or "{}").get("clock")
         clocks[run] = {"epoch": "utc", "trace": f"trace of {run}"}.get(str(clock))
     return clocks
 
 
-def _samples(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+class _Series(Struct, frozen=True):
+    """Samples of a quantity of a device, one for each time, in the order of the times."""
+
+    times: Ints
+    values: Floats
+
+
+class _Sampled(Struct, frozen=True):
+    """The samples of a run on a clock, by device (None: not known) and quantity."""
+
+    run: str
+    clock: str | None
+    devices: Mapping[int | None, Mapping[str, _Series]]
+    first: int
+    last: int
+
+
+def _samples(tables: Tables) -> list[_Sampled]:
     """Return the samples of devices with a known quantity: of several counters for it, the one with the best name."""
-    rows = tables["counters"]
-    rows = in_base_units(rows[rows["start_ns"].notna() & rows["duration_ns"].isna() & rows["subject"].isna()])
-    pairs = rows[["counter", "unit"]].drop_duplicates().itertuples(index=False)
-    quantities = {
-        pair: quantity_of(pair[0], pair[1] if isinstance(pair[1], str) else None) for pair in map(tuple, pairs)
-    }
-    kinds = [quantities[pair] for pair in zip(rows["counter"], rows["unit"], strict=True)] if len(rows) else []
-    rows = rows.assign(quantity=[k and k[0] for k in kinds], quality=[k[1] if k else -1 for k in kinds])
-    rows = rows[rows["quantity"].notna()]
-    best = rows.groupby(["run", "quantity"])["quality"].transform("min")
-    return rows[rows["quality"] == best]
+    rows = tables.rows("counters")
+    rows = rows.where(rows.known("start_ns") & ~rows.known("duration_ns") & ~rows.known("subject"))
+    found = readings(rows)
+    codes, words = found.rows.codes("name")
+    names = groups_of(codes, found.unit)
+    quantities = [quantity_of(words[codes[row]], found.units[found.unit[row]]) for row in names.first.tolist()]
+    numbers = {quantity: number for number, quantity in enumerate(_QUANTITIES)}
+    number = np.array([numbers[each[0]] if each else -1 for each in quantities], np.int64)[names.inverse]
+    quality = np.array([each[1] if each else -1 for each in quantities], np.int64)[names.inverse]
+    found, number, quality = found.where(number >= 0), number[number >= 0], quality[number >= 0]
+    groups = groups_of(found.rows.keys("run"), number)
+    is_best = quality == groups.ends(quality)[0][groups.inverse]
+    return list(_sampled(tables, found.where(is_best), number[is_best]))
 
 
-def _rows(windows: StepWindows, samples: pd.DataFrame, clocks: Mapping[str, str | None]) -> Iterator[dict[str, Any]]:
+def _sampled(tables: Tables, found: Readings, quantity: Ints) -> Iterator[_Sampled]:
+    """Yield the samples of each run. `quantity`: index of the quantity of each."""
+    runs, words = found.rows.codes("run")
+    keys = (runs, found.rows["device"], quantity)
+    moments = groups_of(*keys, found.rows["start_ns"])  # one reading for each time
+    times, values = found.rows["start_ns"][moments.first], moments.means(found.value)
+    series = groups_of(*(key[moments.first] for key in keys))
+    order, starts = series.sorted_rows()
+    devices: dict[str, dict[int | None, dict[str, _Series]]] = {}
+    for first, index in zip(moments.first[series.first].tolist(), np.split(order, starts[1:]), strict=True):
+        run, device, name = words[runs[first]], int(keys[1][first]), list(_QUANTITIES)[quantity[first]]
+        quantities = devices.setdefault(run, {}).setdefault(None if device == NULL else device, {})
+        quantities[name] = _Series(times[index], values[index])
+    clocks = _clocks(tables)
+    for run, rows in found.rows.by("run").items():
+        in_order = dict(sorted(devices[run].items(), key=lambda item: (item[0] is None, item[0] or 0)))
+        ends = int(rows["start_ns"].min()), int(rows["start_ns"].max())
+        yield _Sampled(run, _clock(rows, clocks[run]), in_order, *ends)
+
+
+def _rows(windows: TimedSteps, samples: Sequence[_Sampled]) -> Iterator[dict[str, Any]]:
     """Yield the rows of a run: for each log with samples and each device, of the run and of its steps."""
-    for run, run_samples in samples.groupby("run", sort=False):
-        printed = set(run_samples["clock"].dropna())
-        clock = printed.pop() if len(printed) == 1 else None if printed else clocks[run]
-        place = {"run": windows.run, "label": windows.label, "telemetry": run}
-        if run != windows.run and (note := _difference(windows.clock, clock)):
+    for sampled in samples:
+        place = {"run": windows.run, "label": windows.label, "telemetry": sampled.run}
+        if sampled.run != windows.run and (note := _difference(windows.clock, sampled.clock)):
             yield place | {"part": "run", "note": note}
             continue
-        times = run_samples["start_ns"].to_numpy(np.int64)
-        if times.max() < windows.starts.min() or times.min() > windows.ends.max():
+        if sampled.last < windows.starts.min() or sampled.first > windows.ends.max():
             continue  # of another time
-        for device, rows in run_samples.groupby("device", sort=True, dropna=False):
-            number = None if device != device else int(device)
-            yield from _device_rows(windows, rows, place | {"device": number})
+        for device, quantities in sampled.devices.items():
+            yield from _device_rows(windows, quantities, place | {"device": device})
 
 
 def _difference(steps: str | None, samples: str | None) -> str | None:
@@ -205,14 +250,15 @@ def _difference(steps: str | None, samples: str | None) -> str | None:
     return f"steps are {zones.get(steps, 'on the clock of a trace')}, samples {zones.get(samples, 'on a trace clock')}"
 
 
-def _device_rows(windows: StepWindows, rows: pd.DataFrame, place: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _device_rows(
+    windows: TimedSteps, quantities: Mapping[str, _Series], place: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
     starts = np.append(windows.starts.min(), windows.starts)
     ends = np.append(windows.ends.max(), windows.ends)
-    times = np.unique(rows["start_ns"].to_numpy(np.int64))
+    times = np.unique(np.concatenate([series.times for series in quantities.values()]))
     columns: dict[str, Any] = {"samples": np.searchsorted(times, ends) - np.searchsorted(times, starts)}
-    for quantity, samples in rows.groupby("quantity", sort=False):
-        series = samples.groupby("start_ns")["base_value"].mean()  # one reading for each time
-        at, values = series.index.to_numpy(np.int64), series.to_numpy(np.float64)
+    for quantity, series in quantities.items():
+        at, values = series.times, series.values
         low, high = np.searchsorted(at, starts), np.searchsorted(at, ends)
         sums = np.append(0.0, np.cumsum(values))
         with np.errstate(invalid="ignore", divide="ignore"):

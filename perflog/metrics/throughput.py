@@ -22,8 +22,7 @@ from perflog.metrics.possible import RATES, impossible
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
-from perflog.metrics.step_series import StepSeries, step_series
-from perflog.metrics.unlabelled_ranks import printings
+from perflog.metrics.step_series import StepSeries, series_of_values, step_series
 from perflog.statistics.samples import median_interval
 from perflog.tables import schema
 from perflog.tables.columns import Rows
@@ -124,10 +123,7 @@ def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) ->
         all_series = step_series(tables, "step_time_s", warmup)  # the same, and often there already
     else:
         paces = np.where(hasty_steps(tables), np.nan, paces)
-        table = tables.chosen("steps", {}, "step", "epoch", "steps_averaged", "copy")
-        all_series = step_series(
-            {"runs": tables["runs"], "steps": table.assign(**{_PACE: paces, "copy": printings(tables)})}, _PACE, warmup
-        )
+        all_series = list(series_of_values(tables, _PACE, paces, warmup))
     known, run_slices = ~np.isnan(paces) & all_steps.known("step"), all_steps.stretches("run")
     chosen: dict[str, tuple[StepSeries, _Columns]] = {}
     for series in all_series:

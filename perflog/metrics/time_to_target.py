@@ -83,8 +83,8 @@ def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
 
     series = printed_values(tables, _names(printed_counts(tables), options.targets))
     series = series[series["place"] == ""]
-    by_run = semantics_by_run(tables["runs"])
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    by_run = semantics_by_run(tables.rows("runs"))
+    labels = tables.labels()
     table: list[dict[str, Any]] = []
     for key, key_rows in series.groupby("key", sort=False, observed=True):
         curves = {run: rows for run, rows in key_rows.groupby("run", sort=False, observed=True) if len(rows) > 1}
@@ -97,7 +97,7 @@ def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
             columns |= {"better": "lower" if lower else "higher", **worst, **_stated(str(key), by_run[run], options)}
             table.append(columns | _reached(tables, rows, columns, by_run[run]))
     whole = dict.fromkeys(("step", "best_step", "line"), "Int64")
-    order = {run: place for place, run in enumerate(tables["runs"]["run"])}
+    order = tables.run_order()
     table.sort(key=lambda row: order[row["run"]])
     return pd.DataFrame(table, columns=[c.name for c in _COLUMNS]).astype(whole)
 

@@ -15,7 +15,6 @@ from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables
-from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,8 +68,8 @@ def time_to_train(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
     """
     import pandas as pd
 
-    runs = tables["runs"]
-    timed = [_timed_run(row) for row in runs[runs["elapsed_s"].notna()].to_dict("records")]
+    runs = tables.rows("runs")
+    timed = [_timed_run(row) for row in runs.where(runs.known("elapsed_s")).dicts(*_OF_RUN)]
     folders: dict[str, list[Mapping[str, Any]]] = {}
     for run in timed:
         folders.setdefault(run["folder"], []).append(run)
@@ -78,14 +77,16 @@ def time_to_train(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
+_OF_RUN = ("run", "label", "log", "config", "elapsed_s", "elapsed_from", "elapsed_line")
+
+
 def _timed_run(row: Mapping[str, Any]) -> dict[str, Any]:
-    config = row["config"]
-    settings = json.loads(config) if isinstance(config, str) else {}
+    settings = json.loads(row["config"] or "{}")
     status = settings.get("status", settings.get("success"))
     return {
         "run": row["run"], "label": row["label"], "of": "run", "n": 1, "time_s": row["elapsed_s"],
         "folder": os.path.dirname(row["log"]), "status": None if status is None else str(status),
-        "first_line": none_if_null(row["elapsed_from"]), "last_line": none_if_null(row["elapsed_line"]),
+        "first_line": row["elapsed_from"], "last_line": row["elapsed_line"],
         "settings": settings,
     }  # fmt: skip
 

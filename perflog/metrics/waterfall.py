@@ -129,7 +129,7 @@ def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
 
     names = [c.name for c in _COLUMNS]
     wholes = list(_wholes(tables, options))
-    order = {run: i for i, run in enumerate(tables["runs"]["run"])}
+    order = tables.run_order()
     wholes.sort(key=lambda whole: order[whole.names["run"]])
     table = pd.DataFrame([row for whole in wholes for row in whole.rows()], columns=names)
     whole = table.groupby(["run", "of"])["time_s"].transform("sum")
@@ -235,7 +235,7 @@ def _wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
 
 def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
     """Yield the step of each run with known parts inside."""
-    semantics, spread = semantics_by_run(tables["runs"]), _spread(tables, options)
+    semantics, spread = semantics_by_run(tables.rows("runs")), _spread(tables, options)
     pipelines = {timed.run: timed for timed in timed_pipelines(tables, options)}
     work = _work(tables, options)
     steady, every = (_mean_steps(tables, options, part) for part in ("steady", "all"))
@@ -282,11 +282,10 @@ def _lines(tables: Tables, whole: _Whole) -> dict[str, tuple[int, int]]:
     """First and last line of each phase, of the layers and of the steps themselves, in the steady steps of a run."""
     lines = dict.fromkeys(("steps", *WHOLES), whole.lines["steps"])
     for table, key in (("phases", "phase"), ("layers", "run")):
-        rows = tables.by_run(table).get(whole.names["run"], tables[table][:0])
-        rows = rows[rows["step"].between(whole.names["first_step"], whole.names["last_step"])]
-        ends = rows.groupby(key)["line"].agg(["min", "max"])
-        names = ends.index if table == "phases" else [table] * len(ends)
-        lines |= {str(name): (int(low), int(high)) for name, (low, high) in zip(names, ends.to_numpy(), strict=True)}
+        rows = tables.rows_of(table, whole.names["run"])
+        rows = rows.where((rows["step"] >= whole.names["first_step"]) & (rows["step"] <= whole.names["last_step"]))
+        for name, named in rows.by(key).items():
+            lines[name if table == "phases" else table] = int(named["line"].min()), int(named["line"].max())
     return lines
 
 
@@ -380,7 +379,7 @@ def _work(tables: Tables, options: Options) -> dict[str, _Work]:
     )
     executed = _executed_rows(tables, options)
     work = {}
-    for run, semantics in semantics_by_run(tables["runs"]).items():
+    for run, semantics in semantics_by_run(tables.rows("runs")).items():
         disjoint: dict[str, frozenset[str]] = {}
         for rate in semantics.rates:
             if "step" not in rate.of and not any(phases & set(rate.of) for phases in disjoint.values()):

@@ -101,7 +101,7 @@ def whatif(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    labels = tables.labels()
     for run, job in replayed_jobs(tables, options).items():
         place = {"run": run, "label": labels[run]}
         if isinstance(job, NoJob):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.arrays import Ints, Mask
+from perflog.arrays import Floats, Ints, Mask
 from perflog.tables.arrow import numbers_of, valid_mask
 from perflog.tables.schema import TABLES
 
@@ -72,6 +72,11 @@ class Columns:
             return self._words[name][0][index] >= 0
         return ~np.isnan(values) if values.dtype == np.float64 else values != NULL
 
+    def keys(self, name: str, index: slice | Ints) -> Array:
+        """Return some words of a column as codes, or some of its integers: equal values have equal keys."""
+        values = self.part(name, slice(0, 0) if name in self._words else index)
+        return self._words[name][0][index] if name in self._words else values
+
     def nans(self, name: str) -> Mask:
         """Flag the numbers of a column that are NaN and not null."""
         if name not in self._nans:
@@ -127,6 +132,15 @@ class Rows:
         codes, words = self._columns.words(name)
         return codes[self._index], words
 
+    def keys(self, name: str) -> Array:
+        """Return a column of words or integers as integers that are equal where the values are, to group rows by."""
+        return self._columns.keys(name, self._index)
+
+    def floats(self, name: str) -> Floats:
+        """Return a column of numbers as float64, with NaN for null."""
+        values = self[name]
+        return values if values.dtype == np.float64 else np.where(values == NULL, np.nan, values.astype(np.float64))
+
     def known(self, *names: str) -> Mask:
         """Flag the rows that have a value in all of these columns."""
         flags = np.ones(self._size, np.bool_)
@@ -166,6 +180,13 @@ class Rows:
     def records(self, *names: str) -> Iterator[tuple[Any, ...]]:
         """Yield the values of some columns row by row, as Python objects; a null integer is NULL."""
         return zip(*(self[name].tolist() for name in names), strict=True)
+
+    def dicts(self, *names: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows as dicts of some columns, with None for null."""
+        columns = [self[name].astype(object) for name in names]  # a copy
+        for name, values in zip(names, columns, strict=True):
+            values[~self.known(name)] = None
+        return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
     def by(self, name: str) -> dict[str, Rows]:
         """Return the rows by a word, in the order of its first row; rows without it are left out."""

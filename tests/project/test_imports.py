@@ -63,7 +63,7 @@ ingestion.suggest: __init__
 ingestion: batches growth bulk cluster watching following in_memory
 opening
 settings: members run_settings __init__
-metrics: directions compared options run_tables registry settings_by_run
+metrics: directions compared options run_tables row_groups registry settings_by_run
 metrics: run_moments attempts hardware kernel_categories kernel_names
 metrics: pipeline_schedule operation_graph step_replay
 metrics: operator_tables kernels ranges semantics

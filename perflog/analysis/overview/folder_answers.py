@@ -43,7 +43,7 @@ def folder_answers(tables: Tables, groups: Sequence[RunGroup], options: Options)
     yield from scaling_facts(tables, options)
     jobs = jobs_of_dumps(tables)
     if len(jobs) > 1:
-        marks = dict(zip(tables["runs"]["run"], tables["runs"]["log"], strict=True))
+        marks = dict(tables.rows("runs").records("run", "log"))
         marks |= {group.runs[0]: group.mark for group in groups if len(group.runs) == 1}
         for run in list(jobs)[:_MOST]:
             yield f"{marks[run]}: {next(stuck(tables, run, options))}"

@@ -34,6 +34,7 @@ from perflog.metrics import (
 from perflog.metrics.breakdown import UNTIMED
 from perflog.metrics.cases import case_tables, names_of_records, names_without_case
 from perflog.metrics.possible import are_moments
+from perflog.metrics.row_groups import split
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.series_ends import last_values, summary_figures
 from perflog.metrics.serving import is_latency_statistic
@@ -178,7 +179,8 @@ def _serving(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 
 def _totals(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001 (all kinds take the same)
-    yield _column(tables["runs"], "elapsed_s", TOTAL, "s", "lower")
+    runs = tables.rows("runs")
+    yield RunFigure(TOTAL, "s", "lower", dict(runs.where(runs.known("elapsed_s")).records("run", "elapsed_s")))
 
 
 def _of_totals(tables: Tables, options: Options) -> Iterator[RunFigure]:
@@ -354,11 +356,11 @@ def _imbalance(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 
 def _counters(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
-    rows = tables["counters"]
-    rows = rows[rows["value"].notna()]
-    for (name, unit), name_rows in rows.groupby(["name", "unit"], sort=False, dropna=False):
-        means = name_rows.groupby("run", sort=False)[["value"]].mean().reset_index()
-        yield _column(means, "value", str(name), unit if isinstance(unit, str) else "", None)
+    rows = tables.rows("counters")
+    for name_rows in split(rows.where(rows.known("value")), "name", "unit"):
+        ((name, unit),) = name_rows.where(np.array([0])).records("name", "unit")
+        means = {run: math.fsum(of["value"].tolist()) / len(of) for run, of in name_rows.by("run").items()}
+        yield RunFigure(name, unit or "", None, means)
 
 
 def _summaries(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,18 +19,15 @@ from perflog.statistics.groups import distinct
 from perflog.tables.columns import Rows
 from perflog.units import count
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _TIMED_BY = {"line": "line stamps", "bar": "a progress bar", "rate": "a printed rate"}
 """Who tells the step times that the program does not print, by column `step_time_by`."""
 
 
 def subject(tables: Tables, log: Log) -> Iterator[str]:
     """The program, the number of logs, runs and steps, and what the runs have in common."""
-    runs = tables["runs"]
-    same = {c: _same(runs[c]) for c in ("program", "model", "format", "world_size", "device", "dtype")}
-    formats = "several formats" if runs["format"].notna().any() else "no known format"
+    runs = tables.rows("runs")
+    same = {c: _same(runs, c) for c in ("program", "model", "format", "world_size", "device", "dtype")}
+    formats = "several formats" if runs.known("format").any() else "no known format"
     yield str(same["program"] or same["model"] or _programs(runs) or same["format"] or formats)
     logs = len({key.sha256 for key in log.run_keys})
     steps = tables.rows("steps")
@@ -108,14 +105,14 @@ def _covered(tables: Tables, run: str) -> Ints:
     return covered
 
 
-def _programs(runs: pd.DataFrame) -> str | None:
+def _programs(runs: Rows) -> str | None:
     """The programs that print together in each of the runs: `Hugging Face Trainer with DeepSpeed`.
 
     None if the runs differ in them, or if one program printed alone.
     """
-    printed = {(first, others) for first, others in zip(runs["format"], runs["joined_formats"], strict=True)}
+    printed = set(runs.records("format", "joined_formats"))
     first, others = printed.pop() if len(printed) == 1 else (None, None)
-    if not isinstance(first, str) or not isinstance(others, str):
+    if first is None or others is None:
         return None
     known = formats()
     joined = [known[name] for name in others.split(", ") if name in known]
@@ -142,9 +139,10 @@ def _traced_ranks(tables: Tables) -> set[int]:
     return {device.rank for device in trace_devices(tables) if device.rank is not None}
 
 
-def _same(values: pd.Series[Any]) -> Any:
+def _same(runs: Rows, column: str) -> Any:
     """The value that all runs have; None if they differ or one has none."""
-    return None if values.isna().any() or values.nunique() != 1 else values.iloc[0]
+    values = set(runs[column].tolist())
+    return values.pop() if runs.known(column).all() and len(values) == 1 else None
 
 
 def common_name(log: Log) -> str:

@@ -78,7 +78,7 @@ def causes(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    labels = tables.labels()
     rows = [
         {column.name: getattr(cause, column.name) for column in COLUMNS if column.name != "label"}
         | {"label": labels[run]}

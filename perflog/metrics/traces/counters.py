@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from msgspec import Struct
+
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
@@ -11,12 +16,14 @@ from perflog.metrics.run_tables import Tables
 from perflog.metrics.stuck_ranks import CALL_COUNTS
 from perflog.metrics.traces.device_memory import ALLOCATOR_TOTALS
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import Rows
 from perflog.units import UNITS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_KEYS = ["run", "rank", "device", "device_name", "subject", "counter", "unit"]
+_KEYS = ("run", "rank", "device", "device_name", "subject", "name")
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -67,33 +74,60 @@ def counters(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
     """
     import pandas as pd
 
-    names = [c.name for c in _COLUMNS]
-    rows = tables["counters"]
-    rows = in_base_units(rows[~rows["name"].isin(CALL_COUNTS)])  # these are of no hardware: see `stuck_ranks`
-    if not len(rows):
-        return pd.DataFrame(columns=names)
-    sums = rows.groupby(_KEYS, sort=False, dropna=False).agg(
-        mean=("weighted", "sum"), min=("least", "min"), max=("most", "max"), readings=("weight", "sum"),
-        first_line=("line", "first"),
-    )  # fmt: skip
-    table = sums.reset_index()
-    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    table = table.assign(mean=table["mean"] / table["readings"], label=table["run"].map(labels))[names]
-    table = table.astype(dict.fromkeys(("rank", "device", "readings", "first_line"), "Int64"))
-    return table.astype(dict.fromkeys(("device_name", "unit", "subject"), object))
+    rows, labels = tables.rows("counters"), tables.labels()
+    found = readings(rows.where(~rows.one_of("name", CALL_COUNTS)))  # these are of no hardware: see `stuck_ranks`
+    groups = groups_of(*(found.rows.keys(name) for name in _KEYS), found.unit)
+    weights = groups.sums(found.weight)
+    figures = {
+        "mean": groups.sums(found.value * found.weight) / weights, "min": groups.order_statistics(found.least)[0],
+        "max": groups.order_statistics(found.most)[2], "readings": weights,
+    }  # fmt: skip
+    first = list(found.rows.where(groups.first).dicts(*_KEYS, "name", "line"))
+    table = [
+        {**first[group], "label": labels[first[group]["run"]], "counter": first[group]["name"],
+         "first_line": first[group]["line"], "unit": found.units[found.unit[groups.first[group]]],
+         **{name: float(values[group]) for name, values in figures.items()}}
+        for group in groups.in_order.tolist()
+    ]  # fmt: skip
+    types: dict[str, Any] = dict.fromkeys(("rank", "device", "readings", "first_line"), "Int64")
+    types |= dict.fromkeys(("device_name", "unit", "subject"), object)
+    return pd.DataFrame(table, columns=[c.name for c in _COLUMNS]).astype(types)
 
 
-def in_base_units(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the readings with a value (`base_value`), in base units where their unit is known, with weights."""
-    rows = rows[rows["value"].notna()]
-    units = {unit: UNITS.get(unit) for unit in rows["unit"].dropna().unique()}
-    factor = rows["unit"].map({text: unit.factor for text, unit in units.items() if unit}).fillna(1.0)
-    factor = factor.astype("float64")
-    base = rows["unit"].map({text: unit.base if unit else text for text, unit in units.items()})
-    weight = rows["calls"].astype("float64").fillna(1.0)
-    figures = {name: rows[name].astype("float64") * factor for name in ("value", "min", "max")}
-    return rows.assign(
-        counter=rows["name"], unit=base, weight=weight, weighted=figures["value"] * weight,
-        base_value=figures["value"],
-        least=figures["min"].fillna(figures["value"]), most=figures["max"].fillna(figures["value"]),
+class Readings(Struct, frozen=True):
+    """Readings of counters that have a value, in base units where their unit is known.
+
+    `unit`: index of the unit of each in `units`. `weight`: number of calls of a reading, 1 if it is not printed.
+    """
+
+    rows: Rows
+    units: Sequence[str | None]
+    unit: Ints
+    value: Floats
+    least: Floats
+    most: Floats
+    weight: Floats
+
+    def where(self, chosen: Mask | Ints) -> Readings:
+        """Return some of the readings."""
+        return Readings(
+            self.rows.where(chosen), self.units, self.unit[chosen], self.value[chosen], self.least[chosen],
+            self.most[chosen], self.weight[chosen],
+        )  # fmt: skip
+
+
+def readings(rows: Rows) -> Readings:
+    """Return the readings of rows of table `counters`."""
+    rows = rows.where(rows.known("value"))
+    codes, words = rows.codes("unit")
+    known = [UNITS.get(word) for word in words]
+    bases = [*(unit.base if unit else word for word, unit in zip(words, known, strict=True)), None]
+    units = list(dict.fromkeys(bases))
+    factor = np.array([*(unit.factor if unit else 1.0 for unit in known), 1.0])[codes]
+    value, least, most = (rows[name] * factor for name in ("value", "min", "max"))
+    calls = rows.floats("calls")
+    return Readings(
+        rows, units, np.array([units.index(base) for base in bases], np.int64)[codes], value,
+        np.where(np.isnan(least), value, least), np.where(np.isnan(most), value, most),
+        np.where(np.isnan(calls), 1.0, calls),
     )  # fmt: skip

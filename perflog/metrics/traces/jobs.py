@@ -49,8 +49,8 @@ def jobs(tables: Tables) -> list[Job]:
     by_run: dict[str, list[TraceDevice]] = {}
     for device in trace_devices(tables):
         by_run.setdefault(device.run, []).append(device)
-    runs = tables["runs"]
-    logs = dict(zip(runs["run"], runs["log"], strict=True))
+    runs = tables.rows("runs")
+    logs = dict(runs.records("run", "log"))
     clocks = {run: semantics.config.get("clock") for run, semantics in semantics_by_run(runs).items()}
     groups = [members for members in by_run.values() if len(members) > 1]
     single = [members[0] for members in by_run.values() if len(members) == 1 and members[0].rank is not None]

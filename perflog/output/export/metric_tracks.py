@@ -5,7 +5,7 @@ in collectives, and counters. Each has a category of its own, `perflog_...`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from perflog.arrays import Ints
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.stuck_ranks import CALL_COUNTS
 from perflog.metrics.traces.collective_matching import matched_collectives
-from perflog.metrics.traces.counters import in_base_units
+from perflog.metrics.traces.counters import readings
 from perflog.metrics.traces.critical_path import critical_paths
 from perflog.metrics.traces.device_ranges import range_trees
 from perflog.metrics.traces.device_work import TraceDevice
@@ -29,14 +29,13 @@ from perflog.output.export.event_tracks import (
     device_label,
     stream_place,
 )
-from perflog.tables.columns import NULL
-from perflog.tables.nulls import int_or_none, none_if_null, records
-
-if TYPE_CHECKING:
-    import pandas as pd
-
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import NULL, Rows
+from perflog.tables.nulls import int_or_none, records
 
 _AT_ONCE = 1 << 14  # events that are made at a time
+_TRACK = ("part", "rank", "device", "device_name", "subject", "name")
+"""Columns of table `counters` with another value on each track, beside the unit."""
 
 
 class MetricTracks:
@@ -126,17 +125,22 @@ class MetricTracks:
         """Readings of hardware counters over the time: a track for each counter of a device and of what it counts."""
         if not self._tables.count("counters"):
             return
-        rows = in_base_units(_readings_over_time(self._tables)).sort_values("start_ns", kind="stable")
-        keys = ["part", "rank", "device", "device_name", "subject", "counter", "unit"]
-        for key, of in rows.groupby(keys, sort=False, dropna=False):
-            part, rank, device, device_name, subject, counter, unit = map(none_if_null, key)
-            device = int_or_none(device)
+        rows = _readings_over_time(self._tables)
+        found = readings(rows.where(np.argsort(rows["start_ns"], kind="stable")))
+        times = found.rows["start_ns"]
+        groups = groups_of(*(found.rows.keys(name) for name in _TRACK), found.unit)
+        order, starts = groups.sorted_rows()
+        parts = np.split(order, starts[1:])
+        first = list(found.rows.where(groups.first).dicts(*_TRACK))
+        for group in groups.in_order.tolist():
+            of = parts[group]
+            part, rank, device, device_name, subject, counter = first[group].values()
+            unit = found.units[found.unit[of[0]]]
             owner = [device_label(device, device_name)] if (device, device_name) != (None, None) else []
             owner += [subject] if subject else []
             name = ", ".join(owner) + ": " * bool(owner) + counter + (f" ({unit})" if unit else "")
-            times, values = of["start_ns"].to_numpy(np.int64), of["base_value"].to_numpy(np.float64)
-            pid = self._tracks.process(int(part), int_or_none(rank))
-            yield from self._readings(pid, name, "counter", times, values)
+            pid = self._tracks.process(part, rank)
+            yield from self._readings(pid, name, "counter", times[of], found.value[of])
 
     def _readings(self, pid: int, name: str, category: str, times: Ints, values: npt.NDArray[Any]) -> Iterator[Event]:
         for some in _slices(len(times)):
@@ -160,17 +164,18 @@ def first_reading(tables: Tables) -> int | None:
     """Return the time of the first reading of the counters' tracks in nanoseconds; None if there is none."""
     if not tables.count("counters"):
         return None
-    return int_or_none(_readings_over_time(tables)["start_ns"].min())
+    times = _readings_over_time(tables)["start_ns"]
+    return int(times.min()) if len(times) else None
 
 
-def _readings_over_time(tables: Tables) -> pd.DataFrame:
+def _readings_over_time(tables: Tables) -> Rows:
     """The readings of counters on the clock of the events; as in `counter_curve` without single kernels and calls.
 
     Telemetry with times of its own is left out: its offset to the events is unknown.
     """
-    rows = tables["counters"]
-    rows = rows[~rows["name"].isin(CALL_COUNTS) & rows[["name", "value", "start_ns"]].notna().all(axis="columns")]
-    return rows[rows[["correlation", "calls", "clock"]].isna().all(axis="columns")]
+    rows = tables.rows("counters")
+    rows = rows.where(~rows.one_of("name", CALL_COUNTS) & rows.known("name", "value", "start_ns"))
+    return rows.where(~(rows.known("correlation") | rows.known("calls") | rows.known("clock")))
 
 
 def _slices(size: int) -> Sequence[slice]:
