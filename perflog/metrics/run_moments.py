@@ -53,8 +53,7 @@ def moment_of(text: str) -> Moment | None:
     try:
         at = datetime.fromisoformat(text.strip())
     except ValueError:
-        number = _number(text)
-        found = _moment_in_value(text if number is None else number)
+        found = _moment_in_value(text) or _moment_in_value(_number(text))
         return None if found is None else Moment(found, text)
     return Moment(at.astimezone(UTC).replace(tzinfo=None) if at.tzinfo else at, text)
 

@@ -114,7 +114,7 @@ def _normal(ranks: Floats, size: int) -> float:
         return 1.0
     u = float(ranks[:size].sum()) - size * (size + 1) / 2
     z = max(abs(u - size * other / 2) - 0.5, 0.0) / math.sqrt(variance)
-    return min(1.0, 2 * NormalDist().cdf(-z))
+    return 2 * NormalDist().cdf(-z)
 
 
 def holm_adjusted(p: Sequence[float]) -> list[float]:
