@@ -368,6 +368,28 @@ def test_ms_swift_counts_iterations_and_prints_strings(quote: str) -> None:
     assert values(log)["mean_s_per_step"] == 116.1
 
 
+def test_nerfstudio_prints_a_header_again_and_again() -> None:
+    text = "".join(
+        f"{'Step (% Done)':20}{'Train Iter (time)':21}{'ETA (time)':21}{'Train Rays / Sec':41}latfacto.py:604\n"
+        f"{'-' * 83:103}latfacto.py:554\n{step:20}43.140 ms{'':12}39 s, 300.687 ms     {'14.86 M':41}latfacto.py:566\n"
+        for step in ("4090 (81.78%)", "4210 (84.18%)")
+    )
+    log = read(text.encode())
+    assert (unread(log), unread_figures(log)) == ({}, 0)
+    assert [row["step"] for row in log.rows("steps")] == [4090, 4210]
+    assert [row["step_time_s"] for row in log.rows("steps")] == pytest.approx([0.04314, 0.04314])
+    assert values(log)["train_rays_per_s"] == 14_860_000
+
+
+def test_proton() -> None:
+    tree = "2484.174 8852.130 ROOT\n├─ 2201.650 4994.035 matmul [M=8192]\n└─ 2849.882 3858.095 cublas\n"
+    tree += "   └─ nan 3858.095 nvjet\n"
+    log = read(tree.encode())
+    assert (unread(log), unread_figures(log)) == ({}, 0)
+    rows = [(row["line"], row["key"], row["value"]) for row in log.rows("values") if row["value"] is not None]
+    assert (2, "metric_2", 4994.035) in rows
+
+
 def test_minus_signs_of_documents_belong_to_their_numbers() -> None:
     rows = "| 1 | -4.6% | -0.5 … -4.1% |\n| 2 | -10.9% | -11.3 … -12.9% |\n"
     table = "| batch | change | paired |\n|---|---|---|\n" + re.sub("-(?=[0-9])", "\u2212", rows)

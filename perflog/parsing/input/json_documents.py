@@ -5,11 +5,13 @@ A list of values after its `start_step` and `step_interval` is such an object: t
 It is on the line where it begins in the file; several on one line are parts of it, separated by carriage returns,
 as the states of a progress bar are. What is left of the document around its lists is a record too, or several. The
 number of line feeds stays the same, so every figure keeps its line number. Input that is no JSON passes as it is.
+
+The repr of a list of Python dicts, or of a dict over many lines as `pprint` prints it, is such a document: it is
+written as JSON.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterator
 
 from msgspec import Struct, field
@@ -23,9 +25,14 @@ LARGEST_RECORD = 1 << 13
 """Bytes of a record. A longer one is divided: the objects in its lists are records of their own."""
 
 _AT_ONCE = 1 << 12
-_TOKEN = lazy_pattern(rb'([ \t\r\n]*)("(?:[^"\\\n]|\\.)*"|[][{}:,]|[^][{}:,"\s]+)')
+_TOKEN = lazy_pattern(rb"""([ \t\r\n]*)("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[][{}:,]|[^][{}:,"'\s]+)""")
 _BLANKS = lazy_pattern(rb"[ \t\r\n]*\Z")
 _LITERAL = lazy_pattern(rb"-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|NaN|Infinity)|true|false|null")
+_OF_PYTHON = {
+    b"None": b"null", b"True": b"true", b"False": b"false",
+    b"nan": b"NaN", b"inf": b"Infinity", b"-inf": b"-Infinity",
+}  # fmt: skip
+_NAMED = lazy_pattern(rb"""["']\s*:""")
 _STEPS = b'"start_step"', b'"step_interval"'
 _INTEGER = lazy_pattern(rb"\d{1,18}")
 _WHOLE = lazy_pattern(rb'"\d+"')
@@ -67,10 +74,11 @@ class RecordSplitter:
     Attributes:
         first_end: Number of tokens' bytes up to the end of the first value; 0 before its end.
         is_json: Whether all input so far is JSON.
+        is_python: Whether strings in it are written as Python writes them.
     """
 
     def __init__(self) -> None:
-        self.is_json, self.first_end = True, 0
+        self.is_json, self.is_python, self.first_end = True, False, 0
         self._done = 0  # bytes of all tokens
         self._left = b""  # bytes that do not make a token yet
         self._out: list[bytes] = []
@@ -90,11 +98,12 @@ class RecordSplitter:
         for token in _TOKEN.finditer(text):
             if token.start() != end or (token.end() == len(text) and not last):
                 break
-            if not self._takes(token[2]):
+            printed = self._as_json(token[2])
+            if not self._takes(printed):
                 self.is_json = False
                 break
             self._newlines(token[1].count(b"\n"))
-            stays_json = self._read(token[2])
+            stays_json = self._read(printed)
             end = token.end()
             self._done += token.end() - token.start()
             if not stays_json:
@@ -111,13 +120,30 @@ class RecordSplitter:
     def _give_up(self) -> None:
         """Write what is open as it is, and all that is left."""
         self._flush()
-        if self._item:
-            self._emit(b"".join(_AFTER.get(token, token) for token in self._item))
+        whole, torn = self._whole_pairs()
+        for tokens in filter(None, (whole, torn)):
+            self._emit(b"".join(_AFTER.get(token, token) for token in tokens))
         self._item = []
         if self._line_has_text and self._left.strip() and not self._left.lstrip(b" \t").startswith((b"\n", b"\r")):
             self._out.append(b"\r")
         self._out.append(self._left)
         self._left = b""
+
+    def _whole_pairs(self) -> tuple[list[bytes], list[bytes]]:
+        """Return the pairs of an open object whose values are whole, as an object, and the tokens after them."""
+        depth, end = 0, 0
+        for k, token in enumerate(self._item):
+            depth += (token in b"[{") - (token in b"]}")
+            end = k if token == b"," and depth == 1 else end
+        is_object = bool(end) and self._item[0] == b"{"
+        return ([*self._item[:end], b"}"], self._item[end + 1 :]) if is_object else ([], self._item)
+
+    def _as_json(self, token: bytes) -> bytes:
+        """Return a token of Python as one of JSON; others stay as they are."""
+        if token[:1] != b"'":
+            return _OF_PYTHON.get(token, token) if self.is_python else token
+        self.is_python = True
+        return b'"' + token[1:-1].replace(b"\\'", b"'").replace(b'"', b'\\"') + b'"'
 
     # --- lines --------------------------------------------------------------------------------------------------
 
@@ -307,9 +333,11 @@ def is_document(head: bytes, is_whole: bool) -> bool:
     else:
         splitter.feed(b"", is_whole)
     if not splitter.first_end:  # too long for the head, or torn: a bracket alone is no document
-        return splitter.is_json and (not is_whole or re.search(rb'"\s*:', start) is not None)
+        is_object = not is_whole or _NAMED.search(start) is not None
+        return splitter.is_json and is_object and (not splitter.is_python or start[:1] == b"[" or b"\n" in start)
     first, others = start[: splitter.first_end], start[splitter.first_end :].strip()
-    return b"\n" in first.strip() or (is_whole and not others)
+    is_line = splitter.is_python and first[:1] == b"{"  # which formats read as it is
+    return b"\n" in first.strip() or (is_whole and not others and not is_line)
 
 
 def as_records(blocks: Iterator[bytes]) -> Generator[bytes]:

@@ -66,9 +66,25 @@ def test_a_large_record_is_divided() -> None:
     assert [json.loads(record) for record in records[1:-1]] == document[0]["history"]
 
 
+def test_what_python_prints_of_dicts_is_written_as_json() -> None:
+    text = "[{'N': 1024, 'a': None, 'is': True, 'x': nan, 't': 'it\\'s \"b\"'}, {'N': 2048,\n 'y': -inf}]"
+    assert split(text) == [
+        ['{"N": 1024, "a": null, "is": true, "x": NaN, "t": "it\'s \\"b\\""}', '{"N": 2048, "y": -Infinity}'], []
+    ]  # fmt: skip
+
+
+def test_whole_pairs_of_a_torn_record_are_a_record() -> None:
+    assert split("[{'N': 1, 'a': {'b': 2, 'c': 3}, 'd': 0.01") == [['{"N": 1, "a": {"b": 2, "c": 3}}', '"d": 0.01']]
+    assert split('[{"a": 2, "b": [1, 2') == [['{"a": 2}', '"b": [1, 2']]
+
+
 @pytest.mark.parametrize(
     ("text", "is_one"),
     [
+        ("{'a': 1}\n{'a': 2}\n", False),
+        ("{'a': 1,\n 'b': 2}\n", True),
+        ("[{'a': 1}, {'a': 2}, {'a'", True),
+        ("{'a': 1, 'b", False),
         ('{"a": 1}\n{"a": 2}\n', False),
         ('{"a": 1}\n', True),
         ('{\n"a": 1}\n{\n"a": 2}\n', True),
