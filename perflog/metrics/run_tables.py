@@ -21,7 +21,7 @@ from perflog.tables.arrow import (
 )
 from perflog.tables.chunked_columns import rows_of_chunks
 from perflog.tables.columns import Rows, arrow_of_frame, rows_from_arrow, rows_from_frame
-from perflog.tables.nulls import frame_of, none_if_null
+from perflog.tables.nulls import frame_of
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
 
@@ -126,30 +126,28 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         """Number of rows of a table of a log by run and part."""
         return cached(self, ("rows of parts", name), lambda: self._log.part_counts(name))
 
-    def chosen(self, name: str, where: Where, *columns: str) -> pd.DataFrame:
-        """Return `run`, `line`, `part` and these columns of the rows that pass `where`, as `tables[name]` has them.
+    def chosen(self, name: str, where: Where, *columns: str) -> Rows:
+        """Return `run`, `line`, `part` and these columns of the rows that pass `where`, in the order of the table.
 
         Of the events of traces, which are many, a metric takes only the kinds and columns that it needs.
         """
-        wanted = list(dict.fromkeys(["run", "line", "part", *columns]))
         if isinstance(self._source, Mapping):
-            table, passed = self[name], np.ones(len(self[name]), np.bool_)
-            for column, test in where.items():
-                passes = {word: bool(test(none_if_null(word))) for word in table[column].unique()}
-                passed &= table[column].map(passes).to_numpy(bool)
-            return table[passed][wanted]
-        table = in_order(self._log.some_rows(name, where, *columns), [key.id for key in self._log.run_keys])
-        return frame_for_metrics(table)[wanted]
+            return rows_from_arrow(self._some_of_frame(name, where, *columns))
+        table = self._log.some_rows(name, where, *columns)
+        return rows_from_arrow(in_order(table, [key.id for key in self._log.run_keys]))
+
+    def _some_of_frame(self, name: str, where: Where, *columns: str) -> pa.Table:
+        """Rows of a DataFrame that pass, and columns of them, as `Log.some_rows` returns them."""
+        wanted = list(dict.fromkeys(["run", "line", "part", *columns]))
+        return rows_where(arrow_of_frame(self._frame(name), name, {*wanted, *where}), where).select(wanted)
 
     def arrow_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pa.Table]]:
         """Yield `run`, `line`, `part` and these columns of the rows that pass, by line, for each run and part.
 
         Only the rows of some runs, or of some parts of a large run, are in memory at once.
         """
-        wanted = list(dict.fromkeys(["run", "line", "part", *columns]))
         if isinstance(self._source, Mapping):
-            whole = arrow_of_frame(self._frame(name), name, {*wanted, *where})
-            yield from _by_file([rows_where(whole, where).select(wanted)])
+            yield from _by_file([self._some_of_frame(name, where, *columns)])
             return
         import pyarrow as pa
 
@@ -157,7 +155,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
             few = where if parts is None else {**where, "part": one_of(*parts)}
             tables = [self._log.some_rows(name, few, *columns, runs=runs)]
             pa.default_memory_pool().release_unused()  # rows that were read and left out
-            asked_for = {(name, column) for column in wanted}
+            asked_for = {(name, column) for column in ("run", "line", "part", *columns)}
             if tables[0].num_rows > _AT_ONCE and not self._asked_for.issuperset(asked_for):
                 return_freed()
                 self._asked_for.update(asked_for)
@@ -244,7 +242,7 @@ class _TablesOfRuns(Tables):
     def counts(self, name: str) -> dict[str, int]:
         return {run: number for run, number in self._all.counts(name).items() if run in self._runs}
 
-    def chosen(self, name: str, where: Where, *columns: str) -> pd.DataFrame:
+    def chosen(self, name: str, where: Where, *columns: str) -> Rows:
         return self._all.chosen(name, with_runs(where, self._runs), *columns)
 
     def arrow_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pa.Table]]:

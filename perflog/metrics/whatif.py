@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Mask
+from perflog.arrays import Ints, Mask
 from perflog.metrics.modelled_jobs import jobs_of_layers, jobs_of_phases
 from perflog.metrics.operation_graph import COMPUTE, KINDS, TRANSFERS, ModelError, Operation, step_graph
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.row_groups import row_groups
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.step_replay import OPERATIONS, Job, without_waiting
 from perflog.metrics.traces.scenarios import ReplayedRanks, replayed_ranks
 from perflog.readers.event_columns import OPERATION
+from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import one_of
+from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +30,8 @@ _RANKS_MODEL = (
     "between collectives that all ranks leave together each rank takes its own time, and typically the median of the "
     "ranks; what a device does there is one piece"
 )
+_KINDS = sorted(KINDS)
+_LAST = np.iinfo(np.int64).max
 _SLOWEST = 3  # per cent of the workers, at least one: the slowest workers of M_W
 _AS_ONE = {name: f"{name.partition('-')[0]}-pp-comm" for name in TRANSFERS}
 
@@ -264,54 +268,76 @@ def _jobs_of_operations(tables: Tables) -> dict[str, Job | NoJob]:
     columns = ("step", "rank", "stage", "dp_rank", "chunk", "name", "seq", "start_ns", "duration_ns")
     rows = tables.chosen("events", {"kind": one_of(OPERATION)}, *columns)
     jobs: dict[str, Job | NoJob] = {}
-    for run, run_rows in rows.groupby("run", sort=False):
+    for run, run_rows in rows.by("run").items():
         try:
-            jobs[str(run)] = _job(run_rows)
+            jobs[run] = _job(run_rows)
         except ModelError as error:
-            jobs[str(run)] = NoJob(str(error))
+            jobs[run] = NoJob(str(error))
     return jobs
 
 
-def _job(rows: pd.DataFrame) -> Job:
+def _job(rows: Rows) -> Job:
     """Return the job of a run from its operations.
 
     Raises:
         ModelError: they do not fit together.
     """
-    rows = rows.dropna(subset=["name", "step", "stage", "dp_rank", "start_ns", "duration_ns"])
-    unknown = sorted(set(rows["name"]) - KINDS)
-    rows = rows[rows["name"].isin(KINDS)]
-    if not set(COMPUTE).issubset(rows["name"]):
+    rows = rows.where(rows.known("name", "step", "stage", "dp_rank", "start_ns", "duration_ns"))
+    unknown = sorted(rows.counts("name").keys() - KINDS)
+    rows = rows.where(rows.one_of("name", KINDS))
+    if not rows.counts("name").keys() >= set(COMPUTE):
         raise ModelError("it has no operations of forward and backward")
-    worker_keys = ["dp_rank", "stage"]
-    first_rank = rows.groupby(worker_keys)["rank"].transform("min")
-    several = bool((rows["rank"] != first_rank).fillna(False).any())
-    rows = rows[(rows["rank"] == first_rank).fillna(True).to_numpy(bool)]
-    rows = rows.sort_values(["step", "dp_rank", "stage", "name", "start_ns", "line"], kind="stable")
-    if rows["seq"].isna().any():
-        rows["seq"] = rows.groupby(["step", "dp_rank", "stage", "name"]).cumcount()
-    replicas, steps, shape, left_out = _complete_steps(rows)
-    rows = rows[rows["step"].isin(steps)].sort_values(["step", "dp_rank", "stage", "name", "seq"], kind="stable")
+    ranks, workers = rows["rank"], row_groups(rows, "dp_rank", "stage")
+    first_rank = workers.ends(np.where(ranks == NULL, _LAST, ranks))[0][workers.inverse]
+    others = (ranks != NULL) & (ranks != first_rank)
+    operations = _numbered(rows.where(~others))
+    replicas, steps, shape, left_out = _complete_steps(operations)
+    operations = operations.where(np.isin(operations.rows["step"], steps))
+    rows = operations.rows
     cells = (len(steps), len(replicas), shape)
-    starts = rows["start_ns"].to_numpy(np.float64).reshape(cells) / 1e9
-    ends = starts + rows["duration_ns"].to_numpy(np.float64).reshape(cells) / 1e9
-    first = rows.iloc[:shape]
-    operations = [
-        Operation(int(stage), kind, int(seq), int(chunk), start, end)
-        for stage, kind, seq, chunk, start, end in zip(
-            first["stage"], first["name"], first["seq"], first["chunk"].fillna(0), starts[0, 0], ends[0, 0], strict=True
-        )
-    ]
-    _check_stages(operations)
-    graph = step_graph(operations)
+    starts = rows["start_ns"].astype(np.float64).reshape(cells) / 1e9
+    ends = starts + rows["duration_ns"].astype(np.float64).reshape(cells) / 1e9
+    stages, chunks = rows["stage"][:shape], rows["chunk"][:shape]
+    kinds = np.array(_KINDS, object)[operations.kind[:shape]]
+    columns = (stages, kinds, operations.number[:shape], np.where(chunks == NULL, 0, chunks), starts[0, 0], ends[0, 0])
+    first = list(map(Operation, *(column.tolist() for column in columns)))
+    _check_stages(first)
+    graph = step_graph(first)
     by_operation = [np.moveaxis(times, 2, 0) for times in (starts, ends)]
-    ranks = rows.dropna(subset=["rank"]).groupby(worker_keys)["rank"].first()
+    ranked = rows.where(rows.known("rank"))
+    rank_rows = ranked.where(row_groups(ranked, "dp_rank", "stage").first)
     traced = ends.max(axis=(1, 2)) - starts.min(axis=(1, 2))
     return Job(
-        graph, first["stage"].to_numpy(np.int64), first["name"].to_numpy(object), without_waiting(graph, *by_operation),
-        steps, replicas, {(int(d), int(s)): int(rank) for (d, s), rank in ranks.items()}, traced, left_out,
-        _assumed(unknown, several), OPERATIONS,
+        graph, stages, kinds, without_waiting(graph, *by_operation), steps, replicas,
+        {(replica, stage): rank for replica, stage, rank in rank_rows.records("dp_rank", "stage", "rank")}, traced,
+        left_out, _assumed(unknown, bool(others.any())), OPERATIONS,
     )  # fmt: skip
+
+
+class _Operations(Struct, frozen=True):
+    """Operations of a run by step, replica, stage, kind (its index in _KINDS) and number among such operations."""
+
+    rows: Rows
+    kind: Ints
+    number: Ints
+
+    def where(self, chosen: Mask | Ints) -> _Operations:
+        """Return some of the operations."""
+        return _Operations(self.rows.where(chosen), self.kind[chosen], self.number[chosen])
+
+
+def _numbered(rows: Rows) -> _Operations:
+    """Return the operations of some rows. Without printed numbers, they count in order of time."""
+    codes, words = rows.codes("name")
+    kind = np.array([_KINDS.index(word) if word in KINDS else -1 for word in words], np.int64)[codes]
+    keys = (rows["step"], rows["dp_rank"], rows["stage"], kind)
+    number, in_time = rows["seq"], (rows["line"], rows["start_ns"])
+    if (number == NULL).any():
+        order = np.lexsort((*in_time, *reversed(keys)))
+        alike = groups_of(*keys)
+        number = np.empty(len(rows), np.int64)
+        number[order] = np.arange(len(rows)) - np.repeat(np.cumsum(alike.sizes) - alike.sizes, alike.sizes)
+    return _Operations(rows, kind, number).where(np.lexsort((*in_time, number, *reversed(keys))))
 
 
 def _check_stages(operations: Sequence[Operation]) -> None:
@@ -321,26 +347,27 @@ def _check_stages(operations: Sequence[Operation]) -> None:
         raise ModelError(f"no forward and backward of stage {gap}")
 
 
-def _complete_steps(rows: pd.DataFrame) -> tuple[list[int], list[int], int, int]:
+def _complete_steps(operations: _Operations) -> tuple[list[int], list[int], int, int]:
     """Return replicas, complete steps, number of operations of each in a step, and number of other steps.
 
     A step is complete if each replica that has operations in any step has the same ones as in most steps.
     """
-    replicas = sorted(map(int, rows["dp_rank"].unique()))
-    shapes: Counter[tuple[tuple[Any, ...], ...]] = Counter()
-    shape_by_step: dict[int, tuple[tuple[Any, ...], ...]] = {}
-    count = 0
-    for step, in_step in rows.groupby("step", sort=True):
-        count += 1
-        each = [tuple(zip(r["stage"], r["name"], r["seq"], strict=True)) for _, r in in_step.groupby("dp_rank")]
-        if len(each) == len(replicas) and len(set(map(frozenset, each))) == 1 and len(set(each[0])) == len(each[0]):
-            shape_by_step[int(step)] = tuple(sorted(each[0]))
-            shapes[shape_by_step[int(step)]] += 1
-    if not shapes:
+    rows = operations.rows
+    replica = rows["dp_rank"]
+    replicas = np.unique(replica)
+    operation = groups_of(rows["stage"], operations.kind, operations.number).inverse
+    numbers, firsts = np.unique(rows["step"], return_index=True)
+    steps_of_shape: dict[tuple[int, ...], list[int]] = {}
+    for step, start, end in zip(numbers.tolist(), firsts.tolist(), [*firsts[1:].tolist(), len(rows)], strict=True):
+        if (end - start) % len(replicas):
+            continue
+        by_replica, own = (column[start:end].reshape(len(replicas), -1) for column in (replica, operation))
+        if (by_replica == replicas[:, None]).all() and (own == own[0]).all() and (np.diff(own[0]) > 0).all():
+            steps_of_shape.setdefault(tuple(own[0].tolist()), []).append(step)
+    if not steps_of_shape:
         raise ModelError("no step has the same operations on all replicas")
-    shape = shapes.most_common(1)[0][0]
-    steps = [step for step, own in shape_by_step.items() if own == shape]
-    return replicas, steps, len(shape), count - len(steps)
+    shape, steps = max(steps_of_shape.items(), key=lambda item: len(item[1]))
+    return replicas.tolist(), steps, len(shape), len(numbers) - len(steps)
 
 
 def _assumed(unknown: Sequence[str], several: bool) -> str:

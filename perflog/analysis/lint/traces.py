@@ -20,8 +20,6 @@ from perflog.metrics.traces.device_work import (
     WORK_KINDS,
     TraceDevice,
     has_times,
-    has_valid_times,
-    integers,
     trace_devices,
 )
 from perflog.metrics.traces.intervals import union
@@ -194,11 +192,11 @@ def no_device_work(data: LintInput) -> Iterator[Finding]:
         return  # the events of a long trace are not read for nothing
     without_work: Where = {"run": lambda run: run not in runs_with_work, "kind": lambda kind: kind != OPERATION}
     events = data.tables.chosen("events", without_work, "kind", "category", "start_ns", "duration_ns")
-    for run, rows in events[has_valid_times(events)].groupby("run"):
-        unknown = rows[rows["kind"].isna().to_numpy(bool)]
+    for run, rows in sorted(events.where(has_times(events)).by("run").items()):
+        unknown = rows.where(~rows.known("kind"))
         message = f"none of {count(len(rows), 'event')} is known as work of a device"
         if len(unknown):
-            categories = unknown["category"].astype(object).fillna("no category").unique()
+            categories = dict.fromkeys(category or "no category" for (category,) in unknown.records("category"))
             verb = "is" if len(unknown) == 1 else "are"
             message += f"; {len(unknown):,} {verb} of a kind that perflog does not know: {first_few(categories, 3)}"
         yield Finding(run, message, {run: (unknown if len(unknown) else rows)["line"]}, {"events": len(rows)})
@@ -327,14 +325,14 @@ def ranges_on_device(data: LintInput) -> Iterator[Finding]:
     """Copies of ranges on tracks of devices, waits for events or streams."""
     where: Where = {"kind": one_of("device_range", "sync")}
     not_work = data.tables.chosen("events", where, "kind", "start_ns", "duration_ns")
-    not_work = not_work[has_valid_times(not_work)]
+    not_work = not_work.where(has_times(not_work))
     busy: dict[str, int] = {}
     for device in trace_devices(data.tables):
         busy[device.run] = busy.get(device.run, 0) + device.busy
-    for run, rows in not_work.groupby("run"):
+    for run, rows in sorted(not_work.by("run").items()):
         if run not in busy:
             continue
-        times = {kind: int(kind_rows["duration_ns"].sum()) * _NS for kind, kind_rows in rows.groupby("kind")}
+        times = {kind: int(some["duration_ns"].sum()) * _NS for kind, some in sorted(rows.by("kind").items())}
         names = {"device_range": "ranges", "sync": "waits"}
         listed = " and ".join(f"{seconds(time)} of {names[kind]}" for kind, time in times.items())
         message = f"{listed} on device tracks, besides {seconds(busy[run] * _NS)} of work"
@@ -407,14 +405,15 @@ def step_outside(data: LintInput) -> Iterator[Finding]:
 )
 def profiler_overhead(data: LintInput) -> Iterator[Finding]:
     """Events of the profiler itself that cover more than 1 % of the time between a device's first and last event."""
-    overhead = data.tables.chosen("events", {"kind": one_of("overhead")}, "start_ns", "duration_ns")
-    overhead = overhead[has_valid_times(overhead)]
     device_of = {(device.run, device.part): device for device in trace_devices(data.tables) if device.span}
-    for place, rows in overhead.groupby(["run", "part"]):
+    overhead: Where = {"kind": one_of("overhead")}
+    for place, events in data.tables.arrow_by_file("events", overhead, "start_ns", "duration_ns"):
         if place not in device_of:
             continue
-        starts, busy, span = integers(rows["start_ns"]), device_of[place].work.busy, device_of[place].span
-        time = int(union(starts, starts + integers(rows["duration_ns"])).inside(busy.starts[:1], busy.ends[-1:])[0])
+        rows = rows_from_arrow(events)
+        rows = rows.where(has_times(rows))
+        starts, busy, span = rows["start_ns"], device_of[place].work.busy, device_of[place].span
+        time = int(union(starts, starts + rows["duration_ns"]).inside(busy.starts[:1], busy.ends[-1:])[0])
         if time > _OVERHEAD * span:
             message = f"{percent(time / span)} of the time: {seconds(time * _NS)} of {seconds(span * _NS)}"
             yield Finding(place[0], message, {place[0]: rows["line"]}, {"overhead": time * _NS, "span": span * _NS})

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
 from perflog.metrics.run_tables import Tables, cached
-from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows
+from perflog.metrics.traces.device_steps import NO_STEPS, TraceSteps
 from perflog.metrics.traces.device_work import step_windows
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, index_array, one_of
@@ -54,7 +54,7 @@ class MemoryCurve(Struct, frozen=True, eq=False, dict=True):
     process: str | None
     device: int | None
     device_name: str | None
-    steps: StepWindows
+    steps: TraceSteps
     rows: Rows
     totals: Mapping[str, Ints]
     blocks: Blocks
@@ -200,7 +200,7 @@ def _word(rows: Rows, name: str) -> str | None:
     return words[codes[0]] if codes[0] >= 0 else None
 
 
-def _steps_of(process: str | None, windows: Mapping[str | None, StepWindows]) -> StepWindows:
+def _steps_of(process: str | None, windows: Mapping[str | None, TraceSteps]) -> TraceSteps:
     """The steps of a process, or the only ones of the file."""
     if process in windows:
         return windows[process]

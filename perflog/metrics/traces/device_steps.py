@@ -16,7 +16,7 @@ from perflog.tables.columns import NULL
 _FAR = np.iinfo(np.int64).max
 
 
-class StepWindows(Struct, frozen=True):
+class TraceSteps(Struct, frozen=True):
     """Time windows of the annotated steps of a file, in order of time, on its host's clock in ns.
 
     Step `numbers[i]` lasts from `starts[i]` to `ends[i]`; line `lines[i]` of the file holds its annotation.
@@ -28,10 +28,10 @@ class StepWindows(Struct, frozen=True):
     lines: Ints
 
 
-NO_STEPS = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
+NO_STEPS = TraceSteps(*(np.zeros(0, np.int64) for _ in range(4)))
 
 
-def on_device(annotated: StepWindows, begins: Ints, ends: Ints, launched_in: Ints) -> StepWindows:
+def on_device(annotated: TraceSteps, begins: Ints, ends: Ints, launched_in: Ints) -> TraceSteps:
     """Return the steps as windows of a device.
 
     Args:
@@ -55,7 +55,7 @@ def on_device(annotated: StepWindows, begins: Ints, ends: Ints, launched_in: Int
     still = _running(steps.starts, begins[~own], ends[~own])
     since = np.maximum(steps.starts, np.minimum(np.minimum(still, first), until))
     since[1:] = np.maximum(since[1:], until[:-1])
-    return StepWindows(steps.numbers, since, until, steps.lines)
+    return TraceSteps(steps.numbers, since, until, steps.lines)
 
 
 def _running(times: Ints, begins: Ints, ends: Ints) -> Ints:

@@ -22,8 +22,9 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.kernel_categories import OTHER, WAIT, category, category_of_profiler
 from perflog.metrics.registry import MetricColumn
+from perflog.metrics.row_groups import split
 from perflog.metrics.run_tables import Tables, cached, frame_for_metrics
-from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows, on_device
+from perflog.metrics.traces.device_steps import NO_STEPS, TraceSteps, on_device
 from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 from perflog.metrics.traces.iterations import iterations
 from perflog.readers.processes import process_label
@@ -167,8 +168,8 @@ class TraceDevice(Struct, frozen=True, eq=False):
     device_name: str | None
     span: int
     busy: int
-    annotated: StepWindows
-    steps: StepWindows
+    annotated: TraceSteps
+    steps: TraceSteps
     _store: _WorkStore
 
     @property
@@ -203,7 +204,7 @@ def _devices(tables: Tables) -> Iterator[TraceDevice]:
             )  # fmt: skip
 
 
-def _iterations(work: DeviceWork) -> StepWindows:
+def _iterations(work: DeviceWork) -> TraceSteps:
     """The iterations that the kernels of a device repeat."""
     kernels = np.flatnonzero(work.rows.one_of("kind", ["kernel", "graph"]))
     names, _ = work.rows.codes("name")
@@ -309,8 +310,8 @@ def _counted(values: Keys) -> tuple[list[int | None], Ints]:
 
 
 def _steps_of(
-    work: DeviceWork, place: tuple[str, int], windows: Mapping[str | None, StepWindows], tables: Tables
-) -> StepWindows:
+    work: DeviceWork, place: tuple[str, int], windows: Mapping[str | None, TraceSteps], tables: Tables
+) -> TraceSteps:
     """Return the steps of the process that launched most of the work of a device, among the processes of its file.
 
     The events of a device name that process (databases), or share its label (merged traces), or name the device (Chrome
@@ -384,14 +385,7 @@ def has_times(rows: Rows) -> Mask:
     return flags
 
 
-def has_valid_times(events: pd.DataFrame) -> Mask:
-    """The same of a DataFrame."""
-    known = events["start_ns"].notna() & (events["duration_ns"] >= 0)
-    flags: Mask = known.to_numpy(bool, na_value=False)
-    return flags
-
-
-def step_windows(tables: Tables) -> dict[tuple[str, int], dict[str | None, StepWindows]]:
+def step_windows(tables: Tables) -> dict[tuple[str, int], dict[str | None, TraceSteps]]:
     """Return the annotated steps of each run and file by process: host ranges with names like `ProfilerStep#7`.
 
     If ranges of several such names nest, the steps are the ranges with the longest total time.
@@ -399,30 +393,26 @@ def step_windows(tables: Tables) -> dict[tuple[str, int], dict[str | None, StepW
     return cached(tables, "windows of traces", lambda: _windows(tables))
 
 
-def _windows(tables: Tables) -> dict[tuple[str, int], dict[str | None, StepWindows]]:
+def _windows(tables: Tables) -> dict[tuple[str, int], dict[str | None, TraceSteps]]:
     where: Where = {"kind": one_of("range"), "name": lambda name: name and STEP_NAME.fullmatch(name)}
     events = tables.chosen("events", where, "name", "process", "start_ns", "duration_ns")
-    rows = events[has_valid_times(events)]
-    named = {name: STEP_NAME.fullmatch(name) for name in rows["name"].unique() if isinstance(name, str)}
-    matches = [match for name in rows["name"] if (match := named[name])]
-    rows = rows.assign(prefix=[match[1] for match in matches], number=[int(match[2]) for match in matches])
-    windows: dict[tuple[str, int], dict[str | None, StepWindows]] = {}
-    for (run, part, process), ranges in rows.groupby(["run", "part", "process"], dropna=False):
-        longest = ranges.groupby("prefix", sort=False)["duration_ns"].sum().idxmax()
-        steps = ranges[ranges["prefix"] == longest].sort_values("duration_ns", ascending=False, kind="stable")
-        steps = steps.drop_duplicates("number")  # the longest, if a step is annotated twice
-        steps = steps.sort_values("start_ns", kind="stable")
-        start, length = (steps[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
-        numbers, lines = (steps[name].to_numpy(np.int64) for name in ("number", "line"))
-        owner = process if isinstance(process, str) else None
-        windows.setdefault((run, part), {})[owner] = StepWindows(numbers, start, start + length, lines)
+    windows: dict[tuple[str, int], dict[str | None, TraceSteps]] = {}
+    for ranges in split(events.where(has_times(events)), "run", "part", "process"):
+        matches = [match for (name,) in ranges.records("name") if (match := STEP_NAME.fullmatch(name))]
+        prefixes, numbers = [match[1] for match in matches], np.array([int(match[2]) for match in matches])
+        starts, lengths = ranges["start_ns"], ranges["duration_ns"]
+        totals = dict.fromkeys(prefixes, 0)
+        for prefix, length in zip(prefixes, lengths.tolist(), strict=True):
+            totals[prefix] += length
+        longest = max(totals, key=lambda prefix: totals[prefix])
+        order = np.lexsort((-lengths, numbers))
+        order = order[np.array(prefixes)[order] == longest]
+        order = order[np.diff(numbers[order], prepend=-1) > 0]  # the longest, if a step is annotated twice
+        order = order[np.lexsort((-lengths[order], starts[order]))]
+        ((run, part, process),) = ranges.where(order[:1]).records("run", "part", "process")
+        start, end = starts[order], (starts + lengths)[order]
+        windows.setdefault((run, part), {})[process] = TraceSteps(numbers[order], start, end, ranges["line"][order])
     return windows
-
-
-def integers(column: pd.Series[int]) -> Ints:
-    """A column without nulls as a numpy array."""
-    numbers: Ints = column.to_numpy(np.int64)
-    return numbers
 
 
 def seconds(ns: npt.ArrayLike) -> Floats:

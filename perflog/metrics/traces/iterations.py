@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
-from perflog.metrics.traces.device_steps import NO_STEPS, StepWindows
+from perflog.metrics.traces.device_steps import NO_STEPS, TraceSteps
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
 
@@ -30,7 +30,7 @@ _MOST = 1 << 22  # counts of kernels, of all iterations together
 _NOWHERE = -(1 << 62)  # a position that stays below 0 with any offset added
 
 
-def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: Mask) -> StepWindows:
+def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: Mask) -> TraceSteps:
     """Return the iterations of a device, numbered from 1; none where the sequence does not clearly repeat.
 
     An iteration begins with its first kernel, and ends when the next one begins, the last one with its last work.
@@ -59,7 +59,7 @@ def iterations(starts: Ints, ends: Ints, names: Ints, streams: Ints, optimizer: 
     # The last boundary is the end of the trace, or the first kernel of an incomplete iteration.
     end = int(ends.max()) if cuts[-1] == len(main) else int(starts[main[cuts[-1]]])
     no_lines = np.full(len(begins), NULL, np.int64)  # no event annotates an iteration
-    return StepWindows(np.arange(1, len(begins) + 1), begins, np.append(begins[1:], end), no_lines)
+    return TraceSteps(np.arange(1, len(begins) + 1), begins, np.append(begins[1:], end), no_lines)
 
 
 class _Repetition(Struct, frozen=True, eq=False):

@@ -21,7 +21,7 @@ from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.collective_matching import matched_collectives
 from perflog.metrics.traces.critical_path import kinds_on_paths, rows_of_kinds
 from perflog.metrics.traces.dependencies import Dependencies, dependencies
-from perflog.metrics.traces.device_steps import StepWindows
+from perflog.metrics.traces.device_steps import TraceSteps
 from perflog.metrics.traces.device_work import (
     DEVICE_COLUMNS,
     DeviceWork,
@@ -237,7 +237,7 @@ def _trace(of: Dependencies, walk: PathWalk) -> _Window:
     return _Window(start, end, walk.last_thread(end), end)
 
 
-def _middle(work: DeviceWork, steps: StepWindows) -> Ints:
+def _middle(work: DeviceWork, steps: TraceSteps) -> Ints:
     """Return the indices of the steps that are replayed, in order of time: all, or the ones in the middle."""
     order = np.argsort(steps.starts, kind="stable")
     first, last = (np.searchsorted(work.starts, edges[order]) for edges in (steps.starts, steps.ends))

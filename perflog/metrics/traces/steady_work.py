@@ -10,7 +10,7 @@ from msgspec import Struct
 from perflog.arrays import Ints
 from perflog.metrics.compared import Steady
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.traces.device_steps import StepWindows
+from perflog.metrics.traces.device_steps import TraceSteps
 from perflog.metrics.traces.device_work import TraceDevice, trace_devices
 
 STEP, TRACE = "step", "trace"
@@ -107,7 +107,7 @@ def _step_of_event(device: TraceDevice) -> Ints:
     return step_at(device.steps, work.starts)
 
 
-def step_at(steps: StepWindows, times: Ints) -> Ints:
+def step_at(steps: TraceSteps, times: Ints) -> Ints:
     """Return the step in which each time lies; -1 outside of all steps."""
     last_begun = np.searchsorted(steps.starts, times, "right") - 1
     inside = (last_begun >= 0) & (times < np.append(steps.ends, 0)[last_begun])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 from msgspec import Struct
 
 from perflog.metrics.run_tables import Tables
@@ -19,7 +20,6 @@ from perflog.metrics.traces.device_work import (
     TraceDevice,
     are_in_steps,
     exposed_of,
-    integers,
     trace_devices,
 )
 from perflog.metrics.traces.idle_causes import DeviceIdle, idle_causes
@@ -98,7 +98,7 @@ def _transfer_and_waiting(matched: MatchedCollectives, place: int) -> tuple[Inte
     """Time in which a member's matched collectives transfer, and wait; whether ranks of their groups are missing."""
     known = matched.collectives[matched.collectives["reason"].isna()]
     calls = matched.calls[(matched.calls["member"] == place) & matched.calls["key"].isin(known.index)]
-    start, wait, length = (integers(calls[name]) for name in ("start", "wait", "length"))
+    start, wait, length = (calls[name].to_numpy(np.int64) for name in ("start", "wait", "length"))
     missing = known.loc[calls["key"].unique()]
     return (
         union(start + wait, start + length),

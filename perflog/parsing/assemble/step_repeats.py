@@ -15,7 +15,7 @@ from perflog.arrays import Bytes, Ints, Mask
 from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS
 from perflog.parsing.assemble.line_rows import NO_EPOCH, LineRows
 from perflog.parsing.assemble.run_state import RunIndex
-from perflog.parsing.assemble.step_windows import UNKNOWN, StepWindows
+from perflog.parsing.assemble.step_windows import UNKNOWN, CoveredSteps
 
 _DENSE = 1 << 24  # steps below it are counted in an array
 _MOST_IN_ARRAY = 255  # what an element of the array can count
@@ -66,7 +66,7 @@ class StepCounter:
         self.corrections: dict[int, int] = {}
         self._settled = settled
         self._repeats: dict[int, dict[tuple[int, int], StepRepeats]] = {}  # by run, then by rank (-1: not known), epoch
-        self._windows: dict[int, dict[int, StepWindows]] = {}  # by run, then by rank
+        self._windows: dict[int, dict[int, CoveredSteps]] = {}  # by run, then by rank
         self._stepless: dict[int, int] = {}  # by run: lines so far without a known step
         self._stepless_at: dict[tuple[int, int], int] = {}  # by run and rank: the same at its last line with a step
 
@@ -98,7 +98,7 @@ class StepCounter:
                 if len(since_previous):
                     columns = (column[rank_rows] for column in (places, steps, epochs, first_steps))
                     covered = np.zeros(len(places), np.int64)
-                    covered[rank_rows] = windows.setdefault(rank, StepWindows()).read(*columns)
+                    covered[rank_rows] = windows.setdefault(rank, CoveredSteps()).read(*columns)
                     spans[since_previous] = covered[since_previous]
                     after = self._after_stepless(run.index, rank, rank_rows, known, low)
                     spans[np.intersect1d(after, since_previous)] = UNKNOWN

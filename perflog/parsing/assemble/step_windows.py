@@ -85,8 +85,8 @@ def _of_first_line(i: int, steps: Ints, first: Mask, first_steps: Ints, covered:
     return min(interval, step)
 
 
-class StepWindows:
-    """The windows of one rank's lines, stretch by stretch of the log. Lines that repeat a step cover what it did.
+class CoveredSteps:
+    """Counts the steps that the lines of a rank cover, stretch by stretch. Lines that repeat a step cover what it did.
 
     A window depends on lines after it. Where those come with a later stretch and change it, `corrections` holds the
     number of steps by position.

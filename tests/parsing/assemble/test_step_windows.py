@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.parsing.assemble.step_windows import UNKNOWN, StepWindows, windows
+from perflog.parsing.assemble.step_windows import UNKNOWN, CoveredSteps, windows
 
 
 def covered(steps: list[int], epochs: list[int] | None = None, first_step: int = UNKNOWN) -> list[int]:
@@ -75,8 +75,8 @@ def test_stretches_of_a_log_give_what_the_whole_log_gives(jumps: list[int], size
     """With the corrections of lines that come later."""
     steps = np.maximum(np.cumsum(jumps), 0)
     places, epochs, firsts = np.arange(len(steps)) + 100, np.zeros(len(steps), np.int64), np.zeros(len(steps), np.int64)
-    whole = StepWindows().read(places, steps, epochs, firsts).tolist()
-    one, found, start = StepWindows(), dict[int, int](), 0
+    whole = CoveredSteps().read(places, steps, epochs, firsts).tolist()
+    one, found, start = CoveredSteps(), dict[int, int](), 0
     for size in sizes:
         part = slice(start, start + size)
         if len(steps[part]):
@@ -90,6 +90,6 @@ def test_stretches_of_a_log_give_what_the_whole_log_gives(jumps: list[int], size
 def test_a_repeated_step_covers_what_it_did() -> None:
     steps = np.array([10, 20, 20, 30])
     zeros = np.zeros(4, np.int64)
-    assert StepWindows().read(np.arange(4), steps, zeros, zeros).tolist() == [10] * 4
+    assert CoveredSteps().read(np.arange(4), steps, zeros, zeros).tolist() == [10] * 4
     epochs = np.array([0, 0, 1, 1])  # the same number in another epoch is another step
-    assert StepWindows().read(np.arange(4), steps, epochs, zeros).tolist() == [10, 10, 10, 10]
+    assert CoveredSteps().read(np.arange(4), steps, epochs, zeros).tolist() == [10, 10, 10, 10]
