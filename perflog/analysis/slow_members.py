@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from perflog.analysis.job_endings import Culprit
+from perflog.analysis.overview.ranks_apart import often
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, imbalance, node_pairs
 from perflog.metrics.hot_experts import expert_jobs
@@ -144,10 +145,7 @@ def _evidence(row: RankRow) -> str:
     own, others = (show(value, row.unit, 3) for value in (row.out.value, row.out.others))
     name = row.figure.removesuffix("_s") if row.unit == "s" else row.figure
     far = row.out.far
-    return (
-        f"{name} {own}, the others {others} ({far.ratio:.2g} times, in {100 * far.persistence:.0f} % of "
-        f"{row.rows:,} rows, p {max(far.p, 1e-9):.1g})"
-    )
+    return f"{name} {own}, the others {others} ({far.ratio:.2g} times, {often(row)}, p {max(far.p, 1e-9):.1g})"
 
 
 def _cost(row: RankRow | None) -> str | None:

@@ -29,6 +29,7 @@ from perflog.analysis.lint import findings
 from perflog.cli.main import main
 from perflog.metrics import METRICS, Options, Tables
 from perflog.output.report import ReportData, collect, to_html, to_markdown
+from perflog.output.report.bars import where_the_time_goes
 from perflog.output.report.data import PlotSketch
 from perflog.output.report.html.elements import Html, breakable, join, tag, with_code
 from perflog.output.report.html.metric_tables import rows_shown
@@ -445,6 +446,20 @@ def test_runs_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
     assert collect(str(path), by="num_local_experts", draw=False).title == "num_local_experts: 16 against 8"
     assert list(subject("moe_layer_early").names.values()) == ["moe_layer_early.txt"]
     assert next(iter(subject("training_sweep").names.values())) == "naive gpt2 16"
+    (tmp_path / "several").mkdir()
+    for experts in ("num_local_experts = 8", "num_local_experts = 16", ""):
+        of_log = text.replace("num_local_experts = 8", experts)
+        (tmp_path / "several" / f"{experts[20:] or 'none'}.txt").write_text(of_log)
+    several = collect(str(tmp_path / "several"), draw=False)  # of which one does not print how many experts it has
+    assert set(several.names.values()) == {"8.txt", "16.txt", "none.txt"}
+    (tmp_path / "other").mkdir()
+    for name in ("moe_layer_early.txt", "csv.txt"):
+        (tmp_path / "other" / name).write_text((DATA / name).read_text())
+    report = collect(str(tmp_path / "other"), draw=False)
+    table = where_the_time_goes(report)
+    assert table is not None and len(report.runs) == 2
+    (head,) = table.heads[1:]
+    assert head.name.startswith(tuple(f"{name}: step" for name in report.names.values()))
     for folder in ("old", "new"):
         (tmp_path / "runs" / folder).mkdir(parents=True)
         (tmp_path / "runs" / folder / "0.txt").write_text(f"{text}unknown {folder}\n")
@@ -653,7 +668,7 @@ def test_what_happened_to_the_job_has_a_section(tmp_path: Path) -> None:
     markdown = to_markdown(report)
     section = markdown.partition("## What happened to the job")[2].partition("<details>")[0]
     assert (
-        "| verdict | The job recovered and went on to step 80 of 1,000; attempt 1 of 2 ended by a collective that "
+        "| Verdict | The job recovered and went on to step 80 of 1,000; attempt 1 of 2 ended by a collective that "
         "timed out, line 65 |"
     ) in section
     assert "| a collective that timed out | #1 | 3 | 0, 1, 2 | 65–67 |" in section

@@ -96,6 +96,12 @@ def _who(rank: str | None) -> str:
     return "" if rank is None else f" ({rank_name(rank)})"
 
 
+def often(row: RankRow) -> str:
+    """Return in how many of its rows an outlier is far from the others, in words."""
+    assert row.out is not None
+    return f"in {100 * row.out.far.persistence:.0f} % of {row.rows:,} rows" if row.rows > 1 else "printed once"
+
+
 def _stands_out(rank: str, rows: Sequence[RankRow]) -> str:
     """The metrics in which a rank is an outlier, the surest first."""
     each = []
@@ -109,8 +115,7 @@ def _stands_out(rank: str, rows: Sequence[RankRow]) -> str:
     assert first.out is not None
     far = first.out.far
     more = f"; {len(rows) - _FIGURES} more" if len(rows) > _FIGURES else ""
-    often = f"in {100 * far.persistence:.0f} % of {first.rows} rows" if first.rows > 1 else "printed once"
     how_sure = f"p {far.p:.1g}" if far.p > _SURE else f"p < {_SURE:g}"
     name = f"Rank {rank}" if rank.isdigit() else f"N{rank[1:]}" if rank.startswith("node ") else rank
     who = f"{name}," if "," in name else name
-    return f"{who} of {first.ranks} is an outlier: {'; '.join(each)}{more} ({often}, {how_sure})."
+    return f"{who} of {first.ranks} is an outlier: {'; '.join(each)}{more} ({often(first)}, {how_sure})."

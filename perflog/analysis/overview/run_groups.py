@@ -22,6 +22,9 @@ SINGLE_RUNS = 10
 REPEATS = 5
 """From this number on, logs of one run each that no setting or label tells apart are a row together."""
 
+NOT_PRINTED = "-"
+"""The value of a setting that a run does not print."""
+
 
 class RunGroup(Struct, frozen=True):
     """A row of an overview.
@@ -41,7 +44,7 @@ def run_groups(log: Log) -> list[RunGroup]:
     settings = {row["run"]: settings_of(row) for row in log.arrow("runs").to_pylist()}
     keys = [key for key in log.run_keys if key.id in settings]
     telling = telling_settings([settings[key.id] for key in keys])
-    values = {key.id: {name: settings[key.id].get(name, "-") for name in telling} for key in keys}
+    values = {key.id: {name: settings[key.id].get(name, NOT_PRINTED) for name in telling} for key in keys}
     names = run_names(keys)
     if len(keys) <= SINGLE_RUNS and not (len(keys) >= REPEATS and not telling and _are_alike(keys)):
         marks = run_marks(keys)
@@ -76,10 +79,10 @@ def apart(groups: Sequence[RunGroup], log: Log, differing: Collection[Sequence[s
     rows = []
     for group in groups:
         if not split & set(group.runs):
-            rows.append((group.name, group.runs, dict(group.settings) | ({ROUND: "-"} if logs else {})))
+            rows.append((group.name, group.runs, dict(group.settings) | ({ROUND: NOT_PRINTED} if logs else {})))
             continue
         for run in group.runs:
-            number = {ROUND: str(round_of_run[run]) if keys[run].sha256 in logs else "-"} if logs else {}
+            number = {ROUND: str(round_of_run[run]) if keys[run].sha256 in logs else NOT_PRINTED} if logs else {}
             rows.append((names[run], (run,), dict(group.settings) | number))
     place = {run: i for i, run in enumerate(keys)}
     rows.sort(key=lambda row: place[row[1][0]])
@@ -117,7 +120,7 @@ def no_repeats(differences: Sequence[Difference], groups: Sequence[RunGroup]) ->
     noise = "" if worst.noise is None else f"; a step varies by {100 * worst.noise:.1f} %"
     other = len(differences) - 1
     others = f", {count(other, 'other configuration')} likewise" if other else ""
-    in_rounds = any(group.settings.get(ROUND, "-") != "-" for group in groups)
+    in_rounds = any(group.settings.get(ROUND, NOT_PRINTED) != NOT_PRINTED for group in groups)
     cause = f"other code or a setting not printed{_in_order(differences)}" if in_rounds else _CAUSES
     yield (
         f"No repeats: {runs} have the same settings, but {worst.figure} {low} to {high} (+{100 * worst.apart:.0f} %"

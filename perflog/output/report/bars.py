@@ -45,7 +45,7 @@ def where_the_time_goes(report: ReportData) -> AnswerTable | None:
         if any(abs(row["of_steady"]) >= _LEAST_SHARE for row in row_by_run.values()):
             lines.append([Part(f"{name} !" if doubts else name, meaning=meaning), *steps])
     whole_of = {row["run"]: f"{row['of']} {show(wholes[row['run']], 's')}" for row in rows}
-    names = [f"{report.names[run]}: {whole_of[run]}" if len(runs) > 1 else whole_of[run] for run in runs]
+    names = [f"{report.names[run]}: {whole_of[run]}" if len(report.runs) > 1 else whole_of[run] for run in runs]
     heads = [HeaderCell(_TIME_GOES), *(HeaderCell(name, number=True) for name in names)]
     note = "Means without the warm-up and rare pauses. Bars stand end to end and add up to the whole; ! marks a doubt."
     return AnswerTable(_TIME_GOES, heads, lines, note)

@@ -17,7 +17,7 @@ from perflog.analysis.compare.sides import resolve_sides, setting_names, stores_
 from perflog.analysis.diagnosis import diagnose_jobs
 from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.overview import overview_of
-from perflog.analysis.overview.run_groups import RunGroup
+from perflog.analysis.overview.run_groups import NOT_PRINTED, RunGroup
 from perflog.analysis.run_names import run_places
 from perflog.analysis.tables_as_logs import without_tables
 from perflog.errors import UsageError
@@ -131,18 +131,22 @@ _MAX_NAME = 60  # characters of settings up to which they serve as the name of a
 
 
 def _run_names(keys: Sequence[RunKey], groups: Sequence[RunGroup], comparison: Comparison | None) -> dict[str, str]:
-    """Return a unique name for each run: its side, label, settings in which all differ, or log and number."""
+    """Return a unique name for each run: its side, label, settings in which all differ, or log and number.
+
+    A setting that some runs do not print names none of them.
+    """
     by_settings = {
         run: ", ".join(f"{name}={value}" for name, value in group.settings.items())
         for group in groups
         for run in group.runs
     }
     all_differ = len(set(by_settings.values())) == len(keys)
+    all_known = not any(value == NOT_PRINTED for group in groups for value in group.settings.values())
     all_short = all(len(text) <= _MAX_NAME for text in by_settings.values())
     candidates = [
         _side_of_runs(comparison) if comparison else {},
         {key.id: key.label or "" for key in keys},
-        by_settings if all_differ and all_short else {},
+        by_settings if all_differ and all_known and all_short else {},
     ]
     places = run_places(keys)
     counts = [Counter(names.values()) for names in candidates]

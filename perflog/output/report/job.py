@@ -26,9 +26,11 @@ def job_tables(report: ReportData) -> Iterator[AnswerTable]:
     """Yield the tables on the jobs of a report; none if nothing failed, nothing was lost, and nobody is slow."""
     told = [answer for answer in report.diagnoses if answer.kind]
     for answer in told[:_JOBS]:
-        title = "diagnosis" if len(report.diagnoses) == 1 else f"diagnosis of {job_name(answer)}"
+        job = "" if len(report.diagnoses) == 1 else job_name(answer)
         rows: list[list[Cell]] = [[name, cell(text)] for name, text in parts(answer)]
-        yield AnswerTable(title, [HeaderCell(title), HeaderCell("")], rows)
+        yield AnswerTable(
+            f"diagnosis of {job}" if job else "diagnosis", [HeaderCell("diagnosis"), HeaderCell(job)], rows
+        )
     if report.failures:
         yield _failures(report)
     timeline = [row for row in report.rows_of("timeline") if row["time_s"]]
