@@ -10,7 +10,7 @@ from perflog.analysis.lint import Finding
 from perflog.analysis.overview import Overview
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.output.brief import BriefLine, brief
-from perflog.output.presenters.diagnosis import job_name, parts
+from perflog.output.presenters.diagnosis import VERDICT, job_name, parts
 from perflog.output.presenters.overview import unread_in_words
 from perflog.output.terminal import cut
 from perflog.units import count, show, show_change
@@ -20,7 +20,7 @@ _NAME = 40  # characters of the name of a run, a setting or a part
 _FIGURES, _PARTS, _REASONS, _DOUBTS, _ROWS, _EACH = 5, 5, 3, 3, 12, 3
 _TITLE, _EVIDENCE = 90, 40  # tokens
 _WEIGHTS = {
-    "verdict": _HEAD, "Culprit": _HEAD, "No culprit": _FAILURE, "How sure": _FAILURE, "Last step": _FACT,
+    VERDICT: _HEAD, "Culprit": _HEAD, "No culprit": _FAILURE, "How sure": _FAILURE, "Last step": _FACT,
     "What it cost": _REASON, "Speed": _REASON, "Evidence": _FACT, "To settle it": _DOUBT, "What followed": _LATER,
 }  # fmt: skip
 
@@ -147,4 +147,4 @@ def _job(answer: Diagnosis) -> Iterator[BriefLine]:
         name, seen = (title, 0) if title else (name, seen + 1)
         weight = _WEIGHTS.get(name, _LATER) if not seen else _LAST
         most = _EVIDENCE if name == "Evidence" else _TITLE
-        yield BriefLine(text if name == "verdict" else f"{name}: {text}", weight, most)
+        yield BriefLine(text if name == VERDICT else f"{name}: {text}", weight, most)

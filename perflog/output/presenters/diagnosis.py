@@ -13,7 +13,7 @@ from perflog.units import first_few
 
 _TEXT = 200  # characters of a line of evidence
 _NAMED = 8  # jobs that did not fail
-_VERDICT = "Verdict"
+VERDICT = "Verdict"
 
 
 def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
@@ -34,7 +34,7 @@ def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
 def _job(answer: Diagnosis) -> Iterator[str]:
     yield from folded(cell(answer.verdict), 3)
     for name, text in parts(answer):
-        if name != _VERDICT:
+        if name != VERDICT:
             yield from folded(f"{name}: {cell(text)}" if name else f"  {cell(text)}", 2 if name else 4)
 
 
@@ -57,7 +57,7 @@ def as_json(answers: Sequence[Diagnosis]) -> str:
 
 def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
     """Yield the parts of a diagnosis with their names; a further line of a part has no name."""
-    yield _VERDICT, answer.verdict
+    yield VERDICT, answer.verdict
     names = [culprit.name for culprit in answer.culprits if culprit.name]
     if names:
         yield "Culprit", first_few(names, 8, "; ")
