@@ -305,7 +305,7 @@ class _Tiling:
         steps = self._steps
         marked = {gap for gap in self._gap_of if 0 < gap < len(steps.times)}
         early = set(range(1, self._warm))
-        far = self._each * steps.steps_done > self._usual_of_all * (steps.steps_done + _STALL_STEPS)
+        far = self._each * steps.steps_done >= self._usual_of_all * (steps.steps_done + _STALL_STEPS)
         return sorted(marked | early | set(np.flatnonzero(far).tolist()))
 
     def _pause(self, place: int, usual: float, scatter: float) -> float:

@@ -64,7 +64,7 @@ def test_the_number_of_gpus(settings: Mapping[str, str], gpus: int | None) -> No
     ],
 )
 def test_the_batch(settings: Mapping[str, str], batch: float | None, of_one: float | None) -> None:
-    run = sized({"world_size": "4"} | settings, {}, {})
+    run = sized({"world_size": "4", **settings}, {}, {})
     assert run is not None and (run.batch, run.batch_of_one) == (batch, of_one)
 
 
