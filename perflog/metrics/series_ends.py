@@ -32,6 +32,7 @@ LOSS = "loss"
 EqualSteps = Mapping[str, int]
 """Step by name of the series."""
 
+_BLOCK = 1 << 18  # rows that are numbered together
 _REACHED = 0.5  # of its side's usual last step: a run that stopped before shortens no other run
 
 
@@ -58,14 +59,13 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
     """
     losses = steps["loss"][_printed(steps, "loss")]
     if len(losses):
-        yield LOSS, "", "lower", losses[-1:]
+        yield LOSS, "", "lower", losses[-1:].copy()  # a view would hold them all
     numbers = values.where(_printed(values, "value"))
     if len(numbers):
-        keys, ranks, lines = numbers.codes("key")[0], numbers["rank"], numbers["line"]
-        if (lines[1:] >= lines[:-1]).all():
+        keys, ranks, by_line = numbers.codes("key")[0], numbers["rank"], _by_line(numbers)
+        if by_line is None:
             last = _last_places(keys, ranks)  # of each rank, in the order of the lines
         else:
-            by_line = np.argsort(lines, kind="stable")
             last = by_line[_last_places(keys[by_line], ranks[by_line])]
         last_by_key: dict[str, list[tuple[str | None, float]]] = {}
         rates = numbers.where(numbers.one_of("unit", ["1/s"]) & ~numbers.known("step") & (numbers["value"] > 0)).by(
@@ -90,11 +90,19 @@ def _printed(rows: Rows, column: str) -> Mask:
     return rows.known(column) | rows.nans(column)
 
 
+def _by_line(rows: Rows) -> Ints | None:
+    """Return the indices of rows in the order of their lines; None if they are in this order."""
+    lines = rows["line"]
+    return None if (lines[1:] >= lines[:-1]).all() else np.argsort(lines, kind="stable")
+
+
 def _last_places(keys: Keys, ranks: Ints) -> Ints:
     """Return the last index of each key on each rank; with an unknown rank, only the last index of the key."""
     if (ranks == NULL).all():
         last = np.full(keys.max(initial=-1) + 2, -1)  # one more, for no key: -1
-        last[keys] = np.arange(len(keys))  # the last one of each counts
+        for first in range(0, len(keys), _BLOCK):
+            block = keys[first : first + _BLOCK]
+            last[block] = np.arange(first, first + len(block))  # the last one of each counts
         return np.sort(last[last >= 0])
     unknown = np.unique(keys[ranks == NULL])
     ranks = np.where(np.isin(keys, unknown), NULL, ranks)

@@ -22,6 +22,8 @@ EXACT = 20
 """Up to this number of values a side, the Mann-Whitney test is exact."""
 
 _PAIRS = 2000  # values of a side in the pairwise differences; a longer side is thinned evenly
+_AT_ONCE = 1 << 17  # pairwise differences that are in memory together
+_NEAR = 0.05  # share of a sample of the differences, on each side of the median: the median of all is among these
 
 
 def midranks(values: Floats) -> Floats:
@@ -127,7 +129,23 @@ def holm_adjusted(p: Sequence[float]) -> list[float]:
 
 def hodges_lehmann(a: Floats, b: Floats) -> float:
     """Return the Hodges-Lehmann shift from `a` to `b`: the median of all differences `b[i] - a[j]`."""
-    return float(np.median(_differences(a, b), overwrite_input=True))
+    near = _near_median(_thinned(a), _thinned(b)) if len(a) * len(b) > _AT_ONCE else None
+    return float(np.median(_differences(a, b), overwrite_input=True)) if near is None else near
+
+
+def _near_median(a: Floats, b: Floats) -> float | None:
+    """Return the median of the differences `b[i] - a[j]` from those near it; None if it is not among these."""
+    count, sampled = len(a) * len(b), max(len(a) * len(b) // _AT_ONCE, 1)
+    low, high = np.quantile(np.subtract.outer(b[::sampled], a[::sampled]), (0.5 - _NEAR, 0.5 + _NEAR))
+    below, near = 0, list[Floats]()
+    for few in np.array_split(b, sampled):
+        differences = np.subtract.outer(few, a).ravel()
+        below += int((differences < low).sum())
+        near.append(differences[(differences >= low) & (differences <= high)])
+    middle = (count - 1) // 2 - below, count // 2 - below
+    if middle[0] < 0 or middle[1] >= sum(map(len, near)):
+        return None
+    return float(np.partition(np.concatenate(near), middle)[[*middle]].mean())
 
 
 def _differences(a: Floats, b: Floats) -> Floats:

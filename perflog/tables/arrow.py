@@ -32,6 +32,8 @@ _CACHED = 48  # columns of one value in the cache: many tables of one stretch of
 
 def number_array(values: npt.NDArray[Any], known: Mask | None = None) -> pa.Array:
     """Return numbers as an Arrow array without copying them; null where they are not `known`."""
+    if known is not None and len(known) and not known.any():  # these share their memory
+        return null_array(_TYPES[values.dtype], len(values))
     mask = None if known is None or bool(known.all()) else pa.py_buffer(np.packbits(known, bitorder="little"))
     values = np.ascontiguousarray(values)
     return pa.Array.from_buffers(_TYPES[values.dtype], len(values), [mask, pa.py_buffer(values)])

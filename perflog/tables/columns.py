@@ -92,7 +92,10 @@ class Columns:
             values = self._read(name) if values is None else values
             encoded = values if hasattr(values, "indices") else values.dictionary_encode()
             codes = numbers_of(encoded.indices)
-            codes = np.where(valid_mask(encoded.indices), codes, np.int32(-1)) if encoded.null_count else codes
+            if encoded.null_count == len(codes):  # as most columns of a wide table are: they take no memory
+                codes = np.broadcast_to(np.int32(-1), len(codes))
+            elif encoded.null_count:
+                codes = np.where(valid_mask(encoded.indices), codes, np.int32(-1))
             self._words[name] = codes, encoded.dictionary.to_pylist()
         return self._words[name]
 
