@@ -79,6 +79,11 @@ class Tables(Mapping[str, "pd.DataFrame"]):
                 return rows
         return rows_from_arrow(self._table(name))
 
+    def return_freed(self) -> None:
+        """Return what computing with a large table has freed to the system; else the next one is made beside it."""
+        if any(len(rows) > _LARGE for rows in self._rows.values()):
+            return_freed()
+
     def _table(self, name: str) -> pa.Table:
         """A table of a log."""
         if name not in self._arrow:

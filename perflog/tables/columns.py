@@ -48,28 +48,22 @@ class Columns:
     def array(self, name: str) -> Array:
         """Return a column of numbers or of strings."""
         if name not in self._arrays:
-            values = self._read(name)
-            self._arrays[name] = self._texts(name, values) if is_text(values) else column_numbers(values)
+            if self._has_words(name):  # eight bytes for each are made when they are asked for
+                return self._objects_of(name)[self._words[name][0]]
+            self._arrays[name] = column_numbers(self._read(name))
         return self._arrays[name]
 
     def part(self, name: str, index: slice | Ints) -> Array:
         """Return some values of a column. Of a column of strings no more than these are made."""
-        if name not in self._arrays and name not in self._words:
-            values = self._read(name)
-            if is_text(values):
-                self.words(name, values)
-            else:
-                self._arrays[name] = column_numbers(values)
-        size = index.stop - index.start if isinstance(index, slice) else len(index)
-        if name in self._arrays or size == self.size:
-            return self.array(name)[index]
-        return self._objects_of(name)[self._words[name][0][index]]
+        if self._has_words(name):
+            return self._objects_of(name)[self._words[name][0][index]]
+        return self.array(name)[index]
 
     def known(self, name: str, index: slice | Ints) -> Mask:
         """Flag, among some rows, those that have a value in a column."""
-        values = self.part(name, slice(0, 0) if name in self._words else index)
-        if name in self._words:
+        if self._has_words(name):
             return self._words[name][0][index] >= 0
+        values = self.part(name, index)
         return ~np.isnan(values) if values.dtype == np.float64 else values != NULL
 
     def keys(self, name: str, index: slice | Ints) -> Array:
@@ -99,9 +93,11 @@ class Columns:
             self._words[name] = codes, encoded.dictionary.to_pylist()
         return self._words[name]
 
-    def _texts(self, name: str, values: pa.Array) -> Array:
-        codes, _ = self.words(name, values)
-        return self._objects_of(name)[codes]
+    def _has_words(self, name: str) -> bool:
+        """Return whether a column is one of strings; `_words` has it then."""
+        if name not in self._words and name not in self._arrays and is_text(values := self._read(name)):
+            self.words(name, values)
+        return name in self._words
 
     def _objects_of(self, name: str) -> npt.NDArray[np.object_]:
         """Return the words of a column of strings, and None for the code -1."""

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
+import weakref
 
 from support.paths import ROOT
+
+from perflog.ingestion.pipeline import ingest
+from perflog.parsing.input.source import Source
+from perflog.tables.sink import MemorySink
 
 READ_ALL = """
 import sys
@@ -28,3 +34,16 @@ def test_reading_the_logs_of_all_kinds_imports_no_pandas() -> None:
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert result.stderr == ""
     assert int(result.stdout) >= 14
+
+
+def test_rows_of_a_log_that_nobody_keeps_do_not_wait_for_a_search_for_cycles() -> None:
+    log = next((ROOT / "tests" / "data").glob("*.txt"))
+    sink = MemorySink()
+    gc.disable()
+    try:
+        ingest(Source(log.name, str(log)), sink.reset)
+        rows = weakref.ref(sink)
+        del sink
+        assert rows() is None
+    finally:
+        gc.enable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations
 
@@ -176,3 +177,19 @@ def test_the_error_of_a_mean_is_that_of_independent_steps() -> None:
     values = np.random.default_rng(8).normal(50, 2, 400)
     drawn = bootstrap.block_draws(values, "mean", 2000, np.random.default_rng(9))
     assert drawn.std() == pytest.approx(2 / math.sqrt(400), rel=0.15)
+
+
+@pytest.mark.parametrize("kind", ["noisy", "rounded", "trending", "constant", "two levels"])
+def test_the_shift_of_long_samples_is_the_median_of_all_differences(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    make: dict[str, Callable[[int], Floats]] = {
+        "noisy": lambda count: rng.normal(size=count),
+        "rounded": lambda count: rng.normal(size=count).round(1),
+        "trending": lambda count: np.arange(count) + rng.normal(size=count),
+        "constant": lambda count: np.full(count, 3.0),
+        "two levels": lambda count: np.where(np.arange(count) < count / 2, 0.0, 1e6) + rng.normal(size=count),
+    }
+    for size, other in ((500, 701), (1999, 2000), (1, 200_000)):
+        a, b = make[kind](size), make[kind](other)
+        thinned = b[:: -(-other // 2000)]
+        assert rank_tests.hodges_lehmann(a, b) == np.median(np.subtract.outer(thinned, a))

@@ -79,6 +79,7 @@ def linted(sides: Sequence[Side], cases: Sequence[Case]) -> dict[str, list[Findi
         for runs in (case.runs[place] for case in cases):
             subject = side.tables if len(runs) == len(side.log) else side.tables.only(runs)
             found.setdefault(side.name, []).extend(findings(subject) if runs else ())
+        side.tables.return_freed()
     return found
 
 
