@@ -6,11 +6,10 @@ Such logs show how long work takes and not what it waits for. So each job states
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.arrays import Floats
+from perflog.arrays import Floats, Ints
 from perflog.metrics.operation_graph import COMPUTE, Graph, Unit, in_order
 from perflog.metrics.options import Options
 from perflog.metrics.phase_table import PhaseTable, phases_of_runs
@@ -19,9 +18,6 @@ from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one
 from perflog.metrics.run_rows import SteadyRun
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_replay import Job
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PHASES, LAYERS = "phases", "layers"
 """Tables that a job is modelled from if the log has no operations."""
@@ -52,41 +48,28 @@ def jobs_of_phases(tables: Tables, options: Options) -> Iterator[tuple[str, Job]
             printed[place].append(table.names[phase])
         table = table.steady()
         for place, run in enumerate(table.runs):
-            if job := _job_of_phases(run, printed[place], _frame(table.rows_in(place))):
+            if job := _job_of_phases(run, printed[place], table.rows_in(place)):
                 yield run.run, job
 
 
-def _frame(table: PhaseTable) -> pd.DataFrame:
-    import pandas as pd
-
-    names = np.array(table.names, object)
-    return pd.DataFrame(
-        {
-            "phase": names[table.phase], "step": table.step, "rank": table.rank, "line": table.line,
-            "part": table.part, "time_s": table.time_s,
-        }
-    )  # fmt: skip
-
-
-def _job_of_phases(run: SteadyRun, printed: Sequence[str], rows: pd.DataFrame) -> Job | None:
+def _job_of_phases(run: SteadyRun, printed: Sequence[str], rows: PhaseTable) -> Job | None:
     """Return the job of a run from its steady rows. `printed`: its phases, also those of the warm-up."""
-    named = rows.groupby("phase", sort=False)["rank"].agg(["size", "count"])
-    complete = named.index[named["size"] == named["count"]]
+    size = len(rows.names)
+    counts, of_unknown = (np.bincount(each, minlength=size) for each in (rows.phase, rows.phase[np.isnan(rows.rank)]))
+    complete = [rows.names[code] for code in np.flatnonzero((counts > 0) & (of_unknown == 0)).tolist()]
     around = {of for name in printed for of in run.semantics.possible_parents(name)}
     kinds = {name: _kind(run, name) for name in complete if name in _COMPUTE or name not in around}
     inside = {name for name in kinds if not _COMPUTE.isdisjoint(run.semantics.possible_parents(name))}
-    replayed = [name for name, kind in kinds.items() if kind in (*_MEETING, *_WORKING) and name not in inside]
-    rows = rows[rows["phase"].isin(replayed)]
-    ranks = sorted(map(int, rows["rank"].unique()))
+    replayed = {name for name, kind in kinds.items() if kind in (*_MEETING, *_WORKING) and name not in inside}
+    rows = rows.where(np.array([name in replayed for name in rows.names], np.bool_)[rows.phase])
+    ranks: list[int] = np.unique(rows.rank).astype(np.int64).tolist()
     count = run.semantics.quantities.get("stages")
     if len(ranks) < 2 or (count or 1) > 1 or (run.world is not None and run.world != len(ranks)):
         return None  # one rank has no peers; ranks of other stages do other work
-    rows = rows.sort_values(["step", "rank", "line", "part"], kind="stable")
-    found = _same_on_all_ranks(rows, len(ranks))
+    found = _same_on_all_ranks(rows, ranks)
     if found is None:
         return None
-    order, steps, times = found
-    names = [name for name, _ in order]
+    names, steps, times = found
     meets = np.array([kinds[name] in _MEETING for name in names])
     if meets.all():
         return None  # only waiting: nothing that a rank could do faster
@@ -98,7 +81,7 @@ def _job_of_phases(run: SteadyRun, printed: Sequence[str], rows: pd.DataFrame) -
     left_out = [name for name in printed if name not in {*replayed, *around, *inside}]
     return Job(
         Graph(tuple(after), tuple(units)), np.zeros(len(names), np.int64), np.array(names, object), times, steps, ranks,
-        {(rank, 0): rank for rank in ranks}, None, int(rows["step"].nunique()) - len(steps),
+        {(rank, 0): rank for rank in ranks}, None, len(np.unique(rows.step)) - len(steps),
         _assumed_of_phases(left_out), PHASES,
     )  # fmt: skip
 
@@ -109,23 +92,27 @@ def _kind(run: SteadyRun, name: str) -> str | None:
     return "compute" if name in _COMPUTE else declared.kind if declared else None
 
 
-def _same_on_all_ranks(rows: pd.DataFrame, ranks: int) -> tuple[list[tuple[str, int]], list[int], Floats] | None:
+def _same_on_all_ranks(rows: PhaseTable, ranks: Sequence[int]) -> tuple[list[str], list[int], Floats] | None:
     """Return the phases of a step in order, the steps in which all ranks print them so, and their times.
 
-    Phases of one name are distinguished by their occurrence. Times are by phase, step and rank.
+    Times are by phase, step and rank.
     """
-    numbered = rows.assign(nth=rows.groupby(["step", "rank", "phase"]).cumcount())
-    shapes: dict[tuple[tuple[str, int], ...], list[tuple[int, Floats]]] = {}
-    for step, in_step in numbered.groupby("step", sort=True):
-        by_rank = [rank_rows for _, rank_rows in in_step.groupby("rank", sort=True)]
-        orders = {tuple(zip(rank_rows["phase"], rank_rows["nth"], strict=True)) for rank_rows in by_rank}
-        if len(by_rank) == ranks and len(orders) == 1:
-            times = np.array([rank_rows["time_s"].to_numpy(np.float64) for rank_rows in by_rank]).T
-            shapes.setdefault(orders.pop(), []).append((int(step), times))
+    order = np.lexsort((rows.part, rows.line, rows.rank, rows.step))
+    step, rank, phase = rows.step[order], rows.rank[order], rows.phase[order]
+    begins = np.append(0, np.flatnonzero(np.diff(step)) + 1)
+    sizes = np.diff(np.append(begins, len(step)))
+    shapes: dict[bytes, list[Ints]] = {}  # by the phases: the rows of each step, by rank
+    for size in np.unique(sizes[sizes % len(ranks) == 0]).tolist():
+        by_rank = (begins[sizes == size][:, None] + np.arange(size)).reshape(-1, len(ranks), size // len(ranks))
+        is_whole = (rank[by_rank] == np.array(ranks)[:, None]).all(axis=(1, 2))
+        is_alike = (phase[by_rank] == phase[by_rank[:, :1]]).all(axis=(1, 2))
+        for index in by_rank[is_whole & is_alike]:
+            shapes.setdefault(phase[index[0]].tobytes(), []).append(index)
     if not shapes:
         return None
-    order, found = max(shapes.items(), key=lambda item: len(item[1]))
-    return list(order), [step for step, _ in found], np.stack([times for _, times in found], axis=1)
+    found = np.stack(max(shapes.values(), key=lambda steps: (len(steps), -steps[0][0, 0])))  # of two, the first
+    times = np.ascontiguousarray(rows.time_s[order][found].transpose(2, 0, 1))
+    return [rows.names[code] for code in phase[found[0, 0]].tolist()], step[found[:, 0, 0]].tolist(), times
 
 
 def _assumed_of_phases(left_out: Sequence[str]) -> str:

@@ -128,10 +128,11 @@ def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) ->
     chosen: dict[str, tuple[StepSeries, _Columns]] = {}
     for series in all_series:
         part = run_slices[series.run]
+        index: Ints | slice
         rows = np.arange(len(paces))[part][known[part]]
         steps, lines = all_steps["step"][rows], all_steps["line"][rows]
         if np.array_equal(steps, series.steps) and np.array_equal(lines, series.lines) and (np.diff(lines) > 0).all():
-            index = rows  # each row is a step of the series
+            index = rows if len(rows) < len(paces) else slice(None)  # each row is a step of the series
         else:
             order = np.lexsort((paces[rows], lines, steps))  # of a step and line the slowest comes last
             # A step and a line as one number that sorts: a series has each of them at most once.
@@ -147,9 +148,11 @@ def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) ->
     return chosen
 
 
-def _taken(values: Floats, index: Ints) -> Floats:
-    """Return some values of a column; a column of nulls takes no memory."""
-    return values[index] if values.strides[0] else np.broadcast_to(values[:1], len(index))
+def _taken(values: Floats, index: Ints | slice) -> Floats:
+    """Return some values of a column; a column of nulls takes no memory, nor does one that is taken as a whole."""
+    if values.strides[0] or isinstance(index, slice):
+        return values[index]
+    return np.broadcast_to(values[:1], len(index))
 
 
 def _rates_of_a_gpu(tables: Tables, series: StepSeries) -> Floats:
