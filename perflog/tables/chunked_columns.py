@@ -8,7 +8,7 @@ chunk takes as much memory as all that the reader itself holds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from perflog.arrays import Ints, Mask
 from perflog.tables.arrow import index_array, numbers_of, valid_mask
-from perflog.tables.columns import Array, Codes, Columns, Rows, all_rows, column_numbers, is_float, is_text
+from perflog.tables.columns import Array, Codes, Columns, Rows, all_rows, column_numbers, is_float
 from perflog.tables.row_order import order_of
 
 if TYPE_CHECKING:
@@ -29,12 +29,26 @@ _SPREAD = 8  # the same, on average: a table with rows farther from their order 
 Places = npt.NDArray[np.integer[Any]]
 
 
-def rows_of_chunks(table: pa.Table, runs: Sequence[str]) -> Rows | None:
+class Chunks(Protocol):
+    """A table in chunks: an Arrow table, or one of which each column is read when it is asked for."""
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+
+    def select(self, names: list[str], /) -> pa.Table:
+        """Return some columns."""
+
+    def __getitem__(self, name: str, /) -> pa.ChunkedArray:
+        """Return a column."""
+
+
+def rows_of_chunks(table: Chunks, runs: Sequence[str]) -> Rows | None:
     """Return the rows of a table in chunks by the order of the runs, then by line and part.
 
     None if the table has other runs too, or if its order is so far from this one that nothing would be won.
     """
-    order = order_of(table, runs)
+    order = order_of(table.select(["run", "line", "part"]), runs)
     if order is not None:
         if len(order) != table.num_rows:
             return None
@@ -47,15 +61,21 @@ def rows_of_chunks(table: pa.Table, runs: Sequence[str]) -> Rows | None:
 class _ChunkedColumns(Columns):
     """All rows of a table in chunks; `order`: the index of each row in the order, None if they are in order."""
 
-    def __init__(self, table: pa.Table, order: Places | None) -> None:
-        super().__init__(table.num_rows, lambda name: table[name])
-        self._order = order
+    def __init__(self, table: Chunks, order: Places | None) -> None:
+        super().__init__(table.num_rows, self._column)
+        self._table, self._order = table, order
+        self._columns: dict[str, pa.ChunkedArray] = {}  # those that were asked for, but for words: their codes are kept
         self._shared: WeakValueDictionary[str, Array] = WeakValueDictionary()  # whole columns, while somebody has them
+
+    def _column(self, name: str) -> pa.ChunkedArray:
+        if name not in self._columns:
+            self._columns[name] = self._table[name]
+        return self._columns[name]
 
     def array(self, name: str) -> Array:
         values = self._shared.get(name)
         if values is None:
-            if is_text(self._read(name)):
+            if self._has_words(name):
                 return super().array(name)
             values = self._shared[name] = self._numbers(name, slice(0, self.size))
         return values
@@ -64,14 +84,14 @@ class _ChunkedColumns(Columns):
         size = index.stop - index.start if isinstance(index, slice) else len(index)
         if name in self._shared or size == self.size:
             return self.array(name)[index]
-        if is_text(self._read(name)):
+        if self._has_words(name):
             return super().part(name, index)
         return self._numbers(name, index)
 
     def known(self, name: str, index: slice | Ints) -> Mask:
-        column = self._read(name)
-        if is_text(column):
+        if self._has_words(name):
             return self.words(name)[0][index] >= 0
+        column = self._read(name)
         if column.null_count == self.size or not (column.null_count or is_float(column)):
             size = index.stop - index.start if isinstance(index, slice) else len(index)
             return np.full(size, not column.null_count)
@@ -100,6 +120,7 @@ class _ChunkedColumns(Columns):
                 for places, rows in self._blocks(slice(0, self.size)):
                     codes[places] = self._picked(column, rows, _codes)
             self._words[name] = codes, words
+            self._columns.pop(name, None)
         return self._words[name]
 
     def _numbers(self, name: str, index: slice | Ints) -> Array:

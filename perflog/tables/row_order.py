@@ -25,6 +25,7 @@ PART_MASK = (1 << PART_BITS) - 1
 """The bits of a position that hold the part."""
 
 _BLOCK = 1 << 18  # rows with their order examined together
+_LONG = 1 << 10  # rows of a run, on average, from which each run is sorted by itself
 _SHORTEST = 1 << 16  # rows of a stretch that is sorted by itself
 
 
@@ -67,8 +68,11 @@ def put_in_order(columns: list[pa.ChunkedArray], schema: pa.Schema, runs: Sequen
 
 
 def order_of(table: pa.Table, runs: Sequence[str]) -> npt.NDArray[np.integer[Any]] | None:
-    """Return the indices of the rows of these runs `in_order`; None if all rows of the table are in this order."""
-    order = _order(without_chunks(table.select(["run", "line", "part"])), runs)
+    """Return the indices of the rows of these runs `in_order`; None if all rows of the table are in this order.
+
+    `table`: its columns `run`, `line` and `part`.
+    """
+    order = _order(without_chunks(table), runs)
     return None if order is None else numbers_of(order)
 
 
@@ -91,7 +95,11 @@ def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
     if is_of_runs and is_by_run:
         if is_by_place:
             return None
-        if (position_of_code >= 0).sum() == 1 and (cuts := _stretches(line, part)) is not None:
+        if (position_of_code >= 0).sum() == 1:
+            cuts = _stretches(line, part)
+        else:
+            cuts = _runs(codes)
+        if cuts is not None:
             return number_array(_sorted_by_stretch(line, part, cuts))
     place = line if not part.any() else line << PART_BITS | part
     rows = np.argsort(place, kind="stable")
@@ -101,6 +109,12 @@ def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
         again = np.argsort(run, kind="stable")
         rows, run = rows[again], run[again]
     return number_array(rows[run >= 0])
+
+
+def _runs(codes: npt.NDArray[np.integer[Any]]) -> list[int] | None:
+    """Return where the rows of each run begin, and the number of rows. None if the runs are short."""
+    cuts = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
+    return cuts if len(codes) >= _LONG * len(cuts) else None
 
 
 def _stretches(line: Ints, part: npt.NDArray[np.integer[Any]]) -> list[int] | None:
