@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.cases import case_tables
 from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_rows import codes_in, lines_of_runs, run_numbers
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.series_ends import summary_samples, value_samples
-from perflog.statistics.groups import Keys
+from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ _COLUMNS = (
     MetricColumn("last_line", meaning="line of the last value", brief=False),
 )
 
-_SERIES = ["key", "place", "unit"]
+_TYPES: dict[str, Any] = {"label": "str", **dict.fromkeys(("run", "key", "place", "unit"), object)}
 _PLACES = ("rank", "stage", "dp_rank")
 _TOGETHER = 1 << 19  # values: of a log of millions of steps, all series at once take more memory than all else
 
@@ -74,36 +76,43 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     """
     import pandas as pd
 
-    if not (parts := [part for keys in _key_batches(tables) if len(part := _curves(printed_values(tables, keys)))]):
+    batches = (printed_values(tables, keys) for keys in _key_batches(tables))
+    if not (parts := [_curves(values) for values in batches if len(values.line)]):
         return pd.DataFrame(columns=[c.name for c in _COLUMNS])
-    table = pd.concat(parts, ignore_index=True).sort_values("first_line", kind="stable")
-    of_cases = {(run, name) for run, found in case_tables(tables).items() for each in found for name in each.names}
-    is_case = [pair in of_cases for pair in table[["run", "key"]].itertuples(index=False, name=None)]
-    table.loc[np.array(is_case) & table["last_step"].isna(), "of"] = "case"
-    runs = tables["runs"]
-    table["label"] = table["run"].map(dict(zip(runs["run"], runs["label"], strict=True)))
-    order = {run: place for place, run in enumerate(runs["run"])}
-    table = table.iloc[np.lexsort((table["of"] != "curve", table["run"].map(order)))]
-    steps = [name for name in table if name.endswith("_step") and name != "at_equal_step"]
-    return table.astype(dict.fromkeys(steps, "Int64"))[[c.name for c in _COLUMNS]]
+    columns: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    numbers, runs = columns["run"], tables.rows("runs")
+    columns |= {name: runs[name][numbers] for name in ("run", "label")}
+    case_names = {(run, name) for run, found in case_tables(tables).items() for each in found for name in each.names}
+    is_case = [pair in case_names for pair in zip(columns["run"], columns["key"], strict=True)]
+    columns["of"] = np.where(np.array(is_case) & (columns["last_step"] == NULL), "case", columns["of"])
+    order = np.lexsort((columns["first_line"], columns["of"] != "curve", numbers))
+    for name in ("last_step", "min_step", "max_step", "equal_step"):
+        columns[name] = pd.arrays.IntegerArray(columns[name], columns[name] == NULL)
+    return pd.DataFrame({c.name: pd.Series(columns[c.name][order], dtype=_TYPES.get(c.name)) for c in _COLUMNS})
 
 
-def _curves(values: pd.DataFrame) -> pd.DataFrame:
-    """The rows of some series, without labels."""
-    series = values.groupby(["run", *_SERIES], sort=False, observed=True)
-    table = series.agg(
-        n=("value", "size"), first=("value", "first"), last=("value", "last"), last_step=("step", _last),
-        min=("value", "min"), max=("value", "max"), first_line=("line", "first"), last_line=("line", "last"),
-    )  # fmt: skip
-    for extreme, place in (("min", series["value"].idxmin()), ("max", series["value"].idxmax())):
-        table[f"{extreme}_step"] = values["step"].reindex(place.to_numpy()).to_numpy()
-    counts = _count_up(values).reindex(table.index).to_numpy(bool)
-    table = table.reset_index().astype(dict.fromkeys(["run", *_SERIES], object))
-    table = table.merge(_at_equal_step(values), "left", ["run", *_SERIES])
-    table = table.replace({"place": {"": None}, "unit": {"": None}})
-    kinds = {"single": table["n"] == 1, "constant": table["min"] == table["max"], "counter": counts}
-    table["of"] = np.select(list(kinds.values()), list(kinds), "curve")
-    return table
+def _curves(values: PrintedValues) -> dict[str, npt.NDArray[Any]]:
+    """The columns of the metric for some series; a null step is NULL."""
+    series = groups_of(values.run, values.key, values.place, values.unit)
+    order, starts = series.sorted_rows()
+    (least, _), (most, _) = (series.sorted_rows(by) for by in (values.value, -values.value))
+    rows = {
+        "first": order[starts], "last": order[starts + series.sizes - 1], "min": least[starts], "max": most[starts],
+    }  # fmt: skip
+    columns = {name: values.value[index] for name, index in rows.items()}
+    columns |= {f"{name}_step": values.step[rows[name]] for name in ("last", "min", "max")}
+    columns |= {f"{name}_line": values.line[rows[name]] for name in ("first", "last")}
+    columns |= {"n": series.sizes, "run": values.run[series.first]}
+    words = np.array(values.words, object)
+    columns |= {name: words[getattr(values, name)[series.first]] for name in ("key", "place", "unit")}
+    columns |= {name: np.where(columns[name] == "", None, columns[name]) for name in ("place", "unit")}
+    columns |= dict(zip(("equal_step", "at_equal_step"), _at_equal_step(values, series), strict=True))
+    kinds = {
+        "single": columns["n"] == 1, "constant": columns["min"] == columns["max"],
+        "counter": _count_up(values, series, columns["min"]),
+    }  # fmt: skip
+    columns["of"] = np.select(list(kinds.values()), list(kinds), "curve")
+    return {name: of[series.in_order] for name, of in columns.items()}
 
 
 def _key_batches(tables: Tables) -> Iterator[list[str]]:
@@ -127,81 +136,64 @@ def printed_counts(tables: Tables) -> dict[str, int]:
     return {**counts, "loss": counts.get("loss", 0) + losses} if losses else counts
 
 
-def printed_values(tables: Tables, keys: Collection[str]) -> pd.DataFrame:
-    """Return the values of these series in line order: run, key, place, unit, step, line and value.
+class PrintedValues(Struct, frozen=True):
+    """Values of series in the order of lines.
 
-    Strings are categories, since many rows share few of them. An empty `place` is the run itself, an empty unit a plain
-    number; a step that the line does not print is NaN. Values on the line of a measured collective describe its
-    message: they are no series.
+    `run`: index of the run in table `runs`. `key`, `place`, `unit`: index in `words`; an empty place is the run itself,
+    an empty unit a plain number. `step`: NULL if the line prints none.
     """
-    import pandas as pd
 
+    words: Sequence[str]
+    run: Ints
+    key: Ints
+    place: Ints
+    unit: Ints
+    step: Ints
+    line: Ints
+    value: Floats
+
+    def where(self, chosen: Mask | Ints) -> PrintedValues:
+        """Return some of the values."""
+        return PrintedValues(
+            self.words, self.run[chosen], self.key[chosen], self.place[chosen], self.unit[chosen], self.step[chosen],
+            self.line[chosen], self.value[chosen],
+        )  # fmt: skip
+
+
+def printed_values(tables: Tables, keys: Collection[str]) -> PrintedValues:
+    """Return the finite values of these series that are no moments.
+
+    Values on the line of a measured collective describe its message: they are no series.
+    """
     found = (table for listed in case_tables(tables).values() for table in listed)
     excluded = {name for table in found if table.is_by_column for name in table.names}  # quantities, on no one axis
-    printed, steps = tables.rows("values"), tables.rows("steps")
-    printed = printed.where(printed.one_of("key", {*keys} - excluded))
-    parts = [_printed_by_name(printed), _losses(steps if "loss" in keys else steps.where(np.zeros(0, np.int64)))]
-    texts = ("run", "place", "key", "unit")
-    values = pd.DataFrame(
-        {
-            **{name: _category([part.texts[name] for part in parts]) for name in texts},
-            **{name: np.concatenate([part.numbers[name] for part in parts]) for name in parts[0].numbers},
-        },
-        copy=False,
-    )
-    del parts
-    if len(measured := tables.rows("collectives")) and len(values):
-        lines = pd.MultiIndex.from_arrays([measured["run"], measured["line"]])
-        values = values[~pd.MultiIndex.from_frame(values[["run", "line"]]).isin(lines)]
-    return values if values["line"].is_monotonic_increasing else values.sort_values("line", kind="stable")
-
-
-_Texts = tuple[Keys, list[str]]
-"""A column of strings as codes, and the strings."""
-
-
-class _Values(Struct, frozen=True):
-    """Values of series as columns: strings, and numbers."""
-
-    texts: Mapping[str, _Texts]
-    numbers: Mapping[str, npt.NDArray[Any]]
-
-
-def _printed_by_name(rows: Rows) -> _Values:
-    """The numbers of table `values` that are no moments."""
+    rows, steps, messages = (tables.rows(name) for name in ("values", "steps", "collectives"))
+    rows = rows.where(rows.one_of("key", {*keys} - excluded))
     rows = rows.where(np.isfinite(rows["value"]) & ~are_moments(rows["value"]))
-    codes, units = rows.codes("unit")
-    return _values(rows, "value", _PLACES, rows.codes("key"), (np.where(codes < 0, len(units), codes), [*units, ""]))
+    losses = steps.where(np.isfinite(steps["loss"]) if "loss" in keys else np.zeros(0, np.int64))
+    if len(messages):
+        of_messages = lines_of_runs(tables, messages)
+        rows, losses = (some.where(~np.isin(lines_of_runs(tables, some), of_messages)) for some in (rows, losses))
+    words = {"": 0}
+    (key_codes, names), (unit_codes, units) = rows.codes("key"), rows.codes("unit")
+    loss = codes_in(words, ["loss"])
+    columns = (
+        (run_numbers(tables, rows), run_numbers(tables, losses)),
+        (codes_in(words, names)[key_codes], np.repeat(loss, len(losses))),
+        (_places(rows, _PLACES, words), _places(losses, ("rank",), words)),
+        (np.append(codes_in(words, units), 0)[unit_codes], np.zeros(len(losses), np.int64)),
+        (rows["step"], losses["step"]),
+        (rows["line"], losses["line"]),
+        (rows["value"], losses["loss"]),
+    )
+    values = PrintedValues(list(words), *map(np.concatenate, columns))
+    lines = values.line
+    return values if (lines[1:] >= lines[:-1]).all() else values.where(np.argsort(lines, kind="stable"))
 
 
-def _losses(rows: Rows) -> _Values:
-    rows = rows.where(np.isfinite(rows["loss"]))
-    same = np.zeros(len(rows), np.int64)
-    return _values(rows, "loss", ("rank",), (same, ["loss"]), (same, [""]))
-
-
-def _values(rows: Rows, column: str, places: Sequence[str], keys: _Texts, units: _Texts) -> _Values:
-    """A column of rows as values of these keys and units; a null step is NaN."""
-    step = np.where(rows["step"] == NULL, np.nan, rows["step"].astype(np.float64))
-    texts = {"run": rows.codes("run"), "place": _places(rows, places), "key": keys, "unit": units}
-    return _Values(texts, {"step": step, "line": rows["line"], "value": rows[column]})
-
-
-def _category(columns: Sequence[_Texts]) -> pd.Categorical:
-    """Return one categorical of several columns of strings, one after the other."""
-    import pandas as pd
-
-    places: dict[str, int] = {}
-    parts = []
-    for codes, words in columns:
-        numbers_of_words = np.array([places.setdefault(word, len(places)) for word in words], np.int32)
-        parts.append(numbers_of_words[codes])
-    return pd.Categorical.from_codes(np.concatenate(parts), list(places))
-
-
-def _places(rows: Rows, names: Sequence[str]) -> _Texts:
-    """Return what the values belong to; an empty string for the run."""
-    codes, words = np.zeros(len(rows), np.int64), [""]
+def _places(rows: Rows, names: Sequence[str], words: dict[str, int]) -> Ints:
+    """Return what the values belong to, as index in `words`; 0, the empty string, for the run."""
+    codes, places = np.zeros(len(rows), np.int64), [""]
     for name in names:
         known = rows.known(name)
         if not known.any():
@@ -211,43 +203,44 @@ def _places(rows: Rows, names: Sequence[str]) -> _Texts:
         codes *= len(parts)
         codes[known] += inverse + 1
         used, codes = np.unique(codes, return_inverse=True)
-        both = ((words[code // len(parts)], parts[code % len(parts)]) for code in used.tolist())
-        words = [", ".join(filter(None, texts)) for texts in both]
-    return codes, words
+        both = ((places[code // len(parts)], parts[code % len(parts)]) for code in used.tolist())
+        places = [", ".join(filter(None, texts)) for texts in both]
+    return codes_in(words, places)[codes]
 
 
-def _count_up(values: pd.DataFrame) -> pd.Series[bool]:
-    """Whether each series counts, by run and series: a loss scale, a power of two, does not."""
-    names = ["run", *_SERIES]
-    series = values.groupby(names, sort=False, observed=True)["value"]
-    value = values["value"].to_numpy()
-    change = series.diff().to_numpy()
-    falls = (change < 0) & (value > series.transform("min").to_numpy())
-    measured = falls | (value % 1 != 0) | (values["unit"] != "").to_numpy()
-    marked = values[names].assign(measured=measured, power_of_two=np.frexp(value)[0] == 0.5, rises=change > 0)
-    groups = marked.groupby(names, sort=False, observed=True)
-    flags = groups.agg({"measured": "any", "power_of_two": "all", "rises": "any"})
-    return flags["rises"] & ~(flags["measured"] | flags["power_of_two"])
+def _count_up(values: PrintedValues, series: Groups, least: Floats) -> Mask:
+    """Flag the series that count: a loss scale, a power of two, does not."""
+    order, starts = series.sorted_rows()
+    value = values.value[order]
+    change = np.diff(value, prepend=np.nan)
+    change[starts] = np.nan
+    falls = (change < 0) & (value > np.repeat(least, series.sizes))
+    measured = falls | (value % 1 != 0) | (values.unit[order] != 0)
+    any_of, all_of = np.logical_or.reduceat, np.logical_and.reduceat
+    powers_of_two = all_of(np.frexp(value)[0] == 0.5, starts)
+    flags: Mask = any_of(change > 0, starts) & ~(any_of(measured, starts) | powers_of_two)
+    return flags
 
 
-def _last(steps: pd.Series[float]) -> float:
-    return float(steps.iloc[-1])
+def _at_equal_step(values: PrintedValues, series: Groups) -> tuple[Ints, Floats]:
+    """Return the last step at which all runs with a series print a value, and the value at it, of each run and series.
 
-
-def _at_equal_step(values: pd.DataFrame) -> pd.DataFrame:
-    """Run, series, `equal_step` and `at_equal_step` of the series that several runs print."""
-    import pandas as pd
-
-    names = ["run", *_SERIES]
-    columns = [*names, "equal_step", "at_equal_step"]
-    if values["run"].nunique() == 1:  # nothing is sorted for it
-        return pd.DataFrame({name: pd.Series(dtype=object if name in names else float) for name in columns})
-    printed = values[values["step"].notna()].drop_duplicates([*names, "step"], keep="last")
-    runs = values.groupby(_SERIES, observed=True)["run"].nunique().rename("runs")
-    at_step = printed.groupby([*_SERIES, "step"], observed=True)["run"].size().rename("with_step").reset_index()
-    at_step = at_step.merge(runs.reset_index(), on=_SERIES)
-    shared = at_step[(at_step["runs"] > 1) & (at_step["with_step"] == at_step["runs"])]
-    last = shared.groupby(_SERIES, observed=True)["step"].max().rename("equal_step").reset_index()
-    rows = printed.merge(last, on=_SERIES)
-    rows = rows[rows["step"] == rows["equal_step"]].rename(columns={"value": "at_equal_step"})
-    return rows[columns].astype(dict.fromkeys(names, object))
+    NULL and NaN of a series that one run prints. A step that is printed again counts as the last time.
+    """
+    equal, at_equal = np.full(len(series.sizes), NULL), np.full(len(series.sizes), np.nan)
+    over_runs = groups_of(values.key, values.place, values.unit)
+    runs = over_runs.numbers_of(values.run, np.ones(len(values.run), np.bool_))
+    rows = np.flatnonzero((values.step != NULL) & (runs > 1)[over_runs.inverse])
+    if not len(rows):
+        return equal, at_equal
+    printed = groups_of(series.inverse[rows], values.step[rows])
+    order, starts = printed.sorted_rows()
+    rows = rows[order[starts + printed.sizes - 1]]
+    names, steps = over_runs.inverse[rows], values.step[rows]
+    at_step = groups_of(names, steps)
+    shared = (at_step.sizes == runs[names[at_step.first]])[at_step.inverse]
+    last = np.full(len(runs), NULL)
+    np.maximum.at(last, names[shared], steps[shared])
+    chosen = rows[shared & (steps == last[names])]
+    equal[series.inverse[chosen]], at_equal[series.inverse[chosen]] = values.step[chosen], values.value[chosen]
+    return equal, at_equal

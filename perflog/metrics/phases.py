@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.phase_table import PhaseTable, medians_over_steps, phase_columns, phase_table, step_figures
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
-from perflog.metrics.run_rows import SteadyRun, run_numbers, totals_of_steps
+from perflog.metrics.run_rows import SteadyRun, codes_in, lines_of_runs, run_numbers, totals_of_steps
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import most_frequent
@@ -46,7 +46,6 @@ _COLUMNS = (
     MetricColumn("last_step", meaning="last steady step"),
     MetricColumn("rest_by", meaning="how a rest is computed: by record, by rank, mean over all ranks, or bounds"),
 )
-_LINE_BITS = 40  # of the number of a line
 _STATS = {"median_s": "median", "least_s": "least", "most_s": "most", "mean_s": "mean"}
 
 
@@ -142,15 +141,10 @@ def _with_wholes(tables: Tables, warmup: int | None) -> PhaseTable:
     phases = tables.rows("phases")
     phases = phases.where(phases.known("step", "time_s"))
     words, columns = phase_columns(phases)
-    parts.append((run_numbers(tables, phases), {**columns, "phase": _codes_in(names, words)[columns["phase"]]}))
+    parts.append((run_numbers(tables, phases), {**columns, "phase": codes_in(names, words)[columns["phase"]]}))
     numbers = np.concatenate([numbers for numbers, _ in parts])
     whole = {name: np.concatenate([columns[name] for _, columns in parts]) for name in columns}
     return phase_table(tables, numbers, list(names), whole, warmup)
-
-
-def _codes_in(names: dict[str, int], words: Sequence[str]) -> Ints:
-    """Return the index of words in `names`, which new ones are added to."""
-    return np.array([names.setdefault(word, len(names)) for word in words], np.int64)
 
 
 def _runs_with_times_inside(tables: Tables) -> set[str]:
@@ -183,11 +177,11 @@ def _rows_of_wholes(tables: Tables, names: dict[str, int]) -> list[_Part]:
         chosen = steps.known(column) & ~steps.one_of("run", themselves)
         rows = steps.where(chosen)
         if len(rows):
-            code = np.full(len(rows), _codes_in(names, [name])[0])
+            code = np.full(len(rows), codes_in(names, [name])[0])
             parts.append((numbers[chosen], _columns_of_steps(rows, code, rows[column])))
     on_lines = _phases_on_step_lines(tables)
     if on_lines is not None:
-        line_of_step, line_of_value = _lines_of_runs(tables, steps), _lines_of_runs(tables, on_lines)
+        line_of_step, line_of_value = lines_of_runs(tables, steps), lines_of_runs(tables, on_lines)
         order = np.argsort(line_of_value, kind="stable")
         begins, ends = (np.searchsorted(line_of_value[order], line_of_step, side) for side in ("left", "right"))
         found = ends - begins
@@ -195,14 +189,9 @@ def _rows_of_wholes(tables: Tables, names: dict[str, int]) -> list[_Part]:
         nth = np.arange(len(index)) - np.repeat(np.cumsum(found) - found, found)
         values = on_lines.where(order[begins[index] + nth])
         codes, words = values.codes("key")
-        code = _codes_in(names, words)[codes]
+        code = codes_in(names, words)[codes]
         parts.append((numbers[index], _columns_of_steps(steps.where(index), code, values["value"])))
     return [part for part in parts if len(part[0])]
-
-
-def _lines_of_runs(tables: Tables, rows: Rows) -> Ints:
-    """Return a number for each row that is equal for rows of one line of one run."""
-    return (run_numbers(tables, rows) << _LINE_BITS) | rows["line"]
 
 
 def _columns_of_steps(rows: Rows, phase: Ints, times: Floats) -> dict[str, Array]:

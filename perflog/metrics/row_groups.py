@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import Rows
 
@@ -16,6 +14,5 @@ def row_groups(rows: Rows, *names: str) -> Groups:
 def split(rows: Rows, *names: str) -> list[Rows]:
     """Return the rows of each combination of values in columns of words or integers, in the order of first rows."""
     groups = row_groups(rows, *names)
-    order, starts = groups.sorted_rows()
-    parts = np.split(order, starts[1:])
+    parts = groups.rows
     return [rows.where(parts[group]) for group in groups.in_order.tolist()]

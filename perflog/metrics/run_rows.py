@@ -17,6 +17,8 @@ from perflog.statistics.samples import median
 from perflog.statistics.warmup import warm_up
 from perflog.tables.columns import NULL, Rows
 
+_LINE_BITS = 40  # of the number of a line
+
 
 class SteadyRun(Struct, frozen=True):
     """A run with its steady steps.
@@ -88,6 +90,16 @@ def run_numbers(tables: Tables, rows: Rows) -> Ints:
     codes, words = rows.codes("run")  # the words may name more runs than table `runs` has
     numbers = tables.run_order()
     return np.array([numbers.get(word, -1) for word in words], np.int64)[codes]
+
+
+def lines_of_runs(tables: Tables, rows: Rows) -> Ints:
+    """Return a number for each row that is equal for rows of one line of one run."""
+    return (run_numbers(tables, rows) << _LINE_BITS) | rows["line"]
+
+
+def codes_in(names: dict[str, int], words: Sequence[str]) -> Ints:
+    """Return the index of words in `names`, which new ones are added to."""
+    return np.array([names.setdefault(word, len(names)) for word in words], np.int64)
 
 
 def ranks_of_rows(runs: Sequence[SteadyRun], place: Keys, ranks: Ints) -> Floats:

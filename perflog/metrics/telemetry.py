@@ -213,9 +213,8 @@ def _sampled(tables: Tables, found: Readings, quantity: Ints) -> Iterator[_Sampl
     moments = groups_of(*keys, found.rows["start_ns"])  # one reading for each time
     times, values = found.rows["start_ns"][moments.first], moments.means(found.value)
     series = groups_of(*(key[moments.first] for key in keys))
-    order, starts = series.sorted_rows()
     devices: dict[str, dict[int | None, dict[str, _Series]]] = {}
-    for first, index in zip(moments.first[series.first].tolist(), np.split(order, starts[1:]), strict=True):
+    for first, index in zip(moments.first[series.first].tolist(), series.rows, strict=True):
         run, device, name = words[runs[first]], int(keys[1][first]), list(_QUANTITIES)[quantity[first]]
         quantities = devices.setdefault(run, {}).setdefault(None if device == NULL else device, {})
         quantities[name] = _Series(times[index], values[index])

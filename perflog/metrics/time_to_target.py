@@ -10,12 +10,13 @@ import numpy as np
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.compared import ComparedColumn, Sample, Steady
-from perflog.metrics.curves import printed_counts, printed_values
+from perflog.metrics.curves import PrintedValues, printed_counts, printed_values
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
-from perflog.tables.columns import Rows
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,21 +82,28 @@ def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    series = printed_values(tables, _names(printed_counts(tables), options.targets))
-    series = series[series["place"] == ""]
+    values = printed_values(tables, _names(printed_counts(tables), options.targets))
+    values = values.where(values.place == 0)
+    runs = tables.rows("runs")["run"]
+    curves: dict[str, dict[str, PrintedValues]] = {}
+    groups = groups_of(values.key, values.run)
+    rows = groups.rows
+    for group in groups.in_order.tolist():
+        first = groups.first[group]
+        if groups.sizes[group] > 1:
+            curves.setdefault(values.words[values.key[first]], {})[runs[values.run[first]]] = values.where(rows[group])
     by_run = semantics_by_run(tables.rows("runs"))
     labels = tables.labels()
     table: list[dict[str, Any]] = []
-    for key, key_rows in series.groupby("key", sort=False, observed=True):
-        curves = {run: rows for run, rows in key_rows.groupby("run", sort=False, observed=True) if len(rows) > 1}
-        changes = [rows["value"].iloc[-1] - rows["value"].iloc[0] for rows in curves.values()]
+    for key, curve_by_run in curves.items():
+        changes = [curve.value[-1] - curve.value[0] for curve in curve_by_run.values()]
         lower = np.sign(changes).sum() <= 0
-        last = [float(rows["value"].iloc[-1]) for rows in curves.values()]
-        worst = {"target": max(last) if lower else min(last), "target_from": "worst last value"} if last else {}
-        for run, rows in curves.items():
-            columns = {"run": run, "label": labels.get(run), "key": key, "n": len(rows)}
-            columns |= {"better": "lower" if lower else "higher", **worst, **_stated(str(key), by_run[run], options)}
-            table.append(columns | _reached(tables, rows, columns, by_run[run]))
+        last = [float(curve.value[-1]) for curve in curve_by_run.values()]
+        worst: dict[str, Any] = {"target": max(last) if lower else min(last), "target_from": "worst last value"}
+        for run, curve in curve_by_run.items():
+            columns = {"run": run, "label": labels.get(run), "key": key, "n": len(curve.value)}
+            columns |= {"better": "lower" if lower else "higher", **worst, **_stated(key, by_run[run], options)}
+            table.append(columns | _reached(tables, curve, columns, by_run[run]))
     whole = dict.fromkeys(("step", "best_step", "line"), "Int64")
     order = tables.run_order()
     table.sort(key=lambda row: order[row["run"]])
@@ -128,9 +136,11 @@ def _stated(key: str, semantics: RunSemantics, options: Options) -> dict[str, An
     return {}
 
 
-def _reached(tables: Tables, rows: pd.DataFrame, columns: Mapping[str, Any], semantics: RunSemantics) -> dict[str, Any]:
+def _reached(
+    tables: Tables, curve: PrintedValues, columns: Mapping[str, Any], semantics: RunSemantics
+) -> dict[str, Any]:
     """The best value, and where the values first reach the target if they do."""
-    values, steps = rows["value"].to_numpy(np.float64), rows["step"].to_numpy(np.float64)
+    values, steps = curve.value, curve.step
     lower = columns["better"] == "lower"
     reaches = values <= columns["target"] if lower else values >= columns["target"]
     best = int(values.argmin() if lower else values.argmax())
@@ -138,7 +148,7 @@ def _reached(tables: Tables, rows: pd.DataFrame, columns: Mapping[str, Any], sem
     if not reached["reached"]:
         return reached
     place = int(reaches.argmax())
-    line, step = int(rows["line"].iloc[place]), _whole(steps[place])
+    line, step = int(curve.line[place]), _whole(steps[place])
     run = str(columns["run"])
     counters = tables.rows_of("values", run)
     counters = counters.where(counters.one_of("key", SAMPLE_COUNTERS))
@@ -152,8 +162,8 @@ def _reached(tables: Tables, rows: pd.DataFrame, columns: Mapping[str, Any], sem
     return reached
 
 
-def _whole(step: float) -> int | None:
-    return None if np.isnan(step) else int(step)
+def _whole(step: int) -> int | None:
+    return None if step == NULL else int(step)
 
 
 def _clock(tables: Tables, run: str, line: int) -> float | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perflog.arrays import Floats, Ints
-from perflog.metrics.curves import printed_values
+from perflog.metrics.curves import PrintedValues, printed_values
 from perflog.metrics.time_to_target import SAMPLE_COUNTERS
 from perflog.plots.canvas import (
     LINES,
@@ -23,6 +23,8 @@ from perflog.plots.canvas import (
 )
 from perflog.plots.registry import plot
 from perflog.plots.sketch import set_lines, set_mark_name
+from perflog.statistics.groups import groups_of, positions_in, values_at
+from perflog.tables.columns import NULL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,19 +75,19 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
     for unused in panels[len(shown) :]:
         unused.remove()
-    counts = printed_values(canvas.tables, SAMPLE_COUNTERS).drop_duplicates(["run", "line"], keep="last")
+    counts = printed_values(canvas.tables, SAMPLE_COUNTERS)
     groups = _groups(list(rows["run"].unique()), canvas)
     handles: dict[str, Any] = {}
     for row, axes in zip(shown, panels, strict=False):
         unit = row["unit"] if isinstance(row["unit"], str) else ""
         places = rows.loc[(rows["key"] == row["key"]) & (rows["unit"].fillna("") == unit), ["run", "place"]]
         values = printed_values(canvas.tables, [row["key"]])
-        values = values[values["unit"] == unit]
+        values = values.where(values.unit == values.words.index(unit))
         drawn = set(places.fillna("").itertuples(index=False, name=None))
-        if values["step"].isna().any():
-            values = _with_samples(values, counts)
+        over, at = _positions(values, counts)
         most_points = canvas.most_points(len(shown) * min(most, _MAX_LINES))
-        _draw_name(axes, values, drawn, groups, most_points, canvas, handles)
+        handles = _draw_name(axes, values, at, drawn, groups, most_points, canvas) | handles
+        axes.set_xlabel(over)
         axes.set_title(plain(row["key"], 40))
         axes.set_ylabel(axis_label("value", unit) if unit else "value")
     if 1 < len(set(groups.values())) <= len(LINES):
@@ -93,10 +95,16 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
-def _with_samples(values: pd.DataFrame, counts: pd.DataFrame) -> pd.DataFrame:
-    """The values with the number of samples that their lines print, NaN without one."""
-    counts = counts[["run", "line", "value"]].rename(columns={"value": "samples"})
-    return values.merge(counts, "left", ["run", "line"])
+def _positions(values: PrintedValues, counts: PrintedValues) -> tuple[str, Floats | None]:
+    """Return over what values are drawn, and their positions: steps, else the samples that their lines print."""
+    if (values.step != NULL).all():
+        return "step", values.step.astype(np.float64)
+    lines = groups_of(counts.run, counts.line)
+    order, starts = lines.sorted_rows()
+    last = order[starts + lines.sizes - 1]
+    found = positions_in((values.run, values.line), (counts.run[last], counts.line[last]))
+    samples = values_at(counts.value[last], found)
+    return ("printed value", None) if np.isnan(samples).any() else ("samples", samples)
 
 
 def _wanted(key: str) -> int:
@@ -108,29 +116,35 @@ def _groups(runs: Sequence[str], canvas: Canvas) -> dict[str, str]:
     """What has a colour: each run, of many runs each folder, or all together if there are many folders too."""
     if len(runs) <= len(LINES):
         return {run: canvas.run_name(run, 40) for run in runs}
-    logs = dict(zip(canvas.tables["runs"]["run"], canvas.tables["runs"]["log"], strict=True))
+    logs = dict(canvas.tables.rows("runs").records("run", "log"))
     folders = {run: plain(os.path.basename(os.path.dirname(logs[run])), 40) for run in runs}
     return folders if len(set(folders.values())) <= len(LINES) else dict.fromkeys(runs, "")
 
 
 def _draw_name(
     axes: Axes,
-    values: pd.DataFrame,
+    values: PrintedValues,
+    at: Floats | None,
     drawn: set[tuple[str, str]],
     groups: Mapping[str, str],
     most: int,
     canvas: Canvas,
-    handles: dict[str, Any],
-) -> None:
-    """Draw the lines of one name, for the runs and positions in `drawn`."""
-    position = next((name for name in ("step", "samples") if name in values and values[name].notna().all()), None)
+) -> dict[str, Any]:
+    """Draw the lines of one name, for the runs and places in `drawn`, and return one for each group.
+
+    `at`: the position of each value; None: its number.
+    """
+    handles: dict[str, Any] = {}
     styles = {group: LINES[i % len(LINES)] for i, group in enumerate(dict.fromkeys(groups.values()))}
     alpha = 1.0 if len(styles) == len(groups) else 0.4
-    parts = [(key, part) for key, part in values.groupby(["run", "place"], sort=False, observed=True) if key in drawn]
+    runs, series = canvas.tables.rows("runs")["run"], groups_of(values.run, values.place)
+    firsts, rows = series.first[series.in_order].tolist(), series.rows
+    keys = [(runs[values.run[first]], values.words[values.place[first]]) for first in firsts]
+    parts = [(key, rows[group]) for key, group in zip(keys, series.in_order.tolist(), strict=True) if key in drawn]
     for (run, place), part in parts[:_MAX_LINES]:
-        y = part["value"].to_numpy(np.float64)
-        x = part[position].to_numpy(np.float64) if position else np.arange(1, len(y) + 1, dtype=np.float64)
-        printed_lines = part["line"].to_numpy(np.float64)
+        y = values.value[part]
+        x = np.arange(1, len(y) + 1, dtype=np.float64) if at is None else at[part]
+        printed_lines = values.line[part].astype(np.float64)
         if (order := _order(x)) is not None:
             x, y, printed_lines = x[order], y[order], printed_lines[order]
         color, style, _ = styles[groups[run]]
@@ -139,12 +153,12 @@ def _draw_name(
         for line in drawn_lines:
             set_mark_name(line, ", ".join(filter(None, (canvas.run_name(run, 40), plain(place)))))
         handles.setdefault(groups[run], drawn_lines[-1])
-    low, high = np.percentile(np.concatenate([part["value"] for _, part in parts]), [1, 99])
+    low, high = np.percentile(np.concatenate([values.value[part] for _, part in parts]), [1, 99])
     if low > 0 and high > low * 10**_DECADES:
         axes.set_yscale("log")
     integer_ticks(axes.xaxis, 6)
     axes.grid(axis="y")
-    axes.set_xlabel(position or "printed value")
+    return handles
 
 
 def _order(x: Floats) -> Ints | None:

@@ -44,6 +44,12 @@ class Groups(Struct, frozen=True):
         """The groups in the order of their first rows."""
         return np.argsort(self.first)
 
+    @property
+    def rows(self) -> list[Ints]:
+        """The rows of each group, as they come."""
+        order, starts = self.sorted_rows()
+        return np.split(order, starts)[1:]
+
     def sorted_rows(self, *keys: npt.NDArray[Any]) -> tuple[Ints, Ints]:
         """Return the rows by group, in a group by these keys, else as they come; and where each group begins."""
         inverse = self.inverse.astype(np.uint16) if len(self.sizes) <= _SHORT else self.inverse

@@ -129,8 +129,7 @@ class MetricTracks:
         found = readings(rows.where(np.argsort(rows["start_ns"], kind="stable")))
         times = found.rows["start_ns"]
         groups = groups_of(*(found.rows.keys(name) for name in _TRACK), found.unit)
-        order, starts = groups.sorted_rows()
-        parts = np.split(order, starts[1:])
+        parts = groups.rows
         first = list(found.rows.where(groups.first).dicts(*_TRACK))
         for group in groups.in_order.tolist():
             of = parts[group]
