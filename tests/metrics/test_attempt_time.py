@@ -172,7 +172,9 @@ def test_a_pause_between_lines_of_several_steps(pause: float, marked: bool, expe
         at += 5 * seconds + (pause if k == 2 else 0)
         rows.append(step(2 + 2 * k, 5 * (k + 1), at, seconds, steps_averaged=5))
     found = intervals([*rows, *([mark(5, "checkpoint")] if marked else [])])
-    pauses = [(each.kind, pytest.approx((each.end - each.begin) / NS)) for each in found if each.kind != "training"]
+    pauses: list[Any] = [
+        (each.kind, pytest.approx((each.end - each.begin) / NS)) for each in found if each.kind != "training"
+    ]
     assert pauses == expected
     assert (found[0].first_step, found[-1].last_step, found[-1].end) == (1, 80, round(at * NS))
 

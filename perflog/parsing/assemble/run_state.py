@@ -423,8 +423,8 @@ def _parsed(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.strip()
-    if text[:1].isalpha() and text[0] not in _FIRST_OF_NUMBERS:
-        return text
+    if "_" in text or (text[:1].isalpha() and text[0] not in _FIRST_OF_NUMBERS):
+        return text  # Python reads 2026_01_16 as a number
     for number in (int, float):
         try:
             return number(text)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.cost import call_growth
 from support.examples import examples
+from support.format_files import given_file
 from support.reading import read
 
+from perflog.formats.loader.format_file import load
 from perflog.parsing.assemble import average_windows
 
 RUN = (
@@ -136,3 +140,46 @@ def test_windows_before_the_last_step_are_looked_for_on_demand() -> None:
     values = np.array([1.0, 2.0, 9.0])
     assert average_windows.find_window(values, 1.5, 1, everywhere=False) is None
     assert average_windows.find_window(values, 9.0, 1, everywhere=False) is not None
+
+
+FORMAT = """
+title = "averages in another unit"
+[[line]]
+name = "start"
+opens = "run"
+table = "runs"
+text = "program with {batch:d} sequences"
+sample = "program with 8 sequences"
+[[line]]
+name = "step"
+table = "steps"
+text = "finished step {step:d} in {step_time:.1f} ms"
+unit = { step_time = "ms" }
+sample = "finished step 3 in 2.5 ms"
+[[line]]
+name = "mean"
+table = "summaries"
+text = "all steps took {step_time:.5f} s"
+unit = { step_time = "s" }
+sample = "all steps took 0.00250 s"
+"""
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+@pytest.mark.parametrize(
+    ("steps", "mean", "expected"),
+    [
+        ([(1, 10), (2, 20), (3, 40)], 0.03, (2, 3, "exact")),
+        ([(1, 10), (2, 20), (3, 40)], 0.03004, (2, 3, "rounding")),  # the steps are printed to 0.1 ms
+        ([(1, 10), (2, 20), (3, 40)], 0.0301, (None, None, None)),
+        ([(1, 10), (1, 90), (2, 20)], 0.015, (1, 2, "exact")),  # of a step that comes again its first printing
+        ([(1, 10), (1, 90), (2, 20)], 0.04, (None, None, None)),
+    ],
+)
+def test_an_average_in_another_unit(
+    tmp_path: Path, steps: list[tuple[int, int]], mean: float, expected: tuple[int | None, ...], chunk: int
+) -> None:
+    lines = [f"finished step {number} in {took}.0 ms" for number, took in steps]
+    log = "\n".join(["program with 8 sequences", *lines, f"all steps took {mean:.5f} s", ""])
+    (found,) = read(log.encode(), formats=[load(given_file(tmp_path, FORMAT))], chunk=chunk).rows("summaries")
+    assert (found["window_first"], found["window_last"], found["window_fit"]) == expected

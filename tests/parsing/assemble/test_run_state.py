@@ -188,7 +188,31 @@ def config(folder: Path, lines: list[str]) -> dict[str, Any]:
         (["betas of the optimizer [5]"], {"betas": [5]}),
         (["started version 2.5 on 3 hosts"], {"version": "2.5", "hosts": 3}),
         (["set name to x", "set name to y", "set name to x"], {"name": ["x", "y"]}),
+        (
+            ["set run to 2026_01_16", "set shape to 1_2", "set lr to 1_0.5"],
+            {"run": "2026_01_16", "shape": "1_2", "lr": "1_0.5"},
+        ),
+        (
+            ["set a to -3", "set b to +2", "set c to .5", "set d to nan", "set e to Nothing"],
+            {"a": -3, "b": 2, "c": 0.5, "d": None, "e": "Nothing"},
+        ),
+        (
+            ["flags: compile=true eager=null", "flags: compile=false eager=true"],
+            {"compile": ["true", "false"], "eager": "true"},
+        ),
+        (["started version 2.10 on 3 hosts"], {"version": "2.1", "hosts": 3}),
     ],
 )
 def test_what_lines_of_settings_print(tmp_path: Path, lines: list[str], expected: dict[str, Any]) -> None:
     assert config(tmp_path, lines) == expected
+
+
+def test_columns_of_a_run_hold_settings_that_fit(tmp_path: Path) -> None:
+    """A number of GPUs that is a word is no world size; many lines with one value are one setting."""
+    lines = ["set world_size to 8", *["set dtype to bf16"] * 70, "finished step 1 with loss 2.5"]
+    form = load(given_file(tmp_path, FORMAT))
+    (run,) = read("\n".join([*lines, ""]).encode(), formats=[form]).rows("runs")
+    assert (run["world_size"], run["dtype"]) == (8, "bf16")
+    (run,) = read("\n".join([lines[0].replace("8", "all"), *lines[1:], ""]).encode(), formats=[form]).rows("runs")
+    assert (run["world_size"], run["dtype"]) == (None, "bf16")
+    assert json.loads(run["config"]) == {"world_size": "all", "dtype": "bf16"}

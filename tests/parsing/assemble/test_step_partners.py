@@ -70,6 +70,21 @@ def norms(folder: Path, lines: list[str], chunk: int = 1 << 20) -> list[tuple[in
         ([step(1, 0), step(1, 1), figures(1, 1.5), step(2, 0)], [(1, None), (1, None), (2, None)]),  # of which rank?
         ([step(1), figures(1, 1.5, 0), step(2)], [(1, 1.5), (2, None)]),
         (
+            [step(1, 1), step(1, 0), figures(1, 2.5, 1), step(2, 1), step(2, 0)],
+            [(1, 2.5), (1, None), (2, None), (2, None)],  # of its rank, not the nearest
+        ),
+        (
+            [step(1, 0), step(1, 1), figures(1, 1.5), step(2, 0), figures(2, 2.5, 0), step(2, 1)],
+            [(1, None), (1, None), (2, 2.5), (2, None)],
+        ),
+        # Steps that the program does not print are in order too
+        (
+            [figures(5, 1.5), step(10), figures(15, 1.5), step(20), figures(20, 2.5), figures(25, 1.5), step(30)],
+            [(10, None), (20, 2.5), (30, None)],
+        ),
+        # Steps that both print, in no order
+        ([figures(30, 1.5), step(10), step(20), figures(10, 2.5), step(30)], [(10, None), (20, None), (30, None)]),
+        (
             [step(1), figures(1, 1.5), START, step(1), step(2), figures(2, 2.5)],
             [(1, 1.5), (1, None), (2, 2.5)],  # each run has its own steps
         ),

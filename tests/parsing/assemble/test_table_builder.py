@@ -205,3 +205,32 @@ def test_items_of_a_list_fill_a_column(tmp_path: Path) -> None:
     form = line("loads", "loads at step {step:d}: [{amount:l}]", "loads at step 3: [1, 2]", 'items = ["expert"]')
     log = ["loads at step 3: [5, 7]", "loads at step 4: [9]"]
     assert rows(tmp_path, form, log, "loads", "step", "expert", "amount") == [(3, 0, 5), (3, 1, 7), (4, 0, 9)]
+
+
+# --- columns that all rows have ---------------------------------------------------------------------------------------
+
+WAITED = line("values", "io took {wait:.1f} of {total:d}", "io took 2.5 of 3", 'unit = { wait = "ms" }')
+
+
+def test_ranks_and_how_they_are_known(tmp_path: Path) -> None:
+    text = "io took 2.5 of 3"
+    found = rows(tmp_path, WAITED, [f"[rank0]:{text}", text, f"[rank1]:{text}"], "values", "key", "rank", "rank_by")
+    assert [row for row in found if row[0] == "wait"] == [
+        ("wait", 0, "label"), ("wait", None, None), ("wait", 1, "label"),
+    ]  # fmt: skip
+
+
+def test_segments_of_a_line_are_its_parts(tmp_path: Path) -> None:
+    found = rows(tmp_path, WAITED, ["io took 2.5 of 3\rio took 0.5 of 4"], "values", "line", "part", "value")
+    assert sorted(found) == [(1, 0, 0.0025), (1, 0, 3), (1, 1, 0.0005), (1, 1, 4)]
+
+
+def test_a_clock_gives_step_times_and_their_source(tmp_path: Path) -> None:
+    form = line(
+        "steps", "part {step:d} elapsed {time:.1f} s", "part 1 elapsed 0.5 s", 'unit = { time = "s" }\nclock = "time"'
+    )
+    lines = ["part 1 elapsed 0.5 s", "part 2 elapsed 1.5 s", "part 4 elapsed 4.5 s"]
+    columns = ("step", "elapsed_s", "step_time_s", "step_time_from", "step_time_by", "steps_averaged", "copy")
+    assert rows(tmp_path, form, lines, "steps", *columns) == [
+        (1, 0.5, None, None, None, 1, 1), (2, 1.5, 1.0, 1, "clock", 1, 1), (4, 4.5, 1.5, 2, "clock", 2, 1),
+    ]  # fmt: skip
