@@ -390,6 +390,48 @@ def test_proton() -> None:
     assert (2, "metric_2", 4994.035) in rows
 
 
+def test_autoresearch() -> None:
+    step = (
+        "step 00953 (100.0%) | loss: 2.9123 | lrm: 0.00 | dt: 310ms | tok/sec: 1,690,010 | mfu: 39.8% | remaining: 0s"
+    )
+    log = read(f"{step}\n---\nval_bpb:          0.997900\npeak_vram_mb:     45060.2\ndepth:            8\n".encode())
+    assert unread_figures(log) == 0
+    (row,) = log.rows("steps")
+    assert (row["step"], row["step_time_s"], row["mfu"], row["tokens_per_s"]) == (
+        953,
+        0.31,
+        pytest.approx(0.398),
+        1_690_010,
+    )
+    assert (values(log)["val_bpb"], values(log)["peak_memory"]) == (0.9979, pytest.approx(45060.2 * 2**20))
+
+
+def test_measured_lines_name_their_case() -> None:
+    """Words after a name tell which program was measured, arguments in brackets on what."""
+    line = "Provider: {}, Shape (m=8, n=576, k=7168, tp=1), Time: {} ms, TFLOPS: 1.06\n"
+    log = read((line.format("deepgemm", 62.14) + line.format("tilelang", 35.87)).encode())
+    assert unread_figures(log) == 0
+    assert [row["text"] for row in log.rows("values") if row["key"] == "Provider"] == ["deepgemm", "tilelang"]
+    assert values(log)["Time"] == pytest.approx(0.03587)
+
+
+def test_labels_trees_and_tildes_bind_measured_times() -> None:
+    text = "[Decode time] 295.569s\n[Total time] 332.403s\nLoad time: 18507.00 ms\n"
+    text += "Iteration time ~0.9 s\n⚡   └─ Copies: 0.17s\n"
+    log = read(text.encode())
+    assert unread_figures(log) == 0
+    assert values(log) == pytest.approx(
+        {"Decode_time": 295.569, "Total_time": 332.403, "Load_time": 18.507, "Iteration_time": 0.9, "Copies": 0.17}
+    )
+
+
+def test_gpu_mode() -> None:
+    text = "benchmark-count: 3\nbenchmark.0.spec: m: 7168; n: 128\nbenchmark.0.runs: 200\nbenchmark.0.best: 115712.5\n"
+    log = read(text.encode())
+    assert (unread(log), unread_figures(log)) == ({}, 0)
+    assert (values(log)["best_time"], values(log)["runs"]) == (pytest.approx(115.7125e-6), 200)
+
+
 def test_minus_signs_of_documents_belong_to_their_numbers() -> None:
     rows = "| 1 | -4.6% | -0.5 … -4.1% |\n| 2 | -10.9% | -11.3 … -12.9% |\n"
     table = "| batch | change | paired |\n|---|---|---|\n" + re.sub("-(?=[0-9])", "\u2212", rows)

@@ -21,16 +21,18 @@ UNIT = (
 
 _NUMBER = r"[0-9][0-9.,]*(?:e[+-]?[0-9]+)?(?:[ \t]*±[ \t]*[0-9][0-9.,]*)?"
 _NAMED_UNIT = (
-    r"(?:[MGTPmgtp]fl?ops?(?:/s)?(?:/gpu)?|[a-z]+/s(?:ec(?:ond)?)?|[km]?tps|speed-?up|[a-z]+[_ ](?:ms|us|gbps|tflops))"
+    r"(?:[MGTPmgtp]fl?ops?(?:/s)?(?:/gpu)?|[a-z]+/s(?:ec(?:ond)?)?|(?:[a-z]+_)?[km]?tps|speed-?up"
+    r"|[a-z]+[_ ](?:ms|us|gbps|tflops))"
 )
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
 PATTERN = (
-    rf"(?i:.*?(?:[a-z].*?(?:(?:[:=]|[ \t][|])[ \t]*{_NUMBER}[ \t]*{UNIT}\b|[(\[]{UNIT}[)\]][^:=]*[:=][ \t]*{_NUMBER})"
+    rf"(?i:.*?(?:[a-z].*?(?:(?:[:=~]|[ \t][|])[ \t]*{_NUMBER}[ \t]*{UNIT}\b|[(\[]{UNIT}[)\]][^:=]*[:=][ \t]*{_NUMBER})"
     rf"|\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
-    rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$))"
+    rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$"
+    rf"|^\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$))"
 )
 """What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
-rate after a word for one at the end of the line."""
+rate after a word for one, or after a label in brackets, at the end of the line."""
 
 _MEASURED = {
     "s": lazy_pattern(
@@ -57,6 +59,13 @@ _MOST_WORDS = 8  # of a name
 _IS_LIST = lazy_pattern(
     r"#?\w[\w ]*: ?\{[^{}]*\}[^,{}:]*(?:, \w[\w ]*: ?\{[^{}]*\}[^,{}:]*)+"
 )  # pairs, and nothing else
+_PAIR = r"[A-Za-z][\w./ -]*[:=] ?\{[^{}]*\}(?: ?[A-Za-z%µ/]+)?|[A-Z]\w* ?\((?:\w+ ?= ?\{[^{}]*\}(?:, ?)?)+\)"
+_IS_PAIRS = lazy_pattern(  # also arguments, or all of them after a label: `Trial 1: a_tps=2.5, b_tps=3`
+    rf"(?:[\w #]+(?:\{{[^{{}}]*\}})?:(?:\{{_:b\}}| ))?(?:{_PAIR})(?:(?:, ?| ?[|;] ?|\{{_:b\}})(?:{_PAIR}))+"
+)
+_RATE_AT_END = lazy_pattern(r"(?:^|_)[km]?tps$")
+_IN_TREE = lazy_pattern(r"[├└╰]─+ ")
+_TIMED = lazy_pattern(r"(?:[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=]|\[[A-Za-z ]+\]) ?\{[^{}]*\} ?(?:± ?\{[^{}]*\} ?)?[a-zµ]+")
 _BEGINS_WITH_RATE = lazy_pattern(  # `Throughput: 123.4 tokens/s on 8 GPUs in 12.3 s`: the sentence after it is unread
     r"(?i)[\w ]*\b(?:throughput|bandwidth|tokens|speed)[^{}:=]*[:=](?:\{_:b\}| )*\{(?!_)[^{}]*\} ?[A-Za-z]+/s"
 )
@@ -69,12 +78,13 @@ DEVICES_AFTER = lazy_pattern(
 _PER_OTHER = lazy_pattern(r"\} ?[\w/%]+ per (?!s(?:ec|econd)?\b)")  # `1450617.5 Mflop/s per node`: not the total
 
 
-def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
+def is_measured(template: Template, units: Mapping[str, Unit], among_others: bool = False) -> bool:
     """Return whether the Line of a string measures something.
 
     Args:
         template: Its template. Numbers without a name are dropped by it.
         units: The units of its fields that the line prints.
+        among_others: Whether other lines prove that the log has such lines: then a name and a time are enough.
     """
     numbers = [f.name for f in template.fields if f.numeric]
     named = [name for name in numbers if not name.startswith("_")]
@@ -82,7 +92,8 @@ def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
     if not named or (2 * len(named) < len(numbers) and not begins_with_rate):
         return False
     unknown = [name for name in named if name not in units and "speedup" not in plain_name(name).replace("_", "")]
-    if unknown and not begins_with_rate and not _IS_LIST.fullmatch(template.text):
+    is_list = begins_with_rate or _IS_LIST.fullmatch(template.text) is not None
+    if unknown and not is_list and not _IS_PAIRS.fullmatch(template.text):
         return False
     words = [plain_name(name).split("_") for name in named]
     if _PER_OTHER.search(template.text):
@@ -91,7 +102,12 @@ def is_measured(template: Template, units: Mapping[str, Unit]) -> bool:
         return False
     if any(_NOT_MEASURED.search(plain_name(name)) for name in named):
         return False
-    return any(_is_speed(plain_name(name), units[name].base if name in units else "") for name in named)
+    are_times = not unknown and all(units[name].base == "s" for name in named if name in units)
+    if are_times and (_IN_TREE.search(template.text) or (among_others and _TIMED.fullmatch(template.text))):
+        return True
+    known = [name for name in named if is_list or name in units or name not in unknown]
+    rates = (_RATE_AT_END.search(plain_name(name)) for name in unknown)
+    return any(rates) or any(_is_speed(plain_name(name), units[name].base if name in units else "") for name in known)
 
 
 def _is_speed(name: str, base: str) -> bool:

@@ -224,7 +224,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         template = template_of(_with_devices(shape, names) if self.measures else shape)
         is_row = (ANY_BAR,) in self.needs and (prefix.is_row or rest.is_row)
         units = {**prefix.units, **rest.units}
-        if template is None or is_row or (self.measures and not is_measured(template, units)):
+        if template is None or is_row or (self.measures and not is_measured(template, units, not self.proves_format)):
             return None
         if iteration and len(steps) > 1 and common.table == "steps":
             common = replace(common, compute={**common.compute, **_time_of_step(template.names, units)})
@@ -543,6 +543,10 @@ class _MeterText(Struct):
                 break
             word += parts[k + 1].text + parts[k + 2].text
             k += 2
+        if self._is_case(parts, k) and word == parts[k].text:  # `Provider: deepgemm, Time: 62.1 ms`
+            self.text += f"{{{self.fields.from_key(' '.join(self._words))}:w}}"
+            self._forget()
+            return k + 1
         end = _end_of_call(parts, k + 1)
         word, k = word + "".join(part.text for part in parts[k + 1 : end]), end - 1
         self.text += literal(word)
@@ -554,6 +558,12 @@ class _MeterText(Struct):
         if len(self._words) > 2 and self._words[-2] == "in":
             self._key_unit = unit_of(self._words[-1])[0]  # `train_step_timing in s=12.80`
         return k + 1
+
+    def _is_case(self, parts: Sequence[Token], k: int) -> bool:
+        """Return whether a word is what a name of a measured line has as its value, before the next name."""
+        after = parts[k + 1 : k + 2]
+        is_whole = parts[k].text.isidentifier() and bool(after) and after[0].text in (",", "|", ";")
+        return self.family.measures and self._is_bound and bool(self._words) and is_whole and not self._is_listed
 
     def _begin_section(self, parts: Sequence[Token], k: int) -> None:
         """Note the phase that a word says of the names after it: `train: loss 0.5 acc 0.9, val: loss 0.6 acc 0.8`."""
@@ -569,7 +579,7 @@ class _MeterText(Struct):
         """Add a mark. Return the index of the last token that belongs to it."""
         mark = parts[k].text
         self.text += literal(mark)
-        if (mark in ":=" or (mark == "|" and self._binds(parts))) and self._words:
+        if (mark in ":=" or (mark == "|" and self._binds(parts)) or self._binds_measured(parts, k)) and self._words:
             self._is_bound, self._mark = True, mark
         elif mark in ("(", "["):
             return self._open_bracket(parts, k)
@@ -588,6 +598,11 @@ class _MeterText(Struct):
     def _binds(self, parts: Sequence[Token]) -> bool:
         """Return whether a bar binds a number to its name, as a colon does: `Latency (average)  | 10955 ns`."""
         return self.family.measures and sum(part.text == "|" for part in parts) == 1
+
+    def _binds_measured(self, parts: Sequence[Token], k: int) -> bool:
+        """Return whether a mark binds a measured number to its name: `Iteration time ~0.9 s`, `[Decode time] 296 s`."""
+        is_mark = parts[k].text == "~" or (parts[k].text == "]" and parts[0].text == "[" and k == len(self._words) + 1)
+        return self.family.measures and is_mark and k + 1 < len(parts) and parts[k + 1].kind == NUMBER
 
     def _open_bracket(self, parts: Sequence[Token], k: int) -> int:
         """Note what an opening bracket means. Return the index of the last token that belongs to it."""
