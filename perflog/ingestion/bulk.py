@@ -18,7 +18,7 @@ from perflog.errors import InputError, PerflogError, UsageError
 from perflog.files.remote import has_threads, is_remote
 from perflog.ingestion import workers
 from perflog.ingestion.batches import in_batches, pay, size
-from perflog.ingestion.growth import History, Origins, history
+from perflog.ingestion.earlier_states import History, Origins, history
 from perflog.ingestion.job_logs import group_job_logs
 from perflog.ingestion.memory import keep_freed
 from perflog.parsing.input.archives import place_of

@@ -62,11 +62,13 @@ class Watching:
         self._error: InputError | None = None  # of the last reading
 
     def run(self) -> Ending:
-        """Read one log to its end, and return why it ended. Its file may be another one at the next call.
+        """Read one log to its end, and return why it ended. After a rename, the next call reads the new file.
 
         Raises:
             InputError: The file is no log of lines, or at its end nothing was recognised.
         """
+        # Each turn reads a short log from its beginning, if it has new lines. The turn that reads a long log waits for
+        # more (`_has_grown`), and returns at its end: then `_ending` is set.
         bytes_read, self._ending = 0, self._file.look()
         while self._ending is not Ending.TRUNCATED:
             size = whole_lines(self._file.path) if self._ending is None else self._file.size
@@ -75,14 +77,14 @@ class Watching:
                 bytes_read = size
             if self._ending is not None:
                 break
-            self._look()
+            self._wait_and_look()
         if self._error is not None and self._ending not in (Ending.REPLACED, Ending.TRUNCATED):
             raise self._error
         return self._ending
 
     def _read(self) -> None:
         """Read a short log as far as it goes now, a longer one to its end."""
-        source = GrowingSource(self._name, self._file.path, lambda: self._wait(source))
+        source = GrowingSource(self._name, self._file.path, lambda: self._has_grown(source))
         source.has_ended = self._ending is not None
         if self._formats is None and find_reader(source) is not None:
             raise InputError(
@@ -94,17 +96,17 @@ class Watching:
         except InputError as error:  # nothing is recognised yet
             self._error = error
 
-    def _wait(self, source: GrowingSource) -> bool:
+    def _has_grown(self, source: GrowingSource) -> bool:
         """Wait until a long log has grown; return False if it has ended, and for a short one."""
         size = self._file.size
         while source.known >= HEAD and self._ending is None:
-            self._look()
+            self._wait_and_look()
             if self._file.size > size:
                 return True
         source.has_ended = self._ending not in (None, Ending.TRUNCATED)
         return False
 
-    def _look(self) -> None:
+    def _wait_and_look(self) -> None:
         """Wait, then look at the file."""
         self._on_look()
         self._patience.sleep(self._patience.interval)

@@ -217,7 +217,8 @@ class _Nodes:
         self._parents: list[int | None] = []
         self._forward_parents: list[int | None] = []
         self._rows: list[int] = []  # index of the node of each event
-        self._groups: dict[str, tuple[int, dict[str, Any]]] = {}
+        self._groups: dict[str, tuple[int, dict[str, Any]]] = {}  # by name: number of its node, description
+        # Events that name a group: row, group, first rank, stride. A later node may describe the group.
         self._pending_groups: list[tuple[int, str, int, int]] = []
 
     def add(self, text: Any) -> None:

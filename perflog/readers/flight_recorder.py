@@ -264,7 +264,7 @@ def _pair(name: str, ranks: Sequence[int]) -> tuple[int | None, int | None]:
 
 
 def _bytes(entry: Mapping[Any, Any]) -> int | None:
-    """Return the bytes of the larger side; None for an element type that is not known."""
+    """Return the bytes of a collective's inputs or outputs, whichever are more; None if an element type is unknown."""
     sides = []
     for side in ("input", "output"):
         shapes, dtypes = _list(entry.get(f"{side}_sizes")), _list(entry.get(f"{side}_dtypes"))

@@ -12,7 +12,7 @@ from perflog.readers.event_columns import distinct_values
 
 _BLOCK = 1 << 16  # intervals that are converted to Python integers at a time
 _MOST_BY_RADIX = 1 << 16  # numbers that fit into two bytes, which numpy sorts by radix
-_NEVER = (1 << 63) - 1
+_LARGEST = (1 << 63) - 1
 
 
 class IntervalIndex:
@@ -54,14 +54,19 @@ class IntervalIndex:
 
 
 class _Clock:
-    """Times as numbers from 0 to `width`, in the order of the times, so that lane and time fit into one integer."""
+    """Times as numbers from 0 to `width`, in the order of the times, so that lane and time fit into one integer.
+
+    The number of a time is its distance from the first start. Where that does not fit for all lanes, it is the
+    rank of the time among all starts and ends.
+    """
 
     def __init__(self, start: Ints, end: Ints, lanes: int) -> None:
         self.first, self._last = (int(start.min()), int(max(start.max(), end.max()))) if lanes else (0, 0)
         self.width = self._last - self.first + 1
         self._times: Ints | None = None
-        if lanes * self.width > _NEVER:  # then a time is replaced by its rank among all starts and ends
-            times = np.sort(np.concatenate([start, end]), kind="stable")  # merges sorted parts; np.unique would hash
+        if lanes * self.width > _LARGEST:
+            # A stable sort merges sorted parts; np.unique is slower.
+            times = np.sort(np.concatenate([start, end]), kind="stable")
             self._times = times[np.append(True, times[1:] != times[:-1])]
             self.width = len(self._times)
 
@@ -150,5 +155,5 @@ def _changes_one_by_one(begins: Ints, ends: Ints, values: Ints) -> _Changes:
                 open_intervals.append((end, inner))
                 keys.append(begin)
                 changes.append(inner)
-    close_until(_NEVER)
+    close_until(_LARGEST)
     return np.array(keys, np.int64), np.array(changes, np.int64), np.array(parents, np.int64)

@@ -144,7 +144,7 @@ def effect_with_sessions(
         (session_share * squares.between, float(squares.between_freedom)),
         (max(within - session_share * squares.within, 0.0), freedom),
     ]
-    if not freedom:  # the mean square of sessions is an upper bound then
+    if not freedom:  # the mean square of sessions includes V_w: an upper bound
         parts = [(max(run_weight, session_share) * squares.between, float(squares.between_freedom))]
     main = max(parts)
     parts += [part for part in more if part[0] > 0]

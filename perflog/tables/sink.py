@@ -34,7 +34,7 @@ LOG_ID = 16
 
 _BLOCK = 1 << 18  # rows of a table that is looked through chunk by chunk
 _FEW = 8  # times as many rows are there as those that are copied rather than the table
-_STRETCHES = 4  # of rows for each run, up to which they are moved rather than sorted
+_MOST_SLICES = 4  # slices per run: up to this mean, joining slices is faster than sorting the rows
 
 RunLabels = str | Callable[[], Mapping[int, str | None]] | None
 """The label of a log's runs, or a function that returns their labels by number of the run; None: as printed."""
@@ -85,7 +85,7 @@ class MemorySink:
             if len(parts) > 1 or self.runs:
                 rows = pa.concat_tables(parts).unify_dictionaries()
                 parts.clear()
-                parts.append(pa.concat_tables(_run_by_run(rows, self.runs)))
+                parts.append(pa.concat_tables(_slices_by_run(rows, self.runs)))
                 del rows
             self._whole.add(name)
         tests = where if runs is None else with_runs(where or {}, runs)
@@ -143,8 +143,10 @@ def _few_rows(table: pa.Table, names: Collection[str], tests: Where) -> pa.Table
     return pa.concat_tables(chosen)
 
 
-def _run_by_run(rows: pa.Table, runs: Sequence[str]) -> list[pa.Table]:
-    """Return the rows of a table as parts of one run each, in the order of the runs; else as they are.
+def _slices_by_run(rows: pa.Table, runs: Sequence[str]) -> list[pa.Table]:
+    """Return slices of a table that bring its rows into the order of the runs.
+
+    The table is the only slice if its rows are in this order, or if they would need too many slices.
 
     Args:
         rows: Rows with one dictionary for all chunks of column `run`.
@@ -157,7 +159,7 @@ def _run_by_run(rows: pa.Table, runs: Sequence[str]) -> list[pa.Table]:
     place_of_code = np.array([place_of_run[run] for run in column.chunk(0).dictionary.to_pylist()], np.int64)
     places = place_of_code[np.concatenate([numbers_of(chunk.indices) for chunk in column.chunks])]
     starts = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
-    if len(starts) > _STRETCHES * len(runs) or (np.diff(places[starts]) >= 0).all():
+    if len(starts) > _MOST_SLICES * len(runs) or (np.diff(places[starts]) >= 0).all():
         return [rows]
     sizes = np.diff(np.append(starts, len(places)))
     order = np.argsort(places[starts], kind="stable").tolist()

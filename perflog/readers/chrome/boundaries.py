@@ -92,16 +92,23 @@ def scan_elements(data: bytes | bytearray | memoryview) -> ScannedElements:
 
 
 class LongValue:
-    """Finds the end of an object that is too long to be in memory at once, by its brackets outside strings."""
+    """Finds the end of an object that is too long to be in memory at once, by its brackets outside strings.
+
+    Its bytes come in pieces. Between two of them, the number of open brackets and the number of quotes are kept.
+    """
 
     def __init__(self) -> None:
         self._depth, self._quotes = 0, 0
 
     def end_in(self, text: bytes) -> tuple[int, int]:
-        """Return the offset after the end of the object in its next bytes, -1 if it goes on; and how many were read."""
-        data = np.frombuffer(text[: len(text.rstrip(b"\\"))], np.uint8)  # what a backslash escapes may follow
+        """Read the next bytes. Return the offset after the end of the object, -1 if it goes on; and the bytes read.
+
+        A backslash at the end is left for the next call: the byte that it escapes is not there yet.
+        """
+        data = np.frombuffer(text[: len(text.rstrip(b"\\"))], np.uint8)
         quotes = _string_quotes(data)
-        brackets = np.flatnonzero((data | 0x20 == 0x7B) | (data | 0x20 == 0x7D))
+        brackets = np.flatnonzero((data | 0x20 == 0x7B) | (data | 0x20 == 0x7D))  # as in `scan_elements`
+        # After an even number of quotes a bracket is outside strings.
         brackets = brackets[(np.searchsorted(quotes, brackets) + self._quotes) % 2 == 0]
         depth = self._depth + np.cumsum(np.where(data[brackets] | 0x20 == 0x7B, 1, -1))
         closing = np.flatnonzero(depth <= 0)

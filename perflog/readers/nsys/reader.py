@@ -132,8 +132,8 @@ _COPY_KINDS = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 
 _USUAL_LABELS = {"memcpy": _COPY_KINDS, "sync": _KINDS_OF_SYNCS}  # of exports without the table of labels
 
 _NO_EVENT = -2  # instead of a kind: rows of NVTX_EVENTS that only name a domain or a category
-_NOT_LOOKED_UP = -3  # instead of the code of a name
-_LARGEST_NUMBER = 1 << 24  # of a name, up to which the codes of all numbers are kept as an array
+_NOT_LOOKED_UP = -3  # in the codes of names by id
+_LARGEST_NAME_ID = 1 << 24  # up to which the codes of names are an array by id
 
 
 class _Export:
@@ -151,7 +151,7 @@ class _Export:
         self.account = EventAccount()
         self.interners = new_interners()
         self._rank_of_file = rank_of_file(source.name)
-        self._name_codes: dict[str, Codes] = {}  # table -> code of the name at index (number + 1)
+        self._name_codes: dict[str, Codes] = {}  # by table: the code of the name of each id, at index id + 1
         self._epoch = session.epoch() or 0
         self._memory_labels = memory_labels(db)
         self._records = EventRecords(db)
@@ -376,44 +376,44 @@ class _Export:
         names = [self._domains.get((process_of(owning), number), "") for owning, number in pairs]
         return np.array([self.interners["domain"].code(name) if name else -1 for name in names], np.int64)[index]
 
-    def _names(self, table: ExportTable, numbers: Ints, text: pa.Array | None) -> Codes:
-        """Return the codes of the events' names: the event's own string, else the name of its number."""
-        codes = self._names_of_numbers(table, numbers)
+    def _names(self, table: ExportTable, ids: Ints, text: pa.Array | None) -> Codes:
+        """Return the codes of the events' names: the event's own string, else the name of its id."""
+        codes = self._codes_of_name_ids(table, ids)
         texts = text_codes(text, self.interners["name"])
         return codes if texts is None else np.where(texts >= 0, texts, codes)
 
-    def _names_of_numbers(self, table: ExportTable, numbers: Ints) -> Codes:
-        """Return the codes of the names of numbers. Each number is looked up once in the database."""
-        numbers = np.maximum(numbers, -1)
-        if int(numbers.max()) > _LARGEST_NUMBER:
-            distinct, index = np.unique(numbers, return_inverse=True)
-            return np.array([self._name_code(table, number) for number in distinct.tolist()], np.int32)[index]
+    def _codes_of_name_ids(self, table: ExportTable, ids: Ints) -> Codes:
+        """Return the codes of the names of ids, -1 for none. Each id is looked up once in the database."""
+        ids = np.maximum(ids, -1)
+        if int(ids.max()) > _LARGEST_NAME_ID:
+            distinct, index = np.unique(ids, return_inverse=True)
+            return np.array([self._name_code(table, id) for id in distinct.tolist()], np.int32)[index]
         codes = self._name_codes.setdefault(table.name, np.full(1, self._name_code(table, -1), np.int32))
-        if (size := int(numbers.max()) + 2) > len(codes):
+        if (size := int(ids.max()) + 2) > len(codes):
             codes = np.append(codes, np.full(2 * size - len(codes), _NOT_LOOKED_UP, np.int32))
             self._name_codes[table.name] = codes
-        names = codes[numbers + 1]
+        names = codes[ids + 1]
         if (names == _NOT_LOOKED_UP).any():
-            for number in np.unique(numbers[names == _NOT_LOOKED_UP]).tolist():
-                codes[number + 1] = self._name_code(table, number)
-            names = codes[numbers + 1]
+            for id in np.unique(ids[names == _NOT_LOOKED_UP]).tolist():
+                codes[id + 1] = self._name_code(table, id)
+            names = codes[ids + 1]
         return names
 
-    def _name_code(self, table: ExportTable, number: int) -> int:
-        """Return the code of the name of a number."""
+    def _name_code(self, table: ExportTable, id: int) -> int:
+        """Return the code of the name of an id."""
         interner, pattern = self.interners["name"], table.event_name
         if pattern and "{}" not in pattern:
             return interner.code(pattern)
-        if number == -1:
+        if id == -1:
             return -1
         if pattern and not table.label_table:
-            return interner.code(pattern.format(number))
+            return interner.code(pattern.format(id))
         home, column = (table.label_table, "label") if pattern else ("StringIds", "value")
         rows = []
         if column in self.db.tables.get(home, ()):
-            rows = self.db.rows(f"SELECT {column} FROM {home} WHERE id = ?", number)
-        guess = _USUAL_LABELS.get(table.kind, {}).get(number)
-        text = rows[0][0] if rows else (guess or f"kind {number}") if pattern else None
+            rows = self.db.rows(f"SELECT {column} FROM {home} WHERE id = ?", id)
+        guess = _USUAL_LABELS.get(table.kind, {}).get(id)
+        text = rows[0][0] if rows else (guess or f"kind {id}") if pattern else None
         if text is None:
             return -1
         return interner.code(pattern.format(text) if pattern else str(text))
