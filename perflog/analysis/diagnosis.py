@@ -405,10 +405,10 @@ def runs_of_jobs(tables: Tables, keys: Sequence[RunKey]) -> list[list[RunKey]]:
 
 def _jobs_by_folder(folders: Mapping[str, str], job_of: Mapping[str, str], main: Set[str]) -> dict[str, str]:
     """Return the job of each log that is of none of the main ones: the only main one in its folder, if there is one."""
-    of_folder: dict[str, set[str]] = {}
+    jobs_by_folder: dict[str, set[str]] = {}
     for log, folder in folders.items():
-        of_folder.setdefault(folder, set()).update({job_of[log]} & main)
-    only = {folder: next(iter(found)) for folder, found in of_folder.items() if len(found) == 1}
+        jobs_by_folder.setdefault(folder, set()).update({job_of[log]} & main)
+    only = {folder: next(iter(found)) for folder, found in jobs_by_folder.items() if len(found) == 1}
     return {log: only[folder] for log, folder in folders.items() if job_of[log] not in main and folder in only}
 
 
