@@ -55,8 +55,8 @@ def jobs_of_phases(tables: Tables, options: Options) -> Iterator[tuple[str, Job]
 def _job_of_phases(run: SteadyRun, printed: Sequence[str], rows: PhaseTable) -> Job | None:
     """Return the job of a run from its steady rows. `printed`: its phases, also those of the warm-up."""
     size = len(rows.names)
-    counts, of_unknown = (np.bincount(each, minlength=size) for each in (rows.phase, rows.phase[np.isnan(rows.rank)]))
-    complete = [rows.names[code] for code in np.flatnonzero((counts > 0) & (of_unknown == 0)).tolist()]
+    counts, unranked = (np.bincount(each, minlength=size) for each in (rows.phase, rows.phase[np.isnan(rows.rank)]))
+    complete = [rows.names[code] for code in np.flatnonzero((counts > 0) & (unranked == 0)).tolist()]
     around = {of for name in printed for of in run.semantics.possible_parents(name)}
     kinds = {name: _kind(run, name) for name in complete if name in _COMPUTE or name not in around}
     inside = {name for name in kinds if not _COMPUTE.isdisjoint(run.semantics.possible_parents(name))}

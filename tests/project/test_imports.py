@@ -60,7 +60,7 @@ ingestion: pipeline together
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
 ingestion.suggest: __init__
-ingestion: batches growth bulk cluster watching following in_memory
+ingestion: batches earlier_states bulk cluster watching following in_memory
 opening
 settings: members run_settings __init__
 metrics: directions compared options run_tables row_groups registry settings_by_run
