@@ -230,7 +230,17 @@ def _figures(
     tables: Tables, table: str, column: str, words: Sequence[str], name: _Name, numbers: Sequence[str] = ()
 ) -> Iterator[RankFigure]:
     """Yield the metrics of a column: one for each run, combination of words, and combination of other numbers."""
-    rows = tables.rows(table)
+    pieces = tables.in_pieces(table)
+    found = [
+        each for piece in pieces for each in _figures_of_rows(piece.rows(table), table, column, words, name, numbers)
+    ]
+    place = {run: place for place, run in enumerate(tables.rows(table).codes("run")[1])} if found else {}
+    yield from sorted(found, key=lambda figure: place[figure.run])
+
+
+def _figures_of_rows(
+    rows: Rows, table: str, column: str, words: Sequence[str], name: _Name, numbers: Sequence[str]
+) -> Iterator[RankFigure]:
     rows = rows.where(rows.known("rank") | rows.known("source"))
     rows = rows.where(rows.known(column))
     rows = rows.where(np.isfinite(rows[column]) & ~are_moments(rows[column]))

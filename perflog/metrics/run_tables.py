@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from perflog.arrays import Ints
 from perflog.ingestion.memory import return_freed
 from perflog.tables.arrow import (
     index_array,
@@ -241,7 +242,9 @@ class _TablesOfRuns(Tables):
     def rows(self, name: str) -> Rows:
         if name not in self._rows:
             rows = self._all.rows(name)
-            self._rows[name] = rows.where(rows.one_of("run", self._runs))
+            stretches = cached(self._all, ("stretches of runs", name), lambda: rows.stretches("run"))
+            together = _as_one([stretches[run] for run in self._runs if run in stretches])
+            self._rows[name] = rows.where(rows.one_of("run", self._runs) if together is None else together)
         return self._rows[name]
 
     def counts(self, name: str) -> dict[str, int]:
@@ -256,6 +259,14 @@ class _TablesOfRuns(Tables):
     def _read(self, name: str) -> pd.DataFrame:
         table = self._all[name]
         return table[table["run"].isin(self._runs)]
+
+
+def _as_one(stretches: Sequence[slice | Ints]) -> slice | None:
+    """Return stretches of rows that follow one another as one; None if they do not."""
+    slices = sorted((each for each in stretches if isinstance(each, slice)), key=lambda each: int(each.start))
+    if not slices or len(slices) < len(stretches) or any(one.stop != next.start for one, next in pairwise(slices)):
+        return None
+    return slice(slices[0].start, slices[-1].stop)
 
 
 def _frame_of_user(table: pd.DataFrame, name: str) -> pd.DataFrame:

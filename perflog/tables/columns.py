@@ -170,8 +170,10 @@ class Rows:
         chosen = np.array([*(word in words for word in all_words), False], np.bool_)
         return chosen[codes]
 
-    def where(self, chosen: Mask | Ints) -> Rows:
-        """Return some of these rows, by flag or index."""
+    def where(self, chosen: Mask | Ints | slice) -> Rows:
+        """Return some of these rows, by flag, index or slice with both ends."""
+        if isinstance(chosen, slice):
+            return self._part(chosen)
         if chosen.dtype != np.bool_:
             return self._part(np.asarray(chosen, np.int64))
         return self if chosen.all() else self._part(np.flatnonzero(chosen))

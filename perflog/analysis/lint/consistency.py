@@ -251,14 +251,14 @@ def parts_exceed_whole(data: LintInput) -> Iterator[Finding]:
             f"{seconds(parts[row])} against {seconds(steps['step_time_s'][row])} on line {steps['line'][row]}"
         )
         yield Finding(run.id, message, {run.id: steps["line"][wrong]}, {"of": len(steps)})
-    for run in _runs_with_long_parts(data):
+    for run in data.runs_that(_runs_with_long_parts, "phases"):
         yield from _phases_exceed(run)
     yield from _phases_that_do_not_fit(data)
 
 
 def _phases_that_do_not_fit(data: LintInput) -> Iterator[Finding]:
     """The phases of a step, and those that are named after another one, if their mean times do not fit into it."""
-    timed = {run.id: run for run in _runs_that_may_not_fit(data)}
+    timed = {run.id: run for run in data.runs_that(_runs_that_may_not_fit, "phases", "steps")}
     for misfit in misfits(data.tables, data.options.warmup) if timed else ():
         run = timed.get(misfit.run)
         if run is None or (misfit.whole != "step" and all(run.semantics.phase(part) for part in misfit.parts)):

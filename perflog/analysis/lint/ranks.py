@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def no_rank(data: LintInput) -> Iterator[Finding]:
 def ranks_incomplete(data: LintInput) -> Iterator[Finding]:
     """Steps with fewer rows of a phase, unit or layer than most steps."""
     for table, name in _NAME_COLUMNS.items():
-        for run in _runs_with_uneven_steps(data, table, name):
+        for run in data.runs_that(partial(_runs_with_uneven_steps, table=table, name=name), table):
             rows = run[table].where(run[table].known("step", name))
             codes, words = rows.codes(name)
             kinds, kind_index = np.unique(codes, return_inverse=True)

@@ -102,6 +102,13 @@ class LintInput:
         ids = {words[code] for code in np.unique(codes[chosen]).tolist()}
         return [run for run in self.runs if run.id in ids] if ids else []
 
+    def runs_that(self, test: Callable[[LintInput], Iterable[LintedRun]], *tables: str) -> list[LintedRun]:
+        """Return the runs that a test finds, in their order. It gets some runs at a time where they have many rows."""
+        found = set[str]()
+        for some in self.tables.in_pieces(*tables):
+            found.update(run.id for run in test(self if some is self.tables else LintInput(some, self.options)))
+        return [run for run in self.runs if run.id in found]
+
     def by_step(self, table: str) -> tuple[Rows, Groups]:
         """Return the rows of a table that have a step, and these rows grouped by run and step."""
 

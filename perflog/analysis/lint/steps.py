@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -148,7 +149,7 @@ def steps_missing(data: LintInput) -> Iterator[Finding]:
 def steps_unpaired(data: LintInput) -> Iterator[Finding]:
     """Steps of phases, loads or layers against table `steps`, including steps that a line covers."""
     for name in ("phases", "loads", "layers"):
-        for run in _runs_with_other_steps(data, name):
+        for run in data.runs_that(partial(_runs_with_other_steps, table=name), name, "steps"):
             steps, rows = (run[table].where(run[table].known("step")) for table in ("steps", name))
             if not len(rows) or not len(steps):
                 continue
