@@ -116,16 +116,23 @@ def diagnose(log: Log, *names: str) -> Diagnosis:
         >>> perflog.diagnose(perflog.find_runs("reference:nvprof.txt")).verdict
         'no failure is reported'
     """
+    return _diagnosis(log, Tables(log), names)
+
+
+def _diagnosis(log: Log, tables: Tables, names: Sequence[str]) -> Diagnosis:
     logs = {key.id: key.log for key in log.run_keys}
-    return _diagnose(Tables(log), logs, names or tuple(dict.fromkeys(map(basename, logs.values()))))
+    return _diagnose(tables, logs, names or tuple(dict.fromkeys(map(basename, logs.values()))))
 
 
-def diagnose_jobs(log: Log, *names: str) -> list[Diagnosis]:
-    """Return what ended each job of a folder, or holds it up; `names`: how the reader names a folder of one job."""
-    tables = Tables(log)
+def diagnose_jobs(log: Log, *names: str, tables: Tables | None = None) -> list[Diagnosis]:
+    """Return what ended each job of a folder, or holds it up.
+
+    `names`: how the reader names a folder of one job. `tables`: the tables of the log, where somebody has them.
+    """
+    tables = tables or Tables(log)
     groups = runs_of_jobs(tables, log.run_keys)
     if len(groups) == 1:
-        return [diagnose(log, *names)]
+        return [_diagnosis(log, tables, names)]
     paths = [tuple(dict.fromkeys(key.log for key in keys)) for keys in groups]
     named = [tuple(map(basename, of)) for of in paths]
     if len(set(named)) < len(named):

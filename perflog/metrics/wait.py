@@ -83,7 +83,14 @@ def wait_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) ->
     """
     import pandas as pd
 
-    steps = _all_steps(tables if isinstance(tables, Tables) else Tables(tables), warmup)
+    known = tables if isinstance(tables, Tables) else Tables(tables)
+    parts = [_frame(_all_steps(piece, warmup)) for piece in known.in_pieces("phases")]
+    return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+
+
+def _frame(steps: _WaitSteps) -> pd.DataFrame:
+    import pandas as pd
+
     columns = {name: pd.Series(values, dtype=object) for name, values in steps.names().items()}
     columns |= {
         "step": steps.step, "rank": steps.rank, "exposed_s": steps.exposed_s,

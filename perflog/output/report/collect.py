@@ -89,7 +89,7 @@ def collect(
     steps_by_run = tables.rows_by_run("steps")
     return ReportData(
         overview=overview,
-        diagnoses=diagnose_jobs(log) if len({key.log for key in log.run_keys}) <= _DIAGNOSED else [],
+        diagnoses=diagnose_jobs(log, tables=tables) if len({key.log for key in log.run_keys}) <= _DIAGNOSED else [],
         failures=[row for row in records(tables["failures"]) if row["severity"] != NOTICE],
         runs=run_rows,
         names=_run_names(log.run_keys, overview.groups, comparison),
