@@ -112,14 +112,10 @@ def tokens(line: str) -> tuple[Token, ...]:
     return tuple(parts)
 
 
-def skeleton(line: tuple[Token, ...], units: bool = False) -> tuple[str, ...]:
+def skeleton(line: tuple[Token, ...]) -> tuple[str, ...]:
     """Return the key of a line's shape: the keys of its tokens, and " " between tokens that whitespace separates.
 
     Blanks between a number and a mark, or at the start of the line, may be padding: they do not count.
-
-    Args:
-        line: The tokens of the line.
-        units: Whether lines with different units have different shapes.
     """
     key: list[str] = []
     previous_kind = MARK
@@ -127,7 +123,7 @@ def skeleton(line: tuple[Token, ...], units: bool = False) -> tuple[str, ...]:
         padding = {previous_kind, token.kind} in ({MARK, NUMBER}, {MARK, UNIT}, {OPAQUE, MARK}) or not key
         if token.gap and not padding:
             key.append(" ")
-        key.append(token.text if units and token.kind == UNIT else token.key)
+        key.append(token.key)
         previous_kind = token.kind
     return tuple(key)
 

@@ -308,8 +308,8 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float | None, str | None]]]] = 
         "|    game_moves           | 229376    |\n| train/                  |           |\n"
         "|    loss                 | -0.0404   |\n|    value_loss           | 1.11e-05  |\n"),
         [
-            (2, "time_game_speed", 202, None), (3, "time_game_moves", 229376, None), (5, "train_loss", -0.0404, None),
-            (6, "train_value_loss", 1.11e-05, None),
+            (2, "game_speed", 202, None), (3, "game_moves", 229376, None), (5, "loss", -0.0404, None),
+            (6, "value_loss", 1.11e-05, None),
         ],
     ),
     "a line of a validation": (
@@ -620,12 +620,6 @@ def test_the_parts_of_a_duration_are_one_figure(duration: str, tmp_path: Path) -
     assert values["key"].tolist() == ["left", "wave"] * 2
     assert values["value"].tolist() == [DURATIONS[duration], 2.5, DURATIONS[duration], 3.5]
     assert set(values["unit"].dropna()) == {"s"}
-
-
-def test_the_numbers_of_the_columns_of_a_matrix_are_no_figures(tmp_path: Path) -> None:
-    rows = "".join(f"     {k} 911.0{k}  20.1{k}  22.1{k}\n" for k in range(3))
-    stored = figures(tmp_path / "run.txt", f"   D\\D     0      1      2\n{rows}" * 2)
-    assert {line for line, *_ in stored} == {2, 3, 4, 6, 7, 8}
 
 
 def test_words_behind_a_number_that_differ_give_keys_that_differ(tmp_path: Path) -> None:

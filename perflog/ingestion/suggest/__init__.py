@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import PurePath
 from shlex import quote
@@ -25,10 +24,8 @@ from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.line_draft import MOST_FIELDS, LineDraft, draft
 from perflog.ingestion.suggest.line_shapes import Key, LineShape, ShapeCounter
-from perflog.ingestion.suggest.printed_tables import LEAST, fits, join_name
 from perflog.ingestion.suggest.role_evidence import disproved_roles, proven_names, restarts_within, sample_counts
-from perflog.ingestion.suggest.row_groups import RowGroups
-from perflog.ingestion.suggest.shape_merging import merge_shapes
+from perflog.ingestion.suggest.shape_merging import fits, merge_shapes
 from perflog.ingestion.suggest.shared_names import tell_apart
 from perflog.ingestion.suggest.verification import Chosen, ReadCounts
 from perflog.lazy_patterns import lazy_pattern
@@ -46,6 +43,7 @@ _GUESSED_LINES = 200  # line shapes that such a format describes
 _MOST_READS = 4  # the log is read so often to complete the shapes, and once more for the final counts
 _DRAFTS_PER_LINE = 12  # so many shapes are drafted for each line that may be described
 _COMMON_COUNT = 2  # lines of one shape that make it common: so many for a context, more for a line without names
+_LEAST_IN_ROW = 3  # numbers of a line that is worth reading without a name
 _MOST_LISTED = 10  # shapes listed at the end of the file that it does not describe
 _EPOCH = lazy_pattern(r"\bepoch\b")  # its steps may count from the start again
 _COUNT = lazy_pattern(rf"(?:.*_)?(?!epoch|rank){COUNTER}(?:_printed)?")  # of its own
@@ -112,7 +110,6 @@ class _Suggestion:
         merged: The keys of shapes in which words, names or units vary.
         others: The formats that must not read the samples of the suggested one.
         refused: The drafts that the file cannot hold, each with the reason.
-        row_groups: The groups of rows `| name | number |`.
         no_roles: By entry, the guessed roles that the log disproves.
     """
 
@@ -150,10 +147,8 @@ class _Suggestion:
         late = LateFormats(others)
         unread = self._shape_counter()
         self.tables: list[TableDraft] = []
-        self.row_groups = RowGroups()
         for _, batch in verification.scan(source, [*common, *self.active], self.detection, late):
             unread.add(batch)
-            self.row_groups.add(batch)
             self.tables += headed_tables.find_tables(batch)
         self.active += [f for f in others if f not in late.formats]
         self.formats = [*common, *self.active]
@@ -247,7 +242,6 @@ class _Suggestion:
 
     def _borne_out(self, line: DraftType) -> DraftType:
         """Return an entry without the roles that the log disproves."""
-        self.row_groups.rename(line)
         line.no_roles = self.no_roles.get(_entry_id(line), frozenset())
         for role in line.no_roles & {"step", "rank"}:
             line.take_back(role)
@@ -280,7 +274,7 @@ class _Suggestion:
                 continue
             candidates = unread.shapes.items() if key in self.merged else [(key, unread.shapes.get(key, LineShape(0)))]
             lines = {
-                text: join_name(key, line)
+                text: line
                 for unread_key, unread_shape in candidates
                 for text, line in unread_shape.lines.items()
                 if text not in shape.lines and _belongs(key, unread_key, text, line)
@@ -353,12 +347,8 @@ def _count_name(line: LineDraft) -> str:
 
 def _is_worth_reading(line: LineDraft) -> bool:
     """Whether a line is common, or has words and a number with a name."""
-    if (
-        len(re.findall(r"\b(?:s/it|it/s)\b", line.words)) > 1
-    ):  # several progress bars on one line: each such line differs
-        return False
     has_name = any(s.listed or (s.kind == NUMBER and not s.named.vague) for s in line.slots)
-    has_name |= len(line.numbers) >= LEAST
+    has_name |= len(line.numbers) >= _LEAST_IN_ROW
     return line.shape.count > _COMMON_COUNT or (has_name and any(c.isalpha() for c in line.words))
 
 

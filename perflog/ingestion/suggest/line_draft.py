@@ -16,7 +16,6 @@ from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.name_evidence import Bond
 from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.number_specs import spec_of
-from perflog.ingestion.suggest.printed_tables import HEAD, TAIL
 from perflog.ingestion.suggest.shape_merging import WORD
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS
@@ -29,7 +28,6 @@ MOST_FIELDS = 60
 """A line with more numbers than this is not described."""
 
 _LOOKED_AT = 4  # lines of a shape in which words vary
-_LEAST_IN_ROW = 3  # numbers side by side
 _SPREADS = frozenset(("±", "+-", "+/-", "+/−"))  # before the spread of a number
 _END_OF_NAME = lazy_pattern(r"[,;|]|(?<=[\])}>])(?!\s*[:=])| [-—–] |\t(?=\S)|\s{4,}(?=[^\s:=])")
 _PLACE = lazy_pattern(rf"{COUNTER}[_-]?$", re.IGNORECASE)  # of a name: its number counts
@@ -49,7 +47,6 @@ class Slot(Struct):
         dropped: Whether the value is thrown away, since the table of the line has no column for it.
         inner: Whether it is digits inside a name.
         listed: Whether it is a list of numbers.
-        aligned: Whether all whitespace before it is padding.
         is_sure: Whether the line, or the header above it, names the number without doubt.
     """
 
@@ -62,7 +59,6 @@ class Slot(Struct):
     dropped: bool = False
     inner: bool = False
     listed: bool = False
-    aligned: bool = False
     is_sure: bool = False
 
     @property
@@ -179,20 +175,8 @@ def draft(key: Key, shape: LineShape) -> LineDraft:
             slot.kind, slot.spec = OPAQUE, ""
         if slot.kind == NUMBER and before[-1:].isalpha() and not any(c.isdigit() for x in slot.texts for c in x):
             slot.kind, slot.spec = OPAQUE, ""
-    if _numbers_columns(slots):
-        for slot in slots:
-            slot.kind, slot.spec = (slot.kind, slot.spec) if slot.kind == LITERAL else (OPAQUE, "")
     named_slots(slots)
     return LineDraft(shape, slots)
-
-
-def _numbers_columns(slots: Sequence[Slot]) -> bool:
-    """Whether the numbers of a line name the columns of a matrix below it: `row  0  1  2`."""
-    numbers = [slot for slot in slots if slot.kind == NUMBER]
-    before = _literal(slots[: -len(numbers)]) if numbers else ""
-    is_at_end = all(slot.kind == NUMBER for slot in slots[-len(numbers) :])
-    counts = all(set(slot.texts) == {str(place)} for place, slot in enumerate(numbers))
-    return len(numbers) >= _LEAST_IN_ROW and is_at_end and counts and before[-1:] not in (":", "=", "[", "(")
 
 
 # --- slots --------------------------------------------------------------------------------------------------------
@@ -226,10 +210,7 @@ def slots_of(key: Key, lines: Sequence[tuple[Token, ...]]) -> list[Slot]:
 
 def _special_slots(kind: str, texts: list[str], gaps: list[str]) -> list[Slot]:
     """Return the slots of tokens that are no literal: names that vary, lists, units, numbers, opaque strings."""
-    if kind == TAIL and all(text[0] == text[-1] == '"' and len(text) > 1 for text in texts):
-        quote = Slot(LITERAL, ['"'] * len(texts), [""] * len(texts))
-        return [replace(quote, gaps=gaps), Slot(TEXT, [text[1:-1] for text in texts], quote.gaps, "s"), quote]
-    if kind in (WORD, HEAD, TAIL, f"\0{LIST}"):
+    if kind in (WORD, f"\0{LIST}"):
         return [Slot(TEXT, texts, gaps, "" if kind == WORD else "s", listed=kind == f"\0{LIST}")]
     if kind == f"\0{UNIT}":
         return [Slot(LITERAL, texts, gaps)]
@@ -473,16 +454,13 @@ def _literal(slots: Sequence[Slot]) -> str:
 def text_of(slots: Sequence[Slot], loose: bool, read: bool) -> str:
     """Return the template string, with alignment where whitespace varies as padding does."""
     pieces: list[tuple[str, Slot | None]] = []  # a literal and None, or the spec of a field and its slot
-    for place, slot in enumerate(slots):
+    for slot in slots:
         is_field = slot.kind != LITERAL
         width, margin = _padding(slot, loose)
         if len(set(slot.gaps)) == 1 and not width:
             pieces.append((_escaped(slot.gaps[0]), None))
         elif width:
             pieces.append((" " * margin, None))
-        elif (left := _left(slots[place - 1] if place else None, slot)) and not loose:
-            pieces[-1] = (f"<{left[0]}{pieces[-1][0]}", pieces[-1][1])
-            pieces.append((" " * left[1], None))
         else:
             firsts = {gap[:1] for gap in slot.gaps}
             blank = firsts.pop() if len(firsts) == 1 else ""  # without it, two numbers could share the digits of one
@@ -506,23 +484,10 @@ def _padding(slot: Slot, loose: bool) -> tuple[int, int]:
     if slot.kind == LITERAL or loose or any("\t" in g for g in slot.gaps) or slot.spec.startswith("0"):
         return 0, 0
     ends = [len(g) + len(t) for g, t in zip(slot.gaps, slot.texts, strict=True)]
-    if slot.aligned:
-        return max(ends), 0
     if len(set(slot.gaps)) == 1 or (len(set(ends)) > 1 and slot.kind != NUMBER):
         return 0, 0
     margin = min(1, *map(len, slot.gaps))
     return max(ends) - margin, margin
-
-
-def _left(field: Slot | None, slot: Slot) -> tuple[int, int] | None:
-    """Return the width of a left-aligned field before a slot, and how many spaces after it are not padding."""
-    if field is None or field.kind == LITERAL or len(set(field.gaps)) > 1 or any("\t" in g for g in slot.gaps):
-        return None
-    if field.spec.startswith("0"):
-        return None
-    ends = {len(t) + len(g) for t, g in zip(field.texts, slot.gaps, strict=True)}
-    margin = min(1, *map(len, slot.gaps))
-    return (max(ends) - margin, margin) if len(ends) == 1 or field.kind == NUMBER else None
 
 
 def _escaped(text: str) -> str:

@@ -165,8 +165,6 @@ class _Line(Struct):
 
     def _sure_bond(self, k: int, end: int) -> Bond | None:
         """Return what names a number without doubt; None if nothing does. `end`: the index after it and its unit."""
-        if self._is_share_of_bar(k):
-            return None
         bond = self._bond_of_words(k, end)
         if bond is not None and self._text(end) == "/" and any("/" in word for word in bond.words):
             return None  # `events (avg/stddev): 11908.5/0.5`
@@ -188,13 +186,6 @@ class _Line(Struct):
         """Return the first words of a line, before its first number."""
         first = next((k for k, part in enumerate(self.parts) if part.kind == NUMBER), 0)
         return [part.text for part in self.parts[:first] if part.kind == NAME][:2]
-
-    def _is_share_of_bar(self, k: int) -> bool:
-        """Whether a number is how much of a progress bar is done: `loss: 100%|####|`, `5% 2/40 [`."""
-        bar = self.parts[k + 2] if k + 2 < len(self.parts) else None
-        is_drawn = bar is not None and (bar.gap + bar.text == "|" or "\u2500" <= bar.text[0] <= "\u259f")
-        is_counted = [part.text for part in self.parts[k + 3 : k + 6 : 2]] == ["/", "["] and self._kind(k + 2) == NUMBER
-        return self._text(k + 1) == "%" and (is_drawn or is_counted)
 
     def _nearby(self, k: int, end: int) -> Bond:
         """Return the words before a number, else those after it, that may name it."""

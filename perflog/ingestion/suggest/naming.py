@@ -28,9 +28,7 @@ _COUNTED_UP = frozenset(  # names of what programs count up to a total, beside c
     ).split()
 )
 _KINDS = {**vocabulary.KINDS, "1": "share", "GB/s": "bandwidth"}
-_TIMES = ("step_time", "forward", "backward")
 _OWN_COLUMNS = {"run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged", "label"}
-_NO_UNIT = "no unit is printed"
 _NAME_SAYS = "its name says so"
 _STOP = frozenset(
     (
@@ -165,14 +163,21 @@ def _column(named: Named, texts: Sequence[str]) -> Named:
     base = UNITS[named.unit].base if named.unit else ""
     column = vocabulary.field_of(named.name)
     is_place = column in ("step", "rank", "world_size")
-    is_likely = not base or base == _unit_of_column(column)
-    is_likely &= column != "step_time" or bool(base) or re.search("step|iter|batch|dt", named.name) is not None
-    if column and is_likely and (whole or not is_place):
-        return _with_unit(Named(column, named.unit, named.why, named.name), texts)
+    if column and (whole or not is_place) and _fits(column, base):
+        if column == "mfu" and not base and any(float(x.replace(",", "")) > 1.5 for x in texts):
+            named.unit, named.why = "%", "above 1, so it is not a share"
+        return Named(column, named.unit, named.why, named.name)
     known = named.name in _OWN_COLUMNS or _unit_of_column(named.name) not in (None, base)
     if known or (named.name in ("step", "rank") and not whole):
         named.name += "_printed"
     return named
+
+
+def _fits(column: str, base: str) -> bool:
+    """Return whether a number with this base unit, printed or said by the name, can fill a column."""
+    unit = vocabulary.quantities()[column].unit
+    implied = UNITS[unit].base if unit else ""
+    return (base or implied) == (_unit_of_column(column) or "") or (column == "mfu" and not base)
 
 
 def names(column: str, name: str) -> bool:
@@ -205,19 +210,6 @@ def is_counter(name: str) -> bool:
     return not parts.isdisjoint(_COUNTED_UP.union(_COUNTERS))
 
 
-def _with_unit(named: Named, texts: Sequence[str]) -> Named:
-    """Return a column's number with a unit, if none is printed and only one is likely."""
-    if named.unit or not _unit_of_column(named.name):
-        return named
-    if named.name in _TIMES:
-        return Named(named.name, "", _NO_UNIT, named.printed)
-    if named.name == "mfu" and any(float(x.replace(",", "")) > 1.5 for x in texts):
-        return Named("mfu", "%", "above 1, so it is not a share")
-    if named.name == "memory":
-        return Named("memory_printed" if named.printed == "memory" else named.printed, "", _NO_UNIT)
-    return named
-
-
 def unnamed(place: int, words: Sequence[str]) -> str:
     """Return the name of a number that nothing names: its index, and the first words of the line."""
     words = [word for word in words if not unit_of(word)[0]]
@@ -226,21 +218,10 @@ def unnamed(place: int, words: Sequence[str]) -> str:
 
 
 def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
-    """Return the numbers of a line with unique names.
-
-    A time without a unit gets the unit of the other times of the line. Without them it keeps its printed name, which
-    is no column: a column has a unit.
-    """
-    times = [n.unit for n in line if n.unit and UNITS[n.unit].base == "s"]
+    """Return the numbers of a line with unique names."""
     used: set[str] = set()
     unique = []
     for place, named in enumerate(line, 1):
-        if named.name in _TIMES and named.why == _NO_UNIT:
-            if len(set(times)) == 1:
-                named = Named(named.name, times[0], "of the other times of the line", named.printed)
-            else:
-                is_column = named.printed == named.name
-                named = Named(f"{named.name}_printed" if is_column else named.printed, "", _NO_UNIT)
         base, count = named.name, 2
         if named.vague:
             base = unnamed(place, words)

@@ -1,23 +1,20 @@
-"""Merges line shapes that differ only in a word, in the name of a row, or in a unit."""
+"""Merges line shapes that differ only in words."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise, takewhile
+from itertools import takewhile
 
-from perflog.formats.template import Template
-from perflog.formats.tokens import UNIT, Token
+from perflog.formats.tokens import Token
 from perflog.formats.vocabulary import COUNTER
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
-from perflog.ingestion.suggest.printed_tables import merge_rows
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import unit_of
 
 WORD = "\0word"
 """Key of a slot in which the word varies."""
 
-_DURATION = Template("{time:t}")
 _NUMBER = "\0number"
 _COUNTER = lazy_pattern(rf"(?:.*[_-])?{COUNTER}[_-]?#", re.IGNORECASE)
 _WORDS = 2  # of a line that may vary
@@ -30,15 +27,28 @@ _ROW_VARIES = 4  # where the word begins a row of several numbers
 
 
 def merge_shapes(shapes: Mapping[Key, LineShape]) -> dict[Key, LineShape]:
-    """Return the shapes. Shapes that differ only in words, row names or units that vary become one."""
-    merged = merge_rows(shapes)
+    """Return the shapes. Shapes that differ only in words that vary become one."""
+    merged = dict(shapes)
     for _ in range(_WORDS):
         for wild, keys in _one_word(merged):
             shape = merged.setdefault(wild, LineShape(min(merged[k].first for k in keys)))
             for key in keys:
                 shape.join(merged.pop(key))
-    split = {k: s for key, shape in merged.items() for k, s in _split_by_units(key, shape)}
-    return {k: s for key, shape in split.items() for k, s in _split_by_numbered_names(key, shape)}
+    return {k: s for key, shape in merged.items() for k, s in _split_by_numbered_names(key, shape)}
+
+
+def fits(wild: Key, key: Key, line: tuple[Token, ...]) -> bool:
+    """Whether a line belongs to a merged shape, in which words vary.
+
+    Args:
+        wild: The key of the merged shape.
+        key: The key of the line itself.
+        line: The tokens of the line.
+    """
+    if len(key) != len(wild) or [x == " " for x in key] != [x == " " for x in wild]:
+        return False
+    pairs = ((a, b) for a, b in zip(key, wild, strict=True) if a != " ")
+    return all(b in (a, token.text, WORD) for (a, b), token in zip(pairs, line, strict=True))
 
 
 def _split_by_numbered_names(key: Key, shape: LineShape) -> Iterator[tuple[Key, LineShape]]:
@@ -73,27 +83,6 @@ def _names_number(key: Key, place: int) -> bool:
         [":", _NUMBER],
         ["=", _NUMBER],
     )
-
-
-def _split_by_units(key: Key, shape: LineShape) -> Iterator[tuple[Key, LineShape]]:
-    """Yield a shape for each unit of its durations; the shape itself if a profiler chose the unit by the size."""
-    parts: dict[tuple[str, ...], LineShape] = {}
-    for text, line in shape.lines.items():
-        units = tuple(t.text for t in line if t.kind == UNIT)
-        parts.setdefault(units, LineShape(shape.first, 0)).keep(text, line)
-    if len(parts) < 2 or any(_has_profiler_durations(line) for line in shape.lines.values()):
-        yield key, shape
-        return
-    for units, part in parts.items():
-        part.count = max(shape.count * len(part.lines) // len(shape.lines), 1)
-        remaining = list(units)
-        yield tuple(remaining.pop(0) if x == f"\0{UNIT}" else x for x in key), part
-
-
-def _has_profiler_durations(line: tuple[Token, ...]) -> bool:
-    """Whether all durations of a line are printed as profilers print them, with the unit that suits the size."""
-    texts = [a.text + b.text for a, b in pairwise(line) if b.kind == UNIT]
-    return all((values := _DURATION.match(x)) is not None and _DURATION.render(values) == x for x in texts)
 
 
 def _one_word(keys: Iterable[Key]) -> Iterator[tuple[Key, list[Key]]]:

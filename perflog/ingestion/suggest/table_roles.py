@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from perflog.formats.tokens import NUMBER, OPAQUE
+from perflog.formats.tokens import NUMBER
 from perflog.formats.vocabulary import COUNTER, EVALUATION, MOMENTS, quantities_of
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.headed_tables import TableDraft
@@ -122,7 +122,7 @@ def _measured() -> frozenset[str]:
 
 def _step_lines(lines: Sequence[LineDraft]) -> list[LineDraft]:
     """Return the lines that close a step: they print its number and measurements of it, but not of a validation."""
-    candidates = [d for d in lines if "step" in d.names and _has_measurements(d) and _may_count_steps(d)]
+    candidates = [d for d in lines if "step" in d.names and _has_measurements(d)]
     candidates = [d for d in candidates if not _VALIDATION.search(d.words)] or candidates
     timed = [d for d in candidates if _has_times(d)]
     most_lines = max((d.shape.count for d in timed or candidates), default=0)
@@ -131,15 +131,6 @@ def _step_lines(lines: Sequence[LineDraft]) -> list[LineDraft]:
         d for d in candidates if d not in timed and (not timed or _measured() & set(d.names) - timed_names - _SETTINGS)
     ]
     return [d for d in [*timed, *others] if d.shape.count * 20 >= most_lines]
-
-
-def _may_count_steps(line: LineDraft) -> bool:
-    """Whether the step of a line is named so, or counts up beside measurements: not beside a progress bar alone."""
-    if not any(s.named.why == naming.COUNTS_UP for s in line.numbers):
-        return True
-    has_bar = any(s.kind == OPAQUE and re.search("[\u2501-\u259f]", s.texts[0]) for s in line.slots)
-    has_bar |= re.search(r"%\s*\||\|\s*\||\[[=>.]{3}|[=#.]{5}", line.words) is not None
-    return not has_bar or any("loss" in name for name in line.names)
 
 
 def _has_measurements(line: LineDraft) -> bool:
