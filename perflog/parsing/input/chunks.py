@@ -120,10 +120,12 @@ def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int, bo
             count = stream.fill(view[begin : begin + room])
         last, filled, is_unfinished = count < size, begin + count, False
         ends_in_return = filled > 0 and data[filled - 1] == 13
+        has_part_of_sign = data.endswith(_UNFINISHED_SIGN, begin, filled)
         if (
-            cleaner.held
+            has_part_of_sign
+            or cleaner.held
             or cleaner.skipping
-            or any(data.find(mark, begin, filled) >= 0 for mark in (b"\r", b"\x1b", b"\0", _MINUS))
+            or any(data.find(mark, begin, filled) >= 0 for mark in _CLEANED)
         ):
             starts = range(
                 begin, max(filled, begin + 1), PIECE

@@ -53,6 +53,9 @@ PIECES = [
     b"\xef\xbb\xbf",
     b"abcdefghijkl",
     "é€".encode(),
+    "\u2212".encode(),
+    "\u22123".encode(),
+    *[bytes([byte]) for byte in "\u2212".encode()],
 ]
 RAW = st.builds(
     lambda bom, pieces: bom + b"".join(pieces),
@@ -78,7 +81,8 @@ def reference(raw: bytes) -> list[Segment]:
         raw = raw[3:]
     elif raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raw = raw[2:].decode("utf-16-le" if raw[0] == 0xFF else "utf-16-be", "replace").encode()
-    text = ESCAPE.sub(b"", raw.replace(b"\0", b"")).rstrip(b"\r")
+    text = ESCAPE.sub(b"", raw.replace(b"\0", b""))
+    text = re.sub(rb"\xe2\x88\x92(?=[0-9.])", b"-", text).rstrip(b"\r")  # the minus sign of a number
     lines = text.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -168,6 +172,12 @@ def test_any_bytes_and_any_chunk_size_give_the_lines_of_the_reference(
         assert read(log, other) == expected
         assert log.warnings == []
         assert log.digest() == hashlib.sha256(raw).hexdigest()
+
+
+@pytest.mark.parametrize("size", range(1, 9))
+def test_the_minus_sign_of_a_number_is_a_hyphen_also_where_a_read_cuts_it(write: Write, size: int) -> None:
+    log = open_source(write("\u22125 x\u2212y \u2212.5\nz \u2212".encode()))
+    assert [text.decode() for _, text, _, _ in read(log, size)] == ["-5 x\u2212y -.5", "z \u2212"]
 
 
 @examples(100, shares_fixtures=True)
