@@ -85,7 +85,7 @@ class _Commands(options.Group):
 @click.option(
     "--input-limit",
     metavar="SIZE",
-    help="Most bytes to take from standard input, from an address, or out of a file that unpacks to more than 250 times"
+    help="Most bytes to read from standard input, from an address, or from a file that unpacks to more than 250 times"
     " its size.  [default: PERFLOG_INPUT_LIMIT, or 256GiB, and 1GiB unpacked]",
 )
 @options.version
@@ -148,15 +148,15 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 @click.option("--label", metavar="NAME", help="Label of the runs.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A setting of the runs that no log prints.")
 @options.log_format
-@click.option("--strict", is_flag=True, help="Treat a log with unread lines or figures as an error; do not store it.")
+@click.option("--strict", is_flag=True, help="Treat a log with unread lines or numbers as an error; do not store it.")
 @click.option(
-    "--guess", is_flag=True, help="Make a format for lines that no format reads; their rows have read_by = guess."
+    "--guess", is_flag=True, help="Guess a format for lines that no format reads; their rows have read_by = guess."
 )
 @click.option("--follow", is_flag=True, help="Keep the store up to date with one log while a job writes it.")
 @options.interval
 @options.until_idle
 @click.option("--json", "as_json", is_flag=True, help="Print what was read as JSON.")
-@click.option("--threads", type=click.IntRange(1), metavar="N", help="Number of processes that read.")
+@click.option("--threads", type=click.IntRange(1), metavar="N", help="Number of processes to read with.")
 @click.option(
     "--scheduler", metavar="ADDRESS", help="Read on the Dask cluster of this scheduler, such as tcp://host:8786."
 )
@@ -180,11 +180,11 @@ def ingest(
     Reading a log twice changes nothing. A log that has grown at the same path replaces its earlier state, which is
     dropped. An error in one log does not stop the others.
 
-    Of standard input the last step is shown as it comes; the log is stored when it ends.
+    While standard input is read, the last step is shown; the log is stored when it ends.
 
     The commit, branch, pull request and job of a CI system or Slurm are recorded from its environment; --tag adds more.
 
-    With --follow the store is brought up to date again and again while the log grows. If the file is renamed, its rest
+    With --follow the store is updated while the log grows. If the file is renamed, its rest
     is read, then the new file at its path. If it is truncated, what follows is another log. Ends when the file is
     removed, or with Ctrl-C, with the same tables as if the whole log had been read at once.
     """
@@ -330,9 +330,11 @@ def _print_errors(outcomes: Sequence[tuple[str, Outcome]]) -> None:
     ),
 )
 @options.store
-@click.option("--where", metavar="CONDITION", help="Only runs for which it holds: `world_size >= 8 and model ~ llama`.")
+@click.option("--where", metavar="CONDITION", help="Only runs that meet it: `world_size >= 8 and model ~ llama`.")
 @click.option("--sort", metavar="NAME", help="Order by a column, setting or metric; -NAME: the largest first.")
-@click.option("--columns", metavar="NAME,...", help="Columns to print: of table runs, settings, metrics such as step.")
+@click.option(
+    "--columns", metavar="NAME,...", help="Columns to print: columns of table runs, settings, metrics such as step."
+)
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="Number of runs; 0 for all.  [default: all]")
 @options.print_format
 def runs(
@@ -341,8 +343,8 @@ def runs(
     """List the runs in a store.
 
     Conditions compare columns of table runs, settings, numbers of rows (steps, lines, unread) and metrics (step, loss,
-    tokens/s) with =, !=, <, <=, >, >=, and ~ for "contains"; `and`, `or`, `not` and brackets join them. `ingested` is
-    when the log of a run was first read into the store, in UTC: `ingested >= 2026-03-01`.
+    tokens/s) with =, !=, <, <=, >, >=, and ~ for "contains"; `and`, `or`, `not` and parentheses join them. `ingested`
+    is when the log of a run was first read into the store, in UTC: `ingested >= 2026-03-01`.
     """
     from perflog.analysis.run_list import RunList
     from perflog.opening import load
@@ -466,8 +468,8 @@ def check_format(file: str, format: str) -> None:
 def suggest_format(log: str, using: tuple[str, ...], limit: int | None) -> None:
     """Print a format file to start from, for a LOG in an unknown format.
 
-    The file describes the most common lines that no known format reads. Comments mark each guess. perflog has read the
-    log with the file: it reads all lines that it describes.
+    The file describes the most common lines that no known format reads. Comments mark each guess. perflog has
+    checked that the file reads all lines that it describes.
     """
     from perflog.formats.registry import named_formats
     from perflog.ingestion.suggest import LINES, suggest
@@ -488,7 +490,7 @@ def suggest_format(log: str, using: tuple[str, ...], limit: int | None) -> None:
 @options.using
 @options.print_format
 def explain_line(line: str, using: tuple[str, ...], format: str) -> None:
-    """Show which line shape reads a LINE, or how near the nearest one comes."""
+    """Show which line shape reads a LINE, or where the nearest one fails."""
     from perflog.formats.registry import named_formats
     from perflog.output import sheets
     from perflog.output.presenters import formats as presenter

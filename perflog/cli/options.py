@@ -294,13 +294,13 @@ targets = click.option(
     multiple=True,
     callback=_one_of_each,
     metavar="SERIES=VALUE",
-    help="Value that a series is to reach: the time and the steps until then.",
+    help="Target value of a series: report the time and the steps until it is reached.",
 )
 gpu_hour = click.option(
     "--gpu-hour",
     type=FiniteRange(0, min_open=True),
     metavar="PRICE",
-    help="Price of one GPU for an hour, in any currency: the cost of a step, a token and a run.",
+    help="Price of a GPU hour, in any currency, for the cost of a step, a token and a run.",
 )
 version = click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
@@ -319,7 +319,7 @@ interval = click.option(
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two looks at a growing file.",
+    help="Time between two checks of a growing file.",
 )
 until_idle = click.option(
     "--until-idle",
@@ -328,14 +328,18 @@ until_idle = click.option(
     help="End when the file has not grown for this time.  [default: never]",
 )
 wide = click.option(
-    "--wide", is_flag=True, expose_value=False, callback=_choose, help="Text: whole tables on a narrow terminal too."
+    "--wide",
+    is_flag=True,
+    expose_value=False,
+    callback=_choose,
+    help="Text: print whole tables, also on a narrow terminal.",
 )
 raw = click.option(
     "--raw",
     is_flag=True,
     expose_value=False,
     callback=_choose,
-    help="CSV: strings as in the log, with control characters and what a spreadsheet would run as a formula.",
+    help="CSV: do not escape control characters, nor strings that a spreadsheet would run as formulas.",
 )
 store = click.option(
     "--store",

@@ -57,7 +57,7 @@ def follow(
         name: The log, one plain file.
         task: What to do with it.
         patience: When to look at the file.
-        threads: Number of processes that read.
+        threads: Number of processes to read with.
         observer: Is called with rows as soon as they are complete.
         on_state: Is called after each reading, and at the end of each log.
 
@@ -141,7 +141,7 @@ def ingest_input(
     Args:
         input: Standard input.
         task: What to do with it.
-        threads: Number of processes that read.
+        threads: Number of processes to read with.
         observer: Is called with rows as soon as they are complete, unless the input comes as fast as a file.
         on_look: Is called about once a second while the input is waited for.
     """

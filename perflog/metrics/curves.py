@@ -172,8 +172,8 @@ def printed_values(tables: Tables, keys: Collection[str]) -> PrintedValues:
     rows = rows.where(np.isfinite(rows["value"]) & ~are_moments(rows["value"]))
     losses = steps.where(np.isfinite(steps["loss"]) if "loss" in keys else np.zeros(0, np.int64))
     if len(messages):
-        of_messages = lines_of_runs(tables, messages)
-        rows, losses = (some.where(~np.isin(lines_of_runs(tables, some), of_messages)) for some in (rows, losses))
+        message_lines = lines_of_runs(tables, messages)
+        rows, losses = (some.where(~np.isin(lines_of_runs(tables, some), message_lines)) for some in (rows, losses))
     words = {"": 0}
     (key_codes, names), (unit_codes, units) = rows.codes("key"), rows.codes("unit")
     loss = codes_in(words, ["loss"])

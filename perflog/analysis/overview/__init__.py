@@ -1,4 +1,4 @@
-"""The overview: what ran, how fast, where the time goes, what not to trust, and what to type next.
+"""The overview: what ran, how fast, where the time goes, what not to trust, and what to run next.
 
 `overview(log)` answers the questions that a reader of a log has first; `output.presenters.overview` prints it on one
 screen.

@@ -38,7 +38,7 @@ def baseline() -> None:
     default=20,
     metavar="N",
     show_default=True,
-    help="Number of runs that count, of each configuration.",
+    help="Number of latest runs of each configuration that count.",
 )
 @options.store
 def set_baseline(name: str, runs: tuple[str, ...], where: str | None, last: int, store: str | None) -> None:
@@ -109,7 +109,7 @@ def show(name: str, store: str | None, format: str) -> None:
 def accept(name: str, runs: tuple[str, ...], reason: str, store: str | None) -> None:
     """Add each RUN to a baseline. With a reason they begin a new level, with which later runs are compared.
 
-    Of a rolling baseline runs may be left out: the level then begins now.
+    RUN may be left out if the baseline is rolling: the level then begins now.
     """
     from perflog.analysis.compare import baselines
     from perflog.opening import load

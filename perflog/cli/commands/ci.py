@@ -45,7 +45,7 @@ def ci() -> None:
     "base_logs",
     multiple=True,
     metavar="LOG",
-    help="Log of the base, which ran in turns with the change. May be repeated.  [default: the baseline is the base]",
+    help="Log of the base, run in alternation with the change. May be repeated.  [default: the baseline is the base]",
 )
 @click.option(
     "--baseline",
@@ -71,7 +71,7 @@ def ci() -> None:
     "--may-lack",
     multiple=True,
     metavar="METRIC",
-    help="A metric that the change may lack. Other metrics that all runs of the base have are required: exit with 3.",
+    help="A metric that the change may lack. Exit with 3 if it lacks another metric that all runs of the base have.",
 )
 @click.option(
     "--runs", "least_runs", type=click.IntRange(1), default=1, metavar="N", help="Exit with 3 if fewer runs are read."
@@ -82,7 +82,7 @@ def ci() -> None:
 @click.option(
     "--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut on all sides.  [default: detected]"
 )
-@click.option("--threshold", type=Share(), metavar="SHARE", help="Smallest change that counts.  [default: 1%]")
+@click.option("--threshold", type=Share(), metavar="SHARE", help="Smallest relative change that counts.  [default: 1%]")
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A setting of the runs that no log prints.")
 @click.option(
     "--keep",
@@ -95,10 +95,10 @@ def ci() -> None:
     "--accept",
     default="",
     metavar="TEXT",
-    help="Why a change is accepted: kept runs begin a new level of the baseline. The exit code stays.",
+    help="Why the change is accepted: kept runs begin a new level of the baseline. The exit code does not change.",
 )
 @_NAME
-@click.option("--summary", "summary_file", metavar="FILE", help="Markdown file to write, with every exit code.")
+@click.option("--summary", "summary_file", metavar="FILE", help="Markdown summary to write, whatever the exit code.")
 @click.option("--page", metavar="FILE", help="HTML page to write: a report on the compared runs.")
 def gate(
     gates: tuple[Gate, ...],
@@ -251,7 +251,7 @@ def comment(file: str, name: str, author: str) -> None:
 def restore(place: str, store: str | None) -> None:
     """Fetch the store from PLACE: branch:NAME of the git repository, or the address or path of a .zip file.
 
-    Where nothing is kept yet, the exit code is 0 and no store is made. If PLACE cannot be reached, it is 3.
+    If no store is saved there yet, the exit code is 0 and no store is made. If PLACE cannot be reached, it is 3.
     """
     from perflog.ci import kept_store
     from perflog.tables.store import default_store
@@ -268,10 +268,10 @@ def restore(place: str, store: str | None) -> None:
 @click.argument("place", metavar="PLACE")
 @options.store
 def keep(place: str, store: str | None) -> None:
-    """Keep the store at PLACE: branch:NAME of the git repository, or the address or path of a .zip file.
+    """Save the store at PLACE: branch:NAME of the git repository, or the address or path of a .zip file.
 
-    The branch has one commit, which is replaced. If somebody else has kept a store there since it was restored, theirs
-    stays: exit code 3.
+    The branch has one commit, which is replaced. If another job has saved a store there since this one was
+    restored, the exit code is 3 and nothing is saved.
     """
     from perflog.ci import kept_store
     from perflog.tables.store import default_store

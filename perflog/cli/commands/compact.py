@@ -9,12 +9,12 @@ from perflog.output import terminal
 
 
 @click.command(
-    short_help="Make few large files of the many small ones of a store.",
+    short_help="Merge the many small files of a store into few large ones.",
     epilog=options.examples("perflog compact --store runs", "perflog compact"),
 )
 @options.store
 def compact(store: str | None) -> None:
-    """Make few large files of the many small ones in a store, which is then faster to read. Rows stay the same.
+    """Merge the many small files of a store into few large ones, which are faster to read. Rows do not change.
 
     `perflog ingest` does so by itself from time to time.
     """

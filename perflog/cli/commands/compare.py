@@ -116,7 +116,7 @@ class GateCondition(options.ParamType["Gate"]):
 @click.option(
     "--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut on all sides.  [default: detected]"
 )
-@click.option("--threshold", type=Share(), metavar="SHARE", help="Smallest change that counts.  [default: 1%]")
+@click.option("--threshold", type=Share(), metavar="SHARE", help="Smallest relative change that counts.  [default: 1%]")
 @click.option(
     "--fail-on",
     "--gate",

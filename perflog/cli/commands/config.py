@@ -10,16 +10,16 @@ from perflog.cli import options
 
 
 @click.command(
-    short_help="Show the configuration that holds here.",
+    short_help="Show the configuration of this folder.",
     epilog=options.examples("perflog config", "perflog config --format json"),
 )
 @options.print_format
 def config(format: str) -> None:
-    """Show the configuration that holds in the current folder, and the file that it comes from.
+    """Show the configuration of the current folder, and the file that it comes from.
 
     The file is `perflog.toml`, or `pyproject.toml` with a table [tool.perflog], in this folder or one above. Its keys
     are store, baseline, gates, require, threshold, match, ignore, history and warmup. Nothing in it is executed, an
-    unknown key is an error, and options of the command line win.
+    unknown key is an error, and options of the command line override it.
     """
     from perflog.cli import config as configuration
     from perflog.output import sheets

@@ -23,9 +23,9 @@ _LINES = 11  # of the comparison: with the screen of the run it fits on a termin
     "-o", "--output", metavar="FILE", default="perflog-demo.html", show_default=True, help="The page to write."
 )
 def demo(output: str) -> None:
-    """Show the screen of a run, the screen of a comparison, and write the page of this comparison.
+    """Show the overview of a run and a comparison, and write this comparison as a page.
 
-    The runs are reference runs of perflog; nothing else is read. Each screen is below the command that prints it.
+    The runs are reference runs of perflog; nothing else is read. The command that prints it comes before each screen.
     """
     from perflog.analysis.compare import compare
     from perflog.opening import find_runs

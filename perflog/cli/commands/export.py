@@ -25,7 +25,7 @@ def export(run: str, to: str, output: str | None, store: str | None) -> None:
     """Write a RUN for other programs: as a trace for ui.perfetto.dev, or as CSV files.
 
     The trace has the measured durations. A text log does not print when steps began, so its steps are laid end to end.
-    A run that was read from a trace keeps the times of its events, beside tracks of the critical path, of idle time by
+    A run that was read from a trace keeps the times of its events, with tracks of the critical path, of idle time by
     cause, of ranges on streams, of waits in collectives, of launched work that waits, and of counters.
     """
     from perflog.opening import find_runs

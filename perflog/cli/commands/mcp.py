@@ -22,7 +22,7 @@ from perflog.output import terminal
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="Longest time of a call.",
+    help="Time limit of a call.",
 )
 def mcp(folders: tuple[str, ...], time_limit: float) -> None:
     """Serve the Model Context Protocol on standard input and output, until the client closes it.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def overview(
     runs: tuple[str, ...], store: str | None, targets: tuple[options.Target, ...], format: str, **option_values: Any
 ) -> None:
-    """Show on one screen what ran, how fast, where the time goes, what not to trust, and what to type next.
+    """Show on one screen what ran, how fast, where the time goes, what not to trust, and what to run next.
 
     `perflog LOG` does the same. RUN may also be a folder of logs or a store. `21.3 ms ± 0.4 %` is the median of one run
     and half of its 95 % interval; in a column `± sd`, the standard deviation over the runs of a row.

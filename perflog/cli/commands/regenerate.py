@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     "--timeout",
     type=options.FiniteRange(1),
     metavar="S",
-    help="Seconds without output that mean a hang.  [default: 300]",
+    help="Seconds without output after which the run counts as hung.  [default: 300]",
 )
 @options.print_format
 def regenerate(

@@ -21,19 +21,21 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 )
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, metavar="[STORE|FOLDER|LOG]...")
 @options.store
-@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="Port; 0: a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, metavar="N", help="Port; 0: a free one."
+)
 @click.option(
     "--host",
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Address to listen at. Another than this machine's own needs a token, which the printed address holds.",
+    help="Address to listen on. Unless it is a loopback address, requests need the token in the printed address.",
 )
 @click.option("--open", "opens", is_flag=True, help="Open the browser.")
 def serve(runs: tuple[str, ...], store: str | None, port: int, host: str, opens: bool) -> None:
-    """Serve RUNs as pages, until Ctrl-C: a list to filter and sort, the report of each run, comparisons.
+    """Serve runs as web pages until Ctrl-C: a list to filter and sort, the report of each run, comparisons.
 
-    The list follows logs that grow and a store that is written. The server only reads, listens on this machine alone
+    The list is updated while logs grow and a store is written. The server only reads, listens on this machine alone
     unless --host says otherwise, and needs no network. Without a name it serves the store.
     """
     import secrets

@@ -16,11 +16,11 @@ from perflog.cli.commands.compare import Share
 @click.option(
     "--by",
     metavar="commit|date|SETTING",
-    help="What a version is; `ingested`: commits as they came into the store.  [default: commit or date]",
+    help="What a version is; `ingested`: commits in the order of their ingestion.  [default: commit or date]",
 )
-@click.option("--where", metavar="CONDITION", help="Only runs for which it holds: `branch = main`.")
+@click.option("--where", metavar="CONDITION", help="Only runs that meet it: `branch = main`.")
 @click.option(
-    "--figure", "figures", multiple=True, metavar="NAME", help="Metric to track; * for any letters. May be repeated."
+    "--figure", "figures", multiple=True, metavar="NAME", help="Metric to track; * for any characters. May be repeated."
 )
 @click.option(
     "--ignore",
@@ -33,7 +33,7 @@ from perflog.cli.commands.compare import Share
     type=Share(),
     default=0.01,
     metavar="SHARE",
-    help="Smallest change that is reported in a sentence.  [default: 1%]",
+    help="Smallest relative change that is reported in a sentence.  [default: 1%]",
 )
 @click.option("--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut.  [default: detected]")
 @click.option("-o", "--output", metavar="FILE", help="Draw the metrics to this file too: .png, .svg or .pdf.")
@@ -51,7 +51,7 @@ def track(
     store: str | None,
     format: str,
 ) -> None:
-    """Show each metric over the versions of a program: levels, changes with both versions, and what else changed there.
+    """Show each metric over the versions of a program: levels, changes, and what else changed with them.
 
     RUN is a store, a folder, or logs; default: the store. Runs of one commit, or of one day, are one version. Runs of
     different settings are different tests, unless a setting changed once and stayed. Eight versions are needed.

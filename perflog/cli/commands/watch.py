@@ -19,7 +19,7 @@ def watch(log: str, formats: tuple[str, ...], interval: float, until_idle: float
     """Show a LOG while a job writes it: step, rate, loss, how the step time of the last minute differs from the ten
     minutes before, and a stall or a failure as it happens.
 
-    On a terminal one line is written anew, else lines follow one another. Nothing is stored; `perflog ingest --follow`
+    On a terminal one line is updated; elsewhere each update is a new line. Nothing is stored; `perflog ingest --follow`
     keeps a store up to date. If the file is renamed, its rest is read, then the new file at its path. If it is
     truncated, it is read as another log. Ends when the file is removed, or with Ctrl-C.
     """
