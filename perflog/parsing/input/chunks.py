@@ -109,7 +109,7 @@ def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int, bo
     """Yield the cleaned bytes in blocks of about `size` bytes, as (data, end, whether nothing follows, is_unfinished).
 
     `is_unfinished`: the last line may go on. It has no line feed, and does not end with a mark that ends a number.
-    data[:end] ends with LF, or within a long line with CR. At least SLACK + 1 bytes of room follow.
+    data[:end] ends with LF, or within a long line with CR. At least SLACK bytes of room follow.
     """
     cleaner, tail, last = _Cleaner(), bytearray(), False
     while not last:

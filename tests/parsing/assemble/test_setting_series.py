@@ -110,6 +110,24 @@ def test_nan_is_one_value(tmp_path: Path, chunk: int) -> None:
     assert len(values) == 2
 
 
+@pytest.mark.parametrize("chunk", [1, 120, 1 << 20])
+def test_a_run_that_begins_inside_a_chunk_counts_its_own_values(tmp_path: Path, chunk: int) -> None:
+    """Ranks of the records of the second run, several of which print one number."""
+    first = [START, state(500.0, 0), state(500.0, 1), STEP]
+    second = [START, state(250.0, 0), state(250.0, 1), state(125.0, 1), state(250.0, 0), STEP]
+    configs, values = found(tmp_path, [*first, *second], chunk)
+    assert configs == [KEPT, SETTINGS]
+    assert values == [(6, 0, 0.25, "s"), (7, 1, 0.25, "s"), (8, 1, 0.125, "s"), (9, 0, 0.25, "s")]
+
+
+def test_rows_of_a_series_have_their_parts_and_how_the_rank_is_known(tmp_path: Path) -> None:
+    data = "\n".join([START, f"{state(500.0)}\r{state(250.0)}", state(125.0, 0), STEP, ""]).encode()
+    got = read(data, formats=[load(given_file(tmp_path, FORMAT))]).rows("values")
+    assert sorted((row["line"], row["part"], row["rank_by"] or "") for row in got) == [
+        (2, 0, ""), (2, 1, ""), (3, 0, "label"),
+    ]  # fmt: skip
+
+
 def test_readings_before_the_first_change_are_kept_up_to_a_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
