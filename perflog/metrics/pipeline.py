@@ -13,21 +13,22 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from perflog.arrays import Floats
+from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.row_groups import row_groups
 from perflog.metrics.run_rows import totals_of_steps
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import semantics_by_run
 from perflog.statistics.samples import median_interval
 from perflog.statistics.warmup import Warmup, warm_up
+from perflog.tables.columns import NULL, Array, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_UNKNOWN = -1
 _AS_TIMED = "1F1B, stages as timed"
 
 _TIMES = (
@@ -98,7 +99,7 @@ def stages(tables: Tables, options: Options) -> pd.DataFrame:
     table = []
     for run in _steady_runs(tables, options):
         for stage, rows, times in run.times("stage"):
-            if stage != _UNKNOWN:
+            if stage != NULL:
                 row = {"run": run.run, "label": run.label, "stage": stage, "ranks": _names(rows["rank"])}
                 table.append(row | {"layers": _names(rows["layer"])} | times)
     return _frame(table, _STAGES)
@@ -138,9 +139,9 @@ def layers(tables: Tables, options: Options) -> pd.DataFrame:
     table = []
     for run in _steady_runs(tables, options):
         for layer, rows, times in run.times("layer"):
-            calls = _per_step(rows, ["layer", "direction"], "calls").median() if rows["calls"].notna().all() else None
+            calls = int(np.median(_per_step(rows, "calls")[1])) if rows.known("calls").all() else None
             row = {"run": run.run, "label": run.label, "layer": layer, "stages": _names(rows["stage"])}
-            table.append(row | {"calls": None if calls is None else int(calls)} | times)
+            table.append(row | {"calls": calls} | times)
     return _frame(table, _LAYERS)
 
 
@@ -217,12 +218,19 @@ def stage_times(tables: Tables, options: Options) -> Iterator[StageTimes]:
         directions = list(_stage_times(run, count))
         if not batches or not directions:
             continue
-        by_step = _per_step(run.rows, ["stage", "direction"], "time_s").unstack("step")
-        seconds = {d: by_step.xs(d, level="direction").sort_index().to_numpy("float64") / batches for d in directions}
-        ranks = run.rows.groupby("stage")["rank"].unique()
-        only = {int(stage): int(of[0]) if len(of) == 1 and of[0] != _UNKNOWN else None for stage, of in ranks.items()}
-        if not any(np.isnan(times).any() for times in seconds.values()):
-            yield StageTimes(run.run, batches, [int(step) for step in by_step.columns], seconds, only)
+        index, times = _per_step(run.rows, "time_s", "stage", "direction")
+        rows = run.rows.where(index)
+        steps, of_step = np.unique(rows["step"], return_inverse=True)
+        seconds = {direction: np.full((count or 0, len(steps)), np.nan) for direction in directions}
+        for direction, grid in seconds.items():
+            chosen = rows.one_of("direction", [direction])
+            grid[rows["stage"][chosen], of_step[chosen]] = times[chosen] / batches
+        if not any(np.isnan(grid).any() for grid in seconds.values()):
+            ranks: dict[int, set[int]] = {}
+            for stage, rank in run.rows.records("stage", "rank"):
+                ranks.setdefault(stage, set()).add(rank)
+            only = {stage: None if len(of) > 1 or NULL in of else next(iter(of)) for stage, of in ranks.items()}
+            yield StageTimes(run.run, batches, steps.tolist(), seconds, only)
 
 
 def modelled_timelines(tables: Tables, options: Options) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -292,11 +300,11 @@ def _schedule(times: dict[str, Floats], micro_batches: int) -> list[Slot]:
 
 
 class _LayerTimes(Struct, frozen=True, eq=False):
-    """Rows of table `layers` of one run in its steady steps. Null is _UNKNOWN in them, or an empty string."""
+    """Rows of table `layers` of one run in its steady steps, in the order of stages and ranks."""
 
     run: str
     label: str | None
-    rows: pd.DataFrame
+    rows: Rows
     warmup: Warmup
     quantities: Mapping[str, float]
     level: float
@@ -306,22 +314,26 @@ class _LayerTimes(Struct, frozen=True, eq=False):
         value = self.quantities.get(name)
         return int(value) if value is not None and value >= 1 and value == int(value) else None
 
-    def times(self, key: str) -> Iterator[tuple[Any, pd.DataFrame, dict[str, Any]]]:
+    def times(self, key: str) -> Iterator[tuple[Any, Rows, dict[str, Any]]]:
         """Yield each stage or layer with its rows and its values of `_TIMES`, in the order of the stages."""
-        steps = _per_step(self.rows, [key, "direction"], "time_s")
-        medians = steps.groupby([key, "direction"]).median()
-        by_direction = medians.groupby("direction")
-        for (value, direction), rows in self.rows.groupby([key, "direction"], sort=False):
-            time, times = float(medians[value, direction]), by_direction.get_group(direction)
+        # Times of no named layer are part of their stage.
+        rows = self.rows if key == "stage" else self.rows.where(self.rows.known(key))
+        index, seconds = _per_step(rows, "time_s", key, "direction")
+        steps, parts = row_groups(rows.where(index), key, "direction"), row_groups(rows, key, "direction")
+        medians, rows_by_part, steps_by_part = steps.medians(seconds), parts.rows, steps.rows
+        directions = row_groups(rows.where(parts.first), "direction")
+        totals, longest = directions.sums(medians), directions.order_statistics(medians)[2]
+        for part in parts.in_order.tolist():
+            part_rows, direction = rows.where(rows_by_part[part]), directions.inverse[part]
             yield (
-                value,
-                rows,
+                part_rows[key].tolist()[0],
+                part_rows,
                 {
-                    **self._row(steps[value, direction].to_numpy("float64")),
-                    "direction": direction or None,
-                    "share": time / float(times.sum()),
-                    "of_longest": time / float(times.max()),
-                    "first_line": int(rows["line"].min()),
+                    **self._row(seconds[steps_by_part[part]]),
+                    "direction": part_rows["direction"][0],
+                    "share": float(medians[part] / totals[direction]),
+                    "of_longest": float(medians[part] / longest[direction]),
+                    "first_line": int(part_rows["line"].min()),
                 },
             )
 
@@ -346,32 +358,40 @@ def _steady_runs(tables: Tables, options: Options) -> Iterator[_LayerTimes]:
 
     Steps with another number of rows than most are incomplete and are left out.
     """
-    layers_by_run, semantics = tables.by_run("layers"), semantics_by_run(tables["runs"])
-    for run, label in zip(tables["runs"]["run"], tables["runs"]["label"], strict=True):
+    layers_by_run, semantics = tables.rows_by_run("layers"), semantics_by_run(tables.rows("runs"))
+    for run, label in tables.labels().items():
         if run not in layers_by_run:
             continue
         rows = layers_by_run[run]
-        rows = rows[rows["time_s"].notna() & rows["step"].notna()]
-        rows = rows.fillna({"stage": _UNKNOWN, "rank": _UNKNOWN, "direction": ""})
-        rows = rows.sort_values(["stage", "rank", "line", "part"])
-        parts = rows.groupby("step")["time_s"].transform("size")
-        rows = rows[parts == parts.mode().max()]
-        total = rows.groupby("step")["time_s"].sum()
-        warmup = warm_up(total.to_numpy("float64"), options.warmup)
-        rows = rows[rows["step"].isin(total.index[warmup.cut :])]
+        rows = rows.where(rows.known("time_s", "step"))
+        rows = rows.where(np.lexsort([rows[name] for name in ("part", "line", "rank", "stage")]))
+        steps = row_groups(rows, "step")
+        size_of_row = steps.sizes[steps.inverse]
+        sizes, often = np.unique(size_of_row, return_counts=True)
+        rows = rows.where(size_of_row == sizes[often == often.max(initial=0)].max(initial=0))
+        steps = row_groups(rows, "step")
+        warmup = warm_up(steps.sums(rows["time_s"]), options.warmup)
+        rows = rows.where(steps.inverse >= warmup.cut)
         if len(rows):
             yield _LayerTimes(run, label, rows, warmup, semantics[run].quantities, options.level)
 
 
-def _per_step(rows: pd.DataFrame, keys: list[str], column: str) -> pd.Series[Any]:
-    """Sum of a column by keys and step. Rows of a rank add up, the slowest rank of a stage counts, stages add up."""
-    parts = list(dict.fromkeys([*keys, "step", "stage", "rank"]))
-    return rows.groupby(parts)[column].sum().groupby(parts[:-1]).max().groupby([*keys, "step"]).sum()
+def _per_step(rows: Rows, column: str, *keys: str) -> tuple[Ints, Floats]:
+    """Return a row of each step of each combination of keys, and its sum of a column, by keys and step.
+
+    Rows of a rank add up, the slowest rank of a stage counts, stages add up.
+    """
+    on_ranks = row_groups(rows, *keys, "step", "stage", "rank")
+    first, sums = on_ranks.first, on_ranks.sums(rows.floats(column))
+    on_stages = row_groups(rows.where(first), *keys, "step", "stage")
+    first, slowest = first[on_stages.first], on_stages.order_statistics(sums)[2]
+    steps = row_groups(rows.where(first), *keys, "step")
+    return first[steps.first], steps.sums(slowest)
 
 
-def _names(values: pd.Series[Any]) -> str | None:
+def _names(values: Array) -> str | None:
     """Return the distinct values as one string, in their order."""
-    return " ".join(str(v) for v in values.unique() if v != _UNKNOWN) or None
+    return " ".join(str(value) for value in dict.fromkeys(values.tolist()) if value not in (None, NULL)) or None
 
 
 def _frame(rows: list[dict[str, Any]], columns: tuple[MetricColumn, ...]) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from support.paths import TESTS
 
@@ -15,6 +16,7 @@ import perflog
 from perflog.errors import StoreError, UsageError
 from perflog.metrics import Tables
 from perflog.output import export
+from perflog.output.export.step_timeline import StepTimeline
 from perflog.output.terminal import visible
 
 DATA = TESTS / "data"
@@ -85,6 +87,13 @@ def test_a_phase_stands_inside_what_it_is_part_of(tmp_path: Path) -> None:
                 and w["ts"] - 1e-3 <= e["ts"] and e["ts"] + e["dur"] <= w["ts"] + w["dur"] + 1e-2
                 for w in events
             )  # fmt: skip
+
+
+def test_layers_may_lack_rank_and_direction() -> None:
+    runs = pd.DataFrame({"run": ["r"]})
+    layers = pd.DataFrame({"run": ["r"], "line": [1], "part": [0], "step": [2], "layer": ["0"], "time_s": [0.5]})
+    (layer, *_) = StepTimeline(Tables({"runs": runs, "layers": layers})).events()
+    assert (layer["name"], layer["cat"], layer["dur"], layer["args"]["stage"]) == ("0", "layer", 500_000.0, None)
 
 
 def test_a_trace_may_be_packed(tmp_path: Path) -> None:

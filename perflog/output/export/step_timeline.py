@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from perflog.errors import UsageError
 from perflog.metrics.possible import impossible
+from perflog.metrics.row_groups import row_groups
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.output.export.event_tracks import Event
-from perflog.tables.nulls import int_or_none, none_if_null
-
-if TYPE_CHECKING:
-    import pandas as pd
+from perflog.tables.columns import Rows
+from perflog.tables.schema import TABLES
 
 NOTE = (
     "Durations are as printed. The log does not say when things began: steps are laid end to end, and so are phases "
@@ -28,6 +28,7 @@ NOTE = (
 _JOB, _UNKNOWN, _RANKS = 1, 2, 10  # process ids: the job, phases without a known rank; rank r is _RANKS + r
 _STEPS, _PHASES, _LAYERS = "steps", "phases", "layers, end to end"
 _BESIDE, _OVER = "in parallel to the step", "longer than their parent"
+_OF_PHASES = ("phase", "occurrence", "line", "step", "rank_by", "time_s")
 _GAP = 1e-6  # seconds between steps, so that slices never share an edge
 _ROUNDING = 1 + 1e-6  # parts may be longer than the whole by rounding
 
@@ -36,9 +37,9 @@ class StepTimeline:
     """Lays out the steps of one run on a time axis."""
 
     def __init__(self, tables: Tables) -> None:
-        self._semantics: RunSemantics = next(iter(semantics_by_run(tables["runs"]).values()))
-        self._steps = _steps(tables["steps"])
-        self._phases, self._layers = _by_step(tables["phases"]), _by_step(tables["layers"])
+        self._semantics: RunSemantics = next(iter(semantics_by_run(tables.rows("runs")).values()))
+        self._steps = _steps(tables.rows("steps"))
+        self._phases, self._layers = (_by_step(tables.rows(name)) for name in ("phases", "layers"))
         self._threads: dict[tuple[int, str], int] = {}
         self._now = self._end = 0.0  # seconds: start of the current step, end of its last slice
 
@@ -72,10 +73,8 @@ class StepTimeline:
         seconds = _number(row.get("step_time_s"))
         if seconds is None or seconds < 0:
             return
-        known = {k: v for k, v in row.items() if k not in ("run", "part", "copy") and v is not None and v == v}
-        args = {
-            k: v if isinstance(v, str) else _number(v) if isinstance(v, float) else int(v) for k, v in known.items()
-        }
+        known = {k: v for k, v in row.items() if k not in ("run", "part", "copy") and v is not None}
+        args = {k: _number(v) if isinstance(v, float) else v for k, v in known.items()}
         yield self._slice(_JOB, _STEPS, f"step {number}", self._now, seconds, "step", args)
         start = self._now
         for name in ("forward", "backward"):
@@ -101,21 +100,21 @@ class StepTimeline:
         phases = self._phases.get(number)
         if phases is None:
             return
-        known = phases["rank"].notna()
-        for rank, rows in phases[known].groupby("rank", sort=True):
-            yield from self._tree(_RANKS + int(rank), "", rows.to_dict("records"), forward)
+        known = phases.known("rank")
+        for rows in _in_order(phases.where(known), "rank"):
+            yield from self._tree(_RANKS + int(rows["rank"][0]), "", list(rows.dicts(*_OF_PHASES)), forward)
         # Without ranks, the second printing of a phase may be the first one of another rank. So the phases that are
         # printed k-th have tracks of their own, and each is in the parent of a first occurrence.
-        for order, rows in phases[~known].groupby("occurrence", sort=True):
-            first_occurrences = [{**row, "occurrence": 1} for row in rows.to_dict("records")]
-            yield from self._tree(_UNKNOWN, f", printed {order}.", first_occurrences, forward)
+        for rows in _in_order(phases.where(~known), "occurrence"):
+            first_occurrences = [{**row, "occurrence": 1} for row in rows.dicts(*_OF_PHASES)]
+            yield from self._tree(_UNKNOWN, f", printed {rows['occurrence'][0]}.", first_occurrences, forward)
 
     def _tree(self, pid: int, lane: str, rows: list[Event], forward: float) -> Iterator[Event]:
         """Return the phases of one rank in one step, each after the phase before it, inside its parent."""
         names = {row["phase"] for row in rows}
         parts: dict[str, list[Event]] = {}
         for row in rows:
-            parent = self._semantics.parent(row["phase"], int(row["occurrence"]))
+            parent = self._semantics.parent(row["phase"], row["occurrence"])
             while parent not in names and (declared := self._semantics.phase(parent)) is not None:
                 parent = declared.of[0]  # this step has no time of the parent
             parts.setdefault(parent, []).append(row)
@@ -132,7 +131,7 @@ class StepTimeline:
         self, pid: int, thread: str, lane: str, row: Event, start: float, parts: dict[str, list[Event]]
     ) -> Iterator[Event]:
         name, declared = row["phase"], self._semantics.phase(row["phase"])
-        args = {"line": int(row["line"]), "step": int(row["step"]), "rank_by": row["rank_by"]}
+        args = {"line": row["line"], "step": row["step"], "rank_by": row["rank_by"]}
         category = declared.kind if declared is not None else "phase"
         yield self._slice(pid, thread + lane, name, start, row["time_s"], category, args)
         cursor, end = start, start + row["time_s"] * _ROUNDING
@@ -145,12 +144,14 @@ class StepTimeline:
         layers = self._layers.get(number)
         if layers is None:
             return
-        for rank, rows in layers.groupby("rank", dropna=False, sort=True):
-            pid, start = _UNKNOWN if rank != rank or rank is None else _RANKS + int(rank), self._now
-            for row in rows.to_dict("records"):
-                args = {"line": int(row["line"]), "step": number, "stage": int_or_none(row["stage"])}
-                args["calls"] = int_or_none(row["calls"])
-                yield self._slice(pid, _LAYERS, str(row["layer"]), start, row["time_s"], str(row["direction"]), args)
+        known = layers.known("rank")
+        for rows in [*_in_order(layers.where(known), "rank"), layers.where(~known)]:
+            start = self._now
+            for row in rows.dicts("rank", "line", "stage", "calls", "layer", "direction", "time_s"):
+                pid = _UNKNOWN if row["rank"] is None else _RANKS + row["rank"]
+                args = {"line": row["line"], "step": number, "stage": row["stage"], "calls": row["calls"]}
+                category = row["direction"] or "layer"
+                yield self._slice(pid, _LAYERS, row["layer"], start, row["time_s"], category, args)
                 start += row["time_s"]
 
     def _names(self) -> Iterator[Event]:
@@ -162,20 +163,24 @@ class StepTimeline:
             yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": thread}}
 
 
-def _steps(steps: pd.DataFrame) -> dict[int, Event]:
+def _steps(rows: Rows) -> dict[int, Event]:
     """Return the row of each step: of its first repeat, the row of the slowest rank."""
-    steps = steps[steps["step"].notna() & ~(steps["copy"] > 1)]
-    steps = steps.sort_values(["step", "step_time_s"], na_position="first").drop_duplicates("step", keep="last")
-    return {int(row["step"]): row for row in steps.to_dict("records")}
+    rows = rows.where(rows.known("step") & (rows["copy"] <= 1))
+    times = rows["step_time_s"]
+    slowest_last = rows.where(np.lexsort((np.where(np.isnan(times), -np.inf, times), rows["step"])))
+    return {row["step"]: row for row in slowest_last.dicts(*(column.name for column in TABLES["steps"]))}
 
 
-def _by_step(table: pd.DataFrame) -> dict[int, pd.DataFrame]:
-    known = table[table["step"].notna() & table["time_s"].notna()]
-    known = known[~impossible("time_s", known["time_s"].to_numpy("float64"))]
-    return {int(step): rows for step, rows in known.groupby("step")}
+def _by_step(rows: Rows) -> dict[int, Rows]:
+    rows = rows.where(rows.known("step", "time_s") & ~impossible("time_s", rows["time_s"]))
+    return {int(of_step["step"][0]): of_step for of_step in _in_order(rows, "step")}
 
 
-def _number(value: Any) -> float | None:
+def _in_order(rows: Rows, name: str) -> list[Rows]:
+    """Return the rows of each number in a column, the smallest first."""
+    return [rows.where(index) for index in row_groups(rows, name).rows]
+
+
+def _number(value: float | None) -> float | None:
     """Return a finite number, else None: JSON has neither NaN nor infinity."""
-    number = none_if_null(value)
-    return float(number) if number is not None and math.isfinite(number) else None
+    return float(value) if value is not None and math.isfinite(value) else None
