@@ -116,10 +116,10 @@ def diagnose(log: Log, *names: str) -> Diagnosis:
         >>> perflog.diagnose(perflog.find_runs("reference:nvprof.txt")).verdict
         'no failure is reported'
     """
-    return _diagnosis(log, Tables(log), names)
+    return _of_one_job(log, Tables(log), names)
 
 
-def _diagnosis(log: Log, tables: Tables, names: Sequence[str]) -> Diagnosis:
+def _of_one_job(log: Log, tables: Tables, names: Sequence[str]) -> Diagnosis:
     logs = {key.id: key.log for key in log.run_keys}
     return _diagnose(tables, logs, names or tuple(dict.fromkeys(map(basename, logs.values()))))
 
@@ -132,7 +132,7 @@ def diagnose_jobs(log: Log, *names: str, tables: Tables | None = None) -> list[D
     tables = tables or Tables(log)
     groups = runs_of_jobs(tables, log.run_keys)
     if len(groups) == 1:
-        return [_diagnosis(log, tables, names)]
+        return [_of_one_job(log, tables, names)]
     paths = [tuple(dict.fromkeys(key.log for key in keys)) for keys in groups]
     named = [tuple(map(basename, of)) for of in paths]
     if len(set(named)) < len(named):
