@@ -34,6 +34,9 @@ PATTERN = (
 """What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
 rate after a word for one, or after a label in brackets, at the end of the line."""
 
+AMONG_OTHERS = r"(?i:.*?[a-z].*?[:=~\]][ \t]*[0-9][0-9.,]*(?:e[+-]?[0-9]+)?[ \t]*(?:±|[a-zµ%]))"
+"""What lines have that are read only where others prove that a log has measured lines."""
+
 _MEASURED = {
     "s": lazy_pattern(
         r"latency|ttft|tpot|itl\b|time_(?:to_first|per)_|per_iter|^(?:fwd|bwd|forward|backward)(?:_pass)?$|"
@@ -65,7 +68,9 @@ _IS_PAIRS = lazy_pattern(  # also arguments, or all of them after a label: `Tria
 )
 _RATE_AT_END = lazy_pattern(r"(?:^|_)[km]?tps$")
 _IN_TREE = lazy_pattern(r"[├└╰]─+ ")
-_TIMED = lazy_pattern(r"(?:[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=]|\[[A-Za-z ]+\]) ?\{[^{}]*\} ?(?:± ?\{[^{}]*\} ?)?[a-zµ]+")
+_FIGURE = lazy_pattern(
+    r"(?:[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=]|\[[A-Za-z ]+\]) ?\{[^{}]*\} ?(?:± ?\{[^{}]*\} ?)?[A-Za-zµ/%]+"
+)
 _BEGINS_WITH_RATE = lazy_pattern(  # `Throughput: 123.4 tokens/s on 8 GPUs in 12.3 s`: the sentence after it is unread
     r"(?i)[\w ]*\b(?:throughput|bandwidth|tokens|speed)[^{}:=]*[:=](?:\{_:b\}| )*\{(?!_)[^{}]*\} ?[A-Za-z]+/s"
 )
@@ -84,7 +89,7 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
     Args:
         template: Its template. Numbers without a name are dropped by it.
         units: The units of its fields that the line prints.
-        among_others: Whether other lines prove that the log has such lines: then a name and a time are enough.
+        among_others: Whether other lines prove that the log has such lines: then a name is enough.
     """
     numbers = [f.name for f in template.fields if f.numeric]
     named = [name for name in numbers if not name.startswith("_")]
@@ -102,8 +107,9 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         return False
     if any(_NOT_MEASURED.search(plain_name(name)) for name in named):
         return False
-    are_times = not unknown and all(units[name].base == "s" for name in named if name in units)
-    if are_times and (_IN_TREE.search(template.text) or (among_others and _TIMED.fullmatch(template.text))):
+    if not unknown and among_others and _FIGURE.fullmatch(template.text):
+        return True
+    if not unknown and {unit.base for unit in units.values()} == {"s"} and _IN_TREE.search(template.text):
         return True
     known = [name for name in named if is_list or name in units or name not in unknown]
     rates = (_RATE_AT_END.search(plain_name(name)) for name in unknown)

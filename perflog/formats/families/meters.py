@@ -28,7 +28,7 @@ from perflog.formats.families.base import (
     spec_of,
     template_of,
 )
-from perflog.formats.families.measured_lines import DEVICES_AFTER, is_measured
+from perflog.formats.families.measured_lines import AMONG_OTHERS, DEVICES_AFTER, is_measured
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import is_statistic, name_and_unit
@@ -148,7 +148,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def pattern(self) -> str:
         if self.measures or self.titles:
-            return MEASURED_PATTERN if self.measures else TITLE_PATTERN
+            measured = MEASURED_PATTERN if self.proves_format else AMONG_OTHERS
+            return measured if self.measures else TITLE_PATTERN
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         names = "|".join(_name_pattern(name) for name in (self.needs[0] if self.needs else ()))
         if not names:
@@ -188,7 +189,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
             if not head.may_stand_in(raw):
                 continue
             match = pattern.search(raw) if head.text else re.match(b"", raw)
-            if match is not None and not (head.literals[-1] == "" and _GOES_ON.match(raw, match.end())):
+            goes_on = bool(head.text) and head.literals[-1] == "" and _GOES_ON.match(raw, match.end() if match else 0)
+            if match is not None and not goes_on:
                 line = self._line(_text(raw[: match.start()]), head, _text(raw[match.end() :]))
                 if line is not None and line.template.match(raw) is not None:
                     return (line,)
@@ -397,6 +399,11 @@ class _MeterText(Struct):
         k = 0
         while k < len(parts):
             token = parts[k]
+            if self._is_index(parts, k):
+                self.text += _gap(token.gap) + token.text
+                self._words.append(token.text)
+                k += 1
+                continue
             if token.kind == NUMBER or (self._is_bound and token.text.lower() in _NOT_FINITE):
                 k = self._add_number(parts, k, bool(k) or is_inside)
                 continue
@@ -694,6 +701,12 @@ class _MeterText(Struct):
             self._bases.setdefault(key, set()).add(UNITS[unit].base)
         self._words, self._is_bound, self._suffix, self._key_unit = [], False, "", ""
         return end
+
+    def _is_index(self, parts: Sequence[Token], k: int) -> bool:
+        """Return whether a whole number ends the name of a measured one: `Upscaled batch 1: 522.09s`."""
+        after = [part.text for part in parts[k + 1 : k + 2]] + [part.kind for part in parts[k + 2 : k + 3]]
+        is_name = bool(self._words) and not self._is_bound and self._words[-1].lower() not in _COUNTER_WORDS - {"batch"}
+        return self.family.measures and is_name and after == [":", NUMBER] and parts[k].text.isdecimal()
 
     def _key_of_number(self, unit: str, text: str, unit_text: str, per: str) -> tuple[str, str | None]:
         """Return the name of a number, and what it is of the number with that name; None if nothing names it.
