@@ -35,7 +35,6 @@ from perflog.errors import InputError
 from perflog.files import temporary
 from perflog.parsing.input import chunks, source
 from perflog.parsing.input.chunks import SLACK
-from perflog.parsing.input.log_names import LogName, expand
 from perflog.parsing.input.source import Source, open_source
 
 Write = Callable[..., str]
@@ -530,7 +529,6 @@ def test_a_url_that_fails_is_one_error(server: str, spill_folder: Path, path: st
 def test_the_scheme_of_a_url_may_have_capitals(server: str) -> None:
     with open_source(f"{server.replace('http', 'HTTP')}/run.txt") as log:
         assert texts(log) == [b"a", b"bc"]
-    assert expanded([f"{server.replace('http', 'Http')}/run.txt"]) == [f"{server.replace('http', 'Http')}/run.txt"]
 
 
 def test_a_server_that_sends_a_byte_at_a_time_is_not_waited_for(
@@ -573,27 +571,6 @@ def test_a_url_without_a_server_is_one_error(url: str, monkeypatch: pytest.Monke
         open_source(url)
 
 
-def test_a_missing_file_names_its_nearest_neighbour(write: Write, tmp_path: Path) -> None:
-    path = write(b"a\n", "train_rank0.log")
-    with pytest.raises(InputError, match="no such file") as caught:
-        open_source(str(tmp_path / "train_rnk0.log"))
-    assert caught.value.help == f"did you mean {path}?"
-    assert caught.value.where == str(tmp_path / "train_rnk0.log")
-
-
-def test_logs_with_a_comma_between_them_are_told_apart(write: Write) -> None:
-    """A reader who knows lists like a.txt,b.txt learns how repeats of a side are given."""
-    paths = [write(b"a\n", name) for name in ("a.log", "b.log")]
-    with pytest.raises(InputError, match="no such file") as caught:
-        open_source(",".join(map(str, paths)))
-    assert f"a={paths[0]} a={paths[1]}" in (caught.value.help or "")
-
-
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no folder"):
-        open_source(str(tmp_path / "no" / "run.txt"))
-
-
 def test_a_folder_is_not_a_log(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="folder"):
         open_source(str(tmp_path))
@@ -613,59 +590,6 @@ def test_a_log_that_goes_after_it_was_opened_is_one_error(write: Write) -> None:
     os.unlink(path)
     with pytest.raises(InputError):
         log.digest()
-
-
-# Names
-
-
-def test_a_run_is_split_off_unless_the_file_has_that_name(write: Write, tmp_path: Path) -> None:
-    path = write(b"a\n", "a#1")
-    plain = write(b"b\n", "b")
-    assert LogName.parse(path) == LogName(path, (path,))
-    assert LogName.parse(f"{path}#2") == LogName(path, (path,), "2")
-    assert LogName.parse(f"{plain}#x") == LogName(plain, (plain,), "x")
-    assert open_source(f"{plain}#x").name == plain
-    assert LogName.parse(f"{plain}:3") == LogName(plain, (plain,), "3")
-    assert LogName.parse("http://localhost:80") == LogName("http://localhost:80", ("http://localhost:80",))
-    colon = write(b"a\n", "a:1")
-    assert LogName.parse(colon) == LogName(colon, (colon,))
-    assert LogName.parse(f"{colon}:2") == LogName(colon, (colon,), "2")
-    assert open_source(path).name == path
-
-
-def expanded(names: list[str]) -> list[str]:
-    return [str(log) for log in expand(names)]
-
-
-def test_what_is_not_a_glob_or_a_folder_passes_through(write: Write) -> None:
-    path = write(b"a\n", "run[1].txt")
-    names = ["-", "-#2", "https://host/a?b=*#3", path, f"{path}#1", "missing.txt", "missing.txt#2"]
-    assert expanded(names) == names
-
-
-def test_a_folder_gives_its_logs_sorted(tmp_path: Path) -> None:
-    for name in ["b.txt", "a/z.log", "a/.hidden", ".git/x", "c.pt", "d.PNG", "a.log.gz", "noend"]:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes(b"")
-    found = [os.path.relpath(path, tmp_path) for path in expanded([str(tmp_path)])]
-    assert found == ["a.log.gz", "a/z.log", "b.txt", "noend"]
-    assert expanded([f"{tmp_path}#2"])[1] == f"{tmp_path}/a/z.log#2"
-
-
-def test_a_glob_gives_its_files_sorted(tmp_path: Path) -> None:
-    for name in ["b1.txt", "a1.txt", "a2.txt"]:
-        (tmp_path / name).write_bytes(b"")
-    (tmp_path / "afolder").mkdir()
-    assert expanded([f"{tmp_path}/a*"]) == [f"{tmp_path}/a1.txt", f"{tmp_path}/a2.txt"]
-    assert expanded([f"{tmp_path}/a*#7"]) == [f"{tmp_path}/a1.txt#7", f"{tmp_path}/a2.txt#7"]
-
-
-def test_a_folder_or_glob_without_logs_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "x.pt").write_bytes(b"")
-    with pytest.raises(InputError, match="no logs in this folder"):
-        expand([str(tmp_path)])
-    with pytest.raises(InputError, match="no file matches"):
-        expand([f"{tmp_path}/*.log"])
 
 
 def test_import_is_light() -> None:
