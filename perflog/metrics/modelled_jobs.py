@@ -110,7 +110,8 @@ def _same_on_all_ranks(rows: PhaseTable, ranks: Sequence[int]) -> tuple[list[str
             shapes.setdefault(phase[index[0]].tobytes(), []).append(index)
     if not shapes:
         return None
-    found = np.stack(max(shapes.values(), key=lambda steps: (len(steps), -steps[0][0, 0])))  # of two, the first
+    most: list[Ints] = max(shapes.values(), key=lambda steps: (len(steps), -int(steps[0][0, 0])))  # of two, the first
+    found = np.stack(most)
     times = np.ascontiguousarray(rows.time_s[order][found].transpose(2, 0, 1))
     return [rows.names[code] for code in phase[found[0, 0]].tolist()], step[found[:, 0, 0]].tolist(), times
 
