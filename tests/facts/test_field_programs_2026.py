@@ -448,6 +448,11 @@ MARKDOWN = {  # tables of the documents of nanochat, Mooncake, aiter and torchti
     "| Configuration | Write |\n|---------------|-------|\n| block=1MB, threads=8 | 210.76 GB/s |\n": [
         ("Configuration", None, None), ("Write", 210.76, "GB/s"),
     ],
+    "| phase | mean | n |\n|---|---:|---|\n| a | 5h26m | 1 |\n| b | 36m37s | 2 |\n| c | ~22s | 3 |\n": [
+        ("phase", None, None), ("mean", 19560, "s"), ("n", 1, None),
+        ("phase", None, None), ("mean", 2197, "s"), ("n", 2, None),
+        ("phase", None, None), ("mean", None, None), ("n", 3, None),
+    ],
     "| ctx_lens | batch | us |\n|---|---|---|\n| 10K | 1 | `39.09` |\n| 100K | 4 | 106.96 |\n": [
         ("ctx_lens_K", 10, None), ("batch", 1, None), ("us", 39.09, None),
         ("ctx_lens_K", 100, None), ("batch", 4, None), ("us", 106.96, None),

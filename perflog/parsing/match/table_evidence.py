@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from perflog.arrays import Mask
+from perflog.formats.durations import measures
 from perflog.formats.families.header_tables import REMARK, is_rule, spans_to_end, split, without_bar, without_frame
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
@@ -254,7 +255,8 @@ class PrintedTable(Struct, frozen=True):
         bare = [_without_remark(cell) for cell in cells] if may_remark else cells
         pairs = list(map(value_and_unit, bare))
         if 2 * pairs.count(None) > len(pairs):
-            return _shape_of_cells(cells) or "s"
+            are_durations = 2 * sum(measures(name, cell) for cell in cells) > len(cells)
+            return "h" if are_durations else _shape_of_cells(cells) or "s"
         units = {pair[1] for pair in pairs if pair}
         number = ",f" if any("," in pair[0] for pair in pairs if pair) and self._groups_thousands() else "r"
         if not any(units) and number != "r":
