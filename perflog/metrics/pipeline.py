@@ -105,6 +105,20 @@ def stages(tables: Tables, options: Options) -> pd.DataFrame:
     return _frame(table, _STAGES)
 
 
+def layers_by_stage(
+    tables: Tables, run: str, direction: str | None, options: Options
+) -> dict[int, dict[str | None, float]]:
+    """Return the time in a step of each layer of a run on each of its stages alone."""
+    rows = tables.rows_of("layers", run)
+    rows = rows.where(rows.known("stage"))
+    times: dict[int, dict[str | None, float]] = {}
+    for stage in np.unique(rows["stage"]).tolist():
+        on_stage = _without_warmup(run, None, rows.where(rows["stage"] == stage), {}, options)
+        parts = on_stage.times("layer") if len(on_stage.rows) else ()
+        times[stage] = {layer: part["time_s"] for layer, _, part in parts if part["direction"] == direction}
+    return times
+
+
 def _layer_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """The time of all layers in each steady step, then of each layer, summed over the stages that share it."""
     for run, layers in tables.rows_by_run("layers").items():
@@ -354,26 +368,30 @@ class _LayerTimes(Struct, frozen=True, eq=False):
 
 
 def _steady_runs(tables: Tables, options: Options) -> Iterator[_LayerTimes]:
-    """The layers of each run without its warm-up, which is detected in the sum of all layers of a step.
+    """The layers of each run that has any."""
+    semantics = semantics_by_run(tables.rows("runs"))
+    for run, label in tables.labels().items():
+        found = _without_warmup(run, label, tables.rows_of("layers", run), semantics[run].quantities, options)
+        if len(found.rows):
+            yield found
+
+
+def _without_warmup(
+    run: str, label: str | None, rows: Rows, quantities: Mapping[str, float], options: Options
+) -> _LayerTimes:
+    """The layers of a run without its warm-up, which is detected in the sum of all layers of a step.
 
     Steps with another number of rows than most are incomplete and are left out.
     """
-    layers_by_run, semantics = tables.rows_by_run("layers"), semantics_by_run(tables.rows("runs"))
-    for run, label in tables.labels().items():
-        if run not in layers_by_run:
-            continue
-        rows = layers_by_run[run]
-        rows = rows.where(rows.known("time_s", "step"))
-        rows = rows.where(np.lexsort([rows[name] for name in ("part", "line", "rank", "stage")]))
-        steps = row_groups(rows, "step")
-        size_of_row = steps.sizes[steps.inverse]
-        sizes, often = np.unique(size_of_row, return_counts=True)
-        rows = rows.where(size_of_row == sizes[often == often.max(initial=0)].max(initial=0))
-        steps = row_groups(rows, "step")
-        warmup = warm_up(steps.sums(rows["time_s"]), options.warmup)
-        rows = rows.where(steps.inverse >= warmup.cut)
-        if len(rows):
-            yield _LayerTimes(run, label, rows, warmup, semantics[run].quantities, options.level)
+    rows = rows.where(rows.known("time_s", "step"))
+    rows = rows.where(np.lexsort([rows[name] for name in ("part", "line", "rank", "stage")]))
+    steps = row_groups(rows, "step")
+    size_of_row = steps.sizes[steps.inverse]
+    sizes, often = np.unique(size_of_row, return_counts=True)
+    rows = rows.where(size_of_row == sizes[often == often.max(initial=0)].max(initial=0))
+    steps = row_groups(rows, "step")
+    warmup = warm_up(steps.sums(rows["time_s"]), options.warmup)
+    return _LayerTimes(run, label, rows.where(steps.inverse >= warmup.cut), warmup, quantities, options.level)
 
 
 def _per_step(rows: Rows, column: str, *keys: str) -> tuple[Ints, Floats]:

@@ -74,17 +74,17 @@ class Canvas(Struct, frozen=True, dict=True):
 
     def run_name(self, run: str, width: int = 48) -> str:
         """Return the run's label, with its number if several runs share the label; else its number and its settings."""
-        runs = self.tables["runs"]
-        label = runs.loc[runs["run"] == run, "label"].iloc[0]
-        if not isinstance(label, str) or not label:
+        labels = self.tables.labels()
+        label = labels[run]
+        if not label:
             return plain(", ".join((self._places[run], *self._varying_settings(run))), width)
-        shared = (runs["label"] == label).sum() > 1
+        shared = list(labels.values()).count(label) > 1
         return plain(f"{label} ({self._places[run]})" if shared else label, width)
 
     @cached_property
     def _places(self) -> dict[str, str]:
-        runs = self.tables["runs"][["run", "label", "log", "log_sha256", "index"]]
-        return run_places([RunKey(*values) for values in runs.itertuples(index=False)])
+        runs = self.tables.rows("runs").records("run", "label", "log", "log_sha256", "index")
+        return run_places([RunKey(*values) for values in runs])
 
     def _varying_settings(self, run: str) -> list[str]:
         """Return the run's values of the settings that vary in its log: `num_local_experts 8`."""
@@ -111,7 +111,7 @@ class Canvas(Struct, frozen=True, dict=True):
     @property
     def logs(self) -> str:
         """Names of the logs of the runs; of many logs their number, and their folder if they are in one."""
-        logs = list(dict.fromkeys(self.tables["runs"]["log"].dropna()))
+        logs = list(self.tables.rows("runs").counts("log"))
         if len(logs) <= _MAX_LOGS:
             return ", ".join(plain(os.path.basename(log) or log, 60) for log in logs)
         folder = os.path.basename(os.path.commonpath(map(os.path.abspath, logs)))

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.arrays import Floats
 from perflog.metrics.collectives import ALL
+from perflog.metrics.row_groups import row_groups, split
 from perflog.plots.canvas import LINES, Canvas, axis_label, legend, plain, shown_note
 from perflog.plots.registry import plot
 from perflog.plots.sketch import Axis
+from perflog.tables.columns import Rows
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -47,15 +50,15 @@ def collectives(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         panels_of.setdefault(_title(row), []).append(row)
     left_out = [shown_note(_MAX_LINES, len(lines), "lines of a panel") for lines in panels_of.values()]
     figure, panels = canvas.panels(list(panels_of), [max(left_out, default="")], panel_height=2.8)
-    measured = canvas.tables["collectives"].groupby("run", sort=False)
     several = rows["run"].nunique() > 1
     handles: dict[str, Any] = {}
     for title, axes in panels:
         for place, row in enumerate(panels_of[title][:_MAX_LINES]):
             label = _label(row, canvas, several)
             colour, style, marker = LINES[list(dict.fromkeys([*handles, label])).index(label) % len(LINES)]
+            points = _points(canvas.tables.rows_of("collectives", row["run"]), row)
             (line,) = axes.plot(
-                *_points(measured.get_group(row["run"]), row), color=colour, linestyle=style, marker=marker,
+                *points, color=colour, linestyle=style, marker=marker,
                 markersize=3.5, label=label, alpha=1.0 if place < _NAMED else 0.5,
             )  # fmt: skip
             handles.setdefault(label, line)
@@ -66,14 +69,14 @@ def collectives(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
-def _points(measured: pd.DataFrame, row: dict[str, Any]) -> tuple[Any, Any]:
+def _points(measured: Rows, row: dict[str, Any]) -> tuple[Floats, Floats]:
     """Message sizes (bytes) and median bus bandwidths (GB/s) of one collective of a run."""
-    for name in ("op", "dtype", "ranks", "buffer"):
-        value = none_if_null(row[name])
-        column = measured[name]
-        measured = measured[column.isna() if value is None else column == value]
-    by_size = measured.groupby("bytes")["busbw_gbps"].median()
-    return by_size.index.to_numpy(np.float64), by_size.to_numpy(np.float64)
+    names = ("op", "dtype", "ranks", "buffer")
+    wanted = {name: none_if_null(row[name]) for name in names}
+    measured = next(alike for alike in split(measured, *names) if next(alike.dicts(*names)) == wanted)
+    measured = measured.where(measured.known("bytes"))
+    sizes = row_groups(measured, "bytes")
+    return measured["bytes"][sizes.first].astype(np.float64), sizes.medians(measured["busbw_gbps"])
 
 
 def _title(row: dict[str, Any]) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics import Tables, get
-from perflog.metrics.pipeline import modelled_timelines
+from perflog.metrics import get
+from perflog.metrics.pipeline import layers_by_stage, modelled_timelines
 from perflog.plots.canvas import (
     BLACK,
     BLUE,
@@ -28,6 +28,7 @@ from perflog.plots.canvas import (
 )
 from perflog.plots.registry import plot
 from perflog.plots.sketch import set_cell_names
+from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -88,15 +89,8 @@ def _stage_by_layer(canvas: Canvas, run: str, direction: object, rows: pd.DataFr
     """Return seconds by stage (rows) and layer (columns): the metric of each stage alone, with the run's warm-up."""
     import pandas as pd
 
-    tables, options = canvas.tables, replace(canvas.options, warmup=int(rows["warmup"].iloc[0]))
-    layers_of_run = tables["layers"][tables["layers"]["run"] == run]
-    run_row = tables["runs"][tables["runs"]["run"] == run]
-    times = {}
-    for stage in sorted(layers_of_run["stage"].dropna().unique()):
-        stage_layers = layers_of_run[layers_of_run["stage"] == stage]
-        medians = get("layers").table(Tables({"runs": run_row, "layers": stage_layers}), options)
-        medians = medians[medians["direction"] == direction]
-        times[int(stage)] = dict(zip(medians["layer"], medians["time_s"], strict=True))
+    options = replace(canvas.options, warmup=int(rows["warmup"].iloc[0]))
+    times = layers_by_stage(canvas.tables, run, none_if_null(direction), options)
     return pd.DataFrame.from_dict(times, orient="index", columns=list(rows["layer"]), dtype="float64")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from perflog.arrays import Floats
 from perflog.metrics.imbalance import imbalance_steps, load_name
+from perflog.metrics.row_groups import split
 from perflog.metrics.wait import wait_steps
 from perflog.plots.canvas import (
     LINES,
@@ -25,6 +26,7 @@ from perflog.plots.canvas import (
 )
 from perflog.plots.heatmaps import heatmaps
 from perflog.plots.registry import plot
+from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,24 +76,25 @@ def loads(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         >>> figure.axes[-1].get_ylabel()
         'load (blocks)'
     """
-    table = canvas.tables["loads"]
+    import pandas as pd
+
     grids: dict[str, pd.DataFrame] = {}
     values: list[Floats] = []
     left_out = 0
-    printed = zip(
-        *(table[name].astype(object).where(table[name].notna(), None) for name in ("unit", "layer")), strict=True
-    )
-    table = table.assign(name=[load_name(unit, layer) or "" for unit, layer in printed])
-    by_name = dict(iter(table[table["step"].notna()].groupby(["run", "name"], sort=False)))
+    table = canvas.tables.rows("loads")
+    by_name = {}
+    for load_rows in split(table.where(table.known("step")), "run", "unit", "layer"):
+        ((run, unit, layer),) = load_rows.where(np.array([0])).records("run", "unit", "layer")
+        by_name[run, load_name(unit, layer)] = load_rows
     units, members = rows["name"].dropna().unique(), rows["over"].unique()
     for run, unit, member in rows[["run", "name", "over"]].itertuples(index=False, name=None):
-        unit_rows = by_name[run, unit if isinstance(unit, str) else ""]
-        unit_rows = unit_rows[unit_rows[member].notna()]
-        amounts = unit_rows[unit_rows["expert"].isna()] if member == "rank" else unit_rows
+        unit_rows = by_name[run, none_if_null(unit)]
+        amounts = unit_rows.where(unit_rows.known(member))
+        amounts = amounts.where(~amounts.known("expert")) if member == "rank" else amounts
         if len(amounts) and len(grids) == MAX_PANELS:
             left_out += 1
         elif len(amounts):
-            grid = _grid(amounts, member, "amount")
+            grid = _grid(pd.DataFrame({name: amounts[name] for name in ("step", member, "amount")}), member, "amount")
             suffix = f": {plain(unit)} by {member}" if len(units) > 1 or len(members) > 1 else ""
             grids[f"{canvas.run_name(run)}{suffix}"] = grid
             values.append(grid.to_numpy(np.float64).ravel())

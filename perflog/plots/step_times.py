@@ -31,6 +31,7 @@ from perflog.plots.sketch import set_lines
 from perflog.plots.stacked_bars import name_bars
 from perflog.statistics.levels import Level
 from perflog.statistics.samples import OUTLIER, modified_z_scores
+from perflog.tables.columns import Rows
 from perflog.units import count, show
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def steps(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         most = canvas.most_points(len(panels))
         thin = partial(canvas.thinned, most=most)
         _draw_steps(axes, series_of[run], levels_of_run, medians[run], thin, handles)
-        _draw_windows(axes, canvas.tables["summaries"], run, handles)
+        _draw_windows(axes, canvas.tables.rows_of("summaries", run), handles)
         subtitle = _subtitle(medians[run], speed.medians if speed is not None else [], wide=len(medians) == 1)
         axes.set_title(f"{canvas.run_name(run)}\n{subtitle}")
     legend(figure, handles.values())
@@ -176,12 +177,10 @@ def _axis_end(largest: float, bulk: float, span: float) -> float:
     return bulk + 1.5 * span if end > bulk + 2.5 * span else end
 
 
-def _draw_windows(axes: Axes, summaries: pd.DataFrame, run: str, handles: dict[str, Any]) -> None:
+def _draw_windows(axes: Axes, summaries: Rows, handles: dict[str, Any]) -> None:
     """Draw a bar at the bottom along the steps that a printed average covers."""
-    windows = summaries[
-        (summaries["run"] == run) & (summaries["key"] == "step_time") & summaries["window_first"].notna()
-    ]
-    for first, last in zip(windows["window_first"], windows["window_last"], strict=True):
+    windows = summaries.where(summaries.one_of("key", ["step_time"]) & summaries.known("window_first"))
+    for first, last in windows.records("window_first", "window_last"):
         (bar,) = axes.plot(
             [first - 0.5, last + 0.5], [0.04, 0.04], color=BLACK, linewidth=3, solid_capstyle="butt", gid="window",
             transform=axes.get_xaxis_transform(), label="steps of the printed average",
