@@ -34,6 +34,7 @@ from perflog.metrics.timeline import job_timelines
 from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE
 from perflog.parsing.failures.kinds import title_of
 from perflog.parsing.failures.rows import FailureRow
+from perflog.tables.nulls import row_dicts
 from perflog.units import count, first_few, plural
 
 if TYPE_CHECKING:
@@ -275,7 +276,7 @@ def _stuck(tables: Tables, names: Sequence[str], timeouts: Sequence[FailureRow])
         return _without_dump(rows, len(ranks_of_jobs), names, timeouts, told)
     culprits = []
     for rank, rank_rows in holding.groupby("rank", sort=True):
-        texts = [_stuck_text(row) for row in rank_rows.head(EVIDENCE).to_dict("records")]
+        texts = [_stuck_text(row) for row in row_dicts(rank_rows.head(EVIDENCE))]
         culprits.append(Culprit(int(rank), None, None, None, None, STUCK, SURE, tuple(texts)))
     ranks = [culprit.rank for culprit in culprits]
     verb = "hold" if len(ranks) > 1 else "holds"
@@ -314,7 +315,7 @@ def _without_dump(
     """
     mismatches = rows[rows["stuck"] == "mismatch"]
     if len(mismatches):
-        texts = [f"rank {row['rank']} {_stuck_text(row)}" for row in mismatches.head(EVIDENCE).to_dict("records")]
+        texts = [f"rank {row['rank']} {_stuck_text(row)}" for row in row_dicts(mismatches.head(EVIDENCE))]
         reason = "as many ranks call one as the other"
         verdict = f"Held up: collectives do not match: {texts[0]}"
         return Diagnosis(names, verdict, STUCK, [], reason, NOT_KNOWN, reason, [*texts, *told])

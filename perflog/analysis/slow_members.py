@@ -24,7 +24,7 @@ from perflog.metrics.ranks import RankRow, rank_rows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.parsing.failures.first_cause import LIKELY, SURE
 from perflog.statistics.standing_out import LEVEL
-from perflog.tables.nulls import none_if_null
+from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import show
 
 SLOW_RANK, SLOW_LINK, SLOW_NODE = "slow_rank", "slow_link", "slow_node"
@@ -162,7 +162,7 @@ def _links(tables: Tables, options: Options) -> Iterator[Culprit]:
     slow = table[table["slow"].astype("boolean").fillna(False)]
     nodes = slow[slow["of"] == "node"]
     accused: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for row in nodes.to_dict("records"):
+    for row in row_dicts(nodes):
         accused.setdefault((str(row["node"]),), []).append(row)
     slow_nodes = {name for (name,) in accused}
     for row in slow[slow["of"] == "pair"].to_dict("records"):
@@ -229,6 +229,6 @@ def _uneven_stages(tables: Tables, options: Options) -> Sequence[dict[str, Any]]
         return []
     far = (values[:, 0] >= _SLOW_STAGE) & (values[:, 1] >= _OF_STEPS) & (values[:, 2] >= _ROWS)
     rows: list[dict[str, Any]] = [
-        {name: none_if_null(value) for name, value in row.items()} for row in table[far].to_dict("records")
+        {name: none_if_null(value) for name, value in row.items()} for row in row_dicts(table[far])
     ]
     return rows

@@ -19,6 +19,7 @@ from perflog.metrics.run_tables import Tables
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import one_of
 from perflog.tables.columns import NULL, Rows, rows_from_arrow
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +98,7 @@ def allocator(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
     rows = [dict(zip(("run", "label", "rank", "device"), place, strict=True)) | row for place, row in _devices(tables)]
     table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
     whole = ("rank", "device", "blocks", "first_line", *(c.name for c in _COLUMNS if c.unit == "B"))
-    return table.astype(dict.fromkeys(whole, "Int64") | {"fragmentation": "float64"})
+    return as_types(table, dict.fromkeys(whole, "Int64") | {"fragmentation": "float64"})
 
 
 @metric(
@@ -125,7 +126,7 @@ def allocator_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa
         rows += [names | row for row in _held(used)]
     table = pd.DataFrame(rows, columns=[c.name for c in _HOLDER_COLUMNS])
     whole = dict.fromkeys(("rank", "device", "bytes", "blocks", "largest", "first_line"), "Int64")
-    return table.astype(whole | {"share": "float64"})
+    return as_types(table, whole | {"share": "float64"})
 
 
 _Place = tuple[str, str | None, int | None, int | None]

@@ -27,6 +27,7 @@ from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.statistics.groups import Groups, groups_of
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,9 +116,8 @@ def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
     order = {run: i for i, run in enumerate(tables.rows("runs")["run"].tolist())}
     parts.sort(key=lambda part: (order[part["run"]], -part["time_s"]))
     table = pd.DataFrame(parts, columns=names)
-    return table.assign(share=table["time_s"] / table["whole_s"]).astype(
-        dict.fromkeys(("n", "first_step", "last_step"), "Int64")
-    )
+    table = table.assign(share=table["time_s"] / table["whole_s"])
+    return as_types(table, dict.fromkeys(("n", "first_step", "last_step"), "Int64"))
 
 
 # --- steps --------------------------------------------------------------------------------------------------------

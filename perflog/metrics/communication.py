@@ -17,7 +17,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_rows import SteadyRun, rank_means, step_rows, worlds_of
 from perflog.metrics.run_tables import Tables
 from perflog.statistics.groups import groups_of
-from perflog.tables.nulls import int_or_none
+from perflog.tables.nulls import as_types, int_or_none
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +83,7 @@ def communication(tables: Tables, options: Options) -> pd.DataFrame:
     rows = [row for found in rows_by_run for row in found]
     if points["place"].nunique() > 1:
         rows += [fit for _, fit in _fits(points, _FIT)]
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"occurrence": "Int64", "rank": "Int64"})
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), {"occurrence": "Int64", "rank": "Int64"})
 
 
 def _median_loads(tables: Tables, warmup: int | None) -> dict[str, dict[int, float]]:

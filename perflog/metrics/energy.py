@@ -26,6 +26,7 @@ from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.telemetry import telemetry
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Rows
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +124,7 @@ def energy(tables: Tables, options: Options) -> pd.DataFrame:
 
     table = pd.DataFrame(list(_rows(tables, options)), columns=[c.name for c in _COLUMNS])
     floats = {c.name: "float64" for c in _COLUMNS if c.unit or c.name.startswith("cost_")}
-    return table.astype({"measured": "Int64", "gpus": "Int64", **floats})
+    return as_types(table, {"measured": "Int64", "gpus": "Int64", **floats})
 
 
 def energy_of_units(tables: Tables, options: Options) -> dict[str, dict[str, float]]:

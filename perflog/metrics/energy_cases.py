@@ -22,6 +22,7 @@ from perflog.metrics.energy import ALL, GPU, NO_MEAN, NODE, ONE, PARTS, scope_of
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +103,7 @@ def energy_cases(tables: Tables, options: Options) -> pd.DataFrame:
         for row in _rows(table, options.gpu_hour)
     ]
     table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    return table.astype({c.name: "float64" for c in _COLUMNS if c.unit or c.name == "cost_million"})
+    return as_types(table, {c.name: "float64" for c in _COLUMNS if c.unit or c.name == "cost_million"})
 
 
 def _rows(table: CaseTable, price: float | None) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import steady_medians
 from perflog.metrics.timeline import JobTimeline, job_timelines
 from perflog.statistics.samples import median
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +91,7 @@ def goodput(tables: Tables, options: Options) -> pd.DataFrame:
     rows = [_row(tables, job, labels[job.job], utilisation) for job in job_timelines(tables)]
     table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
     numbers = [c.name for c in _COLUMNS if c.unit]
-    return table.astype(dict.fromkeys(numbers, "float64"))
+    return as_types(table, dict.fromkeys(numbers, "float64"))
 
 
 def _row(tables: Tables, job: JobTimeline, label: str | None, utilisation: dict[str, float]) -> dict[str, Any]:

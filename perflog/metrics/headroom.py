@@ -141,6 +141,8 @@ def at_the_peak(tables: Tables, options: Options) -> Iterator[Gain]:
     """The work of a step at the peak of the GPU, as the convention of the run counts it."""
     rows = throughput.table(tables, options)
     rows = rows[(rows["part"] == "steady") & rows["step_flops"].notna() & rows["peak_tflops"].notna()]
+    if not len(rows):
+        return
     means = means_without_pauses(tables, options.warmup)
     for row in rows[rows["run"].isin(list(means))].to_dict("records"):
         time = means[row["run"]]
@@ -153,7 +155,10 @@ def at_plain_products(tables: Tables, options: Options) -> Iterator[Gain]:
     """The declared work at the measured rate of plain matrix products of the same shapes."""
     rows = work_rates(tables, options)
     rows = rows[rows["rank"].isna() & rows["ratio"].notna()]
-    wholes = breakdown.table(tables, options).query("of == 'step'").groupby("run")["whole_s"].first()
+    if not len(rows):
+        return
+    parts = breakdown.table(tables, options)
+    wholes = parts[parts["of"] == "step"].groupby("run")["whole_s"].first()
     for row in rows[rows["run"].isin(wholes.index)].to_dict("records"):
         gain = float(row["time_s"]) * (1 - float(row["ratio"]))
         model = "this work at the rate of plain matrix products of the same shapes, as the log measures it"

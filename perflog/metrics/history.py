@@ -16,6 +16,7 @@ from perflog.metrics.step_series import steady_medians
 from perflog.metrics.version_levels import ChangedSetting, FigureCourse, FigureOfRuns, figure_courses, version_settings
 from perflog.metrics.versions import versions_of_tests
 from perflog.statistics.levels import FEWEST
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +99,7 @@ def history(tables: Tables, options: Options) -> pd.DataFrame:
     labels = dict(tables.rows("runs").records("run", "label"))
     rows = [row for course in courses if isinstance(course, FigureCourse) for row in history_rows(course, labels)]
     whole = dict.fromkeys(("runs", "level", "level_versions"), "Int64")
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(whole)
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole)
 
 
 def history_rows(course: FigureCourse, labels: Mapping[str, str | None]) -> Iterator[dict[str, Any]]:

@@ -18,6 +18,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
+from perflog.tables.nulls import as_types
 from perflog.tables.row_order import natural_sort_key
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def hot_experts(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
         rows = (*_step_rows(job.layers), *map(_layer_row, job.layers))
         table += [{**job.names, "unit": job.unit, **row} for row in rows]
     whole = dict.fromkeys(("step", "hottest", "since", "first_step", "ranks"), "Int64")
-    return pd.DataFrame(table, columns=[c.name for c in _COLUMNS]).astype(whole)
+    return as_types(pd.DataFrame(table, columns=[c.name for c in _COLUMNS]), whole)
 
 
 class LayerLoads(Struct, frozen=True):

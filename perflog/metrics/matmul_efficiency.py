@@ -18,6 +18,7 @@ from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import evaluate
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Rows
+from perflog.tables.nulls import as_types, row_dicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +69,7 @@ def matmul_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for run, run_rates in rates.groupby("run", sort=False):
         rows += [*run_rates.to_dict("records"), *_split(splits.get(run, phase_rows[:0]))]
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"rank": "Int64"})
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), {"rank": "Int64"})
 
 
 def work_rates(tables: Tables, options: Options) -> pd.DataFrame:
@@ -93,7 +94,7 @@ def _work_rates(tables: Tables, options: Options) -> pd.DataFrame:
         rates = [row for rate in run.semantics.rates for row in _rate_rows(rate, run, steady, measured)]
         if any("plain_tflops" in row for row in rates):
             rows += [{"run": run.run, "label": run.label, **row} for row in rates]
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"rank": "Int64"})
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), {"rank": "Int64"})
 
 
 def _values_of_ranks(values: Rows) -> dict[int, dict[str, float]]:
@@ -164,4 +165,4 @@ def _split(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     rows = table[(~unattributed & pooled & ~is_parent) | (unattributed & (pooled | ~has_pooled_rest))]
     rows = rows.assign(part=rows["part"].where(rows["part"] == "rest", "phase"))
     rows = rows.rename(columns={"phase": "what", "parent": "of", "mean_s": "time_s"})
-    yield from rows[[c.name for c in _COLUMNS if c.name in rows]].to_dict("records")
+    yield from row_dicts(rows[[c.name for c in _COLUMNS if c.name in rows]])

@@ -16,6 +16,7 @@ from perflog.metrics.row_groups import split
 from perflog.metrics.run_tables import Tables
 from perflog.statistics.samples import OUTLIER, median, modified_z_scores
 from perflog.tables.columns import Rows
+from perflog.tables.nulls import as_types
 from perflog.tables.row_order import natural_sort_key
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def node_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
         table += [{**columns, **row} for row in _group_rows(alike, pairs)]
     frame = pd.DataFrame(table, columns=[c.name for c in _COLUMNS])
     frame["label"] = frame["run"].map(tables.labels())
-    return frame.astype({"ranks": "Int64", "size": "Int64", "pairs": "Int64", "slow": "boolean"})
+    return as_types(frame, {"ranks": "Int64", "size": "Int64", "pairs": "Int64", "slow": "boolean"})
 
 
 def _nodes(config: str | None) -> tuple[str, str] | None:

@@ -16,6 +16,7 @@ from perflog.metrics.possible import fits, impossible
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables
 from perflog.tables.columns import NULL, Rows
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +85,7 @@ def pauses(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     import pandas as pd
 
     frame = pd.DataFrame(pause_rows(tables), columns=[c.name for c in _COLUMNS])
-    return frame.astype({"share": "float64", "run_s": "float64"})
+    return as_types(frame, {"share": "float64", "run_s": "float64"})
 
 
 def pause_rows(tables: Tables) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from perflog.metrics.step_series import most_frequent
 from perflog.metrics.unattributed_time import unattributed_times
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Array, Rows
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,7 +122,7 @@ def phases(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     rows = (row for table in rows_with_wholes(tables, options.warmup) for row in _trees(table))
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"occurrence": "Int64", "rank": "Int64"})
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), {"occurrence": "Int64", "rank": "Int64"})
 
 
 def rows_with_wholes(tables: Tables, warmup: int | None) -> Iterator[PhaseTable]:

@@ -16,6 +16,7 @@ from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.settings_by_run import settings_by_run
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +69,7 @@ def placement(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
 
     rows = [row for job in expert_jobs(tables) for row in placements(tables, job)]
     whole = dict.fromkeys(("step", "experts", "ranks", "copies"), "Int64")
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(whole)
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole)
 
 
 def placements(tables: Tables, job: ExpertJob) -> list[dict[str, Any]]:

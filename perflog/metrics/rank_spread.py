@@ -14,6 +14,7 @@ from perflog.metrics.phase_table import PhaseTable
 from perflog.metrics.phases import rows_with_wholes
 from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import Groups, groups_of
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,8 +50,8 @@ def _rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
         for place, *spread in _spreads(rows, np.array([steps.get(run.run, 1) for run in table.runs], np.int64)):
             spreads[table.runs[place].run].append(tuple(spread))
     return {
-        run: pd.DataFrame(sorted(found), columns=["phase", "parent", *_FIGURES]).astype(
-            dict.fromkeys(_FIGURES, "float64")
+        run: as_types(
+            pd.DataFrame(sorted(found), columns=["phase", "parent", *_FIGURES]), dict.fromkeys(_FIGURES, "float64")
         )
         for run, found in spreads.items()
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from msgspec import Struct
@@ -164,14 +165,18 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
                 yield from compared(tables, steady)
 
     def _table(self, tables: Tables, options: Options) -> pd.DataFrame:
+        if any(not tables.count(name) for name in self.needs):
+            return self._no_rows
+        table = self.compute(tables, options)
+        names = table.columns.tolist()
+        assert names == [c.name for c in self.columns], (self.name, names)
+        return table.reset_index(drop=True)
+
+    @cached_property
+    def _no_rows(self) -> pd.DataFrame:
         import pandas as pd
 
-        names = [c.name for c in self.columns]
-        if any(not tables.count(name) for name in self.needs):
-            return pd.DataFrame(columns=names)
-        table = self.compute(tables, options)
-        assert list(table.columns) == names, (self.name, list(table.columns))
-        return table.reset_index(drop=True)
+        return pd.DataFrame(columns=[c.name for c in self.columns])
 
 
 def metric(

@@ -98,7 +98,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         if isinstance(self._source, Mapping):
             import pandas as pd
 
-            return self._source.get(name, pd.DataFrame(columns=[c.name for c in TABLES[name]]))
+            return self._source[name] if name in self._source else pd.DataFrame(columns=[c.name for c in TABLES[name]])
         return frame_of(self._table(name))
 
     def labels(self) -> dict[str, str | None]:

@@ -19,6 +19,7 @@ from perflog.statistics.levels import Level
 from perflog.statistics.samples import mad, median
 from perflog.statistics.shifts import shifts
 from perflog.tables.columns import NULL, Rows
+from perflog.tables.nulls import as_types
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def levels(tables: Tables, options: Options) -> pd.DataFrame:
 
     rows = [row for run in run_levels(tables, options.warmup).values() for row in _rows(tables, run)]
     table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    return table.astype({"change": "float64", "p": "float64"})
+    return as_types(table, {"change": "float64", "p": "float64"})
 
 
 def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels]:

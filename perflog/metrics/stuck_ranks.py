@@ -26,6 +26,7 @@ from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.tables.columns import Rows
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +147,7 @@ def stuck_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
         rows += [{"run": run, "label": labels[run], **row} for row in _rows(job)]
     table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
     integers = dict.fromkeys(("rank", "behind", "enqueued", "completed"), "Int64")
-    return table.astype(integers | {"holds_up": "boolean"})
+    return as_types(table, integers | {"holds_up": "boolean"})
 
 
 def jobs_of_dumps(tables: Tables) -> dict[str, Job]:

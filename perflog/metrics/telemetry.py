@@ -24,6 +24,7 @@ from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.counters import Readings, readings
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
+from perflog.tables.nulls import as_types
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def telemetry(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
     table = pd.DataFrame(rows, columns=names)
     integers = dict.fromkeys(("step", "device", "samples"), "Int64")
     floats = {c.name: "float64" for c in _COLUMNS if c.unit}
-    return table.astype(integers | floats | {"note": object, "label": object})
+    return as_types(table, integers | floats | {"note": object, "label": object})
 
 
 def timed_steps(tables: Tables) -> Iterator[TimedSteps]:

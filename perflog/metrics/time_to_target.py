@@ -17,6 +17,7 @@ from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,7 +108,7 @@ def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
     whole = dict.fromkeys(("step", "best_step", "line"), "Int64")
     order = tables.run_order()
     table.sort(key=lambda row: order[row["run"]])
-    return pd.DataFrame(table, columns=[c.name for c in _COLUMNS]).astype(whole)
+    return as_types(pd.DataFrame(table, columns=[c.name for c in _COLUMNS]), whole)
 
 
 def _words(name: str) -> list[str]:

@@ -21,6 +21,7 @@ from perflog.metrics.attempts import Extent, attempts, extents
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables, cached
+from perflog.tables.nulls import as_types
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
     labels = dict(tables.rows("runs").records("run", "label"))
     rows = [_row(interval, job, labels) for job in job_timelines(tables) for interval in job.intervals]
     table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    return table.astype(dict.fromkeys(("begin_ns", "end_ns", "first_step", "last_step"), "Int64"))
+    return as_types(table, dict.fromkeys(("begin_ns", "end_ns", "first_step", "last_step"), "Int64"))
 
 
 class JobTimeline:

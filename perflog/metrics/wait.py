@@ -18,6 +18,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_rows import SteadyRun, is_steady, rank_means, worlds_of
 from perflog.metrics.run_tables import Tables
 from perflog.statistics.groups import Groups, groups_of, positions_in, values_at
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -72,7 +73,7 @@ def wait(tables: Tables, options: Options) -> pd.DataFrame:
         steps = _all_steps(piece, options.warmup)
         rows += _medians(steps.where(steps.steady()))
     table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    return table.astype({"rank": "Int64", "exposes": object})
+    return as_types(table, {"rank": "Int64", "exposes": object})
 
 
 def wait_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) -> pd.DataFrame:
@@ -96,7 +97,7 @@ def _frame(steps: _WaitSteps) -> pd.DataFrame:
         "step": steps.step, "rank": steps.rank, "exposed_s": steps.exposed_s,
         "hidden_s": steps.total_s - steps.exposed_s, "total_s": steps.total_s, "steady": steps.steady(),
     }  # fmt: skip
-    return pd.DataFrame(columns).astype({"rank": "Int64"})
+    return as_types(pd.DataFrame(columns), {"rank": "Int64"})
 
 
 class _WaitSteps(Struct, frozen=True):

@@ -31,6 +31,7 @@ from perflog.metrics.throughput import throughput
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.time_loss import DeviceLosses, device_losses
 from perflog.statistics.groups import groups_of
+from perflog.tables.nulls import as_types, row_dicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,7 +137,7 @@ def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
     integers = dict.fromkeys(("n", "first_step", "last_step", "first_line", "last_line"), "Int64")
     steady = table[~table["bar"].isin(NOT_OF_A_STEP)]
     steady_share = steady["time_s"] / steady.groupby(["run", "of"])["time_s"].transform("sum")
-    return table.assign(whole_s=whole, share=table["time_s"] / whole, of_steady=steady_share).astype(integers)
+    return as_types(table.assign(whole_s=whole, share=table["time_s"] / whole, of_steady=steady_share), integers)
 
 
 class Shares(Struct, frozen=True):
@@ -264,7 +265,7 @@ def _undivided(tables: Tables, options: Options) -> Iterator[_Whole]:
     by_run = dict(iter(parts[parts["of"] == "step"].groupby("run", sort=False)))
     times = steps.table(tables, options)
     known = (times["of"] == "step_time") & (times["part"] == "steady") & (times["n"] > 0)  # not all is warm-up
-    for row in times[known].to_dict("records"):
+    for row in row_dicts(times[known]):
         names = {name: row[name] for name in ("run", "label", "n", "first_step", "last_step")} | {"of": "step"}
         pieces = [_Piece("unattributed", float(row["mean_s"]), "step")]
         if row["run"] in by_run:

@@ -21,6 +21,7 @@ from perflog.readers.event_columns import OPERATION
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import one_of
 from perflog.tables.columns import NULL, Rows
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +116,7 @@ def whatif(tables: Tables, options: Options) -> pd.DataFrame:
     for found in replayed_ranks(tables) if tables.count("events") else ():
         rows += [{"run": found.run, "label": labels[found.run]} | row for row in _rows_of_ranks(found)]
     integers = ("dp_rank", "stage", "rank", "n", "left_out")
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(dict.fromkeys(integers, "Int64"))
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), dict.fromkeys(integers, "Int64"))
 
 
 def whatif_steps(tables: Tables, options: Options = _AS_DETECTED) -> pd.DataFrame:
@@ -135,7 +136,7 @@ def whatif_steps(tables: Tables, options: Options = _AS_DETECTED) -> pd.DataFram
                      "traced_s": None if job.traced is None else job.traced[i]} | part.names
                 )  # fmt: skip
     columns = "run step of dp_rank stage kind slowdown time_s ideal_s traced_s".split()
-    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(("step", "dp_rank", "stage"), "Int64"))
+    return as_types(pd.DataFrame(rows, columns=columns), dict.fromkeys(("step", "dp_rank", "stage"), "Int64"))
 
 
 def _rows(job: Job) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import percent, seconds
-from perflog.tables.nulls import none_if_null
+from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import count, first_few
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def first_call(data: LintInput) -> Iterator[Finding]:
         listed = (
             f"one call of {_with_range(r)} takes {seconds(r['max_s'])} of {seconds(r['time_s'])} in {r['calls']} calls "
             f"(the others {seconds(r['rest_s'])} on average)"
-            for r in longest.to_dict("records")
+            for r in row_dicts(longest)
         )
         message = f"{count(len(rows), 'row')}: {first_few(listed, 3)}"
         numbers = {"rows": longest[["name", "time_s", "max_s", "rest_s"]].head(10).to_dict("records")}

@@ -31,6 +31,7 @@ from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import Rows, rows_from_arrow
+from perflog.tables.nulls import row_dicts
 from perflog.units import count, first_few, show
 
 _DIFFER = 0.01  # of the kernels: more than ranks of one program differ by
@@ -87,7 +88,7 @@ def collectives_unmatched(data: LintInput) -> Iterator[Finding]:
         unmatched, members = matched.unmatched, matched.job.members
         if not len(unmatched):
             continue
-        parts = [f"{count(r['calls'], 'kernel')} of {_lane(r)}: {r['reason']}" for r in unmatched.to_dict("records")]
+        parts = [f"{count(r['calls'], 'kernel')} of {_lane(r)}: {r['reason']}" for r in row_dicts(unmatched)]
         lines = {members[m].run: rows["line"] for m, rows in unmatched.groupby("member")}
         run = members[unmatched["member"].iloc[0]].run
         yield Finding(run, "; ".join(parts[:3]), lines, {"calls": int(unmatched["calls"].sum())})

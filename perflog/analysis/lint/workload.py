@@ -19,6 +19,7 @@ from perflog.metrics.throughput import throughput
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.tables.columns import Rows
+from perflog.tables.nulls import row_dicts
 from perflog.units import count, first_few, plural, show
 
 _UNEQUAL = 0.05  # a rank this far from the nominal work makes a warning
@@ -93,7 +94,7 @@ def mfu_above_1(data: LintInput) -> Iterator[Finding]:
         return
     rates = throughput.table(data.tables, data.options)
     steady = rates[rates["part"] == "steady"].dropna(subset=["peak_tflops"])
-    for row in steady.to_dict("records"):
+    for row in row_dicts(steady):
         rate = np.nanmax([float(row[n]) for n in ("tflops", "printed_tflops") if row[n] == row[n]] or [np.nan])
         if rate > row["peak_tflops"]:
             message = (

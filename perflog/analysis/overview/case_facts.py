@@ -8,6 +8,7 @@ from typing import Any
 from perflog.metrics import Options, Tables, case_pairs, cases
 from perflog.metrics.cases import MOST_FAILED, OBJECTIVES, CaseTable, case_tables, names_without_case
 from perflog.metrics.scaling_studies import table_studies
+from perflog.tables.nulls import row_dicts
 from perflog.units import show
 
 _MOST_FIGURES, _MOST_PAIRS, _MOST_TABLES, _MOST_SETTINGS = 4, 3, 4, 3
@@ -37,7 +38,7 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
         with_direction = table_rows[table_rows["better"].notna()]
         is_derived = with_direction["unit"].isna().all()  # a speedup, an accuracy: what is measured is beside it
         others = table_rows[table_rows["better"].isna()] if is_derived else table_rows[:0]
-        named = [row for row in table_rows.to_dict("records") if row["key"] in OBJECTIVES]
+        named = [row for row in row_dicts(table_rows) if row["key"] in OBJECTIVES]
         first = [*with_direction.to_dict("records"), *others.to_dict("records")]
         named += [row for row in first if row["key"] not in OBJECTIVES]
         parts = [_ends(row) for row in named[:_MOST_FIGURES]]
@@ -86,7 +87,7 @@ def variants(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rows = case_pairs.table(tables, options)
     rows = rows[(rows["run"] == run) & (rows["cases"] > 1)]
     rows = rows[(rows["max"] > 1 + _APART) | (rows["min"] < 1 - _APART)]
-    for row in rows.head(_MOST_PAIRS).to_dict("records"):
+    for row in row_dicts(rows.head(_MOST_PAIRS)):
         key = f"{row['key']} " if isinstance(row["key"], str) else ""
         ends = f"{_times(row['min'])} ({row['min_at']}) to {_times(row['max'])} ({row['max_at']})"
         mean = f"{_times(row['ratio'])} in the geometric mean of {row['cases']} cases"

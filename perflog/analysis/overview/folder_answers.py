@@ -18,7 +18,7 @@ from perflog.metrics.placement import placements
 from perflog.metrics.scaling_studies import studies
 from perflog.metrics.step_replay import OPERATIONS
 from perflog.metrics.stuck_ranks import jobs_of_dumps
-from perflog.tables.nulls import none_if_null
+from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import first_few, show
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def scores(tables: Tables, options: Options) -> Iterator[str]:
     """Yield MLPerf's score of the folders with runs that print how they ended."""
     rows = time_to_train.table(tables, options)
     rows = rows[(rows["of"] == "folder") & rows["score_s"].notna() & rows["status"].notna()]
-    each = [f"{row['label']} {row['score_s'] / 60:.3f} min ({row['status']})" for row in rows.to_dict("records")]
+    each = [f"{row['label']} {row['score_s'] / 60:.3f} min ({row['status']})" for row in row_dicts(rows)]
     if each:
         yield f"Score, the mean without the fastest and the slowest run: {first_few(each, _MOST)}."
 
@@ -118,9 +118,9 @@ def _nodes(rows: pd.DataFrame) -> Iterator[str]:
     slow_pairs = pairs[pairs["slow"].fillna(False)]
     slow_pairs = slow_pairs[~(slow_pairs["node"].isin(slow["node"]) | slow_pairs["other"].isin(slow["node"]))]
     slow_pairs = slow_pairs.sort_values("ratio").drop_duplicates(["node", "other"])
-    for row in slow.head(_MOST).to_dict("records"):
+    for row in row_dicts(slow.head(_MOST)):
         yield f"Slow node {row['node']}: {_bandwidth(row)} of all nodes, over {row['pairs']} pairs."
-    for row in slow_pairs.head(_MOST).to_dict("records"):
+    for row in row_dicts(slow_pairs.head(_MOST)):
         yield f"Slow pair {row['node']} - {row['other']}: {_bandwidth(row)} of all pairs."
     if not len(slow) and not len(slow_pairs):
         lowest = nodes.loc[nodes["ratio"].astype(float).idxmin()].to_dict()

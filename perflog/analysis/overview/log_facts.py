@@ -25,6 +25,7 @@ from perflog.metrics.serving import CACHE, RUNNING, WAITING
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import step_series
 from perflog.tables.columns import Rows
+from perflog.tables.nulls import row_dicts
 from perflog.units import count, first_few, show
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Requests and cache of an engine while requests run; that it is saturated."""
     rows = serving.table(tables, options)
     rows = rows[(rows["run"] == run) & (rows["by"] == "readings")]
-    of: dict[str, dict[str, Any]] = {row["of"]: row for row in rows.to_dict("records")}
+    of: dict[str, dict[str, Any]] = {row["of"]: row for row in row_dicts(rows)}
     if RUNNING not in of:
         return
     every = tables.rows_of("values", run)

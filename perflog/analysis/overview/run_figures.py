@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from msgspec import Struct, field
@@ -146,9 +146,15 @@ def _scaling(tables: Tables, options: Options) -> Iterator[RunFigure]:
 def _column(
     rows: pd.DataFrame, column: str, name: str, unit: str, better: Better | None, spread: pd.Series[float] | None = None
 ) -> RunFigure:
-    values = rows.set_index("run")[column].dropna().astype(float).to_dict()
-    spreads = {} if spread is None else spread.set_axis(rows["run"]).dropna().astype(float).to_dict()
+    values = _known_values(rows["run"], rows[column])
+    spreads = {} if spread is None else _known_values(rows["run"], spread)
     return RunFigure(name, unit, better, values, spreads)
+
+
+def _known_values(runs: pd.Series[Any], values: pd.Series[Any]) -> dict[str, float]:
+    """The values by run that are not null."""
+    numbers = values.to_numpy("float64", na_value=math.nan).tolist() if len(values) else []
+    return {run: value for run, value in zip(runs.tolist(), numbers, strict=True) if not math.isnan(value)}
 
 
 def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
@@ -272,6 +278,8 @@ def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
     Of several traces also what their time consists of.
     """
     rows = wholes_of_traces(device_time.table(tables, options))
+    if not len(rows):
+        return
     in_steps = rows["part"] == "step"
     on_host = tables.rows("steps").by("run")
     means = rows[in_steps].groupby("run", sort=False)[["span_s"]].mean().reset_index()
@@ -313,6 +321,8 @@ def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:
 def _profiled_steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
     """The median GPU work of the numbered ranges of a profile that are its steps."""
     rows = ranges.table(tables, options)
+    if not len(rows):
+        return
     prefixes = [match[1] if (match := STEP_NAME.fullmatch(str(name))) else None for name in rows["range"]]
     rows = rows.assign(prefix=prefixes)[["run", "prefix", "gpu_s"]].dropna()
     medians = rows.groupby(["run", "prefix"], sort=False)[["gpu_s"]].median().reset_index()
@@ -321,7 +331,9 @@ def _profiled_steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 def _recorded(tables: Tables, options: Options) -> Iterator[RunFigure]:
     """What a recording without times shows: calls of operators, bytes of their tensors, bytes of collectives."""
-    untimed = tables.only(untimed_runs(tables))
+    if not (runs := untimed_runs(tables)):
+        return
+    untimed = tables.only(runs)
     rows = host_operators.table(untimed, options)
     rows = rows[~rows["run"].isin(set(rows.loc[rows["self_s"].notna(), "run"]))]
     volumes = collective_volume.table(untimed, options)
@@ -341,8 +353,8 @@ def _waiting_ranks(tables: Tables, options: Options) -> Iterator[RunFigure]:  # 
 
 def _untimed(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = breakdown.table(tables, options)
-    several = rows.groupby("run")["kind"].transform(lambda kinds: (kinds == UNTIMED).sum() > 2)
-    rows = rows[(rows["kind"] == UNTIMED) & several.astype(bool)]
+    rows = rows[rows["kind"] == UNTIMED]
+    rows = rows[rows["run"].map(rows["run"].value_counts()) > 2]
     yield _column(rows.groupby("run", sort=False)[["share"]].sum().reset_index(), "share", "untimed", "1", None)
 
 

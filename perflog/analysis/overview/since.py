@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from perflog.metrics import Options, Tables, history
-from perflog.tables.nulls import none_if_null
+from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import show, show_change
 
 _LEAST = 0.01  # smaller changes are not shown
@@ -22,7 +22,7 @@ def changed_since(tables: Tables, options: Options) -> list[dict[str, Any]]:
     """
     rows = history.table(tables, options)
     rows = rows[rows["change"].astype(float).abs() >= _LEAST].drop_duplicates(["history", "at"])
-    return sorted(rows.to_dict("records"), key=lambda row: str(row["at"]), reverse=True)
+    return sorted(row_dicts(rows), key=lambda row: str(row["at"]), reverse=True)
 
 
 def since_when(tables: Tables, options: Options) -> Iterator[str]:

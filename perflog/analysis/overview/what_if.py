@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from perflog.metrics import Options, Tables, whatif
 from perflog.metrics.step_replay import OPERATIONS
-from perflog.tables.nulls import none_if_null
+from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def slowdown_of_job(tables: Tables, run: str, options: Options) -> Iterator[str]
     kinds = parts[parts["of"] == "kind"]
     costly = kinds[kinds["slowdown"].astype(float) >= _TELLING]
     if len(costly):
-        each = ", ".join(f"{row['kind']} {float(row['slowdown']):.2f}x" for row in costly.head(3).to_dict("records"))
+        each = ", ".join(f"{row['kind']} {float(row['slowdown']):.2f}x" for row in row_dicts(costly.head(3)))
         yield f"By kind of operation, each alone: {each}."
 
 

@@ -14,6 +14,7 @@ from perflog.metrics.causes.cause import SUBJECTS, Cause, Source
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables, cached
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +88,7 @@ def causes(tables: Tables, options: Options) -> pd.DataFrame:
     ]
     integers = dict.fromkeys(("rank", "device", "dp_rank", "stage", "n"), "Int64")
     figures = dict.fromkeys(("time_s", "share", "gain_s", "gain", "ratio", "each_s", "whole_s"), "float64")
-    return pd.DataFrame(rows, columns=[c.name for c in COLUMNS]).astype(integers | figures | {"binds": "bool"})
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in COLUMNS]), integers | figures | {"binds": "bool"})
 
 
 def causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause]]:

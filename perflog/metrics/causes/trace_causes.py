@@ -18,7 +18,7 @@ from perflog.metrics.traces.launch_delays import launches
 from perflog.metrics.traces.scenario_changes import RANK
 from perflog.metrics.traces.scenario_gains import scenario_gains
 from perflog.metrics.traces.start_up import start_ups
-from perflog.tables.nulls import none_if_null
+from perflog.tables.nulls import none_if_null, row_dicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +129,7 @@ def late_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
     }
     rows = stragglers.table(tables, options)
     rows = rows[rows["imposed_share"].astype(float) > 0]
-    for row in rows.to_dict("records"):
+    for row in row_dicts(rows):
         rank, device, imposed_s = none_if_null(row["rank"]), none_if_null(row["device"]), float(row["imposed_s"])
         gain = replayed.get((row["run"], rank, device))
         yield Cause(

@@ -13,7 +13,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collective_matching import MatchedCollectives, all_collectives, bus_factor
 from perflog.metrics.traces.device_work import seconds
-from perflog.tables.nulls import none_if_null
+from perflog.tables.nulls import as_types, none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +97,7 @@ def collective_bandwidth(tables: Tables, options: Options) -> pd.DataFrame:  # n
     table = pd.DataFrame([row for rows in parts for row in rows], columns=[c.name for c in _COLUMNS])
     whole = dict.fromkeys(("of_ranks", "rank", "calls", "bytes", "largest", "first_line"), "Int64")
     figures = dict.fromkeys(("time_s", "median_bytes", "algbw", "busbw", "peak_busbw"), "float64")
-    return table.astype(whole | figures)
+    return as_types(table, whole | figures)
 
 
 def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:

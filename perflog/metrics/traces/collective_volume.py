@@ -15,6 +15,7 @@ from perflog.metrics.traces.recorded_operators import operators_by_file
 from perflog.statistics.groups import Keys, groups_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Rows, rows_from_arrow
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,7 +84,7 @@ def collective_volume(tables: Tables, options: Options) -> pd.DataFrame:  # noqa
     names = [c.name for c in _COLUMNS]
     table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
     whole = dict.fromkeys(("rank", "ranks", "calls", "bytes", "largest", "smallest", "first_line"), "Int64")
-    return table.astype(whole | dict.fromkeys(("op", *_KEYS), object))
+    return as_types(table, whole | dict.fromkeys(("op", *_KEYS), object))
 
 
 def _messages(rows: Rows) -> tuple[Rows, Keys, list[str]] | None:

@@ -13,6 +13,7 @@ from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collective_matching import MatchedCollectives, bus_factor, matched_collectives
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 from perflog.statistics.samples import OUTLIER, modified_z_scores
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +79,7 @@ def collective_wait(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: 
     parts = [part for job in jobs for part in (_matched_rows(job), _unmatched_rows(job)) if len(part)]
     table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     integers = dict.fromkeys(("stream", "place", "collectives", "ranks", "of_ranks", "bytes", "first_line"), "Int64")
-    return table.reindex(columns=names).astype(integers)
+    return as_types(table.reindex(columns=names), integers)
 
 
 def _matched_rows(matched: MatchedCollectives) -> pd.DataFrame:
@@ -173,9 +174,8 @@ def stragglers(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
     import pandas as pd
 
     rows = [row for matched in matched_collectives(tables) for row in _straggler_rows(matched)]
-    return pd.DataFrame(rows, columns=[c.name for c in _STRAGGLERS]).astype(
-        {"rank": "Int64", "device": "Int64", "device_name": object}
-    )
+    table = pd.DataFrame(rows, columns=[c.name for c in _STRAGGLERS])
+    return as_types(table, {"rank": "Int64", "device": "Int64", "device_name": object})
 
 
 def _straggler_rows(matched: MatchedCollectives) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from perflog.metrics.traces.device_work import (
     trace_devices,
 )
 from perflog.metrics.traces.intervals import union
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,7 @@ def copies(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
 
     rows = [row for device in trace_devices(tables) for row in _rows(device)]
     whole = dict.fromkeys(("rank", "device", "calls", "bytes", "first_line"), "Int64")
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(whole)
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole)
 
 
 def way_of(name: str) -> tuple[str, str | None]:

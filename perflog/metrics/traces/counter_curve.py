@@ -16,6 +16,7 @@ from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where
 from perflog.tables.columns import Rows, rows_from_arrow
+from perflog.tables.nulls import as_types
 from perflog.units import UNITS
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def counter_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
     names = [column.name for column in _COLUMNS]
     table = pd.concat(frames, ignore_index=True)[names] if frames else pd.DataFrame(columns=names)
     whole = dict.fromkeys(("rank", "device", "readings", "first_line"), "Int64")
-    return table.astype(whole | dict.fromkeys(("device_name", "subject", "unit"), object))
+    return as_types(table, whole | dict.fromkeys(("device_name", "subject", "unit"), object))
 
 
 def _curves(rows: Rows) -> Iterator[pd.DataFrame]:

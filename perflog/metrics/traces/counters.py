@@ -18,6 +18,7 @@ from perflog.metrics.traces.device_memory import ALLOCATOR_TOTALS
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Rows
+from perflog.tables.nulls import as_types
 from perflog.units import UNITS
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def counters(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
     ]  # fmt: skip
     types: dict[str, Any] = dict.fromkeys(("rank", "device", "readings", "first_line"), "Int64")
     types |= dict.fromkeys(("device_name", "unit", "subject"), object)
-    return pd.DataFrame(table, columns=[c.name for c in _COLUMNS]).astype(types)
+    return as_types(pd.DataFrame(table, columns=[c.name for c in _COLUMNS]), types)
 
 
 class Readings(Struct, frozen=True):

@@ -32,6 +32,7 @@ from perflog.metrics.traces.replay import ALL
 from perflog.metrics.traces.steady_work import steady_devices
 from perflog.metrics.traces.what_if import WhatIf
 from perflog.statistics.groups import groups_of
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -131,7 +132,7 @@ def _frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     ordered = sorted(rows, key=lambda row: (row["run"], row["part"] == "step"))
     whole = dict.fromkeys(("rank", "device", "step", "pieces"), "Int64")
     figures = dict.fromkeys(("time_s", "share", "gain_s", "gain", "span_s"), "float64")
-    return pd.DataFrame(ordered, columns=[column.name for column in _COLUMNS]).astype(whole | figures)
+    return as_types(pd.DataFrame(ordered, columns=[column.name for column in _COLUMNS]), whole | figures)
 
 
 class DevicePaths(Struct, frozen=True, eq=False):

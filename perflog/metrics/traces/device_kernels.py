@@ -17,6 +17,7 @@ from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.steady_work import SteadyDevices, steady_devices, work_times
 from perflog.statistics.groups import Keys
 from perflog.tables.columns import NULL, Rows
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +98,7 @@ def device_kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     parts = [_shares(device, by) for by in ("does", "name") for device in trace_devices(tables)]
     table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
     integers = dict.fromkeys(("rank", "device", "calls", "first_line"), "Int64")
-    return table.astype(integers | dict.fromkeys(("device_name", "state", "category", "name"), object))
+    return as_types(table, integers | dict.fromkeys(("device_name", "state", "category", "name"), object))
 
 
 def _shares(device: TraceDevice, by: str) -> pd.DataFrame:

@@ -25,6 +25,7 @@ from perflog.metrics.traces.work_tree import (
     work_by_name,
     work_trees,
 )
+from perflog.tables.nulls import as_types
 from perflog.units import first_few
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def device_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa:
     rows = [row for tree in operator_trees(tables) for row in _rows(tree)]
     whole = dict.fromkeys(("rank", "depth", "calls", "launched", "first_line"), "Int64")
     figures = dict.fromkeys(("gpu_s", "share", "exclusive_s", "host_s"), "float64")
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(whole | figures)
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole | figures)
 
 
 def operator_trees(tables: Tables) -> list[WorkTree]:

@@ -22,6 +22,7 @@ from perflog.metrics.traces.device_kernels import times_by_name
 from perflog.metrics.traces.device_work import STEP_NAME, seconds
 from perflog.metrics.traces.steady_work import SteadyDevices, steady_devices, work_times
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN, Word, WorkTree, work_trees
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,7 +122,7 @@ def device_ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
     rows = [row for tree in range_trees(tables) for row in _rows(tree)]
     whole = dict.fromkeys(("rank", "depth", "entered", "launched", "first_line"), "Int64")
     figures = dict.fromkeys(("gpu_s", "share", "exclusive_s", "host_s"), "float64")
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(whole | figures)
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole | figures)
 
 
 def range_trees(tables: Tables) -> list[WorkTree]:

@@ -30,6 +30,7 @@ from perflog.metrics.traces.device_work import (
 )
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.steady_work import steady_devices, windows
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,9 +143,8 @@ def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
         by_run.setdefault(device.run, []).append(device)
     parts = [part for devices in by_run.values() for part in _parts([device for device in devices if device.span])]
     table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
-    return table.astype(
-        dict.fromkeys(("rank", "device", "step", "events", "first_line"), "Int64") | {"device_name": object}
-    )
+    whole = dict.fromkeys(("rank", "device", "step", "events", "first_line"), "Int64")
+    return as_types(table, whole | {"device_name": object})
 
 
 def wholes_of_traces(rows: pd.DataFrame) -> pd.DataFrame:
@@ -152,6 +152,8 @@ def wholes_of_traces(rows: pd.DataFrame) -> pd.DataFrame:
 
     The steps of a run count where all its devices have some, and work in them. `rows`: of this metric or `launches`.
     """
+    if not len(rows):
+        return rows
     at_work = rows["span_s"] > rows["idle_s"]
     devices = [rows[name].astype(object).where(rows[name].notna(), None) for name in ("rank", "device", "device_name")]
     in_steps = ((rows["part"] == "step") & at_work).groupby([rows["run"], *devices], dropna=False).transform("any")

@@ -18,6 +18,7 @@ from perflog.metrics.traces.recorded_operators import Operators, operators_by_fi
 from perflog.metrics.traces.steady_work import devices_by_run
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +111,7 @@ def host_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
     whole = dict.fromkeys(("rank", "calls", "bytes", "first_line"), "Int64")
     figures = dict.fromkeys(("share", "self_s", "time_s", "avg_s"), "float64")
-    return table.astype(whole | figures | dict.fromkeys(("operator", "shapes", "joined"), object))
+    return as_types(table, whole | figures | dict.fromkeys(("operator", "shapes", "joined"), object))
 
 
 def _rows(operators: Operators, label: str | None) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from perflog.metrics.traces.device_ranges import range_trees
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, STATES, DeviceWork, TraceDevice, seconds
 from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 from perflog.metrics.traces.work_tree import OUTSIDE, UNKNOWN, last_of_path
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +76,7 @@ def lateness(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
     rows = [row for matched in with_waits for row in _rows(matched, nodes)]
     whole = dict.fromkeys(("rank", "device", "collectives"), "Int64")
     figures = dict.fromkeys(("time_s", "share", "of_span"), "float64")
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(whole | figures)
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole | figures)
 
 
 def _nodes_by_device(tables: Tables) -> dict[int, _Nodes]:

@@ -16,6 +16,7 @@ from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 from perflog.metrics.traces.idle_causes import CAUSES, DeviceIdle, idle_causes
 from perflog.metrics.traces.steady_work import steady_devices, windows
 from perflog.tables.columns import NULL
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +102,7 @@ def launches(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
     whole = dict.fromkeys(("rank", "device", "step", "launches", "queue_max", "first_line"), "Int64")
     names = [column.name for column in _COLUMNS]
     figures = dict.fromkeys((name for name in names if name.endswith(("_s", "_share"))), "float64")
-    return pd.DataFrame(rows, columns=names).astype(whole | figures | {"queue": "float64"})
+    return as_types(pd.DataFrame(rows, columns=names), whole | figures | {"queue": "float64"})
 
 
 def _trace(idle: DeviceIdle) -> Iterator[dict[str, Any]]:
@@ -219,7 +220,7 @@ def launch_queue(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG
     parts = [part for idle in idle_causes(tables) if (part := _periods(idle)) is not None]
     names = [column.name for column in _QUEUE_COLUMNS]
     table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
-    return table.astype(dict.fromkeys(("rank", "device", "period"), "Int64") | {"device_name": object})
+    return as_types(table, dict.fromkeys(("rank", "device", "period"), "Int64") | {"device_name": object})
 
 
 def _periods(idle: DeviceIdle) -> pd.DataFrame | None:

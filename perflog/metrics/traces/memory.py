@@ -16,7 +16,7 @@ from perflog.metrics.traces.device_memory import MemoryCurve, device_memory
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.memory_holders import NOT_TRACED, HeldMemory, held_memory
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK
-from perflog.tables.nulls import none_if_null
+from perflog.tables.nulls import as_types, none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +146,7 @@ def memory_peak(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     types = dict.fromkeys((*whole, "first_line"), "Int64") | dict.fromkeys(
         ("at_s", "fragmentation", "growth"), "float64"
     )
-    return pd.DataFrame(rows, columns=[c.name for c in _PEAK_COLUMNS]).astype(types)
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _PEAK_COLUMNS]), types)
 
 
 @metric(
@@ -174,7 +174,7 @@ def memory_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
 
     rows = [row for held in held_memory(tables) for row in _holders(held)]
     whole = dict.fromkeys(("rank", "device", "bytes", "blocks", "oldest_step", "first_line"), "Int64")
-    return pd.DataFrame(rows, columns=[c.name for c in _HOLDER_COLUMNS]).astype(whole | {"share": "float64"})
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _HOLDER_COLUMNS]), whole | {"share": "float64"})
 
 
 @metric(
@@ -203,7 +203,7 @@ def memory_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG
     names = [c.name for c in _CURVE_COLUMNS]
     table = pd.concat(frames, ignore_index=True)[names] if frames else pd.DataFrame(columns=names)
     whole = ("rank", "device", "step", "bytes", "allocated", "reserved", "first_line")
-    return table.astype(dict.fromkeys(whole, "Int64") | {"at_s": "float64"})
+    return as_types(table, dict.fromkeys(whole, "Int64") | {"at_s": "float64"})
 
 
 def holders_of(peak: Mapping[Hashable, Any], holders: pd.DataFrame) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from perflog.metrics.traces.device_work import TraceDevice, seconds
 from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.metrics.traces.operator_calls import FileOperators, OperatorCalls, operators_by_file
 from perflog.metrics.traces.operator_work import COMMUNICATION, PRODUCTS, class_of, work_of
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,7 +126,7 @@ def operator_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
         rows += [file_columns | row for row in _rows(file, operators, roof)]
     whole = dict.fromkeys(("rank", "calls", "first_line"), "Int64")
     figures = {column.name: "float64" for column in _COLUMNS if column.unit}
-    return pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]).astype(whole | figures)
+    return as_types(pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]), whole | figures)
 
 
 class Operator(Struct, frozen=True):

@@ -13,6 +13,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collective_matching import TOGETHER, MatchedCollectives, matched_collectives
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +69,7 @@ def rank_clocks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     rows = [row for matched in matched_collectives(tables) for row in _rows(matched)]
     whole = dict.fromkeys(("rank", "device", "collectives"), "Int64")
     figures = dict.fromkeys(("offset_s", "spread_s", "least_s", "most_s"), "float64")
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype(whole | figures)
+    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole | figures)
 
 
 def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:

@@ -35,6 +35,7 @@ from perflog.metrics.traces.path_walk import PathWalk
 from perflog.metrics.traces.rank_replay import RankReplay, replay_of_ranks
 from perflog.metrics.traces.scenario_changes import RANK, SCENARIOS, Scenario, scenarios
 from perflog.metrics.traces.what_if import WhatIf
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +116,7 @@ def _frame(tables: Tables, options: Options) -> pd.DataFrame:
     rows += _rows_of_ranks(tables)
     rows.sort(key=lambda row: (row["run"], -row["gain_s"]))
     integers = dict.fromkeys(("rank", "device", "n"), "Int64")
-    return pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]).astype(integers)
+    return as_types(pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]), integers)
 
 
 def _runs_in_steps(tables: Tables) -> set[str]:

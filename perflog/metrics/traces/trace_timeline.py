@@ -27,6 +27,7 @@ from perflog.metrics.traces.merged_spans import Spans, grain_for, merged, spans_
 from perflog.metrics.traces.path_walk import CriticalPath, kinds_of
 from perflog.metrics.traces.steady_work import devices_by_run
 from perflog.statistics.groups import distinct
+from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,7 +141,7 @@ def trace_timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     whole = dict.fromkeys(("rank", "device", "step", "events"), "Int64")
     columns = [column.name for column in _COLUMNS]
     table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
-    return table[columns].astype(whole)
+    return as_types(table[columns], whole)
 
 
 def _usual_step(device: TraceDevice) -> float:

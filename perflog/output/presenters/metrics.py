@@ -121,7 +121,7 @@ def metric_list_sheet() -> Sheet:
 
 
 def _numeric(column: pd.Series[Any]) -> bool:
-    return bool(column.map(lambda v: isinstance(v, int | float) or v is None).all()) if len(column) else False
+    return len(column) > 0 and all(isinstance(value, int | float) or value is None for value in column.tolist())
 
 
 def _plain(value: Any) -> Any:
