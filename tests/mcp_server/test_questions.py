@@ -19,6 +19,7 @@ from support.paths import SHARED, TESTS
 from perflog.output.brief import LIMIT, tokens
 
 CAMPAIGNS = SHARED / "campaigns"
+ANSWERS: dict[tuple[Session, str, str], dict[str, Any]] = {}
 HERE = (CAMPAIGNS / "README.md").is_file()
 TRUTH: dict[str, Any] = json.loads((CAMPAIGNS / "jobs" / "truth.json").read_text()) if HERE else {}
 
@@ -189,9 +190,17 @@ OWN = [
 ]  # fmt: skip
 
 
+def asked_once(server: Session, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a server to a call. Several questions make the same call."""
+    key = server, tool, json.dumps(arguments)
+    if key not in ANSWERS:
+        ANSWERS[key] = server.ask(tool, **arguments)
+    return ANSWERS[key]
+
+
 def check(question: Question, server: Session) -> None:
     assert len(question.calls) <= 2
-    answers = [server.ask(tool, **arguments) for tool, arguments in question.calls]
+    answers = [asked_once(server, *call) for call in question.calls]
     brief = "\n".join(line for answer in answers for line in answer.get("brief", []))
     assert tokens(brief) <= LIMIT * len(answers)
     assert re.search(question.said, brief) if isinstance(question.said, str) else question.said(answers), brief

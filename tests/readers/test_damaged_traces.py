@@ -153,9 +153,9 @@ def test_rounds_of_a_profiler_are_runs(names: list[str], runs: list[list[str]]) 
 
 
 _LONG = {
-    "a string": 'a "quoted" } ] \\ [ { text, ' * 70_000,
-    "objects": [{"a": "}]", "b": [1, 2]}] * 100_000,
-    "events": [{"ph": "X", "name": "inner", "ts": 1, "dur": 1, "pid": 1, "tid": 1}] * 50_000,
+    "a string": 'a "quoted" } ] \\ [ { text, ' * 9_000,
+    "objects": [{"a": "}]", "b": [1, 2]}] * 12_000,
+    "events": [{"ph": "X", "name": "inner", "ts": 1, "dur": 1, "pid": 1, "tid": 1}] * 6_000,
 }
 
 
@@ -167,8 +167,9 @@ _LONG = {
 def test_an_event_that_is_too_long_costs_only_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, place: int, wrapped: bool, blank: str
 ) -> None:
-    monkeypatch.setattr(trace_scanner, "PIECE", 1 << 18)
-    monkeypatch.setattr(trace_scanner, "_MAX_PIECE", 3 << 19)
+    monkeypatch.setattr(trace_scanner, "HEAD", 1 << 15)
+    monkeypatch.setattr(trace_scanner, "PIECE", 1 << 15)
+    monkeypatch.setattr(trace_scanner, "_MAX_PIECE", 3 << 16)
     events = [{"ph": "X", "name": f"op{k}", "ts": 10 * k, "dur": 5, "pid": 1, "tid": 1} for k in range(100)]
     events.insert(
         place, {"ph": "X", "name": "long", "ts": 0, "dur": 5, "pid": 1, "tid": 1, "args": {"x": _LONG[value]}}
@@ -182,8 +183,9 @@ def test_an_event_that_is_too_long_costs_only_itself(
 
 
 def test_a_file_that_ends_in_an_event_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_scanner, "PIECE", 1 << 18)
-    monkeypatch.setattr(trace_scanner, "_MAX_PIECE", 3 << 19)
+    monkeypatch.setattr(trace_scanner, "HEAD", 1 << 15)
+    monkeypatch.setattr(trace_scanner, "PIECE", 1 << 15)
+    monkeypatch.setattr(trace_scanner, "_MAX_PIECE", 3 << 16)
     event = {"ph": "X", "name": "op", "ts": 10, "dur": 5, "pid": 1, "tid": 1}
     text = json.dumps([event, event, {**event, "args": {"x": _LONG["objects"]}}])
     (tmp_path / "trace.json").write_text(text[:-100])
