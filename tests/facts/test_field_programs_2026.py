@@ -425,6 +425,23 @@ def test_labels_trees_and_tildes_bind_measured_times() -> None:
     assert {"Load_time", "Batch_1", "E2E_latency", "Peak_GPU_memory"} <= values(log).keys()
 
 
+def test_a_tree_of_times_with_shares() -> None:
+    text = "step: 1203.4 ms (100.0%)\n  forward_pass: 400.2 ms (33.3%)\n    attention: 210.1 ms (17.5%)\n"
+    text += "    ├── mlp: 100.1ms (8.3%)\n"
+    log = read(text.encode())
+    assert (unread(log), unread_figures(log)) == ({}, 0)
+    assert (values(log)["attention"], values(log)["attention_share"]) == pytest.approx((0.2101, 0.175))
+    assert values(log)["mlp"] == pytest.approx(0.1001)
+
+
+def test_triton_shared() -> None:
+    text = "bench_matmul(512, 512, 512, 'triton') {}, 20 times, all results in seconds\n"
+    text += "Avg=0.250993, min=0.250219, 20pp=0.250416, 50pp=0.250718, 90pp=0.252334, max=0.253804\n"
+    log = read(text.encode())
+    assert (unread(log), unread_figures(log)) == ({}, 0)
+    assert (values(log)["mean_time"], values(log)["p90_time"]) == (0.250993, 0.252334)
+
+
 def test_gpu_mode() -> None:
     text = "benchmark-count: 3\nbenchmark.0.spec: m: 7168; n: 128\nbenchmark.0.runs: 200\nbenchmark.0.best: 115712.5\n"
     log = read(text.encode())

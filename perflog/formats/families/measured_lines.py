@@ -68,6 +68,7 @@ _IS_PAIRS = lazy_pattern(  # also arguments, or all of them after a label: `Tria
 )
 _RATE_AT_END = lazy_pattern(r"(?:^|_)[km]?tps$")
 _IN_TREE = lazy_pattern(r"[├└╰]─+ ")
+_WITH_SHARE = lazy_pattern(r"[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=](?:\{_:b\}| )?\{[^{}]*\} ?[a-zµ]+ ?\( ?\{[^{}]*\} ?%\)")
 _FIGURE = lazy_pattern(
     r"(?:[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=]|\[[A-Za-z ]+\]) ?\{[^{}]*\} ?(?:± ?\{[^{}]*\} ?)?[A-Za-zµ/%]+"
 )
@@ -109,7 +110,10 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         return False
     if not unknown and among_others and _FIGURE.fullmatch(template.text):
         return True
-    if not unknown and {unit.base for unit in units.values()} == {"s"} and _IN_TREE.search(template.text):
+    bases = {unit.base for unit in units.values()}
+    if bases == {"s", "1"} and _WITH_SHARE.fullmatch(template.text):  # of a whole that the program times in parts
+        return True
+    if not unknown and bases == {"s"} and _IN_TREE.search(template.text):
         return True
     known = [name for name in named if is_list or name in units or name not in unknown]
     rates = (_RATE_AT_END.search(plain_name(name)) for name in unknown)
