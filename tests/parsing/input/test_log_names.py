@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.errors import InputError
-from perflog.parsing.input import log_names
+from perflog.files import remote
 from perflog.parsing.input.log_names import LogName, expand, left_out, split_run
 from perflog.parsing.input.source import open_source
 
@@ -235,9 +235,9 @@ def test_the_sentence_on_files_that_are_left_out() -> None:
 def in_storage(monkeypatch: pytest.MonkeyPatch, name: str, addresses: list[str], file: str | None = None) -> list[str]:
     """The logs of a name, and their sizes, in a storage that has these addresses; `file`: the name is of a file."""
     every = [SimpleNamespace(address=address, size=len(address)) for address in addresses]
-    monkeypatch.setattr(log_names.remote, "found", lambda _: SimpleNamespace(address=file, size=7) if file else None)
-    monkeypatch.setattr(log_names.remote, "under", lambda _: every)
-    monkeypatch.setattr(log_names.remote, "matching", lambda _: every)
+    monkeypatch.setattr(remote, "found", lambda _: SimpleNamespace(address=file, size=7) if file else None)
+    monkeypatch.setattr(remote, "under", lambda _: every)
+    monkeypatch.setattr(remote, "matching", lambda _: every)
     return [f"{log} {log.remote_size}" for log in LogName.parse(name).logs()]
 
 
@@ -267,7 +267,7 @@ def test_a_storage_that_does_not_answer_is_an_error_when_the_log_is_read(monkeyp
     def refuse(_: str) -> None:
         raise InputError("no answer")
 
-    monkeypatch.setattr(log_names.remote, "found", refuse)
+    monkeypatch.setattr(remote, "found", refuse)
     assert [str(log) for log in LogName.parse("s3://b/x").logs()] == ["s3://b/x"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,47 @@ def lines(folder: Path, data: bytes, first: int, last: int) -> list[tuple[int, s
 )
 def test_lines_by_number(tmp_path: Path, data: bytes, first: int, last: int, expected: list[tuple[int, str]]) -> None:
     assert lines(tmp_path, data, first, last) == expected
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize(
+    ("data", "first", "last", "expected"),
+    [
+        (b"a\rb\rc\nd\re\nf\n", 1, 1, [(1, "a b c")]),
+        (b"a\rb\rc\nd\re\nf\n", 2, 2, [(2, "d e")]),
+        (b"a\rb\rc\nd\re\nf\n", 2, 3, [(2, "d e"), (3, "f")]),
+        (b"a\nb\nc\nd\n", 2, 3, [(2, "b"), (3, "c")]),
+        (b"a\nlong\rline\rof\rparts\nb\n", 2, 2, [(2, "long line of parts")]),
+        (b"a\nb\xff\n", 2, 2, [(2, "b\ufffd")]),
+    ],
+)
+def test_lines_of_parts_in_chunks_of_any_size(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    data: bytes,
+    first: int,
+    last: int,
+    expected: list[tuple[int, str]],
+    size: int,
+) -> None:
+    """A chunk may end inside a line that is long."""
+    read = Source.chunks
+    monkeypatch.setattr(chunks, "LONGEST", 6)
+    monkeypatch.setattr(Source, "chunks", lambda source: read(source, size))
+    assert lines(tmp_path, data, first, last) == expected
+
+
+def test_no_chunk_after_the_last_line_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, numbers = Source.chunks, list[int]()
+
+    def counted(source: Source) -> Iterator[chunks.Chunk]:
+        for chunk in read(source, 2):
+            numbers.append(chunk.first_line)
+            yield chunk
+
+    monkeypatch.setattr(Source, "chunks", counted)
+    assert lines(tmp_path, b"a\n" * 9, 3, 4) == [(3, "a"), (4, "a")]
+    assert numbers == [1, 2, 3, 4, 5]
 
 
 def test_of_a_long_line_the_start(tmp_path: Path) -> None:
