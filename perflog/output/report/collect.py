@@ -39,7 +39,7 @@ from perflog.output.report.data import (
 from perflog.output.report.sketches import metric_order, sketched_plots
 from perflog.parsing.failures.kinds import NOTICE
 from perflog.parsing.match.discovery import discovered_line
-from perflog.tables.nulls import records
+from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,16 +81,16 @@ def collect(
         logs = tuple(log_of(given, store) for given in runs)
     log = combined(logs)
     tables = Tables(log)
-    run_rows = records(tables["runs"].drop(columns=["printout"], errors="ignore"))
+    run_rows = [{name: value for name, value in run.items() if name != "printout"} for run in _rows(tables, "runs")]
     settings = {run["run"]: json.loads(run["config"] or "{}") for run in run_rows}
-    lines = records(tables["lines"])
+    lines = _rows(tables, "lines")
     overview = overview_of(log, tables, options)
     metrics = [(metric, metric.table(tables, options)) for metric in sorted(METRICS.values(), key=metric_order)]
     steps_by_run = tables.rows_by_run("steps")
     return ReportData(
         overview=overview,
         diagnoses=diagnose_jobs(log, tables=tables) if len({key.log for key in log.run_keys}) <= _DIAGNOSED else [],
-        failures=[row for row in records(tables["failures"]) if row["severity"] != NOTICE],
+        failures=[row for row in _rows(tables, "failures") if row["severity"] != NOTICE],
         runs=run_rows,
         names=_run_names(log.run_keys, overview.groups, comparison),
         settings=settings,
@@ -104,6 +104,10 @@ def collect(
         comparison_tables=comparison_tables(comparison, run_rows) if comparison else [],
         not_compared=not_compared,
     )
+
+
+def _rows(tables: Tables, name: str) -> list[TableRow]:
+    return list(tables.rows(name).dicts(*(column.name for column in TABLES[name])))
 
 
 def _logs_and_comparison(
