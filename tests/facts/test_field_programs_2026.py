@@ -12,6 +12,7 @@ from support.reading import Reading, read
 
 import perflog
 from perflog.analysis.lint import findings
+from perflog.analysis.overview.run_figures import run_figures
 from perflog.analysis.run_stops import last_stop
 from perflog.errors import InputError
 from perflog.metrics import Options, Tables
@@ -423,6 +424,14 @@ def test_labels_trees_and_tildes_bind_measured_times() -> None:
     found = {row["line"]: round(row["value"], 6) for row in log.rows("values")}
     assert found == {1: 295.569, 2: 332.403, 3: 18.507, 4: 0.9, 5: 0.17, 6: 3.2, 7: 64e9}
     assert {"Load_time", "Batch_1", "E2E_latency", "Peak_GPU_memory"} <= values(log).keys()
+
+
+def test_the_time_of_a_step_without_a_number_is_shown(tmp_path: Path) -> None:
+    """People paste the block of one step, without the header that numbers it."""
+    text = "📊 Training Results:\n  • Loss: 0.1032\n⏱️  Timing:\n  • Total step time: 66.55s\n"
+    (tmp_path / "run.txt").write_text(f"{text}  • policy_training: 25.05s (37.6%)\n", encoding="utf-8")
+    figures = run_figures(Tables(perflog.read(tmp_path / "run.txt")), Options())
+    assert [(figure.name, *figure.values.values()) for figure in figures] == [("step time", 66.55), ("Loss", 0.1032)]
 
 
 def test_a_tree_of_times_with_shares() -> None:

@@ -122,7 +122,7 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
     figures = [figure for kind in _KINDS for figure in kind(tables, options) if figure.values]
     if not figures:
         figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
-    figures += _loss(tables) if figures else _values(tables, options)
+    figures += _loss(tables) if figures else [*_unnumbered_steps(tables), *_values(tables, options)]
     if scaling := [figure for figure in _scaling(tables, options) if figure.values]:
         names = {figure.name for figure in scaling}
         return [*scaling, *(figure for figure in figures if figure.name not in names)]
@@ -392,6 +392,14 @@ def _last_values(tables: Tables, options: Options) -> Iterator[RunFigure]:  # no
             tables.rows_of("values", run), tables.rows_of("steps", run), meaning.either_way
         )
     )
+
+
+def _unnumbered_steps(tables: Tables) -> Iterator[RunFigure]:
+    """The median time of steps whose numbers the log does not print: a part of a log that holds no header of a step."""
+    rows = tables.rows("steps")
+    timed = rows.where(~rows.known("step") & (rows["copy"] == 1) & rows.known("step_time_s")).by("run")
+    if timed:
+        yield RunFigure("step time", "s", "lower", {run: median(own["step_time_s"]) for run, own in timed.items()})
 
 
 def _values(tables: Tables, options: Options) -> list[RunFigure]:
