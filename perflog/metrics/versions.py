@@ -236,9 +236,7 @@ class _Runs:
     def _described(self, run: str) -> Settings:
         """The settings of a run, with its label, and the names of its log and folders without what differs by run."""
         names = {
-            f"{'folder' if k else 'log'}{k or ''}": _NUMBERS.sub("", part)
-            .strip("-_. ")
-            .removesuffix(PurePath(part).suffix)
+            f"{'folder' if k else 'log'}{k or ''}": _NUMBERS.sub("", PurePath(part).stem).strip("-_. ")
             for k, part in enumerate(reversed(self._logs[run]))
         }
         label = _REPEAT_OF_LABEL.sub("", self._labels[run])
