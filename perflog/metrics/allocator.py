@@ -134,7 +134,7 @@ _Place = tuple[str, str | None, int | None, int | None]
 
 def _blocks(tables: Tables, name: str = BLOCK) -> Iterator[tuple[_Place, Rows]]:
     """Yield the blocks of each device, with its run, label, rank and number."""
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     columns = ("rank", "device", "category", "domain", "bytes", "stack")
     for (run, _part), events in tables.arrow_by_file("events", {"name": one_of(name)}, "name", *columns):
         rows = rows_from_arrow(events)

@@ -113,7 +113,7 @@ def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
     parts = list(_parts_of_steps(tables, options.warmup))
     parts += _parts_of_phases(tables, {part["run"] for part in parts})
     parts += [*_parts_of_traces(tables, options), *_parts_of_profiles(tables, options)]
-    order = {run: i for i, run in enumerate(tables.rows("runs")["run"].tolist())}
+    order = tables.run_order()
     parts.sort(key=lambda part: (order[part["run"]], -part["time_s"]))
     table = pd.DataFrame(parts, columns=names)
     table = table.assign(share=table["time_s"] / table["whole_s"])

@@ -94,10 +94,9 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
 def _curves(values: PrintedValues) -> dict[str, npt.NDArray[Any]]:
     """The columns of the metric for some series; a null step is NULL."""
     series = groups_of(values.run, values.key, values.place, values.unit)
-    order, starts = series.sorted_rows()
-    (least, _), (most, _) = (series.sorted_rows(by) for by in (values.value, -values.value))
+    (least, starts), (most, _) = (series.sorted_rows(by) for by in (values.value, -values.value))
     rows = {
-        "first": order[starts], "last": order[starts + series.sizes - 1], "min": least[starts], "max": most[starts],
+        "first": series.first, "last": series.last, "min": least[starts], "max": most[starts],
     }  # fmt: skip
     columns = {name: values.value[index] for name, index in rows.items()}
     columns |= {f"{name}_step": values.step[rows[name]] for name in ("last", "min", "max")}
@@ -233,9 +232,7 @@ def _at_equal_step(values: PrintedValues, series: Groups) -> tuple[Ints, Floats]
     rows = np.flatnonzero((values.step != NULL) & (runs > 1)[over_runs.inverse])
     if not len(rows):
         return equal, at_equal
-    printed = groups_of(series.inverse[rows], values.step[rows])
-    order, starts = printed.sorted_rows()
-    rows = rows[order[starts + printed.sizes - 1]]
+    rows = rows[groups_of(series.inverse[rows], values.step[rows]).last]
     names, steps = over_runs.inverse[rows], values.step[rows]
     at_step = groups_of(names, steps)
     shared = (at_step.sizes == runs[names[at_step.first]])[at_step.inverse]

@@ -173,7 +173,7 @@ def _sweeps(tables: Tables, options: Options) -> list[_Sweep]:
 
 def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
     settings = settings_by_run(tables)
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     figures = _figures(tables, options.warmup)
     alike: dict[tuple[str, ...], list[str]] = {}
     for run, values in settings.items():

@@ -86,7 +86,7 @@ def goodput(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     utilisation = steady_medians(tables, "mfu", options.warmup)
     rows = [_row(tables, job, labels[job.job], utilisation) for job in job_timelines(tables)]
     table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])

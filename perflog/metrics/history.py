@@ -96,7 +96,7 @@ def history(tables: Tables, options: Options) -> pd.DataFrame:
     figures = [(test, figure) for test in found for figure in _figures(tables, test.runs, options)]
     settings_by_test = {test.test: version_settings(test, settings) for test in found}
     courses = figure_courses(figures, settings_by_test, options.level)
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     rows = [row for course in courses if isinstance(course, FigureCourse) for row in history_rows(course, labels)]
     whole = dict.fromkeys(("runs", "level", "level_versions"), "Int64")
     return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole)

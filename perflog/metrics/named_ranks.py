@@ -113,7 +113,7 @@ def named_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     """
     import pandas as pd
 
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     rows = [
         asdict(each) | {"label": labels.get(each.run), "unit": each.unit or None} for each in named_rank_rows(tables)
     ]

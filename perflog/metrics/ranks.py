@@ -99,7 +99,7 @@ def ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (al
     """
     import pandas as pd
 
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     rows = [
         (row.run, labels.get(row.run), row.of, row.figure, row.unit or None, row.ranks, row.rows, row.median,
          row.min, row.lowest, row.max, row.highest, row.rank, *_out_columns(row.out))

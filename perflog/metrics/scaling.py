@@ -76,7 +76,7 @@ def scaling(tables: Tables, options: Options) -> pd.DataFrame:
 
     if not (found := [*studies(tables, options), *table_studies(tables)]):
         return pd.DataFrame(columns=[c.name for c in _COLUMNS])
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     joules = energy_of_units(tables, options)
     rows = [row for study in found for row in _rows(study, options.level, {} if study.table else joules)]
     rows = [row | {"label": labels[row["run"]]} for row in rows]

@@ -76,7 +76,7 @@ def scaling_losses(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     rows = [row for study in studies(tables, options) for row in _rows(tables, study, options)]
     return pd.DataFrame(
         [row | {"label": labels[row["run"]]} for row in rows], columns=[column.name for column in _COLUMNS]

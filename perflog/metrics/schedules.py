@@ -116,7 +116,7 @@ def schedules(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     rows = [asdict(row) | {"label": labels.get(row.run)} for row in schedule_rows(tables, options)]
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 

@@ -102,7 +102,7 @@ def steps(tables: Tables, options: Options) -> pd.DataFrame:
         for series in step_series(tables, column, options.warmup):
             for part, cut in (("all", 0), ("steady", series.warmup.cut)):
                 rows.append(_row(series, part, cut, options.level))
-    order = {run: i for i, run in enumerate(tables.rows("runs")["run"].tolist())}
+    order = tables.run_order()
     rows.sort(key=lambda row: order[row["run"]])
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 

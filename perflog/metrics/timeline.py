@@ -83,7 +83,7 @@ def timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
     """
     import pandas as pd
 
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     rows = [_row(interval, job, labels) for job in job_timelines(tables) for interval in job.intervals]
     table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
     return as_types(table, dict.fromkeys(("begin_ns", "end_ns", "first_step", "last_step"), "Int64"))

@@ -99,9 +99,7 @@ def _positions(values: PrintedValues, counts: PrintedValues) -> tuple[str, Float
     """Return over what values are drawn, and their positions: steps, else the samples that their lines print."""
     if (values.step != NULL).all():
         return "step", values.step.astype(np.float64)
-    lines = groups_of(counts.run, counts.line)
-    order, starts = lines.sorted_rows()
-    last = order[starts + lines.sizes - 1]
+    last = groups_of(counts.run, counts.line).last
     found = positions_in((values.run, values.line), (counts.run[last], counts.line[last]))
     samples = values_at(counts.value[last], found)
     return ("printed value", None) if np.isnan(samples).any() else ("samples", samples)

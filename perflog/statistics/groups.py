@@ -45,6 +45,13 @@ class Groups(Struct, frozen=True):
         return np.argsort(self.first)
 
     @property
+    def last(self) -> Ints:
+        """Last row of each group."""
+        rows = np.empty(len(self.sizes), np.int64)
+        rows[self.inverse] = np.arange(len(self.inverse))  # of rows of one group the last that is assigned stays
+        return rows
+
+    @property
     def rows(self) -> list[Ints]:
         """The rows of each group, as they come."""
         order, starts = self.sorted_rows()

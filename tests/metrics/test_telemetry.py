@@ -52,6 +52,12 @@ def smi(path: Path, samples: Sequence[tuple[float, int, float, float]], zone: st
     return str(path)
 
 
+def test_readings_of_no_known_quantity_are_no_telemetry(tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text(f"timestamp, index, fan.speed [%]\n{moment(1, '%Y/%m/%d %H:%M:%S.%f')}, 0, 30 %\n")
+    assert len(telemetry(perflog.read(train(tmp_path / "t.log", [0, 2, 4]), str(other)))) == 0
+
+
 def test_samples_in_the_windows_of_steps(tmp_path: Path) -> None:
     """Steps of 2 s; GPU 0 at 100, 200, 300, ... W each second, GPU 1 at 50 W; a step has the sample at its start."""
     samples = [(t, gpu, 100.0 * (t + 1) if gpu == 0 else 50.0, 10.0 * t) for t in range(6) for gpu in (0, 1)]

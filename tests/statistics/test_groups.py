@@ -105,3 +105,12 @@ def test_rows_are_found_by_their_keys_and_unknown_ones_have_no_value() -> None:
     assert values_at(np.array([0.5, 0.25]), found).tolist() == pytest.approx([0.25, math.nan, 0.5], nan_ok=True)
     nothing = (np.zeros(0, np.int64), np.zeros(0, np.int64))
     assert positions_in(wanted, nothing).tolist() == [-1, -1, -1]
+
+
+def test_groups_have_their_rows_as_they_come_and_the_last_of_them() -> None:
+    groups = groups_of(np.array([7, 3, 7, 7, 3]))
+    assert [rows.tolist() for rows in groups.rows] == [[1, 4], [0, 2, 3]]
+    assert groups.last.tolist() == [4, 3]
+    nothing = groups_of(np.zeros(0, np.int64))
+    assert nothing.rows == []
+    assert nothing.last.tolist() == []

@@ -84,3 +84,17 @@ def test_a_column_beyond_the_schema_holds_numbers() -> None:
     rows = rows_from_frame(pd.DataFrame({"run": ["a"], "pace": [2]}), "steps")
     assert rows["pace"].tolist() == [2.0]
     assert rows["line"].tolist() == [NULL]
+
+
+@pytest.mark.parametrize("rows", [arrow_rows(), frame_rows()], ids=["arrow", "frame"])
+def test_rows_as_dicts_floats_and_keys(rows: Rows) -> None:
+    some = rows.where(np.array([1, 2]))
+    assert list(some.dicts("run", "step", "min_s", "rank_by")) == [
+        {"run": "a-1", "step": 1, "min_s": 1.0, "rank_by": None},
+        {"run": "b-1", "step": None, "min_s": None, "rank_by": None},
+    ]
+    assert some.floats("step").tolist() == pytest.approx([1.0, np.nan], nan_ok=True)
+    keys = rows.keys("phase")
+    assert [keys[0] == key for key in keys] == [phase == "wait" for phase in PHASES]
+    assert rows.keys("step").tolist() == rows["step"].tolist()
+    assert len(set(rows.keys("rank_by").tolist())) == 1

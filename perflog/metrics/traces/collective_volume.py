@@ -61,7 +61,7 @@ def collective_volume(tables: Tables, options: Options) -> pd.DataFrame:  # noqa
     """
     import pandas as pd
 
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     where: Where = {"kind": one_of("kernel", "cpu", "range", "library", "runtime")}
     columns = (
         "rank",

@@ -61,7 +61,7 @@ def counter_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
     """
     import pandas as pd
 
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     frames = []
     columns = ("rank", "name", "subject", "device", "device_name", "start_ns", "correlation", "calls", "value", "unit")
     is_counter: Where = {"name": lambda name: name is not None and name not in CALL_COUNTS}

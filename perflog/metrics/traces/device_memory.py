@@ -130,7 +130,7 @@ def device_memory(tables: Tables) -> list[MemoryCurve]:
 
 
 def _curves(tables: Tables) -> Iterator[MemoryCurve]:
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     windows, totals = step_windows(tables), _printed_totals(tables)
     for place, events in tables.arrow_by_file("events", {"kind": one_of("memory")}, *_COLUMNS):
         rows = rows_from_arrow(events)

@@ -189,7 +189,7 @@ def trace_devices(tables: Tables) -> list[TraceDevice]:
 
 
 def _devices(tables: Tables) -> Iterator[TraceDevice]:
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     windows, store = step_windows(tables), _WorkStore(tables)
     for (run, part), events in tables.arrow_by_file("events", IS_WORK, *_COLUMNS):
         found = _work_by_device(events)

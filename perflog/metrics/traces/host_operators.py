@@ -105,7 +105,7 @@ def host_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     """
     import pandas as pd
 
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     parts = [_rows(operators, labels.get(operators.run)) for operators in operators_by_file(tables)]
     names = [c.name for c in _COLUMNS]
     table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)

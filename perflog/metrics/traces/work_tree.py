@@ -183,7 +183,7 @@ def work_trees(tables: Tables, kinds: tuple[str, ...], word_of: WordOf, with_sha
             tables, *columns, kinds=kinds, name=lambda kind, name: word_of(kind, name, None) is not None
         )
     }
-    labels = dict(tables.rows("runs").records("run", "label"))
+    labels = tables.labels()
     trees = [
         _work_tree(by_file.pop(place), labels[place[0]], devices)
         for place, devices in launches_by_file(tables)
