@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,14 @@ def render(figure: Figure, format: str, dpi: float = 150) -> bytes:
     return buffer.getvalue()
 
 
+def check_size(path: str | os.PathLike[str], size: Sequence[float], dpi: float) -> None:
+    """Raise UsageError if the name of a file has another suffix, or if a PNG of this size has too many pixels."""
+    width, height = size[0] * dpi, size[1] * dpi
+    if suffix(path) == "png" and width * height > _MAX_PIXELS:
+        reason = f"{width:.0f} x {height:.0f} pixels are too many"
+        raise UsageError(reason, os.fspath(path), "choose a smaller size or fewer dpi")
+
+
 def save(figure: Figure, path: str | os.PathLike[str], dpi: float = 150) -> None:
     """Write a figure to a file. The same figure always gives the same bytes.
 
@@ -54,11 +63,7 @@ def save(figure: Figure, path: str | os.PathLike[str], dpi: float = 150) -> None
         >>> figure = perflog.plots.steps(perflog.read("run.txt"))
         >>> perflog.plots.save(figure, "steps.png")
     """
-    format = suffix(path)
-    width, height = figure.get_size_inches() * dpi
-    if format == "png" and width * height > _MAX_PIXELS:
-        reason = f"{width:.0f} x {height:.0f} pixels are too many"
-        raise UsageError(reason, os.fspath(path), "choose a smaller size or fewer dpi")
-    data = render(figure, format, dpi)
+    check_size(path, figure.get_size_inches(), dpi)
+    data = render(figure, suffix(path), dpi)
     with whole_file(path) as draft:
         draft.write_bytes(data)

@@ -63,10 +63,13 @@ def plot(
     from perflog import plots
     from perflog.opening import find_runs
     from perflog.output import sheets
+    from perflog.plots.files import check_size
 
     chosen = plots.kind(kind) if kind else None
     if output:
         plots.suffix(output)  # a wrong name is an error before the log is read
+    if chosen and size:
+        check_size(output or f"{chosen.name}.png", size, dpi)  # to draw a large figure takes seconds
     logs = [find_runs(name, store) for name in (run, *others)]
     for text in dict.fromkeys(text for log in logs for text in log.warnings):
         sheets.warn(text)
