@@ -165,7 +165,7 @@ def _links(tables: Tables, options: Options) -> Iterator[Culprit]:
     for row in row_dicts(nodes):
         accused.setdefault((str(row["node"]),), []).append(row)
     slow_nodes = {name for (name,) in accused}
-    for row in slow[slow["of"] == "pair"].to_dict("records"):
+    for row in row_dicts(slow[slow["of"] == "pair"]):
         if not slow_nodes & {str(row["node"]), str(row["other"])}:
             accused.setdefault((str(row["node"]), str(row["other"])), []).append(row)
     tested = len(table.groupby(["op", "ranks"], dropna=False)) if len(table) else 0

@@ -20,6 +20,7 @@ from perflog.metrics.step_series import means_without_pauses
 from perflog.metrics.throughput import throughput
 from perflog.metrics.traces.scenario_changes import RANK
 from perflog.metrics.traces.scenario_gains import ScenarioGain, scenario_gains
+from perflog.tables.nulls import row_dicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,7 +145,7 @@ def at_the_peak(tables: Tables, options: Options) -> Iterator[Gain]:
     if not len(rows):
         return
     means = means_without_pauses(tables, options.warmup)
-    for row in rows[rows["run"].isin(list(means))].to_dict("records"):
+    for row in row_dicts(rows[rows["run"].isin(list(means))]):
         time = means[row["run"]]
         least = float(row["step_flops"]) / float(row["peak_tflops"]) / 1e12
         model = f"the step only does its FLOPs ({row['flops_convention']}) at {float(row['peak_tflops']):g} TFLOP/s"
@@ -159,7 +160,7 @@ def at_plain_products(tables: Tables, options: Options) -> Iterator[Gain]:
         return
     parts = breakdown.table(tables, options)
     wholes = parts[parts["of"] == "step"].groupby("run")["whole_s"].first()
-    for row in rows[rows["run"].isin(wholes.index)].to_dict("records"):
+    for row in row_dicts(rows[rows["run"].isin(wholes.index)]):
         gain = float(row["time_s"]) * (1 - float(row["ratio"]))
         model = "this work at the rate of plain matrix products of the same shapes, as the log measures it"
         yield Gain(row["run"], "step", f"{row['what']} like plain products", float(wholes[row["run"]]), gain, model)

@@ -25,6 +25,7 @@ from perflog.metrics.semantics import semantics_by_run
 from perflog.statistics.samples import median_interval
 from perflog.statistics.warmup import Warmup, warm_up
 from perflog.tables.columns import NULL, Array, Rows
+from perflog.tables.nulls import row_dicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -203,7 +204,7 @@ class TimedPipeline(Struct, frozen=True):
 def timed_pipelines(tables: Tables, options: Options) -> Iterator[TimedPipeline]:
     """Yield the modelled step of each run with known times of all stages and a known number of micro-batches."""
     rows = pipeline.table(tables, options)
-    for row in rows[(rows["model"] == _AS_TIMED) & rows["makespan_s"].notna()].to_dict("records"):
+    for row in row_dicts(rows[(rows["model"] == _AS_TIMED) & rows["makespan_s"].notna()]):
         stages, batches, makespan = int(row["stages"]), int(row["micro_batches"]), float(row["makespan_s"])
         busy = float(row["busy"]) * makespan
         yield TimedPipeline(row["run"], row["of"], busy, busy * (batches + stages - 1) / batches, makespan)

@@ -152,7 +152,7 @@ def collective(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rows = _of_run(collectives.table(tables, options), run)
     peaks = rows["peak_busbw"].astype(float).fillna(rows["peak_algbw"].astype(float))
     rows = rows.assign(peak=peaks).sort_values("n", ascending=False, kind="stable")  # both buffers first
-    for row in rows.drop_duplicates("op").to_dict("records"):
+    for row in row_dicts(rows.drop_duplicates("op")):
         name, largest = row["op"] or "Collective without a name", row["largest"]
         if row["peak"] != row["peak"]:
             yield from _latency(name, row)
@@ -233,7 +233,7 @@ _DIGITS = 3
 def latencies(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Median, else mean, and p99 of each latency; which tail is long."""
     rows = serving.table(tables, options)
-    for row in rows[rows["run"].eq(run) & rows["of"].isin(list(_LATENCIES))].to_dict("records"):
+    for row in row_dicts(rows[rows["run"].eq(run) & rows["of"].isin(list(_LATENCIES))]):
         parts = [
             f"{name} {show(row[name], 's', _DIGITS)}" for name in ("mean", "median", "p99") if row[name] == row[name]
         ]

@@ -15,7 +15,7 @@ from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_replay import OPERATIONS
 from perflog.metrics.stuck_ranks import stuck_ranks
 from perflog.metrics.whatif import whatif
-from perflog.tables.nulls import none_if_null
+from perflog.tables.nulls import none_if_null, row_dicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +29,7 @@ _SUBJECTS = {
 def stuck(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield each rank with missing calls that others wait for, while it does not wait itself."""
     rows = stuck_ranks.table(tables, options)
-    for row in rows[rows["holds_up"].astype("boolean").fillna(False)].to_dict("records"):
+    for row in row_dicts(rows[rows["holds_up"].astype("boolean").fillna(False)]):
         yield Cause(
             run=row["run"], of=JOB, subject="stuck rank", rank=int(row["rank"]), name=none_if_null(row["lacks"]),
             n=int(row["behind"]), model="it makes the calls that others wait for", metric="stuck_ranks",

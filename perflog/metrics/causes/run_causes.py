@@ -12,6 +12,7 @@ from perflog.metrics.options import Options
 from perflog.metrics.pauses import pauses
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import StepSeries, step_series
+from perflog.tables.nulls import row_dicts
 
 _SLOW = 2.0  # times the median step
 _MOSTLY = 0.5  # of the steps done
@@ -53,7 +54,7 @@ def covers_most(series: StepSeries) -> bool:
 def between_steps(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield validations and checkpoints, as shares of the run's time."""
     rows = pauses.table(tables, options)
-    for row in rows[rows["share"].notna()].to_dict("records"):
+    for row in row_dicts(rows[rows["share"].notna()]):
         for kind in ("validation", "checkpoint"):
             if kind in row["kind"]:
                 yield Cause(

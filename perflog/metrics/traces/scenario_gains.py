@@ -15,7 +15,7 @@ from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.metrics.traces.scenario_changes import RANK, SCENARIOS
 from perflog.metrics.traces.scenarios import replay
-from perflog.tables.nulls import none_if_null
+from perflog.tables.nulls import none_if_null, row_dicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,7 @@ def _device_gains(rows: pd.DataFrame, span_s: float) -> Iterator[ScenarioGain]:
 
 
 def _rank_gains(rows: pd.DataFrame) -> Iterator[ScenarioGain]:
-    for row in rows[rows["scenario"] == RANK].to_dict("records"):
+    for row in row_dicts(rows[rows["scenario"] == RANK]):
         yield ScenarioGain(
             run=row["run"], of=row["of"], scenario=RANK, subject=None, rank=none_if_null(row["rank"]),
             device=none_if_null(row["device"]), whole_s=float(row["time_s"]), gain=float(row["gain"]),
