@@ -54,10 +54,11 @@ def together(ranks: int, clock: str = "wall") -> None:
         batch |= {path(name, "calls"): [*steps(name, 3), "--scale", "0.25"] for name in RECIPES}
     elif ranks == RANKS:
         for name in ORIGINAL:
-            batch |= {path(name, way): [*steps(name), "--dialect", way] for way in ("reference", "original")}
+            scaled = [*steps(name), "--scale", "0.5"]
+            batch |= {path(name, way): [*scaled, "--dialect", way] for way in ("reference", "original")}
     else:
         batch[path("kernels", "reference")] = [*steps("kernels"), "--output", str(TRACE)]
-        batch[path("pipeline", "one-stage")] = steps("pipeline", 3)
+        batch[path("pipeline", "one-stage")] = [*steps("pipeline", 3), "--scale", "0.5"]
         for dtype in ("float32", "bfloat16", "float16"):
             batch[path("moe-layer", dtype)] = [*steps("moe-layer", 3), "--scale", "0.5", "--dtype", dtype]
     trainings = json.dumps([(str(path), arguments) for path, arguments in batch.items()])
