@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,8 +152,17 @@ def _most_often(steps: _StepFigures, groups: Groups) -> list[tuple[Any, int]]:
     return [max(counts.items(), key=lambda item: item[1], default=(None, 0)) for counts in members]
 
 
-def imbalance_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) -> pd.DataFrame:
-    """Return imbalance step by step.
+def imbalance_runs(tables: Tables, warmup: int | None = None) -> list[str]:
+    """Return the runs that `imbalance_steps` has rows of, in their order."""
+    steps = _by_step(tables, warmup)
+    first_rows = np.sort(groups_of(steps.group).first)
+    return list(dict.fromkeys(steps.groups[group].run for group in steps.group[first_rows].tolist()))
+
+
+def imbalance_steps(
+    tables: Mapping[str, pd.DataFrame], warmup: int | None = None, runs: Collection[str] | None = None
+) -> pd.DataFrame:
+    """Return imbalance step by step; `runs`: only of these.
 
     Columns: run, label, of, name, occurrence, over, kind, step, members, the values of the metric, largest (null:
     several members, or not known which), steady. The steps of the warm-up are included; they are not steady.
@@ -161,6 +170,8 @@ def imbalance_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = Non
     import pandas as pd
 
     steps = _by_step(tables if isinstance(tables, Tables) else Tables(tables), warmup)
+    if runs is not None:
+        steps = steps.where(np.array([group.run in runs for group in steps.groups], np.bool_)[steps.group])
     names = np.empty((len(steps.groups), len(_KEYS) + 2), object)
     for i, group in enumerate(steps.groups):
         names[i] = (group.run, group.label, *group.key)

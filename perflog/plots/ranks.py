@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.metrics.imbalance import imbalance_steps, load_name
+from perflog.metrics.imbalance import imbalance_runs, imbalance_steps, load_name
 from perflog.metrics.row_groups import split
 from perflog.metrics.wait import wait_steps
 from perflog.plots.canvas import (
@@ -124,7 +124,8 @@ def imbalance(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         >>> figure.axes[0].get_ylabel()
         'imbalance (%)'
     """
-    values = imbalance_steps(canvas.tables, canvas.options.warmup)
+    runs = imbalance_runs(canvas.tables, canvas.options.warmup)
+    values = imbalance_steps(canvas.tables, canvas.options.warmup, runs[:MAX_PANELS])
     values = values.assign(curve=_curve_names(values))
     order = _ordered_curves(rows)
     curves = dict(zip(order, LINES[:_MAX_CURVES], strict=False))
@@ -135,7 +136,7 @@ def imbalance(rows: pd.DataFrame, canvas: Canvas) -> Figure:
             + (f" {left_out} more are in metric `imbalance`." if left_out > 0 else "")
         )
     ]
-    figure, panels = canvas.panels(list(dict.fromkeys(values["run"])), notes)
+    figure, panels = canvas.panels(runs, notes)
     handles: dict[str, Any] = {}
     for run, axes in panels:
         most = canvas.most_points(len(panels) * len(curves))
