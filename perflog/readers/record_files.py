@@ -18,7 +18,7 @@ from perflog.readers.scalar_series import Scalar
 Record = tuple[bytes, str]
 """The data of a record, and its fault, or ""."""
 
-_TORN = (b"", "torn record")
+_TORN, _DAMAGED = (b"", "torn record"), (b"", "damaged record")
 
 _TF_HEADER, _TF_FOOTER = struct.Struct("<QI"), struct.Struct("<I")
 _LARGEST = 1 << 31  # bytes of a record: a longer one is no record
@@ -26,7 +26,7 @@ _SMALL = 1 << 16  # bytes of a record up to which its checksum is computed; larg
 
 _BLOCK = 1 << 15
 _FRAGMENT = struct.Struct("<IHB")  # checksum, length, type
-_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_CUT, _DAMAGED_FRAGMENT, _FULL, _FIRST, _MIDDLE, _LAST = range(-1, 5)
 _CRC_OF_TYPE = {kind: zlib.crc32(bytes([kind])) for kind in (_FULL, _FIRST, _MIDDLE, _LAST)}
 
 
@@ -104,11 +104,37 @@ def first_tf_record(head: bytes) -> tuple[bytes, int]:
 def block_records(source: Source, header: int) -> Iterator[Record]:
     """Give the records of a log in the format of LevelDB: fragments in blocks of 32 KiB, after a header of the file.
 
+    A record without its start, or with a damaged fragment, is one damaged record.
+
     Args:
         source: the file.
         header: length of the header in bytes.
     """
-    parts: list[bytes] = []
+    parts: list[bytes] = []  # of the record that has begun
+    is_lost = False  # whether the record of the next fragment is known as damaged
+    for kind, data in _fragments(source, header):
+        if kind == _CUT:  # with or without a record before it
+            parts = [data]
+            break
+        if kind in (_FULL, _FIRST):
+            if parts:
+                yield _TORN
+            parts, is_lost = [data], False
+        elif kind == _DAMAGED_FRAGMENT or not parts:
+            if kind == _DAMAGED_FRAGMENT or not is_lost:
+                yield _DAMAGED
+            parts, is_lost = [], True
+        else:
+            parts.append(data)
+        if parts and kind in (_FULL, _LAST):
+            yield b"".join(parts), ""
+            parts = []
+    if parts:
+        yield _TORN
+
+
+def _fragments(source: Source, header: int) -> Iterator[tuple[int, bytes]]:
+    """Give the type and the data of each fragment."""
     with closing(source.stream()) as stream:
         block, skip = memoryview(bytearray(_BLOCK)), header
         while size := stream.fill(block):
@@ -120,21 +146,13 @@ def block_records(source: Source, header: int) -> Iterator[Record]:
                 data = bytes(block[place + _FRAGMENT.size : place + _FRAGMENT.size + length])
                 place += _FRAGMENT.size + length
                 if place > size:
-                    yield _TORN
+                    yield _CUT, b""
                     return
-                if kind not in _CRC_OF_TYPE or zlib.crc32(data, _CRC_OF_TYPE[kind]) != checksum:
-                    parts = []
-                    yield b"", "damaged record"
-                    continue
-                parts = [data] if kind in (_FULL, _FIRST) else [*parts, data]
-                if kind in (_FULL, _LAST):
-                    yield b"".join(parts), ""
-                    parts = []
+                is_whole = kind in _CRC_OF_TYPE and zlib.crc32(data, _CRC_OF_TYPE[kind]) == checksum
+                yield (kind, data) if is_whole else (_DAMAGED_FRAGMENT, b"")
             if size < _BLOCK and place < size:
-                yield _TORN
+                yield _CUT, b""
                 return
-    if parts:
-        yield _TORN
 
 
 # --- the checksum of TFRecords ---------------------------------------------------------------------------------------
