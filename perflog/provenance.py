@@ -135,7 +135,9 @@ def parse_tags(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, mark, value = text.partition("=")
         if not mark or not value or not _TAG.fullmatch(name):
-            raise UsageError("a tag is KEY=VALUE", text, "a key begins with a letter: --tag gpu_name='NVIDIA H200'")
+            raise UsageError(
+                "a tag must be KEY=VALUE", text, "a key begins with a letter: --tag gpu_name='NVIDIA H200'"
+            )
         tags[name] = value
     return tags
 

@@ -100,7 +100,7 @@ class _Parser:
 
     def _one(self) -> Condition:
         if self.depth > _DEEPEST:
-            raise UsageError(f"a condition nests more than {_DEEPEST} levels deep", help=_EXAMPLE)
+            raise UsageError(f"a condition is nested more than {_DEEPEST} levels deep", help=_EXAMPLE)
         self.depth += 1
         if self._next("not"):
             condition = _negated(self._one())

@@ -103,7 +103,7 @@ def conversation(
     if not token:
         return "there is no token"
     if not home.lower().startswith(_HTTP):
-        raise UsageError("this is no address of an API", home)
+        raise UsageError("this is not the address of an API", home)
     return found
 
 
@@ -118,7 +118,7 @@ def put_comment(to: Conversation, body: str, key: str) -> Literal["created", "up
         PerflogError: The server fails at each attempt, or its answer is not as documented.
     """
     if not _KEY.fullmatch(key):
-        raise UsageError("a key has letters, digits, dots and dashes", key)
+        raise UsageError("a key consists of letters, digits, dots and dashes", key)
     mark = f"<!-- perflog:{key} -->"
     text = f"{mark}\n{body}"
     if len(text) > _LONGEST:
@@ -165,7 +165,7 @@ def _comments(to: Conversation) -> Iterator[Mapping[str, Any]]:
     for page in range(1, _MOST_PAGES + 1):
         found = _ask(to, "GET", f"{to.comments}?per_page={_PAGE}&page={page}")
         if not isinstance(found, list):
-            raise PerflogError("the server sends no list of comments", to.comments)
+            raise PerflogError("the server did not return a list of comments", to.comments)
         yield from (each for each in found if isinstance(each, dict))
         if len(found) < _PAGE:
             return
@@ -192,7 +192,7 @@ def _ask(to: Conversation, method: str, address: str, body: Mapping[str, str] | 
     except (OSError, HTTPException) as error:
         raise BusyError(f"cannot be reached: {error}", address, "try again") from error
     except ValueError as error:
-        raise BusyError("the answer is no JSON", address, "try again") from error
+        raise BusyError("the response is not JSON", address, "try again") from error
 
 
 def _of_status(error: HTTPError, method: str, address: str) -> PerflogError:

@@ -41,7 +41,7 @@ def restore(place: str, store: str) -> bool:
     """
     folder = Path(store)
     if folder.is_dir() and any(folder.iterdir()):
-        raise UsageError("there is something in the folder already", store, "name another one with --store")
+        raise UsageError("the folder is not empty", store, "name another one with --store")
     if place.startswith(_BRANCH):
         return _from_branch(_branch(place), folder)
     return _from_file(_zip(place), folder)
@@ -65,7 +65,7 @@ def keep(place: str, store: str) -> None:
 def _branch(place: str) -> str:
     name = place.removeprefix(_BRANCH)
     if not _NAME.fullmatch(name) or ".." in name:
-        raise UsageError("this is not a name of a branch", place, "such as branch:perflog-store")
+        raise UsageError("this is not the name of a branch", place, "such as branch:perflog-store")
     return name
 
 
@@ -107,7 +107,7 @@ def _to_branch(name: str, folder: Path) -> None:
         except StoreError as error:
             if "stale info" in error.reason or "rejected" in error.reason:
                 help = "let one job at a time keep it: `concurrency` of GitHub Actions, `resource_group` of GitLab"
-                raise StoreError("another job has kept its store there meanwhile", name, help) from error
+                raise StoreError("another job has saved its store there in the meantime", name, help) from error
             raise
     known.write_text(commit, encoding="ascii")
 

@@ -91,7 +91,7 @@ def _read(path: Path) -> Config | None:
     try:
         document: Any = tomllib.loads(text.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"no TOML: {error}", str(path)) from error
+        raise UsageError(f"not valid TOML: {error}", str(path)) from error
     if path.name == PROJECT:
         tool = document.get("tool")
         document = tool.get("perflog") if isinstance(tool, dict) else None
@@ -113,7 +113,7 @@ def _bytes(path: Path) -> bytes | None:
 def _checked(document: Any, where: str) -> Mapping[str, Any]:
     """The values, if all keys are known and all values are of their kind."""
     if not isinstance(document, dict):
-        raise UsageError("[tool.perflog] is no table", where)
+        raise UsageError("[tool.perflog] is not a table", where)
     for name, value in document.items():
         if name not in KEYS:
             raise UsageError(f"unknown key `{name}`", where, did_you_mean(name, KEYS))

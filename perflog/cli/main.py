@@ -195,7 +195,11 @@ def ingest(
     from perflog.tables.store import default_store
 
     if scheduler and (follow or threads):
-        raise UsageError("--scheduler takes neither --follow nor --threads", scheduler, "its workers do the work")
+        raise UsageError(
+            "--scheduler cannot be combined with --follow or --threads",
+            scheduler,
+            "the workers of the scheduler read the logs",
+        )
     if not follow and options.typed(click.get_current_context(), "interval", "until_idle"):
         raise UsageError("--interval and --until-idle are for --follow", " ".join(logs), "add --follow")
     names = bulk.log_names(logs, formats)
@@ -279,9 +283,7 @@ def _follow(
     from perflog.parsing.input.log_names import STDIN
 
     if names[0].log == STDIN:
-        raise UsageError(
-            "standard input is read as it comes without --follow", "-", "`tail -f run.txt | perflog ingest -`"
-        )
+        raise UsageError("standard input needs no --follow", "-", "`tail -f run.txt | perflog ingest -`")
     if len(names) != 1 or len(names[0].files) != 1:
         raise UsageError(
             f"--follow takes one log, not {len(names)}", " ".join(map(str, names)), "start one command for each log"

@@ -114,7 +114,9 @@ class Group(click.Group):
         except UnicodeEncodeError:  # a word of other bytes than UTF-8 has no completion
             sys.exit(0)
         except (KeyError, ValueError):
-            print_error(UsageError("the Tab key asks without a command line", help="`perflog completion -h` tells how"))
+            print_error(
+                UsageError("completion was asked for without a command line", help="see `perflog completion -h`")
+            )
             sys.exit(UsageError.code)
 
     def resolve_command(
@@ -283,7 +285,7 @@ class TargetType(ParamType[Target]):
 
 def _one_of_each(ctx: click.Context, param: click.Parameter, targets: tuple[Target, ...]) -> tuple[Target, ...]:
     if len(dict(targets)) < len(targets):
-        raise click.BadParameter("a series takes one target", ctx, param)
+        raise click.BadParameter("a series can have only one target", ctx, param)
     return targets
 
 

@@ -18,4 +18,4 @@ def usable(name: str) -> str:
             return name
     except UnicodeEncodeError:
         pass
-    raise InputError("no file can have this name", name, "it holds a character that names of files cannot hold")
+    raise InputError("this is not a valid file name", name, "it contains a character that file names cannot contain")

@@ -318,7 +318,7 @@ def _storage(address: str) -> tuple[Any, str]:
 
     if _USER.search(address):
         help = "give the credentials as to the storage's own tools: in the environment or a file"
-        raise InputError("an address has no user and password", shown(address), help)
+        raise InputError("an address must not contain a user and password", shown(address), help)
     scheme, colon, rest = address.partition(":")
     storage, path = url_to_fs(scheme.lower() + colon + rest)
     storage.invalidate_cache()

@@ -96,11 +96,11 @@ class _Work:
                 except OSError as error:
                     help = "name logs and store by absolute paths or addresses that all workers see"
                     raise UsageError(
-                        f"a worker does not see this folder: {error.strerror}", self.folder, help
+                        f"a worker cannot access this folder: {error.strerror}", self.folder, help
                     ) from error
             if self.mark and not os.path.exists(self.mark):
                 help = "use a folder that all workers see"
-                raise UsageError("a worker does not see this store", self.task.store, help)
+                raise UsageError("a worker cannot access this store", self.task.store, help)
             return ingest_batch(self.task, names, None)
 
     def _texts(self, names: Sequence[LogName]) -> Iterator[str]:

@@ -63,7 +63,7 @@ def no_rows(result: IngestResult, formats: Sequence[str]) -> InputError:
     settings = f"only settings of {', '.join(formats)}" if formats else "only lines that any log may have"
     help = f"The first unread figures are in line {line}:\n  {text[:200]}\n{_suggestion(result.log)}"
     return InputError(
-        f"no line of it gives a row: {count} figures are unread, and {settings} are read", result.log, help
+        f"no line fills a row of a table: {count} figures are unread, and {settings} are read", result.log, help
     )
 
 

@@ -88,7 +88,7 @@ class Watching:
         source.has_ended = self._ending is not None
         if self._formats is None and find_reader(source) is not None:
             raise InputError(
-                "this is no log of lines, and cannot be read while it grows", self._name, "read it when it is complete"
+                "this is not a text log, and cannot be read while it grows", self._name, "read it when it is complete"
             )
         try:
             ingest(source, self._sink, self._formats, threads=1, chunk=_CHUNK, observer=self._observer)

@@ -140,7 +140,7 @@ class Answers:
         first, last = max(line - min(before, _AROUND), 1), line + min(after, _AROUND)
         with open_source(self._confinement.file(log)) as source:
             if source.looks_binary():
-                raise UsageError("this is not a text file", log, "ask its tables with query")
+                raise UsageError("this is not a text file", log, "query its tables instead")
             found = [{"line": number, "text": text} for number, text in text_lines(source, first, last)]
         if not found:
             raise UsageError(f"there is no line {line}", log, "lines are counted from 1")

@@ -32,7 +32,7 @@ class Confinement:
         """
         for folder in folders:
             if not os.path.isdir(folder):
-                raise UsageError("this is no folder", folder, "name folders with logs or stores")
+                raise UsageError("this is not a folder", folder, "name folders with logs or stores")
         self.roots = tuple(dict.fromkeys(map(os.path.realpath, folders)))
 
     def open(self, name: str) -> Log:
@@ -95,7 +95,9 @@ class Confinement:
             UsageError: It is no path, or not one in the folders.
         """
         if not name or len(name) > _LONGEST or "\0" in name:
-            raise UsageError("this is no name of a log", repr(name[:40]), "name a log, LOG#3, a folder or a run id")
+            raise UsageError(
+                "this is not the name of a log", repr(name[:40]), "name a log, LOG#3, a folder or a run id"
+            )
         if name == STDIN or is_remote(name) or "://" in name:
             raise UsageError("only files in the folders given at the start are read", name, self._where)
         bases = [base for root in self.roots for base in (root, os.path.dirname(root))]  # a folder may be named, too

@@ -223,7 +223,7 @@ def _check(schema: pa.Schema, source: Source) -> None:
         return
     if b"schema_version" in (schema.metadata or {}):
         raise UnknownTableError(
-            "a table of a store of perflog", source.name, "name the store: the folder of these tables"
+            "this is a table of a perflog store", source.name, "name the store: the folder of these tables"
         )
     raise UnknownTableError(
         f"{_kind(source)} file of columns that perflog does not know: {first_few(names, _NAMED)}",
@@ -239,7 +239,7 @@ def _numbers(column: pa.ChunkedArray, name: str) -> Floats:
     try:
         return np.asarray(column.cast(pa.float64()).to_numpy(), np.float64)
     except pa.ArrowException as error:
-        raise InputError(f"a column of numbers has others: {error}", name, "write numbers into it") from error
+        raise InputError(f"a numeric column has other values: {error}", name, "write numbers in it") from error
 
 
 def _is_number(column: pa.ChunkedArray) -> bool:

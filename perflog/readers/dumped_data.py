@@ -44,12 +44,12 @@ def dumped(source: Source, largest: int) -> dict[str, Any]:
         raise InputError(f"the dump cannot be read: {error}", source.name, "copy it again from its node") from error
     if not _is_plain(content, _SHARED * len(data)):
         raise InputError(
-            "this is no plain data: lists in themselves, or numbers without end",
+            "this is not plain data: a list contains itself, or a number is too long",
             source.name,
             "check where the file comes from",
         )
     if not isinstance(content, dict):
-        raise InputError("no dictionary, as a dump is", source.name, "check where the file comes from")
+        raise InputError("a dump must be a dictionary", source.name, "check where the file comes from")
     return content
 
 

@@ -209,7 +209,7 @@ def _real(request: Request, name: str) -> float:
     except ValueError:
         value = nan
     if not isfinite(value):
-        raise UsageError(f"`{name}` is no number")
+        raise UsageError(f"`{name}` is not a number")
     return value
 
 

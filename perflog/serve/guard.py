@@ -78,15 +78,15 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         if scope["method"] not in ("GET", "HEAD"):
-            return 405, "this server only shows: GET and HEAD"
+            return 405, "this server is read-only: use GET or HEAD"
         host = headers.get("host", "")
         if self._hosts and host_name(host) not in self._hosts:
             return 403, "this server answers under other names: start it with --host"
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
-            return 403, "a page of another site asks"
+            return 403, "the request comes from a page of another site"
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
-            return 403, "a page of another site asks"
+            return 403, "the request comes from a page of another site"
         return None
 
     def _without_token(self, scope: Scope, asked: dict[str, str]) -> list[tuple[bytes, bytes]]:

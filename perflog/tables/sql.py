@@ -72,7 +72,7 @@ def run_query(
         except duckdb.Error as error:
             raise UsageError(f"the query fails: {str(error).strip()}", help=_HELP) from error
     if result is None:
-        raise UsageError("the query has no result", help="begin it with select")
+        raise UsageError("the query has no result", help="begin the query with select")
     return _plain(result)
 
 

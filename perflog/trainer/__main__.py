@@ -65,7 +65,7 @@ def _check_options(recipe: Recipe, dialect: str, output: Path | None) -> None:
     if dialect != REFERENCE and recipe.dialect is None:
         raise UsageError(f"recipe {recipe.name} has no original dialect", help="leave out --dialect")
     if output and recipe.program != "kernels":
-        raise UsageError(f"recipe {recipe.name} makes no trace", help="leave out --output, or take recipe kernels")
+        raise UsageError(f"recipe {recipe.name} writes no trace", help="leave out --output, or take recipe kernels")
 
 
 def main() -> int:

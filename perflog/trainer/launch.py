@@ -211,7 +211,7 @@ def _rank_error(failed: Sequence[FailedRank], log: Path, kept: str) -> LaunchErr
         help.append("who sends SIGKILL is often the system, when memory runs out")
     if others:
         help.append(f"then rank {', '.join(str(x.rank) for x in others)} failed too")
-    return LaunchError(f"rank {first.rank} {first.end}; all ranks are ended", str(log), "\n".join((*help, kept)))
+    return LaunchError(f"rank {first.rank} {first.end}; all ranks were stopped", str(log), "\n".join((*help, kept)))
 
 
 def _last_of_ranks(log: Path) -> list[str]:

@@ -59,7 +59,7 @@ def choose_device(device: str | None) -> torch.device:
     if device == "cpu" or (device is None and not gpus):
         return torch.device("cpu")
     if not gpus:
-        raise UsageError("no CUDA device is there", help="take --device cpu, or a PyTorch that is built for CUDA")
+        raise UsageError("there is no CUDA device", help="take --device cpu, or a PyTorch that is built for CUDA")
     if ranks > gpus:
         raise UsageError(f"{ranks} ranks on this node, but {gpus} GPUs", help=f"start {gpus}, or take --device cpu")
     return torch.device("cuda", local)

@@ -110,14 +110,14 @@ def make_plan(
     if given.get("dialect") == "original" and chosen.dialect is None:
         raise UsageError(f"recipe {name} has no original dialect", help="leave out --dialect")
     if given.get("output") and chosen.program != "kernels":
-        raise UsageError(f"recipe {name} makes no trace", help="leave it out, or take recipe kernels")
+        raise UsageError(f"recipe {name} writes no trace", help="leave it out, or take recipe kernels")
     if not options:  # with options only torchrun knows the number of ranks
         for spec in specs:
             check_sizes(spec, count, chosen.program)
     now = datetime.now().astimezone()
     log = log or Path(f"{name}-{now:%Y%m%d-%H%M%S}.log")
     if log.is_file() and log.stat().st_size:
-        raise UsageError("there is a log of that name", str(log), "name another one, or remove it")
+        raise UsageError("this log exists already", str(log), "name another one, or remove it")
     words = [word for key, value in given.items() for word in (f"--{key}", str(value))]
     full = preset == FULL and given.get("scale", 1.0) == 1.0
     return RegenerationPlan(

@@ -255,8 +255,8 @@ class _OutputFile:
             raise self._failed(error) from error
 
     def _failed(self, error: OSError) -> PerflogError:
-        help = "all ranks are ended; what was written until then is kept"
-        return PerflogError(f"cannot be written on: {error.strerror}", str(self._path), help)
+        help = "all ranks were stopped; what was written until then is kept"
+        return PerflogError(f"cannot be written any further: {error.strerror}", str(self._path), help)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:

@@ -240,7 +240,7 @@ BROKEN = [
         "before",
         changed('closes = "step"', 'before = "step"'),
         STEP + 3,
-        "only a run has lines before it",
+        "only a run can have lines before it",
         'write before = "run"',
     ),
     (

@@ -140,16 +140,16 @@ def test_a_cluster_is_used_as_the_processes_here_are(folder: Path) -> None:
         done = run("ingest", "-", "--store", "there", "--scheduler", dask.address, input=b"Dear Sir\n", code=3)
         assert "-: nothing in it is recognised" in done.stderr
         done = run("ingest", "logs/csv.txt", "--scheduler", dask.address, "--threads", 2, code=2)
-        assert "--scheduler takes neither --follow nor --threads" in done.stderr
+        assert "--scheduler cannot be combined with --follow or --threads" in done.stderr
 
 
 def test_a_worker_that_does_not_see_the_store_is_an_error(folder: Path) -> None:
     names = [LogName.parse(str(folder / "logs" / "csv.txt"))]
     work = cluster._Work(IngestTask(str(folder / "there")), str(folder), str(folder / "there" / ".tmp" / "mark"))
-    with pytest.raises(UsageError, match="a worker does not see this store"):
+    with pytest.raises(UsageError, match="a worker cannot access this store"):
         work(names)
     work = cluster._Work(IngestTask("there"), str(folder / "nowhere"), "")
-    with pytest.raises(UsageError, match="a worker does not see this folder"):
+    with pytest.raises(UsageError, match="a worker cannot access this folder"):
         work(names)
     work.version = "0.0.1"
     with pytest.raises(UsageError, match=r"a worker has perflog .*, this is 0\.0\.1"):

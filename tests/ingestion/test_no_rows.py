@@ -30,7 +30,7 @@ def test_a_settings_line_beside_many_numbers_is_no_success(name: str, tmp_path: 
     path = log(tmp_path, SETTINGS[name] + UNKNOWN)
     with pytest.raises(InputError) as error:
         perflog.read(path, format=name)
-    assert "no line of it gives a row: " in error.value.reason
+    assert "no line fills a row of a table: " in error.value.reason
     assert f"only settings of {name} are read" in error.value.reason
     assert f"perflog formats suggest {path}" in error.value.help
     run("ingest", path, "--format", name, "--store", tmp_path / "store", code=3)

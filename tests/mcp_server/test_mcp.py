@@ -343,4 +343,4 @@ def test_without_the_sdk_one_error_says_what_to_install(monkeypatch: pytest.Monk
 
 
 def test_a_folder_that_is_none_is_an_error(tmp_path: Path) -> None:
-    assert "this is no folder" in run("mcp", tmp_path / "nothing", code=2).output
+    assert "this is not a folder" in run("mcp", tmp_path / "nothing", code=2).output

@@ -208,5 +208,5 @@ def doubled(times: int) -> list[Any]:
 @pytest.mark.parametrize("sizes", [itself(), doubled(60), [[10**5000]]])
 def test_lists_that_never_end_are_an_error(tmp_path: Path, sizes: list[Any]) -> None:
     path = write(tmp_path / "trace_3", dump(GROUPS, STATUS, [ENTRY | {"input_sizes": sizes}]))
-    with pytest.raises(InputError, match=r"no plain data|more than numbers"):
+    with pytest.raises(InputError, match=r"not plain data|more than numbers"):
         perflog.read(path)

@@ -249,7 +249,7 @@ def test_a_real_rank_that_ends_ends_them_all(log: Path, code: str, reason: str, 
     text = f"sys.stdout.write(f'[rank {{rank}}] step 3\\n')\nif rank == 1: {code}\ntime.sleep(300)"
     with pytest.raises(LaunchError) as caught:
         launch(program(log, text), RankOptions(2), log)
-    assert caught.value.reason == f"{reason}; all ranks are ended"
+    assert caught.value.reason == f"{reason}; all ranks were stopped"
     assert line in caught.value.help
 
 

@@ -93,7 +93,7 @@ def test_what_is_asked_wrongly_starts_nothing(args: list[str], said: str, played
 def test_a_log_is_not_overwritten(work: Path, played: Any) -> None:
     played("moe_layer.txt")
     (work / "mine.log").write_text("precious\n")
-    assert "there is a log of that name" in run("moe-layer", "--log", "mine.log", code=2).stderr
+    assert "this log exists already" in run("moe-layer", "--log", "mine.log", code=2).stderr
     assert (work / "mine.log").read_text() == "precious\n"
 
 

@@ -205,7 +205,7 @@ def test_without_torch_the_extra_is_named() -> None:
 COMMANDS = [
     (("moe-layr",), "there is no recipe `moe-layr`\ndid you mean `moe-layer`?\n"),
     (("kernels", "--dialect", "original"), "recipe kernels has no original dialect\nleave out --dialect\n"),
-    (("sweep", "--output", "t.json"), "recipe sweep makes no trace\nleave out --output, or take recipe kernels\n"),
+    (("sweep", "--output", "t.json"), "recipe sweep writes no trace\nleave out --output, or take recipe kernels\n"),
     (("pipeline", "--preset", "papr"), "recipe pipeline has no preset `papr`\ndid you mean `paper`?\n"),
     (("sweep", "--steps", "0"), "Invalid value for '--steps': 0 is not in the range x>=1.\n"),
 ]
@@ -236,7 +236,7 @@ def test_a_gpu_that_is_not_there_is_told() -> None:
     else:
         assert told("moe-layer", "--device", "cuda")[0::2] == (
             2,
-            "perflog: no CUDA device is there\ntake --device cpu, or a PyTorch that is built for CUDA\n",
+            "perflog: there is no CUDA device\ntake --device cpu, or a PyTorch that is built for CUDA\n",
         )
 
 

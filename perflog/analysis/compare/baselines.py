@@ -99,7 +99,7 @@ def read(store: str | os.PathLike[str] | None = None) -> dict[str, Baseline]:
         found = msgspec.json.decode(text, type=_File)
     except msgspec.DecodeError as error:
         raise StoreError(
-            f"the baselines cannot be read: {error}", str(path), "set them again, without this file"
+            f"the baselines cannot be read: {error}", str(path), "remove this file and set them again"
         ) from error
     if found.schema_version != _VERSION:
         raise StoreError(
@@ -142,7 +142,7 @@ def set_baseline(
     """
     if not runs and not where:
         help = "name runs of the store, or a condition: --where 'branch = main'"
-        raise UsageError("a baseline without runs", name, help)
+        raise UsageError("a baseline needs runs", name, help)
     if where:
         parse(where)
     made = Baseline(name, where, last, (Level(runs=_ids(runs, store)),))
@@ -161,7 +161,7 @@ def accept(
     """
     ids = _ids(runs, store)
     if not ids and not (reason and get(name, store).where):
-        raise UsageError("no run is accepted", name, "name the runs that are as they should be")
+        raise UsageError("there are no runs to accept", name, "name the runs to accept")
     dates = load(store).ingested if ids else {}
     known_dates = [dates[run] for run in ids if run in dates]
     began = min(known_dates, default=utc_now())
@@ -298,7 +298,7 @@ def _why_none(
     told = [f"{n} {ours.get(n, '-')} (baseline {theirs.get(n, '-')})" for n in different]
     ask = " ".join(f"--ignore {n}" for n in different[:_MOST_SETTINGS])
     reason = f"the baseline has no runs of these settings: {first_few(told)}"
-    return OtherSettingsError(reason, name, f"{ask} compares all the same")
+    return OtherSettingsError(reason, name, f"{ask} compares them anyway")
 
 
 def _tags(log: Log) -> set[str]:

@@ -512,7 +512,7 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     given = without_tables(sides)
     if baseline is not None:
         if by or base:
-            raise UsageError("a baseline is the base", baseline, "without --base and --by")
+            raise UsageError("the baseline is the base already", baseline, "leave out --base and --by")
         new = named_sides(given, store)
         known = baselines.resolve(baseline, new, store, ignore)
         named, others = (known.base, *new), [*known.earlier, *(history or ())]

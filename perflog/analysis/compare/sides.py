@@ -131,7 +131,7 @@ def _named_references(sides: Iterable[object]) -> Iterator[tuple[str | None, lis
             several: list[Any] = list(given) if isinstance(given, SEVERAL) and not isinstance(given, str) else [given]
             if not several or not all(isinstance(each, _RUNS) for each in several):
                 help = "a side is a path, a `Log`, a table, or a list; a mapping has them by the names of the sides"
-                raise UsageError(f"a side of type {type(given).__name__} is not compared", name or "", help)
+                raise UsageError(f"a side of type {type(given).__name__} cannot be compared", name or "", help)
             yield name, several
 
 
@@ -155,7 +155,7 @@ def resolve_sides(
             raise UsageError(f"all runs have {values}", "", "split by a setting that differs")
     if len(all_sides) < 2:
         help = "name a second side, or split the runs of this one by a setting: --by SETTING"
-        raise UsageError("a comparison takes two sides", all_sides[0].name if all_sides else "", help)
+        raise UsageError("a comparison needs two sides", all_sides[0].name if all_sides else "", help)
     return all_sides if base is None else _base_first(all_sides, base)
 
 
@@ -166,9 +166,7 @@ def named_sides(references: Iterable[SideReference], store: str | os.PathLike[st
         names, members = zip(*(_named_log(reference, store) for reference in several), strict=True)
         name = given or _name_of(several, names)
         if not all(map(len, members)):
-            raise UsageError(
-                "a side without runs", name, "name a log, a run of it as LOG#3, a store, a run id or label"
-            )
+            raise UsageError("a side has no runs", name, "name a log, a run of it as LOG#3, a store, a run id or label")
         is_named = given is not None or names == (_explicit_name(several[0], store),)
         logs.setdefault(name if is_named else _free(name, logs), []).extend(members)
     return tuple(Side(name, _together(name, members)) for name, members in logs.items())
@@ -195,7 +193,7 @@ def setting_names(by: str | Sequence[str]) -> tuple[str, ...]:
 def _base_first(all_sides: Sequence[Side], base: str) -> tuple[Side, ...]:
     names = [side.name for side in all_sides]
     if base not in names:
-        raise UsageError("no side is named like the base", base, f"the sides are {', '.join(names)}")
+        raise UsageError("no side has the name of the base", base, f"the sides are {', '.join(names)}")
     return tuple(sorted(all_sides, key=lambda side: side.name != base))
 
 
@@ -360,7 +358,7 @@ def _by_round(all_sides: Sequence[Side], cases: Sequence[Case]) -> tuple[list[Ca
         elif len(counts) > 1 or len({logs[run] for runs in case.runs for run in runs}) > 1:
             side, each = differs[0]
             reason = f"its runs are no repeats: they print the same settings, but {_far_apart(each)}"
-            raise UsageError(reason, side.name, f"{_HOW}; --ignore {ROUND} takes them for repeats all the same")
+            raise UsageError(reason, side.name, f"{_HOW}; --ignore {ROUND} treats them as repeats anyway")
         else:
             matched += [
                 Case(f"{case.name}, {ROUND} {k}".lstrip(", "), tuple(runs[k - 1 : k] for runs in case.runs))

@@ -20,7 +20,7 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> tuple[floa
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", text)
     if not match or not all(1 <= float(side) <= 100 for side in match.groups()):
-        raise click.BadParameter("two numbers of inches from 1 to 100, as in 8x5")
+        raise click.BadParameter("width and height in inches, from 1 to 100, as in 8x5")
     return float(match[1]), float(match[2])
 
 

@@ -25,10 +25,10 @@ def _block(entry: Entry, is_tested: bool) -> list[Line]:
     name = entry.get("name", str, required=True)
     at, keep = entry.get("at", str), entry.get("keep", bool, True)
     if at not in (None, "start"):
-        raise entry.error(f"`at` is `{at}`", "at", 'the only value is "start": the start of the log')
+        raise entry.error(f"`at` cannot be `{at}`", "at", 'the only value is "start": the start of the log')
     body = entry.texts("body", required=not ("end" in entry.data or at))
     if at and body:
-        raise entry.error("a block at the start of the log has any lines up to its end", "body", "leave out `body`")
+        raise entry.error("a block at the start of the log has all lines up to its end", "body", "leave out `body`")
     roles = [("begin", text) for text in entry.texts("begin", required=True)]
     roles += [("end", text) for text in entry.texts("end", required=at is not None)]
     roles += [("body", text) for text in (ANY_LINE,) if at]

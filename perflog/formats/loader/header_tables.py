@@ -95,7 +95,7 @@ def _cells(entry: Entry, title: Template | None) -> Cells | None:
     cells, unknown = entry.get("cells", dict), entry.get("unknown", dict, {})
     if cells is None:
         if unknown:
-            raise entry.error("`unknown` is about `cells`", "unknown")
+            raise entry.error("`unknown` is only for `cells`", "unknown")
         return None
     if not {"column", "number"} <= {*cells} <= {*_CELL_KEYS} or not all(isinstance(x, str) for x in cells.values()):
         help = 'write cells = { column = "to", number = "bandwidth" }, perhaps with `diagonal`'

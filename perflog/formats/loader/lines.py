@@ -130,9 +130,9 @@ def _scopes(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
             raise entry.error(f"unknown scope `{scope}`", key, help)
     each_process = entry.get("each_process", bool, False)
     if each_process and named["opens"] != "run":
-        raise entry.error('`each_process` is about a line with `opens = "run"`', "each_process")
+        raise entry.error('`each_process` is only for a line with `opens = "run"`', "each_process")
     if named["before"] not in (None, "run"):
-        raise entry.error("only a run has lines before it", "before", 'write before = "run"')
+        raise entry.error("only a run can have lines before it", "before", 'write before = "run"')
     return {**named, "each_process": each_process, "outside": outside}
 
 
@@ -169,7 +169,9 @@ def _step_by(entry: Entry) -> str | None:
     """Load how a line takes its step from a progress bar."""
     step_by: str | None = entry.get("step_by", str)
     if step_by is not None and step_by not in STEP_BY:
-        raise entry.error(f"`{step_by}` is no way to take a step from a bar", "step_by", did_you_mean(step_by, STEP_BY))
+        raise entry.error(
+            f"`{step_by}` is not a way to take a step from a bar", "step_by", did_you_mean(step_by, STEP_BY)
+        )
     return step_by
 
 

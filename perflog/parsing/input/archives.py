@@ -128,7 +128,7 @@ def _unpack(path: str, folder: str, size: int, name: str) -> None:
 
             warnings.warn(f"{name}: ends early or is damaged ({err}): {kept}", stacklevel=2)
             return
-        raise InputError(f"is damaged or no archive: {err}", name, "check it with `tar -tf` or `unzip -t`") from err
+        raise InputError(f"is damaged or not an archive: {err}", name, "check it with `tar -tf` or `unzip -t`") from err
 
 
 def _members_of_zip(path: str) -> Generator[_Member]:

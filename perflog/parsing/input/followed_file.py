@@ -86,7 +86,9 @@ class FollowedFile:
             raise cannot_open(self._path, error) from error
         if not stat.S_ISREG(os.fstat(self._fd).st_mode):
             self.close()
-            raise InputError("this is no file that could grow", self._path, "name the file that the job writes")
+            raise InputError(
+                "this is not a regular file, which could grow", self._path, "name the file that the job writes"
+            )
         self.size, self._beginning = 0, b""
         self._grown_at = self._patience.clock()
         self._looks_without = 0  # in a row without growth and without the file at the path

@@ -47,7 +47,7 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     size = float(match[1]) * (1024 if match[3] else 1000) ** _PREFIXES.index(match[2].upper() or " ") if match else 0
     if size < 1:
-        raise UsageError("this is no number of bytes", repr(text), "write it as 200GB, 1.5TiB or 4096")
+        raise UsageError("this is not a number of bytes", repr(text), "write it as 200GB, 1.5TiB or 4096")
     return int(size)
 
 

@@ -229,7 +229,7 @@ def _is_special(path: str) -> bool:
 
     kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFREG: "a file of the kernel"}
     kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
-    warnings.warn(f"{path}: left out: it is {kind}: its input may never come or end", stacklevel=2)
+    warnings.warn(f"{path}: left out: it is {kind}: reading it may never end", stacklevel=2)
     return True
 
 

@@ -199,7 +199,7 @@ class ObjectWork:
         """
         if not self._bucket.can_create or not self._creates_once():
             help = "Amazon S3, Google Cloud Storage and MinIO can; reading needs no such thing"
-            raise StoreError("this storage cannot create an object only if there is none", self._store.name, help)
+            raise StoreError("this storage has no conditional writes, which a store needs", self._store.name, help)
         self.path.mkdir(parents=True)
         return self
 
@@ -234,7 +234,7 @@ class ObjectWork:
             if self._try(base, change):
                 return
             time.sleep(os.urandom(1)[0] / 255 * min(_LONGEST_WAIT_S, 0.02 * 2 ** min(attempt, 10)))
-        raise StoreError("other writers were always faster", self._store.name, "try again, or with fewer writers")
+        raise StoreError("other writers always committed first", self._store.name, "try again, or with fewer writers")
 
     def _try(self, base: Commit, change: Change) -> bool:
         """Commit a change of a state. Return False, with the store as it was, if it has another state by now."""

@@ -183,7 +183,7 @@ def test_what_makes_no_baseline(store: Path) -> None:
     assert invoke("baseline", "set", "x", "--store", store).exit_code == 2
     assert invoke("baseline", "set", "x", "--where", "branch =", "--store", store).exit_code == 2
     baselines.set_baseline("main", [runs_of_any(store)], store=store)
-    with pytest.raises(UsageError, match="no run is accepted"):
+    with pytest.raises(UsageError, match="there are no runs to accept"):
         baselines.accept("main", (), "a reason", store)
     (store / baselines.FILE).write_text("{")
     with pytest.raises(StoreError, match="cannot be read"):

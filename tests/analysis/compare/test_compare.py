@@ -416,7 +416,7 @@ def test_values_of_a_setting_are_sides_in_the_order_of_their_numbers(make: Make)
     log = make("one.txt", noise(1, 21), noise(2, 20), noise(3, 25), experts=(16, 8, 128))
     assert perflog.compare(log, by="num_local_experts").sides == ("8", "16", "128")
     assert perflog.compare(log, by="num_local_experts", base="16").sides == ("16", "8", "128")
-    with pytest.raises(UsageError, match="no side is named like the base") as caught:
+    with pytest.raises(UsageError, match="no side has the name of the base") as caught:
         perflog.compare(log, by="num_local_experts", base="32")
     assert caught.value.help == "the sides are 8, 16, 128"
 

@@ -83,7 +83,7 @@ def test_the_next_command_names_the_target(tmp_path: Path, monkeypatch: pytest.M
         (["3.5"], "'3.5' is not a target"),
         (["val_loss=low"], "'val_loss=low' is not a target"),
         (["val_loss=inf"], "'val_loss=inf' is not a target"),
-        (["a=1", "a=2"], "a series takes one target"),
+        (["a=1", "a=2"], "a series can have only one target"),
     ],
 )
 def test_odd_targets(words: list[str], reason: str) -> None:

@@ -111,5 +111,5 @@ def test_no_file_at_the_path_is_believed_at_the_third_look(path: Path) -> None:
 def test_what_cannot_be_followed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         FollowedFile(str(tmp_path / "none"), Patience())
-    with pytest.raises(InputError, match="this is no file that could grow"):
+    with pytest.raises(InputError, match="this is not a regular file, which could grow"):
         FollowedFile(os.devnull, Patience())
