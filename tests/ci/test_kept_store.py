@@ -77,9 +77,9 @@ def test_what_another_job_has_kept_meanwhile_stays(store: Path, repository: Path
         kept_store.restore("branch:s", str(tmp_path / name))
         baselines.set_baseline(name, where="steps > 0", store=tmp_path / name)
     kept_store.keep("branch:s", str(tmp_path / "a"))
-    with pytest.raises(StoreError, match="another job has kept its store"):
+    with pytest.raises(StoreError, match="another job has saved its store"):
         kept_store.keep("branch:s", str(tmp_path / "b"))
-    with pytest.raises(StoreError, match="another job has kept its store"):
+    with pytest.raises(StoreError, match="another job has saved its store"):
         kept_store.keep("branch:s", str(tmp_path / "b"))  # it has not become its own by that
     kept_store.restore("branch:s", str(tmp_path / "c"))
     assert set(baselines.read(tmp_path / "c")) == {"main", "a"}

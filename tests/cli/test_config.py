@@ -59,7 +59,7 @@ def test_the_nearest_file_above_counts(home: Path) -> None:
         ('[gates]\nregression = "+3%"', 'write true or "5%"'),
         ('[gates]\ninconclusive = "1%"', "write true"),
         ("gates = 3", "`gates` is a table"),
-        ("a = ", "no TOML"),
+        ("a = ", "not valid TOML"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_file(home: Path, text: str, message: str) -> None:

@@ -570,7 +570,7 @@ def test_pipes_and_devices_are_no_logs(tmp_path: Path) -> None:
     for name in (tmp_path, tmp_path / "*.txt"):
         with pytest.warns(UserWarning, match="left out") as caught:
             assert [str(log) for log in expand([str(name)])] == [str(tmp_path / "run.txt")]
-        told_of = {str(warning.message).partition(": its input")[0] for warning in caught}
+        told_of = {str(warning.message).partition(": reading it")[0] for warning in caught}
         assert told_of == {f"{tmp_path / name}: left out: it is {kind}" for name, kind in kinds.items()}
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # as outside the tests
