@@ -90,7 +90,7 @@ def test_a_log_in_which_nothing_is_recognised_is_an_error_at_the_end() -> None:
 def test_one_log_is_followed() -> None:
     assert "--follow takes one log, not 2" in run("ingest", "--follow", MOE, SWEEP, code=2).stderr
     assert "standard input" in run("ingest", "--follow", "-", code=2).stderr
-    assert "no file that could grow" in run("watch", ".", code=3).stderr
+    assert "not a regular file" in run("watch", ".", code=3).stderr
     run("watch", "none.txt", *ENDS, code=3)
     assert "--interval and --until-idle" in run("ingest", MOE, "--until-idle", "3", code=2).stderr
 

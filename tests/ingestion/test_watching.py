@@ -273,7 +273,7 @@ def test_a_log_grows_since_the_state_before_the_command(folder: Path) -> None:
 
 
 def test_nothing_but_a_file_grows(folder: Path) -> None:
-    with pytest.raises(InputError, match="no file that could grow"):
+    with pytest.raises(InputError, match="not a regular file"):
         FollowedFile(str(folder), Patience())
     with pytest.raises(InputError):
         FollowedFile(str(folder / "none.txt"), Patience())

@@ -157,7 +157,9 @@ OUTSIDE = [
     "s3://bucket/x", "file:///etc/passwd", "pipe.log", "", "x" * 5000, "a\0b", "packed.zip/../../../../etc/passwd",
     "[.][.]/secret/*", "*/../../secret/secret.log", "//etc/passwd", ".perflog/../../secret/secret.log",
 ]  # fmt: skip
-_SAID = "outside of the folders|only files in the folders|no such log or run|not the name of a log|a pipe|[Nn]o such file"
+_SAID = (
+    "outside of the folders|only files in the folders|no such log or run|not the name of a log|a pipe|[Nn]o such file"
+)
 
 
 @pytest.mark.parametrize("name", OUTSIDE, ids=lambda name: repr(name)[:40])

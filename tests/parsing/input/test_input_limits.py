@@ -36,7 +36,7 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "-1GB", "0", "inf", "nan", "1e9", "1 2", "9" * 40, "1.GB", "GB"])
 def test_what_is_no_size_is_an_error(text: str) -> None:
-    with pytest.raises(UsageError, match="no number of bytes"):
+    with pytest.raises(UsageError, match="not a number of bytes"):
         limits.parse_size(text)
 
 
@@ -99,7 +99,7 @@ def test_a_limit_below_the_usual_one_does_not_hold_for_packed_files(
 def test_an_odd_option() -> None:
     result = CliRunner().invoke(main, ["--input-limit", "much", "runs"])
     assert result.exit_code == UsageError.code
-    assert "no number of bytes" in result.output
+    assert "not a number of bytes" in result.output
 
 
 def little_room(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
