@@ -235,11 +235,11 @@ def stage_times(tables: Tables, options: Options) -> Iterator[StageTimes]:
             continue
         index, times = _per_step(run.rows, "time_s", "stage", "direction")
         rows = run.rows.where(index)
-        steps, of_step = np.unique(rows["step"], return_inverse=True)
+        steps, step_index = np.unique(rows["step"], return_inverse=True)
         seconds = {direction: np.full((count or 0, len(steps)), np.nan) for direction in directions}
         for direction, grid in seconds.items():
             chosen = rows.one_of("direction", [direction])
-            grid[rows["stage"][chosen], of_step[chosen]] = times[chosen] / batches
+            grid[rows["stage"][chosen], step_index[chosen]] = times[chosen] / batches
         if not any(np.isnan(grid).any() for grid in seconds.values()):
             ranks: dict[int, set[int]] = {}
             for stage, rank in run.rows.records("stage", "rank"):

@@ -173,7 +173,7 @@ def _steps(rows: Rows) -> dict[int, Event]:
 
 def _by_step(rows: Rows) -> dict[int, Rows]:
     rows = rows.where(rows.known("step", "time_s") & ~impossible("time_s", rows["time_s"]))
-    return {int(of_step["step"][0]): of_step for of_step in _in_order(rows, "step")}
+    return {int(step_rows["step"][0]): step_rows for step_rows in _in_order(rows, "step")}
 
 
 def _in_order(rows: Rows, name: str) -> list[Rows]:
