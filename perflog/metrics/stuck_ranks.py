@@ -25,6 +25,7 @@ from perflog.metrics.compared import ComparedColumn, Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables, cached
+from perflog.tables.arrow import one_of
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import as_types
 
@@ -168,7 +169,7 @@ def _jobs_of_dumps(tables: Tables) -> dict[str, Job]:
         group, name = json.loads(text), key.removeprefix(_GROUP)
         jobs[run].members[name], jobs[run].purpose[name] = tuple(group["ranks"]), group["purpose"]
     _add_status(jobs, dumped)
-    _add_calls(jobs, tables.rows("events"))
+    _add_calls(jobs, tables.chosen("events", {"run": one_of(*jobs)}, *_OF_CALLS))
     return jobs
 
 
@@ -180,11 +181,12 @@ def _add_status(jobs: Mapping[str, Job], rows: Rows) -> None:
         jobs[run].dumped.add(rank)
 
 
+_OF_CALLS = ("run", "rank", "group", "seq", "collective", "category", "src_rank", "dst_rank", "bytes", "dtype")
+
+
 def _add_calls(jobs: Mapping[str, Job], rows: Rows) -> None:
     """Add the names of the calls, and the point-to-point calls that are pending."""
-    rows = rows.where(rows.one_of("run", jobs) & rows.known("rank", "group"))
-    names = ("run", "rank", "group", "seq", "collective", "category", "src_rank", "dst_rank", "bytes", "dtype")
-    for row in rows.dicts(*names):
+    for row in rows.where(rows.known("rank", "group")).dicts(*_OF_CALLS):
         run, rank, group, number, call, state, source, target, size, dtype = row.values()
         job = jobs[run]
         pending = state != "completed"
