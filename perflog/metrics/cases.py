@@ -510,8 +510,8 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
         bad[name] = bad[name] | (has_failed & np.isnan(of))
     words_beside = {n: columns[n] for n in rest if n not in figures and any(isinstance(x, str) for x in columns[n])}
     has_bad = np.any([bad[name] for name in figures], axis=0) if figures else has_failed
-    for name, of in figures.items():  # 0 TFLOP/s with an infinite time is no measurement
-        instead = has_bad & (of == 0) & (better(name, units[name]) == "higher")
+    for name, of in figures.items():  # 0 TFLOP/s with an infinite time is no measurement, nor 0 of a case that crashed
+        instead = (has_failed | (has_bad & (better(name, units[name]) == "higher"))) & (of == 0)
         of[instead], bad[name] = np.nan, bad[name] | instead
     is_measured = any(units[n] or better(n, "") or any(x % 1 for x in of[np.isfinite(of)]) for n, of in figures.items())
     if not parameters or not is_measured:  # whole numbers without a unit describe, such as offsets of documents

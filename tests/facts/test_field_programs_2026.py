@@ -16,6 +16,7 @@ from perflog.analysis.overview.run_figures import run_figures
 from perflog.analysis.run_stops import last_stop
 from perflog.errors import InputError
 from perflog.metrics import Options, Tables
+from perflog.metrics.cases import cases
 from perflog.metrics.last_steps import last_steps
 from perflog.tables.schema import FIRST_CELL
 
@@ -424,6 +425,25 @@ def test_labels_trees_and_tildes_bind_measured_times() -> None:
     found = {row["line"]: round(row["value"], 6) for row in log.rows("values")}
     assert found == {1: 295.569, 2: 332.403, 3: 18.507, 4: 0.9, 5: 0.17, 6: 3.2, 7: 64e9}
     assert {"Load_time", "Batch_1", "E2E_latency", "Peak_GPU_memory"} <= values(log).keys()
+
+
+def test_names_that_are_units_and_remarks_after_figures() -> None:
+    text = "Average iter time: 383.11 ms\nTFLOP/s: 492.65\nTokens/s/GPU: 10690.01\n"
+    text += "Time to load: 0.12 seconds.\n  gradient_allreduce: 540.274 ms (message: 24192.00 MB)\n"
+    log = read(text.encode())
+    assert unread_figures(log) == 0
+    found = {row["key"]: row["unit"] for row in log.rows("values")}
+    assert (found["TFLOP_s"], found["Tokens_s_GPU"], found["gradient_allreduce_message"]) == ("TFLOP/s", "1/s", "B")
+
+
+def test_zeros_of_a_case_that_crashed_are_no_measurement(tmp_path: Path) -> None:
+    """The table of experiments of autoresearch: a crash has no loss and no memory."""
+    rows = ["a1\t1.80\t0.2\tkeep", "b2\t0.0\t0.0\tcrash", "c3\t1.70\t0.3\tkeep", "d4\t1.6\t0.4\tdiscard"]
+    lines = ["commit\tval_bpb\tmemory_gb\tstatus", *rows, ""]
+    (tmp_path / "results.tsv").write_text("\n".join(lines), encoding="utf-8")
+    table = cases(perflog.read(tmp_path / "results.tsv"))
+    assert set(table["failed"]) == {1}
+    assert table["min"].min() > 0
 
 
 def test_the_time_of_a_step_without_a_number_is_shown(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ UNIT = (
 
 _NUMBER = r"[0-9][0-9.,]*(?:e[+-]?[0-9]+)?(?:[ \t]*±[ \t]*[0-9][0-9.,]*)?"
 _NAMED_UNIT = (
-    r"(?:[MGTPmgtp]fl?ops?(?:/s)?(?:/gpu)?|[a-z]+/s(?:ec(?:ond)?)?|(?:[a-z]+_)?[km]?tps|speed-?up"
+    r"(?:[MGTPmgtp]fl?ops?(?:/s)?(?:/gpu)?|[a-z]+/s(?:ec(?:ond)?)?(?:/gpu)?|(?:[a-z]+_)?[km]?tps|speed-?up"
     r"|[a-z]+[_ ](?:ms|us|gbps|tflops))"
 )
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
@@ -70,7 +70,8 @@ _RATE_AT_END = lazy_pattern(r"(?:^|_)[km]?tps$")
 _IN_TREE = lazy_pattern(r"[├└╰]─+ ")
 _WITH_SHARE = lazy_pattern(r"[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=](?:\{_:b\}| )?\{[^{}]*\} ?[a-zµ]+ ?\( ?\{[^{}]*\} ?%\)")
 _FIGURE = lazy_pattern(
-    r"(?:[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=]|\[[A-Za-z ]+\]) ?\{[^{}]*\} ?(?:± ?\{[^{}]*\} ?)?[A-Za-zµ/%]+"
+    r"(?:[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=]|\[[A-Za-z ]+\]) ?\{[^{}]*\} ?(?:± ?\{[^{}]*\} ?)?"
+    r"[A-Za-zµ/%]+\.?(?: \([^()]*\))?"
 )
 _BEGINS_WITH_RATE = lazy_pattern(  # `Throughput: 123.4 tokens/s on 8 GPUs in 12.3 s`: the sentence after it is unread
     r"(?i)[\w ]*\b(?:throughput|bandwidth|tokens|speed)[^{}:=]*[:=](?:\{_:b\}| )*\{(?!_)[^{}]*\} ?[A-Za-z]+/s"

@@ -827,7 +827,9 @@ class _MeterText(Struct):
         A rate keeps the printed name: `Fwd TFLOPS`, `decode tok/s`.
         """
         label, unit = name_and_unit(key)
-        if unit and UNITS[unit].base in _RATES:
+        whole = unit_of(key.replace(" ", ""))[0] if "/" in key else ""  # `TFLOP/s: 492.65`
+        unit = whole if whole and UNITS[whole].base in {*_RATES, *_SPEEDS} else unit
+        if unit and (whole or UNITS[unit].base in _RATES):
             return key, unit
         is_time = (
             bool(unit) and UNITS[unit].base == "s" and key.startswith(label)
