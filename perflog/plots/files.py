@@ -63,7 +63,7 @@ def save(figure: Figure, path: str | os.PathLike[str], dpi: float = 150) -> None
         >>> figure = perflog.plots.steps(perflog.read("run.txt"))
         >>> perflog.plots.save(figure, "steps.png")
     """
-    check_size(path, figure.get_size_inches(), dpi)
+    check_size(path, figure.get_size_inches().tolist(), dpi)
     data = render(figure, suffix(path), dpi)
     with whole_file(path) as draft:
         draft.write_bytes(data)

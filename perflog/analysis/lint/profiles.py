@@ -10,6 +10,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import percent, seconds
+from perflog.metrics.run_tables import cached
 from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import count, first_few
 
@@ -168,7 +169,10 @@ def name_twice(data: LintInput) -> Iterator[Finding]:
 
 def _ranges(run: LintedRun) -> pd.DataFrame:
     """The ranges of a profile by section, with `gpu_s`: the time of the GPU rows in the range's table."""
-    rows = run.frame("kernels")
+    return cached(run.data.tables, ("ranges", run.id), lambda: _with_gpu_time(run.frame("kernels")))
+
+
+def _with_gpu_time(rows: pd.DataFrame) -> pd.DataFrame:
     ranges = rows[rows["kind"] == "range"].drop_duplicates("section").set_index("section")
     gpu = rows[rows["kind"].isin(GPU_KINDS)].groupby("section")["time_s"].sum()
     with_gpu: pd.DataFrame = ranges.assign(gpu_s=gpu.reindex(ranges.index)).dropna(subset=["gpu_s"])

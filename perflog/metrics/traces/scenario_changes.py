@@ -121,9 +121,11 @@ def _held_by_graphs(calls: CallTree) -> Mask:
     (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
     loads = np.array([*(DATA_RANGE.search(word) is not None for word in names), False], np.bool_)[name]
     loads &= np.array([*(word in ("range", "cpu") for word in kinds), False], np.bool_)[kind]
-    stays = [is_wait(word) or category(word, api=True) == _BLOCKED for word in names]
-    stay = np.array([*stays, False], np.bool_)[name]
-    stay &= np.array([*(word == "runtime" for word in kinds), False], np.bool_)[kind]
+    of_runtime = np.array([*(word == "runtime" for word in kinds), False], np.bool_)[kind]
+    stay = of_runtime.copy()
+    for code in np.unique(name[of_runtime]).tolist():
+        word = names[code] if code >= 0 else ""
+        stay[name == code] &= is_wait(word) or category(word, api=True) == _BLOCKED
     outside = loads | stay
     around: Ints = calls.parents.copy()
     while (around != NO_CALL).any():  # all that lies in a range that loads data stays too
