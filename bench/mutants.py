@@ -13,7 +13,7 @@ gap in the tests, or equivalent to the code: a person decides.
 The operators are those of mutmut. Its runner does not fit: it needs a run of all tests to find those of each function,
 draws no sample, and skips decorated functions, which all metrics are. cosmic-ray runs the same tests for all modules.
 Operators are left out if they change messages or if nearly all of their mutants raise at once, since any test kills
-these: strings, `None` for a value, arguments removed, bodies of lambdas.
+these: strings, `None` for a value, arguments removed, bodies of lambdas. So are aliases of types.
 """
 
 from __future__ import annotations
@@ -73,10 +73,24 @@ class Mutant:
         return f"{self.module}:{self.line}: {self.before}  ->  {self.after}"
 
 
+_DESCRIBING = {"strict", "frozen", "kw_only", "brief"}
+"""Names of arguments that are left alone."""
+
+
+def _is_type_alias(node: libcst.CSTNode) -> bool:
+    """Return whether a statement names a type, such as `Times = tuple[int, float | None]`: its name is in CamelCase."""
+    return (
+        isinstance(node, libcst.Assign)
+        and isinstance(node.targets[0].target, libcst.Name)
+        and re.fullmatch(r"_?[A-Z][a-z]\w*", node.targets[0].target.value) is not None
+    )
+
+
 class MutantFinder(libcst.CSTVisitor):
     """Collects pairs of a node and its replacement, with the line.
 
-    Left alone is what describes code: annotations, decorators, options of a class, `strict` of zip.
+    Left alone is what describes code: annotations and aliases of types, decorators, options of a class, `strict` of
+    zip, `brief` of a column, which only a screen shows.
     """
 
     METADATA_DEPENDENCIES = (PositionProvider,)
@@ -90,7 +104,9 @@ class MutantFinder(libcst.CSTVisitor):
             return False
         if isinstance(node, libcst.If) and isinstance(node.test, libcst.Name) and node.test.value == "TYPE_CHECKING":
             return False
-        if isinstance(node, libcst.Arg) and node.keyword and node.keyword.value in {"strict", "frozen", "kw_only"}:
+        if isinstance(node, libcst.Arg) and node.keyword and node.keyword.value in _DESCRIBING:
+            return False
+        if _is_type_alias(node):
             return False
         for kind, change in OPERATORS:
             if isinstance(node, kind):
