@@ -315,7 +315,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("shapes", "shapes of the inputs of an operator, as printed"),
         _word("input_types", "element types of the inputs of an operator, as printed"),
         _word("input_strides", "strides of the inputs of an operator, as printed"),
-        _word("input_values", "values of the inputs of an operator that are no tensors, as printed"),
+        _word("input_values", "values of the inputs of an operator that are not tensors, as printed"),
         _word("stack", "call stack of an operator, as printed"),
         _word("grid", "size of a kernel's grid in blocks, x y z, as printed; of rocprofv3 in threads"),
         _word("block", "size of a block in threads, x y z, as printed"),

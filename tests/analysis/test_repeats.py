@@ -61,7 +61,7 @@ def test_compare_does_not_average_them(tmp_path: Path) -> None:
     compared = perflog.compare(log, by="num_local_experts")
     assert [case.name for case in compared.cases] == ["round 1", "round 2", "round 3"]
     assert all(len(runs) == 1 for case in compared.cases for runs in case.runs)
-    assert any("no repeats" in text for text in compared.warnings)
+    assert any("not repeats" in text for text in compared.warnings)
     together = perflog.compare(log, by="num_local_experts", ignore="round")
     assert [[len(runs) for runs in case.runs] for case in together.cases] == [[3] * 4]
 
@@ -69,7 +69,7 @@ def test_compare_does_not_average_them(tmp_path: Path) -> None:
 def test_compare_of_repeats_is_as_before(tmp_path: Path) -> None:
     compared = perflog.compare(sweep(tmp_path, (1.0, 1.05, 0.97)), by="num_local_experts")
     assert [[len(runs) for runs in case.runs] for case in compared.cases] == [[3] * 4]
-    assert not any("no repeats" in text for text in compared.warnings)
+    assert not any("not repeats" in text for text in compared.warnings)
 
 
 def test_sides_of_several_logs_that_are_no_repeats_are_refused(tmp_path: Path) -> None:
@@ -77,6 +77,6 @@ def test_sides_of_several_logs_that_are_no_repeats_are_refused(tmp_path: Path) -
         for k, code in enumerate(codes):
             (tmp_path / f"{side}{k}.log").write_text(run(8, 0.02 * code, k + ord(side)))
     sides = [f"{side}={tmp_path}/{side}{k}.log" for side in "ab" for k in range(2)]
-    with pytest.raises(UsageError, match="no repeats: they print the same settings, but their step time differs by"):
+    with pytest.raises(UsageError, match="not repeats: they print the same settings, but their step time differs by"):
         perflog.compare(*sides)
     assert len(perflog.compare(*sides, ignore="round").rows)

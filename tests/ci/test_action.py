@@ -86,7 +86,7 @@ def test_a_pull_request_from_the_first_run_to_the_repaired_one(runner: Runner, s
         ("crash", "ended early", "change stopped at step 9 where others reach 39"),
         ("other", "other settings", "layers 8 (baseline 4)"),
         ("vanished", "figure missing", "change does not print what all runs of the base print: loss"),
-        ("nan", "diverged", "so its speed is no result"),
+        ("nan", "diverged", "so its speed is not a result"),
     ],
 )
 def test_what_cannot_be_judged_is_red_and_says_why(

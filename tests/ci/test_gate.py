@@ -75,7 +75,7 @@ def test_a_damaged_first_run_makes_no_baseline(tmp_path: Path) -> None:
         ("slower", "regression", 1, "change: step_time median: +3.1 %, at least +1.0 %"),
         ("crash", "ended early", 3, "change stopped at step 9 where others reach 39"),
         ("failed", "ended early", 3, "change: Ended by CUDA out of memory"),
-        ("nan", "diverged", 3, "in change, so its speed is no result"),
+        ("nan", "diverged", 3, "in change, so its speed is not a result"),
         ("vanished", "figure missing", 3, "change does not print what all runs of the base print: loss"),
         ("other", "other settings", 3, "layers 8 (baseline 4)"),
         ("unread", "not read", 3, "1.json"),

@@ -320,7 +320,7 @@ class Comparison(Struct, frozen=True, dict=True):
             yield Objection(None, OTHER_WORK, ", ".join(reasons))
         for side, message in self.diverged.items():
             cause: Cause | None = "diverged" if side != base else None
-            yield Objection(cause, OTHER_WORK, f"{message} in {side}, so its speed is no result")
+            yield Objection(cause, OTHER_WORK, f"{message} in {side}, so its speed is not a result")
         if self.cut_short:
             yield Objection("ended early", "", self._ended_early())
         for failed in self.failed:

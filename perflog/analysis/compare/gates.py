@@ -207,7 +207,7 @@ ADVICE: Mapping[Kind, str] = {
     "no baseline": "Runs of the main branch make the baseline. Until then the gate cannot judge, so it does not pass.",
     "other settings": "Run the change as the base was run. If the new setting is to stay, accept it with its reason.",
     "ended early": "The log ends before the run did what it announced, or far before the others: see what ended it.",
-    "diverged": "Such a run trains nothing, so its speed is no result.",
+    "diverged": "Such a run trains nothing, so its speed is not a result.",
     "figure missing": "A gate on a metric that is not printed would always pass. If it was removed on purpose, name it "
     "with --may-lack, or accept the new level with its reason.",
     "not read": "Nothing is known of a log that was not read, so the gate does not pass without it.",

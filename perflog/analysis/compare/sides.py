@@ -357,7 +357,7 @@ def _by_round(all_sides: Sequence[Side], cases: Sequence[Case]) -> tuple[list[Ca
             matched.append(case)
         elif len(counts) > 1 or len({logs[run] for runs in case.runs for run in runs}) > 1:
             side, each = differs[0]
-            reason = f"its runs are no repeats: they print the same settings, but {_far_apart(each)}"
+            reason = f"its runs are not repeats: they print the same settings, but {_far_apart(each)}"
             raise UsageError(reason, side.name, f"{_HOW}; --ignore {ROUND} treats them as repeats anyway")
         else:
             matched += [
@@ -366,7 +366,7 @@ def _by_round(all_sides: Sequence[Side], cases: Sequence[Case]) -> tuple[list[Ca
             ]
     side, each = next(iter(found.values()))
     warning = (
-        f"{side.name}: no repeats, {_far_apart(each)}; the k-th run of a side is compared with the k-th of the others "
+        f"{side.name}: not repeats, {_far_apart(each)}; the k-th run of a side is compared with the k-th of the others "
         f"({ROUND} k, the order in the log), --ignore {ROUND} takes them for repeats"
     )
     return matched, [warning]
@@ -418,7 +418,7 @@ def _group_runs(side: Side, keys: Sequence[str]) -> dict[tuple[str | None, ...],
 def _check_repeats(side: Side, runs: Sequence[str], left_out: Container[str]) -> None:
     names = [name for name in varying(side.settings[run] for run in runs) if name not in left_out]
     if names:
-        reason = f"its runs are no repeats: {', '.join(names)} differ{'s' * (len(names) == 1)} between them"
+        reason = f"its runs are not repeats: {', '.join(names)} differ{'s' * (len(names) == 1)} between them"
         raise UsageError(reason, side.name, _HOW)
 
 

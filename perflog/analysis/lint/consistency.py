@@ -235,8 +235,8 @@ def figures_disagree(data: LintInput) -> Iterator[Finding]:
     severity="error",
     title="parts take longer than their whole",
     why="Parts that do not overlap cannot take longer than their whole. The times come from different clocks or ranks, "
-    "or the parts do overlap. A phase that the format declares to run in parallel to the step is no part of it and may "
-    "be longer.",
+    "or the parts do overlap. A phase that the format declares to run in parallel to the step is not part of it and "
+    "may be longer.",
     action="do not add up these times; find out what each of them covers",
     needs=(),
 )

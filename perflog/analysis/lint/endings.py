@@ -17,7 +17,7 @@ _FAILURE = ("abort", "aborted", "fail", "failed", "failure", "error", "cancelled
     severity="warning",
     title="the log opens an interval and does not close it",
     why="It prints `run_start`, but no `run_stop` after it: the run was cut off, or is still going on. A time to "
-    "train cannot be given.",
+    "train cannot be computed.",
     action="leave the run out of comparisons of whole runs, or read the complete log",
     needs=("values",),
 )
@@ -43,7 +43,7 @@ def open_interval(data: LintInput) -> Iterator[Finding]:
     code="no-success",
     severity="warning",
     title="the log says that the run did not succeed",
-    why="The run was aborted or failed: its numbers count for no result.",
+    why="The run was aborted or failed: its numbers are not a valid result.",
     action="leave the run out of comparisons",
     needs=("runs",),
 )
@@ -62,7 +62,7 @@ def no_success(data: LintInput) -> Iterator[Finding]:
     severity="warning",
     title="a failure ended the run",
     why="The log shows what ended it: an exception, a signal, a GPU, the scheduler. Its last steps may be missing. "
-    "Where steps follow, the program has caught it.",
+    "If steps follow, the program has caught it.",
     action="`perflog diagnose LOG` shows which rank was first; leave the run out of comparisons of whole runs",
     needs=("failures",),
 )

@@ -87,7 +87,7 @@ def _share_differs(rows: pd.DataFrame) -> pd.Series[bool]:
     code="first-call",
     severity="warning",
     title="one call takes most of a row's time",
-    why="The row's average is the time of no call: one call, mostly the first, paid for set-up. In a longer run the "
+    why="No call takes the average time: one call, mostly the first, includes set-up. In a longer run the "
     "average and the share of the row are smaller.",
     action="use (time - max) / (calls - 1) as the time of a call, and report the first call separately",
     needs=("kernels",),
@@ -148,8 +148,8 @@ def calls_unlisted(data: LintInput) -> Iterator[Finding]:
 @rule(
     code="name-twice",
     severity="note",
-    title="a name is in one table twice",
-    why="The name is no key: a lookup by name finds one of the rows, a join duplicates them.",
+    title="a name occurs twice in a table",
+    why="The name is not unique: a lookup by name finds one of the rows, a join duplicates them.",
     action="add up the rows of a name before you use its time",
     needs=("kernels",),
 )
@@ -231,7 +231,7 @@ def _gpu_rows_by_section(rows: pd.DataFrame) -> dict[Any, set[tuple[str, int, fl
     title="the host time of a range is not its GPU time",
     why="A range ends when the host has launched its work, not when the GPU has done it, unless the host waits inside "
     "the range. The range's own time is the time to launch.",
-    action="use the GPU rows of the range, and no ratio of the two times",
+    action="use the GPU rows of the range, not the ratio of the two times",
     needs=("kernels",),
 )
 def range_host_time(data: LintInput) -> Iterator[Finding]:
@@ -323,7 +323,7 @@ def _calls_left(rows: pd.DataFrame, group: pd.DataFrame) -> tuple[int, str]:
 @rule(
     code="range-outlier",
     severity="note",
-    title="one of several numbered ranges holds much more than the others",
+    title="one of several numbered ranges contains much more than the others",
     why="The range contains more than the others: a first step, a validation, a checkpoint. A mean over all of them "
     "describes none.",
     action="leave it out of the mean, or subtract what else it contains",

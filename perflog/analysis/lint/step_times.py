@@ -86,7 +86,7 @@ def _impossible(rows: Rows, column: str) -> Mask:
     severity="warning",
     title="too few steps to judge warm-up or scatter",
     why="Below six steps no interval of the median is known, and warm-up steps cannot be recognised.",
-    action="print or record more steps; until then the step time holds for these steps alone",
+    action="print or record more steps; until then the step time is valid for these steps only",
     needs=("steps",),
 )
 def few_steps(data: LintInput) -> Iterator[Finding]:
@@ -185,8 +185,8 @@ def _far(steady: Floats) -> tuple[Mask, float, float]:
     code="derived-times",
     severity="note",
     title="no step time is printed: it is derived",
-    why="The time between two lines holds all that the program did between them: data, evaluations, checkpoints, and "
-    "the printing itself. A progress bar shows whole seconds, and its rate is smoothed.",
+    why="The time between two lines includes all that the program did between them: data, evaluations, checkpoints, "
+    "and the printing itself. A progress bar shows whole seconds, and its rate is smoothed.",
     action="print the time of each step where small differences matter",
     needs=("steps",),
 )
@@ -254,8 +254,9 @@ def _shifted(run: RunLevels) -> Finding:
     code="coarse-times",
     severity="warning",
     title="step times are printed too coarsely for their median",
-    why="A median is one of the printed values or lies between two of them, so it moves by whole units of the print: a "
-    "change of one unit can be a much smaller change that crossed a rounding limit. Means and totals average it out.",
+    why="A median is one of the printed values or lies between two of them, so it moves by whole units of the last "
+    "digit: a change of one unit can be a much smaller change that crossed a rounding boundary. Means and totals average "
+    "it out.",
     action="compare means or the total, or print more digits",
     needs=("steps",),
 )

@@ -29,7 +29,7 @@ _SIBLINGS = 3  # runs of a log that can show the usual number of steps
 @rule(
     code="steps-merged",
     severity="warning",
-    title="a line covers another number of steps than the others",
+    title="a line covers a different number of steps than the others",
     why="Its time covers several steps, and its other numbers may be sums. In a mean, a maximum or a plot it looks "
     "like one slow step.",
     action="leave the line out, as `perflog analyze` does",
@@ -86,7 +86,7 @@ def steps_averaged(data: LintInput) -> Iterator[Finding]:
     title="steps are printed more than once",
     why="The run was restarted from a checkpoint, two runs write to one log, or several ranks print and their lines do "
     "not name them. A step that is counted twice has double weight.",
-    action="take one printing of each step, as `perflog analyze` does; if runs were mixed, separate them",
+    action="count each step once, as `perflog analyze` does; if runs were mixed, separate them",
     needs=("steps",),
 )
 def steps_repeated(data: LintInput) -> Iterator[Finding]:

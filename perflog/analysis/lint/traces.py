@@ -378,7 +378,7 @@ def graphs_whole(data: LintInput) -> Iterator[Finding]:
     title="much of the work of steps runs outside of their annotations",
     why="An annotated step is an interval on the host; the device runs later. perflog gives each step the work "
     "that it launched. A tool that cuts at the annotations gives a step the work of the one before.",
-    action="take device times of steps from metric device_time, not from what lies inside an annotation",
+    action="take device times of steps from metric device_time, not from what is inside an annotation",
     needs=("events",),
 )
 def step_outside(data: LintInput) -> Iterator[Finding]:

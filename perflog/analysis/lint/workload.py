@@ -108,7 +108,7 @@ def mfu_above_1(data: LintInput) -> Iterator[Finding]:
 @rule(
     code="mfu-other-device",
     severity="warning",
-    title="the MFU is of the peak of another device",
+    title="the MFU is relative to the peak of another device",
     why="The program does not know the peak of this device, and divides by the peak of another one. The TFLOP/s are "
     "right.",
     action="compute the MFU with the peak of this device: `--gpu` or `--peak-tflops`",

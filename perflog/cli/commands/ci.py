@@ -218,8 +218,8 @@ def comment(file: str, name: str, author: str) -> None:
     """Write a summary to the pull request or merge request that this job is for, and update it the next time.
 
     The token is GITHUB_TOKEN on GitHub; GITLAB_TOKEN, else CI_JOB_TOKEN, on GitLab. A token that may not write, as in a
-    pull request from a fork, is reported and is no error. A server that fails is tried four times; then the exit code
-    is 3.
+    pull request from a fork, is reported and is not an error. A server that fails is tried four times; then the exit
+    code is 3.
     """
     from perflog.ci import comments
     from perflog.ci.summary import unfinished

@@ -509,7 +509,7 @@ def test_runs_without_the_setting_are_told(make: Make) -> None:
 def test_runs_of_different_settings_are_no_repeats(make: Make) -> None:
     mixed, other = make("mixed.txt", noise(1), noise(2), experts=(8, 16)), Path(make("b.txt", noise(3), noise(4)))
     other.write_text(other.read_text("utf-8").replace("topK = 2", "topK = 1", 1), encoding="utf-8")
-    with pytest.raises(UsageError, match="no repeats: num_local_experts differs") as caught:
+    with pytest.raises(UsageError, match="not repeats: num_local_experts differs") as caught:
         perflog.compare(f"a={mixed}#1", f"a={mixed}#2", f"b={other}")
     assert "LOG#1" in caught.value.help
 

@@ -105,14 +105,17 @@ def test_no_gate_passes_a_run_whose_loss_is_nan(tmp_path: Path) -> None:
     side = written(tmp_path, nanogpt(from_step(20)), "side.log")
     compared = perflog.compare(base, side)
     told = "loss nan since step 20 (last finite 4.81 at 19) in side"
-    assert compared.conclusion.startswith(f"not the same work: {told}, so its speed is no result; step_time")
+    assert compared.conclusion.startswith(f"not the same work: {told}, so its speed is not a result; step_time")
     (loss,) = (row for row in compared.row_records if row.metric == "loss")
     assert (loss.verdict, loss.reason) == (
         "not comparable",
         "a value is not finite, or not above 0, so there is no ratio",
     )
     failure, *_ = failures(compared, [Gate()])
-    assert (failure.kind, failure.message) == ("cannot judge", f"not the same work: {told}, so its speed is no result")
+    assert (failure.kind, failure.message) == (
+        "cannot judge",
+        f"not the same work: {told}, so its speed is not a result",
+    )
     assert not failures(perflog.compare(base, base), [])
     assert all("nan" not in failure.message for failure in failures(perflog.compare(side, base), [Gate()]))
 
