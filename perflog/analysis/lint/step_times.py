@@ -255,8 +255,8 @@ def _shifted(run: RunLevels) -> Finding:
     severity="warning",
     title="step times are printed too coarsely for their median",
     why="A median is one of the printed values or lies between two of them, so it moves by whole units of the last "
-    "digit: a change of one unit can be a much smaller change that crossed a rounding boundary. Means and totals average "
-    "it out.",
+    "digit: a change of one unit can be a much smaller change that crossed a rounding boundary. Means and totals "
+    "average it out.",
     action="compare means or the total, or print more digits",
     needs=("steps",),
 )
