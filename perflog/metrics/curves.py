@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.cases import case_tables
@@ -18,7 +17,7 @@ from perflog.metrics.run_rows import codes_in, lines_of_runs, run_numbers
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.series_ends import summary_samples, value_samples
 from perflog.statistics.groups import Groups, groups_of
-from perflog.tables.columns import NULL, Rows
+from perflog.tables.columns import NULL, RowColumns, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,7 +134,7 @@ def printed_counts(tables: Tables) -> dict[str, int]:
     return {**counts, "loss": counts.get("loss", 0) + losses} if losses else counts
 
 
-class PrintedValues(Struct, frozen=True):
+class PrintedValues(RowColumns, frozen=True):
     """Values of series in the order of lines.
 
     `run`: index of the run in table `runs`. `key`, `place`, `unit`: index in `words`; an empty place is the run itself,
@@ -150,13 +149,6 @@ class PrintedValues(Struct, frozen=True):
     step: Ints
     line: Ints
     value: Floats
-
-    def where(self, chosen: Mask | Ints) -> PrintedValues:
-        """Return some of the values."""
-        return PrintedValues(
-            self.words, self.run[chosen], self.key[chosen], self.place[chosen], self.unit[chosen], self.step[chosen],
-            self.line[chosen], self.value[chosen],
-        )  # fmt: skip
 
 
 def printed_values(tables: Tables, keys: Collection[str]) -> PrintedValues:

@@ -15,7 +15,7 @@ from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.groups import Keys, groups_of
 from perflog.statistics.samples import median
 from perflog.statistics.warmup import warm_up
-from perflog.tables.columns import NULL, Rows
+from perflog.tables.columns import NULL, RowColumns, Rows
 
 _LINE_BITS = 40  # of the number of a line
 
@@ -35,7 +35,7 @@ class SteadyRun(Struct, frozen=True):
     semantics: RunSemantics
 
 
-class StepRows(Struct, frozen=True):
+class StepRows(RowColumns, frozen=True):
     """Rows of some runs in a table, each with a known step, run by run in the order of the runs.
 
     `place`: index of the run of each row. `rank`: NaN for null.
@@ -45,10 +45,6 @@ class StepRows(Struct, frozen=True):
     rows: Rows
     place: Ints
     rank: Floats
-
-    def where(self, chosen: Mask) -> StepRows:
-        """Return some of these rows."""
-        return StepRows(self.runs, self.rows.where(chosen), self.place[chosen], self.rank[chosen])
 
     def steady(self) -> StepRows:
         """Return the rows of the steady steps."""

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
@@ -18,6 +17,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_rows import SteadyRun, is_steady, rank_means, worlds_of
 from perflog.metrics.run_tables import Tables
 from perflog.statistics.groups import Groups, groups_of, positions_in, values_at
+from perflog.tables.columns import RowColumns
 from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _frame(steps: _WaitSteps) -> pd.DataFrame:
     return as_types(pd.DataFrame(columns), {"rank": "Int64"})
 
 
-class _WaitSteps(Struct, frozen=True):
+class _WaitSteps(RowColumns, frozen=True):
     """Times of wait phases by step: on each rank, then as means over the ranks (rank NaN).
 
     `place`: index of the run. `wait`: the number of the phase among those that the run declares. `total_s`: time of the
@@ -118,13 +118,6 @@ class _WaitSteps(Struct, frozen=True):
     def steady(self) -> Mask:
         """Flag the steady steps."""
         return is_steady(self.runs, self.place, self.step)
-
-    def where(self, chosen: Mask | Ints) -> _WaitSteps:
-        """Return some of the rows."""
-        return _WaitSteps(
-            self.runs, self.place[chosen], self.wait[chosen], self.step[chosen], self.rank[chosen],
-            self.exposed_s[chosen], self.total_s[chosen],
-        )  # fmt: skip
 
     def names(self) -> dict[str, npt.NDArray[np.object_]]:
         """Return the columns run, label, phase and exposes."""

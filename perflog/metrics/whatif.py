@@ -20,7 +20,7 @@ from perflog.metrics.traces.scenarios import ReplayedRanks, replayed_ranks
 from perflog.readers.event_columns import OPERATION
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import one_of
-from perflog.tables.columns import NULL, Rows
+from perflog.tables.columns import NULL, RowColumns, Rows
 from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
@@ -315,16 +315,12 @@ def _job(rows: Rows) -> Job:
     )  # fmt: skip
 
 
-class _Operations(Struct, frozen=True):
+class _Operations(RowColumns, frozen=True):
     """Operations of a run by step, replica, stage, kind (its index in _KINDS) and number among such operations."""
 
     rows: Rows
     kind: Ints
     number: Ints
-
-    def where(self, chosen: Mask | Ints) -> _Operations:
-        """Return some of the operations."""
-        return _Operations(self.rows.where(chosen), self.kind[chosen], self.number[chosen])
 
 
 def _numbered(rows: Rows) -> _Operations:

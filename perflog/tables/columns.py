@@ -7,10 +7,11 @@ NULL, of words and strings None.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.tables.arrow import numbers_of, valid_mask
@@ -215,6 +216,21 @@ class Rows:
             start = self._index.start
             return Rows(self._columns, slice(start + part.start, start + part.stop))
         return Rows(self._columns, part + self._index.start)
+
+
+class RowColumns(Struct, frozen=True):
+    """Columns with a value for each row. Fields that are neither arrays nor rows hold for all of them."""
+
+    def where(self, chosen: Mask | Ints) -> Self:
+        """Return some of the rows, by flag or index."""
+        fields = (getattr(self, name) for name in self.__struct_fields__)
+        return type(self)(*(self._some(field, chosen) for field in fields))
+
+    @staticmethod
+    def _some(field: Any, chosen: Mask | Ints) -> Any:
+        if isinstance(field, Rows):
+            return field.where(chosen)
+        return field[chosen] if isinstance(field, np.ndarray) else field
 
 
 def all_rows(columns: Columns) -> Rows:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import Struct
 
-from perflog.arrays import Floats, Ints, Mask
+from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
@@ -17,7 +16,7 @@ from perflog.metrics.stuck_ranks import CALL_COUNTS
 from perflog.metrics.traces.device_memory import ALLOCATOR_TOTALS
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS
 from perflog.statistics.groups import groups_of
-from perflog.tables.columns import Rows
+from perflog.tables.columns import RowColumns, Rows
 from perflog.tables.nulls import as_types
 from perflog.units import UNITS
 
@@ -95,7 +94,7 @@ def counters(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
     return as_types(pd.DataFrame(table, columns=[c.name for c in _COLUMNS]), types)
 
 
-class Readings(Struct, frozen=True):
+class Readings(RowColumns, frozen=True):
     """Readings of counters that have a value, in base units where their unit is known.
 
     `unit`: index of the unit of each in `units`. `weight`: number of calls of a reading, 1 if it is not printed.
@@ -108,13 +107,6 @@ class Readings(Struct, frozen=True):
     least: Floats
     most: Floats
     weight: Floats
-
-    def where(self, chosen: Mask | Ints) -> Readings:
-        """Return some of the readings."""
-        return Readings(
-            self.rows.where(chosen), self.units, self.unit[chosen], self.value[chosen], self.least[chosen],
-            self.most[chosen], self.weight[chosen],
-        )  # fmt: skip
 
 
 def readings(rows: Rows) -> Readings:
