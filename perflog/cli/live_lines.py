@@ -1,4 +1,4 @@
-"""Shows what a growing log prints: one line that is written anew on a terminal, else a line for each news."""
+"""Shows what a growing log prints: on a terminal one line that is updated, elsewhere a line for each update."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _EVERY_S = 10.0  # seconds between two lines where they stay
 _FAILURES = 5  # that are printed at once
-_REFRESH_S = 0.5  # seconds between two looks of a line that is written anew, while what is there already is read
+_REFRESH_S = 0.5  # seconds between two updates of the line while the part of the log that is there already is read
 
 
 class LiveLines:
@@ -36,7 +36,7 @@ class LiveLines:
         self._err, self._every_s = err, every_s
         stream = sys.stderr if err else sys.stdout
         self._is_terminal = stream.isatty()
-        self._drawn = 0  # lines that are written anew; the cursor is in the last of them
+        self._drawn = 0  # lines that are updated; the cursor is in the last of them
         self._last, self._due = "", 0.0
         self._stalled_at: int | None = None  # the step after which none came
         self._again_s = 0.0  # seconds without a step after which a stall is reported again
@@ -70,7 +70,7 @@ class LiveLines:
         self.steps.set_delay(0.0)
 
     def _draw(self, text: str) -> None:
-        """Write the line anew, on as many lines of the terminal as it needs."""
+        """Update the line, on as many lines of the terminal as it needs."""
         lines = _broken(terminal.visible(text), (terminal.width() or 80) - 1)
         up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
         terminal.put(f"\r{up}\x1b[J" + "\n".join(lines), err=self._err, nl=False, raw=True)
@@ -112,7 +112,7 @@ class LiveLines:
         terminal.tell(text, err=self._err)
 
     def end(self) -> None:
-        """End the line that is written anew."""
+        """End the line that is updated."""
         if self._drawn:
             terminal.put("", err=self._err)
             self._drawn = 0

@@ -34,7 +34,9 @@ def rm(runs: tuple[str, ...], store: str | None) -> None:
         if not logs:
             raise UsageError(f"there is no log or run {name!r} in the store", folder, "`perflog runs` lists them")
         if len(logs) > 1 and name not in (matches[0].log, matches[0].label):
-            raise UsageError(f"{name!r} is the beginning of run ids in {len(logs)} logs", folder, "give more of the id")
+            raise UsageError(
+                f"{name!r} is the beginning of run ids in {len(logs)} logs", folder, "give more digits of the id"
+            )
         removed |= logs
     Store(folder).delete([sha[:LOG_ID] for sha in removed])
     for sha, log in removed.items():
