@@ -121,9 +121,9 @@ def _held_by_graphs(calls: CallTree) -> Mask:
     (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
     loads = np.array([*(DATA_RANGE.search(word) is not None for word in names), False], np.bool_)[name]
     loads &= np.array([*(word in ("range", "cpu") for word in kinds), False], np.bool_)[kind]
-    of_runtime = np.array([*(word == "runtime" for word in kinds), False], np.bool_)[kind]
-    stay = of_runtime.copy()
-    for code in np.unique(name[of_runtime]).tolist():
+    in_runtime = np.array([*(word == "runtime" for word in kinds), False], np.bool_)[kind]
+    stay = in_runtime.copy()
+    for code in np.unique(name[in_runtime]).tolist():
         word = names[code] if code >= 0 else ""
         stay[name == code] &= is_wait(word) or category(word, api=True) == _BLOCKED
     outside = loads | stay
