@@ -1,6 +1,7 @@
 """Splits a line of an unknown log into tokens: numbers, units, names, marks, lists, and opaque strings.
 
-Opaque strings vary from line to line and measure nothing: dates, paths, hashes, addresses.
+Opaque strings vary from line to line and measure nothing: dates, paths, hashes, addresses. Which numbers are figures is
+decided by `figures`; the patterns here are of strings that look like several tokens.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.formats.durations import DAYS_AND_CLOCK, PARTS
+from perflog.formats.figures import figure_spans, name_spans
 from perflog.formats.vocabulary import LEVEL
 from perflog.lazy_patterns import lazy_pattern
 
@@ -34,31 +37,21 @@ _OPAQUE = (
     r"[A-Za-z][A-Za-z0-9+.-]*://[^ \t]+",  # an address
     rf"[0-9]{{4}}(?:-[0-9]{{2}}-[0-9]{{2}}|/[0-9]{{2}}/[0-9]{{2}})(?:T{_CLOCK}{_ZONE}|[-_][0-9][0-9:.,-]*)?",  # a date
     r"[0-9]{1,2}/[0-9]{1,2}/(?:[0-9]{4}|[0-9]{2})(?![\w/])",
-    r"[0-9]{1,2}/[0-9]{1,2}(?= [0-9]{2}:[0-9]{2}:[0-9]{2})",  # a date without a year
     rf"{_CLOCK}{_ZONE}(?!\w|:[^ \t])",  # a time of day, or an elapsed time
     r"[IWEF][0-9]{3,4}(?= [0-9]{2}:[0-9]{2}:)",  # a date, as glog and c10d print it
-    *(
-        rf"(?<=[IWEF][0-9]{{4}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}\.[0-9]{{6}}{' ' * n})[0-9]+" for n in (1, 2, 3)
-    ),  # a thread
-    r"0x[0-9a-fA-F]+",
     r"[0-9]+\.[0-9]+[eE][+-]?0[0-9]{2,}(?=/[0-9]+ \[)",  # a number joined to the count of a bar: `3.2e-081/1 [==`
     r"(?:[0-9a-fA-F]{4}){1,2}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F](?!\w)",  # a PCI address
-    r"[0-9a-fA-F]{8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?!\w)",
     r"(?<=v_num=)[\w-]+",  # the version of a logger, as Lightning prints it
     r"==[0-9]+==",  # a process, as profilers print it
     r"[pt]id=[0-9]+(?!\w)",
-    r"(?<=, line )[0-9]+(?=, in )",
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}(?!\w)",  # a hash
     r"[0-9]+(?:\.[0-9]+){2,}(?:[-+.]?\w+)*(?::[0-9]+)?",  # a version, an address
     # a line of source code
     r"(?:[~.]{0,2}/)?[\w./+-]*\w\.(?:py|cpp|cc|cu|cuh|h|hpp|c|rs|go|java|jl|sh):(?:[0-9]+| [0-9]+(?=:[ \t]))",
-    r"[A-Za-z_][\w./-]*:[0-9]+(?=:[A-Za-z_<])",
     r"(?<=\| )[A-Za-z_][\w.]*(?::(?:\w+|<\w+>))?:[0-9]+(?= -(?: |$))",  # the same, as loguru prints it
     rf"[A-Za-z_][\w.-]*:[0-9]+(?={_BEFORE_LEVEL})",  # a line of the source: `train:141 INFO`, `(trainer:453) INFO`
     rf"[A-Za-z][\w.-]*:[0-9]+(?=[ \t|]+[A-Za-z_][\w.]*:[0-9]+{_BEFORE_LEVEL})",  # a process on a host, before it
-    r"[A-Za-z_]\w*(?:\.\w+)+:[0-9]+(?= - )",  # `yolox.core.trainer:261 - `
-    r"(?<==)[0-9]+(?:-[0-9]+)+(?![\w.])",  # an id: `v_num=3-16`
     r"(?:(?<=[A-Z][0-9]{2} )|(?<=[A-Z][0-9]{3} )|(?<=[A-Z][0-9]{4} ))[0-9]+ ?[GT]B(?!\w)",  # a device: `H100 80GB HBM3`
     r"(?<=\[)(?!rank|stage|step|iter|epoch|gpu|node|local|[tpdec]p\b)[a-z_.]+:[0-9]+(?=\])",
     r"(?<![<\w.+)\]])(?:~|\.{1,2})?/[\w.+@=~,-]+(?:/[\w.+@=~,-]*)*",  # a path
@@ -69,10 +62,11 @@ _TOKEN = lazy_pattern(
     rf"|(?P<list>[\[(][+-]?{_FIGURE}(?:, ?[+-]?{_FIGURE}){{2,}}[\])])"
     r"|(?P<unit>(?<=[0-9])(?:ns|us|µs|ms|s)(?!\w|/\w))"
     rf"|(?<![\w.])(?P<opaque>{'|'.join(_OPAQUE)})"
-    rf"|(?P<number>(?!(?<=\[)1/[^\W\d]\w*\])(?:(?<![\w.\])+-])[+-]|(?<![\w.]))(?:{_FIGURE}|{_NOT_FINITE})|(?<!\w)[+-](?:nan|inf))"
+    rf"|(?P<number>(?!(?<=\[)1/[^\W\d]\w*\]|[0-9]+_[A-Za-z])(?:(?<![\w.\])+-])[+-]|(?<![\w.]))(?:{_FIGURE}|{_NOT_FINITE})|(?<!\w)[+-](?:nan|inf))"
     r"|(?P<name>(?:cuda|cpu|gpu|xpu|npu|hpu|hip|xla|tpu|mlu|mps):[0-9]+(?:/[0-9]+)?(?!\w)"
     r"|(?<=[0-9])[A-Za-z]+(?:/[A-Za-z]+)?(?=[/-][0-9])"  # mW of 3mW/4mW
-    r"|(?:1/)?[^\W\d]\w*(?:[-./]\w+)*(?:\.\.\.|\([0-9]+(?:\.[0-9]+)?%\)(?= ?[:=]))?)"  # percentile(99%) = 3.1
+    r"|(?:[0-9]+_[A-Za-z]\w*|(?:1/)?[^\W\d]\w*(?:(?:[-./]|@(?=[0-9.]+(?:[^\w.%°]|$)))\w+)*)"  # Acc@1, but not CPU@40C
+    r"(?:\.\.\.|\([0-9]+(?:\.[0-9]+)?%\)(?= ?[:=]))?)"  # percentile(99%) = 3.1
     r"|(?P<mark>\w+|[^\w \t])"
 )
 _DIGITS = lazy_pattern(r"[0-9]+")
@@ -100,15 +94,29 @@ class Token(Struct, frozen=True):
 
 
 def tokens(line: str) -> tuple[Token, ...]:
-    """Return the tokens of a line. Blanks at the end of the line are dropped."""
-    parts, gap = [], ""
-    for match in _TOKEN.finditer(line.rstrip(" \t")):
-        kind = match.lastgroup or ""
+    """Return the tokens of a line. Blanks at the end of the line are dropped.
+
+    Numbers that are no figures, such as process ids, are opaque, with what is joined to them: `20x4MB`.
+    """
+    text = line.rstrip(" \t")
+    figures: list[tuple[int, int]] | None = None
+    parts: list[Token] = []
+    gap, last = "", 0  # last: the end of the string that contains the opaque token before
+    for match in _TOKEN.finditer(text):
+        kind, (begin, end) = match.lastgroup or "", match.span()
         if kind == "blank":
             gap = match[0]
-        else:
-            parts.append(Token(kind, match[0], gap))
-            gap = ""
+            continue
+        if parts and begin < last and not gap:
+            parts[-1] = replace(parts[-1], text=parts[-1].text + match[0])
+            continue
+        last = 0
+        if kind == NUMBER and match[0][-1].isdigit():
+            figures = figure_spans(text) if figures is None else figures
+            if not any(b < end and begin < e for b, e in figures):
+                kind, last = OPAQUE, next((e for b, e in name_spans(text) if b < end and begin < e), 0)
+        parts.append(Token(kind, match[0], gap))
+        gap = ""
     return tuple(parts)
 
 

@@ -623,7 +623,7 @@ def test_results_alone_prove_nothing() -> None:
 
 def test_a_number_that_nothing_names_is_dropped_without_a_reason() -> None:
     (shape,) = next(f for f in get("meters").families if f.name == "step").lines("step 3 loss 0.5 - 17 - 3rd 2x")
-    assert [f.name for f in shape.template.fields if f.numeric] == ["step", "loss", "_", "_", "_"]
+    assert [f.name for f in shape.template.fields if f.numeric] == ["step", "loss", "_", "_"]
 
 
 def test_steps_that_start_again_in_each_epoch() -> None:

@@ -230,7 +230,7 @@ def test_a_line_of_pairs_is_no_header(tmp_path: Path) -> None:
 
 def test_a_size_in_the_settings_keeps_its_unit_as_a_value(tmp_path: Path) -> None:
     path = tmp_path / "run.txt"
-    path.write_text("nodes : 4\nxfersize : 1 GiB\nspeed: 5.5 tokens/s\n", encoding="utf-8")
+    path.write_text("nodes : 4\nxfersize : 1 GiB\nwave: 5.5\n", encoding="utf-8")
     log = perflog.read(path, guess=True)
     assert log.settings["nodes"].item() == 4
     assert ("xfersize", 2.0**30, "B") in {(r["key"], r["value"], r["unit"]) for r in log.arrow("values").to_pylist()}

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from perflog.formats.families.json_lines import JsonValue, object_values
-from perflog.formats.tokens import NUMBER, skeleton
+from perflog.formats.tokens import NUMBER, skeleton, tokens
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot, named_slots, slots_of, text_of
-from perflog.ingestion.suggest.line_shapes import Key, LineShape, figures_only
+from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.number_specs import spec_of
 from perflog.lazy_patterns import lazy_pattern
@@ -63,7 +63,7 @@ class JsonParts(Struct, frozen=True):
     @property
     def key(self) -> Key:
         """The key of the shape that the line belongs to."""
-        return (OBJECT, self.step, *skeleton(figures_only(self.head)))
+        return (OBJECT, self.step, *skeleton(tokens(self.head)))
 
 
 class JsonDraft(LineDraft):
@@ -157,7 +157,7 @@ def draft_json(key: Key, shape: LineShape) -> JsonDraft:
     """Return an entry with names and units of its fields, but no table yet."""
     lines = _shape_parts(shape)
     step = key[1]
-    head = slots_of(key[2:], [figures_only(line.head) for line in lines])
+    head = slots_of(key[2:], [tokens(line.head) for line in lines])
     named_slots(head)
     texts: dict[str, list[str]] = {}
     for line in lines:

@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow.compute as pc
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from perflog.arrays import Ints
-from perflog.formats.figures import figure_spans, name_spans
-from perflog.formats.tokens import NUMBER, OPAQUE, Token, skeleton, tokens
+from perflog.formats.tokens import Token, skeleton, tokens
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import index_array, numbers_of
 from perflog.tables.row_order import PART_BITS
@@ -29,27 +27,6 @@ _PARSED_FIRST = 20_000  # lines that Python splits into tokens: of the first chu
 _PARSED_MORE = 1_500  # ... and of each further one; reached only if all lines differ
 _DIGITS = r"\b[0-9]+|[0-9]{3,}"  # that vary; one or two in a word may distinguish names: `p50`, `p99`
 _GROUPS = 10_000  # groups of lines of a chunk that are counted, the most common ones
-
-
-def figures_only(text: str) -> tuple[Token, ...]:
-    """Return the tokens of a line. Numbers that are no figures, such as process ids, are opaque.
-
-    What is joined to such a number belongs to it: `20x4MB`.
-    """
-    spans, names = figure_spans(text), name_spans(text)
-    parts: list[Token] = []
-    end = last = 0  # of the token; of the string that contains the opaque token before it
-    for token in tokens(text):
-        begin = end + len(token.gap)
-        end = begin + len(token.text)
-        if parts and begin < last and not token.gap:
-            parts[-1] = replace(parts[-1], text=parts[-1].text + token.text)
-            continue
-        last = 0
-        if token.kind == NUMBER and token.text[-1].isdigit() and not any(b < end and begin < e for b, e in spans):
-            token, last = replace(token, kind=OPAQUE), next((e for b, e in names if b < end and begin < e), 0)
-        parts.append(token)
-    return tuple(parts)
 
 
 Key = tuple[str, ...]
@@ -130,7 +107,7 @@ class ShapeCounter:
             text = self._strip(bytes(batch.chunk.data[start:end])).decode()
         except UnicodeDecodeError:
             return
-        parts = figures_only(text)
+        parts = tokens(text)
         if 0 < len(parts) <= _MOST_TOKENS:
             yield text, parts
 

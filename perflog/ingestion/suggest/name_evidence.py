@@ -43,7 +43,7 @@ _STATISTICS = STATISTICS.difference("min minimum total sum last spread".split())
 _FACTORS = MAGNITUDES.union("million billion thousand mln bn millions billions thousands".split())
 _SIZE = lazy_pattern(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and no name
 _OF_TIME = lazy_pattern(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
-_ORDINALS = frozenset(("st", "nd", "rd", "th"))
+_ORDINAL = lazy_pattern(r"[0-9]+(?:st|nd|rd|th)")
 _VERSIONS = frozenset(("version", "revision", "release"))
 _NO_NAMES = frozenset((*LEVELS, "True", "False"))  # they precede names
 _COPULA = frozenset(("is", "was", "are", "were"))
@@ -227,12 +227,8 @@ class _Line(Struct):
 
     def _printed_unit(self, k: int) -> tuple[str, int]:
         """Return the unit after a number, as printed, and the index after it; "" without one."""
-        end = k + 1
-        while self._is_glued(end) and (self._kind(end) in (NAME, UNIT) or self._text(end) in ("%", "°")):
-            end += 1
+        end = self._glued_end(k)
         is_apart = end == k + 1
-        if self._is_glued(end) and self._text(end) == "/" and self._kind(end + 1) in (NAME, UNIT):
-            end += 2 * (not is_apart and self._is_glued(end + 1))
         is_bracket = is_apart and self._text(end) in ("[", "(") and self._text(end + 2) in ("]", ")")
         end += is_apart + 2 * is_bracket if is_bracket or self._is_unit(end) else 0
         text = "".join(part.text for part in self.parts[k + 1 : end]).strip("[]()")
@@ -329,18 +325,21 @@ class _Line(Struct):
         is_numbered = self._is_glued(k) and self._text(k - 1) == "#" and self._text(k - 2).lower() not in COUNTERS
         if (is_part and not self._is_spread(k - 1)) or is_numbered:
             return None
-        end = k + 1
-        while self._is_glued(end) and (self._kind(end) in (NAME, UNIT) or self._text(end) in ("%", "°")):
-            end += 1
-        per = end + 1
-        is_per = self._is_glued(end) and self._text(end) == "/" and self._is_glued(per)
-        if is_per and self._kind(per) in (NAME, UNIT) and self._text(per + 1) not in (":", "="):
-            end += 2
+        end = self._glued_end(k)
         unit = "".join(part.text for part in self.parts[k + 1 : end])
         if unit and not self._may_be_unit(unit):
             return None
         end += not unit and self._is_unit(end)
         return None if self._is_label(k, end) or self._is_in_row(k, end) else end
+
+    def _glued_end(self, k: int) -> int:
+        """Return the index after a number and the unit that sticks to it: `3.1ms/step`."""
+        end = k + 1
+        while self._is_glued(end) and (self._kind(end) in (NAME, UNIT) or self._text(end) in ("%", "°")):
+            end += 1
+        is_per = self._is_glued(end) and self._text(end) == "/" and self._is_glued(end + 1)
+        is_per = is_per and self._kind(end + 1) in (NAME, UNIT) and self._text(end + 2) not in (":", "=")
+        return end + 2 * is_per
 
     def _is_in_labels(self, k: int) -> bool:
         """Whether a number is in the labels of a name: the 1 of `util{gpu="1",host="a"} 46`."""
@@ -447,7 +446,7 @@ class _Line(Struct):
         while k >= 0:
             is_plural = self._text(k + 2) == "s" and self._is_unit_in_brackets(k + 1) and self._is_glued(k + 1)
             text = self._text(k) + "s" * (is_plural and not _OF_TIME.search(self._text(k)))
-            if self._is_in_name(k) or (self._kind(k) == NAME and text not in _NO_NAMES):
+            if self._kind(k) == NAME and text not in _NO_NAMES:
                 words.insert(0, text)
             elif not (self._is_glue(k) or (is_marked and self._is_operator(k))):
                 break
@@ -486,18 +485,13 @@ class _Line(Struct):
             last = opening - 1
         return words, last
 
-    def _is_in_name(self, k: int) -> bool:
-        """Whether a number is part of a name: the 1 of `Acc@1`."""
-        is_glued = self._is_glued(k) and not self._is_glued(k + 1)
-        return self._kind(k) == NUMBER and is_glued and self._text(k - 1) in ("@", "-")
-
     def _without_tail(self, words: list[str], first: int, last: int) -> tuple[tuple[str, ...], int]:
         """Return a name without the unit of the number before it: of `1.75/s LR` only `LR`."""
+        if self._kind(first - 1) == OPAQUE and _ORDINAL.fullmatch(self._text(first - 1)):
+            return (), last + 1  # without its number, `95th percentile` is not that name
         if self._kind(first - 1) not in (NUMBER, UNIT):
             return tuple(words), first
         k = first
-        if words[:1] and words[0] in _ORDINALS:  # without its number, `95th percentile` is not that name
-            return (), last + 1
         if self._is_glued(k):
             while k <= last and self._is_glued(k):
                 k += 1
