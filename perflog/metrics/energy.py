@@ -220,7 +220,8 @@ def _find_totals(tables: Tables) -> Iterator[tuple[str, dict[str, tuple[str | No
 def _printed_for_runs(tables: Tables) -> dict[str, Rows]:
     """The numbers that runs print for no step and no rank."""
     rows = tables.rows("values")
-    return rows.where(~rows.known("step") & ~rows.known("rank") & np.isfinite(rows["value"])).by("run")
+    rows = rows.where(~rows.known("step") & ~rows.known("rank"))
+    return rows.where(np.isfinite(rows["value"])).by("run")
 
 
 def _units(rates: list[Rate], run: str, gpus: int | None) -> Iterator[tuple[str, tuple[str, float]]]:

@@ -68,9 +68,8 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
         else:
             last = by_line[_last_places(keys[by_line], ranks[by_line])]
         last_by_key: dict[str, list[tuple[str | None, float]]] = {}
-        rates = numbers.where(numbers.one_of("unit", ["1/s"]) & ~numbers.known("step") & (numbers["value"] > 0)).by(
-            "key"
-        )
+        rates_of_all = numbers.where(numbers.one_of("unit", ["1/s"]))  # mostly none: first by words, which are there
+        rates = rates_of_all.where(~rates_of_all.known("step") & (rates_of_all["value"] > 0)).by("key")
         numbers = numbers.where(last)
         for key, unit, value in numbers.where(~are_moments(numbers["value"])).records("key", "unit", "value"):
             last_by_key.setdefault(key, []).append((unit, value))

@@ -105,6 +105,7 @@ def side_values(
         values.parts[of.run] = of.part
         if of.run in trees and (of.steps is None or len(of.steps)):
             values.operators[of.run] = operator_tree(trees[of.run], of.devices, of.steps)
+    tables.return_freed()
     return values
 
 
