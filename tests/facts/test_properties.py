@@ -52,7 +52,10 @@ RUN = (
 PLACE = ("line", "part", "first_line", "last_line", "log_sha256", "run")
 
 
-ALONE = {name: read(sample(name)) for name in NAMES}
+@cache
+def alone(name: str) -> Reading:
+    """A sample as it is read by itself."""
+    return read(sample(name))
 
 
 def step(number: int) -> bytes:
@@ -266,7 +269,7 @@ UNLABELLED = (*PLACE, "rank", "rank_by", "occurrence", "sample", "shape", "print
 @pytest.mark.parametrize("label", [*LABELS, b"[1,%d]<stderr>:"], ids=str)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_rank_label_in_front_of_every_line(name: str, label: bytes) -> None:
-    bare, read_labelled = ALONE[name], read(labelled(sample(name), label))
+    bare, read_labelled = alone(name), read(labelled(sample(name), label))
     assert differences(bare.tables(*UNLABELLED), read_labelled.tables(*UNLABELLED)) == []
     assert bare.done.lines == read_labelled.done.lines
     for table in ("steps", "phases", "loads", "layers", "values"):
@@ -279,7 +282,7 @@ def test_a_rank_label_in_front_of_every_line(name: str, label: bytes) -> None:
 @pytest.mark.parametrize("label", LABELS, ids=str)
 @pytest.mark.parametrize("name", ["moe_layer", "training_sweep"])
 def test_a_printout_is_kept_without_its_labels(name: str, label: bytes) -> None:
-    printed = [r["printout"] for r in ALONE[name].rows("runs")]
+    printed = [r["printout"] for r in alone(name).rows("runs")]
     assert [r["printout"] for r in read(labelled(sample(name), label)).rows("runs")] == printed
 
 
@@ -314,15 +317,15 @@ def test_one_log_after_another(names: tuple[str, ...]) -> None:
     together = read(b"".join(sample(n) for n in names))
     lines: Counter[str] = Counter()
     for n in names:
-        lines.update(ALONE[n].done.lines)
+        lines.update(alone(n).done.lines)
     assert together.done.lines == lines
     assert together.done.lines["unread"] == 0
-    runs = [(r["format"], r["label"]) for n in names for r in ALONE[n].rows("runs")]
+    runs = [(r["format"], r["label"]) for n in names for r in alone(n).rows("runs")]
     assert [(r["format"], r["label"]) for r in together.rows("runs")] == runs
     for table in ("steps", "kernels", "layers", "summaries", "phases", "loads"):
-        rows = sum(len(ALONE[n].rows(table)) for n in names)
+        rows = sum(len(alone(n).rows(table)) for n in names)
         assert len(together.rows(table)) == rows
-        assert [r.get("copy") for n in names for r in ALONE[n].rows(table)] == [
+        assert [r.get("copy") for n in names for r in alone(n).rows(table)] == [
             r.get("copy") for r in together.rows(table)
         ]
 
@@ -335,7 +338,7 @@ def test_a_second_format_that_begins_late(name: str, chunk: int) -> None:
     found = read(first + sample(name), chunk=chunk)
     assert found.done.lines["unread"] == 0
     assert set(found.done.formats) == {"moe_layer", name}
-    tail = [(r["format"], r["label"]) for r in ALONE[name].rows("runs")]
+    tail = [(r["format"], r["label"]) for r in alone(name).rows("runs")]
     assert [(r["format"], r["label"]) for r in found.rows("runs")][-len(tail) :] == tail
 
 
@@ -598,7 +601,7 @@ def test_the_begin_of_another_node_begins_no_run_of_its_own(between: bytes) -> N
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_a_compressed_log_is_the_same_log(name: str, pack: Any) -> None:
-    same(ALONE[name], read(pack(sample(name))))
+    same(alone(name), read(pack(sample(name))))
 
 
 # --- a process that scans ahead ---------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
+
 import pytest
 from support.known_inputs import KnownReader, absent, filled, own_formats, readers
 from support.pages import DOCS, same
@@ -9,6 +11,8 @@ from support.pages import DOCS, same
 from perflog.formats.flops import CONVENTIONS
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON
+from perflog.readers.registry import ReaderEntry
+from perflog.readers.registry import builtin as builtin_readers
 from perflog.tables.schema import TABLES
 
 HEAD = """\
@@ -114,8 +118,10 @@ def test_the_page_says_of_each_format_what_is_read(form: Format) -> None:
     assert section(form).startswith(f"## {form.name}\n")
 
 
-@pytest.mark.parametrize("reader", readers(), ids=lambda r: r.name)
-def test_a_reader_says_what_it_is(reader: KnownReader) -> None:
+@pytest.mark.parametrize("entry", builtin_readers(), ids=lambda entry: entry.reader)
+def test_a_reader_says_what_it_is(entry: ReaderEntry) -> None:
+    name = resolve_name(entry.reader)().name
+    (reader,) = (known for known in readers() if known.name == name)
     assert reader.title
     assert reader.source
     by_reader = {"tensorboard": "steps", "wandb": "steps", "github_benchmark": "values", "asv": "values"}
