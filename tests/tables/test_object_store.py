@@ -308,14 +308,14 @@ def test_an_object_that_is_missing_is_damage(store: Store, bucket: Bucket) -> No
 
 
 def test_a_storage_without_conditional_writes_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(StoreError, match="memory://store: this storage cannot create"):
+    with pytest.raises(StoreError, match="memory://store: this storage has no conditional writes"):
         fill(Store("memory://store"), LOGS)
 
     def overwrite(self: remote.Bucket, key: str, data: bytes) -> bool:
         return True
 
     monkeypatch.setattr(remote.Bucket, "create", overwrite)
-    with pytest.raises(StoreError, match="cannot create an object only if there is none"):
+    with pytest.raises(StoreError, match="this storage has no conditional writes"):
         fill(store, LOGS)
 
 

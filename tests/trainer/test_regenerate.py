@@ -77,7 +77,7 @@ def test_without_a_recipe_all_are_listed() -> None:
         (["moe-layer", "sweep"], "`sweep` is another"),
         (["moe-layer", "--preset", "papers"], "no preset `papers`"),
         (["kernels", "--dialect", "original"], "no original dialect"),
-        (["sweep", "--trace", "t.json"], "makes no trace"),
+        (["sweep", "--trace", "t.json"], "writes no trace"),
         (["pipeline", "--ranks", "100"], "do not fit|stages"),
         (["moe-layer", "--steps", "0"], "0 is not in the range"),
         (["moe-layer", "--device", "tpu"], "'tpu' is not one of"),

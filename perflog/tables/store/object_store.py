@@ -198,7 +198,7 @@ class ObjectWork:
             StoreError: Two writers could both commit in this storage.
         """
         if not self._bucket.can_create or not self._creates_once():
-            help = "Amazon S3, Google Cloud Storage and MinIO can; reading needs no such thing"
+            help = "Amazon S3, Google Cloud Storage and MinIO have them; reading needs none"
             raise StoreError("this storage has no conditional writes, which a store needs", self._store.name, help)
         self.path.mkdir(parents=True)
         return self
