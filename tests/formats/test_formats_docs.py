@@ -11,7 +11,7 @@ from support.pages import DOCS, same
 from perflog.formats.flops import CONVENTIONS
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON
-from perflog.readers.registry import ReaderEntry
+from perflog.readers.interface import ReaderEntry
 from perflog.readers.registry import builtin as builtin_readers
 from perflog.tables.schema import TABLES
 
