@@ -199,11 +199,20 @@ def _all_steps(tables: Tables, warmup: int | None) -> _StepFigures:
     number = np.concatenate([part.group + offset for part, offset in zip(parts, offsets, strict=True)])
     runs = tables.run_order()
     order = np.argsort(np.array([runs[group.run] for group in groups], np.int64)[number], kind="stable")
-    step, members, largest = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("step", "members", "largest")
+    columns = {name: [getattr(part, name) for part in parts] for name in ("step", "members", "largest")}
+    figures = {name: [part.figures[name] for part in parts] for name in _FIGURES}
+    del parts
+
+    def joined(pieces: list[Any]) -> Any:
+        """A column in the order of the runs; its pieces are dropped, for these may be hundreds of megabytes."""
+        whole = np.concatenate(pieces)
+        pieces.clear()
+        return whole[order]
+
+    in_order = {name: joined(pieces) for name, pieces in columns.items()}
+    return _StepFigures(
+        groups, number[order], **in_order, figures={name: joined(pieces) for name, pieces in figures.items()}
     )
-    figures = {name: np.concatenate([part.figures[name] for part in parts]) for name in _FIGURES}
-    return _StepFigures(groups, number, step, members, largest, figures).where(order)
 
 
 def _loads(tables: Tables, warmup: int | None) -> _Amounts:
