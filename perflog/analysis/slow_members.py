@@ -39,7 +39,8 @@ _HEAT_UNITS, _COLDER = ("Hz", "°C"), 1.05  # of clocks and temperatures; highes
 _WORK = ("compute", "prepare", "data")
 _CLOCKS = lazy_pattern(r"(?i)clock|(?:sm|gr|s)clk|pclk|freq")
 _HEAT = lazy_pattern(r"(?i)temp|tmptr|throttl")
-_ROWS, _OFTEN, _SURE_P, _SURE_ROWS = 5, 0.8, 1e-6, 20
+_ROWS, _OFTEN = 5, 0.8  # rows of a rank, and the share of them in which it is slow: fewer may be chance
+_SURE_ROWS, _SURE_P = 20, 1e-6  # rows, and the probability that it is chance, from which on a culprit is sure
 _MOST = 0.25  # of the ranks: where more are slow, there are two groups of ranks, and no outlier
 _HOT, _OF_STEPS, _SLOW_STAGE = 1.0, 0.8, 0.1  # load over the mean - 1; share of the steps; time over the mean - 1
 _SHOWN = 3
@@ -90,7 +91,7 @@ def _named(tables: Tables) -> Iterator[Culprit]:
     slow = {key: rows for key, rows in slow.items() if rows}
     for (run, rank), rows in slow.items():
         if sum(other == run for other, _ in slow) > max(1, int(_MOST * rows[0].ranks)):
-            continue
+            continue  # many slow ranks are two groups of ranks
         heat = [row for row in by_rank[run, rank] if row.unit in _HEAT_UNITS and row.ratio >= _COLDER and row.p < LEVEL]
         sure = any(row.reports >= _SURE_ROWS and row.p < _SURE_P for row in rows)
         evidence = tuple(_words(row) for row in [*rows[:_SHOWN], *heat[:_SHOWN]])

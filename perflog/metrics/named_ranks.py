@@ -142,21 +142,21 @@ def names_an_extreme(key: str) -> bool:
 
 
 def _rows(tables: Tables) -> Iterator[NamedRank]:
+    """Yield for each run the ranks at the ends of each metric, then the stragglers."""
     runs = tables.rows("runs")
     worlds: dict[str, int] = dict(runs.where(runs.known("world_size")).records("run", "world_size"))
     for run, rows in tables.rows_by_run("values").items():
         keys = rows.counts("key")
-        figures = dict.fromkeys(_figure(key) for key in keys if names_an_extreme(key))
-        called = [key for key in keys if key.partition("[")[0] == STRAGGLER]
-        if not figures and not called:
+        extreme_keys = [key for key in keys if names_an_extreme(key)]
+        straggler_keys = [key for key in keys if key.partition("[")[0] == STRAGGLER]
+        extremes, stragglers = (rows.where(rows.one_of("key", chosen)) for chosen in (extreme_keys, straggler_keys))
+        if not len(extremes) and not len(stragglers):
             continue
-        ranks = worlds.get(run) or 1 + max(
-            int(rows["rank"][rows.one_of("key", [key for key in keys if names_an_extreme(key)])].max(initial=0)),
-            int(rows["value"][rows.one_of("key", called)].max(initial=0)),
-        )
-        for figure in figures:
+        largest = max(int(extremes["rank"].max(initial=0)), int(stragglers["value"].max(initial=0)))
+        ranks = worlds.get(run) or 1 + largest
+        for figure in dict.fromkeys(map(_figure, extreme_keys)):
             yield from _extremes(rows, run, figure, ranks)
-        yield from _stragglers(rows.where(rows.one_of("key", called)), run, ranks)
+        yield from _stragglers(stragglers, run, ranks)
 
 
 def _figure(key: str) -> str:

@@ -134,18 +134,23 @@ def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) ->
         if np.array_equal(steps, series.steps) and np.array_equal(lines, series.lines) and (np.diff(lines) > 0).all():
             index = rows if len(rows) < len(paces) else slice(None)  # each row is a step of the series
         else:
-            order = np.lexsort((paces[rows], lines, steps))  # of a step and line the slowest comes last
-            # A step and a line as one number that sorts: a series has each of them at most once.
-            different, place = np.unique(steps, return_inverse=True)
-            most = int(lines.max()) + 1
-            packed = (place * most + lines)[order]
-            wanted = np.searchsorted(different, series.steps) * most + series.lines
-            index = rows[order[np.searchsorted(packed, wanted, side="right") - 1]]
+            index = rows[_slowest_rows(series, steps, lines, paces[rows])]
         columns = {name: _taken(all_steps[name], index) for name in names}
         if "mfu" in columns and not _known(columns["mfu"]).any():
             columns["mfu"] = _mfu_without_unit(tables, series)
         chosen[series.run] = series, columns | {_PER_GPU: _rates_of_a_gpu(tables, series)}
     return chosen
+
+
+def _slowest_rows(series: StepSeries, steps: Ints, lines: Ints, paces: Floats) -> Ints:
+    """Return for each step of a series the row with its step and line, of several ranks the slowest one."""
+    order = np.lexsort((paces, lines, steps))  # of a step and line the slowest comes last
+    # A step and a line as one number that sorts: a series has each of them at most once.
+    different, position = np.unique(steps, return_inverse=True)
+    most = int(lines.max()) + 1
+    packed = (position * most + lines)[order]
+    wanted = np.searchsorted(different, series.steps) * most + series.lines
+    return order[np.searchsorted(packed, wanted, side="right") - 1]
 
 
 def _taken(values: Floats, index: Ints | slice) -> Floats:

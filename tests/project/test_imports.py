@@ -97,7 +97,7 @@ analysis.compare: measures verdicts figures history baselines rows headline aa a
 analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures ranks_apart doubts parts outliers stuck
 analysis.overview: what_if scaling_facts energy_facts
-analysis.overview: host_operators since folder_answers
+analysis.overview: host_operators version_changes folder_answers
 analysis.overview: headline device_facts log_facts case_facts reasons job_course subject next_commands
 analysis.overview: targets __init__
 analysis: run_stops slow_members diagnosis live_steps run_list track

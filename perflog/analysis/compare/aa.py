@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -263,7 +263,7 @@ def _judge(sides: TwoSides, rule: VerdictRule, k: int) -> dict[str, int]:
     tested = step_time_tests(sides, rule, f"{k}")
     judged = verdicts(tested, rule)
     words = {verdict.decision for verdict in judged}
-    low, high = tested["mean"][0].interval(rule.level)
+    low, high = tested["mean"].estimate.interval(rule.level)
     base, other = map(np.concatenate, sides)
     differ = rank_tests.mann_whitney(base, other) < 1 - rule.level
     return {
@@ -278,8 +278,12 @@ def _direction(slower: bool, faster: bool) -> int:
     return 1 if slower else -1 if faster else 0
 
 
-Tests = Mapping[str, tuple[Estimate, float, tuple[int, int]]]
-"""Estimate, adjusted p and number of runs of both sides, by statistic."""
+class StepTimeTest(NamedTuple):
+    """The test of a statistic of step times. `p`: adjusted. `runs`: their number on both sides."""
+
+    estimate: Estimate
+    p: float
+    runs: tuple[int, int]
 
 
 def step_time_tests(
@@ -288,7 +292,7 @@ def step_time_tests(
     name: str,
     history: Sequence[Floats] = (),
     sessions: Sequence[tuple[str, ...]] = ((), (), ()),
-) -> Tests:
+) -> dict[str, StepTimeTest]:
     """Return the tests of all figures of the step times of two sides, as `compare` makes them.
 
     Args:
@@ -304,20 +308,20 @@ def step_time_tests(
         known = [side_figure(history, statistic, rule, name, sessions[2])] if len(history) else []
         estimates[statistic] = estimate(base, other, known)
     adjusted: dict[str, float] = {}
-    for of in {family(STEP_TIME, statistic) for statistic in estimates}:
-        members = [statistic for statistic in estimates if family(STEP_TIME, statistic) == of]
+    for tested_together in {family(STEP_TIME, statistic) for statistic in estimates}:
+        members = [statistic for statistic in estimates if family(STEP_TIME, statistic) == tested_together]
         p = rank_tests.holm_adjusted([estimates[statistic].p for statistic in members])
         adjusted |= dict(zip(members, p, strict=True))
     runs = len(sides[0]), len(sides[1])
-    return {statistic: (of, adjusted[statistic], runs) for statistic, of in estimates.items()}
+    return {statistic: StepTimeTest(each, adjusted[statistic], runs) for statistic, each in estimates.items()}
 
 
-def verdicts(tests: Tests, rule: VerdictRule, better: Better = "lower") -> list[Verdict]:
+def verdicts(tests: Mapping[str, StepTimeTest], rule: VerdictRule, better: Better = "lower") -> list[Verdict]:
     """Return the verdicts on figures of step times; with `better` "higher" as if the sides were exchanged."""
     return [
-        decide(of.effect, better, p, evidence, rule)
-        for statistic, (of, p, runs) in tests.items()
-        for evidence in [Evidence(runs, of.interval(rule.level), of.scope, statistic == VALUE, of.sessions)]
+        decide(found.effect, better, p, evidence, rule)
+        for statistic, (found, p, runs) in tests.items()
+        for evidence in [Evidence(runs, found.interval(rule.level), found.scope, statistic == VALUE, found.sessions)]
     ]
 
 

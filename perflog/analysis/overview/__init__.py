@@ -30,9 +30,9 @@ from perflog.analysis.overview.reasons import bottleneck, first_bottleneck, time
 from perflog.analysis.overview.run_figures import TOTAL, RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
 from perflog.analysis.overview.scaling_facts import by_size
-from perflog.analysis.overview.since import since_when
 from perflog.analysis.overview.subject import common_name, subject
 from perflog.analysis.overview.targets import targets_reached
+from perflog.analysis.overview.version_changes import since_when
 from perflog.analysis.repeats import ROUND, Difference, Result, differing
 from perflog.log import Log, RunKey
 from perflog.metrics import Options, Tables, sweep

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.analysis.overview.scaling_facts import scaling_facts
-from perflog.analysis.overview.since import changed_since
 from perflog.analysis.overview.stuck import stuck
+from perflog.analysis.overview.version_changes import changed_since
 from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.metrics import Options, Tables, hot_experts, node_pairs, time_to_train
 from perflog.metrics.hot_experts import expert_jobs

@@ -167,13 +167,14 @@ class ValueForm(Struct, frozen=True, eq=False):
         """Return whether a value has this form, with or without `padding` spaces before it."""
         return any(self.template.match(blanks + value) is not None for blanks in {"", " " * padding})
 
-    def written(self, names: FieldNames, key: str, dropped: str = UNNAMED) -> str:
+    def template_text(self, names: FieldNames, key: str, dropped: str = UNNAMED) -> str:
         """Return the template string of the value after this key. `dropped` is the name of its dropped fields."""
         text = literal(self.template.literals[0])
         for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
             if KEY_FIELD in f.name:
                 before, _, after = f.name.partition(KEY_FIELD)
-                name = names.from_key(f"{before}{key}{'.' * after.isdigit()}{after}", f.numeric)
+                dot = "." if after.isdigit() else ""  # `*.0`: a template has no dots in names
+                name = names.from_key(f"{before}{key}{dot}{after}", f.numeric)
             else:
                 name = names.declared(dropped if f.name == UNNAMED else f.name)
             text += f"{{{name}:{f.spec}}}{literal(following)}"

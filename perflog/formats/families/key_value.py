@@ -455,7 +455,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         parts = list[tuple[str, str]]()
         for key, form in zip(keys, forms, strict=True):
             entry, before = look_up(self.keys, key), set(names.from_keys)
-            parts.append((key, form.written(names, key, self.shape.dropped_field(key))))
+            parts.append((key, form.template_text(names, key, self.shape.dropped_field(key))))
             if entry is not None and entry[0] in self.phases:
                 names.phases |= names.from_keys - before
         template = template_of(head.text + self.syntax.written(parts, loose, closed) + self.shape.tail.text)

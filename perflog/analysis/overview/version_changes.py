@@ -1,4 +1,4 @@
-"""Since when: the runs from which on the figures of like runs are at another level, in sentences."""
+"""Changes of versions: the runs from which on the metrics of like runs are at another level, in sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s
 def changed_since(tables: Tables, options: Options) -> list[dict[str, Any]]:
     """Return the rows of metric `history` that begin another level, the last one first: one for a run.
 
-    Of figures that change with the same run, the first tells it: the clock follows from the steps.
+    Of figures that change with the same run, the first is shown: the clock follows from the steps.
     """
     rows = history.table(tables, options)
     rows = rows[rows["change"].astype(float).abs() >= _LEAST].drop_duplicates(["history", "at"])
