@@ -47,4 +47,4 @@ def _logs(given: Any, store: str | os.PathLike[str] | None) -> Iterator[Log]:
             yield from _logs(each, store)
     else:
         help = "give a `Log`, a path, a table, a list of these, or a mapping of names to them"
-        raise UsageError(f"perflog cannot read runs from a {type(given).__name__}", "", help)
+        raise UsageError(f"perflog cannot read runs from a value of type {type(given).__name__}", "", help)

@@ -84,5 +84,5 @@ def test_a_file_of_another_kind_is_no_run_of_a_side(folder: Path, tmp_path: Path
 
 @pytest.mark.parametrize("given", [[], {}, 5, [5], None])
 def test_what_names_no_runs(given: Any) -> None:
-    with pytest.raises(UsageError, match="no runs"):
+    with pytest.raises(UsageError, match="cannot read runs from a value of type"):
         log_of(given)

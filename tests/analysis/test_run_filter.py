@@ -99,7 +99,7 @@ def test_conditions_are_those_of_python(text: str, values: tuple[int, int, int])
 
 @pytest.mark.parametrize("text", ["(" * 50_000, "not " * 50_000 + "a.b = 3", "(" * 101 + "a.b = 3" + ")" * 101])
 def test_a_condition_that_nests_too_deep(text: str) -> None:
-    with pytest.raises(UsageError, match="nests more than 100 levels deep"):
+    with pytest.raises(UsageError, match="is nested more than 100 levels deep"):
         parse(text)
 
 

@@ -652,7 +652,7 @@ def test_the_command_draws_several_runs(tmp_path: Path, monkeypatch: pytest.Monk
         (["kernels"], "no rows in table `kernels`"),
         (["steps", "-o", "a.gif"], "png, svg or pdf"),
         (["steps", "--size", "1x1"], "does not fit"),
-        (["steps", "--size", "big"], "two numbers of inches"),
+        (["steps", "--size", "big"], "width and height in inches"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(args: list[str], says: str, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from perflog.arrays import Floats, Ints
 from perflog.formats.model import Fingerprint
 from perflog.parsing.assemble.line_rows import FINGERPRINT, RecordRanks
 from perflog.parsing.match.records import Records
-from perflog.tables.arrow import numbers_of
+from perflog.tables.arrow import number_array, numbers_of
 
 KeyRanks = dict[Any, int]
 """Rank of each key of a fingerprint, or DOUBTFUL."""
@@ -69,7 +69,7 @@ def key_codes(columns: list[Any]) -> tuple[Ints, list[Any]]:
 
 def _unique(values: Ints | Floats) -> tuple[Any, Ints]:
     """Return the distinct values, and for each value which of these it is: by a hash table, as np.unique sorts."""
-    encoded = pa.array(values + 0).dictionary_encode()  # -0.0 + 0 is 0.0
+    encoded = number_array(values + 0).dictionary_encode()  # -0.0 + 0 is 0.0
     return numbers_of(encoded.dictionary), numbers_of(encoded.indices)
 
 

@@ -125,8 +125,8 @@ BLOCK = '[[block]]\nname = "b"\nbegin = "begin {_:s}"\nsample = "begin x"\n'
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ('at = "end"\nend = "x"', "`at` is `end`"),
-        ('at = "start"\nend = "x"\nbody = "y"', "any lines up to its end"),
+        ('at = "end"\nend = "x"', "`at` cannot be `end`"),
+        ('at = "start"\nend = "x"\nbody = "y"', "has all lines up to its end"),
         ('at = "start"', "has no `end`"),
         ("", "has no `body`"),
     ],
