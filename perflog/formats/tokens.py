@@ -7,6 +7,8 @@ decided by `figures`; the patterns here are of strings that look like several to
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -99,7 +101,8 @@ def tokens(line: str) -> tuple[Token, ...]:
     Numbers that are no figures, such as process ids, are opaque, with what is joined to them: `20x4MB`.
     """
     text = line.rstrip(" \t")
-    figures: list[tuple[int, int]] | None = None
+    figures: list[tuple[int, int]] | None = None  # found where the line has a number
+    names: list[tuple[int, int]] = []
     parts: list[Token] = []
     gap, last = "", 0  # last: the end of the string that contains the opaque token before
     for match in _TOKEN.finditer(text):
@@ -113,11 +116,18 @@ def tokens(line: str) -> tuple[Token, ...]:
         last = 0
         if kind == NUMBER and match[0][-1].isdigit():
             figures = figure_spans(text) if figures is None else figures
-            if not any(b < end and begin < e for b, e in figures):
-                kind, last = OPAQUE, next((e for b, e in name_spans(text) if b < end and begin < e), 0)
+            if not _end_of_span(figures, begin, end):
+                names = names or name_spans(text)
+                kind, last = OPAQUE, _end_of_span(names, begin, end)
         parts.append(Token(kind, match[0], gap))
         gap = ""
     return tuple(parts)
+
+
+def _end_of_span(spans: list[tuple[int, int]], begin: int, end: int) -> int:
+    """Return the end of the first of some ascending spans that shares a character with text[begin:end], 0 for none."""
+    k = bisect_right(spans, begin, key=itemgetter(1))
+    return spans[k][1] if k < len(spans) and spans[k][0] < end else 0
 
 
 def skeleton(line: tuple[Token, ...]) -> tuple[str, ...]:

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from support.reading import Reading, read
 
 from perflog.errors import FormatError, InputError
+from perflog.formats import tokens
 from perflog.formats.families.meters import MeterFamily
+from perflog.formats.figures import name_spans
 from perflog.formats.loader.format_file import load
 from perflog.formats.registry import get, known
 from perflog.formats.sample_checks import check_samples
@@ -1065,6 +1067,10 @@ def test_a_line_that_measures_something_is_enough(text: str) -> None:
         "Expected kernel time: 12 ms",
         "max step time: 600 seconds",
         "Setting min iteration time: 10 ms",
+        "ETA: 12 s (45%)",
+        "Remaining time: 35.2 s (12%)",
+        "├── max age: 30s",
+        "└── keepalive: 30 s",
         "Total TFLOPS: 1234.5",  # all work, or a rate?
         "GPUs: 8x",
         "[BENCHMARK] llama 7",
@@ -1075,6 +1081,18 @@ def test_a_line_that_measures_something_is_enough(text: str) -> None:
 def test_prose_and_what_has_no_unit_measure_nothing(text: str) -> None:
     with pytest.raises(InputError):
         read(f"{text}\n".encode())
+
+
+def test_names_with_digits_are_looked_for_once_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(tokens, "name_spans", lambda text: asked.append(text) or name_spans(text))
+    parts = tokens.tokens("20x4MB, " * 50 + "loss 0.5")
+    assert ([part.text for part in parts if part.kind == tokens.NUMBER], len(asked)) == (["0.5"], 1)
+
+
+def test_beside_measured_lines_a_number_without_a_unit_and_an_estimate_measure_nothing() -> None:
+    got = read(b"LLM latency: 3.345 sec\nbatch: 32, heads: 12\nport: 443, use_https: 1\nETA: 5 s\nLoad time: 2 s\n")
+    assert [row["key"] for row in got.rows("values")] == ["LLM_latency", "Load_time"]
 
 
 def test_the_utilization_beside_the_lines_of_steps() -> None:

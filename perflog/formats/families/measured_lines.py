@@ -26,15 +26,16 @@ _NAMED_UNIT = (
 )
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
 PATTERN = (
-    rf"(?i:.*?(?:[a-z].*?(?:(?:[:=~]|[ \t][|])[ \t]*{_NUMBER}[ \t]*{UNIT}\b|[(\[]{UNIT}[)\]][^:=]*[:=][ \t]*{_NUMBER})"
-    rf"|\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
-    rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$"
-    rf"|^\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$))"
+    rf"(?i:[^a-z]*[a-z].*?(?:(?:[:=~]|[ \t][|])[ \t]*{_NUMBER}[ \t]*{UNIT}\b"
+    rf"|[(\[]{UNIT}[)\]][^:=]{{0,99}}[:=][ \t]*{_NUMBER})"
+    rf"|.*?(?:\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
+    rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$)"
+    rf"|\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$)"
 )
 """What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
 rate after a word for one, or after a label in brackets, at the end of the line."""
 
-AMONG_OTHERS = r"(?i:.*?[a-z].*?[:=~\]][ \t]*[0-9][0-9.,]*(?:e[+-]?[0-9]+)?[ \t]*(?:±|[a-zµ%]))"
+AMONG_OTHERS = r"(?i:[^a-z]*[a-z].*?[:=~\]][ \t]*[0-9][0-9.,]*(?:e[+-]?[0-9]+)?[ \t]*(?:±|[a-zµ%]))"
 """What lines have that are read only where others prove that a log has measured lines."""
 
 _MEASURED = {
@@ -50,10 +51,11 @@ _MEASURED = {
 
 _NOT_MEASURED = lazy_pattern(
     r"timeout|time_out|sleep|wait|download|upload|setting|limit|interval|target|budget|deadline|request_rate"
-    r"|theoretical|expected|ideal|nominal|roofline|required|allowed|(?:^|_)sl[ao](?:_|$)"
+    r"|theoretical|expected|ideal|nominal|roofline|required|allowed|remaining|back_?off|retry|keep_?alive"
+    r"|cool_?down|(?:^|_)(?:sl[ao]|eta|ttl|lease|grace|age|uptime)(?:_|$)"
     r"|(?:^|_)max_(?:step|iter|iteration|batch)_"
 )
-"""Names of what was set, or of what is no work of the program."""
+"""Names of what was set or estimated, or of what is no work of the program."""
 
 _OF_NAMES = frozenset(
     "to per of in".split()
@@ -91,7 +93,8 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
     Args:
         template: Its template. Numbers without a name are dropped by it.
         units: The units of its fields that the line prints.
-        among_others: Whether other lines prove that the log has such lines: then a name is enough.
+        among_others: Whether other lines prove that the log has such lines: then any name with a number and its unit
+            is enough.
     """
     numbers = [f.name for f in template.fields if f.numeric]
     named = [name for name in numbers if not name.startswith("_")]
@@ -109,8 +112,8 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         return False
     if any(_NOT_MEASURED.search(plain_name(name)) for name in named):
         return False
-    if not unknown and among_others and _FIGURE.fullmatch(template.text):
-        return True
+    if among_others:
+        return not unknown and _FIGURE.fullmatch(template.text) is not None
     bases = {unit.base for unit in units.values()}
     if bases == {"s", "1"} and _WITH_SHARE.fullmatch(template.text):  # of a whole that the program times in parts
         return True

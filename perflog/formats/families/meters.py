@@ -159,6 +159,10 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         return rf".*?(?:(?:{heads}).*?{name}|{name}.*?(?:{heads}))" if heads else rf".*?{name}"
 
     @cached_property
+    def _begins(self) -> re.Pattern[bytes]:
+        return lazy_pattern(f"(?s:{self.pattern})".encode())
+
+    @cached_property
     def _heads(self) -> list[tuple[Template, re.Pattern[bytes]]]:
         return [
             (head, lazy_pattern(rf"(?<![0-9A-Za-z_])(?s:{unnamed(head.pattern)})".encode()))
@@ -185,6 +189,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         if self.titles:
             return self._titles(text)
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
+        if self.measures and not self._begins.match(raw):
+            return ()  # the pattern of another family has found the line
         for head, pattern in self._heads:
             if not head.may_stand_in(raw):
                 continue

@@ -28,6 +28,7 @@ _AT_ONCE = 1 << 12
 _TOKEN = lazy_pattern(rb"""([ \t\r\n]*)("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[][{}:,]|[^][{}:,"'\s]+)""")
 _BLANKS = lazy_pattern(rb"[ \t\r\n]*\Z")
 _LITERAL = lazy_pattern(rb"-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|NaN|Infinity)|true|false|null")
+_DIGIT_AT_END = lazy_pattern(rb"[0-9.]\Z")
 _OF_PYTHON = {
     b"None": b"null", b"True": b"true", b"False": b"false",
     b"nan": b"NaN", b"inf": b"Infinity", b"-inf": b"-Infinity",
@@ -94,23 +95,27 @@ class RecordSplitter:
         """Return the lines of a further piece of the input."""
         if not self.is_json:
             return piece
-        text, end = self._left + piece, 0
+        text, end, is_torn = self._left + piece, 0, False
         for token in _TOKEN.finditer(text):
             if token.start() != end or (token.end() == len(text) and not last):
                 break
+            if token.end() == len(text) and self._stack and not self._item and _DIGIT_AT_END.search(token[2]):
+                is_torn = True  # a number at the end of a torn record may lack digits
+                break
             printed = self._as_json(token[2])
-            if not self._takes(printed):
+            is_joined = self.is_python and self._goes_on(printed)
+            if not (is_joined or self._takes(printed)):
                 self.is_json = False
                 break
             self._newlines(token[1].count(b"\n"))
-            stays_json = self._read(printed)
+            stays_json = is_joined or self._read(printed)
             end = token.end()
             self._done += token.end() - token.start()
             if not stays_json:
                 self.is_json = False
                 break
         self._left = text[end:]
-        if self.is_json and (len(self._left) > HEAD or (last and not _BLANKS.match(self._left))):
+        if self.is_json and (len(self._left) > HEAD or (last and not is_torn and not _BLANKS.match(self._left))):
             self.is_json = False
         if not self.is_json or last:
             self._give_up()
@@ -144,6 +149,15 @@ class RecordSplitter:
             return _OF_PYTHON.get(token, token) if self.is_python else token
         self.is_python = True
         return b'"' + token[1:-1].replace(b"\\'", b"'").replace(b'"', b'\\"') + b'"'
+
+    def _goes_on(self, token: bytes) -> bool:
+        """Join a string to the string before it, as `pprint` cuts long ones. Return whether there is one."""
+        parts = self._item or (self._body if self._expected == self._comma else [])
+        if token[:1] != b'"' or not parts or parts[-1][-1:] != b'"':
+            return False
+        parts[-1] = parts[-1][:-1] + token[1:]
+        self._size += len(token)
+        return True
 
     # --- lines --------------------------------------------------------------------------------------------------
 

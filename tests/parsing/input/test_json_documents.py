@@ -73,6 +73,26 @@ def test_what_python_prints_of_dicts_is_written_as_json() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("size", [1, 3, 1 << 16])
+def test_strings_that_python_cuts_are_one(size: int) -> None:
+    texts = [
+        "{'loss': 1.5,\n 'text': \"it's \"\n         'long',\n 'step': 1}\n",
+        "[{'text': 'it '\n 'is', 'step': 1}]",
+    ]
+    assert split(texts[0], size)[0] == ['{"loss": 1.5, "text": "it\'s long", "step": 1}']
+    assert split(texts[1], size)[0] == ['{"text": "it is", "step": 1}']
+
+
+@pytest.mark.parametrize("size", [1, 3, 1 << 16])
+@pytest.mark.parametrize("mark", ["'", '"'])
+def test_the_number_at_the_end_of_a_torn_document_is_in_no_record(mark: str, size: int) -> None:
+    for end in (" 12", " 12."):
+        text = "{'step': 1,\n 'loss':".replace("'", mark) + end
+        assert split(text, size) == [['{"step": 1}'], [end]]
+        assert is_document(text.encode(), is_whole=True)
+    assert split("{'step': 1,\n 'loss': 12\n".replace("'", mark), size)[0] == ['{"step": 1, "loss": 12}']
+
+
 def test_whole_pairs_of_a_torn_record_are_a_record() -> None:
     assert split("[{'N': 1, 'a': {'b': 2, 'c': 3}, 'd': 0.01") == [['{"N": 1, "a": {"b": 2, "c": 3}}', '"d": 0.01']]
     assert split('[{"a": 2, "b": [1, 2') == [['{"a": 2}', '"b": [1, 2']]
