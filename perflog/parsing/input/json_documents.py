@@ -7,11 +7,12 @@ as the states of a progress bar are. What is left of the document around its lis
 number of line feeds stays the same, so every figure keeps its line number. Input that is no JSON passes as it is.
 
 The repr of a list of Python dicts, or of a dict over many lines as `pprint` prints it, is such a document: it is
-written as JSON.
+written as JSON. A dict on one line is none, and neither is one above lines of text: formats read both as they are.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator, Iterator
 
 from msgspec import Struct, field
@@ -26,9 +27,12 @@ LARGEST_RECORD = 1 << 13
 
 _AT_ONCE = 1 << 12
 _TOKEN = lazy_pattern(rb"""([ \t\r\n]*)("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[][{}:,]|[^][{}:,"'\s]+)""")
-_BLANKS = lazy_pattern(rb"[ \t\r\n]*\Z")
+_REST = lazy_pattern(
+    rb"[ \t\r\n]*(?:[-+.\w]*[0-9.])?\Z"
+)  # of whole or torn JSON: at most a number that may lack digits
 _LITERAL = lazy_pattern(rb"-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|NaN|Infinity)|true|false|null")
 _DIGIT_AT_END = lazy_pattern(rb"[0-9.]\Z")
+_DICT_LINE = lazy_pattern(rb"\{(?:'[^\n]*)?(?:(?<=\})[ \t\r]*(?P<end>\n)|\Z)")
 _OF_PYTHON = {
     b"None": b"null", b"True": b"true", b"False": b"false",
     b"nan": b"NaN", b"inf": b"Infinity", b"-inf": b"-Infinity",
@@ -95,12 +99,9 @@ class RecordSplitter:
         """Return the lines of a further piece of the input."""
         if not self.is_json:
             return piece
-        text, end, is_torn = self._left + piece, 0, False
+        text, end = self._left + piece, 0
         for token in _TOKEN.finditer(text):
-            if token.start() != end or (token.end() == len(text) and not last):
-                break
-            if token.end() == len(text) and self._stack and not self._item and _DIGIT_AT_END.search(token[2]):
-                is_torn = True  # a number at the end of a torn record may lack digits
+            if token.start() != end or self._stops_before(token, last):
                 break
             printed = self._as_json(token[2])
             is_joined = self.is_python and self._goes_on(printed)
@@ -115,12 +116,24 @@ class RecordSplitter:
                 self.is_json = False
                 break
         self._left = text[end:]
-        if self.is_json and (len(self._left) > HEAD or (last and not is_torn and not _BLANKS.match(self._left))):
+        if self.is_json and (len(self._left) > HEAD or (last and not _REST.match(self._left))):
             self.is_json = False
         if not self.is_json or last:
             self._give_up()
         lines, self._out = b"".join(self._out), []
         return lines
+
+    def _stops_before(self, token: re.Match[bytes], last: bool) -> bool:
+        """Return whether a token is not read: it may go on, or it begins a line that formats read as it is."""
+        text = token.string
+        may_lack_digits = self._stack and not self._item and _DIGIT_AT_END.search(token[2])
+        if token.end() == len(text) and (not last or may_lack_digits):
+            return True
+        if token[2] != b"{" or self._stack or not self.first_end:
+            return False
+        line = _DICT_LINE.match(text, token.start(2))
+        self.is_json = line is None or not (line["end"] or last)
+        return line is not None
 
     def _give_up(self) -> None:
         """Write what is open as it is, and all that is left."""
@@ -350,8 +363,9 @@ def is_document(head: bytes, is_whole: bool) -> bool:
         is_object = not is_whole or _NAMED.search(start) is not None
         return splitter.is_json and is_object and (not splitter.is_python or start[:1] == b"[" or b"\n" in start)
     first, others = start[: splitter.first_end], start[splitter.first_end :].strip()
-    is_line = splitter.is_python and first[:1] == b"{"  # which formats read as it is
-    return b"\n" in first.strip() or (is_whole and not others and not is_line)
+    if splitter.is_python and first[:1] == b"{":  # a dict alone: formats read lines and settings as they are
+        return b"\n" in first.strip() and others[:1] in (b"", b"{")
+    return b"\n" in first.strip() or (is_whole and not others)
 
 
 def as_records(blocks: Iterator[bytes]) -> Generator[bytes]:

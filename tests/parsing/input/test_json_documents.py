@@ -93,6 +93,20 @@ def test_the_number_at_the_end_of_a_torn_document_is_in_no_record(mark: str, siz
     assert split("{'step': 1,\n 'loss': 12\n".replace("'", mark), size)[0] == ['{"step": 1, "loss": 12}']
 
 
+@pytest.mark.parametrize("size", [1, 3, 1 << 16])
+def test_dicts_on_one_line_after_a_document_pass_as_they_are(size: int) -> None:
+    lines = "{'loss': 0.5, 'epoch': 1.0}\n{'loss': 0.4, 'epoch': 2.0}\n"
+    for start in ("{'a': 1,\n 'b': 2}\n", "{'a': 1,\n 'b': 2}\n{'a': 3,\n 'b': 4}\n", '{"a": 1,\n "b": 2}\n'):
+        records = split(start + lines, size)
+        assert [line[0] for line in records[-3:-1]] == lines.splitlines()
+        assert records[0] == ['{"a": 1, "b": 2}']
+
+
+@pytest.mark.parametrize("after", ["step 1 loss 0.5\n", ""])
+def test_a_dict_of_settings_above_lines_is_no_document(after: str) -> None:
+    assert is_document(f"{{'batch_size': 32,\n 'lr': 0.1}}\n{after}".encode(), is_whole=True) is not bool(after)
+
+
 def test_whole_pairs_of_a_torn_record_are_a_record() -> None:
     assert split("[{'N': 1, 'a': {'b': 2, 'c': 3}, 'd': 0.01") == [['{"N": 1, "a": {"b": 2, "c": 3}}', '"d": 0.01']]
     assert split('[{"a": 2, "b": [1, 2') == [['{"a": 2}', '"b": [1, 2']]
