@@ -51,6 +51,7 @@ _OPAQUE = (
     r"[0-9]+(?:\.[0-9]+){2,}(?:[-+.]?\w+)*(?::[0-9]+)?",  # a version, an address
     # a line of source code
     r"(?:[~.]{0,2}/)?[\w./+-]*\w\.(?:py|cpp|cc|cu|cuh|h|hpp|c|rs|go|java|jl|sh):(?:[0-9]+| [0-9]+(?=:[ \t]))",
+    r"[A-Za-z_][\w./-]*:[0-9]+(?=:[A-Za-z_<])",  # the same before a function: `trainer:141:train`
     r"(?<=\| )[A-Za-z_][\w.]*(?::(?:\w+|<\w+>))?:[0-9]+(?= -(?: |$))",  # the same, as loguru prints it
     rf"[A-Za-z_][\w.-]*:[0-9]+(?={_BEFORE_LEVEL})",  # a line of the source: `train:141 INFO`, `(trainer:453) INFO`
     rf"[A-Za-z][\w.-]*:[0-9]+(?=[ \t|]+[A-Za-z_][\w.]*:[0-9]+{_BEFORE_LEVEL})",  # a process on a host, before it

@@ -1083,6 +1083,13 @@ def test_prose_and_what_has_no_unit_measure_nothing(text: str) -> None:
         read(f"{text}\n".encode())
 
 
+@pytest.mark.parametrize("place", ["INFO trainer:141:train", "INFO:a.trainer:141:train", "a.trainer:141:<module>"])
+def test_a_line_of_the_source_before_a_function_is_no_figure(place: str) -> None:
+    got = read(f"{place} step 1 loss 0.5\n{place} step 2 loss 0.4\n".encode())
+    assert [(row["step"], row["loss"]) for row in got.rows("steps")] == [(1, 0.5), (2, 0.4)]
+    assert got.rows("values") == []
+
+
 def test_names_with_digits_are_looked_for_once_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(tokens, "name_spans", lambda text: asked.append(text) or name_spans(text))
