@@ -85,7 +85,8 @@ def wait_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) ->
     import pandas as pd
 
     known = tables if isinstance(tables, Tables) else Tables(tables)
-    parts = [_frame(_all_steps(piece, warmup)) for piece in known.in_pieces("phases")]
+    pieces = [*known.in_pieces("phases")] or [known]  # no pieces without runs
+    parts = [_frame(_all_steps(piece, warmup)) for piece in pieces]
     return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
 

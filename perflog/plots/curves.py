@@ -86,7 +86,8 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         drawn = set(places.fillna("").itertuples(index=False, name=None))
         over, at = _positions(values, counts)
         most_points = canvas.most_points(len(shown) * min(most, _MAX_LINES))
-        handles = _draw_name(axes, values, at, drawn, groups, most_points, canvas) | handles
+        for group, line in _draw_name(axes, values, at, drawn, groups, most_points, canvas).items():
+            handles.setdefault(group, line)
         axes.set_xlabel(over)
         axes.set_title(plain(row["key"], 40))
         axes.set_ylabel(axis_label("value", unit) if unit else "value")

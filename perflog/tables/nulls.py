@@ -52,11 +52,12 @@ def _no_values(type: Any) -> Any:
 
 
 def as_types(table: pd.DataFrame, types: Mapping[str, Any]) -> pd.DataFrame:
-    """Return a table with some columns in other types: as `DataFrame.astype`, which takes three times as long."""
+    """Return a table with some columns in other types: as `DataFrame.astype`, which takes twice as long."""
     import pandas as pd
 
     if len(table):
-        columns = {n: (column.astype(types[n]) if n in types else column).array for n, column in table.items()}
+        # Columns, not their arrays: pandas makes strings of an array of objects.
+        columns = {n: column.astype(types[n]) if n in types else column for n, column in table.items()}
     else:
         columns = {n: _no_values(types[n]) if n in types else table[n].array for n in table.columns.tolist()}
     return pd.DataFrame(columns, index=table.index, copy=False)

@@ -89,4 +89,4 @@ def test_steps_one_by_one() -> None:
 
 def test_a_run_without_waits_has_no_rows() -> None:
     assert rows(wait(tables({0: (None, None)}), warmup=0)) == []
-    assert len(wait_steps(tables({0: (None, None)}))) == 0
+    assert len(wait_steps(tables({0: (None, None)}))) == len(wait_steps({})) == 0

@@ -89,11 +89,12 @@ def test_a_phase_stands_inside_what_it_is_part_of(tmp_path: Path) -> None:
             )  # fmt: skip
 
 
-def test_layers_may_lack_rank_and_direction() -> None:
+@pytest.mark.parametrize(("printed", "name"), [("0", "0"), (None, "layer")])
+def test_layers_may_lack_rank_direction_and_name(printed: str | None, name: str) -> None:
     runs = pd.DataFrame({"run": ["r"]})
-    layers = pd.DataFrame({"run": ["r"], "line": [1], "part": [0], "step": [2], "layer": ["0"], "time_s": [0.5]})
+    layers = pd.DataFrame({"run": ["r"], "line": [1], "part": [0], "step": [2], "layer": [printed], "time_s": [0.5]})
     (layer, *_) = StepTimeline(Tables({"runs": runs, "layers": layers})).events()
-    assert (layer["name"], layer["cat"], layer["dur"], layer["args"]["stage"]) == ("0", "layer", 500_000.0, None)
+    assert (layer["name"], layer["cat"], layer["dur"], layer["args"]["stage"]) == (name, "layer", 500_000.0, None)
 
 
 def test_a_trace_may_be_packed(tmp_path: Path) -> None:

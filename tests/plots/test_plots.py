@@ -341,6 +341,13 @@ def test_curves_of_many_runs_have_a_colour_for_each_folder() -> None:
     assert axes.get_yscale() == "log"
 
 
+def test_the_legend_of_curves_is_in_the_order_of_the_panels() -> None:
+    tables = printed({"a": "a.txt", "b": "b.txt"}, loss=(None, [3.0, 2.0, 1.0]), lr=(None, [0.3, 0.2, 0.1]))
+    values = tables["values"]
+    drawn = plots.curves(tables | {"values": values[(values["run"] == "a") == (values["key"] == "loss")]})
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["a", "b"]
+
+
 def test_bars_of_the_breakdown_end_at_the_step() -> None:
     """Each bar is as long as its run's mean step; the part of a name is that of the metric."""
     table = metrics.breakdown(tables("moe_layer"))

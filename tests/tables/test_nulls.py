@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import perflog
-from perflog.tables.nulls import int_or_none, none_if_null, nullable, nullable_frame, records
+from perflog.tables.nulls import as_types, int_or_none, none_if_null, nullable, nullable_frame, records
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), np.float64("nan"), pd.NA, pd.NaT])
@@ -29,6 +29,14 @@ def test_numbers_become_integers() -> None:
 def test_rows_of_a_table() -> None:
     table = pd.DataFrame({"a": pd.array([1, None], "Int64"), "b": [float("nan"), 2.5], "c": ["x", None]})
     assert records(table) == [{"a": 1, "b": None, "c": "x"}, {"a": None, "b": 2.5, "c": None}]
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_types_of_columns_are_those_of_astype(rows: int) -> None:
+    table = pd.DataFrame({"n": [1.0, None], "word": ["x", None], "kept": ["x", None], "text": ["x", "y"]}, [3, 3])
+    table = table.astype({"kept": object})[:rows]
+    types = {"n": "Int64", "word": object}
+    pd.testing.assert_frame_equal(as_types(table, types), table.astype(types))
 
 
 @pytest.mark.parametrize(

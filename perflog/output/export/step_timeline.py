@@ -150,8 +150,8 @@ class StepTimeline:
             for row in rows.dicts("rank", "line", "stage", "calls", "layer", "direction", "time_s"):
                 pid = _UNKNOWN if row["rank"] is None else _RANKS + row["rank"]
                 args = {"line": row["line"], "step": number, "stage": row["stage"], "calls": row["calls"]}
-                category = row["direction"] or "layer"
-                yield self._slice(pid, _LAYERS, row["layer"], start, row["time_s"], category, args)
+                name, category = row["layer"] or "layer", row["direction"] or "layer"
+                yield self._slice(pid, _LAYERS, name, start, row["time_s"], category, args)
                 start += row["time_s"]
 
     def _names(self) -> Iterator[Event]:
