@@ -47,7 +47,7 @@ _COLUMNS = (
     MetricColumn("last_line", meaning="line of the last value", brief=False),
 )
 
-_TYPES: dict[str, Any] = {"label": "str", **dict.fromkeys(("run", "key", "place", "unit"), object)}
+_TYPES = dict.fromkeys(("run", "label", "key", "place", "unit"), object)
 _PLACES = ("rank", "stage", "dp_rank")
 _TOGETHER = 1 << 19  # values: of a log of millions of steps, all series at once take more memory than all else
 

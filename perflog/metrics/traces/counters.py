@@ -90,7 +90,7 @@ def counters(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
         for group in groups.in_order.tolist()
     ]  # fmt: skip
     types: dict[str, Any] = dict.fromkeys(("rank", "device", "readings", "first_line"), "Int64")
-    types |= {"label": "str", **dict.fromkeys(("device_name", "unit", "subject"), object)}
+    types |= dict.fromkeys(("label", "device_name", "unit", "subject"), object)
     return as_types(pd.DataFrame(table, columns=[c.name for c in _COLUMNS]), types)
 
 

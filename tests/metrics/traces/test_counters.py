@@ -13,7 +13,7 @@ from support.metrics_logs import rows
 from support.trace_tables import by_hand, kernel
 
 import perflog
-from perflog.metrics import Tables, counter_curve, counters
+from perflog.metrics import Options, Tables, counter_curve, counters
 from perflog.plots import PLOTS
 
 
@@ -44,6 +44,13 @@ def test_samples_of_two_devices_and_counters() -> None:
         (1, None, "SM Active", 0.05, 0.05, 0.05, "1", 1, 3),
         (None, "mlx5_0", "IB: Bytes sent", 7.0, 7.0, 7.0, None, 1, 4),
     ]
+
+
+def test_no_label_is_null() -> None:
+    """pandas 2 makes the word None of it in a column of strings."""
+    tables = with_counters({"name": "SM Active", "value": 40.0})
+    tables = Tables({**tables, "runs": tables["runs"].assign(label=None)})
+    assert counters.table(tables, Options())["label"].tolist() == [None]
 
 
 def test_readings_of_several_calls_are_weighted() -> None:
