@@ -47,7 +47,7 @@ def test_samples_of_two_devices_and_counters() -> None:
 
 
 def test_no_label_is_null() -> None:
-    """pandas 2 makes the word None of it in a column of strings."""
+    """In a column of strings, pandas 2 makes the word None of it."""
     tables = with_counters({"name": "SM Active", "value": 40.0})
     tables = Tables({**tables, "runs": tables["runs"].assign(label=None)})
     assert counters.table(tables, Options())["label"].tolist() == [None]
