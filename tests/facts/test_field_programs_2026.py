@@ -370,6 +370,14 @@ def test_ms_swift_counts_iterations_and_prints_strings(quote: str) -> None:
     assert values(log)["mean_s_per_step"] == 116.1
 
 
+def test_ms_swift_prints_numbers_and_strings_in_one_dict() -> None:
+    line = "{{'loss': '0.43', 'global_step/max_steps': '{}/9', 'memory(GiB)': '2.0', 'epoch': {}}}\n"
+    log = read((line.format(5, "0.5") + line.format(6, "'0.6'") + line.format(7, "0.7")).encode())
+    assert {row["step"]: (row["loss"], row["memory_bytes"]) for row in log.rows("steps")} == dict.fromkeys(
+        (5, 6, 7), (0.43, 2.0 * 2**30)
+    )
+
+
 def test_nerfstudio_prints_a_header_again_and_again() -> None:
     text = "".join(
         f"{'Step (% Done)':20}{'Train Iter (time)':21}{'ETA (time)':21}{'Train Rays / Sec':41}latfacto.py:604\n"
