@@ -175,7 +175,7 @@ def _jobs_of_dumps(tables: Tables) -> dict[str, Job]:
 
 def _add_status(jobs: Mapping[str, Job], rows: Rows) -> None:
     """Add the numbers of enqueued and completed calls."""
-    rows = rows.where(rows.one_of("name", [ENQUEUED, COMPLETED]) & rows.known("rank"))
+    rows = rows.where(rows.one_of("name", [ENQUEUED, COMPLETED]) & rows.known("rank", "value"))
     for run, rank, group, name, value in rows.records("run", "rank", "subject", "name", "value"):
         jobs[run].numbers[group, rank][name] = int(value)
         jobs[run].dumped.add(rank)

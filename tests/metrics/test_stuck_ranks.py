@@ -65,6 +65,15 @@ def test_all_ranks_in_the_same_call(tmp_path: Path) -> None:
     assert perflog.overview(log).reasons == ["Pending on ranks 0, 1: calls that every rank with a dump has enqueued."]
 
 
+def test_a_number_of_calls_may_be_null(tmp_path: Path) -> None:
+    entries = {0: [call(5), call(6)], 1: [call(5), call(6)], 2: [call(5)]}
+    log = perflog.read(job(tmp_path / "job", {0: (6, 4), 1: (6, 4), 2: (5, 4)}, entries))
+    tables = {name: log.table(name) for name in ("runs", "values", "counters", "events")}
+    printed = tables["counters"]["value"]
+    tables["counters"] = tables["counters"].assign(value=printed.where(printed != 4))  # completed
+    assert [stuck["rank"] for stuck in rows(stuck_ranks(tables))] == [2]
+
+
 def test_several_jobs_are_told_by_their_marks(tmp_path: Path) -> None:
     """A number of ranks has no change in percent, and the next command names the ranks of all jobs."""
     entries = {0: [call(6, state="completed")], 1: [call(5)]}
