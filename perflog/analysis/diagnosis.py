@@ -370,13 +370,17 @@ def _of_numbers(names: Sequence[str], lost: Divergence) -> Diagnosis:
 
 # --- logs of one job -------------------------------------------------------------------------------------------------
 # Logs with names that differ only in the number of a rank or a node, or in their ending, are of one job; so are
-# attempts. A log without steps belongs to the only job that there is, else to the only one in its folder; beside
-# several jobs it is a job of its own. Where no log has steps, the dumps of collectives show the jobs.
+# attempts. A log without steps belongs to the only job that there is. Of several jobs, a log that measures nothing
+# belongs to the only one in its folder, and another log is a job of its own. Where no log has steps, dumps show the jobs.
 
 _NUMBERED = lazy_pattern(
     r"(?<![a-z])(rank|node|worker|proc|process|task|gpu|host|global_rank|local_rank)([-_. =]?)\d+", re.IGNORECASE
 )
 _ENDING = lazy_pattern(r"\.(?:log|txt|out|err|stdout|stderr)(?:\.(?:gz|zst|xz))?$|(?:_|\.)(?:stdout|stderr)$")
+
+
+_MEASUREMENTS = ("values", "summaries", "collectives", "kernels", "layers", "loads")
+"""Tables of a log that measures something of its own, such as a benchmark."""
 
 
 def runs_of_jobs(tables: Tables, keys: Sequence[RunKey]) -> list[list[RunKey]]:
@@ -404,7 +408,13 @@ def runs_of_jobs(tables: Tables, keys: Sequence[RunKey]) -> list[list[RunKey]]:
     if len(main) < 2:
         return [list(keys)]
     job_of = {log: find(log) for log in by_log}
-    job_of |= _jobs_by_folder({log: os.path.dirname(runs[0].log) for log, runs in by_log.items()}, job_of, main)
+    measures = {run for name in _MEASUREMENTS for run in tables.rows_by_run(name)}
+    folders = {
+        log: os.path.dirname(runs[0].log)
+        for log, runs in by_log.items()
+        if job_of[log] in main or not any(run.id in measures for run in runs)
+    }
+    job_of |= _jobs_by_folder(folders, job_of, main)
     groups: dict[str, list[RunKey]] = {}
     for log, runs in by_log.items():
         groups.setdefault(job_of[log], []).extend(runs)

@@ -85,6 +85,9 @@ def test_dumps_of_two_jobs_have_an_answer_each_with_the_other_logs_of_their_fold
         (["first/launcher.log", "first/nccl_trace_rank_{0..2}"], [2]),
         (["second/launcher.log", "second/nccl_trace_rank_{0..2}"], [1]),
     ]
+    (tmp_path / "first" / "sizes.csv").write_text("kernel,size,GB/s\na,8,1.25\na,16,2.5\nb,8,1.5\nb,16,2.75\n")
+    beside: dict[str, Any] = told("diagnose", tmp_path, "--format", "json")
+    assert [job["names"] for job in beside["jobs"] if "first/sizes.csv" in job["names"]] == [["first/sizes.csv"]]
     one: dict[str, Any] = told("diagnose", tmp_path / "second", "--format", "json")
     assert [each["rank"] for each in one["culprits"]] == [1]
 
