@@ -371,7 +371,7 @@ def _of_numbers(names: Sequence[str], lost: Divergence) -> Diagnosis:
 # --- logs of one job -------------------------------------------------------------------------------------------------
 # Logs with names that differ only in the number of a rank or a node, or in their ending, are of one job; so are
 # attempts. A log without steps belongs to the only job that there is. Of several jobs, a log that measures nothing
-# belongs to the only one in its folder, and another log is a job of its own. Where no log has steps, dumps show the jobs.
+# belongs to the only one in its folder, and another log is a job of its own. Where none has steps, dumps show the jobs.
 
 _NUMBERED = lazy_pattern(
     r"(?<![a-z])(rank|node|worker|proc|process|task|gpu|host|global_rank|local_rank)([-_. =]?)\d+", re.IGNORECASE
