@@ -229,25 +229,26 @@ class TemplateDiscovery:
             likely: The Lines that another log has shown. If the chunk shows the same, one scan is saved; the result is
                 the same in any case.
         """
-        with_likely = scanner.with_lines(likely)
+        with_likely, before = scanner.with_lines(likely), self.copy() if likely else self
         batch = with_likely.scan(chunk)
-        if likely and not self._shows(likely, len(scanner.lines), families(with_likely, batch), batch):
-            batch = scanner.scan(chunk)
-        else:
-            scanner = with_likely
-        while new := self.find(families(scanner, batch), batch):
-            scanner = scanner.with_lines(new)
-            batch = scanner.scan(chunk)
-        return scanner, batch
+        firsts = _first_places(batch, len(scanner.lines), len(likely))
+        if likely and not self._shows(likely, firsts, families(with_likely, batch), batch):
+            return self.scan(scanner, chunk, families)
+        found = with_likely
+        while new := self.find(families(found, batch), batch):
+            if found is with_likely and likely and _reads_before(new, firsts.max(initial=-1), batch):
+                self.__dict__.update(before.__dict__)  # alone, they may read what the likely ones have read
+                return self.scan(scanner, chunk, families)
+            found = found.with_lines(new)
+            batch = found.scan(chunk)
+        return found, batch
 
-    def _shows(self, likely: Sequence[FormatLine], first_kind: int, families: Families, batch: Batch) -> bool:
+    def _shows(self, likely: Sequence[FormatLine], places: Ints, families: Families, batch: Batch) -> bool:
         """Return whether the strings that these Lines have read show just these Lines, in this order.
 
         `find` tries the unread lines in log order, and each Line reads all strings like the first that showed it. So
-        the first string of each Line shows what it would find. Nothing is kept if that is something else.
+        the first string of each Line, at `places`, shows what it would find. Nothing is kept if that is something else.
         """
-        firsts = [batch.records[k].places[0] for k in range(first_kind, len(likely) + first_kind) if k in batch.records]
-        places: Ints = np.array(firsts, np.int64)
         in_order = bool((places[1:] > places[:-1]).all())
         is_prose = self._is_bounded and len(batch.unread_segments) >= MOST_UNREAD_SHAPES
         if not in_order or (places & PART_MASK).any() or is_prose:
@@ -446,6 +447,20 @@ class _LinesOfTexts:
             TemplateDiscovery()._lines_of(self._declared, text, new)
             self._by_form[form] = [_identity(each) for each in new]
         return self._by_form[form]
+
+
+def _first_places(batch: Batch, first_kind: int, count: int) -> Ints:
+    """Return the position of the first record of each of some kinds that have records."""
+    kinds = (k for k in range(first_kind, first_kind + count) if k in batch.records)
+    return np.array([batch.records[k].places[0] for k in kinds], np.int64)
+
+
+def _reads_before(new: Sequence[FormatLine], place: int, batch: Batch) -> bool:
+    """Return whether new Lines may read an unread segment before a position."""
+    texts = bare_texts(_texts_at(batch, batch.unread_segments[batch.unread_segments < place]))
+    patterns = [f"^(?s:{unnamed(line.template.pattern)})$" for _, line in new]
+    by_object = any(line.by_object for _, line in new)
+    return len(texts) > 0 and (by_object or bool(matching_mask(texts, patterns).any()))
 
 
 def _texts_at(batch: Batch, places: Ints) -> pa.Array:

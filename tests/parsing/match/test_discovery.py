@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,35 @@ table = "values"
 head = "other step {step:d} |"
 pair = " {key}: {value} |"
 sample = "other step 3 | speed: 2.5 |"
+"""
+
+
+STRINGS = """
+title = "strings"
+source = "x"
+scopes = ["run"]
+[[pairs]]
+name = "strings"
+table = "steps"
+head = "{{'step': {step:d}, "
+pair = "'{key}': '{value}', "
+tail = "'}}"
+needs = ["loss"]
+sample = "{'step': 3, 'loss': '2.5', 'lr': '0.5'}"
+[pairs.keys]
+loss = "{loss:.1f}"
+lr = "{lr:.1f}"
+[[pairs]]
+name = "others"
+table = "steps"
+head = "{{'step': {step:d}, "
+pair = "'{key}': {value}, "
+tail = "}}"
+needs = ["loss"]
+sample = "{'step': 3, 'loss': 2.5, 'lr': 0.5}"
+[pairs.keys]
+loss = ["{loss:.1f}", "{_:S}"]
+lr = ["{lr:.1f}", "{_:S}"]
 """
 
 
@@ -107,6 +137,18 @@ def test_what_another_log_has_shown_changes_nothing(
     given_others, _, records_too = scans.shown(log, likely)
     assert templates(given_others) == templates(alone)
     assert records_too == records
+
+
+def test_a_line_above_that_shows_a_line_of_text_reads_the_same_strings_after_any_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans = Scans(load(given_file(tmp_path, STRINGS)), monkeypatch)
+    log = ["{'step': 1, 'loss': '0.5', 'lr': high}", *(f"{{'step': {k}, 'loss': '0.5', 'lr': '1.5'}}" for k in (2, 3))]
+    likely, *_ = scans.shown(log[1:])
+    alone, _, records = scans.shown(log)
+    after, _, records_too = scans.shown(log, likely)
+    assert (templates(after), records_too) == (templates(alone), records)
+    assert (len(likely), records[-1]) == (1, 3)
 
 
 KEYS = st.lists(st.sampled_from(["loss", "lr", "norm", "time"]), min_size=1, max_size=3, unique=True)
