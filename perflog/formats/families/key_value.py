@@ -257,7 +257,7 @@ class NestedForm(ValueForm, frozen=True, eq=False):
         except FormatError:
             return None
 
-    def written(self, names: FieldNames, key: str, dropped: str = UNNAMED) -> str:  # noqa: ARG002  # in the template
+    def template_text(self, names: FieldNames, key: str, dropped: str = UNNAMED) -> str:  # noqa: ARG002  # in the template
         leaves = iter(self.leaves)
         text = literal(self.template.literals[0])
         for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
