@@ -18,8 +18,9 @@ def diagnose(runs: tuple[str, ...], store: str | None, format: str) -> None:
     """Show what ended a job or holds it up: rank, node and GPU, how sure that is, and the lines that prove it.
 
     Several LOGs are read as one job: logs of its ranks, of the kernel, of the scheduler. So are the logs of a folder,
-    unless several of them print steps: then each job has an answer. Logs belong to one job if
-    their names differ only in the number of a rank or the ending, or if one attempt continues another.
+    unless several jobs in it print steps or dumped their collectives: then each job has an answer. Logs belong to one
+    job if their names differ only in the number of a rank or the ending, or if one attempt continues another; a log
+    that measures nothing belongs to the only job of its folder.
     """
     from perflog.analysis.diagnosis import diagnose as of_job
     from perflog.analysis.diagnosis import diagnose_jobs
