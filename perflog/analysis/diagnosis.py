@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence, Set
-from itertools import islice
 from os.path import basename
 from typing import TYPE_CHECKING, Any
 
@@ -134,15 +133,16 @@ def diagnose_jobs(log: Log, *names: str, tables: Tables | None = None) -> list[D
     groups = runs_of_jobs(tables, log.run_keys)
     if len(groups) == 1:
         return [_of_one_job(log, tables, names)]
-    paths = [tuple(dict.fromkeys(key.log for key in keys)) for keys in groups]
-    named = [tuple(map(basename, of)) for of in paths]
-    if len(set(named)) < len(named):
-        shown = iter(without_common_folder([path for of in paths for path in of]))
-        named = [tuple(islice(shown, len(of))) for of in paths]
+    paths = [key.log for keys in groups for key in keys]
+    shown = {path: basename(path) for path in paths}
+    named = [tuple(dict.fromkeys(shown[key.log] for key in keys)) for keys in groups]
+    if len(set(named)) < len(named):  # of two jobs with logs of the same names, the folders are shown, too
+        shown = dict(zip(paths, without_common_folder(paths), strict=True))
     answers = []
-    for keys, its_names in zip(groups, named, strict=True):
+    for keys in groups:
         logs = {key.id: key.log for key in keys}
-        answers.append(_diagnose(tables.only(list(logs)), logs, tuple(dict.fromkeys(its_names))))
+        its_names = tuple(dict.fromkeys(shown[log] for log in logs.values()))
+        answers.append(_diagnose(tables.only(list(logs)), logs, its_names))
     return answers
 
 
