@@ -34,7 +34,7 @@ _REMARKS = frozenset("note notes comment comments remark remarks verdict assessm
 
 _SWITCH = frozenset(("true", "false", "yes", "no", "on", "off", "0", "1"))
 _WHOLE = 1.3  # least growth factor of a rate with the size that makes it a rate of all GPUs
-_SAME_WORK = 1.5  # least ratio of works of a unit that are of other models; recomputation explains 4/3 of it
+_SAME_WORK = 1.5  # from this ratio on, two works of a unit are of different models; recomputation explains 4/3
 
 
 class Study(Struct, frozen=True):
@@ -133,7 +133,7 @@ def _find_in_tables(tables: Tables) -> Iterator[Study]:
         for number, table in enumerate(found, 1):
             described = dict(_sized_rows(table))
             if len({row.gpus for row in described.values()}) > 1:
-                for study in _among(described, list(_rates_of(table))):
+                for study in _among(described, list(_rates_of(table)), {}):
                     runs = {size: [run] * len(rows) for size, rows in study.runs.items()}
                     yield replace(study, runs=runs, table=number)
 
@@ -180,9 +180,9 @@ def _is_speedup(name: str) -> bool:
 
 
 def _among(
-    described: Mapping[str, SizedRun], rates: Sequence[Rate], flop_rates: Mapping[str, float] | None = None
+    described: Mapping[str, SizedRun], rates: Sequence[Rate], flop_rates: Mapping[str, float]
 ) -> Iterator[Study]:
-    """Yield the studies among runs. `flop_rates`: the FLOP/s of one GPU, of runs that print them."""
+    """Yield the studies among runs. `flop_rates`: the TFLOP/s of one GPU, of runs that print them."""
     alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for name, run in described.items():
         alike.setdefault(run.key, []).append(name)
@@ -190,7 +190,7 @@ def _among(
     for key, runs in alike.items():
         settings = {setting: text for setting, text in key if setting in telling}
         for mode, members in _chains({run: described[run] for run in runs}):
-            yield from _studies(mode, settings, members, described, rates, flop_rates or {})
+            yield from _studies(mode, settings, members, described, rates, flop_rates)
 
 
 def _telling(keys: Sequence[Mapping[str, str]]) -> list[str]:
@@ -251,13 +251,17 @@ def _speeds_of_all(rate: Rate, members: Sequence[str], described: Mapping[str, S
     """Return the rate of all GPUs of each run; None if a run has none, or it may be the rate of one GPU."""
     if not all(run in rate.values for run in members):
         return None
-    means = {
-        size: geometric_mean([rate.values[run] for run in of]) for size, of in _by_size(members, described).items()
-    }
-    grows = means[max(means)] > _WHOLE * means[min(means)]
-    if rate.covers_all or (rate.covers_all is None and grows):
-        return {run: rate.values[run] for run in members}
-    return {run: described[run].gpus * rate.values[run] for run in members} if rate.covers_all is False else None
+    speeds = {run: rate.values[run] for run in members}
+    if rate.covers_all is False:
+        return {run: described[run].gpus * speed for run, speed in speeds.items()}
+    return speeds if rate.covers_all or _grows(speeds, described) else None
+
+
+def _grows(speeds: Mapping[str, float], described: Mapping[str, SizedRun]) -> bool:
+    """Return whether the largest size is so much faster than the smallest that the rate must be that of all GPUs."""
+    sizes = _by_size(list(speeds), described)
+    low, high = (geometric_mean([speeds[run] for run in sizes[size]]) for size in (min(sizes), max(sizes)))
+    return high > _WHOLE * low
 
 
 def _of_one_work(work: Mapping[str, float]) -> list[list[str]]:
