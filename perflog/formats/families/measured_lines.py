@@ -119,7 +119,7 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         return True
     if not unknown and bases == {"s"} and _IN_TREE.search(template.text):
         return True
-    known = [name for name in named if is_list or name in units or name not in unknown]
+    known = named if is_list else [name for name in named if name not in unknown]
     rates = (_RATE_AT_END.search(plain_name(name)) for name in unknown)
     return any(rates) or any(_is_speed(plain_name(name), units[name].base if name in units else "") for name in known)
 

@@ -27,9 +27,7 @@ LARGEST_RECORD = 1 << 13
 
 _AT_ONCE = 1 << 12
 _TOKEN = lazy_pattern(rb"""([ \t\r\n]*)("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[][{}:,]|[^][{}:,"'\s]+)""")
-_REST = lazy_pattern(
-    rb"[ \t\r\n]*(?:[-+.\w]*[0-9.])?\Z"
-)  # of whole or torn JSON: at most a number that may lack digits
+_REST = lazy_pattern(rb"[ \t\r\n]*(?:[-+.\w]*[0-9.])?\Z")  # of JSON, whole or torn: a number may lack digits
 _LITERAL = lazy_pattern(rb"-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|NaN|Infinity)|true|false|null")
 _DIGIT_AT_END = lazy_pattern(rb"[0-9.]\Z")
 _DICT_LINE = lazy_pattern(rb"\{(?:'[^\n]*)?(?:(?<=\})[ \t\r]*(?P<end>\n)|\Z)")
