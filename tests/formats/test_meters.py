@@ -1092,7 +1092,12 @@ def test_a_line_of_the_source_before_a_function_is_no_figure(place: str) -> None
 
 def test_names_with_digits_are_looked_for_once_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(tokens, "name_spans", lambda text: asked.append(text) or name_spans(text))
+
+    def counted(text: str) -> list[tuple[int, int]]:
+        asked.append(text)
+        return name_spans(text)
+
+    monkeypatch.setattr(tokens, "name_spans", counted)
     parts = tokens.tokens("20x4MB, " * 50 + "loss 0.5")
     assert ([part.text for part in parts if part.kind == tokens.NUMBER], len(asked)) == (["0.5"], 1)
 
