@@ -63,7 +63,7 @@ _CUT_OFF = "an exception with a lost message"  # of a traceback that has no end
 _PANIC = lazy_pattern(r"\.rs:\d+:\d+:$")  # where a program of Rust panicked: its message follows
 _SHOWN = 100  # characters of the message of an exception
 _NAMES = tuple(field.name for field in fields(FailureRow))
-_TITLES = {SILENT: "a process that ended without a word", STUCK: "a rank that others wait for"}
+_TITLES = {SILENT: "a process that ended without a message", STUCK: "a rank that others wait for"}
 
 
 class Culprit(Struct, frozen=True):

@@ -16,6 +16,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables
+from perflog.readers.allocator_snapshot import BLOCK, OUT_OF_MEMORY
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import one_of
 from perflog.tables.columns import NULL, Rows, rows_from_arrow
@@ -23,9 +24,6 @@ from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
-
-BLOCK, OUT_OF_MEMORY = "block", "out of memory"
-"""Names of events: a block of an allocator, an allocation that failed."""
 
 ALLOCATED, FREE = "active_allocated", "inactive"
 NO_STACK = "(no stack recorded)"

@@ -109,15 +109,15 @@ def is_plain(name: str | None) -> bool:
 
 
 _MAKERS = (
-    ("CUDA", lazy_pattern(r"(?i)cuda|cublas|cudnn")),
+    ("CUDA", lazy_pattern(r"(?i)cuda|\bcu(?:blas|dnn|fft|mem|rand|solver|sparse)")),
     ("HIP", lazy_pattern(r"HIP|\bhip[A-Z]|HSA_|(?i:rocm|amdgpu)")),
-    ("NPU", lazy_pattern(r"\bNPU\b|(?i:ascend|aclnn)")),
+    ("NPU", lazy_pattern(r"\bNPU\b|(?i:ascend|aclnn|torch[._]npu)")),
     ("XPU", lazy_pattern(r"\bXPU\b|\bUR_RESULT_|\bSYCL\b|level_zero")),
     ("MUSA", lazy_pattern(r"\bMUSA\b")),
     ("HPU", lazy_pattern(r"\bHPU\b|\bsynStatus\b|(?i:habana)|MODULE:PT_")),
     ("Neuron", lazy_pattern(r"\b(?:NRT|TDRV):|\bNrt::|\bNeuronCores?\b")),
-    ("MPS", lazy_pattern(r"\bMPS\b")),
-    ("TPU", lazy_pattern(r"\bTPU|(?i:\bhbm\b)")),
+    ("MPS", lazy_pattern(r"\bMPS\b|\[METAL\]")),
+    ("TPU", lazy_pattern(r"\bTPU|(?i:(?<![a-z])hbm)(?![A-Za-z])")),
     ("GPU", lazy_pattern(r"\bGPU\b")),
 )
 """Words of a message that say which device it means."""

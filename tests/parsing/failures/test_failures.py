@@ -1245,6 +1245,36 @@ def test_the_word_for_a_device_is_that_of_the_text(tmp_path: Path) -> None:
     assert perflog.diagnose(read(tmp_path, text)).verdict == "Ended by HIP out of memory, line 2"
 
 
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("CUDA Error: out of memory", "CUDA out of memory"),
+        ("[CUDA ERROR] at file train_gpt2.cu:1234: out of memory", "CUDA out of memory"),
+        ("RuntimeError: cuFFT error: CUFFT_ALLOC_FAILED", "CUDA out of memory"),
+        ("RuntimeError: HIP error: hipErrorOutOfMemory", "HIP out of memory"),
+        ("torch.npu.OutOfMemoryError: Tried to allocate 2.00 GiB", "NPU out of memory"),
+        ("JaxRuntimeError: RESOURCE_EXHAUSTED: Error loading program: Attempting to reserve 9.5G. (HBM0)", "TPU out"),
+        ("NPU function error: aclrtMallocHostWithCfg, error code is 207001", "host out of memory"),
+    ],
+)
+def test_a_device_without_memory_is_no_other_error(tmp_path: Path, text: str, title: str) -> None:
+    assert perflog.diagnose(read(tmp_path, f"x\n{text}\n")).verdict.startswith(f"Ended by {title}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ":3:hip_memory.cpp :777 : 38529 us: [pid:9] hipMalloc: Returned hipErrorOutOfMemory :",  # PyTorch tries again
+        "status = StatusCode.RESOURCE_EXHAUSTED details = Received message larger than max",
+        "RuntimeError: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED",
+        "java.lang.OutOfMemoryError: Java heap space",
+    ],
+)
+def test_other_limits_are_not_the_memory_of_a_device(text: str) -> None:
+    report = reported(text)
+    assert report is None or report.kind.name != "gpu_out_of_memory"
+
+
 DONE = "".join(
     f" iteration {step:8d}/      40 | consumed samples: {step:12d} | elapsed time per iteration (ms): 2000.0 | "
     f"global batch size:   128 | lm loss: {8 - step / 100:.6E} |\n"
