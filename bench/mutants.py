@@ -3,12 +3,13 @@
     make mutants                                     ten minutes
     make mutants MUTANTS_MINUTES=30                  longer
     python bench/mutants.py --packages parsing --seed 7
-    python bench/mutants.py --modules perflog/parsing/match/discovery.py
+    python bench/mutants.py --modules perflog/parsing/match/discovery.py --each 12
 
-A mutant is one change of one module: of a comparison, a number, an operator or a keyword. It is written into a copy of
-the checkout, and only the near tests run: `tests/PACKAGE/.../test_MODULE.py`. If there is none, the tests of the
-package that import the module, else the tests of its folder. A mutant that survives is printed with its line. It is a
-gap in the tests, or equivalent to the code: a person decides.
+A mutant is one change of one module: of a comparison, a number, an operator or a keyword. Only the near tests run:
+`tests/PACKAGE/.../test_MODULE.py`. If there is none, the tests of the package that import the module, else the tests of
+its folder. A mutant that survives is printed with its line. It is a gap in the tests, or equivalent to the code: a
+person decides. Several mutants are drawn of each module, since a run of its tests is prepared only once
+(`mutant_trials.py`).
 
 The operators are those of mutmut. Its runner does not fit: it needs a run of all tests to find those of each function,
 draws no sample, and skips decorated functions, which all metrics are. cosmic-ray runs the same tests for all modules.
@@ -23,21 +24,16 @@ import importlib
 import os
 import random
 import re
-import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import libcst
-import pytest
 from libcst.metadata import MetadataWrapper, PositionProvider
+from mutant_trials import Trials, copied_checkout
 from mutmut.mutation import mutators
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,9 +50,6 @@ OPERATORS = [(kind, change) for kind, change in mutators.mutation_operators if c
 
 PRELOADED = ("msgspec", "numpy", "pandas", "pyarrow.compute", "pyarrow.parquet")
 """Imported once: the tests of each mutant run in a fork. pytest has to import its plug-ins itself."""
-
-TIME_LIMIT = 240.0
-"""Seconds for the near tests of a mutant. If the code without it takes less, the mutant is an endless loop: killed."""
 
 
 @dataclass
@@ -115,135 +108,46 @@ class MutantFinder(libcst.CSTVisitor):
         return True
 
 
-def mutants(module: Path) -> list[Mutant]:
-    """Return all mutants of a module."""
+def mutants(module: Path, draw: random.Random) -> Iterator[Mutant]:
+    """Yield all mutants of a module that Python compiles, in random order."""
     tree = MetadataWrapper(libcst.parse_module((ROOT / module).read_text("utf-8")))
     finder = MutantFinder()
     tree.visit(finder)
+    draw.shuffle(finder.found)
     source = tree.module.code.splitlines()
-    made = []
+    seen = {tree.module.code}
     for line, node, new in finder.found:
         code = tree.module.deep_replace(node, new).code
-        after = code.splitlines()
-        changed = next((at for at, (old, now) in enumerate(zip(source, after, strict=False)) if old != now), None)
-        if changed is not None:
-            made.append(Mutant(module, line, source[changed].strip(), after[changed].strip(), code))
-    return made
+        if code in seen or not _compiles(code):
+            continue
+        seen.add(code)
+        pairs = zip_longest(source, code.splitlines(), fillvalue="")
+        before, after = next((old, now) for old, now in pairs if old != now)
+        yield Mutant(module, line, before.strip(), after.strip(), code)
 
 
-def near_tests(module: Path) -> list[str]:
-    """Return the tests of the module's name; if there are none, those that import it, else the tests of its folder."""
-    folders = module.parts[1:-1]
-    tests = sorted(ROOT.joinpath("tests", *folders[:1]).rglob("test_*.py"))
-    own = [path for path in tests if path.stem == f"test_{module.stem}"]
-    parent = re.escape(".".join(module.parts[:-1]))
-    imported = re.compile(rf"{parent}\.{module.stem}\b|from {parent} import [^(\n]*\b{module.stem}\b")
-    importing = [path for path in tests if imported.search(path.read_text("utf-8"))]
-    of_folder = [path for path in tests if folders[1:] and path.stem.startswith(f"test_{folders[-1]}")]
-    in_folder = [path for path in tests if path.parent.name == (folders or ("tests",))[-1]]
-    return [path.relative_to(ROOT).as_posix() for path in own or importing or of_folder or in_folder or tests]
+def _compiles(code: str) -> bool:
+    """Return whether Python compiles a code: `return` instead of `break` may be outside a function."""
+    try:
+        compile(code, "<mutant>", "exec")
+    except SyntaxError:
+        return False
+    return True
 
 
-@contextmanager
-def copied_checkout() -> Iterator[Path]:
-    """Copy the files that git knows or does not ignore, so that the checkout is never changed."""
-    names = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(names, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    with TemporaryDirectory(prefix="perflog-mutants-") as folder:
-        copy = Path(folder) / "checkout"
-        for name in filter(None, listed.split("\0")):
-            if (ROOT / name).is_file():
-                (copy / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(ROOT / name, copy / name)
-        if (ROOT.parent / "shared").is_dir():
-            (Path(folder) / "shared").symlink_to(ROOT.parent / "shared")
-        yield copy
-
-
-def passed(copy: Path, tests: list[str], limit: float) -> bool | None:
-    """Run tests in a fork, up to the first failure. Return whether all passed, None after the limit of seconds."""
-    child = os.fork()
-    if not child:
-        status = 1
-        try:
-            os.setsid()
-            os.chdir(copy)
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, 1)
-            os.dup2(nowhere, 2)
-            sys.path.insert(0, str(copy))
-            status = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])
-        finally:
-            os._exit(status)
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return status == 0
-        time.sleep(0.02)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return None
-
-
-class Trial:
-    """A copy of the checkout in which mutants are tried."""
-
-    def __init__(self, copy: Path) -> None:
-        self.copy = copy
-        self.sound: dict[tuple[str, ...], bool] = {}
-
-    def killed(self, mutant: Mutant) -> bool | None:
-        """Return whether the near tests notice the mutant, or None if they fail without it."""
-        tests = near_tests(mutant.module)
-        path = self.copy / mutant.module
-        try:
-            self._write(path, mutant.code)
-            if passed(self.copy, tests, TIME_LIMIT):
-                return False
-        finally:
-            self._write(path, (ROOT / mutant.module).read_text("utf-8"))
-        if tuple(tests) not in self.sound:
-            self.sound[tuple(tests)] = passed(self.copy, tests, TIME_LIMIT) is True
-        return True if self.sound[tuple(tests)] else None
-
-    @staticmethod
-    def _write(path: Path, code: str) -> None:
-        """Write a module, and remove its bytecode: the next one may have the same size and second."""
-        path.write_text(code, "utf-8")
-        for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
-            compiled.unlink()
-
-
-def sampled(modules: dict[str, list[Path]], draw: random.Random) -> Iterator[tuple[str, Mutant]]:
-    """Yield mutants, one of each package in turn. A module is drawn as often as it has lines."""
-    known: dict[Path, list[Mutant]] = {}
-    seen = set()
-    lines = {path: (ROOT / path).read_bytes().count(b"\n") for paths in modules.values() for path in paths}
-    for _ in range(1000):
-        for package, paths in modules.items():
-            module = draw.choices(paths, [lines[path] for path in paths])[0]
-            if module not in known:
-                known[module] = mutants(module)
-            fresh = [mutant for mutant in known[module] if (module, mutant.code) not in seen]
-            if fresh:
-                mutant = draw.choice(fresh)
-                seen.add((module, mutant.code))
-                yield package, mutant
-
-
-def chosen_modules(packages: list[str], named: list[str]) -> dict[str, list[Path]]:
-    """Return the modules to change by package."""
-    if named:
-        paths = [Path(name) for name in named]
-        return {
-            name: [path for path in paths if path.parts[1] == name] for name in {path.parts[1]: 0 for path in paths}
-        }
-    found = {package: sorted((ROOT / "perflog" / package).rglob("*.py")) for package in packages}
-    return {
-        package: [path.relative_to(ROOT) for path in listed if path.name != "__init__.py"]
-        for package, listed in found.items()
+def sampled(packages: list[str], draw: random.Random) -> Iterator[tuple[str, Path]]:
+    """Yield modules, one of each package in turn. A module is drawn as often as it has lines."""
+    modules = {
+        package: [
+            path.relative_to(ROOT)
+            for path in sorted((ROOT / "perflog" / package).rglob("*.py"))
+            if path.name != "__init__.py"
+        ]
+        for package in packages
     }
+    while True:
+        for package, paths in modules.items():
+            yield package, draw.choices(paths, [(ROOT / path).read_bytes().count(b"\n") for path in paths])[0]
 
 
 def main() -> None:
@@ -253,6 +157,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--packages", nargs="+", default=PACKAGES, choices=PACKAGES)
     parser.add_argument("--modules", nargs="+", default=[], help="only these, as perflog/parsing/match/discovery.py")
+    parser.add_argument("--each", type=int, default=4, help="mutants of a module each time it is drawn")
     parser.add_argument("--most", type=int, default=10**6, help="end after so many mutants")
     options = parser.parse_args()
     end = time.monotonic() + 60 * options.minutes
@@ -261,21 +166,29 @@ def main() -> None:
         importlib.import_module(name)
     tried: Counter[str] = Counter()
     killed: Counter[str] = Counter()
-    with copied_checkout() as copy:
-        os.environ["PYTHONPATH"] = str(copy)
-        trial = Trial(copy)
-        modules = chosen_modules(options.packages, options.modules)
-        for package, mutant in sampled(modules, random.Random(options.seed)):
-            if time.monotonic() > end or tried.total() >= options.most:
+    known: dict[Path, Iterator[Mutant]] = {}
+    draw = random.Random(options.seed)
+    named = [(Path(name).parts[1], Path(name)) for name in options.modules]
+    with copied_checkout(ROOT) as copy:
+        os.environ.update(PYTHONPATH=str(copy), TMPDIR=str(copy.parent))
+        trials = Trials(copy)
+        for package, module in named or sampled(options.packages, draw):
+            most = min(options.each, options.most - tried.total())
+            if time.monotonic() > end or most <= 0:
                 break
-            noticed = trial.killed(mutant)
-            if noticed is None:
-                print(f"near tests fail without the change, left out: {mutant.module}", flush=True)
+            drawn = list(islice(known.setdefault(module, mutants(module, draw)), most))
+            verdicts = trials.verdicts(module, [mutant.code for mutant in drawn], end) if drawn else []
+            if verdicts is None:
+                print(f"near tests fail without the change, left out: {module}", flush=True)
                 continue
-            tried[package] += 1
+            noticed = len(verdicts) - verdicts.count("survived")
+            tried[package] += len(verdicts)
             killed[package] += noticed
-            if not noticed:
-                print(f"survived: {mutant}", flush=True)
+            loops = verdicts.count("endless")
+            print(f"{module}: {noticed} of {len(verdicts)} killed" + f", {loops} endless" * bool(loops), flush=True)
+            for mutant, verdict in zip(drawn, verdicts, strict=False):
+                if verdict == "survived":
+                    print(f"survived: {mutant}", flush=True)
     for package, number in sorted(tried.items()):
         print(f"{package}: {killed[package]} of {number} killed ({killed[package] / number:.0%})")
     if tried:
