@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.examples import examples
 from support.reading import read
 
 from perflog.parsing.input.name_prefixes import name_prefixes
@@ -62,15 +59,60 @@ def test_what_a_program_numbers_itself_is_no_name(log: str) -> None:
     assert name_prefixes(log.encode()) is None
 
 
-@examples(30)
-@given(st.sampled_from(sorted(LAUNCHERS)), st.lists(st.integers(0, 3000), max_size=12))
-def test_the_blocks_of_a_log_do_not_matter(launcher: str, cuts: list[int]) -> None:
-    data = log_of(LAUNCHERS[launcher][0]).encode()
+def lines_of(names: Sequence[str], *kinds: str, separator: str = ": ") -> list[str]:
+    """Lines of each kind in turn, from each name in turn."""
+    return [f"{name}{separator}{kind}" for kind in kinds for name in names]
+
+
+def found(lines: Sequence[str]) -> bool:
+    return name_prefixes("\n".join(lines).encode()) is not None
+
+
+def test_two_names_with_three_kinds_of_lines_are_enough() -> None:
+    lines = lines_of(["worker-0", "worker-1"], "a", "b", "c")
+    assert found(lines)
+    assert found([text for line in lines for text in ("", line)])  # blank lines do not count
+    assert not found(lines_of(["worker-0", "worker-1"], "a", "b"))
+    assert not found(lines_of(["worker-0", "worker-1"], "a 1", "a 2", "a 3", "a 4"))  # one kind
+
+
+def test_names_have_to_alternate() -> None:
+    assert found(["worker-0: a", "worker-1: a", "worker-0: b", "worker-0: c"])
+    assert not found(["worker-0: a", "worker-0: b", "worker-0: c", "worker-1: a", "worker-1: b", "worker-1: c"])
+    assert not found(lines_of(["worker-0"], *"abcabc"))
+
+
+def test_names_share_a_kind_of_lines() -> None:
+    own = ["a-0: one", "a-1: two", "a-0: three", "a-1: four", "a-2: five", "a-0: six"]
+    assert not found(own)
+    assert found([*own, "a-2: one"])
+
+
+def test_nearly_all_lines_have_a_name() -> None:
+    lines = lines_of(["worker-0", "worker-1", "worker-2"], "a", "b", "c")
+    assert found([*lines, "one without"])  # nine of ten
+    assert not found([*lines[:8], "one without", "another one"])
+    assert found(["trainer-0 | x", *lines, *lines])  # a line of another launcher is a line without
+    many = lines_of(["worker-0", "worker-1"], *"abcdefghij") * 20
+    assert found([*many, *["without"] * 300]) and not found(["without"] * 300 + many)  # the first 400 count
+
+
+@pytest.mark.parametrize(("separator", "most"), [(": ", 2), (" | ", 16), (" pytorch ", 2)])
+def test_names_of_several_kinds_of_nodes(separator: str, most: int) -> None:
+    names = [f"{chr(ord('a') + kind) * 5}-{number}" for kind in range(most + 1) for number in (0, 1)]
+    assert found(lines_of(names[:-2], "a", "b", "c", separator=separator))
+    assert not found(lines_of(names, "a", "b", "c", separator=separator))
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("size", [1, 2, 7, 100, 1 << 20])
+def test_names_become_labels_whatever_the_blocks_of_the_log(launcher: str, size: int) -> None:
+    prefix, name = LAUNCHERS[launcher]
+    data = log_of(prefix).encode()
     prefixes = name_prefixes(data)
     assert prefixes is not None
-    cuts = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    blocks = [data[begin:end] for begin, end in pairwise(cuts)]
-    assert b"".join(prefixes.labelled(iter(blocks))) == b"".join(prefixes.labelled(iter([data])))
+    blocks = [data[begin : begin + size] for begin in range(0, len(data), size)]
+    assert b"".join(prefixes.labelled(iter(blocks))).decode() == log_of(f"[pod/{name}] ")
 
 
 def test_a_line_without_an_end_is_passed_on_as_it_comes() -> None:
