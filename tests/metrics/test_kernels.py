@@ -1,45 +1,27 @@
-"""Shares of kernels and the tree of ranges: what FACTS.md says of the profile (003), and made-up profiles."""
+"""Shares of kernels: what FACTS.md says of the profile (003), and made-up profiles."""
 
 from __future__ import annotations
 
-import random
-from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.paths import ROOT
-from support.seeds import MS, log, rows
+from support.profiles import WHERE, nvprof_profile, profile_of, records
+from support.seeds import MS
 
 import perflog
 from perflog.metrics import kernels, ranges
 from perflog.metrics.kernel_categories import CATEGORIES, OTHER, category
-from perflog.metrics.kernel_names import LONGEST, short_kernel, short_kernels
 from perflog.metrics.kernels import BY_SHARES, profile_shares, with_activity
 from perflog.metrics.run_tables import Tables
-from perflog.tables.schema import TABLES
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-REFERENCE = ROOT / "reference_runs" / "store"
-LAYERS = ", ".join(f"Layer {k}" for k in range(12))
 
 
-@pytest.fixture(scope="module", params=["seed", "reference"])
+@pytest.fixture(scope="module", params=WHERE)
 def profile(request: pytest.FixtureRequest) -> perflog.Log:
-    """The profile, read from its log or as the reference run holds it."""
-    if request.param == "reference":
-        store = perflog.load(REFERENCE)
-        return store.select(*[run for run in store.run_keys if run.log == "nvprof.txt"])
-    return log("nvprof")
-
-
-def records(found: pd.DataFrame, **where: Any) -> list[dict[str, Any]]:
-    found = found.astype(object).where(found.notna(), None)
-    return [r for r in found.to_dict("records") if all(r[k] == v for k, v in where.items())]
+    return nvprof_profile(request.param)
 
 
 # --- shares -----------------------------------------------------------------------------------------------------------
@@ -105,18 +87,6 @@ def test_first_call_apart(profile: perflog.Log) -> None:
     api = {r["name"]: r["first_call_s"] for r in records(kernels(profile), of="api", by="name")}
     assert api["cudaFuncGetAttributes"] == 322.29 * MS
     assert api["cudaDeviceSynchronize"] is None
-
-
-def profile_of(given: list[dict[str, Any]]) -> dict[str, pd.DataFrame]:
-    """Tables of one run with these rows of table `kernels`."""
-    import pandas as pd
-
-    run = {c.name: None for c in TABLES["runs"]} | {"run": "r", "label": "made up", "index": 1}
-    blank = {c.name: None for c in TABLES["kernels"]} | {"run": "r", "part": 0, "section": 1}
-    return {
-        "runs": pd.DataFrame([run]),
-        "kernels": pd.DataFrame([blank | r | {"line": n} for n, r in enumerate(given)]),
-    }
 
 
 @examples(30)  # each is a metric: 40 ms
@@ -275,243 +245,3 @@ def test_what_a_kernel_does(kind: str, name: str) -> None:
 )  # fmt: skip
 def test_what_an_api_call_does(name: str, kind: str) -> None:
     assert category(name, api=True) == kind
-
-
-# --- ranges -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def tree(profile: perflog.Log) -> dict[str, dict[str, Any]]:
-    return {r["range"]: r for r in records(ranges(profile))}
-
-
-def test_every_range_has_its_place(tree: dict[str, dict[str, Any]]) -> None:
-    assert len(tree) == 35
-    seen: list[str] = []
-    for name, row in tree.items():
-        parent = row["parent"]
-        assert row["depth"] == (0 if parent is None else tree[parent]["depth"] + 1)
-        assert parent is None or parent in seen
-        seen.append(name)
-
-
-def test_nesting(tree: dict[str, dict[str, Any]]) -> None:
-    parents = {name: row["parent"] for name, row in tree.items() if row["parent"]}
-    forward, backward = "gpt2_forward", "gpt2_backward_and_reduce"
-    assert parents == {
-        "validation": "Train step 0",
-        "encoder_forward": forward, "attention_forward": forward, "layernorm_forward": forward,
-        "fused_classifier": "classifier_and_loss",
-        "attention_backward": backward, "matmul_backward": backward, "layernorm_backward": backward,
-        "encoder_backward": backward, "ncclAllReduce": backward, "gelu_backward_inplace": "matmul_backward",
-    }  # fmt: skip
-
-
-def test_a_range_in_many_places_has_no_one_parent(tree: dict[str, dict[str, Any]]) -> None:
-    partly = {name: row["partly_in"] for name, row in tree.items()}
-    for name in ("attention_forward", "attention_backward", "matmul_backward", "gelu_forward"):
-        assert partly[name] == LAYERS
-    assert {tree[f"Layer {k}"]["parent"] for k in range(12)} == {None}
-    assert {partly[f"Layer {k}"] for k in range(12)} == {"classifier_and_loss, gpt2_forward"}
-    assert partly["matmul_cublaslt"] == "attention_backward, attention_forward, matmul_backward"
-    assert partly["gpt2_forward"] == "Train step 1, Train step 2, validation"
-    assert partly["gpt2_update"] == "Train step 0, Train step 1, Train step 2"
-    assert all(
-        row["places"] == len((row["partly_in"] or "").split(", ")) - (not row["partly_in"]) for row in tree.values()
-    )
-
-
-def test_a_range_that_holds_more_than_its_name_says(tree: dict[str, dict[str, Any]]) -> None:
-    """The classifier's range is closed where the backward's is: the same work, but for the classifier's other calls."""
-    wide, backward = tree["classifier_and_loss"], tree["gpt2_backward_and_reduce"]
-    assert {n: row["same_as"] for n, row in tree.items() if row["same_as"]} == {
-        "classifier_and_loss": "gpt2_backward_and_reduce",
-        "gpt2_backward_and_reduce": "classifier_and_loss",
-    }
-    assert (round(wide["gpu_s"], 3), round(tree["fused_classifier"]["gpu_s"], 4)) == (2.737, 0.2153)
-    assert wide["exclusive_s"] < 0.001  # and next to nothing is its own
-    # Its longest entry is the shorter by 70 us: it is inside of the backward, and 20 of its entries are in validation.
-    assert wide["partly_in"] == "gpt2_backward_and_reduce, validation"
-    assert (wide["entered"], backward["entered"]) == (24, 4)
-
-
-def test_host_time_that_says_something(tree: dict[str, dict[str, Any]]) -> None:
-    assert (round(tree["Layer 5"]["host_s"] / MS, 2), round(tree["Layer 5"]["gpu_s"] / MS, 1)) == (3.53, 703.8)
-    assert (round(tree["gpt2_forward"]["host_s"], 3), round(tree["gpt2_forward"]["gpu_s"], 3)) == (8.343, 8.298)
-    clocks = {name: row["clock"] for name, row in tree.items()}
-    assert {clocks[f"Layer {k}"] for k in range(12)} | {clocks["attention_forward"]} == {"asynchronous"}
-    steps = {f"Train step {k}" for k in range(3)}
-    assert {n for n, c in clocks.items() if c == "synchronous"} == steps | {
-        "gpt2_forward", "validation", "classifier_and_loss", "gpt2_backward_and_reduce", "gpt2_update",
-        "gpt2_calculate_grad_norm",
-    }  # fmt: skip
-    assert clocks["ncclAllReduce"] == "host"  # 630 ms of set-up for 68 us of work
-
-
-def test_arithmetic_of_the_steps(tree: dict[str, dict[str, Any]]) -> None:
-    gpu = {name: row["gpu_s"] for name, row in tree.items()}
-    assert [round(gpu[f"Train step {k}"], 3) for k in range(3)] == [8.104, 0.999, 1.012]
-    assert round(gpu["validation"], 3) == 7.092
-    assert round(gpu["Train step 0"] - gpu["validation"], 4) == 1.0116
-    assert tree["Train step 0"]["entered"] == 1
-    assert round(gpu["matmul_cublaslt"] / gpu["Train step 0"] * tree["Train step 0"]["share"], 3) == 0.885
-
-
-def test_exclusive_time_is_what_the_range_itself_launches(tree: dict[str, dict[str, Any]]) -> None:
-    """Attention's own kernels beside its GEMMs: softmax and the permutations, summed from the whole profile."""
-    own = ("softmax_forward", "permute_kernel(", "unpermute_kernel(")
-    want = sum(r["time_s"] for r in rows("nvprof", "kernels", section=1) if r["name"].startswith(own))
-    assert tree["attention_forward"]["exclusive_s"] == pytest.approx(want)
-    assert all(row["exclusive_least_s"] <= row["exclusive_s"] <= row["gpu_s"] * (1 + 1e-9) for row in tree.values())
-    assert tree["gelu_forward"]["exclusive_least_s"] == pytest.approx(tree["gelu_forward"]["gpu_s"])
-
-
-class Program:
-    """A made-up program of nested ranges, its profile as a profiler tabulates it, and what is really inside what."""
-
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)
-        self.calls: dict[tuple[str | None, str], int] = Counter()
-        self.time: dict[tuple[str | None, str], int] = Counter()
-        self.entered: dict[str, list[int]] = defaultdict(list)
-        self.own: dict[str, int] = Counter()
-        self.inside: set[tuple[str, str]] = set()
-        for _ in range(self._random.randint(1, 4)):
-            self._enter(())
-
-    def _enter(self, open: tuple[str, ...]) -> int:
-        """Enter a range; its host time is one more than all that happens inside."""
-        name = f"{'abcd'[len(open)]}{self._random.randint(0, 2)}"
-        open, host = (*open, name), 1
-        for _ in range(self._random.randint(0, 4)):
-            if len(open) < 4 and self._random.random() < 0.6:
-                host += self._enter(open)
-            else:
-                host += self._launch(open)
-        self.entered[name].append(host)
-        self.inside |= {(name, outer) for outer in open[:-1]}
-        return host
-
-    def _launch(self, open: tuple[str, ...]) -> int:
-        time, kernel = self._random.randint(1, 900), f"k{self._random.randint(0, 5)}"
-        for range_ in (None, *open):
-            self.calls[range_, kernel] += 1
-            self.time[range_, kernel] += time
-        self.own[open[-1]] += time
-        return self._random.randint(1, 900)
-
-    def tables(self) -> dict[str, pd.DataFrame]:
-        rows: list[dict[str, Any]] = [
-            {"kind": "kernel", "range": r, "name": k, "calls": n, "time_s": float(self.time[r, k])}
-            for (r, k), n in self.calls.items()
-        ]
-        for name, hosts in self.entered.items():
-            host = {"calls": len(hosts), "time_s": float(sum(hosts)), "min_s": min(hosts), "max_s": float(max(hosts))}
-            rows.append({"kind": "range", "range": name, "name": name} | host)
-        return profile_of(rows)
-
-
-@examples(60)
-@given(st.integers(0, 10**9))
-def test_ranges_claim_nothing_that_is_not_so(seed: int) -> None:
-    program = Program(seed)
-    found = {r["range"]: r for r in records(ranges(program.tables()))}
-    assert set(found) == set(program.entered)
-    for name, row in found.items():
-        assert row["gpu_s"] == sum(t for (r, _), t in program.time.items() if r == name)
-        partly = [x for x in (row["partly_in"] or "").split(", ") if x]
-        for other in [row["parent"], *partly]:
-            assert other is None or (name, other) in program.inside or (other, name) in program.inside
-        assert row["exclusive_least_s"] <= row["exclusive_s"] <= row["gpu_s"]
-        assert row["depth"] == (0 if row["parent"] is None else found[row["parent"]]["depth"] + 1)
-
-
-@examples(60)
-@given(st.integers(0, 10**9))
-def test_exclusive_time_is_at_most_what_is_said(seed: int) -> None:
-    """True of every range whose inner ranges have less GPU time per entry: what the tree takes for granted."""
-    program = Program(seed)
-    found = {r["range"]: r for r in records(ranges(program.tables()))}
-    per_entry = {name: row["gpu_s"] / row["entered"] for name, row in found.items()}
-    for name, row in found.items():
-        outer = [o for i, o in program.inside if i == name]
-        if all(per_entry[o] > per_entry[name] for o in outer):
-            assert program.own[name] <= row["exclusive_s"]
-
-
-def test_one_range_inside_another() -> None:
-    """A step of two forwards and something else; the forward's kernel is launched nowhere else."""
-    given = [
-        {"kind": "kernel", "name": "a", "calls": 4, "time_s": 4.0},
-        {"kind": "kernel", "name": "b", "calls": 3, "time_s": 9.0},
-        {"kind": "range", "range": "step", "name": "step", "calls": 2, "time_s": 11.0, "max_s": 6.0},
-        {"kind": "kernel", "range": "step", "name": "a", "calls": 4, "time_s": 4.0},
-        {"kind": "kernel", "range": "step", "name": "b", "calls": 2, "time_s": 6.0},
-        {"kind": "range", "range": "forward", "name": "forward", "calls": 4, "time_s": 1.0, "max_s": 0.5},
-        {"kind": "kernel", "range": "forward", "name": "a", "calls": 4, "time_s": 4.0},
-    ]
-    step, forward = records(ranges(profile_of(given)))
-    assert (step["range"], step["parent"], step["gpu_s"], step["exclusive_s"]) == ("step", None, 10.0, 6.0)
-    assert (forward["range"], forward["parent"], forward["depth"]) == ("forward", "step", 1)
-    assert (forward["share"], step["exclusive_least_s"]) == (4 / 13, 6.0)
-    assert (step["clock"], forward["clock"]) == ("synchronous", "asynchronous")
-
-
-def test_the_same_name_in_two_domains() -> None:
-    given = [
-        {"kind": "kernel", "domain": d, "range": "step", "name": "a", "calls": 1, "time_s": t}
-        for d, t in (("A", 1.0), (None, 2.0))
-    ]
-    assert [(r["range"], r["gpu_s"]) for r in records(ranges(profile_of(given)))] == [
-        ("step", 2.0),
-        ("A/step", 1.0),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "SendRecv"),
-        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "AllReduce"),
-        (
-            "void at::native::(anonymous namespace)::indexSelectLargeIndex<float, 2>(float*, long)",
-            "indexSelectLargeIndex",
-        ),
-        ("volta_sgemm_128x64_tn", "volta_sgemm_128x64_tn"),
-        ("[CUDA memcpy HtoD]", "[CUDA memcpy HtoD]"),
-        ("(weird", "(weird"),
-        ("void cutlass::Kernel<cutlass_80_simt_sgemm>(cutlass_80_simt_sgemm::Params)", "cutlass_80_simt_sgemm"),
-    ],
-)
-def test_short_names_of_kernels(name: str, short: str) -> None:
-    assert short_kernel(name) == short
-
-
-_ELEMENTWISE = (
-    "void at::native::vectorized_elementwise_kernel<4, at::native::{}, at::detail::Array<char*, 2> >(int, {})"
-)
-_CUTLASS = (
-    "void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_{0}_align4>(cutlass_80_tensorop_s1688gemm_{0}_align4::Params)"
-)
-
-
-def test_kernels_that_are_short_alike_keep_the_words_that_tell_them_apart() -> None:
-    functors = [_ELEMENTWISE.format(f, f) for f in ("FillFunctor<float>", "FillFunctor<long>", "tanh_kernel_cuda")]
-    products = [_CUTLASS.format(tile) for tile in ("128x64_16x6_nn", "128x64_16x6_nt", "256x64_16x6_nn")]
-    alone, *_ = short_kernels([functors[0], products[0]]).values()
-    assert alone == "vectorized_elementwise_kernel"
-    assert list(short_kernels([*functors, *products]).values()) == [
-        "vectorized_eleme…ise_kernel<float>",
-        "vectorized_elemen…ise_kernel<long>",
-        "vectorize…kernel<tanh_kernel_cuda>",
-        "cutlass_80_ten…n_align4<128x64 nn>",
-        "cutlass_80_tensoro…6_nt_align4<nt>",
-        "cutlass_80_tenso…nn_align4<256x64>",
-    ]
-
-
-@given(st.lists(st.text("ab<>(),:_ ", max_size=60)))
-def test_short_names_of_kernels_differ_and_are_short(names: list[str]) -> None:
-    shorts = short_kernels(names)
-    assert set(shorts) == set(names) and len(set(shorts.values())) == len(shorts)
-    assert all(len(short) <= LONGEST + len(" #1234") for short in shorts.values())
