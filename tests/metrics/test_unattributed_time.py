@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from statistics import mean
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.phase_tables import table_of
 
 from perflog.formats.model import Phase
-from perflog.metrics.phase_table import PhaseTable, StepFigures, medians_over_steps, with_facts
-from perflog.metrics.run_rows import SteadyRun
+from perflog.metrics.phase_table import StepFigures
 from perflog.metrics.semantics import RunSemantics
 from perflog.metrics.unattributed_time import unattributed_times
 from perflog.metrics.wait import _times_of_phases as wait_of
-from perflog.tables.columns import NULL
-
-DECLARED = {
-    "whole": Phase("whole"),
-    "a": Phase("a", of=("whole",)),
-    "b": Phase("b", of=("whole",)),
-    "beside": Phase("beside", of=("whole",), hidden=True),
-}
-
-
-def table_of(
-    values: Sequence[Mapping[str, Any]], world: int | None, phases: Mapping[str, Phase] = DECLARED
-) -> PhaseTable:
-    """The phase table of one run. A rank that is None is not known."""
-    names = sorted({value["phase"] for value in values})
-    columns = {
-        name: np.array([NULL if value[name] is None else value[name] for value in values])
-        for name in ("line", "part", "step", "rank", "occurrence", "time_s")
-    }
-    unknown = np.full(len(values), np.nan)
-    columns |= {"phase": np.array([names.index(value["phase"]) for value in values])}
-    columns |= {"min_s": unknown, "remote_share": unknown}
-    run = SteadyRun("r", None, 0, float("nan"), world, RunSemantics(None, phases=phases))
-    return with_facts([run], names, np.zeros(len(values), np.int64), columns)
 
 
 def rest_of(values: list[dict[str, object]], world: int | None) -> list[StepFigures]:
@@ -130,18 +104,6 @@ def test_phases_of_several_wholes_need_their_occurrence() -> None:
     assert circle.lineage("x", 1) == ("x", "y")
 
 
-def test_of_a_torn_step_with_several_occurrences_no_rank_is_kept() -> None:
-    twice = [
-        {"line": at, "part": 0, "step": step, "phase": "a", "time_s": 1.0, "rank": rank, "occurrence": k}
-        for at, (step, rank, k) in enumerate(
-            [(0, 0, 1), (0, 0, 2), (0, 1, 1), (0, 1, 2), (1, 0, 1), (1, 1, 1), (1, 1, 2)]
-        )
-    ]
-    table = table_of([*twice, twice[0] | {"line": 9, "step": 1, "rank": None}], 2)
-    assert np.isnan(table.rank).tolist() == [False] * 4 + [True] * 4
-    assert not table.node.any()
-
-
 def test_a_wait_for_nothing_declared_is_exposed_all_the_same() -> None:
     values = [
         {"line": r, "part": 0, "step": 0, "phase": "w", "time_s": 1.0 + r, "rank": r, "occurrence": 1} for r in (0, 1)
@@ -150,13 +112,3 @@ def test_a_wait_for_nothing_declared_is_exposed_all_the_same() -> None:
     assert (means[4].tolist(), exposed.tolist(), rank.tolist()) == ([1.5], [1.0, 2.0], [0.0, 1.0])
     assert np.isnan([*means[5], *total]).all()
     assert not np.concatenate([place, wait, step]).any()
-
-
-def test_medians_over_steps_have_their_window() -> None:
-    of_steps = {"least": [1.0, 3.0], "median": [2.0, 4.0], "most": [3.0, 9.0], "mean": [2.0, 5.0], "values": [2, 2]}
-    keys = {"place": [0, 0], "phase": [0, 0], "occurrence": [0, 0], "rank": [3, 3], "step": [7, 4]}
-    columns: Any = {name: np.array(values) for name, values in (keys | of_steps).items()}
-    figures = StepFigures(**columns)
-    (one,) = medians_over_steps(figures, ["a"])
-    assert (one["n"], one["first_step"], one["last_step"], one["rank"], one["occurrence"]) == (2, 4, 7, 3, None)
-    assert (one["least"], one["median"], one["most"], one["mean"]) == (2.0, 3.0, 6.0, 3.5)
