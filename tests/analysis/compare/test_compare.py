@@ -6,14 +6,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
-from hypothesis import strategies as st
 from support.megatron_logs import megatron_log
 from support.paths import ROOT
 from support.seeds import path
@@ -21,14 +19,10 @@ from support.seeds import path
 import perflog
 from perflog.analysis import compare
 from perflog.analysis.compare.rows import FigureRow
-from perflog.analysis.compare.verdicts import Evidence, VerdictRule, decide
 from perflog.cli.main import main
 from perflog.errors import UsageError
-from perflog.statistics import effects
-from perflog.statistics.effects import Effect
 from perflog.statistics.rank_tests import holm_adjusted
 from perflog.statistics.students_t import t_tail
-from perflog.statistics.two_tests import TwoTests
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.units import show_change
 
@@ -70,89 +64,6 @@ def step_time(compared: compare.Comparison) -> FigureRow:
     """The row of the median step time."""
     (row,) = [row for row in compared.headlines if row.statistic == "median"]
     return row
-
-
-# --- the rule -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "p", "runs", "words", "fails"),
-    [
-        (0.10, 0.005, 0.0001, 3, "regression", True),
-        (0.10, 0.005, 0.0001, 1, "exploratory regression", True),  # the whole interval lies beyond the threshold
-        (0.02, 0.008, 0.03, 3, "regression", False),  # p is not small enough for a gate
-        (0.04, 0.005, 0.0001, 1, "exploratory regression", False),  # runs may differ by that much
-        (-0.10, 0.005, 0.0001, 3, "improvement", False),
-        (0.008, 0.003, 0.001, 3, "inconclusive", False),  # sure, but maybe under the threshold
-        (0.005, 0.001, 0.001, 3, "equivalent", False),  # sure, and surely under the threshold
-        (0.10, 0.08, 0.3, 3, "inconclusive", False),
-        (0.00, 0.003, 1.0, 5, "equivalent", False),
-        (0.00, 0.003, 1.0, 1, "exploratory equivalent", False),
-        (0.10, math.nan, math.nan, 1, "inconclusive", False),
-        (math.nan, math.nan, math.nan, 3, "not comparable", False),
-    ],
-)
-def test_verdicts(change: float, error: float, p: float, runs: int, words: str, fails: bool) -> None:
-    effect = Effect(math.log1p(change), error, 20)
-    evidence = Evidence((runs, runs), effect.interval(0.95), "steps" if runs == 1 else "runs")
-    verdict = decide(effect, "lower", p, evidence, VerdictRule())
-    assert (verdict.words, verdict.fails) == (words, fails)
-    assert verdict.reason
-    back = decide(effect.inverse, "higher", p, evidence, VerdictRule())  # twice the rate is half the time
-    assert (back.words, back.fails) == (words, fails)
-
-
-def test_nobody_knows_which_way_some_figures_are_better() -> None:
-    verdict = decide(Effect(0.2, 0.01, 20), None, 0.0001, Evidence((3, 3), (0.18, 0.22)), VerdictRule())
-    assert (verdict.words, verdict.fails) == ("different", False)
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "needed"),
-    [(0.03, 0.02, "about 25 runs"), (0.002, 0.01, "about 69 runs"), (0.009, 0.05, "more than 100 runs")],
-)
-def test_an_inconclusive_verdict_says_what_would_decide(change: float, error: float, needed: str) -> None:
-    effect = Effect(change, error, 8)
-    verdict = decide(effect, "lower", 0.2, Evidence((5, 5), effect.interval(0.95)), VerdictRule())
-    assert verdict.words == "inconclusive"
-    assert needed in verdict.advice
-
-
-TIMES = np.log([1610, 1611, 1609, 1612, 1634, 1636, 1635, 1822, 1821, 2036])
-"""Of ten runs to a target, which is looked for at every so many steps: few levels, with little scatter about them."""
-
-
-@pytest.mark.parametrize(("runs", "wrong"), [((2, 2), 0.03), ((3, 2), 0.02), ((4, 2), 0.012), ((3, 3), 0.01)])
-def test_two_numbers_that_agree_by_chance_fail_no_gate(runs: tuple[int, int], wrong: float) -> None:
-    """All ways to deal repeats to two sides: a share is called slower, and at most 1 % fail the gate."""
-    fails, regressions, ways = 0, 0, 0
-    for base in combinations(range(len(TIMES)), runs[0]):
-        for side in combinations(set(range(len(TIMES))) - {*base}, runs[1]):
-            effect = effects.welch_effect(TIMES[list(base)], TIMES[list(side)])
-            evidence = Evidence(runs, effect.interval(0.95), few_values=True)
-            verdict = decide(effect, "lower", effect.p(), evidence, VerdictRule())
-            ways, fails = ways + 1, fails + verdict.fails
-            regressions += verdict.words == "regression"
-            if verdict.words == "regression" and 2 in runs:
-                assert verdict.fails or "only with a third run per side" in verdict.advice
-    assert regressions / ways == pytest.approx(wrong, abs=0.002)
-    assert fails / ways <= 0.01
-    large = effects.welch_effect(TIMES[: runs[0]], TIMES[: runs[1]] + 1)
-    evidence = Evidence(runs, large.interval(0.95), few_values=True)
-    assert decide(large, "lower", large.p(), evidence, VerdictRule()).fails
-
-
-@given(st.floats(-0.7, 0.7), st.floats(0, 0.2), st.integers(1, 5))
-def test_single_runs_give_exploratory_verdicts_at_most(shift: float, error: float, runs: int) -> None:
-    effect = Effect(shift, error, 8)
-    evidence = Evidence((runs, runs), effect.interval(0.95), "steps" if runs == 1 else "runs")
-    verdict = decide(effect, "lower", effect.p(), evidence, VerdictRule())
-    if runs == 1:
-        assert verdict.words.startswith(("exploratory ", "inconclusive"))
-    if verdict.fails:
-        assert shift >= math.log(1.01) and effect.interval(0.95)[0] > 0
-    if verdict.words == "equivalent":
-        assert abs(shift) < math.log(1.01)  # never beyond the threshold of the gate
 
 
 # --- synthetic sides ----------------------------------------------------------------------------------------------
@@ -222,19 +133,6 @@ def test_equal_steps_have_an_unknown_scatter(make: Make, level: float, steps: in
     assert math.isnan(row.change_low) and math.isnan(row.change_high)
     assert "the steps show no scatter, so the error is unknown" in row.reason
     assert f"{show_change(row.change)} [-]" in str(compared)
-
-
-def test_real_repeats_with_outliers_are_judged_as_a_test_promises() -> None:
-    """All ways to deal ten times to convergence to two sides of five: Welch's test finds none different, both 3 %."""
-    found = []
-    for chosen in combinations(range(len(TIMES)), 5):
-        base = np.isin(np.arange(len(TIMES)), chosen)
-        sides = TIMES[base], TIMES[~base]
-        both = TwoTests(effects.welch_effect(*sides), *sides)
-        low, high = both.interval(0.95)
-        assert (low <= 0 <= high) == (both.p >= 0.05)
-        found.append((both.effect.p() < 0.05, both.p < 0.05))
-    assert np.mean(found, axis=0) == pytest.approx([0.0, 0.03], abs=0.01)
 
 
 def test_the_change_is_inverse_the_other_way_round(make: Make) -> None:
