@@ -104,7 +104,7 @@ ROWS = st.tuples(
 def test_statistics_of_each_step(values: list[tuple[int, str, int, int, int, int]]) -> None:
     """Over all ranks and on each, against the rows one by one."""
     names = ("place", "phase", "occurrence", "step", "rank", "time_s")
-    rows = sorted((dict(zip(names, value, strict=True)) for value in values), key=lambda each: each["place"])
+    rows: list[dict[str, Any]] = [dict(zip(names, value, strict=True)) for value in sorted(values)]
     table = table_of([{"line": 1, "part": 0} | each for each in rows], 3)
     figures = step_figures(table)
     expected: dict[tuple[Any, ...], list[float]] = {}
@@ -113,7 +113,7 @@ def test_statistics_of_each_step(values: list[tuple[int, str, int, int, int, int
             key = each["place"], each["phase"], each["occurrence"], rank, each["step"]
             expected.setdefault(key, []).append(float(each["time_s"]))
     columns = (figures.place, (table.names[i] for i in figures.phase), figures.occurrence, figures.rank, figures.step)
-    found = [tuple(x if isinstance(x, str) else int(x) for x in key) for key in zip(*columns, strict=True)]
+    found: list[Any] = [tuple(x if isinstance(x, str) else int(x) for x in key) for key in zip(*columns, strict=True)]
     assert sorted(found) == sorted(expected)
     for i, key in enumerate(found):
         times = expected[key]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,8 +118,8 @@ def test_equal_runs_may_differ_by_their_rounding() -> None:
 
 @pytest.mark.parametrize("bad", [0.0, -1.0])
 def test_what_is_not_above_zero_has_no_effect(bad: float) -> None:
-    for sides in ((bad, 1.0), (1.0, bad)):
-        assert math.isnan(estimate(*map(figure, sides)).effect.shift)
+    for base, side in ((bad, 1.0), (1.0, bad)):
+        assert math.isnan(estimate(figure(base), figure(side)).effect.shift)
     low = [bad, 1.0, 1.0, 1.0, 1.0]
     found = estimate(figure(low), figure([2.0] * 5))
     assert found.effect.shift == pytest.approx(math.log(2)) and not found.effect.known
@@ -168,12 +169,13 @@ def test_a_schedule_that_both_runs_share_cancels() -> None:
 
 
 HISTORY = (1.0, 1.1, 1.21)  # a standard deviation of log(1.1)
+SCATTER: Any = pytest.approx(math.log(1.1))
 
 
 def test_repeats_of_a_history_show_the_variation_of_runs() -> None:
     found = estimate(figure(2.0), figure(3.0), [figure(*HISTORY)])
     assert (found.scope, found.with_ranks, found.sessions) == ("history", None, None)
-    assert found.scatter == Scatter(pytest.approx(math.log(1.1)), 2, 3)
+    assert found.scatter == Scatter(SCATTER, 2, 3)
     assert found.effect.shift == pytest.approx(math.log(1.5))
     assert found.effect.error == pytest.approx(math.log(1.1) * math.sqrt(2))
     assert found.effect.freedom == pytest.approx(2)
@@ -194,7 +196,7 @@ def test_a_run_that_is_shorter_than_its_repeats_scatters_more() -> None:
 def test_the_runs_of_a_baseline_show_the_variation_of_runs() -> None:
     base, side = figure(*HISTORY), figure(2.0)
     found = estimate(base, side, has_base=True)
-    assert found.scope == "history" and found.scatter == Scatter(pytest.approx(math.log(1.1)), 2, 0)
+    assert found.scope == "history" and found.scatter == Scatter(SCATTER, 2, 0)
     assert found.effect.error == pytest.approx(math.log(1.1) * math.sqrt(1 + 1 / 3))
     enough = figure(*HISTORY, 1.05), figure(2.0, 2.1, 2.2, 2.3)
     assert estimate(*enough, has_base=True).scope == "runs"
