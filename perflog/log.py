@@ -189,7 +189,7 @@ class Log:
 
     def __repr__(self) -> str:
         logs = list(dict.fromkeys(key.log for key in self.run_keys))
-        names = ", ".join(logs[:_SHOWN_LOGS]) + (", ..." if len(logs) > _SHOWN_LOGS else "")
+        names = first_few(logs, _SHOWN_LOGS)
         return f"<perflog.Log: {count(len(self), 'run')} of {count(len(logs), 'log')}: {names}>"
 
     def _repr_html_(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence, Set
+from itertools import chain
 from os.path import basename
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from perflog.metrics.divergence import Divergence, divergences
 from perflog.metrics.goodput import losses_of
 from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.timeline import job_timelines
-from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE
+from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE, process_of
 from perflog.parsing.failures.kinds import title_of
 from perflog.parsing.failures.rows import FailureRow
 from perflog.tables.nulls import row_dicts
@@ -59,6 +60,11 @@ _SETTLES = {
     "first_failed": "the output of the failed process (`torchrun --tee 3`), and `dmesg -T` of its node",
     "task_exit": "the output of the failed task (`srun --label`)",
 }
+
+
+_SEVERAL = 3  # attempts, which have numbers
+_SHOWN = 6  # culprits with evidence
+_OF_EACH = 2  # lines of evidence of each of several culprits
 
 
 class Diagnosis(Struct, frozen=True):
@@ -157,7 +163,7 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
     found = endings(tables)
     final = [ending for ending in found if not ending.goes_on]
     ended = [ending for ending in found if ending.goes_on and ending.restarts]
-    earlier = [f"{ending.sentence} of {basename(logs[ending.run])}; a new attempt follows" for ending in ended]
+    earlier = [_earlier(ending, logs) for ending in ended]
     timeouts = [row for ending in final for row in ending.rows if row.kind == "collective_timeout"]
     stuck = _stuck(tables, names, timeouts)
     if stuck is not None and all(ending.judged.kind in (None, "collective_timeout", "remote_exit") for ending in final):
@@ -192,6 +198,15 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
     return replace(answer, verdict=verdict, cost=cost)
 
 
+def _earlier(ending: Ending, logs: Mapping[str, str]) -> str:
+    """Return what ended an attempt that another one follows."""
+    where = f" of {basename(logs[ending.run])}" if len(set(logs.values())) > 1 else ""
+    if ending.of < _SEVERAL:
+        return f"{ending.sentence}{where}; a new attempt follows"
+    verb = "failed first:" if ending.number == 1 else "ended by"
+    return f"attempt {ending.number} of {ending.of}{where} {verb} {ending.sentence}"
+
+
 def _cost(tables: Tables, ending: Ending) -> str:
     """Return what the end of an attempt cost, in words; "" if the log does not show it."""
     job = next((job for job in job_timelines(tables) if ending.run in job.runs), None)
@@ -219,8 +234,10 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
     judged = ending.judged
     first = judged.first or list(ending.rows)
     several = len(set(logs.values())) > 1
-    shown = sorted(first, key=lambda row: row.rank not in judged.ranks)[:EVIDENCE]
-    evidence = [_evidence(row, logs, several) for row in shown]
+    by_process: dict[object, list[str]] = {}
+    for row in sorted(first, key=lambda row: row.rank not in judged.ranks):
+        by_process.setdefault(process_of(row), []).append(_evidence(row, logs, several))
+    evidence = _of_each([*by_process.values()] if len(ending.culprits) > 1 else [[*chain(*by_process.values())]])
     others = [row for row in ending.rows if not any(row is each for each in first)]
     reason = None
     if not ending.culprits:
@@ -241,6 +258,12 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
         ending.last_step,
         earlier,
     )
+
+
+def _of_each(evidence: Sequence[Sequence[str]]) -> list[str]:
+    """Return a few lines of evidence: of the only culprit, or of each of several."""
+    most = EVIDENCE if len(evidence) == 1 else _OF_EACH
+    return [text for texts in evidence[:_SHOWN] for text in texts[:most]]
 
 
 def _followed(rows: Sequence[FailureRow]) -> str:
@@ -281,7 +304,7 @@ def _stuck(tables: Tables, names: Sequence[str], timeouts: Sequence[FailureRow])
     ranks = [culprit.rank for culprit in culprits]
     verb = "hold" if len(ranks) > 1 else "holds"
     verdict = f"Held up: {plural('rank', len(ranks))} {first_few(ranks, 6)} {verb} up the others"
-    evidence = [f"rank {culprit.rank} {text}" for culprit in culprits for text in culprit.evidence][:EVIDENCE] + told
+    evidence = _of_each([[f"rank {each.rank} {text}" for text in each.evidence] for each in culprits]) + told
     has, calls, waits = (
         ("they have", "they call", "they wait") if len(ranks) > 1 else ("it has", "it calls", "it waits")
     )
@@ -327,7 +350,7 @@ def _without_dump(
     why = "it left no dump, and the others wait" + ("; it printed no time-out either" if printed else "")
     culprits = [Culprit(rank, None, None, None, None, STUCK, LIKELY, ("left no dump",)) for rank in missing]
     verdict = f"Held up: {plural('rank', len(missing))} {first_few(missing, 6)} left no dump, and the others wait"
-    evidence = [*(f"rank {rank} left no dump" for rank in missing[:EVIDENCE]), *told]
+    evidence = [*(f"rank {rank} left no dump" for rank in missing[:_SHOWN]), *told]
     return Diagnosis(names, verdict, STUCK, culprits, None, LIKELY, why, evidence)
 
 
@@ -349,7 +372,7 @@ def _held_up(names: Sequence[str], culprits: Sequence[Culprit]) -> Diagnosis:
     one, several, why = _SLOW[kind]
     slow = first_few((each.name for each in alike), 4)
     verdict = f"No failure is reported; {slow} {one if len(alike) == 1 else several}"
-    evidence = [f"{each.name}: {text}" for each in culprits for text in each.evidence][:EVIDENCE]
+    evidence = _of_each([[f"{each.name}: {text}" for text in each.evidence] for each in culprits])
     return Diagnosis(names, verdict, kind, culprits, None, culprits[0].certainty, why, evidence)
 
 

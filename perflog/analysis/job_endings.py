@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import asdict, fields
+from msgspec.structs import asdict, fields, replace
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
@@ -58,12 +58,17 @@ _FINISHED = lazy_pattern(
 
 _JOB = lazy_pattern(r"\*\*\* (?:JOB|STEP) (\d+)")
 _PID = lazy_pattern(r"pid: (\d+)")
+_LOCAL_RANK = lazy_pattern(r"local_rank: (\d+)")
 _UNREADABLE = lazy_pattern(r"SyntaxError|IndentationError|TabError")  # source code that no program has got through
 _CUT_OFF = "an exception with a lost message"  # of a traceback that has no end
 _PANIC = lazy_pattern(r"\.rs:\d+:\d+:$")  # where a program of Rust panicked: its message follows
 _SHOWN = 100  # characters of the message of an exception
 _NAMES = tuple(field.name for field in fields(FailureRow))
-_TITLES = {SILENT: "a process that ended without a message", STUCK: "a rank that others wait for"}
+_TITLES = {
+    SILENT: "a process that ended without a message",
+    STUCK: "a rank that others wait for",
+    "first_failed": "a process that failed without a message",
+}
 
 
 class Culprit(Struct, frozen=True):
@@ -111,6 +116,7 @@ class Ending(Struct, frozen=True):
         culprits: Who is accused.
         last_step: The last step before them.
         goes_on: Whether a step follows them; `restarts`: in another run, or again from an earlier step.
+        number: Which attempt of its log it ended, from 1; `of`: how many attempts the failures of the log show.
     """
 
     judged: Judgement
@@ -119,6 +125,8 @@ class Ending(Struct, frozen=True):
     last_step: int | None
     goes_on: bool
     restarts: bool
+    number: int = 1
+    of: int = 1
 
     @property
     def run(self) -> str:
@@ -303,8 +311,10 @@ def _cut(
         is_logged = all(_may_be_caught(row) and row.severity != FATAL and not _ends_itself(row) for row in group)
         is_logged = is_logged and last_line - max(row.last_line for row in group) >= _LOGGED
         goes_on = restarts is not None or is_caught or is_ended or prints_on or ends_well or is_logged
-        found.append(Ending(judged, group, culprits_of(group, judged), last, goes_on, bool(restarts) or is_ended))
-    return found
+        number = 1 + sum(before.restarts for before in found)
+        culprits = culprits_of(group, judged)
+        found.append(Ending(judged, group, culprits, last, goes_on, bool(restarts) or is_ended, number))
+    return [replace(ending, of=1 + sum(each.restarts for each in found)) for ending in found]
 
 
 class _Launch(Struct):
@@ -317,22 +327,17 @@ class _Launch(Struct):
 def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
     """Cut failures where a program that had ended was started again: its output is appended to the same log.
 
-    Signs of a new start: a scheduler ends jobs of different numbers; a launcher sees a rank end twice, as two
-    processes; the first line of the log is printed again, and a cause follows; source code cannot be read, after
-    another failure, and no other cause follows: a program that goes on has only caught it; a program prints on.
+    Signs of a new start: a scheduler ends jobs of different numbers; a launcher prints a second summary of its node, or
+    sees a rank end twice, as two processes; the first line of the log is printed again, and a cause follows; source
+    code cannot be read, after another failure, and no other cause follows: a program that goes on has only caught it;
+    a program prints on.
     """
-    cuts: set[int] = set()
+    cuts = _second_summaries(group)
     jobs: dict[str, int] = {}  # by number of a job the last row that names it
-    ends: dict[int, tuple[str, int]] = {}  # by rank the process and the row of its end
     for place, row in enumerate(group):
         if number := _JOB.search(row.message):
             cuts |= {last + 1 for job, last in jobs.items() if job != number[1]}
             jobs[number[1]] = place
-        if row.kind in SUMMARIES and row.rank is not None and (pid := _PID.search(row.message)):
-            before = ends.get(row.rank)
-            if before is not None and before[0] != pid[1]:
-                cuts.add(_behind_summary(group, before[1]))
-            ends[row.rank] = pid[1], place
         again = place and (row.section or 0) > (group[place - 1].section or 0)
         if again and not _both_refuse(group[place - 1], row) and any(_is_cause(later) for later in group[place:]):
             cuts.add(place)
@@ -375,9 +380,35 @@ def _is_of_a_rank(row: FailureRow) -> bool:
     return row.rank is not None or row.local_rank is not None or row.task is not None
 
 
-def _behind_summary(group: Sequence[FailureRow], place: int) -> int:
-    """Return the index after the report of a launcher on its processes."""
-    while place < len(group) and kinds()[group[place].kind].role == REPORT:
+def _second_summaries(group: Sequence[FailureRow]) -> set[int]:
+    """Return where failures of a new start begin: a launcher sums up its node again, or a rank as another process."""
+    cuts: set[int] = set()
+    pids: dict[int, str] = {}  # by rank, of the processes that ended
+    agents: set[tuple[str, int]] = set()  # launchers with a complete summary, by node and first rank
+    last = 0  # row of a summary
+    for place, row in enumerate(group):
+        if row.kind not in SUMMARIES or row.rank is None:
+            continue
+        pid, local = _PID.search(row.message), _LOCAL_RANK.search(row.message)
+        agent = (row.node, row.rank - int(local[1])) if row.node is not None and local is not None else None
+        if agent in agents or (pid is not None and pids.get(row.rank, pid[1]) != pid[1]):
+            cuts.add(_after_summary(group, last, place))
+            pids, agents = {}, set()
+        if pid is not None:
+            pids[row.rank] = pid[1]
+        if agent is not None and row.kind == "first_failed":  # the last part of a summary
+            agents.add(agent)
+        last = place
+    return cuts
+
+
+def _after_summary(group: Sequence[FailureRow], last: int, again: int) -> int:
+    """Return the index after a summary and what other launchers report of it, up to the next summary.
+
+    What the launcher prints before a summary (`failed (exitcode: 1)`) belongs to it.
+    """
+    place = last + 1
+    while place < again and kinds()[group[place].kind].role == REPORT and group[place].kind != "child_failed":
         place += 1
     return place
 

@@ -244,7 +244,7 @@ def _figures(
 
 
 def _some(names: Sequence[str]) -> str:
-    return f"there are: {', '.join(names[:_NAMED])}{', ...' if len(names) > _NAMED else ''}"
+    return f"there are: {first_few(names, _NAMED)}"
 
 
 def _better_of(settings: Iterable[Settings]) -> Better | None:

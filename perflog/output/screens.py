@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from shlex import quote, split
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.output.terminal import columns_of, cut, start_of, width, wrapped
+from perflog.units import first_few
 
 WIDTH, HEIGHT = 80, 25
 _LEAST_WIDTH = 40
@@ -39,6 +40,20 @@ def folded(text: str, lines: int) -> list[str]:
     if len(in_lines) <= lines:
         return in_lines
     return [*in_lines[: lines - 1], f"{_words_that_fit(in_lines[lines - 1], columns() - 2)} …"]
+
+
+def folded_list(before: str, names: Sequence[str], lines: int, separator: str = ", ", most: int = 60) -> list[str]:
+    """Return a list on at most some lines: as many names as fit, `most` of them, and how many more there are.
+
+    Example:
+        >>> folded_list("Differ: ", ["a" * 40, "b" * 40, "c" * 40], 1)
+        ['Differ: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa and 2 more']
+    """
+    for shown in range(min(len(names), most), 0, -1):
+        in_lines = _wrap(before + first_few(names, shown, separator), "    ")
+        if len(in_lines) <= lines:
+            return in_lines
+    return folded(before + first_few(names, 1, separator), lines)
 
 
 def _words_that_fit(line: str, room: int) -> str:

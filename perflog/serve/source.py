@@ -19,6 +19,7 @@ from perflog.log import Log, combined
 from perflog.opening import find_runs, store_of
 from perflog.parsing.input.log_names import LogName
 from perflog.tables.store import default_store
+from perflog.units import first_few
 
 _PATIENCE = 5  # times as long as reading took: so long a reading is good enough while files go on changing
 _GROWS_S = 60.0  # a file that changed since then still grows
@@ -80,7 +81,7 @@ class Source:
     @property
     def title(self) -> str:
         """The names, in a few words."""
-        return ", ".join(self.names[:3]) + ", ..." * (len(self.names) > 3)
+        return first_few(self.names, 3)
 
     def current(self) -> Snapshot:
         """Return the runs as they are now; while files change all the time, as they were a short time ago."""

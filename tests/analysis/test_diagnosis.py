@@ -150,3 +150,76 @@ def test_what_is_not_saved_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "run.log"
     path.write_text(job.text)
     assert perflog.diagnose(perflog.read(path)).cost == "20 steps since the checkpoint of step 40"
+
+
+FAILED = (
+    "  time      : 2026-03-01_12:0{minute}:30\n  host      : {host}\n  rank      : {rank} (local_rank: {local})\n"
+    "  exitcode  : 1 (pid: {pid})\n  error_file: <N/A>\n"
+)
+
+
+def summary(host: str, ranks: list[int], base: int, pid: int) -> str:
+    """What torchrun prints of the ranks of a host that failed; `base`: the first rank that it starts there."""
+    values = [{"minute": pid % 9, "host": host, "rank": r, "local": r - base, "pid": pid + r} for r in ranks]
+    others = "".join(f"[{k}]:\n" + FAILED.format(**of) for k, of in enumerate(values[1:], 1))
+    return (
+        f"E0301 failed (exitcode: 1) local_rank: {ranks[0] - base} (pid: {pid + ranks[0]}) of binary: python3\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        f"train.py FAILED\nFailures:\n{others}Root Cause (first observed failure):\n[0]:\n" + FAILED.format(**values[0])
+    )
+
+
+def test_each_summary_of_a_node_is_of_another_attempt(tmp_path: Path) -> None:
+    """With steps between them, or none; what ended an earlier attempt does not follow from the last one."""
+    job = Job()
+    job.start(30)
+    job.steps(1, 12, 5.0)
+    path = tmp_path / "run.log"
+    texts = [summary("n1", [3, 0, 1], 0, 100), summary("n1", [1, 0], 0, 200), summary("n1", [5], 0, 300)]
+    path.write_text(job.text + "".join(texts))
+    log = perflog.read(path)
+    answer = perflog.diagnose(log)
+    assert [culprit.rank for culprit in answer.culprits] == [5]
+    assert "rank" not in answer.followed
+    assert [text.partition(" (node")[0].rpartition(", line")[0] for text in answer.earlier] == [
+        "attempt 1 of 3 failed first: a process that failed without a message (exit code 1) on rank 3 (n1)",
+        "attempt 2 of 3 ended by a process that failed without a message (exit code 1) on rank 1 (n1)",
+    ]
+    assert perflog.overview(log).outcome == [f"{answer.verdict}"]
+
+
+def test_the_summaries_of_several_nodes_are_of_one_attempt(tmp_path: Path) -> None:
+    """Each launcher prints one: of the same attempt, until one of them prints a second."""
+    path = tmp_path / "run.log"
+    attempt = [summary("n1", [1, 0], 0, 100), summary("n2", [4, 5], 4, 100)]
+    path.write_text("".join(attempt))
+    assert perflog.diagnose(perflog.read(path)).earlier == []
+    path.write_text("".join([*attempt, summary("n1", [0], 0, 200), summary("n2", [6], 4, 200)]))
+    answer = perflog.diagnose(perflog.read(path))
+    assert len(answer.earlier) == 1
+    assert "rank 1" not in answer.followed
+
+
+def test_each_of_several_culprits_has_evidence(tmp_path: Path) -> None:
+    lines = []
+    for rank in (2, 5, 6):
+        lines += [f"[rank{rank}]: RuntimeError: CUDA error: out of memory, try {k}" for k in range(5)]
+    path = tmp_path / "run.log"
+    path.write_text("start\n" + "\n".join(lines) + "\n")
+    answer = perflog.diagnose(perflog.read(path))
+    assert [culprit.rank for culprit in answer.culprits] == [2, 5, 6]
+    assert {rank for rank in (2, 5, 6) if any(f"rank {rank}" in text for text in answer.evidence)} == {2, 5, 6}
+
+
+def test_a_long_list_of_quiet_jobs_ends_with_their_number(tmp_path: Path) -> None:
+    for number in range(9):
+        job = Job(settings=f"data-parallel size: {number + 2}")
+        job.start(30)
+        job.steps(1, 12, 5.0 + number)
+        name = f"a-long-name-of-a-log-of-a-job-{'abcdefghi'[number]}.log"
+        (tmp_path / name).write_text(job.text + ("Segmentation fault (core dumped)\n" if not number else ""))
+    lines = run("diagnose", tmp_path).output.splitlines()
+    (begin,) = [k for k, line in enumerate(lines) if "jobs report no failure" in line]
+    text = " ".join(line.strip() for line in lines[begin:])
+    shown = text.count(".log")
+    assert text.endswith(f" and {8 - shown} more"), text

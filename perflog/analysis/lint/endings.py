@@ -72,6 +72,7 @@ def program_error(data: LintInput) -> Iterator[Finding]:
     for ending in endings(data.tables):
         if ending.run in known and ending.is_proven:
             ended = not ending.goes_on or ending.restarts
-            text = f"Ended by {ending.sentence}" if ended else f"{ending.sentence}; steps follow"
+            which = f"Attempt {ending.number} of {ending.of} ended by" if ending.restarts else "Ended by"
+            text = f"{which} {ending.sentence}" if ended else f"{ending.sentence}; steps follow"
             lines = [row.line for row in ending.judged.first or ending.rows]
             yield Finding(ending.run, text, {ending.run: lines}, {}, "warning" if ended else "note")

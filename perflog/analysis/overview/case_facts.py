@@ -44,7 +44,8 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
         parts = [_ends(row) for row in named[:_MOST_FIGURES]]
         more = f"; {len(table_rows) - len(parts)} more metrics" if len(table_rows) > len(parts) else ""
         worst = table_rows.loc[table_rows["failed"].idxmax()]
-        more_failed = "; ..." if worst["failed"] > MOST_FAILED else ""
+        left = worst["failed"] - MOST_FAILED
+        more_failed = f" and {left:,} more" if left > 0 else ""
         without = (
             f" ({worst['failed']} without a finite value: {worst['failed_at']}{more_failed})" if worst["failed"] else ""
         )

@@ -27,6 +27,9 @@ _FIGURES = {
 """Names of the figures of an overview that a finding is about, by its rule."""
 
 
+_ENDED = "program-error"
+
+
 class Doubt(Struct, frozen=True):
     """All findings of one rule, the most severe first."""
 
@@ -61,7 +64,7 @@ class Doubt(Struct, frozen=True):
     @property
     def is_outcome(self) -> bool:
         """Whether it has to be known before any metric."""
-        return self.code in (DIVERGED, "program-error", "costly-warnings") and self.severity != "note"
+        return self.code in (DIVERGED, _ENDED, "costly-warnings") and self.severity != "note"
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -74,7 +77,8 @@ def doubts(findings: Sequence[Finding]) -> list[Doubt]:
     by_code: dict[str, list[Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
-    grouped = [Doubt(RULES[code], sorted(members, key=_severity)) for code, members in by_code.items()]
+    by_code[_ENDED] = by_code.get(_ENDED, [])[::-1]  # of several attempts, the last failure ended the job
+    grouped = [Doubt(RULES[code], sorted(members, key=_severity)) for code, members in by_code.items() if members]
     return sorted(grouped, key=lambda doubt: (SEVERITIES.index(doubt.severity), -len(doubt.runs)))
 
 

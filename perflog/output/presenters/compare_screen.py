@@ -29,10 +29,10 @@ from perflog.output.presenters.compare import (
     notes_on_single_runs,
     signed_time,
 )
-from perflog.output.screens import HEIGHT, WIDTH, columns, command_lines, fit, folded, sentence_lines
+from perflog.output.screens import HEIGHT, WIDTH, columns, command_lines, fit, folded, folded_list, sentence_lines
 from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible
-from perflog.units import count, first_few, show, show_change
+from perflog.units import count, show, show_change
 
 _FIGURES, _DOUBTS, _SIDES, _BEST = 5, 4, 10, 3
 _NAMED = 4  # sides that are named one by one
@@ -246,23 +246,21 @@ def _settings(compared: Comparison) -> Iterator[str]:
     rows = {row.setting: row for row in compared.setting_records}
     names = differing_settings(compared)
     if names and compared.is_pair:
-        pairs = (
-            (cut(name, _SETTING), [cut(cell(rows[name].values[side]), _SETTING) for side in compared.sides])
-            for name in names
-        )
-        yield from folded("Differ: " + "; ".join(f"{name} {' -> '.join(values)}" for name, values in pairs), 2)
+        values = {name: [cut(cell(rows[name].values[side]), _SETTING) for side in compared.sides] for name in names}
+        pairs = [f"{cut(name, _SETTING)} {' -> '.join(texts)}" for name, texts in values.items()]
+        yield from folded_list("Differ: ", pairs, 2, "; ")
     elif compared.by:
         if others := [name for name in names if name not in compared.by]:
-            yield from folded(f"Also differ, and may be the cause: {', '.join(others)}", 2)
+            yield from folded_list("Also differ, and may be the cause: ", others, 2)
     elif names:
-        yield from folded(f"Differ: {', '.join(names)}", 2)
+        yield from folded_list("Differ: ", names, 2)
 
 
 def _vanished(compared: Comparison) -> Iterator[str]:
     """The metrics that the base of a pair has and the side lacks."""
     names = list(dict.fromkeys(each.metric for each in compared.one_sided if each.on == "base"))
     if names and compared.is_pair:
-        yield from folded(f"Not on B: {first_few([cut(cell(name), _SETTING) for name in names])}", 2)
+        yield from folded_list("Not on B: ", [cut(cell(name), _SETTING) for name in names], 2, most=5)
 
 
 # --- metrics and tree ---------------------------------------------------------------------------------------------
@@ -323,7 +321,7 @@ def _causes(compared: Comparison) -> Iterator[str]:
     changed = islice(grown(compared.causes, compared.rule.threshold), _CAUSES)
     texts += [f"{signed_time(difference)} {change.cause.words}" for change, difference in changed]
     if texts:
-        yield from folded(f"Causes: {cell('; '.join(texts))}", 2)
+        yield from folded_list("Causes: ", [*map(cell, texts)], 2, "; ")
 
 
 def _operators(compared: Comparison, room: int) -> Iterator[str]:

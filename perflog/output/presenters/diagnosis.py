@@ -6,14 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.diagnosis import Diagnosis
-from perflog.output.screens import folded
+from perflog.output.screens import folded, folded_list
 from perflog.output.sheets import Sheet, cell, pairs
 from perflog.tables.schema import SCHEMA_VERSION
-from perflog.units import first_few
+from perflog.units import count, first_few
 
 _TEXT = 200  # characters of a line of evidence
 _NAMED = 8  # jobs that did not fail
-VERDICT = "Verdict"
+_ACCUSED = 8  # culprits
+_EARLIER = 4  # attempts
+VERDICT, CULPRIT = "Verdict", "Culprit"
 
 
 def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
@@ -27,14 +29,16 @@ def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
             yield f"{job_name(answer)}:"
             yield from (f"  {line}" for line in _job(answer))
     if quiet:
-        names = first_few(map(job_name, quiet), _NAMED)
-        yield from folded(cell(f"{len(quiet)} of {len(answers)} jobs report no failure: {names}"), 2)
+        before = f"{len(quiet)} of {len(answers)} jobs report no failure: "
+        yield from folded_list(before, [*map(job_name, quiet)], 2, most=_NAMED)
 
 
 def _job(answer: Diagnosis) -> Iterator[str]:
     yield from folded(cell(answer.verdict), 3)
     for name, text in parts(answer):
-        if name != VERDICT:
+        if name == CULPRIT:
+            yield from folded_list(f"{name}: ", [*map(cell, _culprits(answer))], 2, "; ", _ACCUSED)
+        elif name != VERDICT:
             yield from folded(f"{name}: {cell(text)}" if name else f"  {cell(text)}", 2 if name else 4)
 
 
@@ -55,12 +59,16 @@ def as_json(answers: Sequence[Diagnosis]) -> str:
     return json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=1, ensure_ascii=False)
 
 
+def _culprits(answer: Diagnosis) -> list[str]:
+    return [culprit.name for culprit in answer.culprits if culprit.name]
+
+
 def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
     """Yield the parts of a diagnosis with their names; a further line of a part has no name."""
     yield VERDICT, answer.verdict
-    names = [culprit.name for culprit in answer.culprits if culprit.name]
+    names = _culprits(answer)
     if names:
-        yield "Culprit", first_few(names, 8, "; ")
+        yield CULPRIT, first_few(names, _ACCUSED, "; ")
     elif answer.reason and answer.kind:
         yield "No culprit", answer.reason
     if answer.kind:
@@ -68,6 +76,8 @@ def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
     yield from zip(("Evidence", *[""] * len(answer.evidence)), (text[:_TEXT] for text in answer.evidence), strict=False)
     last = f"{answer.last_step:,}" if answer.last_step is not None else ""
     others = [("What followed", answer.followed), ("What it cost", answer.cost), ("Last step", last)]
-    others += [("Earlier", text) for text in answer.earlier[:4]]
+    others += [("Earlier", text) for text in answer.earlier[:_EARLIER]]
+    if (left := len(answer.earlier) - _EARLIER) > 0:
+        others.append(("Earlier", f"and {count(left, 'more attempt')}"))
     others += [("Speed", text.removesuffix(".")) for text in answer.speed]
     yield from ((name, text) for name, text in [*others, ("To settle it", answer.settles)] if text)

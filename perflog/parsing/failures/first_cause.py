@@ -157,7 +157,7 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
     causes = causes[:1] if _is_interrupt(causes) else _not_outlived(causes, rows)
     by_process: dict[object, list[FailureRow]] = {}
     for row in causes:
-        by_process.setdefault(_process(row), []).append(row)
+        by_process.setdefault(process_of(row), []).append(row)
     _join_unnamed(by_process)
     firsts = {process: _most_exact(failures) for process, failures in by_process.items()}
     if len(firsts) == 1:
@@ -209,7 +209,7 @@ def _of_the_only(row: FailureRow, rows: Sequence[FailureRow]) -> tuple[str, str]
     for other in rows:
         follows = kinds()[other.kind].role in (ECHO, EITHER) and not _by_launcher(other)
         before = other.last_line < row.line and _log(other) == _log(row) and not _later(other, row)
-        if follows and before and (is_exception or _process(other) != _process(row)):
+        if follows and before and (is_exception or process_of(other) != process_of(row)):
             return LIKELY, f"{says}; another one reported before that it lost a process, or waited for one"
     if is_exception and any(each.kind == row.kind and each.message != row.message for each in rows if each is not row):
         return LIKELY, f"{says} first; other exceptions follow, which may be of another start"
@@ -236,7 +236,7 @@ def _is_own(row: FailureRow, others: Sequence[FailureRow]) -> bool:
     After the echo of another process, it may be one more echo.
     """
     echoes = [each for each in others if kinds()[each.kind].role == ECHO and not _by_launcher(each)]
-    is_after_echo = any(each.last_line < row.line and _process(each) != _process(row) for each in echoes)
+    is_after_echo = any(each.last_line < row.line and process_of(each) != process_of(row) for each in echoes)
     return row.rank is not None and not is_after_echo and all(each.line != row.line for each in others)
 
 
@@ -275,7 +275,7 @@ def _of_signals(rows: Sequence[FailureRow]) -> Judgement | None:
         return None
     row = first[0]
     kind = _SIGNALS[row.exit_code or 0]
-    if len({_process(row) for row in first}) > 1:
+    if len({process_of(row) for row in first}) > 1:
         if row.exit_code in _BY_OTHERS or len({row.exit_code for row in first}) > 1:
             return None
         ranks = sorted({row.rank for row in first if row.rank is not None})
@@ -347,7 +347,7 @@ def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: in
             return _of_timeouts(failures, seen, world_size)
         if kind == "rendezvous_timeout" and (absent := _named_absent(failures)):
             return Judgement(kind, failures, absent, SURE, "the message names the ranks that did not come")
-        processes = {_process(row) for row in failures}
+        processes = {process_of(row) for row in failures}
         ranks = sorted({row.rank for row in failures if row.rank is not None})
         if kind == "link_error":
             return _of_links(failures)
@@ -369,7 +369,7 @@ def _of_links(failures: Sequence[FailureRow]) -> Judgement:
     """A connection failed: it is named if both its ends are; an end is not accused because it reports the failure."""
     links = {f"{_place(row)} - {row.peer}" for row in failures if row.peer is not None and _place(row)}
     why = "either of its ends may have failed, or what is between them"
-    if len(links) == 1 and len({_process(row) for row in failures}) == 1:
+    if len(links) == 1 and len({process_of(row) for row in failures}) == 1:
         return Judgement(failures[0].kind, list(failures), [], ONE_OF, why, links.pop())
     return Judgement(failures[0].kind, list(failures), [], NOT_KNOWN, f"of each connection, {why}")
 
@@ -485,7 +485,7 @@ def _of_reports(rows: Sequence[FailureRow]) -> Judgement | None:
     ]
     first = first or [row for row in reports if row.exit_code is not None and _is_named(row)]
     first = first or [row for row in reports if _is_named(row)] or reports
-    processes = {_process(row) for row in first}
+    processes = {process_of(row) for row in first}
     ranks = sorted({row.rank for row in first if row.rank is not None})
     own = first[0].node is not None and first[0].exit_code not in (None, _SIGTERM, 128 - _SIGTERM)
     if len(processes) == 1 and (ranks or first[0].local_rank is not None or (own and first[0].kind == "child_failed")):
@@ -496,7 +496,9 @@ def _of_reports(rows: Sequence[FailureRow]) -> Judgement | None:
 
 
 def _of_one(row: FailureRow, causes: Iterable[FailureRow], certainty: str, why: str) -> Judgement:
-    same = [each for each in causes if each is not row and each.kind == row.kind and _process(each) == _process(row)]
+    same = [
+        each for each in causes if each is not row and each.kind == row.kind and process_of(each) == process_of(row)
+    ]
     return Judgement(row.kind, [row, *same], [] if row.rank is None else [row.rank], certainty, why)
 
 
@@ -538,7 +540,7 @@ def _is_named(row: FailureRow) -> bool:
     return row.rank is not None or row.task is not None or row.local_rank is not None
 
 
-def _process(row: FailureRow) -> object:
+def process_of(row: FailureRow) -> object:
     """Return what distinguishes the process of a failure from others."""
     if row.rank is not None:
         return row.rank
