@@ -15,6 +15,9 @@ _NAME = r"(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)
 _POD = r"\[pod/(?P<pod>[A-Za-z0-9_.-]+)[^\]\n]*\] "
 _LABEL = lazy_pattern(rf"{_POD}|{CLOSED_LABEL}|{BARE_LABEL}|(?:{_NAME}): ")
 _RANK_LABEL = lazy_pattern(r"\[rank(?P<rank>\d+)\]:|\[[0-9]+,(?P<mpi>\d+)\]<")
+_SPACED = lazy_pattern(r"\[rank\d+\]:$")
+"""PyTorch's label before the lines of an exception, with a space between them."""
+
 _LOCAL_LABEL = lazy_pattern(r"\[default(?P<local>\d+)\]:")
 _TASK = lazy_pattern(r"(?:^|[\]:] ?) *(?P<task>\d{1,6}): ")
 _RANK = lazy_pattern(
@@ -63,7 +66,8 @@ def split_labels(line: str) -> tuple[str, str]:
         if match is None:
             break
         at = match.end()
-    return line[:at], line[at:]
+    labels, text = line[:at], line[at:]
+    return labels, text.removeprefix(" ") if _SPACED.search(labels) else text
 
 
 def origin_of(labels: str, text: str, offset: int) -> Origin:

@@ -159,7 +159,7 @@ class _Stream(Struct):
     begun: list[tuple[int, str]] = field(default_factory=list)  # positions of tracebacks, and the prefix of their lines
     lines: int = 0  # read since the last of them began
     frame: str = ""  # the last frame of the traceback
-    indent: int = 0  # of the line of the last exception
+    indent: int = 0  # of the line of the last exception; a label may end before its space
     child: str | None = None  # the process that raised the traceback which a launcher repeats
     last: Failure | None = None  # the last exception: what follows may belong to it
     chain: str = ""  # how the next traceback follows from it
@@ -320,7 +320,8 @@ class FailureReader:
             return self._begin_summary(labels, place, text, found.kind)
         failure = self._failure(place, labels, text, found)
         if not failure.traced or found.kind.name in _LONG:
-            self._streams.setdefault(labels, _Stream()).last = failure
+            stream = self._streams.setdefault(labels, _Stream())
+            stream.last, stream.indent = failure, _indent(text)
         kept = self._add(failure)
         self._lacking = {} if kept and _STALLED in text else None
         return kept
@@ -399,8 +400,7 @@ class FailureReader:
         begun, before = stream.begun[0]
         if TRACEBACK in text:
             return False
-        text = _without(before, text)
-        indent = len(text) - len(text.lstrip(" "))
+        indent, text = _indent(text), _without(before, text)
         if text.startswith("  ") and _EXCEPTION.match(text.strip()) and reported(text.strip()) is not None:
             text = text.strip()  # of a traceback that is printed with an indent
         if not text or text.startswith(("  ", "\t", "[Previous line repeated", 'File "')):  # pasted without its indent
@@ -645,6 +645,10 @@ def _without(before: str, text: str) -> str:
     pattern = r"\d+".join(map(re.escape, _NUMBER.split(before)))
     match = re.match(pattern, text)
     return text[match.end() :] if match else text
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip(" "))
 
 
 def _is_exception(name: str) -> bool:

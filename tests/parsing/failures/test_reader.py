@@ -1,0 +1,413 @@
+"""Which lines are one failure, and what they report: messages of several lines, repetitions, summaries, restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from perflog.parsing.failures import reader as module
+from perflog.parsing.failures.reader import Failure, FailureReader
+from perflog.parsing.input.chunks import as_chunk
+from perflog.parsing.match.scanner import Scanner
+from perflog.tables.row_order import PART_BITS
+
+BEGINS = "Traceback (most recent call last):\n"
+TRACE = f'{BEGINS}  File "a.py", line 1, in f\n    f(x)\n'
+MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+HANDLING = "\nDuring handling of the above exception, another exception occurred:\n\n"
+GROUP = (
+    '  + Exception Group Traceback (most recent call last):\n  |   File "a.py", line 1, in f\n'
+    "  | ExceptionGroup: all failed (1 sub-exception)\n  +-+---------------- 1 ----------------\n"
+)
+NCCL = (
+    "torch.distributed.DistBackendError: NCCL error in: a.cpp:3, unhandled system error, NCCL 2.19.3\n"
+    "ncclSystemError: System call (e.g. socket, malloc) or external library call failed or device error.\n"
+    "Last error:\nsocketStartConnect: Connect to 10.0.0.1<33> failed : Connection refused"
+)
+DIRECT = "\nThe above exception was the direct cause of the following exception:\n\n"
+
+
+def read(
+    text: str, cut: int = 0, logs: Sequence[int] = (1,), runs: Sequence[int] = ()
+) -> tuple[list[Failure], list[int], FailureReader]:
+    """The failures and the lines of failures, of lines that no format reads, in two batches. `logs`, `runs`: lines."""
+    lines = text.splitlines(keepends=True)
+    reader, read_lines = FailureReader([line << PART_BITS for line in logs]), []
+    for first, part in ((1, lines[:cut]), (cut + 1, lines[cut:])):
+        chunk = as_chunk("".join(part).encode())
+        chunk.first_line = first
+        begin = [line << PART_BITS for line in runs if first <= line < first + len(part)]
+        places = reader.feed([], Scanner([]).scan(chunk), begin)
+        read_lines += [place >> PART_BITS for place in places.tolist()]
+    return reader.finish(), read_lines, reader
+
+
+def spans(text: str, **options: Any) -> list[tuple[int, int, str, int]]:
+    """First and last line, kind and count of each failure."""
+    return [(each.line, each.last_line, each.kind.name, each.count) for each in read(text, **options)[0]]
+
+
+def labelled(text: str, label: str) -> str:
+    return "".join(label + line for line in text.splitlines(keepends=True))
+
+
+ONE = {
+    "a traceback": (TRACE + "ValueError: bad\n", "exception", "ValueError: bad"),
+    "with its lines indented": (
+        "".join(f"  {line}\n" for line in (TRACE + "ValueError: bad").split("\n")), "exception", "ValueError: bad"
+    ),
+    "a cause with the exception that it led to": (
+        f"{TRACE}KeyError: 'x'\n{DIRECT}{TRACE}RuntimeError: no\n", "exception", "KeyError: 'x'"
+    ),
+    "an exception that was raised while another was handled": (
+        f"{TRACE}KeyError: 'x'\n{HANDLING}{TRACE}RuntimeError: no\n", "exception", "RuntimeError: no"
+    ),
+    "the later one says more": (f"{TRACE}KeyError: 'x'\n{DIRECT}{TRACE}{MEMORY}\n", "gpu_out_of_memory", MEMORY),
+    "the first one says more": (
+        f"{TRACE}{MEMORY}\n{HANDLING}{TRACE}RuntimeError: no\n", "gpu_out_of_memory", MEMORY
+    ),
+    "an assertion while it was handled": (
+        f"{TRACE}AssertionError: x\n{HANDLING}{TRACE}RuntimeError: no\n", "assertion", "AssertionError: x"
+    ),
+    "where a worker raised it": (
+        f"{TRACE}RuntimeError: Caught RuntimeError in DataLoader worker process 0.\nOriginal {TRACE}{MEMORY}\n",
+        "gpu_out_of_memory", MEMORY,
+    ),
+    "where a worker raised the same": (
+        f"{TRACE}{MEMORY} Caught.\nOriginal {TRACE}{MEMORY}\n", "gpu_out_of_memory", MEMORY
+    ),
+    "the first of a group": (
+        f"{GROUP}    | {BEGINS}" + '    |   File "b.py", line 2, in g\n    | ValueError: one\n',
+        "exception", "ValueError: one",
+    ),
+    "the frames of C++ after it": (
+        "RuntimeError: CUDA error: device-side\nException raised from f at a.cpp:3:\nframe #0: c10\nframe #1: x\n",
+        "gpu_error", "RuntimeError: CUDA error: device-side",
+    ),
+    "what NCCL adds": (
+        f"{TRACE}{NCCL}\n", "link_error", NCCL
+    ),
+    "the message of a panic": (
+        "thread 'main' panicked at src/a.rs:2:1:\nno index\n", "exception", "src/a.rs:2:1:\nno index"
+    ),
+    "what Ray wraps": (
+        TRACE + 'ray.exceptions.RayTaskError(ValueError): ray::f()\n  File "b.py", line 3, in g\nValueError: bad\n',
+        "exception", "ValueError: bad",
+    ),
+    "a cause of an exception of Ray that says more": (
+        f"{TRACE}ray.exceptions.RayTaskError(OutOfMemoryError): ray::f()\n{MEMORY}\n", "gpu_out_of_memory", MEMORY
+    ),
+    "an exception without a message": (TRACE + "KeyboardInterrupt\n", "interrupted", "KeyboardInterrupt"),
+    "a traceback that repeats its lines": (
+        TRACE + "  [Previous line repeated 990 more times]\nRecursionError: deep\n", "exception", "RecursionError: deep"
+    ),
+    "a traceback with an empty line": (f"{TRACE}\n    y\nValueError: bad\n", "exception", "ValueError: bad"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_all_lines_of_a_message_are_one_failure(name: str) -> None:
+    text, kind, message = ONE[name]
+    count = text.count("\n")
+    failures, lines, _ = read(f"step 1\n{text}step 2\n")
+    assert [(each.line, each.last_line, each.kind.name, each.message) for each in failures] == [
+        (2, count + 1, kind, message)
+    ]
+    blank = [k for k, line in enumerate(text.splitlines(), 2) if not line.strip()]
+    assert sorted({*lines, *blank}) == list(range(2, count + 2))
+
+
+@pytest.mark.parametrize("label", ["[rank3]: ", "[default3]:", "3: ", "[1,3]<stderr>:", "(Worker pid=7) "])
+@pytest.mark.parametrize("name", ONE)
+def test_a_label_before_each_line_changes_no_message(name: str, label: str) -> None:
+    text = f"step 1\n{ONE[name][0]}step 2\n"
+    plain, named = (read(each)[0] for each in (text, labelled(text, label)))
+    assert [(each.line, each.last_line, each.kind, each.message) for each in named] == [
+        (each.line, each.last_line, each.kind, each.message) for each in plain
+    ]
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_a_message_may_go_on_in_the_next_batch(name: str) -> None:
+    text = f"step 1\n{ONE[name][0]}step 2\n"
+    for cut in range(1, text.count("\n")):
+        assert read(text, cut)[:2] == read(text)[:2], cut
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # frames are of the failure in the line before only
+        ("RuntimeError: CUDA error: x\nstep 1\nframe #0: c10::Error\n", [(1, 1, "gpu_error", 1)]),
+        # a quoted traceback begins none, and what follows is a message by itself
+        (f"log: '{TRACE}ValueError: bad\n", [(4, 4, "exception", 1)]),
+        (f'log: "{TRACE}ValueError: bad\n', [(4, 4, "exception", 1)]),
+        (f"it's \"so\" 'quoted', isn't: {TRACE}ValueError: bad\n", [(1, 4, "exception", 1)]),
+        # Python goes on after an exception that it ignores
+        (f"Exception ignored in: <f>\n{TRACE}ValueError: bad\n{TRACE}KeyError: 'x'\n", [(6, 9, "exception", 1)]),
+        (f"Exception ignored in: <f>\nstep 1\n{TRACE}ValueError: bad\n", [(3, 6, "exception", 1)]),
+        # words that are no names of exceptions
+        (f"{TRACE}ERROR: saving\nvalue: 3\nloss: x\nValueError: bad\n", [(1, 7, "exception", 1)]),
+        (f"{TRACE}mylib.errors.empty: no\n", [(1, 4, "exception", 1)]),
+        (f"{TRACE}myerror: no\n", [(1, 4, "exception", 1)]),
+        # an exception is about what precedes it directly
+        (f"{TRACE}ValueError: a\n{'step' + chr(10)}{HANDLING}{TRACE}KeyError: b\n",
+         [(1, 4, "exception", 1), (9, 12, "exception", 1)]),
+        # the indent of the exception is that of the program, not of more of its message
+        ("  ValueError: bad\n  step 2\n", [(1, 1, "exception", 1)]),
+        ("  ValueError: bad\n    more\n", [(1, 2, "exception", 1)]),
+        ("".join(f"  {line}\n" for line in (TRACE + "ValueError: bad\nstep 2").split("\n")), [(1, 4, "exception", 1)]),
+    ],
+)  # fmt: skip
+def test_where_a_message_begins_and_ends(text: str, expected: list[Any]) -> None:
+    assert spans(text) == expected
+
+
+def test_a_pod_that_was_scheduled_in_the_end_has_not_failed() -> None:
+    failed = "  Warning  FailedScheduling  5m  scheduler  0/1 nodes are available: 1 Insufficient nvidia.com/gpu.\n"
+    assert spans(failed) == [(1, 1, "launch_failed", 1)]
+    assert (
+        spans(f"{failed}  Normal  Scheduled  2m  default-scheduler  Successfully assigned ns/train-0 to gpu-7\n") == []
+    )
+
+
+def test_a_traceback_without_an_end_is_given_up_after_400_lines() -> None:
+    quiet = "value 3\n" * 398
+    assert spans(f"{BEGINS}{quiet}x\nValueError: bad\n") == [(1, 401, "exception", 1)]
+    assert spans(f"{BEGINS}{quiet}x\ny\nValueError: bad\n") == [(1, 1, "exception", 1), (402, 402, "exception", 1)]
+    (torn,) = read(f"[rank3]: {TRACE}")[0]
+    assert (torn.message, torn.origin.rank) == ("Traceback (most recent call last)", 3)
+
+
+def test_a_torn_traceback_in_a_launcher_reports_its_process() -> None:
+    assert spans(TRACE.replace("a.py", "/env/torch/distributed/run.py")) == [(1, 1, "child_failed", 1)]
+
+
+def test_a_torn_traceback_with_a_known_cause_is_none_of_its_own() -> None:
+    assert spans(f"{TRACE}KeyError: 'x'\n{HANDLING}{TRACE}") == [(1, 6, "exception", 1)]
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_exception_in_a_collective_names_its_operation() -> None:
+    trace = TRACE.replace("a.py", "/env/torch/distributed/distributed_c10d.py").replace("in f", "in all_reduce")
+    assert [each.values.get("op") for each in read(f"{trace}RuntimeError: gives up\n")[0]] == ["all_reduce"]
+    assert [each.values.get("op") for each in read(f"{trace}ValueError: bad shape\n")[0]] == [None]
+    assert [each.values.get("op") for each in read(f"{trace}{MEMORY}\n")[0]] == [None]
+    later = f'{trace}  File "b.py", line 2, in g\n'
+    assert [each.values.get("op") for each in read(f"{later}RuntimeError: gives up\n")[0]] == [None]
+
+
+def test_a_traceback_that_a_launcher_repeats_is_of_the_process_that_it_names() -> None:
+    spawned = (
+        "torch.multiprocessing.spawn.ProcessRaisedException:\n\n-- Process 1 terminated with the following error:\n"
+    )
+    named = TRACE + spawned
+    launcher, child = read(f"{named}{TRACE}ValueError: bad\n")[0]
+    assert (launcher.kind.name, launcher.values["rank"], launcher.last_line) == ("child_failed", "1", 6)
+    assert (child.line, child.last_line, child.values["rank"]) == (7, 10, "1")
+    assert "rank" not in read(f"{named}step\n{TRACE}ValueError: bad\n")[0][1].values
+
+
+def test_a_program_caught_a_traceback_after_a_warning() -> None:
+    assert [each.traced for each in read(f"WARNING: {TRACE}ValueError: bad\n")[0]] == [False]
+    assert [each.traced for each in read(f"ERROR: {TRACE}ValueError: bad\n")[0]] == [True]
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("=   EXIT CODE: 7", {"exit_code": "7"}),
+        ("=   EXIT CODE: 9", {"signal": "9"}),
+        ("=   KILLED BY SIGNAL: 11 (Segmentation fault)", {"signal": "11"}),
+        ("Exit code:    1", {"exit_code": "1"}),
+        ("=   CLEANING UP", {}),
+    ],
+)
+def test_how_the_process_in_the_line_before_ended(line: str, values: dict[str, str]) -> None:
+    named = "=   RANK 3 PID 2371 RUNNING AT cn041"
+    (failure,) = read(f"step 1\n{named}\n{line}\n")[0]
+    assert failure.values == {"rank": "3", "node": "cn041"} | values
+    assert (failure.last_line, failure.message) == ((3, f"{named}\n{line}") if values else (2, named))
+    failure = read(f"step 1\n{named}\nstep 2\n{line}\n")[0][0]
+    assert (failure.last_line, failure.values) == (2, {"rank": "3", "node": "cn041"})
+
+
+SUMMARY = """\
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2024-05-01_12:00:02
+  host      : node2
+  rank      : 9 (local_rank: 1)
+  exitcode  : 1 (pid: 4202)
+  error_file: <N/A>
+  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2024-05-01_12:00:01
+  host      : node3
+  rank      : 11
+  exitcode  : -9
+  error_file: <N/A>
+  traceback : Signal 9 (SIGKILL) received by PID 4204
+============================================================
+"""
+
+
+@pytest.mark.parametrize("label", ["", "[default0]:", "[rank0]: "])
+def test_each_process_of_a_summary_is_a_failure(label: str) -> None:
+    failures, lines, _ = read(labelled(SUMMARY, label))
+    later, first = (each for each in failures if each.kind.name != "child_failed")
+    assert (later.line, later.last_line, later.kind.name) == (5, 11, "later_failed")
+    assert (first.line, first.last_line, first.kind.name) == (14, 20, "first_failed")
+    assert [(each.origin.node, each.origin.rank, each.origin.local_rank) for each in (later, first)] == [
+        ("node2", 9, 1), ("node3", 11, None)
+    ]  # fmt: skip
+    assert (later.values, first.values) == ({"exit_code": "1", "pid": "4202"}, {"exit_code": "-9"})
+    assert later.message == "rank 9 (local_rank: 1), exitcode 1 (pid: 4202)"
+    assert first.message == "rank 11, exitcode -9, traceback Signal 9 (SIGKILL) received by PID 4204"
+    assert lines[-17:] == list(range(5, 22))
+
+
+def test_the_last_process_of_a_summary_without_its_header_is_the_first_that_failed() -> None:
+    (only,) = read(SUMMARY[SUMMARY.index("Failures:\n") :].partition("---")[0] + "=" * 60 + "\n")[0]
+    assert (only.line, only.kind.name) == (2, "first_failed")
+
+
+def test_a_summary_that_is_torn_before_its_exit_code_names_the_first_process() -> None:
+    torn = SUMMARY.rpartition("  exitcode")[0]
+    assert [(each.line, each.kind.name) for each in read(torn)[0]][-1] == (14, "first_failed")
+    assert [each.kind.name for each in read(torn.rpartition("  rank")[0])[0]][-1] == "later_failed"
+
+
+STALL = (
+    "[0] [2023-06-26 07:23:58.4: W stall_inspector.cc:107] One or more tensors were submitted to be reduced, gathered"
+    " or broadcasted by subset of ranks and are waiting for remainder of ranks for more than 60 seconds."
+)
+
+
+def test_the_ranks_that_lack_all_that_horovod_lists_are_absent() -> None:
+    listed = "[0] Missing ranks:\n[0] 1: [grad.a, grad.b ...]\n[0] 2: [grad.a]\n[0] 4: [grad.b, grad.a]\nstep\n"
+    (failure,) = read(f"{STALL}\n{listed}")[0]
+    assert (failure.last_line, failure.values["absent"]) == (5, "1, 4")
+    assert failure.message.endswith("\nMissing ranks: 1, 4")
+    assert failure.message.count("Missing ranks") == 1
+    (failure,) = read(f"{STALL}\nstep\n{listed}")[0]
+    assert (failure.last_line, "absent" in failure.values) == (1, False)
+    (failure,) = read(f"{STALL}\n[0] Missing ranks:\n[0] 1: [a]\n[0] 2: [b]\n")[0]
+    assert "absent" not in failure.values
+
+
+# --- repetitions ------------------------------------------------------------------------------------------------------
+
+
+def test_a_message_that_a_process_repeats_is_counted() -> None:
+    lines = [f"[rank{rank}]: ValueError: bad record {k}\n" for k in (1, 2) for rank in (0, 1)]
+    assert spans("".join(lines)) == [(1, 3, "exception", 2), (2, 4, "exception", 2)]
+
+
+@pytest.mark.parametrize(
+    ("second", "count"),
+    [("ValueError: bad record 7", 2), ("ValueError: no record", 1), (MEMORY, 1)],
+)
+def test_what_a_repetition_is(second: str, count: int) -> None:
+    failures = read(f"ValueError: bad record 3\n{second}\n")[0]
+    assert ([each.count for each in failures], failures[-1].last_line) == ([2] if count == 2 else [1, 1], 2)
+
+
+def test_a_message_is_not_repeated_in_another_run_or_log() -> None:
+    text = "ValueError: bad\nstep\nValueError: bad\n"
+    assert [each.count for each in read(text)[0]] == [2]
+    assert [each.count for each in read(text, runs=[2])[0]] == [1, 1]
+    assert [each.count for each in read(text, runs=[3])[0]] == [1, 1]
+    assert [each.count for each in read(text, logs=[1, 3])[0]] == [1, 1]
+
+
+def test_a_message_does_not_go_on_in_the_next_log() -> None:
+    assert spans(f"{TRACE}ValueError: bad\n", logs=[1, 4]) == [(1, 1, "exception", 1), (4, 4, "exception", 1)]
+
+
+def test_a_notice_is_counted_whatever_is_between() -> None:
+    notice = "[rank1]: W torch._dynamo hit config.recompile_limit (8)\n"
+    found = read(f"{notice}ValueError: bad\n{notice}")[0]
+    assert [(each.kind.name, each.line, each.last_line, each.count) for each in found] == [
+        ("recompile_limit", 1, 3, 2), ("exception", 2, 2, 1)
+    ]  # fmt: skip
+
+
+def test_ray_reports_how_many_processes_printed_a_message() -> None:
+    text = labelled(f"{TRACE}ValueError: bad [repeated 3x across cluster]\n", "(Trainer pid=4) ")
+    (failure,) = read(text)[0]
+    assert (failure.message, failure.count, failure.origin.process) == ("ValueError: bad", 3, None)
+
+
+def test_of_very_many_failures_the_first_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST", 2)
+    text = "ValueError: a\nKeyError: b\nIndexError: c\nTypeError: d\n"
+    # after them, whatever the process prints of the kind counts as a repetition of its last one
+    assert spans(text) == [(1, 1, "exception", 1), (2, 4, "exception", 3)]
+    assert spans(f"ValueError: a\nKeyError: b\n{MEMORY}\n") == [(1, 1, "exception", 1), (2, 2, "exception", 1)]
+
+
+# --- a server, a launcher, a new start --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("status", "count"), [(400, 0), (404, 0), (500, 1), (200, 1)])
+def test_a_request_that_a_server_refuses_is_no_failure(status: int, count: int) -> None:
+    answer = f'INFO:     127.0.0.1:5 - "POST /v1 HTTP/1.1" {status} Bad Request\n'
+    text = f"{TRACE}ValueError: bad\n{answer}"
+    assert [len(read(text, cut)[0]) for cut in (0, 3, 4)] == [count] * 3
+    assert len(read(f"{TRACE}ValueError: bad\nstep\n{answer}")[0]) == 1
+    assert len(read(f"{TRACE}{MEMORY}\n{answer}")[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "has_launcher"),
+    [("+ torchrun train.py", True), ("accelerate launch a.py", True), ("+ python a.py", False)],
+)
+def test_whether_a_launcher_starts_the_processes(line: str, has_launcher: bool) -> None:
+    assert read(f"{line}\n")[2].has_launcher is has_launcher
+
+
+OPENING = "benchmark of kernels begins\n"
+
+
+@pytest.mark.parametrize(
+    ("between", "sections"),
+    [
+        ("step\n", [0, 1, 2]),  # three lines in each start
+        ("", [0, 0, 0]),  # a line that is printed again so soon is not the first of a program
+    ],
+)
+def test_a_failure_is_in_the_section_of_the_first_line_of_the_log(between: str, sections: list[int]) -> None:
+    names = ("ValueError: a", "KeyError: b", "IndexError: c")
+    text = "".join(f"{OPENING}{between}{name}\n" for name in names)
+    assert [each.section for each in read(text)[0]] == sections
+    assert read(text, 3)[0] == read(text)[0]
+
+
+def test_a_first_line_with_other_digits_counts_only_after_failures() -> None:
+    def sections(*gaps: int) -> list[int]:
+        starts = (f"2024-05-01 12:0{k}:00 begins\nstep\nstep\nValueError: {'ab'[k]}\n" for k in range(2))
+        return [each.section for each in read(("step\n" * gaps[0]).join(starts))[0]]
+
+    assert sections(0) == [0, 1]
+    assert sections(3) == [0, 1]
+    assert sections(4) == [0, 0]
+
+
+def test_a_short_first_line_is_no_start_of_a_program() -> None:
+    def sections(opening: str) -> list[int]:
+        return [
+            each.section for each in read("".join(f"{opening}\nx\nx\n{e}: y\n" for e in ("ValueError", "KeyError")))[0]
+        ]
+
+    assert sections("ten chars.") == [0, 1]
+    assert sections("nine char") == [0, 0]
