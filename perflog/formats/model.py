@@ -121,6 +121,7 @@ class Line(Struct, frozen=True, eq=False):
         fills_steps: Whether numbers of table `values` fill the columns of `steps` that have their names.
         step_by: How the line takes its step from a progress bar, one of `STEP_BY`; None if it does not.
         warns: Whether the line is a warning, which may report a failure.
+        may_be_setting: Whether its numbers are settings if the lines above it say so: see `match.setting_blocks`.
         dropped: Why the figures in dropped fields need no table, by name of the field (`_`, `__`). The figures of a
             dropped field without a reason are unread.
         paths: By field that only its path in an object names (`metadata.step`), the path: the key of its row in table
@@ -167,6 +168,7 @@ class Line(Struct, frozen=True, eq=False):
     fills_steps: bool = False
     step_by: str | None = None
     warns: bool = False
+    may_be_setting: bool = False
     dropped: Mapping[str, str] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
     phases: frozenset[str] = frozenset()

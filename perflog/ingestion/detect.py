@@ -38,6 +38,7 @@ from perflog.parsing.match.rank_labels import (
 )
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of, strings
 from perflog.parsing.match.scanner import Scanner
+from perflog.parsing.match.setting_blocks import without_settings
 from perflog.parsing.match.table_evidence import LONGEST, printed_tables
 from perflog.tables.row_order import PART_BITS
 
@@ -333,6 +334,7 @@ def _detect(
     if not headers:
         _shown_before.keep(known, lines[:declared], shown)
     batch, _ = HeaderRowReader(appender(lines)).read(lines, scanned, {})
+    batch, _ = without_settings(lines, batch)
     if headers and not any(_has_figure(line) for _, line in lines if line.under_header):
         return _detect(chunk, every, opening, labels)  # they only look like headers
     if logs is not None:

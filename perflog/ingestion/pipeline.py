@@ -39,6 +39,7 @@ from perflog.parsing.match.discovery import families_of
 from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
 from perflog.parsing.match.records import Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
+from perflog.parsing.match.setting_blocks import Above, without_settings
 from perflog.readers.interface import ReadOptions
 from perflog.readers.registry import find_reader
 from perflog.tables.arrow import text_array
@@ -256,20 +257,24 @@ class _Reading:
         joined = 0
         open_tables: OpenTables = {}
         open_blocks: OpenBlocks = {}
+        above: Above = ()
         for batch in batches:
             if held is not None:
                 batch = self.scanner.scan(join_chunks(held, batch.chunk))
             batch, still_open = self.header_rows.read(self.scanner.lines, batch, open_tables)
             batch, blocks = read_bodies(self.scanner.lines, batch, open_blocks)
+            batch, last = without_settings(self.scanner.lines, batch, above)
             if joined < _MOST_JOINED and self._undecided(batch):
                 held, joined = _copy(batch.chunk), joined + 1
                 continue
             lines = self.scanner.lines
-            held, joined, open_tables, open_blocks = None, 0, still_open, blocks
+            held, joined, open_tables, open_blocks, above = None, 0, still_open, blocks, last
             yield self.bars.read(lines, batch)
         if held is not None:
             batch, _ = self.header_rows.read(self.scanner.lines, self.scanner.scan(held), open_tables)
-            yield self.bars.read(self.scanner.lines, read_bodies(self.scanner.lines, batch, open_blocks)[0])
+            batch, _ = read_bodies(self.scanner.lines, batch, open_blocks)
+            batch, _ = without_settings(self.scanner.lines, batch, above)
+            yield self.bars.read(self.scanner.lines, batch)
 
     def _undecided(self, batch: Batch) -> bool:
         """Return whether only the next batch decides to which run, table or block the last lines of this one belong."""

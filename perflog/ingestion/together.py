@@ -26,6 +26,7 @@ from perflog.parsing.match.discovery import families_of
 from perflog.parsing.match.header_rows import HeaderRowReader
 from perflog.parsing.match.records import Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
+from perflog.parsing.match.setting_blocks import without_settings
 from perflog.readers.registry import find_reader
 from perflog.tables.arrow import number_array, numbers_of, text_array, without_chunks
 from perflog.tables.row_order import in_order
@@ -147,7 +148,7 @@ class _Together:
         scanner = Scanner([*lines_of(formats), *shown], detection.labels, opening=detection.opening)
         batch = detection.scanned_as(scanner) or scanner.scan(self._logs.chunk)
         with_rows, _ = HeaderRowReader(_refuse).read(scanner.lines, batch, {})
-        if with_rows is not batch:
+        if with_rows is not batch or without_settings(scanner.lines, batch)[0] is not batch:
             raise UnlikeLogsError
         if any(scanner.lines[kind][1].bar for kind in batch.records):
             raise UnlikeLogsError

@@ -1144,3 +1144,43 @@ def test_a_time_per_iteration_may_have_its_unit_in_the_name_and_a_factor() -> No
         (1, 11.5, 22500),
         (2, 11.5, 22500),
     ]
+
+
+SETTINGS = [
+    "Config: max_tps=500, min_tps=10",
+    "[serve] max_tps: 500 tokens/s",
+    '  "min_throughput": 500 samples/s,',
+    "max_latency: 30 ms",
+    "max_latency_ms=30, min_latency_ms=3",
+    "Server args: decode latency: 30 ms, throughput: 500 tokens/s",
+    "heartbeat: 30 s",
+    "poll every: 30 s",
+    "chunk size: 64 MB",
+    "Throughput threshold: 500 tokens/s",
+    "Arrival rate: 4.0 req/s",
+    "rated bandwidth: 3350 GB/s",
+]
+
+
+@pytest.mark.parametrize("text", SETTINGS)
+def test_what_is_set_is_not_measured_also_beside_measured_lines(text: str) -> None:
+    got = read(f"LLM latency: 3.345 sec\n{text}\n".encode())
+    assert [row["key"] for row in got.rows("values") if row["value"] is not None] == ["LLM_latency"]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("max memory: 3.2 GB", {"max_memory": 3.2e9}),
+        ("max_memory_allocated: 32 GB", {"max_memory_allocated": 32e9}),
+        ("min latency: 3 ms", {"min_latency": 0.003}),
+        ("max_latency: 30.5 ms", {"max_latency": 0.0305}),
+        ("Max throughput: 523 tokens/s", {"Max_throughput_tokens_per_s": 523}),
+        ("max_tps=500, min_tps=400, mean_tps=450", {"max_tps": 500, "min_tps": 400, "mean_tps": 450}),
+        ("peak bandwidth: 3350 GB/s", {"peak_bandwidth": 3350}),
+        ("Config: batch=8, latency: 3.25 ms", {"batch": 8, "latency": 0.00325}),
+    ],
+)
+def test_an_extreme_that_was_measured_stays(text: str, values: dict[str, float]) -> None:
+    rows = read(f"LLM latency: 3.345 sec\n{text}\n".encode()).rows("values")
+    assert {row["key"]: row["value"] for row in rows if row["line"] == 2} == pytest.approx(values)

@@ -6,6 +6,7 @@ sentence, and if the unit or the name says that the speed of something was measu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from perflog.formats.template import Template
@@ -50,12 +51,26 @@ _MEASURED = {
 """By base unit, the names of measured figures. A rate of FLOP is measured, whatever its name."""
 
 _NOT_MEASURED = lazy_pattern(
-    r"timeout|time_out|sleep|wait|download|upload|setting|limit|interval|target|budget|deadline|request_rate"
-    r"|theoretical|expected|ideal|nominal|roofline|required|allowed|remaining|back_?off|retry|keep_?alive"
-    r"|cool_?down|(?:^|_)(?:sl[ao]|eta|ttl|lease|grace|age|uptime)(?:_|$)"
+    r"timeout|time_out|sleep|wait|download|upload|setting|limit|interval|target|budget|deadline|threshold|quota"
+    r"|(?:request|arrival)_rate|theoretical|expected|ideal|nominal|roofline|required|allowed|desired|remaining"
+    r"|back_?off|retry|keep_?alive|cool_?down|heart_?beat|capacity"
+    r"|(?:^|_)(?:sl[ao]|eta|ttl|lease|grace|age|uptime|rated|goal|cap)(?:_|$)"
+    r"|(?:(?:^|_)(?:every|period|window)|(?:chunk|block|page|bucket|buffer|segment|shard)_size)$"
     r"|(?:^|_)max_(?:step|iter|iteration|batch)_"
 )
 """Names of what was set or estimated, or of what is no work of the program."""
+
+_SETTINGS = (
+    r"(?:config(?:uration)?s?|settings?|arg(?:ument)?s|options?|param(?:eter)?s|hparams|hyper_?param(?:eter)?s|flags"
+    r"|limits)[ \])*=#-]*"
+)
+_BEGINS_WITH_SETTINGS = lazy_pattern(rf"(?i)[^:=|{{}}]*\b{_SETTINGS}[:|]")
+ENDS_IN_SETTINGS = lazy_pattern(rf"(?i).*\b{_SETTINGS}:?[ =*#-]*")
+"""The heading of a block of settings: `Server config:`, `=== Settings ===`."""
+
+_BOUND_NAME = lazy_pattern(r"(?<![A-Za-z0-9])(?P<kind>max|min)_(?P<what>[a-z]\w*)[\x22']?(?: ?[:=] ?|\{_:b\}|[:=] *)\{")
+_OTHER_STATISTIC = r"(?i)\b(?:mean|avg|average|median|p[0-9]+|std)_{}"
+_IN_USE = lazy_pattern(r"allocated|reserved|used|usage|rss|resident")
 
 _OF_NAMES = frozenset(
     "to per of in".split()
@@ -112,6 +127,8 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         return False
     if any(_NOT_MEASURED.search(plain_name(name)) for name in named):
         return False
+    if _prints_settings(template):
+        return False
     if among_others:
         return not unknown and _FIGURE.fullmatch(template.text) is not None
     bases = {unit.base for unit in units.values()}
@@ -130,3 +147,22 @@ def _is_speed(name: str, base: str) -> bool:
     One without a unit is a speedup.
     """
     return base in ("", "TFLOP/s") or (base in _MEASURED and _MEASURED[base].search(name) is not None)
+
+
+def has_whole_numbers(template: Template) -> bool:
+    """Return whether all numbers of a line are whole: they may be settings."""
+    return all(f.type == "d" or f.spec.endswith(".0f") for f in template.fields if f.numeric)
+
+
+def _prints_settings(template: Template) -> bool:
+    """Return whether a line prints settings: whole numbers, and names or a first word that say so.
+
+    `max_tps=500` is what a program allows or what it measured. Beside a mean it was measured; `Max TPS: 500` is the
+    title of a result.
+    """
+    if not has_whole_numbers(template):
+        return False
+    if _BEGINS_WITH_SETTINGS.match(template.text):
+        return True
+    bounds = [b for b in _BOUND_NAME.finditer(template.text) if not _IN_USE.search(b["what"])]
+    return any(not re.search(_OTHER_STATISTIC.format(re.escape(b["what"])), template.text) for b in bounds)

@@ -28,7 +28,7 @@ from perflog.formats.families.base import (
     spec_of,
     template_of,
 )
-from perflog.formats.families.measured_lines import AMONG_OTHERS, DEVICES_AFTER, is_measured
+from perflog.formats.families.measured_lines import AMONG_OTHERS, DEVICES_AFTER, has_whole_numbers, is_measured
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import is_statistic, name_and_unit
@@ -248,7 +248,10 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
             line = replace(line, bar=fields)
             if ELAPSED in template.names:
                 line = replace(line, clock=(ELAPSED,), clock_of_bar=True)
-        return replace(line, unit={**line.unit, **units}, run=(*line.run, *settings), within=within, dropped=dropped)
+        return replace(
+            line, unit={**line.unit, **units}, run=(*line.run, *settings), within=within, dropped=dropped,
+            may_be_setting=self.measures and has_whole_numbers(template),
+        )  # fmt: skip
 
     def _parts(
         self, table: str | None, before: str, head: Template, after: str, evaluation: str, step: str = ""

@@ -31,6 +31,7 @@ from perflog.parsing.match.discovery import TemplateDiscovery, families_of
 from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records, lines_of
 from perflog.parsing.match.scanner import Scanner
+from perflog.parsing.match.setting_blocks import Above, without_settings
 from perflog.tables.row_order import PART_BITS
 
 Matcher = Callable[[str], Template | None]
@@ -116,6 +117,7 @@ def scan(
     scanner = Scanner([*lines_of(formats), *shown], detection.labels, opening=detection.opening)
     open_tables: OpenTables = {}
     open_blocks: OpenBlocks = {}
+    above: Above = ()
     failures = FailureReader()
 
     def add_row_shape(line: FormatLine) -> int:
@@ -132,6 +134,7 @@ def scan(
                 scanner, batch = discovery.scan(scanner, chunk, lambda *_: families_of(active))
             batch, open_tables = header_rows.read(scanner.lines, batch, open_tables)
             batch, open_blocks = read_bodies(scanner.lines, batch, open_blocks)
+            batch, above = without_settings(scanner.lines, batch, above)
             yield scanner.lines, batch.with_failures(failures.feed(scanner.lines, batch))
 
 

@@ -1,0 +1,107 @@
+"""Finds numbers that look measured in blocks of settings, and leaves their lines unread.
+
+    Config:
+      decode latency: 30 ms
+      max_batch: 8
+
+Only the lines above such a number show that it is a setting. So this pass follows the scan. It looks at lines
+with nothing but whole numbers: a fraction was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from perflog.arrays import Mask
+from perflog.formats.families.measured_lines import ENDS_IN_SETTINGS
+from perflog.formats.surroundings import GLUED_PREFIX
+from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.match.rank_labels import strip_rank_labels
+from perflog.parsing.match.records import Batch, FormatLine
+from perflog.parsing.match.segments import without_records
+
+Above = Sequence[str]
+"""The last lines before a batch, without rank labels."""
+
+_MOST_ABOVE = 40  # lines of a block above a number
+_LONGEST = 200  # bytes of a line of a block
+
+_PREFIX = lazy_pattern(GLUED_PREFIX)
+_RULE = lazy_pattern(r"\W*")
+_HEADING = lazy_pattern(r"[^:=]*[A-Za-z)\]][ =*#-]*:[ =*#-]*|[=*#-]{2,}.*[A-Za-z].*|#+ .*")
+_PAIR = lazy_pattern(r"[- ]*[\x22']?[A-Za-z][^:=]{0,60}[:=].+")
+_RESULTS = lazy_pattern(r"(?i).*(?:result|summary|benchmark|metric|perf|stat|report|measure|tim(?:e|ing))")
+_OF_A_FILE = lazy_pattern(r".*[:=] ?[\x22']?(?:true|false|null|~|(?:~|\.{0,2})/[^ ]*)[\x22']?,?")
+"""A value as configuration files have it."""
+
+
+def without_settings(lines: Sequence[FormatLine], batch: Batch, above: Above = ()) -> tuple[Batch, Above]:
+    """Leave lines of measured numbers unread that are in a block of settings.
+
+    Args:
+        lines: The lines of the scanner.
+        batch: The batch.
+        above: The last lines before it.
+
+    Returns:
+        The batch without these records, and its own last lines.
+    """
+    doubtful = {kind: records for kind, records in batch.records.items() if lines[kind][1].may_be_setting}
+    removed: dict[int, Mask] = {}
+    for kind, records in doubtful.items():
+        rows = batch.rows(records.places).tolist()
+        mask = np.fromiter((_is_set(_upwards(batch, row, above)) for row in rows), np.bool_, len(rows))
+        if mask.any():
+            removed[kind] = mask
+    last = [*islice(_upwards(batch, len(batch.starts) - 1, above), _MOST_ABOVE)]
+    return (without_records(batch, removed, lines) if removed else batch), last[::-1]
+
+
+def _upwards(batch: Batch, row: int, above: Above) -> Iterator[str]:
+    """Yield the line of a row and the lines above it. Further ones than `_MOST_ABOVE` mean nothing."""
+    view = memoryview(batch.chunk.data)
+    for k in range(row, max(row - _MOST_ABOVE, 0) - 1, -1):
+        start = int(batch.starts[k])
+        text = bytes(view[start : min(int(batch.ends[k]), start + _LONGEST)])
+        yield strip_rank_labels(text).decode("utf-8", "replace").rstrip()
+    yield from reversed(above)
+
+
+def _is_set(upwards: Iterable[str]) -> bool:
+    """Return whether a line is in a block of settings, given the line and those above it.
+
+    The heading of a block is above lines that are indented more, or above pairs that nothing else interrupts.
+    """
+    indent, is_of_file, has_inner = 0, False, False
+    for k, line in enumerate(upwards):
+        own, text = _indented(line)
+        if k > _MOST_ABOVE or not text:
+            return False
+        if not k:
+            indent = own
+        elif own > indent:
+            has_inner = True  # of the block that the next line above it begins
+        elif own == indent and has_inner and _HEADING.fullmatch(text):
+            has_inner = False
+        elif _HEADING.fullmatch(text):
+            if ENDS_IN_SETTINGS.fullmatch(text):
+                return True
+            if _RESULTS.match(text) or not own:
+                return is_of_file and own < indent and not _RESULTS.match(text)
+            indent = own
+        elif own == indent and (_PAIR.fullmatch(text) or _RULE.fullmatch(text)):
+            is_of_file |= _OF_A_FILE.fullmatch(text) is not None
+        else:
+            return False
+    return False
+
+
+def _indented(line: str) -> tuple[int, str]:
+    """Return how far a line is indented, and the line without what a logger writes before it."""
+    prefix = _PREFIX.match(line)
+    begin = len(prefix[0].rstrip()) + 1 if prefix is not None else 0
+    text = line[begin:].lstrip()
+    return len(line) - begin - len(text), text
