@@ -7,9 +7,7 @@ what only followed, and what would settle it.
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from os.path import basename
 from typing import TYPE_CHECKING, Any
@@ -18,15 +16,14 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, text_of
+from perflog.analysis.job_members import runs_of_jobs
 from perflog.analysis.overview.job_course import level_changes
 from perflog.analysis.run_names import without_common_folder
 from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
-from perflog.lazy_patterns import lazy_pattern
-from perflog.log import RunKey
 from perflog.metrics import Options, Tables, stuck_ranks
 from perflog.metrics.attempt_time import STALL
-from perflog.metrics.attempts import attempts, jobs, last_saved
+from perflog.metrics.attempts import attempts, last_saved
 from perflog.metrics.divergence import Divergence, divergences
 from perflog.metrics.goodput import losses_of
 from perflog.metrics.stuck_ranks import jobs_of_dumps
@@ -85,6 +82,7 @@ class Diagnosis(Struct, frozen=True):
         earlier: What ended earlier attempts, in sentences.
         cost: What it cost: time without steps, steps that were done again or are not saved.
         speed: Since which step a run is faster or slower, in sentences.
+        benchmark: Program of a benchmark beside the jobs; None for a job.
     """
 
     names: Sequence[str]
@@ -101,6 +99,7 @@ class Diagnosis(Struct, frozen=True):
     earlier: Sequence[str] = ()
     cost: str = ""
     speed: Sequence[str] = ()
+    benchmark: str | None = None
 
     def __repr__(self) -> str:
         return f"<perflog.Diagnosis of {' '.join(self.names)}: {self.verdict}>"
@@ -131,7 +130,7 @@ def _of_one_job(log: Log, tables: Tables, names: Sequence[str]) -> Diagnosis:
 
 
 def diagnose_jobs(log: Log, *names: str, tables: Tables | None = None) -> list[Diagnosis]:
-    """Return what ended each job of a folder, or holds it up.
+    """Return what ended each job of a folder, or holds it up; benchmarks beside the jobs have an answer of their own.
 
     `names`: how the reader names a folder of one job. `tables`: the tables of the log, where somebody has them.
     """
@@ -139,16 +138,17 @@ def diagnose_jobs(log: Log, *names: str, tables: Tables | None = None) -> list[D
     groups = runs_of_jobs(tables, log.run_keys)
     if len(groups) == 1:
         return [_of_one_job(log, tables, names)]
-    paths = [key.log for keys in groups for key in keys]
+    paths = [key.log for group in groups for key in group.keys]
     shown = {path: basename(path) for path in paths}
-    named = [tuple(dict.fromkeys(shown[key.log] for key in keys)) for keys in groups]
+    named = [tuple(dict.fromkeys(shown[key.log] for key in group.keys)) for group in groups]
     if len(set(named)) < len(named):  # of two jobs with logs of the same names, the folders are shown, too
         shown = dict(zip(paths, without_common_folder(paths), strict=True))
     answers = []
-    for keys in groups:
-        logs = {key.id: key.log for key in keys}
+    for group in groups:
+        logs = {key.id: key.log for key in group.keys}
         its_names = tuple(dict.fromkeys(shown[log] for log in logs.values()))
-        answers.append(_diagnose(tables.only(list(logs)), logs, its_names))
+        answer = _diagnose(tables.only(list(logs)), logs, its_names)
+        answers.append(replace(answer, benchmark=group.benchmark))
     return answers
 
 
@@ -389,72 +389,3 @@ def _of_numbers(names: Sequence[str], lost: Divergence) -> Diagnosis:
         names, verdict, "not_a_number", culprits, reason, LIKELY if culprits else NOT_KNOWN, "", [text], "", "",
         lost.last_finite_step,
     )  # fmt: skip
-
-
-# --- logs of one job -------------------------------------------------------------------------------------------------
-# Logs with names that differ only in the number of a rank or a node, or in their ending, are of one job; so are
-# attempts. A log without steps belongs to the only job that there is. Of several jobs, a log that measures nothing
-# belongs to the only one in its folder, and another log is a job of its own. Where none has steps, dumps show the jobs.
-
-_NUMBERED = lazy_pattern(
-    r"(?<![a-z])(rank|node|worker|proc|process|task|gpu|host|global_rank|local_rank)([-_. =]?)\d+", re.IGNORECASE
-)
-_ENDING = lazy_pattern(r"\.(?:log|txt|out|err|stdout|stderr)(?:\.(?:gz|zst|xz))?$|(?:_|\.)(?:stdout|stderr)$")
-
-
-_MEASUREMENTS = ("values", "summaries", "collectives", "kernels", "layers", "loads")
-"""Tables of a log that measures something of its own, such as a benchmark."""
-
-
-def runs_of_jobs(tables: Tables, keys: Sequence[RunKey]) -> list[list[RunKey]]:
-    """Return the runs of each job, in the order of the logs."""
-    by_log: dict[str, list[RunKey]] = {}
-    for key in keys:
-        by_log.setdefault(key.sha256, []).append(key)
-    first = {log: log for log in by_log}
-
-    def find(log: str) -> str:
-        while first[log] != log:
-            log = first[log]
-        return log
-
-    named: dict[str, str] = {}
-    for log, runs in by_log.items():
-        name = _without_numbers(runs[0].log)
-        first[find(log)] = find(named.setdefault(name, log))
-    log_of = {key.id: key.sha256 for key in keys}
-    for members in jobs(tables).values():
-        for run in members[1:]:
-            first[find(log_of[run])] = find(log_of[members[0]])
-    stepping = {key for name in ("steps", "phases") for key in tables.rows_by_run(name)} or set(jobs_of_dumps(tables))
-    main = {find(log) for log, runs in by_log.items() if any(run.id in stepping for run in runs)}
-    if len(main) < 2:
-        return [list(keys)]
-    job_of = {log: find(log) for log in by_log}
-    measures = {run for name in _MEASUREMENTS for run in tables.rows_by_run(name)}
-    folders = {
-        log: os.path.dirname(runs[0].log)
-        for log, runs in by_log.items()
-        if job_of[log] in main or not any(run.id in measures for run in runs)
-    }
-    job_of |= _jobs_by_folder(folders, job_of, main)
-    groups: dict[str, list[RunKey]] = {}
-    for log, runs in by_log.items():
-        groups.setdefault(job_of[log], []).extend(runs)
-    return list(groups.values())
-
-
-def _jobs_by_folder(folders: Mapping[str, str], job_of: Mapping[str, str], main: Set[str]) -> dict[str, str]:
-    """Return the job of each log that is of none of the main ones: the only main one in its folder, if there is one."""
-    jobs_by_folder: dict[str, set[str]] = {}
-    for log, folder in folders.items():
-        jobs_by_folder.setdefault(folder, set()).update({job_of[log]} & main)
-    only = {folder: next(iter(found)) for folder, found in jobs_by_folder.items() if len(found) == 1}
-    return {log: only[folder] for log, folder in folders.items() if job_of[log] not in main and folder in only}
-
-
-def _without_numbers(log: str) -> str:
-    """Return the name of a log without numbers of ranks and nodes, and without its ending."""
-    folder, name = os.path.split(log)
-    name = _ENDING.sub("", name)
-    return os.path.join(_NUMBERED.sub(r"\1\2#", folder), _NUMBERED.sub(r"\1\2#", name))

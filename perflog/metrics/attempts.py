@@ -168,7 +168,7 @@ class _Chains:
         self._neighbours = {(extent.log, extent.index): extent for extent in order}
         self._saves = _saves(tables.rows("milestones"))
         self._settings = _comparable(settings_by_run(tables))
-        self._ids = {run: _job_id(config) for run, config in tables.rows("runs").records("run", "config")}
+        self._ids = {run: job_id(config) for run, config in tables.rows("runs").records("run", "config")}
         self._job_of: dict[str, list[str]] = {}
 
     def attempts(self) -> dict[str, Attempt]:
@@ -205,8 +205,8 @@ class _Chains:
 
     def _evidence(self, earlier: Extent, extent: Extent, step: int | None) -> str | None:
         """What shows that a run continues an earlier one, in words; None if it does not."""
-        job_id = self._ids[extent.run]
-        same_id, same_log = job_id is not None and self._ids[earlier.run] == job_id, earlier.log == extent.log
+        own_id = self._ids[extent.run]
+        same_id, same_log = own_id is not None and self._ids[earlier.run] == own_id, earlier.log == extent.log
         differing = _differing(self._settings[earlier.run], self._settings[extent.run], same_log)
         if not _follows(earlier, extent):
             return None
@@ -216,7 +216,7 @@ class _Chains:
         evidence = _evidence(step, extent, members, self._saves, same_id or same_log)
         if evidence is None:
             return None
-        evidence += f", the same job id {job_id}" if same_id else ""
+        evidence += f", the same job id {own_id}" if same_id else ""
         return evidence + (f", with another {', '.join(sorted(differing))}" if differing else "")
 
 
@@ -331,8 +331,8 @@ def _is_of_world(names: Iterable[str]) -> bool:
     return all(_WORLD_SETTINGS.search(name.rpartition(".")[2].replace("-", "_").replace(" ", "_")) for name in names)
 
 
-def _job_id(config: object) -> str | None:
-    """The id of the job in the settings of a run."""
+def job_id(config: object) -> str | None:
+    """Return the id of the job in the settings of a run (JSON); None without one."""
     if not isinstance(config, str):
         return None
     for name, value in json.loads(config).items():

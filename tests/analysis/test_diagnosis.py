@@ -223,3 +223,61 @@ def test_a_long_list_of_quiet_jobs_ends_with_their_number(tmp_path: Path) -> Non
     text = " ".join(line.strip() for line in lines[begin:])
     shown = text.count(".log")
     assert text.endswith(f" and {8 - shown} more"), text
+
+
+NCCL_TESTS = """# nccl-tests version 2.17.8 nccl-headers=22902 nccl-library=22902
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 1 minBytes 8 maxBytes 128 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1
+#
+# Using devices
+#  Rank  0 Group  0 Pid 2207955 on node-2 device  0 [0000:1b:00] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid  947529 on node-3 device  0 [0000:1b:00] NVIDIA H100 80GB HBM3
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+  4294967296     268435456    double     sum      -1  55165.9   77.86   38.93       0  49145.0   87.39   43.70    N/A
+  8589934592     536870912    double     sum      -1   110523   77.72   38.86       0  98221.0   87.46   43.73    N/A
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 41.2951
+"""
+
+
+def test_a_benchmark_beside_a_job_is_a_run_of_its_own(tmp_path: Path) -> None:
+    """Whatever its file is called; the log of the kernel belongs to the job."""
+    job = Job()
+    job.start(30)
+    job.steps(1, 12, 5.0)
+    (tmp_path / "train.log").write_text(job.text)
+    (tmp_path / "train2.log").write_text(
+        NCCL_TESTS + "node-2: Test NCCL failure all_reduce.cu:105 'unhandled cuda error'\n"
+    )
+    (tmp_path / "kernel.txt").write_text("[ 9012.221] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off the bus.\n")
+    answer: dict[str, Any] = told("diagnose", tmp_path, "--format", "json")
+    assert {tuple(each["names"]): (each["kind"], each["benchmark"]) for each in answer["jobs"]} == {
+        ("kernel.txt", "train.log"): ("gpu_fault", None), ("train2.log",): ("nccl_error", "nccl-tests")
+    }  # fmt: skip
+    lines = run("diagnose", tmp_path).output.splitlines()
+    assert lines[0].startswith("Ended by a GPU fault")
+    assert "Benchmark train2.log (nccl-tests):" in lines
+    (tmp_path / "train2.log").write_text(NCCL_TESTS)
+    text = run("diagnose", tmp_path).output
+    assert "Not of the job: 1 benchmark that reports no failure: train2.log (nccl-tests)" in text
+
+
+MEASURED = "2026-03-01 {time},000 - INFO - Throughput: {value:.1f} tokens/s\n"
+
+
+def test_the_times_in_a_log_show_whether_it_is_of_the_job(tmp_path: Path) -> None:
+    """What was measured while the job ran is of the job, and what a program printed before it began is not."""
+    job = Job()
+    job.start(30)
+    job.steps(1, 60, 5.0)
+    (tmp_path / "train.log").write_text(job.text)
+    for name, time in (("other.log", "11:10:{:02}"), ("beside.log", "12:01:{:02}")):
+        lines = [MEASURED.format(time=time.format(k), value=20 + k % 3) for k in range(30)]
+        (tmp_path / name).write_text("".join(lines))
+    (tmp_path / "check.log").write_text("2026-03-01 11:00:00,000 - ERROR - CUDA Error: out of memory\n")
+    answer: dict[str, Any] = told("diagnose", tmp_path, "--format", "json")
+    kinds = {tuple(each["names"]): each["kind"] for each in answer["jobs"]}
+    assert kinds == {("beside.log", "train.log"): None, ("other.log",): None, ("check.log",): "gpu_out_of_memory"}

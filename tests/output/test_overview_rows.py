@@ -123,7 +123,9 @@ def test_a_job_of_two_attempts() -> None:
     assert slow["levels"] == pytest.approx([5.395, 8.404], abs=1e-3) and slow["doubted"]
 
 
-DIAGNOSIS = "names verdict kind culprits reason certainty why evidence followed settles last_step earlier cost speed"
+DIAGNOSIS = (
+    "names verdict kind culprits reason certainty why evidence followed settles last_step earlier cost speed benchmark"
+)
 COMPARISON = {
     "": "schema_version sides verdict other_work other_settings causes cases by result best rule rows geomeans settings"
     " varied attribution operators summaries warmups findings left_out failed cut_short copies one_sided warnings"

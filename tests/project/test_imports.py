@@ -89,7 +89,7 @@ metrics: whatif breakdown rank_spread headroom waterfall telemetry run_rates ene
 metrics: scaling scaling_losses
 metrics.causes: cause step_causes run_causes profile_causes job_causes trace_causes binding __init__
 metrics: __init__
-analysis: tables_as_logs given_runs run_names repeats job_endings run_filter
+analysis: tables_as_logs given_runs run_names repeats job_endings job_members run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: result_rows sides left_out operator_trees

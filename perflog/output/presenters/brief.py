@@ -10,7 +10,7 @@ from perflog.analysis.lint import Finding
 from perflog.analysis.overview import Overview
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.output.brief import BriefLine, brief
-from perflog.output.presenters.diagnosis import VERDICT, job_name, parts
+from perflog.output.presenters.diagnosis import VERDICT, heading, parts
 from perflog.output.presenters.overview import unread_in_words
 from perflog.output.terminal import cut
 from perflog.units import count, show, show_change
@@ -130,13 +130,15 @@ def _place(overview: Overview, finding: Finding) -> str:
 
 def diagnosis_brief(answers: Sequence[Diagnosis]) -> list[str]:
     """Return what ended a job and who is accused, with evidence; of several jobs a line for each that failed."""
-    if len(answers) == 1:
-        return brief(list(_job(answers[0])))
+    jobs = [answer for answer in answers if not answer.benchmark]
     failed = [answer for answer in answers if answer.kind]
-    lines = [BriefLine(f"{len(failed)} of {count(len(answers), 'job')} failed", _HEAD)]
+    if len(jobs) == 1:
+        lines, failed = list(_job(jobs[0])), [answer for answer in failed if answer.benchmark]
+    else:
+        lines = [BriefLine(f"{sum(bool(job.kind) for job in jobs)} of {count(len(jobs), 'job')} failed", _HEAD)]
     for answer in failed:
         who = "; ".join(culprit.name for culprit in answer.culprits[:_EACH] if culprit.name)
-        text = f"{job_name(answer)}: {answer.verdict}{f'; {who}: {answer.certainty}' if who else ''}"
+        text = f"{heading(answer)}: {answer.verdict}{f'; {who}: {answer.certainty}' if who else ''}"
         lines.append(BriefLine(text, _FACT))
     return brief(lines)
 

@@ -19,18 +19,28 @@ VERDICT, CULPRIT = "Verdict", "Culprit"
 
 
 def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
-    """Yield the lines of the diagnoses of some jobs for a terminal. Jobs that did not fail are one line."""
-    if len(answers) == 1:
-        yield from _job(answers[0])
-        return
-    quiet = [answer for answer in answers if not answer.kind]
+    """Yield the lines of the diagnoses of some jobs for a terminal. Jobs that did not fail are one line.
+
+    So are the benchmarks beside them.
+    """
+    jobs = [answer for answer in answers if not answer.benchmark]
+    if len(jobs) == 1:
+        yield from _job(jobs[0])
     for answer in answers:
-        if answer.kind:
-            yield f"{job_name(answer)}:"
+        if answer.kind and not (len(jobs) == 1 and answer is jobs[0]):
+            yield f"{heading(answer)}:"
             yield from (f"  {line}" for line in _job(answer))
-    if quiet:
-        before = f"{len(quiet)} of {len(answers)} jobs report no failure: "
+    quiet = [answer for answer in jobs if not answer.kind]
+    if quiet and len(jobs) > 1:
+        before = f"{len(quiet)} of {len(jobs)} jobs report no failure: "
         yield from folded_list(before, [*map(job_name, quiet)], 2, most=_NAMED)
+    benchmarks = [answer for answer in answers if answer.benchmark and not answer.kind]
+    if benchmarks:
+        report = "report" if len(benchmarks) > 1 else "reports"
+        before = f"Not of {'the job' if len(jobs) == 1 else 'these jobs'}: "
+        before += f"{count(len(benchmarks), 'benchmark')} that {report} no failure: "
+        names = [f"{job_name(answer)} ({cell(answer.benchmark)})" for answer in benchmarks]
+        yield from folded_list(before, names, 2, most=_NAMED)
 
 
 def _job(answer: Diagnosis) -> Iterator[str]:
@@ -47,9 +57,14 @@ def job_name(answer: Diagnosis) -> str:
     return cell(first_few(answer.names, 2, " "))
 
 
+def heading(answer: Diagnosis) -> str:
+    """The logs of a job or of a benchmark, which is named as such."""
+    return f"Benchmark {job_name(answer)} ({cell(answer.benchmark)})" if answer.benchmark else job_name(answer)
+
+
 def diagnosis_sheet(answer: Diagnosis) -> Sheet:
     """Return a diagnosis as names and values."""
-    return pairs("diagnosis", [(name or "evidence", text) for name, text in parts(answer)], job_name(answer))
+    return pairs("diagnosis", [(name or "evidence", text) for name, text in parts(answer)], heading(answer))
 
 
 def as_json(answers: Sequence[Diagnosis]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perflog.metrics.attempt_time import DOWN, KINDS, REPEATED, STALL
-from perflog.output.presenters.diagnosis import job_name, parts
+from perflog.output.presenters.diagnosis import heading, parts
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, RunName, number
 from perflog.output.report.data import ReportData, TableRow, range_text
 from perflog.output.sheets import cell
@@ -26,7 +26,7 @@ def job_tables(report: ReportData) -> Iterator[AnswerTable]:
     """Yield the tables on the jobs of a report; none if nothing failed, nothing was lost, and nobody is slow."""
     told = [answer for answer in report.diagnoses if answer.kind]
     for answer in told[:_JOBS]:
-        job = "" if len(report.diagnoses) == 1 else job_name(answer)
+        job = "" if len(report.diagnoses) == 1 else heading(answer)
         rows: list[list[Cell]] = [[name, cell(text)] for name, text in parts(answer)]
         yield AnswerTable(
             f"diagnosis of {job}" if job else "diagnosis", [HeaderCell("diagnosis"), HeaderCell(job)], rows

@@ -1,0 +1,206 @@
+"""Which logs are of one job, by what they print. A benchmark beside a job, such as nccl-tests, is a run of its own.
+
+Logs with steps are of one job if their names differ only in the number of a rank or a node, or in their ending, or if
+one is an attempt that continues another. A log without steps belongs to
+
+- the job with the same job id, if both print one;
+- else, if it measures nothing: the only job, or the only job in its folder. It may be the log of the kernel, the
+  scheduler or the launcher. What a program printed before the job began is not of the job;
+- else, if it measures something: the only job whose clock its times overlap, whose program it prints, or, where only
+  libraries and monitors print in it, the only job of its folder. Otherwise it is a benchmark.
+
+Where no log has steps, dumps of collectives show the jobs; without dumps, all logs are one job.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from perflog.formats.registry import known
+from perflog.lazy_patterns import lazy_pattern
+from perflog.log import RunKey
+from perflog.metrics import Tables
+from perflog.metrics.attempts import job_id, jobs
+from perflog.metrics.serving import RUNNING
+from perflog.metrics.stuck_ranks import jobs_of_dumps
+from perflog.tables.columns import NULL
+from perflog.tables.schema import NO_DATE
+
+_NUMBERED = lazy_pattern(
+    r"(?<![a-z])(rank|node|worker|proc|process|task|gpu|host|global_rank|local_rank)([-_. =]?)\d+", re.IGNORECASE
+)
+_ENDING = lazy_pattern(r"\.(?:log|txt|out|err|stdout|stderr)(?:\.(?:gz|zst|xz))?$|(?:_|\.)(?:stdout|stderr)$")
+_MEASUREMENTS = ("values", "summaries", "collectives", "kernels", "layers", "loads")
+"""Tables of a log that measures something of its own, such as a benchmark."""
+
+_OF_MACHINES = frozenset(
+    ("gpu_fault", "xid_application", "xid_notice", "port_error", "link_error", "host_out_of_memory", "node_failure",
+     "time_limit", "preemption", "terminated", "thermal_slowdown")
+)  # fmt: skip
+"""Kinds of failures that a kernel or a scheduler reports, with a clock that may be another one than the job's."""
+
+_BETWEEN_NS = 60 * 10**9
+"""A program that ended so long before the first line of a job is not of it."""
+
+_UNKNOWN = "unknown program"
+
+
+class JobRuns(Struct, frozen=True):
+    """Runs of one job, or of one benchmark; `benchmark`: its program, None for a job."""
+
+    keys: list[RunKey]
+    benchmark: str | None = None
+
+
+class _Printed(Struct):
+    """What the logs of one group print of themselves."""
+
+    folder: str
+    runs: list[str]
+    formats: set[str]
+    spans: dict[str, tuple[int, int]]  # by clock
+    ids: set[str]
+    measures: bool
+    serves: bool
+    of_machines: bool
+
+
+def runs_of_jobs(tables: Tables, keys: Sequence[RunKey]) -> list[JobRuns]:
+    """Return the runs of each job and of each benchmark, in the order of the logs."""
+    by_log: dict[str, list[RunKey]] = {}
+    for key in keys:
+        by_log.setdefault(key.sha256, []).append(key)
+    group_of = _groups(tables, by_log)
+    stepping = {key for name in ("steps", "phases") for key in tables.rows_by_run(name)} or set(jobs_of_dumps(tables))
+    main = {group_of[log] for log, runs in by_log.items() if any(run.id in stepping for run in runs)}
+    if not main:
+        return [JobRuns(list(keys))]
+    printed = _printed(tables, by_log, group_of)
+    jobs_printed = {group: printed[group] for group in main}
+    job_of = {group: group if group in main else _job_of(each, jobs_printed) for group, each in printed.items()}
+    found: dict[str, JobRuns] = {}
+    for log, runs in by_log.items():
+        group = group_of[log]
+        job = job_of[group] or group
+        is_benchmark = job not in main and printed[job].measures and not printed[job].serves
+        program = _program(printed[job].formats) if is_benchmark else None
+        found.setdefault(job, JobRuns([], program)).keys.extend(runs)
+    return list(found.values())
+
+
+def _groups(tables: Tables, by_log: Mapping[str, Sequence[RunKey]]) -> dict[str, str]:
+    """Return the group of each log: of the same name without numbers and ending, and of attempts of one job."""
+    first = {log: log for log in by_log}
+
+    def find(log: str) -> str:
+        while first[log] != log:
+            log = first[log]
+        return log
+
+    named: dict[str, str] = {}
+    for log, runs in by_log.items():
+        name = _without_numbers(runs[0].log)
+        first[find(log)] = find(named.setdefault(name, log))
+    log_of = {key.id: log for log, runs in by_log.items() for key in runs}
+    for members in jobs(tables).values():
+        for run in members[1:]:
+            first[find(log_of[run])] = find(log_of[members[0]])
+    return {log: find(log) for log in by_log}
+
+
+def _without_numbers(log: str) -> str:
+    """Return the name of a log without numbers of ranks and nodes, and without its ending."""
+    folder, name = os.path.split(log)
+    name = _ENDING.sub("", name)
+    return os.path.join(_NUMBERED.sub(r"\1\2#", folder), _NUMBERED.sub(r"\1\2#", name))
+
+
+def _printed(
+    tables: Tables, by_log: Mapping[str, Sequence[RunKey]], group_of: Mapping[str, str]
+) -> dict[str, _Printed]:
+    """Return what the logs of each group print of themselves."""
+    measures = {run for name in _MEASUREMENTS for run in tables.rows_by_run(name)}
+    values = tables.rows("values")
+    serves = set(values.where(values.one_of("key", [RUNNING])).by("run"))
+    failures = tables.rows("failures")
+    of_machines = set(failures.where(failures.one_of("kind", list(_OF_MACHINES))).by("run"))
+    spans = _spans(tables)
+    facts = {run: (form, joined, config) for run, form, joined, config in tables.rows("runs").records(
+        "run", "format", "joined_formats", "config"
+    )}  # fmt: skip
+    found: dict[str, _Printed] = {}
+    for log, runs in by_log.items():
+        each = found.setdefault(
+            group_of[log], _Printed(os.path.dirname(runs[0].log), [], set(), {}, set(), False, False, False)
+        )
+        for run in runs:
+            form, joined, config = facts[run.id]
+            each.runs.append(run.id)
+            each.formats.update(name for text in (form, joined) if isinstance(text, str) for name in text.split(", "))
+            each.ids.update(filter(None, [job_id(config)]))
+            each.measures |= run.id in measures
+            each.serves |= run.id in serves
+            each.of_machines |= run.id in of_machines
+            for clock, (begin, end) in spans.get(run.id, {}).items():
+                low, high = each.spans.get(clock, (begin, end))
+                each.spans[clock] = min(low, begin), max(high, end)
+    return found
+
+
+def _spans(tables: Tables) -> dict[str, dict[str, tuple[int, int]]]:
+    """Return the first and the last printed time of each run, by clock."""
+    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for name, column in (("milestones", "printed_ns"), ("steps", "printed_ns"), ("failures", "time_ns")):
+        for run, rows in tables.rows_by_run(name).items():
+            timed = rows.where(rows.known(column, "clock"))
+            for clock, clock_rows in timed.by("clock").items():
+                if clock in (NO_DATE, NULL):
+                    continue
+                times = clock_rows[column]
+                low, high = found.setdefault(run, {}).get(clock, (int(times.min()), int(times.max())))
+                found[run][clock] = min(low, int(times.min())), max(high, int(times.max()))
+    return found
+
+
+def _job_of(log: _Printed, main: Mapping[str, _Printed]) -> str | None:
+    """Return the job that a log without steps belongs to; None if what it prints shows no single one."""
+    if log.ids and any(job.ids for job in main.values()):
+        return _only([name for name, job in main.items() if job.ids & log.ids])
+    in_folder = [name for name, job in main.items() if job.folder == log.folder] if len(main) > 1 else [*main]
+    if not log.measures:
+        job = _only(in_folder)
+        return None if job is None or (not log.of_machines and _is_before(log, main[job])) else job
+    on_clock = {name: job for name, job in main.items() if job.spans.keys() & log.spans.keys()}
+    if on_clock:
+        return _only([name for name, job in on_clock.items() if _overlap(log, job)])
+    libraries = {name for name, form in known().items() if form.library}
+    if log.formats and log.formats <= libraries:
+        return _only(in_folder)
+    return _only([name for name, job in main.items() if job.formats & log.formats - libraries])
+
+
+def _only(names: Sequence[str]) -> str | None:
+    return names[0] if len(names) == 1 else None
+
+
+def _overlap(log: _Printed, job: _Printed) -> bool:
+    return any(
+        max(log.spans[clock][0], job.spans[clock][0]) <= min(log.spans[clock][1], job.spans[clock][1])
+        for clock in log.spans.keys() & job.spans.keys()
+    )
+
+
+def _is_before(log: _Printed, job: _Printed) -> bool:
+    """Return whether the last line of a log was printed well before the first of a job, by one clock."""
+    clocks = log.spans.keys() & job.spans.keys()
+    return bool(clocks) and all(log.spans[clock][1] + _BETWEEN_NS < job.spans[clock][0] for clock in clocks)
+
+
+def _program(formats: set[str]) -> str:
+    """Return the names of the programs that print in a log."""
+    names = [form.program or name for name in sorted(formats) if (form := known().get(name)) and not form.generic]
+    return ", ".join(names) or _UNKNOWN
