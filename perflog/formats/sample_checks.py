@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 from perflog.errors import FormatError, did_you_mean
@@ -23,7 +23,7 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
         FormatError: A check fails. The error has a caret under the offset at which the match stopped.
     """
     every = [format, *(f for f in others if format.generic or not f.generic)]
-    readers = [(f, x) for f in every for x in (*f.lines, *sample_lines(f)) if _reads_by_text(x, f is format)]
+    readers = _Readers((f, x) for f in every for x in (*f.lines, *sample_lines(f)) if _reads_by_text(x, f is format))
     for table in (family for family in format.families if isinstance(family, HeaderTable)):
         _check_table(format, table)
     for line in format.lines:
@@ -37,9 +37,25 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
             if line_of_sample is None:
                 where = f"{format.path}, line `{family.name}`"
                 raise FormatError(f"the sample does not match `{family.text}`\n{sample}", where, _miss(family, sample))
-            others_lines = [(f, line) for f, line in readers if f is not format or line.name != family.name]
-            _check_sample(format, line_of_sample, sample, others_lines)
+            _check_sample(format, line_of_sample, sample, readers, family)
             _check_families(format, family.name, sample, every, family)
+
+
+class _Readers:
+    """Lines with their formats, by what they begin with: a sample is compared with the few that begin as it does."""
+
+    def __init__(self, lines: Iterable[tuple[Format, Line]]) -> None:
+        self._by_beginning: dict[bytes, list[tuple[Format, Line]]] = {}
+        for owner, line in lines:
+            self._by_beginning.setdefault(line.template.prefix, []).append((owner, line))
+        self._lengths = sorted({len(beginning) for beginning in self._by_beginning})
+
+    def of(self, raw: bytes) -> Iterator[tuple[Format, Line]]:
+        """Yield the lines that read a string without trailing whitespace."""
+        for length in (n for n in self._lengths if n <= len(raw)):
+            for owner, line in self._by_beginning.get(raw[:length], ()):
+                if line.template.has_literals(raw) and line.template.match(raw) is not None:
+                    yield owner, line
 
 
 def _check_table(format: Format, table: HeaderTable) -> None:
@@ -65,8 +81,17 @@ def sample_lines(format: Format) -> tuple[Line, ...]:
 
 def _miss(family: Family, sample: str) -> str:
     """Return help for a sample that its family does not read."""
-    begins = re.match(f"(?s:{family.pattern})".encode(), sample.encode()) is not None
-    return "its beginning matches: look at what follows" if begins else "its beginning does not match"
+    return "its beginning matches: look at what follows" if _begins(family, sample) else "its beginning does not match"
+
+
+def _begins(family: Family, text: str) -> bool:
+    """Return whether a string begins as the lines of a family."""
+    return _beginning(family.pattern).match(text.encode("utf-8", "surrogateescape")) is not None
+
+
+@cache
+def _beginning(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(f"(?s:{pattern})".encode())
 
 
 def _reads_by_text(line: Line, is_own: bool) -> bool:
@@ -75,8 +100,11 @@ def _reads_by_text(line: Line, is_own: bool) -> bool:
     return by_text and (is_own or line.is_telling or not line.read)  # else it is read in logs of its format only
 
 
-def _check_sample(format: Format, line: Line, sample: str, others: Iterable[tuple[Format, Line]]) -> None:
-    """Check that a line reads its sample and writes it back, and that none of the other lines reads it."""
+def _check_sample(format: Format, line: Line, sample: str, readers: _Readers, family: Family | None = None) -> None:
+    """Check that a line reads its sample and writes it back, and that none of the other lines reads it.
+
+    `family`: the family of the line, if it has one; lines of the same name in its format are no others.
+    """
     where = f"{format.path}, line `{line.name}`"
     values = line.template.match(sample)
     if values is None:
@@ -92,8 +120,9 @@ def _check_sample(format: Format, line: Line, sample: str, others: Iterable[tupl
             "give the field its printed form",
         )
     _check_identity(line, sample, values, where)
-    for owner, other in others:
-        if other is not line and other.template.match(sample) is not None:
+    for owner, other in readers.of(sample.encode("utf-8", "surrogateescape").rstrip(b" \t")):
+        is_own = other is line or (family is not None and owner is format and other.name == family.name)
+        if not is_own:
             raise _ambiguous(other.name, owner, sample, where)
 
 
@@ -106,7 +135,9 @@ def _check_families(
             if family is family_of_sample:
                 break
             in_question = owner is format or family.proves_format
-            if in_question and any(not line.partial for line in family.lines(sample)):
+            if not in_question or not _begins(family, sample):
+                continue
+            if any(not line.partial for line in family.lines(sample)):
                 raise _ambiguous(family.name, owner, sample, f"{format.path}, line `{name}`")
 
 
