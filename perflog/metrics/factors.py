@@ -182,6 +182,7 @@ def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
         measured = [run for run in runs if any(run in by_run for by_run in figures.values())]
         figure = next((name for name, by_run in figures.items() if all(run in by_run for run in measured)), _TIME)
         logs = {run: math.log(figures[figure][run]) for run in measured if run in figures[figure]}
+        logs = {run: logs[run] for run in _with_settings(settings, list(logs))}
         if len(logs) < 2:
             continue
         printed_by_all = set.intersection(*(set(settings[run]) for run in logs))
@@ -193,6 +194,17 @@ def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
         if telling:
             name, higher = ", ".join(filter(None, names)), figure != _TIME
             yield _Sweep(name, figure, higher, tuple(telling), tuple(followers), settings, labels, logs, tuple(failed))
+
+
+def _with_settings(settings: Mapping[str, Settings], runs: Sequence[str]) -> list[str]:
+    """Leave out runs of unknown settings: they print no setting that varies, and not all of the others.
+
+    Their logs may be cut. A run that prints all other settings may be the one without an option.
+    """
+    telling = telling_settings([settings[run] for run in runs])
+    known = [run for run in runs if any(name in settings[run] for name in telling)]
+    common: set[str] = set.intersection(*(set(settings[run]) for run in known)) if known else set()
+    return [run for run in runs if run in known or settings[run].keys() >= common.difference(telling)]
 
 
 def _figures(tables: Tables, warmup: int | None) -> dict[str, dict[str, float]]:

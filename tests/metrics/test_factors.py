@@ -195,3 +195,11 @@ def test_effects_are_those_of_all_pairs_by_hand(runs: list[tuple[int, int, float
         elif row["also"] is None:
             assert row["groups"] == len(ratios)
             assert row["change"] == (pytest.approx(math.expm1(mean(ratios))) if ratios else None)
+
+
+def test_a_log_without_settings_is_no_configuration() -> None:
+    """Its head may be cut. A run that prints all other settings is the one without the option."""
+    cut = tables([{"ranks": 8, "lr": 1}, {"ranks": 64, "lr": 1}, {}], [1.0, 2.0, 3.0])
+    assert [row["configuration"] for row in records(configurations(cut))] == ["ranks 8", "ranks 64"]
+    whole = tables([{"ranks": 8, "lr": 1}, {"ranks": 64, "lr": 1}, {"lr": 1}], [1.0, 2.0, 3.0])
+    assert [row["configuration"] for row in records(configurations(whole))] == ["ranks 8", "ranks 64", "ranks -"]

@@ -497,6 +497,10 @@ def test_of_a_sweep_the_best_configuration_and_what_each_setting_does_come_first
         "Failed, without a figure: num_local_experts=9, top_k=2 (Ended by CUDA out of memory, line 2)." in section.text
     )
     assert "| what each setting does | value |" in to_markdown(one)
+    (tmp_path / "other.txt").write_text(
+        "".join(f"iter {i}: loss {9 - i}.5, time 20.00ms, mfu 1.00%\n" for i in range(9))
+    )
+    assert "Best of" not in to_markdown(collect(str(tmp_path), draw=False))  # runs of several programs
     configurations_only = [table for table in one.metrics if table.name != "factors"]
     assert "what each setting does" not in to_markdown(replace(one, metrics=configurations_only))
 

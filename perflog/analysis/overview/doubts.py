@@ -77,9 +77,17 @@ def doubts(findings: Sequence[Finding]) -> list[Doubt]:
     by_code: dict[str, list[Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
-    by_code[_ENDED] = by_code.get(_ENDED, [])[::-1]  # of several attempts, the last failure ended the job
-    grouped = [Doubt(RULES[code], sorted(members, key=_severity)) for code, members in by_code.items() if members]
+    by_code = {code: _last_first(members) if code == _ENDED else members for code, members in by_code.items()}
+    grouped = [Doubt(RULES[code], sorted(members, key=_severity)) for code, members in by_code.items()]
     return sorted(grouped, key=lambda doubt: (SEVERITIES.index(doubt.severity), -len(doubt.runs)))
+
+
+def _last_first(endings: Sequence[Finding]) -> list[Finding]:
+    """Return the ends of attempts, those of each log from the last one: it ended the job."""
+    by_log: dict[str, list[Finding]] = {}
+    for finding in endings:
+        by_log.setdefault(finding.run.partition("-")[0], []).insert(0, finding)
+    return [finding for findings in by_log.values() for finding in findings]
 
 
 def _severity(finding: Finding) -> int:

@@ -18,9 +18,10 @@ _FIGURES = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "step_time
 def sweeps(report: ReportData) -> Iterator[Sentence | AnswerTable]:
     """Yield the best configuration of each sweep, its other configurations, and its settings.
 
-    None of few runs, and none where most runs belong to no sweep.
+    None of few runs, of runs of several programs, and where most runs belong to no sweep.
     """
-    if len(report.runs) <= SINGLE_RUNS:
+    programs = {(run["format"], run["program"]) for run in report.runs if run["run"] in report.steps}
+    if len(report.runs) <= SINGLE_RUNS or len(programs) > 1:
         return
     rows_by_sweep = _by_sweep(report.rows_of("configurations"))
     factors = _by_sweep(report.rows_of("factors"))
