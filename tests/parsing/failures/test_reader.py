@@ -208,8 +208,31 @@ def test_a_traceback_that_a_launcher_repeats_is_of_the_process_that_it_names() -
     named = TRACE + spawned
     launcher, child = read(f"{named}{TRACE}ValueError: bad\n")[0]
     assert (launcher.kind.name, launcher.values["rank"], launcher.last_line) == ("child_failed", "1", 6)
+    assert read(f"{named}step\n")[1] == [1, 2, 3, 4, 6]
     assert (child.line, child.last_line, child.values["rank"]) == (7, 10, "1")
     assert "rank" not in read(f"{named}step\n{TRACE}ValueError: bad\n")[0][1].values
+
+
+def test_the_lines_of_an_exception_that_python_ignores_are_read() -> None:
+    assert read(f"step\nException ignored in: <f>\n{TRACE}ValueError: bad\nstep\n")[:2] == ([], [2, 3, 4, 5, 6])
+
+
+def test_what_ray_adds_on_an_actor_that_died() -> None:
+    died = f"{TRACE}ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+    more = "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR\n"
+    (failure,) = read(f"{died}\tpid: 5226\n\tip: 10.7.34.138\n{more}")[0]
+    assert (failure.last_line, failure.origin.node) == (7, "10.7.34.138")
+    assert failure.message.endswith(f"task.\npid: 5226\nip: 10.7.34.138\n{more.strip()}")
+    assert read(f"{died}step\n{more}")[0][0].last_line == 4
+
+
+@pytest.mark.parametrize(
+    ("stamp", "seconds", "clock"),
+    [("2024-05-01 12:00:03,500 ", 1_714_564_803.5, "local"), ("12:00:03 ", 43_203, "no_date"), ("", None, None)],
+)
+def test_a_failure_has_the_time_before_its_first_line(stamp: str, seconds: float | None, clock: str | None) -> None:
+    failure = read(f"{stamp}step 1\n{stamp}ValueError: bad\n")[0][0]
+    assert (failure.time, failure.clock) == (None if seconds is None else round(seconds * 1e9), clock)
 
 
 def test_a_program_caught_a_traceback_after_a_warning() -> None:
