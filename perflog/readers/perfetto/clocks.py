@@ -82,7 +82,6 @@ class Clocks(Struct):
         time = packets.fields.integers(_TIME, MISSING)
         clock = packets.fields.integers(_CLOCK, MISSING)
         clock = np.where(clock == MISSING, default_clock, clock)
-        clock = np.where(clock == MISSING, self.primary, clock)
         snapshots, snapshot_fields = packets.fields.messages(_SNAPSHOT)
         primary = snapshot_fields.integers(_PRIMARY, MISSING).tolist()
         owner, clocks = snapshot_fields.messages(_CLOCKS)
@@ -131,6 +130,7 @@ class Clocks(Struct):
     def _converted(self, time: Ints, clock: Ints, sequence: Ints) -> Ints:
         """Return times between two snapshots on the primary clock."""
         result = np.full(len(time), MISSING, np.int64)
+        clock = np.where(clock == MISSING, self.primary, clock)  # a snapshot in these packets may have named it
         known = (time != MISSING) & (time >= 0) & (time < _LARGEST) & (clock >= 0) & (clock < 1 << 32)
         own = (clock >= _OWN.start) & (clock < _OWN.stop)
         keys = np.where(own, sequence << _SEQUENCE_BITS | clock, -1 - clock)
