@@ -26,37 +26,10 @@ from support.trace_tables import kernel, reduce
 import perflog
 from perflog.metrics import Options, Tables
 from perflog.metrics.causes import bound_by, causes, causes_by_run
-from perflog.metrics.causes.binding import binding
-from perflog.metrics.causes.cause import JOB, REPLAY, Cause
+from perflog.metrics.causes.cause import REPLAY
 from perflog.metrics.traces.scenarios import replay
 
 TRACES = sorted((SHARED / "corpus" / "torchtrace").glob("*.json.gz"))
-
-
-def cause(subject: str, gain: float, of: str = "traced step", **more: Any) -> Cause:
-    return Cause(run="r", of=of, subject=subject, whole_s=1.0, gain_s=gain, **more)
-
-
-@pytest.mark.parametrize(
-    ("found", "binds"),
-    [
-        ([cause("host", 0.2), cause("device", 0.5)], "device"),
-        ([cause("host", 0.2), cause("device", 0.5), cause("compute", 0.3)], "compute"),  # it explains half of it
-        ([cause("host", 0.2), cause("device", 0.5), cause("compute", 0.2)], "device"),
-        ([cause("communication", 0.4), cause("rank", 0.25, "trace", rank=3)], "rank"),
-        ([cause("communication", 0.4), cause("rank", 0.1, "trace", rank=3)], "communication"),
-        ([cause("host", 0.4), cause("data", 0.3)], "data"),
-        ([cause("host", 0.02), cause("device", 0.01, time_s=0.01)], None),  # nothing stands out
-        ([cause("phase", 0.9, "step"), cause("stuck rank", float("nan"), JOB)], "stuck rank"),
-        ([cause("phase", 0.6, "step"), cause("kernels", 0.9, "gpu")], "phase"),  # the step is what counts
-        ([cause("phase", 0.6, "step", time_s=0.6, may_bind=False), cause("kernels", 0.9, "gpu")], None),
-        ([cause("validation", 0.6, "run")], "validation"),
-        ([], None),
-    ],
-)  # fmt: skip
-def testwhat_binds(found: list[Cause], binds: str | None) -> None:
-    first = binding(found)
-    assert (first and first.subject) == binds
 
 
 def test_half_of_a_step_binds_it_and_untimed_time_does_not() -> None:

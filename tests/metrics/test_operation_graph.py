@@ -55,13 +55,13 @@ def operation(job: MadeJob, node: Node, start: float, end: float) -> Operation:
 F, B = "forward-compute", "backward-compute"
 
 
-def named(*rows: tuple[int, str, float, float]) -> list[Operation]:
-    """Operations of stages, kinds, begins and ends."""
+def named(*rows: tuple[int, str, float, float], chunks: Sequence[int] = ()) -> list[Operation]:
+    """Operations of stages, kinds, begins and ends. `chunks`: of each, else 0."""
     seen: dict[tuple[int, str], int] = {}
     made = []
-    for stage, kind, start, end in rows:
+    for (stage, kind, start, end), chunk in zip(rows, chunks or [0] * len(rows), strict=True):
         number = seen[stage, kind] = seen.get((stage, kind), -1) + 1
-        made.append(Operation(stage, kind, number, 0, start, end))
+        made.append(Operation(stage, kind, number, chunk, start, end))
     return made
 
 
@@ -88,6 +88,36 @@ def test_a_receive_belongs_to_a_compute_that_begins_with_it(begin: float, counts
             step_graph(named(*rows))
 
 
+@pytest.mark.parametrize(("end", "counts"), [(0.99996, True), (0.99994, False)])
+def test_a_send_belongs_to_a_compute_that_ends_with_it(end: float, counts: bool) -> None:
+    rows = [(0, F, 0.0, 1.0), (0, "forward-send", 0.5, end), (0, "forward-send", 1.5, 1.6)]
+    rows += [(1, "forward-recv", 1.0, 1.6), (1, F, 2.0, 3.0)]
+    if counts:
+        with pytest.raises(ModelError, match="stage 0 has 2 of forward-send, and 1 computes that need one"):
+            step_graph(named(*rows))
+    else:
+        assert Unit((2, 3)) in step_graph(named(*rows)).units
+
+
+def test_one_transfer_fewer_than_computes_is_that_at_the_end_of_the_model() -> None:
+    """Two chunks, two micro-batches. The first receive and the last send move nothing: they are not recorded."""
+    begins = ((0.0, 1.0, 4.0, 5.0), (2.0, 3.0, 6.0, 7.0))
+    rows = [(stage, F, begin, begin + 1) for stage in (0, 1) for begin in begins[stage]]
+    rows += [(0, "forward-recv", begin - 0.5, begin) for begin in begins[0][1:]]
+    rows += [(0, "forward-send", begin + 1, begin + 1.5) for begin in begins[0]]
+    rows += [(1, "forward-recv", begin - 0.5, begin) for begin in begins[1]]
+    rows += [(1, "forward-send", begin + 1, begin + 1.5) for begin in begins[1][:-1]]
+    graph = step_graph(named(*rows, chunks=[0, 0, 1, 1, 0, 0, 1, 1, *[0] * 14]))
+    assert graph.after[:4] == ((), (0, 8), (1, 9), (2, 10))
+    assert graph.after[19:] == ((4,), (5, 19), (6, 20))
+    pairs = {unit.members for unit in graph.units if len(unit.members) > 1}
+    assert pairs == {(11, 15), (12, 16), (13, 17), (14, 18), (19, 9), (20, 10)}
+
+
+def test_chunks_of_a_single_stage_exchange_nothing() -> None:
+    assert step_graph(named((0, F, 0.0, 1.0), (0, F, 1.0, 2.0), chunks=[0, 1])).after == ((), (0,))
+
+
 def test_a_send_without_a_receive_is_an_error() -> None:
     rows = [(0, F, 0.0, 1.0), (0, "forward-send", 1.0, 2.0), (1, F, 2.0, 3.0)]
     with pytest.raises(ModelError, match="stage 1 has 0 of forward-recv"):
@@ -106,6 +136,14 @@ def test_the_first_backward_transfer_waits_for_the_second_last_forward() -> None
     rows += [(1, "forward-recv", 1.0, 1.5), (1, "forward-recv", 2.0, 2.5), (1, "forward-recv", 3.0, 3.5)]
     assert step_graph(named(*rows)).after[4] == (1,)
     assert step_graph(named(*rows)).after[3] == (2, 4)
+
+
+def test_the_first_backward_transfer_after_two_forwards_waits_for_the_first() -> None:
+    rows = [(0, F, 0.0, 1.0), (0, F, 1.0, 2.0), (0, B, 3.0, 4.0), (0, "backward-recv", 1.5, 3.0)]
+    rows += [(0, "forward-send", 1.0, 1.5), (0, "forward-send", 2.0, 2.5)]
+    rows += [(1, "forward-recv", 1.0, 1.5), (1, F, 1.5, 1.7), (1, B, 1.7, 1.8), (1, "backward-send", 1.8, 3.0)]
+    rows += [(1, "forward-recv", 2.0, 2.5), (1, F, 2.5, 3.0)]
+    assert step_graph(named(*rows)).after[3] == (0,)
 
 
 def test_gradients_are_reduced_during_the_backward_only_if_some_are_left_for_the_end() -> None:
