@@ -1,222 +1,72 @@
-"""Launches of traces: idle time by cause nanosecond by nanosecond, the queue by counting, delays and calls."""
+"""Launches of traces: the call that launched each piece of work, where one call has its number."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from pathlib import Path
-from statistics import median
-from typing import Any
-
-import pandas as pd
-import pytest
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from support.field_logs import CORPUS, needs_corpus
-from support.raw_traces import NS, category, chrome_json, span_of
+from support.trace_tables import Event, by_hand, kernel
 
-import perflog
-from perflog.metrics import launch_queue, launches, waterfall
-from perflog.metrics.traces.idle_causes import CAUSES, is_wait
-
-US = 1000
+from perflog.metrics.traces.launches import launches_by_file, places_of
+from perflog.tables.columns import NULL
 
 
-def event(cat: str, name: str, start: float, length: float, tid: int = 1, **args: Any) -> dict[str, Any]:
-    return {"ph": "X", "cat": cat, "name": name, "pid": 9, "tid": tid, "ts": start, "dur": length, "args": args}
+def call(start: int, end: int, number: int | None, thread: str = "1", **more: object) -> Event:
+    usual = {"kind": "runtime", "device": None, "correlation": number, "process": "9", "thread": thread}
+    return kernel(start, end, "cudaLaunchKernel", **(usual | more))
 
 
-def launched(
-    call: float, start: float, length: float, number: int, tid: int = 1, lasts: float = 2
-) -> list[dict[str, Any]]:
-    """A kernel, and the call that launches it, which lasts 2 us if nothing else is given."""
-    work = event("kernel", "gemm", start, length, tid=7, device=0, stream=7, correlation=number) | {"pid": 0}
-    return [event("cuda_runtime", "cudaLaunchKernel", call, lasts, tid, correlation=number), work]
+def operator(start: int, end: int, number: int, thread: str = "5") -> Event:
+    return call(start, end, None, thread, kind="cpu", external=number)
 
 
-def traced(path: Path, *events: dict[str, Any]) -> perflog.Log:
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    return perflog.read(path)
-
-
-def in_us(row: dict[str, Any]) -> dict[str, int]:
-    return {cause: round(row[f"{cause}_s"] * 1e6) for cause in CAUSES}
-
-
-def test_each_cause_of_idle_time(tmp_path: Path) -> None:
-    """Launches that find the device idle take 5, 5 and 5 us: up to 15 us count as launch."""
-    log = traced(
-        tmp_path / "a.json",
-        *launched(0, 5, 10, 1),  # until 15
-        *launched(25, 30, 10, 2),  # idle from 15: 10 host, 5 launch
-        event("cuda_runtime", "cudaStreamSynchronize", 32, 10),  # returns at 42
-        *launched(50, 55, 5, 3),  # idle from 40: 10 after a wait, 5 launch
-        event("user_annotation", "DataLoader.next", 60, 30),
-        *launched(100, 105, 5, 4),  # idle from 60: 30 data, 10 host, 5 launch
-        *launched(106, 140, 10, 5),  # idle from 110, launched before: 11 launch, 19 waiting
-        event("kernel", "lost", 170, 5, tid=7, device=0, stream=7) | {"pid": 0},  # idle from 150: unknown
-    )
-    (row,) = launches(log).to_dict("records")
-    assert in_us(row) == {"data": 30, "sync": 10, "host": 20, "launch": 26, "waiting": 19, "unknown": 20}
-    assert round(row["idle_s"] * 1e6) == 125
-    assert (row["launches"], row["latency_s"], row["call_s"]) == (5, pytest.approx(5e-6), pytest.approx(2e-6))
-    assert row["delay_s"] == pytest.approx(5e-6)
-    assert row["queue"] == pytest.approx((4 * 5 + 34 - 5) / 170)  # the trace begins when the first one does
-    assert row["queue_max"] == 1
-    shares = waterfall(log).set_index("bar")["share"]
-    assert shares["host-bound idle"] == pytest.approx(30 / 170)
-    assert shares["idle with work queued"] == pytest.approx(45 / 170)
-
-
-def test_a_wait_of_another_thread_is_no_reason(tmp_path: Path) -> None:
-    log = traced(
-        tmp_path / "a.json",
-        *launched(0, 5, 10, 1),
-        event("cuda_runtime", "cudaDeviceSynchronize", 6, 12, tid=2),
-        *launched(25, 30, 10, 2),
-    )
-    (row,) = launches(log).to_dict("records")
-    assert in_us(row)["sync"] == 0
-
-
-def test_nothing_is_known_without_launches(tmp_path: Path) -> None:
-    kernels = [event("kernel", "a", at, 5, tid=7, device=0, stream=7) | {"pid": 0} for at in (0, 10)]
-    log = traced(tmp_path / "a.json", *kernels)
-    (row,) = launches(log).to_dict("records")
-    assert round(row["unknown_s"] * 1e6) == round(row["idle_s"] * 1e6) == 5
-    assert all(pd.isna(row[name]) for name in ("host_s", "launches", "queue", "latency_s", "short_share"))
-    assert not len(launch_queue(log))
-
-
-@pytest.mark.parametrize(
-    ("name", "waits"),
-    [
-        ("cudaDeviceSynchronize", True), ("cuStreamSynchronize", True), ("hipEventSynchronize", True),
-        ("cudaMemcpy", True), ("hipMemcpyWithStream", True), ("cudaMemcpyAsync", False),
-        ("cudaStreamWaitEvent", False), ("cudaEventQuery", False), ("cudaLaunchKernel", False),
-    ],
-)  # fmt: skip
-def test_which_calls_wait_for_the_device(name: str, waits: bool) -> None:
-    assert is_wait(name) == waits
-
-
-# --- the same, nanosecond by nanosecond --------------------------------------------------------------------------
-
-work = st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(1, 12), st.integers(0, 20))
-"""Time of the call, time from there to the begin, length, length of the call."""
-
-
-@given(st.lists(work, min_size=1, max_size=8), st.integers(0, 60), st.integers(1, 30))
-def test_made_traces_nanosecond_by_nanosecond(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int, int, int]], wait: int, length: int
-) -> None:
-    events = [
-        each
-        for number, (call, delay, length_of_work, length_of_call) in enumerate(pieces, 1)
-        for each in launched(call, call + delay, length_of_work, number, lasts=length_of_call)
+def launched(*events: Event) -> list[tuple[int, int, str | None, bool] | None]:
+    """Begin and end of the launch of each piece of work, its thread, and whether an operator launched it."""
+    ((_, [(_, found)]),) = launches_by_file(by_hand(list(events)))
+    columns = found.starts, found.ends, found.threads, found.is_operator
+    return [
+        None if start == NULL else (start, end, found.names[thread][1], bool(is_operator))
+        for start, end, thread, is_operator in zip(*(column.tolist() for column in columns), strict=True)
     ]
-    events.append(event("cuda_runtime", "cudaStreamSynchronize", wait, length))
-    log = traced(tmp_path_factory.mktemp("made") / "a.json", *events)
-    (row,) = launches(log).to_dict("records")
-    begun = [(call + delay, call + delay + runs, call, call + calls) for call, delay, runs, calls in pieces]
-    begun.sort(key=lambda each: each[0])  # of those that begin at one time, the first in the file counts
-    first, last = begun[0][0], max(end for _, end, *_ in begun)
-    busy = {us for start, end, *_ in begun for us in range(start, end)}
-    ends = [us for us in range(first, last) if us not in busy and us - 1 in busy]
-    gaps = [(us, next(start for start, *_ in begun if start > us)) for us in ends]
-    next_call = [next((call, returns) for start, _, call, returns in begun if start == end) for _, end in gaps]
-    late = [end - call for (begin, end), (call, _) in zip(gaps, next_call, strict=True) if call >= begin]
-    usual = 3 * (median(late) if late else 0)
-    times: Counter[str] = Counter()
-    for (begin, end), (call, returns) in zip(gaps, next_call, strict=True):
-        for half in range(2 * begin, 2 * end):  # the median of two may be half a microsecond
-            us = half / 2
-            cause = "launch" if us < call + usual else "host" if us < returns else "waiting"
-            if us < call:
-                cause = "sync" if begin <= wait + length <= call else "host"
-            times[cause] += 1
-    assert {cause: row[f"{cause}_s"] * 2e6 for cause in CAUSES} == pytest.approx({c: times[c] for c in CAUSES})
-    waiting = sum(max(min(start, last) - max(call, first), 0) for start, _, call, _ in begun)
-    assert row["queue"] == pytest.approx(waiting / (last - first))
-    counts = [sum(call <= us < start for start, _, call, _ in begun) for us in range(first, last)]
-    assert row["queue_max"] == max(counts)
-    curve = launch_queue(log)
-    lengths = curve["at_s"].diff().shift(-1).fillna((last - first) * 1e-6 - curve["at_s"].iloc[-1])
-    assert (curve["queue"] * lengths).sum() * 1e6 == pytest.approx(waiting, abs=1e-6)
 
 
-def test_a_launch_that_takes_long_is_time_of_the_host(tmp_path: Path) -> None:
-    """A call that loads the code of its kernel: it returns at 132, the kernel begins at 135."""
-    usual = [each for number in range(4) for each in launched(20 * number, 20 * number + 5, 10, number)]
-    log = traced(tmp_path / "a.json", *usual, *launched(80, 135, 5, 9, lasts=52))  # idle from 75
-    (row,) = launches(log).to_dict("records")
-    assert in_us(row) == {
-        "data": 0,
-        "sync": 0,
-        "host": 3 * 5 + 5 + 37,
-        "launch": 3 * 5 + 15,
-        "waiting": 3,
-        "unknown": 0,
-    }
+def test_the_call_with_the_number_of_the_work_launched_it() -> None:
+    work = [kernel(100 + k, 101 + k, correlation=number) for k, number in enumerate((3, 1, 2, 4, None, 1))]
+    calls = [call(30, 35, 3, "2"), call(10, 12, 1), call(20, 24, 2), call(21, 22, 2), call(40, 41, None)]
+    assert launched(*calls, *work) == [
+        (30, 35, "2", False), (10, 12, "1", False),
+        None,  # two calls have its number
+        None, None,
+        (10, 12, "1", False),  # one call may launch several
+    ]  # fmt: skip
 
 
-@needs_corpus
-@pytest.mark.parametrize("rank", [0, 1])
-def test_real_traces_gap_by_gap(rank: int) -> None:
-    """Each gap of the busy time, walked through one by one in whole nanoseconds."""
-    path = CORPUS / f"torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{rank}.json.gz"
-    events = [each for each in chrome_json(path)["traceEvents"] if each.get("ph") == "X"]  # type: ignore[attr-defined]
-    calls: dict[Any, list[dict[str, Any]]] = {}
-    for each in events:
-        if category(each) in ("runtime", "driver") and "correlation" in each["args"]:
-            calls.setdefault(each["args"]["correlation"], []).append(each)
-    waits = [each for each in events if category(each) in ("runtime", "driver") and is_wait(each["name"])]
-    loading = [span_of(each) for each in events if category(each) in ("user_annotation", "cpu_op", "operator")
-               and "data_load" in each["name"].lower()]  # fmt: skip
-    found = [each for each in events if category(each) in ("kernel", "memcpy", "memset")]
-    found.sort(key=lambda each: span_of(each)[0])
-    gaps, reach = [], span_of(found[0])[1]
-    for each in found[1:]:
-        start, end = span_of(each)
-        if start > reach:
-            gaps.append((reach, start, calls[each["args"]["correlation"]][0]))
-        reach = max(reach, end)
-    usual = 3 * median(end - span_of(call)[0] for begin, end, call in gaps if span_of(call)[0] >= begin)
-    times: Counter[str] = Counter()
-    for begin, end, call in gaps:
-        at = min(max(span_of(call)[0], begin), end)
-        started = min(max(span_of(call)[0] + round(usual), at), end)
-        data = sum(max(min(stop, at) - max(start, begin), 0) for start, stop in loading)
-        waited = any(wait["tid"] == call["tid"] and begin <= span_of(wait)[1] <= span_of(call)[0] for wait in waits)
-        times["data"] += data
-        times["sync" if waited else "host"] += at - begin - data
-        times["launch"] += started - at
-        returned = min(max(span_of(call)[1], started), end)
-        data = sum(max(min(stop, returned) - max(start, started), 0) for start, stop in loading)
-        times["data"] += data
-        times["host"] += returned - started - data
-        times["waiting"] += end - returned
-    row = launches(perflog.read(path)).to_dict("records")[0]
-    assert {cause: row[f"{cause}_s"] for cause in CAUSES} == pytest.approx({c: times[c] * NS for c in CAUSES})
-    delays = [span_of(each)[0] - span_of(calls[each["args"]["correlation"]][0])[0] for each in found]
-    assert row["delay_s"] == pytest.approx(median(delays) * NS)
-    assert row["launches"] == len(found)
+def test_calls_without_times_launch_nothing() -> None:
+    work = [kernel(100, 101, correlation=1), kernel(101, 102, correlation=2), kernel(102, 103, correlation=3)]
+    calls = [call(10, 5, 1), call(10, 12, 2, start_ns=None), call(10, 10, 3)]
+    assert launched(*calls, *work) == [None, None, (10, 10, "1", False)]
 
 
-def test_a_comparison_tells_which_idle_time_is_longer(tmp_path: Path) -> None:
-    """Six steps of two kernels; on one side the host launches the second 30 us later, and all that follows."""
-    runs = []
-    for name, later in (("a", 0), ("b", 30)):
-        events = []
-        for step in range(6):
-            at = (1000 + later) * step
-            events += [
-                event("user_annotation", f"ProfilerStep#{step}", at, 1000 + later),
-                *launched(at + 10, at + 15, 100, 2 * step + 1),
-            ]
-            events += launched(at + 150 + later, at + 155 + later, 100, 2 * step + 2)
-        runs.append(traced(tmp_path / f"{name}.json", *events))
-    parts = {p.part: p for p in perflog.compare(*runs).attribution_records if p.kind == "step"}
-    assert parts["host-bound idle"].difference_s == pytest.approx(30e-6)
-    assert parts["host-bound idle"].of == "idle"
-    assert parts["idle while a launch arrives"].difference_s == pytest.approx(0, abs=1e-9)
+def test_an_operator_launches_what_no_call_does() -> None:
+    work = [kernel(100, 101, correlation=1, external=7), kernel(101, 102, correlation=2, external=8)]
+    work += [kernel(102, 103, external=9), kernel(103, 104, external=6)]
+    host = [call(10, 12, 1), operator(5, 20, 7), operator(30, 40, 8), operator(50, 60, 9), operator(51, 52, 9)]
+    assert launched(*host, *work) == [(10, 12, "1", False), (30, 40, "5", True), None, None]
+    assert launched(*host[1:], *work)[:2] == [(5, 20, "5", True), (30, 40, "5", True)]
+    assert launched(*work) == [None] * 4
+
+
+def test_each_file_has_its_own_numbers() -> None:
+    events = [kernel(100, 101, correlation=1), kernel(200, 201, correlation=1, part=1, rank=1)]
+    events += [call(10, 12, 1), kernel(300, 301, correlation=1, part=2, rank=2), call(20, 22, 1, part=1)]
+    found = list(launches_by_file(by_hand(events)))
+    starts = {place: [launches.starts.tolist() for _, launches in devices] for place, devices in found}
+    assert starts == {("r", 0): [[10]], ("r", 1): [[20]], ("r", 2): [[NULL]]}
+    assert found[-1][0] == ("r", 2)  # without a call: the last
+
+
+@given(st.lists(st.integers(0, 9), unique=True), st.lists(st.integers(-2, 11)))
+def test_places_of_numbers(numbers: list[int], wanted: list[int]) -> None:
+    numbers.sort()
+    found = places_of(np.array(numbers, np.int64), np.array(wanted, np.int64))
+    assert found.tolist() == [numbers.index(each) if each in numbers else -1 for each in wanted]

@@ -1,0 +1,222 @@
+"""Launches of traces: idle time by cause nanosecond by nanosecond, the queue by counting, delays and calls."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.field_logs import CORPUS, needs_corpus
+from support.raw_traces import NS, category, chrome_json, span_of
+
+import perflog
+from perflog.metrics import launch_queue, launches, waterfall
+from perflog.metrics.traces.idle_causes import CAUSES, is_wait
+
+US = 1000
+
+
+def event(cat: str, name: str, start: float, length: float, tid: int = 1, **args: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 9, "tid": tid, "ts": start, "dur": length, "args": args}
+
+
+def launched(
+    call: float, start: float, length: float, number: int, tid: int = 1, lasts: float = 2
+) -> list[dict[str, Any]]:
+    """A kernel, and the call that launches it, which lasts 2 us if nothing else is given."""
+    work = event("kernel", "gemm", start, length, tid=7, device=0, stream=7, correlation=number) | {"pid": 0}
+    return [event("cuda_runtime", "cudaLaunchKernel", call, lasts, tid, correlation=number), work]
+
+
+def traced(path: Path, *events: dict[str, Any]) -> perflog.Log:
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    return perflog.read(path)
+
+
+def in_us(row: dict[str, Any]) -> dict[str, int]:
+    return {cause: round(row[f"{cause}_s"] * 1e6) for cause in CAUSES}
+
+
+def test_each_cause_of_idle_time(tmp_path: Path) -> None:
+    """Launches that find the device idle take 5, 5 and 5 us: up to 15 us count as launch."""
+    log = traced(
+        tmp_path / "a.json",
+        *launched(0, 5, 10, 1),  # until 15
+        *launched(25, 30, 10, 2),  # idle from 15: 10 host, 5 launch
+        event("cuda_runtime", "cudaStreamSynchronize", 32, 10),  # returns at 42
+        *launched(50, 55, 5, 3),  # idle from 40: 10 after a wait, 5 launch
+        event("user_annotation", "DataLoader.next", 60, 30),
+        *launched(100, 105, 5, 4),  # idle from 60: 30 data, 10 host, 5 launch
+        *launched(106, 140, 10, 5),  # idle from 110, launched before: 11 launch, 19 waiting
+        event("kernel", "lost", 170, 5, tid=7, device=0, stream=7) | {"pid": 0},  # idle from 150: unknown
+    )
+    (row,) = launches(log).to_dict("records")
+    assert in_us(row) == {"data": 30, "sync": 10, "host": 20, "launch": 26, "waiting": 19, "unknown": 20}
+    assert round(row["idle_s"] * 1e6) == 125
+    assert (row["launches"], row["latency_s"], row["call_s"]) == (5, pytest.approx(5e-6), pytest.approx(2e-6))
+    assert row["delay_s"] == pytest.approx(5e-6)
+    assert row["queue"] == pytest.approx((4 * 5 + 34 - 5) / 170)  # the trace begins when the first one does
+    assert row["queue_max"] == 1
+    shares = waterfall(log).set_index("bar")["share"]
+    assert shares["host-bound idle"] == pytest.approx(30 / 170)
+    assert shares["idle with work queued"] == pytest.approx(45 / 170)
+
+
+def test_a_wait_of_another_thread_is_no_reason(tmp_path: Path) -> None:
+    log = traced(
+        tmp_path / "a.json",
+        *launched(0, 5, 10, 1),
+        event("cuda_runtime", "cudaDeviceSynchronize", 6, 12, tid=2),
+        *launched(25, 30, 10, 2),
+    )
+    (row,) = launches(log).to_dict("records")
+    assert in_us(row)["sync"] == 0
+
+
+def test_nothing_is_known_without_launches(tmp_path: Path) -> None:
+    kernels = [event("kernel", "a", at, 5, tid=7, device=0, stream=7) | {"pid": 0} for at in (0, 10)]
+    log = traced(tmp_path / "a.json", *kernels)
+    (row,) = launches(log).to_dict("records")
+    assert round(row["unknown_s"] * 1e6) == round(row["idle_s"] * 1e6) == 5
+    assert all(pd.isna(row[name]) for name in ("host_s", "launches", "queue", "latency_s", "short_share"))
+    assert not len(launch_queue(log))
+
+
+@pytest.mark.parametrize(
+    ("name", "waits"),
+    [
+        ("cudaDeviceSynchronize", True), ("cuStreamSynchronize", True), ("hipEventSynchronize", True),
+        ("cudaMemcpy", True), ("hipMemcpyWithStream", True), ("cudaMemcpyAsync", False),
+        ("cudaStreamWaitEvent", False), ("cudaEventQuery", False), ("cudaLaunchKernel", False),
+    ],
+)  # fmt: skip
+def test_which_calls_wait_for_the_device(name: str, waits: bool) -> None:
+    assert is_wait(name) == waits
+
+
+# --- the same, nanosecond by nanosecond --------------------------------------------------------------------------
+
+work = st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(1, 12), st.integers(0, 20))
+"""Time of the call, time from there to the begin, length, length of the call."""
+
+
+@given(st.lists(work, min_size=1, max_size=8), st.integers(0, 60), st.integers(1, 30))
+def test_made_traces_nanosecond_by_nanosecond(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int, int, int]], wait: int, length: int
+) -> None:
+    events = [
+        each
+        for number, (call, delay, length_of_work, length_of_call) in enumerate(pieces, 1)
+        for each in launched(call, call + delay, length_of_work, number, lasts=length_of_call)
+    ]
+    events.append(event("cuda_runtime", "cudaStreamSynchronize", wait, length))
+    log = traced(tmp_path_factory.mktemp("made") / "a.json", *events)
+    (row,) = launches(log).to_dict("records")
+    begun = [(call + delay, call + delay + runs, call, call + calls) for call, delay, runs, calls in pieces]
+    begun.sort(key=lambda each: each[0])  # of those that begin at one time, the first in the file counts
+    first, last = begun[0][0], max(end for _, end, *_ in begun)
+    busy = {us for start, end, *_ in begun for us in range(start, end)}
+    ends = [us for us in range(first, last) if us not in busy and us - 1 in busy]
+    gaps = [(us, next(start for start, *_ in begun if start > us)) for us in ends]
+    next_call = [next((call, returns) for start, _, call, returns in begun if start == end) for _, end in gaps]
+    late = [end - call for (begin, end), (call, _) in zip(gaps, next_call, strict=True) if call >= begin]
+    usual = 3 * (median(late) if late else 0)
+    times: Counter[str] = Counter()
+    for (begin, end), (call, returns) in zip(gaps, next_call, strict=True):
+        for half in range(2 * begin, 2 * end):  # the median of two may be half a microsecond
+            us = half / 2
+            cause = "launch" if us < call + usual else "host" if us < returns else "waiting"
+            if us < call:
+                cause = "sync" if begin <= wait + length <= call else "host"
+            times[cause] += 1
+    assert {cause: row[f"{cause}_s"] * 2e6 for cause in CAUSES} == pytest.approx({c: times[c] for c in CAUSES})
+    waiting = sum(max(min(start, last) - max(call, first), 0) for start, _, call, _ in begun)
+    assert row["queue"] == pytest.approx(waiting / (last - first))
+    counts = [sum(call <= us < start for start, _, call, _ in begun) for us in range(first, last)]
+    assert row["queue_max"] == max(counts)
+    curve = launch_queue(log)
+    lengths = curve["at_s"].diff().shift(-1).fillna((last - first) * 1e-6 - curve["at_s"].iloc[-1])
+    assert (curve["queue"] * lengths).sum() * 1e6 == pytest.approx(waiting, abs=1e-6)
+
+
+def test_a_launch_that_takes_long_is_time_of_the_host(tmp_path: Path) -> None:
+    """A call that loads the code of its kernel: it returns at 132, the kernel begins at 135."""
+    usual = [each for number in range(4) for each in launched(20 * number, 20 * number + 5, 10, number)]
+    log = traced(tmp_path / "a.json", *usual, *launched(80, 135, 5, 9, lasts=52))  # idle from 75
+    (row,) = launches(log).to_dict("records")
+    assert in_us(row) == {
+        "data": 0,
+        "sync": 0,
+        "host": 3 * 5 + 5 + 37,
+        "launch": 3 * 5 + 15,
+        "waiting": 3,
+        "unknown": 0,
+    }
+
+
+@needs_corpus
+@pytest.mark.parametrize("rank", [0, 1])
+def test_real_traces_gap_by_gap(rank: int) -> None:
+    """Each gap of the busy time, walked through one by one in whole nanoseconds."""
+    path = CORPUS / f"torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{rank}.json.gz"
+    events = [each for each in chrome_json(path)["traceEvents"] if each.get("ph") == "X"]  # type: ignore[attr-defined]
+    calls: dict[Any, list[dict[str, Any]]] = {}
+    for each in events:
+        if category(each) in ("runtime", "driver") and "correlation" in each["args"]:
+            calls.setdefault(each["args"]["correlation"], []).append(each)
+    waits = [each for each in events if category(each) in ("runtime", "driver") and is_wait(each["name"])]
+    loading = [span_of(each) for each in events if category(each) in ("user_annotation", "cpu_op", "operator")
+               and "data_load" in each["name"].lower()]  # fmt: skip
+    found = [each for each in events if category(each) in ("kernel", "memcpy", "memset")]
+    found.sort(key=lambda each: span_of(each)[0])
+    gaps, reach = [], span_of(found[0])[1]
+    for each in found[1:]:
+        start, end = span_of(each)
+        if start > reach:
+            gaps.append((reach, start, calls[each["args"]["correlation"]][0]))
+        reach = max(reach, end)
+    usual = 3 * median(end - span_of(call)[0] for begin, end, call in gaps if span_of(call)[0] >= begin)
+    times: Counter[str] = Counter()
+    for begin, end, call in gaps:
+        at = min(max(span_of(call)[0], begin), end)
+        started = min(max(span_of(call)[0] + round(usual), at), end)
+        data = sum(max(min(stop, at) - max(start, begin), 0) for start, stop in loading)
+        waited = any(wait["tid"] == call["tid"] and begin <= span_of(wait)[1] <= span_of(call)[0] for wait in waits)
+        times["data"] += data
+        times["sync" if waited else "host"] += at - begin - data
+        times["launch"] += started - at
+        returned = min(max(span_of(call)[1], started), end)
+        data = sum(max(min(stop, returned) - max(start, started), 0) for start, stop in loading)
+        times["data"] += data
+        times["host"] += returned - started - data
+        times["waiting"] += end - returned
+    row = launches(perflog.read(path)).to_dict("records")[0]
+    assert {cause: row[f"{cause}_s"] for cause in CAUSES} == pytest.approx({c: times[c] * NS for c in CAUSES})
+    delays = [span_of(each)[0] - span_of(calls[each["args"]["correlation"]][0])[0] for each in found]
+    assert row["delay_s"] == pytest.approx(median(delays) * NS)
+    assert row["launches"] == len(found)
+
+
+def test_a_comparison_tells_which_idle_time_is_longer(tmp_path: Path) -> None:
+    """Six steps of two kernels; on one side the host launches the second 30 us later, and all that follows."""
+    runs = []
+    for name, later in (("a", 0), ("b", 30)):
+        events = []
+        for step in range(6):
+            at = (1000 + later) * step
+            events += [
+                event("user_annotation", f"ProfilerStep#{step}", at, 1000 + later),
+                *launched(at + 10, at + 15, 100, 2 * step + 1),
+            ]
+            events += launched(at + 150 + later, at + 155 + later, 100, 2 * step + 2)
+        runs.append(traced(tmp_path / f"{name}.json", *events))
+    parts = {p.part: p for p in perflog.compare(*runs).attribution_records if p.kind == "step"}
+    assert parts["host-bound idle"].difference_s == pytest.approx(30e-6)
+    assert parts["host-bound idle"].of == "idle"
+    assert parts["idle while a launch arrives"].difference_s == pytest.approx(0, abs=1e-9)
