@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from support.field_logs import CORPUS, needs_corpus
 from support.memory_traces import MIB, Allocator, training, write
-from support.raw_operator_places import Place, Walk, shapes_of
+from support.raw_operator_places import Place, Walk
 
 import perflog
 from perflog.metrics import Tables, device_operators
 from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.traces.device_operators import launched_by_name, operator_trees
-from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.metrics.traces.work_tree import WorkTree
 
 
@@ -89,23 +86,6 @@ def test_kernels_of_a_row_are_the_longest(tmp_path: Path) -> None:
     rows = device_operators(perflog.read(write(tmp_path / "a.json", program)))
     assert rows["kernels"].tolist()[0] == "a, b, c and 2 more"
     assert short_kernel("void a<int>()") == "a"
-
-
-@pytest.mark.parametrize(
-    "dims",
-    [
-        [], [[]], [[2, 3], [], [3, 4]], [[[1, 2], [3]], []], [[[1, 2]] * 9, [5]], [[7, 8]] * 8,
-        [[[2]] * 3, [[4], [5]]],
-    ],
-)  # fmt: skip
-def test_shapes_in_words(dims: list[Any]) -> None:
-    assert (shapes_text(json.dumps(dims)) or "") == shapes_of(dims)
-
-
-def test_shapes_that_are_no_json_stay_as_printed() -> None:
-    assert shapes_text("2x3") == "2x3"
-    assert shapes_text(None) is None
-    assert shapes_text("7") == "7"
 
 
 def test_operators_without_work_of_a_device_have_no_rows(tmp_path: Path) -> None:
