@@ -91,5 +91,15 @@ def test_figures_of_a_failure_are_dropped_for_a_reason(tmp_path: Path, chunk: in
     got = read(data, formats=[load(given_file(tmp_path, FORMAT))], chunk=chunk)
     (row,) = [row for row in got.rows("lines") if row["shape"] == "message of a failure"]
     assert (row["status"], row["count"], row["first_line"], row["figures_unread"]) == ("read", 4, 3, 0)
-    assert row["figures_dropped"] > 0 and "failures" in row["dropped_because"]
+    assert row["figures_dropped"] == 3 and "failures" in row["dropped_because"]  # of step(3), and 3 and 17
+    samples = {row["first_line"]: row["sample"] for row in got.rows("lines")}
+    assert samples == {1: START, 2: STEP.format(1), 3: trace[0]}
     assert got.done.figures["unread"] == 0
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+def test_an_unread_part_of_a_line_is_no_line(tmp_path: Path, chunk: int) -> None:
+    """Its figures count, and parts without figures do not."""
+    lines = [START, f"some words\rother words\r at 5 of 9\r{STEP.format(1)}", f" at 7 of 9\r{STEP.format(2)}"]
+    found = [(status, count, line, figures) for _, status, count, line, _, figures in account(tmp_path, lines, chunk)]
+    assert found == [("read", 1, 1, 0), ("read", 2, 2, 0), ("unread", 0, 2, 4)]
