@@ -1,11 +1,19 @@
-"""Rows of comparisons with given fields."""
+"""Rows of comparisons with given fields, and sides with given values."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from perflog.analysis.compare.measures import SideValues
 from perflog.analysis.compare.rows import FigureRow
+from perflog.analysis.compare.sides import Case, Side
+from perflog.log import Log
+from perflog.metrics.compared import Measure
+from perflog.tables.sink import MemorySink
 
 _FIELDS: dict[str, Any] = dict.fromkeys(FigureRow.__struct_fields__, math.nan) | {
     "case": "", "kind": "step", "metric": "step_time", "statistic": "median", "unit": "s", "better": "lower",
@@ -20,3 +28,20 @@ _FIELDS: dict[str, Any] = dict.fromkeys(FigureRow.__struct_fields__, math.nan) |
 def figure_row(**fields: Any) -> FigureRow:
     """A row on three runs a side with equal medians of step times, but for these fields."""
     return FigureRow(**(_FIELDS | fields))
+
+
+Values = Mapping[Measure, Sequence[Sequence[float]]]
+"""Values of runs by measure."""
+
+
+def made_sides(*sides: Values) -> tuple[list[Side], Case, list[SideValues]]:
+    """Sides a, b, c ... with the runs a0, a1, b0 ..., which have these values; one case that all are in."""
+    names = "abcdefgh"[: len(sides)]
+    values = [SideValues() for _ in sides]
+    for name, kept, of in zip(names, values, sides, strict=True):
+        for measure, runs in of.items():
+            for number, run in enumerate(runs):
+                kept.add(measure, f"{name}{number}", np.array(run, np.float64))
+    most = [max(map(len, of.values())) for of in sides]
+    case = Case("", tuple(tuple(f"{name}{k}" for k in range(count)) for name, count in zip(names, most, strict=True)))
+    return [Side(name, Log(MemorySink().fetch, [])) for name in names], case, values

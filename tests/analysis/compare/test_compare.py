@@ -385,11 +385,6 @@ def test_settings_that_follow_from_others_name_no_configuration(tmp_path: Path) 
     assert [case.name for case in compared.cases] == ["data_parallel_size=8", "data_parallel_size=4"]
 
 
-def test_two_sides_have_no_best(make: Make) -> None:
-    two = make("two.txt", noise(1), noise(2, 30), experts=(8, 16))
-    assert perflog.compare(two, by="num_local_experts").best == ()
-
-
 def test_a_run_without_the_headline_figure_is_told(make: Make) -> None:
     log = Path(make("one.txt", noise(1), noise(2, 30), [], experts=(8, 16, 16)))
     log.write_text(log.read_text() + "STEP-0: perf = 1.00 tflops.\n")

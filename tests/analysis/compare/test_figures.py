@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.series import step_series_of
 
 from perflog.analysis.compare.figures import (
     TOTAL,
@@ -21,9 +22,7 @@ from perflog.analysis.compare.figures import (
 from perflog.analysis.compare.verdicts import DEFAULT_RULE
 from perflog.arrays import Floats
 from perflog.metrics.compared import STEP_MEASURES, STEP_TIME
-from perflog.metrics.step_series import StepSeries
 from perflog.statistics.effects import Scatter, welch_effect
-from perflog.statistics.warmup import Warmup
 
 NORMAL = np.random.default_rng(1).normal(0, 1, 400)
 
@@ -36,13 +35,6 @@ def figure(*runs: float | Sequence[float] | Floats, statistic: str = "median", s
 
 def noise(level: float, steps: int = 100, first: int = 0, scatter: float = 0.01) -> Floats:
     return level * np.exp(scatter * NORMAL[first : first + steps])
-
-
-def series(values: Sequence[float], steps: Sequence[int], run: str = "r", averaged: int = 1) -> StepSeries:
-    numbers = np.array(steps, np.int64)
-    return StepSeries(
-        run, None, "step_time_s", numbers, numbers, np.array(values), numbers, averaged, (), Warmup(0, "")
-    )
 
 
 def test_the_centre_is_the_geometric_mean() -> None:
@@ -79,17 +71,21 @@ def test_statistics_that_runs_are_compared_by() -> None:
 
 
 def test_totals_are_of_runs_with_the_same_steps() -> None:
-    base, side = [series([1, 2, 3], [1, 2, 3], "a")], [series([2, 2, 2], [1, 2, 3], "b")]
-    others = [series([1, 1, 1], [1, 2, 3], "c"), series([9, 9], [1, 2], "d")]
+    base, side = [step_series_of([1, 2, 3], "a", steps=[1, 2, 3])], [step_series_of([2, 2, 2], "b", steps=[1, 2, 3])]
+    others = [step_series_of([1, 1, 1], "c", steps=[1, 2, 3]), step_series_of([9, 9], "d", steps=[1, 2])]
     sessions = {"a": "x", "b": "y"}
     of_base, of_side, of_others = total_figures([base, side, others], DEFAULT_RULE, sessions)
     assert (of_base.runs.tolist(), of_side.runs.tolist(), of_others.runs.tolist()) == ([6], [6], [3])
     assert (of_base.sessions, of_side.sessions, of_others.sessions) == (("x",), ("y",), ())
-    tens = [series([1, 2], [10, 20], averaged=10)]
+    tens = [step_series_of([1, 2], steps=[10, 20], averaged=10)]
     assert total_figures([tens, tens], DEFAULT_RULE, {})[0].runs.tolist() == [30]
-    unknown = [series([1, 2], [10, 20], averaged=0)]
+    unknown = [step_series_of([1, 2], steps=[10, 20], averaged=0)]
     assert total_figures([unknown, unknown], DEFAULT_RULE, {})[0].runs.tolist() == [3]
-    for other in (others[1:], [series([2, 2, 2], [1, 2, 4])], [series([2, 2, 2], [1, 2, 3], averaged=2)]):
+    for other in (
+        others[1:],
+        [step_series_of([2, 2, 2], steps=[1, 2, 4])],
+        [step_series_of([2, 2, 2], steps=[1, 2, 3], averaged=2)],
+    ):
         assert [len(each.runs) for each in total_figures([base, other, base], DEFAULT_RULE, {})] == [0, 0, 0]
     assert print_same_steps([])
 
@@ -112,8 +108,10 @@ def test_equal_runs_may_differ_by_their_rounding() -> None:
     least = 0.1 / math.sqrt(12) / 2
     found = estimate(equal, figure([4.0, 4.1, 3.9], [4.0, 3.8, 4.2]))
     assert found.effect.error == pytest.approx(least)  # sqrt(2 variances / 2 runs)
-    several = estimate(figure(2.0, 2.2), figure(4.1, 4.2))
-    assert several.effect == welch_effect(np.log([2.0, 2.2]), np.log([4.1, 4.2]))
+    for base, side in (([2.0, 2.2], [4.1, 4.2]), ([2.0], [4.1, 4.1, 4.1, 4.2])):  # one run is not equal to others
+        assert estimate(figure(*base), figure(*side)).effect == welch_effect(np.log(base), np.log(side))
+    single = figure([2.0, 2.1, 1.9])
+    assert estimate(single, single, [equal]).effect.error == pytest.approx(least * math.sqrt(2))
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0])
@@ -158,6 +156,8 @@ def test_a_schedule_that_both_runs_share_cancels() -> None:
     base, side = schedule * noise(1.0, scatter=1e-3), 1.03 * schedule * noise(1.0, first=100, scatter=1e-3)
     found = estimate(figure(base), figure(side))
     assert found.paired and found.effect.shift == pytest.approx(math.log(1.03), abs=5e-4)
+    later = estimate(figure(base), figure(side * np.repeat([1.0, 1.02], 50)))
+    assert later.paired and later.drift == pytest.approx(math.log(1.02), abs=1e-3) and later.effect.error > 0.01
     assert found.effect.error < 1e-3 and found.drift < 1e-3
     of_means = estimate(figure(base, statistic="mean"), figure(side, statistic="mean"))
     assert of_means.paired and of_means.effect.shift == pytest.approx(np.log(side.mean() / base.mean()))
@@ -181,6 +181,9 @@ def test_repeats_of_a_history_show_the_variation_of_runs() -> None:
     assert found.effect.freedom == pytest.approx(2)
     more = estimate(figure(2.0, 2.2), figure(3.0), [figure(*HISTORY), figure(5.0)])  # one repeat shows nothing
     assert more.effect.error == pytest.approx(math.log(1.1) * math.sqrt(1.5 * (2 * 1 + 0.5) / 3), rel=0.2)
+    assert found.drift == 0 and estimate(figure(2.0), figure(3.0, sessions="x"), [figure(*HISTORY)]).sessions is None
+    drifting = estimate(figure(noise(1.0)), figure(noise(1.0) * np.repeat([1.0, 1.1], 50)), [figure(*HISTORY)])
+    assert drifting.scope == "history" and drifting.drift == pytest.approx(0.1, abs=0.01)
     assert estimate(figure(2.0), figure(3.0), [figure(5.0)]).scope == "steps"
     assert estimate(figure(2.0), figure(3.0), [figure(0.0, 1.0)]).scope == "steps"
 
@@ -225,6 +228,7 @@ def test_the_variation_between_sessions_widens_the_error() -> None:
     known = estimate(figure(*runs[0], sessions="xxyy"), figure(*runs[1], sessions="zzww"))
     together = estimate(figure(*runs[0], sessions="xyxy"), figure(*runs[1], sessions="xyxy"))
     unknown = estimate(figure(*runs[0]), figure(*runs[1]))
+    assert (known.scope, known.scatter) == ("runs", None)
     assert known.session_scatter == pytest.approx(math.log(1.05) / math.sqrt(2), rel=0.02)
     assert known.effect.error > 1.3 * unknown.effect.error  # sqrt(2), and a little more
     assert together.sessions == "same" and known.effect.error > together.effect.error

@@ -5,9 +5,27 @@ from __future__ import annotations
 import math
 
 import pytest
-from support.figure_rows import figure_row
+from support.figure_rows import Values, figure_row, made_sides
+from support.metrics_logs import by_hand
 
-from perflog.analysis.compare.headline import deciding_row, headline_rows, telling_rows, unequal_steps
+from perflog.analysis.compare.headline import (
+    BestSide,
+    best_sides,
+    deciding_row,
+    declared_result,
+    headline_rows,
+    telling_rows,
+    unequal_steps,
+    values_only,
+)
+from perflog.analysis.compare.history import History
+from perflog.analysis.compare.rows import comparison_rows
+from perflog.analysis.compare.sides import Case, Side
+from perflog.analysis.compare.verdicts import DEFAULT_RULE
+from perflog.log import Log
+from perflog.metrics.compared import STEP_TIME, TOKENS_PER_S, Measure
+from perflog.metrics.run_tables import Tables
+from perflog.tables.sink import MemorySink
 
 TIME = figure_row()
 RATE = figure_row(metric="tokens_per_s", unit="1/s", better="higher")
@@ -93,3 +111,72 @@ def test_rows_with_a_known_error_tell_more() -> None:
     unknown = figure_row(statistic="total", error=math.nan)
     assert telling_rows([TIME, unknown]) == [TIME]
     assert telling_rows([unknown]) == [unknown]
+
+
+def best_of(*sides: Values) -> list[BestSide]:
+    named, case, values = made_sides(*sides)
+    rows = comparison_rows(named, [case], values, DEFAULT_RULE, History())
+    return list(best_sides(named, [case], values, headline_rows(rows), DEFAULT_RULE, History()))
+
+
+SLOW = {STEP_TIME: [[2.0], [2.01], [2.02]], Measure("step", "forward"): [[1.0], [1.0], [1.0]]}
+FAST = {STEP_TIME: [[1.0], [1.01], [1.02]]}
+AS_FAST = {STEP_TIME: [[1.0], [1.01], [1.03]]}
+
+
+def test_the_best_of_three_sides_whatever_the_base_is() -> None:
+    for sides, best, level in (
+        ((SLOW, FAST, AS_FAST), "b", ("c",)), ((FAST, SLOW, AS_FAST), "a", ("c",)), ((FAST, SLOW, SLOW), "a", ()),
+    ):  # fmt: skip
+        (found,) = best_of(*sides)
+        assert (found.side, found.level) == (best, level)
+        assert found.next is found.rows[0] and len(found.rows) == 2
+        assert {row.base for row in found.rows} == {best} and {row.metric for row in found.rows} == {"step_time"}
+        assert [row.side_value for row in found.rows] == sorted(row.side_value for row in found.rows)
+    assert best_of(FAST, SLOW) == []
+
+
+def test_of_rates_the_highest_is_the_best() -> None:
+    rates = [{TOKENS_PER_S: runs[STEP_TIME]} for runs in (FAST, SLOW, AS_FAST)]
+    (found,) = best_of(*rates)
+    assert (found.side, found.level, [row.side for row in found.rows]) == ("b", (), ["c", "a"])
+    unknown = Measure("step", "step_time", better=None)
+    assert best_of(*({unknown: runs[STEP_TIME]} for runs in (FAST, SLOW, AS_FAST))) == []
+
+
+def test_a_side_that_is_worse_by_its_mean_is_not_level() -> None:
+    """The medians of the steps are equal; the mean of the second side is surely larger."""
+    even = [[1.0, 1.0 + shift, 1.0] for shift in (0.01, 0.02, 0.015, 0.012)]
+    uneven = [[1.0, 3.0 + shift, 1.0] for shift in (0.01, 0.02, 0.015, 0.012)]
+    (found,) = best_of({STEP_TIME: even}, {STEP_TIME: uneven}, {STEP_TIME: even})
+    assert (found.side, found.level) == ("a", ("c",))
+
+
+def side_of(*formats: str) -> Side:
+    """A side with a run of each format."""
+    side = Side("a", Log(MemorySink().fetch, []))
+    runs = [{"run": f"r{k}", "format": name} for k, name in enumerate(formats)]
+    side.__dict__["tables"] = Tables({"runs": by_hand("runs", runs)["runs"]})
+    return side
+
+
+@pytest.mark.parametrize(
+    ("base", "side", "result"),
+    [
+        (["mlperf"], ["mlperf", "speedrun"], "elapsed"),
+        (["mlperf"], ["mlperf", "ollama"], None),
+        (["ollama"], ["mlperf", "mlperf"], None),
+        (["megatron"], ["megatron", "megatron"], None),
+        (["mlperf"], ["no_format", "mlperf"], None),
+        (["mlperf"], ["mlperf", "mlperf", "ollama"], "elapsed"),  # the last run is not compared
+    ],
+)
+def test_the_result_that_the_formats_of_all_runs_declare(base: list[str], side: list[str], result: str | None) -> None:
+    case = Case("", (("r0",), ("r0", "r1")))
+    assert declared_result([side_of(*base), side_of(*side)], [case]) == result
+
+
+def test_values_lead_where_there_is_nothing_else() -> None:
+    loss, case = Measure("value", "loss", ""), [[1.0]]
+    assert values_only(made_sides({loss: case}, {loss: case})[2])
+    assert not values_only(made_sides({loss: case}, {loss: case, STEP_TIME: case})[2])

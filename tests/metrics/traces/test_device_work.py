@@ -166,7 +166,8 @@ PIECES = st.lists(
 @given(PIECES)
 def test_devices_are_told_apart_by_rank_number_and_name(pieces: list[tuple[Any, ...]]) -> None:
     """With the context where a named device has no number; each device has its work in order of time."""
-    events, expected = [], {}
+    events: list[Event] = []
+    expected: dict[Any, list[tuple[int, int, int]]] = {}
     for line, (rank, device, name, context, start, length) in enumerate(pieces, 1):
         more = {"rank": rank, "device": device, "device_name": name, "context": context}
         events.append(kernel(start, start + length, **more))

@@ -125,7 +125,9 @@ def test_shapes_of_inputs_distinguish_nodes() -> None:
     assert {shapes: int(n) for shapes, n in zip(tree.shapes, tree.entered, strict=True)} == {"a": 3, None: 1}
 
 
-CALLS = st.recursive(st.just([]), lambda inside: st.lists(st.tuples(st.sampled_from("ab"), inside), max_size=3))
+CALLS: st.SearchStrategy[list[Any]] = st.recursive(
+    st.just([]), lambda inside: st.lists(st.tuples(st.sampled_from("ab"), inside), max_size=3)
+)
 
 
 @given(CALLS, st.integers(1, 30))
