@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.metrics_logs import row, rows
-from support.trace_tables import by_hand, kernel, reduce, step
+from support.trace_tables import Event, by_hand, kernel, reduce, step
 
 from perflog.metrics import device_kernels, device_time
 from perflog.metrics.traces.device_work import STATES as WORK_STATES
