@@ -7,8 +7,8 @@ number of runs that have steps.
 from real_logs import ask
 
 import perflog
+from perflog.metrics.jobs.step_levels import run_levels
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.step_levels import run_levels
 from perflog.metrics.step_series import step_series
 
 

@@ -18,7 +18,7 @@ from statistics import mean, stdev
 
 import perflog
 from perflog.metrics import matmul_efficiency, steps, waterfall
-from perflog.metrics.traces.device_ranges import device_ranges
+from perflog.metrics.traces.operators.device_ranges import device_ranges
 
 
 def main():

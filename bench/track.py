@@ -20,7 +20,7 @@ from zlib import crc32
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.metrics.version_levels import LAST_P
+from perflog.metrics.many_runs.version_levels import LAST_P
 from perflog.statistics.levels import course
 
 BEFORE, AFTER = 20, 10

@@ -22,12 +22,12 @@ from perflog.analysis.run_names import without_common_folder
 from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
 from perflog.metrics import Options, Tables, stuck_ranks
-from perflog.metrics.attempt_time import STALL
 from perflog.metrics.attempts import attempts, last_saved
-from perflog.metrics.divergence import Divergence, divergences
-from perflog.metrics.goodput import losses_of
-from perflog.metrics.stuck_ranks import jobs_of_dumps
-from perflog.metrics.timeline import job_timelines
+from perflog.metrics.jobs.attempt_time import STALL
+from perflog.metrics.jobs.goodput import losses_of
+from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
+from perflog.metrics.jobs.timeline import job_timelines
+from perflog.metrics.series.divergence import Divergence, divergences
 from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE, process_of
 from perflog.parsing.failures.kinds import title_of
 from perflog.parsing.failures.rows import FailureRow

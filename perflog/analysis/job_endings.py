@@ -17,8 +17,8 @@ from msgspec.structs import asdict, fields, replace
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
+from perflog.metrics.benchmarks.serving import RUNNING
 from perflog.metrics.run_tables import cached
-from perflog.metrics.serving import RUNNING
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
 from perflog.parsing.failures.kinds import (
     CAUSE,

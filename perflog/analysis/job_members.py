@@ -25,8 +25,8 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.log import RunKey
 from perflog.metrics import Tables
 from perflog.metrics.attempts import job_id, jobs
-from perflog.metrics.serving import RUNNING
-from perflog.metrics.stuck_ranks import jobs_of_dumps
+from perflog.metrics.benchmarks.serving import RUNNING
+from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.tables.columns import NULL
 from perflog.tables.schema import NO_DATE
 
@@ -66,7 +66,7 @@ class _Printed(Struct):
     ids: set[str]
     measures: bool
     serves: bool
-    of_machines: bool
+    by_machine: bool
 
 
 def runs_of_jobs(tables: Tables, keys: Sequence[RunKey]) -> list[JobRuns]:
@@ -127,7 +127,7 @@ def _printed(
     values = tables.rows("values")
     serves = set(values.where(values.one_of("key", [RUNNING])).by("run"))
     failures = tables.rows("failures")
-    of_machines = set(failures.where(failures.one_of("kind", list(_OF_MACHINES))).by("run"))
+    by_machine = set(failures.where(failures.one_of("kind", list(_OF_MACHINES))).by("run"))
     spans = _spans(tables)
     facts = {run: (form, joined, config) for run, form, joined, config in tables.rows("runs").records(
         "run", "format", "joined_formats", "config"
@@ -144,7 +144,7 @@ def _printed(
             each.ids.update(filter(None, [job_id(config)]))
             each.measures |= run.id in measures
             each.serves |= run.id in serves
-            each.of_machines |= run.id in of_machines
+            each.by_machine |= run.id in by_machine
             for clock, (begin, end) in spans.get(run.id, {}).items():
                 low, high = each.spans.get(clock, (begin, end))
                 each.spans[clock] = min(low, begin), max(high, end)
@@ -173,7 +173,7 @@ def _job_of(log: _Printed, main: Mapping[str, _Printed]) -> str | None:
     in_folder = [name for name, job in main.items() if job.folder == log.folder] if len(main) > 1 else [*main]
     if not log.measures:
         job = _only(in_folder)
-        return None if job is None or (not log.of_machines and _is_before(log, main[job])) else job
+        return None if job is None or (not log.by_machine and _is_before(log, main[job])) else job
     on_clock = {name: job for name, job in main.items() if job.spans.keys() & log.spans.keys()}
     if on_clock:
         return _only([name for name, job in on_clock.items() if _overlap(log, job)])

@@ -18,10 +18,10 @@ from perflog.analysis.job_endings import Culprit
 from perflog.analysis.overview.ranks_apart import often
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, imbalance, node_pairs
-from perflog.metrics.hot_experts import expert_jobs
-from perflog.metrics.named_ranks import NamedRank, named_rank_rows
-from perflog.metrics.ranks import RankRow, rank_rows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.metrics.skew.hot_experts import expert_jobs
+from perflog.metrics.skew.named_ranks import NamedRank, named_rank_rows
+from perflog.metrics.skew.ranks import RankRow, rank_rows
 from perflog.parsing.failures.first_cause import LIKELY, SURE
 from perflog.statistics.standing_out import LEVEL
 from perflog.tables.nulls import none_if_null, row_dicts

@@ -24,11 +24,8 @@ from perflog.errors import NothingToCompareError, UsageError, did_you_mean
 from perflog.metrics import Tables
 from perflog.metrics.compared import Kind, Measure
 from perflog.metrics.directions import Better
-from perflog.metrics.history import history_rows
-from perflog.metrics.series_ends import AT_STEP, equal_steps, named_value_samples
-from perflog.metrics.settings_by_run import settings_by_run
-from perflog.metrics.step_series import common_cut
-from perflog.metrics.version_levels import (
+from perflog.metrics.many_runs.history import history_rows
+from perflog.metrics.many_runs.version_levels import (
     LAST_P,
     FigureCourse,
     FigureOfRuns,
@@ -37,7 +34,10 @@ from perflog.metrics.version_levels import (
     figure_courses,
     version_settings,
 )
-from perflog.metrics.versions import COMMIT, DATE, INGESTED, Tests, Versions, versions_of_tests
+from perflog.metrics.many_runs.versions import COMMIT, DATE, INGESTED, Tests, Versions, versions_of_tests
+from perflog.metrics.series.series_ends import AT_STEP, equal_steps, named_value_samples
+from perflog.metrics.settings_by_run import settings_by_run
+from perflog.metrics.step_series import common_cut
 from perflog.opening import load
 from perflog.settings.run_settings import Settings
 from perflog.statistics.samples import median

@@ -5,70 +5,70 @@ the step of a log is in `phases`, exposed communication of a trace in `traces.de
 """
 
 from perflog.errors import UsageError, did_you_mean
-from perflog.metrics.allocator import allocator, allocator_holders
-from perflog.metrics.breakdown import breakdown
-from perflog.metrics.cases import case_pairs, cases
+from perflog.metrics.benchmarks.cases import case_pairs, cases
+from perflog.metrics.benchmarks.collectives import collectives
+from perflog.metrics.benchmarks.node_pairs import node_pairs
+from perflog.metrics.benchmarks.serving import serving
 from perflog.metrics.causes import causes
-from perflog.metrics.collectives import collectives
-from perflog.metrics.communication import communication
-from perflog.metrics.curves import curves
-from perflog.metrics.energy import energy
-from perflog.metrics.energy_cases import energy_cases
-from perflog.metrics.factors import configurations, factors
-from perflog.metrics.goodput import goodput
-from perflog.metrics.headroom import headroom
-from perflog.metrics.history import history
-from perflog.metrics.hot_experts import hot_experts
-from perflog.metrics.imbalance import imbalance, imbalance_steps
-from perflog.metrics.kernels import kernels
-from perflog.metrics.matmul_efficiency import matmul_efficiency
-from perflog.metrics.named_ranks import named_ranks
-from perflog.metrics.node_pairs import node_pairs
+from perflog.metrics.jobs.goodput import goodput
+from perflog.metrics.jobs.pauses import pauses
+from perflog.metrics.jobs.step_levels import levels
+from perflog.metrics.jobs.stuck_ranks import stuck_ranks
+from perflog.metrics.jobs.time_to_train import time_to_train
+from perflog.metrics.jobs.timeline import timeline
+from perflog.metrics.many_runs.factors import configurations, factors
+from perflog.metrics.many_runs.history import history
+from perflog.metrics.many_runs.scaling import scaling
+from perflog.metrics.many_runs.scaling_losses import scaling_losses
+from perflog.metrics.many_runs.sweep import sweep
 from perflog.metrics.options import Options
-from perflog.metrics.pauses import pauses
-from perflog.metrics.phases import phases
-from perflog.metrics.pipeline import layers, pipeline, stages
-from perflog.metrics.placement import placement
-from perflog.metrics.ranges import ranges
-from perflog.metrics.ranks import ranks
+from perflog.metrics.pipelines.pipeline import layers, pipeline, stages
+from perflog.metrics.pipelines.schedules import schedules
+from perflog.metrics.power.energy import energy
+from perflog.metrics.power.energy_cases import energy_cases
+from perflog.metrics.power.telemetry import telemetry
+from perflog.metrics.profiles.allocator import allocator, allocator_holders
+from perflog.metrics.profiles.kernels import kernels
+from perflog.metrics.profiles.ranges import ranges
 from perflog.metrics.registry import Metric, MetricColumn, MetricList
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.scaling import scaling
-from perflog.metrics.scaling_losses import scaling_losses
-from perflog.metrics.schedules import schedules
-from perflog.metrics.serving import serving
-from perflog.metrics.step_levels import levels
-from perflog.metrics.steps import steps
-from perflog.metrics.stuck_ranks import stuck_ranks
-from perflog.metrics.sweep import sweep
-from perflog.metrics.telemetry import telemetry
-from perflog.metrics.throughput import throughput
-from perflog.metrics.time_to_target import time_to_target
-from perflog.metrics.time_to_train import time_to_train
-from perflog.metrics.timeline import timeline
-from perflog.metrics.traces.collective_bandwidth import collective_bandwidth
-from perflog.metrics.traces.collective_volume import collective_volume
-from perflog.metrics.traces.collective_wait import collective_wait, stragglers
+from perflog.metrics.series.curves import curves
+from perflog.metrics.series.time_to_target import time_to_target
+from perflog.metrics.skew.hot_experts import hot_experts
+from perflog.metrics.skew.imbalance import imbalance, imbalance_steps
+from perflog.metrics.skew.named_ranks import named_ranks
+from perflog.metrics.skew.placement import placement
+from perflog.metrics.skew.ranks import ranks
+from perflog.metrics.step_time.breakdown import breakdown
+from perflog.metrics.step_time.communication import communication
+from perflog.metrics.step_time.headroom import headroom
+from perflog.metrics.step_time.matmul_efficiency import matmul_efficiency
+from perflog.metrics.step_time.phases import phases
+from perflog.metrics.step_time.steps import steps
+from perflog.metrics.step_time.throughput import throughput
+from perflog.metrics.step_time.wait import wait, wait_steps
+from perflog.metrics.step_time.waterfall import waterfall
+from perflog.metrics.traces.collectives.collective_bandwidth import collective_bandwidth
+from perflog.metrics.traces.collectives.collective_wait import collective_wait, stragglers
+from perflog.metrics.traces.collectives.lateness import lateness
+from perflog.metrics.traces.collectives.rank_clocks import rank_clocks
+from perflog.metrics.traces.collectives.rank_pairs import rank_pairs
 from perflog.metrics.traces.copies import copies
-from perflog.metrics.traces.counter_curve import counter_curve
-from perflog.metrics.traces.counters import counters
-from perflog.metrics.traces.critical_path import critical_path
-from perflog.metrics.traces.device_kernels import device_kernels
-from perflog.metrics.traces.device_operators import device_operators
-from perflog.metrics.traces.device_ranges import device_ranges
 from perflog.metrics.traces.device_time import device_time
-from perflog.metrics.traces.host_operators import host_operators
-from perflog.metrics.traces.lateness import lateness
 from perflog.metrics.traces.launch_delays import launch_queue, launches
-from perflog.metrics.traces.memory import memory_curve, memory_holders, memory_peak
-from perflog.metrics.traces.operator_efficiency import operator_efficiency
-from perflog.metrics.traces.rank_clocks import rank_clocks
-from perflog.metrics.traces.rank_pairs import rank_pairs
-from perflog.metrics.traces.scenarios import replay
-from perflog.metrics.traces.trace_timeline import trace_timeline
-from perflog.metrics.wait import wait, wait_steps
-from perflog.metrics.waterfall import waterfall
-from perflog.metrics.whatif import whatif, whatif_steps
+from perflog.metrics.traces.operators.collective_volume import collective_volume
+from perflog.metrics.traces.operators.device_kernels import device_kernels
+from perflog.metrics.traces.operators.device_operators import device_operators
+from perflog.metrics.traces.operators.device_ranges import device_ranges
+from perflog.metrics.traces.operators.host_operators import host_operators
+from perflog.metrics.traces.operators.operator_efficiency import operator_efficiency
+from perflog.metrics.traces.over_time.counter_curve import counter_curve
+from perflog.metrics.traces.over_time.counters import counters
+from perflog.metrics.traces.over_time.memory import memory_curve, memory_holders, memory_peak
+from perflog.metrics.traces.over_time.trace_timeline import trace_timeline
+from perflog.metrics.traces.replays.critical_path import critical_path
+from perflog.metrics.traces.replays.scenarios import replay
+from perflog.metrics.what_if.whatif import whatif, whatif_steps
 
 _ORDER = (
     causes, steps, throughput, time_to_train, time_to_target, goodput, timeline, levels, pauses, curves, breakdown,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perflog.metrics.breakdown import UNTIMED, part_name
+from perflog.metrics.step_time.breakdown import UNTIMED, part_name
 from perflog.plots.canvas import FILLS, Canvas, axis_label, legend, plain, shown_note, unit_of
 from perflog.plots.registry import plot
 from perflog.plots.stacked_bars import MAX_BARS, BarPart, draw_bars

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.metrics.collectives import ALL
+from perflog.metrics.benchmarks.collectives import ALL
 from perflog.metrics.row_groups import row_groups, split
 from perflog.plots.canvas import LINES, Canvas, axis_label, legend, plain, shown_note
 from perflog.plots.registry import plot

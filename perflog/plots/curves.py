@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from perflog.arrays import Floats, Ints
-from perflog.metrics.curves import PrintedValues, printed_values
-from perflog.metrics.time_to_target import SAMPLE_COUNTERS
+from perflog.metrics.series.curves import PrintedValues, printed_values
+from perflog.metrics.series.time_to_target import SAMPLE_COUNTERS
 from perflog.plots.canvas import (
     LINES,
     Canvas,

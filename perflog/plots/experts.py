@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats, Ints
-from perflog.metrics.hot_experts import ExpertJob, LayerLoads, expert_jobs
+from perflog.metrics.skew.hot_experts import ExpertJob, LayerLoads, expert_jobs
 from perflog.plots.canvas import Canvas, plain
 from perflog.plots.heatmaps import coarse, matrix
 from perflog.plots.registry import plot

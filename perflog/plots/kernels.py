@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perflog.metrics.kernel_names import short_kernels
+from perflog.metrics.profiles.kernel_names import short_kernels
 from perflog.plots.canvas import (
     BLACK,
     FILLS,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.traces.memory import OTHER
-from perflog.metrics.traces.memory_holders import NOT_TRACED
+from perflog.metrics.traces.over_time.memory import OTHER
+from perflog.metrics.traces.over_time.memory_holders import NOT_TRACED
 from perflog.plots.canvas import BLACK, FILLS, RED, Canvas, axis_label, is_null, legend, plain, shown_note, unit_of
 from perflog.plots.registry import plot
 from perflog.units import show

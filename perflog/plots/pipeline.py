@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics import get
-from perflog.metrics.pipeline import layers_by_stage, modelled_timelines
+from perflog.metrics.pipelines.pipeline import layers_by_stage, modelled_timelines
 from perflog.plots.canvas import (
     BLACK,
     BLUE,

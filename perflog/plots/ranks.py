@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.metrics.imbalance import imbalance_runs, imbalance_steps, load_name
 from perflog.metrics.row_groups import split
-from perflog.metrics.wait import wait_steps
+from perflog.metrics.skew.imbalance import imbalance_runs, imbalance_steps, load_name
+from perflog.metrics.step_time.wait import wait_steps
 from perflog.plots.canvas import (
     LINES,
     MAX_PANELS,

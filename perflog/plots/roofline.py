@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.traces.operator_work import CLASSES
+from perflog.metrics.traces.operators.operator_work import CLASSES
 from perflog.plots.canvas import (
     BLACK,
     BLUE,

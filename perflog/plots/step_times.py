@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats, Ints, Mask
-from perflog.metrics.step_levels import run_levels
+from perflog.metrics.jobs.step_levels import run_levels
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.plots.canvas import (
     BLACK,

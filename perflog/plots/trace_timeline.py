@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.traces.device_work import COMMUNICATION, MEMORY, WAITING
-from perflog.metrics.traces.path_walk import DEVICE_KINDS, HOST_KINDS
-from perflog.metrics.traces.trace_timeline import DEVICES, IDLE, MIDDLE, RANGE, STEP
+from perflog.metrics.traces.over_time.trace_timeline import DEVICES, IDLE, MIDDLE, RANGE, STEP
+from perflog.metrics.traces.replays.path_walk import DEVICE_KINDS, HOST_KINDS
 from perflog.plots.canvas import (
     BLUE,
     GREEN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from perflog.metrics import headroom
-from perflog.metrics.waterfall import NOT_OF_A_STEP
+from perflog.metrics.step_time.waterfall import NOT_OF_A_STEP
 from perflog.plots.canvas import BLACK, FILLS, RED, Canvas, axis_label, legend, plain, unit_of
 from perflog.plots.registry import plot
 from perflog.tables.nulls import none_if_null

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.metrics.step_replay import OPERATIONS
+from perflog.metrics.what_if.step_replay import OPERATIONS
 from perflog.plots.canvas import Canvas, axis_label
 from perflog.plots.heatmaps import matrix
 from perflog.plots.registry import plot

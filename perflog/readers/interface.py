@@ -61,7 +61,7 @@ class Reader(Protocol):
         """Return what the file states about its rank; None if files of this type are never ranks of one run."""
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
-        """Read a log into a sink: see `RunWriter` in `perflog.readers.event_table`.
+        """Read a log into a sink: see `RunWriter` in `perflog.readers.events.event_table`.
 
         Raises:
             InputError: the file is damaged as a whole, or holds no events.

@@ -39,22 +39,26 @@ _RECORDS_THEN = (
 _ASV_THEN = (b'"commit_hash"', b'"date"', b'"env_name"')
 
 _BUILTIN = (
-    ReaderEntry("perflog.readers.github_benchmark:GithubBenchmarkReader", _DATA_JS, then=_DATA_JS_THEN),
-    ReaderEntry("perflog.readers.asv:AsvReader", (b"{",), then=_ASV_THEN),
-    ReaderEntry("perflog.readers.bencher:BencherReader", (b"{",), then=(b'"project"', b'"results"', b'"start_time"')),
-    ReaderEntry("perflog.readers.pytorch_benchmarks:PytorchBenchmarkReader", (b"[", b"{"), then=_RECORDS_THEN),
+    ReaderEntry("perflog.readers.benchmarks.github_benchmark:GithubBenchmarkReader", _DATA_JS, then=_DATA_JS_THEN),
+    ReaderEntry("perflog.readers.benchmarks.asv:AsvReader", (b"{",), then=_ASV_THEN),
+    ReaderEntry(
+        "perflog.readers.benchmarks.bencher:BencherReader", (b"{",), then=(b'"project"', b'"results"', b'"start_time"')
+    ),
+    ReaderEntry(
+        "perflog.readers.benchmarks.pytorch_benchmarks:PytorchBenchmarkReader", (b"[", b"{"), then=_RECORDS_THEN
+    ),
     ReaderEntry("perflog.readers.rocprof.json_reader:RocprofJsonReader", (b"{",), then=(b'"',)),
-    ReaderEntry("perflog.readers.execution_trace:ExecutionTraceReader", (b"{",), then=(b'"schema"',)),
+    ReaderEntry("perflog.readers.operators.execution_trace:ExecutionTraceReader", (b"{",), then=(b'"schema"',)),
     ReaderEntry("perflog.readers.chrome.reader:ChromeTraceReader", (b"{", b"["), then=(b'"', b"{")),
     ReaderEntry("perflog.readers.rocprof.rocpd_reader:RocpdReader", (SQLITE_MAGIC,)),
-    ReaderEntry("perflog.readers.tensorboard:TensorBoardReader", _SHORT_RECORDS),
-    ReaderEntry("perflog.readers.wandb:WandbReader", (b":W&B",)),
-    ReaderEntry("perflog.readers.flight_recorder:FlightRecorderReader", _DUMP, then=_DUMP_THEN),
-    ReaderEntry("perflog.readers.allocator_snapshot:AllocatorSnapshotReader", _DUMP[1:], then=_DUMP_THEN[-2:]),
+    ReaderEntry("perflog.readers.trackers.tensorboard:TensorBoardReader", _SHORT_RECORDS),
+    ReaderEntry("perflog.readers.trackers.wandb:WandbReader", (b":W&B",)),
+    ReaderEntry("perflog.readers.dumps.flight_recorder:FlightRecorderReader", _DUMP, then=_DUMP_THEN),
+    ReaderEntry("perflog.readers.dumps.allocator_snapshot:AllocatorSnapshotReader", _DUMP[1:], then=_DUMP_THEN[-2:]),
     ReaderEntry("perflog.readers.xplane.reader:XplaneReader", (b"\n",)),
     ReaderEntry("perflog.readers.perfetto.reader:PerfettoReader", (b"\n",)),
     ReaderEntry("perflog.readers.nsys.reader:NsysReader", (SQLITE_MAGIC,), fallback=True),
-    ReaderEntry("perflog.readers.arrow_tables:ArrowTableReader", _TABLE_MAGIC, fallback=True),
+    ReaderEntry("perflog.readers.operators.arrow_tables:ArrowTableReader", _TABLE_MAGIC, fallback=True),
 )
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"

@@ -17,8 +17,8 @@ from perflog.analysis.compare import baselines
 from perflog.analysis.track import Track, track
 from perflog.errors import UsageError
 from perflog.metrics import Tables
+from perflog.metrics.many_runs.versions import versions_of_tests
 from perflog.metrics.settings_by_run import settings_by_run
-from perflog.metrics.versions import versions_of_tests
 
 FIRST = datetime(2026, 3, 1, 2)  # noqa: DTZ001 (logs name no time zone)
 FLAKY, NEW_DRIVER, SLOWER, NIGHTS = 7, 13, 22, 30

@@ -16,8 +16,8 @@ from perflog.analysis.overview.run_figures import run_figures
 from perflog.analysis.run_stops import last_stop
 from perflog.errors import InputError
 from perflog.metrics import Options, Tables
-from perflog.metrics.cases import cases
-from perflog.metrics.last_steps import last_steps
+from perflog.metrics.benchmarks.cases import cases
+from perflog.metrics.jobs.last_steps import last_steps
 from perflog.tables.schema import FIRST_CELL
 
 DATA = Path(__file__).parents[1] / "data" / "programs_2026"

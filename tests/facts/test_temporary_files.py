@@ -32,7 +32,7 @@ kept.look()
     "packed database": """
 import gzip, pathlib
 from perflog.parsing.input.source import open_source
-from perflog.readers.spill_file import decompressed_path
+from perflog.readers.events.spill_file import decompressed_path
 pathlib.Path("a.gz").write_bytes(gzip.compress(b"SQLite"))
 kept = decompressed_path(open_source("a.gz"))
 kept.__enter__()
@@ -40,7 +40,7 @@ kept.__enter__()
     "database that is written": """
 import sqlite3
 from perflog.parsing.input.source import open_source
-from perflog.readers.sqlite import Database
+from perflog.readers.databases.sqlite import Database
 writing = sqlite3.connect("a.sqlite")
 writing.execute("PRAGMA journal_mode = WAL")
 writing.execute("CREATE TABLE a (b)")

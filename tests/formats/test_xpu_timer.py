@@ -7,8 +7,8 @@ from pathlib import Path
 import perflog
 from perflog.analysis.overview import overview
 from perflog.metrics import cases, named_ranks
-from perflog.metrics.named_ranks import hanging_ranks
 from perflog.metrics.run_tables import Tables
+from perflog.metrics.skew.named_ranks import hanging_ranks
 
 NODE = 'ip="11.36.23.0",job_name="job-1"'
 

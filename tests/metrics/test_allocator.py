@@ -8,7 +8,7 @@ import pytest
 from support.metrics_logs import by_hand, row, rows
 
 from perflog.metrics import Tables, allocator, allocator_holders
-from perflog.metrics.allocator import holder_of
+from perflog.metrics.profiles.allocator import holder_of
 
 TRAIN = "step (/app/train.py:52); main (/app/train.py:90)"
 MODEL = "forward (/app/model.py:7); main (/app/train.py:90)"

@@ -9,8 +9,8 @@ import pytest
 from support.metrics_logs import by_hand
 
 from perflog.metrics import Tables
-from perflog.metrics.attempt_time import Interval, attempt_time, marks, on_a_clock, step_lines
 from perflog.metrics.attempts import Extent
+from perflog.metrics.jobs.attempt_time import Interval, attempt_time, marks, on_a_clock, step_lines
 
 NS = 1_000_000_000
 Rows = Sequence[dict[str, Any]]

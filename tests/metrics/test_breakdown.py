@@ -16,7 +16,7 @@ from support.trace_tables import real
 import perflog
 from perflog.analysis.lint import findings
 from perflog.metrics import breakdown, device_time, steps
-from perflog.metrics.breakdown import UNTIMED, part_name
+from perflog.metrics.step_time.breakdown import UNTIMED, part_name
 
 if TYPE_CHECKING:
     import pandas as pd

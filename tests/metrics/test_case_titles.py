@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from perflog.metrics import Tables
-from perflog.metrics.case_titles import under_titles, with_parameters
+from perflog.metrics.benchmarks.case_titles import under_titles, with_parameters
 from perflog.tables.columns import Rows
 from perflog.tables.schema import TABLES
 

@@ -27,7 +27,7 @@ import perflog
 from perflog.metrics import Options, Tables
 from perflog.metrics.causes import bound_by, causes, causes_by_run
 from perflog.metrics.causes.cause import REPLAY
-from perflog.metrics.traces.scenarios import replay
+from perflog.metrics.traces.replays.scenarios import replay
 
 TRACES = sorted((SHARED / "corpus" / "torchtrace").glob("*.json.gz"))
 

@@ -13,7 +13,7 @@ from support.metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables
 from support.seeds import MS
 
 from perflog.metrics import communication
-from perflog.metrics.communication import spearman
+from perflog.metrics.step_time.communication import spearman
 
 SHARES = [  # remote / all blocks of each rank
     (16 / 228, 33 / 248, 83 / 312, 37 / 256),

@@ -10,7 +10,7 @@ from support.format_files import given_file
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.divergence import Divergence, divergences
+from perflog.metrics.series.divergence import Divergence, divergences
 
 FORMAT = """
 title = "losses of ranks"

@@ -14,7 +14,7 @@ from support.metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables
 from support.seeds import MS
 
 from perflog.metrics import imbalance, imbalance_steps
-from perflog.metrics.imbalance import measures
+from perflog.metrics.skew.imbalance import measures
 
 BLOCKS = [  # sum, max / mean, rank of the most
     (1044, 1.195, 2),

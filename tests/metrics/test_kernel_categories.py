@@ -7,7 +7,7 @@ from support.field_logs import needs_corpus
 from support.trace_tables import real
 
 from perflog.metrics import device_kernels
-from perflog.metrics.kernel_categories import CATEGORIES, OTHER, category
+from perflog.metrics.profiles.kernel_categories import CATEGORIES, OTHER, category
 
 NAMES = {
     "wait": [

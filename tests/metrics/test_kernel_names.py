@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.metrics.kernel_names import LONGEST, short_kernel, short_kernels
+from perflog.metrics.profiles.kernel_names import LONGEST, short_kernel, short_kernels
 
 
 @pytest.mark.parametrize(

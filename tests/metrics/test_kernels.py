@@ -14,8 +14,8 @@ from support.seeds import MS
 
 import perflog
 from perflog.metrics import kernels, ranges
-from perflog.metrics.kernel_categories import CATEGORIES, OTHER, category
-from perflog.metrics.kernels import BY_SHARES, profile_shares, with_activity
+from perflog.metrics.profiles.kernel_categories import CATEGORIES, OTHER, category
+from perflog.metrics.profiles.kernels import BY_SHARES, profile_shares, with_activity
 from perflog.metrics.run_tables import Tables
 
 

@@ -9,7 +9,7 @@ from support.format_files import given_file
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.last_steps import last_steps
+from perflog.metrics.jobs.last_steps import last_steps
 
 FORMAT = """
 title = "steps with a clock"

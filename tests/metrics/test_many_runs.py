@@ -9,7 +9,7 @@ from support.metrics_logs import by_hand, rows, runs, tables
 
 import perflog
 from perflog.metrics import METRICS, Options, Tables
-from perflog.metrics.phases import rows_with_wholes
+from perflog.metrics.step_time.phases import rows_with_wholes
 
 
 @cache

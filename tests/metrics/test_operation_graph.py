@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.operation_tables import MadeJob, Node, made_job
 
-from perflog.metrics.operation_graph import Graph, ModelError, Operation, Unit, in_order, step_graph
+from perflog.metrics.what_if.operation_graph import Graph, ModelError, Operation, Unit, in_order, step_graph
 
 
 def replayed(graph: Graph, seconds: Sequence[Sequence[float]]) -> list[list[float]]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from support.phase_tables import table_of
 
 from perflog.formats.model import Phase
-from perflog.metrics.phase_table import StepFigures, medians_over_steps, step_figures, times_on_ranks
+from perflog.metrics.step_time.phase_table import StepFigures, medians_over_steps, step_figures, times_on_ranks
 
 
 def row(phase: str, time_s: float = 1.0, **more: Any) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from support.seeds import MS, log
 
 import perflog
 from perflog.metrics import Options, Tables, layers, pipeline, stages
-from perflog.metrics.pipeline import modelled_timelines, stage_times, timed_pipelines
-from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
+from perflog.metrics.pipelines.pipeline import modelled_timelines, stage_times, timed_pipelines
+from perflog.metrics.pipelines.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
 from perflog.metrics.semantics import RunSemantics
 from perflog.tables.schema import TABLES
 

@@ -11,7 +11,7 @@ from support.paths import SHARED
 
 import perflog
 from perflog.metrics import placement
-from perflog.metrics.placement import busiest, with_copies
+from perflog.metrics.skew.placement import busiest, with_copies
 
 LOADS = st.lists(st.integers(0, 50), min_size=4, max_size=8).filter(lambda loads: len(loads) % 2 == 0 and any(loads))
 

@@ -10,7 +10,7 @@ from support.metrics_logs import by_hand
 
 from perflog.metrics import Tables
 from perflog.metrics.options import Options
-from perflog.metrics.rank_spread import rank_spread
+from perflog.metrics.step_time.rank_spread import rank_spread
 
 Row = dict[str, Any]
 

@@ -11,7 +11,7 @@ from support.metrics_logs import by_hand
 
 from perflog.metrics import Tables
 from perflog.metrics.options import Options
-from perflog.metrics.run_rates import named_rates, run_rates, sized, sized_runs
+from perflog.metrics.step_time.run_rates import named_rates, run_rates, sized, sized_runs
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.metrics.pipeline_schedule import one_f_one_b
-from perflog.metrics.schedule_simulation import (
+from perflog.metrics.pipelines.pipeline_schedule import one_f_one_b
+from perflog.metrics.pipelines.schedule_simulation import (
     DUAL_PIPE,
     GPIPE,
     INTERLEAVED,

@@ -10,7 +10,7 @@ from support.operation_tables import made_job, rows_of, times_of, write_table
 
 import perflog
 from perflog.metrics import pipeline, schedules
-from perflog.metrics.schedule_simulation import ONE_F_ONE_B, step
+from perflog.metrics.pipelines.schedule_simulation import ONE_F_ONE_B, step
 
 
 def test_sizes_in_the_settings_are_enough(tmp_path: Path) -> None:

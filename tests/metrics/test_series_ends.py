@@ -10,7 +10,7 @@ from support.format_files import given_file
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.series_ends import equal_steps, last_values, names_step_time
+from perflog.metrics.series.series_ends import equal_steps, last_values, names_step_time
 
 FORMAT = """
 title = "series of ranks"

@@ -14,7 +14,7 @@ from support.metrics_logs import rows
 
 import perflog
 from perflog.metrics import telemetry
-from perflog.metrics.telemetry import energy, quantity_of
+from perflog.metrics.power.telemetry import energy, quantity_of
 
 START = datetime(2026, 2, 24, 19, 46, 17, tzinfo=UTC)
 

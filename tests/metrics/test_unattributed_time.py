@@ -12,10 +12,10 @@ from support.examples import examples
 from support.phase_tables import table_of
 
 from perflog.formats.model import Phase
-from perflog.metrics.phase_table import StepFigures
 from perflog.metrics.semantics import RunSemantics
-from perflog.metrics.unattributed_time import unattributed_times
-from perflog.metrics.wait import _times_of_phases as wait_of
+from perflog.metrics.step_time.phase_table import StepFigures
+from perflog.metrics.step_time.unattributed_time import unattributed_times
+from perflog.metrics.step_time.wait import _times_of_phases as wait_of
 
 
 def rest_of(values: list[dict[str, object]], world: int | None) -> list[StepFigures]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from perflog.metrics.directions import Better
-from perflog.metrics.version_levels import (
+from perflog.metrics.many_runs.version_levels import (
     FigureCourse,
     FigureOfRuns,
     UntrackedFigure,
@@ -16,7 +16,7 @@ from perflog.metrics.version_levels import (
     figure_courses,
     version_settings,
 )
-from perflog.metrics.versions import Version, Versions
+from perflog.metrics.many_runs.versions import Version, Versions
 
 JITTER = (1.0, 1.001, 0.999, 1.0005, 0.9995)
 OLD, NEW = [10 * JITTER[k % 5] for k in range(8)], [12 * JITTER[k % 5] for k in range(8)]

@@ -11,8 +11,9 @@ import pytest
 from support.metrics_logs import by_hand
 
 from perflog.errors import UsageError
-from perflog.metrics import Tables, versions
-from perflog.metrics.versions import versions_of_tests
+from perflog.metrics import Tables
+from perflog.metrics.many_runs import versions
+from perflog.metrics.many_runs.versions import versions_of_tests
 
 
 def runs(*settings: Mapping[str, Any]) -> Tables:

@@ -19,7 +19,7 @@ from support.trace_tables import kernel, reduce
 
 import perflog
 from perflog.metrics import Tables, breakdown, stages, steps, waterfall
-from perflog.metrics.breakdown import misfits
+from perflog.metrics.step_time.breakdown import misfits
 
 MOE = "moe_layer"
 

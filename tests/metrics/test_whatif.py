@@ -20,7 +20,7 @@ from support.paths import SHARED
 import perflog
 from perflog.errors import InputError
 from perflog.metrics import Options, Tables, whatif, whatif_steps
-from perflog.metrics.operation_graph import COMMUNICATION
+from perflog.metrics.what_if.operation_graph import COMMUNICATION
 
 STRAGGLER = SHARED / "campaigns" / "straggler"
 needs_trace = pytest.mark.skipif(not STRAGGLER.exists(), reason="the traces of the paper are not here")

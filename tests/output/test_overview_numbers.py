@@ -29,7 +29,7 @@ from support.raw_steps import OUTLIER, half_interval, median_interval, outliers,
 from support.screen_numbers import Screen, check_bar, kinds_of_findings, overview_screen
 from support.seeds import lines, path
 
-from perflog.metrics.schedule_simulation import DUAL_PIPE, step
+from perflog.metrics.pipelines.schedule_simulation import DUAL_PIPE, step
 
 TIMED = [("AG", 1), ("GA", 1), ("prep", 0), ("prep_back", 0), ("prep_back", 2), ("prep_back", 3)]
 """Innermost timers of a step of the MoE layer: kind of the line, and the place of the time in it."""

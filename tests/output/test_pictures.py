@@ -20,8 +20,8 @@ from support.paths import TESTS
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.breakdown import part_name
-from perflog.metrics.wait import wait_steps
+from perflog.metrics.step_time.breakdown import part_name
+from perflog.metrics.step_time.wait import wait_steps
 from perflog.output.report import collect, to_html
 from perflog.output.report.html.pictures import _dates, _png, picture, round_numbers
 from perflog.plots.canvas import extremes

@@ -34,9 +34,9 @@ from support.raw_traces import (
 )
 from support.screen_numbers import Screen, check_bar, kinds_of_findings, overview_screen, waterfall_screen
 
-from perflog.metrics.kernel_categories import category
+from perflog.metrics.profiles.kernel_categories import category
 from perflog.metrics.traces.idle_causes import is_wait
-from perflog.metrics.traces.operator_work import operator_formulas
+from perflog.metrics.traces.operators.operator_work import operator_formulas
 
 CORPUS = SHARED / "corpus"
 KINETO = [

@@ -40,19 +40,19 @@ parsing.assemble: rank_streams scopes pending_records step_groups line_rows loca
 parsing.assemble: step_partners step_windows run_ends step_repeats run_clocks setting_series phase_counts
 parsing.assemble: matrix_cells table_builder average_windows assembler
 log
-readers: interface registry companions rank_files processes odd_numbers element_types event_columns timestamps
-readers: string_interning
-readers: event_table interval_index event_context spill_file key_counts protobuf message_columns scalar_series
-readers: record_files device_names
-readers: tensorboard wandb plain_pickles dumped_data flight_recorder allocator_snapshot arrow_tables
-readers: commit_runs github_benchmark asv bencher pytorch_benchmarks
-readers.chrome: boundaries metadata json_repair kinds arguments argument_columns events
-readers.chrome: worker_pool
-readers.chrome: contents tracks scanner reader
-readers: execution_trace
+readers: interface registry companions rank_files processes odd_numbers
+readers.events: __init__ element_types event_columns timestamps string_interning event_table interval_index
+readers.events: event_context spill_file key_counts device_names
+readers.messages: __init__ protobuf message_columns
+readers.trackers: __init__ scalar_series record_files tensorboard wandb
+readers.dumps: __init__ plain_pickles dumped_data flight_recorder allocator_snapshot
+readers.benchmarks: __init__ commit_runs github_benchmark asv bencher pytorch_benchmarks
+readers.chrome: boundaries metadata json_repair kinds arguments argument_columns events worker_pool contents tracks
+readers.chrome: scanner reader
+readers.operators: __init__ arrow_tables execution_trace
 readers.xplane: arguments planes events reader
 readers.perfetto: packets clocks tracks arguments events reader
-readers: sqlite_pages sqlite_records sqlite_tables sqlite
+readers.databases: __init__ sqlite_pages sqlite_records sqlite_tables sqlite
 readers.rocprof: kinds symbols events json_reader tables rocpd_reader
 readers.nsys: session tables waits memory counters payloads collectives reader
 ingestion: joined_logs detect job_logs diagnose explained late_formats memory workers forked_scanner ended_runs
@@ -63,30 +63,29 @@ ingestion.suggest: __init__
 ingestion: batches earlier_states bulk cluster watching following in_memory
 opening
 settings: members run_settings __init__
-metrics: directions compared options run_tables row_groups registry settings_by_run
-metrics: run_moments attempts hardware kernel_categories kernel_names
-metrics: pipeline_schedule operation_graph step_replay
-metrics: operator_tables kernels ranges semantics
-metrics: possible hasty_steps unlabelled_ranks divergence
-metrics: schedule_simulation
-metrics: case_titles cases serving series_ends step_series run_rows pipeline schedules phase_table modelled_jobs
-metrics: last_steps communication collectives curves imbalance steps sweep
-metrics: named_ranks ranks hot_experts placement versions version_levels history node_pairs pauses stuck_ranks
-metrics: time_to_target
-metrics: attempt_time timeline goodput step_levels
-metrics: factors throughput time_to_train
-metrics: unattributed_time phases
-metrics: matmul_efficiency wait allocator
+metrics: directions compared options run_tables row_groups registry settings_by_run run_moments attempts hardware
+metrics: semantics possible hasty_steps unlabelled_ranks step_series run_rows
+metrics.profiles: __init__ kernel_categories kernel_names operator_tables kernels ranges allocator
+metrics.benchmarks: __init__ case_titles cases serving collectives node_pairs
+metrics.series: __init__ divergence series_ends curves time_to_target
+metrics.jobs: __init__ last_steps pauses stuck_ranks attempt_time timeline goodput step_levels time_to_train
+metrics.pipelines: __init__ pipeline_schedule schedule_simulation pipeline schedules
 metrics.traces: input_shapes intervals device_steps iterations device_work launches call_tree work_tree steady_work
-metrics.traces: device_time device_kernels copies device_ranges device_operators operator_work operator_calls
-metrics.traces: operator_efficiency recorded_operators collective_volume host_operators device_memory memory_holders
-metrics.traces: counters counter_curve
-metrics.traces: memory idle_causes launch_delays recorded_waits dependencies path_walk replay what_if
-metrics.traces: scenario_changes critical_path jobs collective_matching rank_replay scenarios scenario_gains start_up
-metrics.traces: merged_spans trace_timeline
-metrics.traces: collective_wait collective_bandwidth rank_pairs rank_clocks lateness time_loss
-metrics: whatif breakdown rank_spread headroom waterfall telemetry run_rates energy energy_cases scaling_studies
-metrics: scaling scaling_losses
+metrics.traces: device_time copies idle_causes launch_delays start_up
+metrics.traces.operators: __init__ device_kernels device_ranges device_operators operator_work operator_calls
+metrics.traces.operators: operator_efficiency recorded_operators collective_volume host_operators
+metrics.traces.collectives: __init__ jobs collective_matching rank_replay collective_wait collective_bandwidth
+metrics.traces.collectives: rank_pairs rank_clocks lateness time_loss
+metrics.traces.replays: __init__ recorded_waits dependencies path_walk replay what_if scenario_changes critical_path
+metrics.traces.replays: scenarios scenario_gains
+metrics.traces.over_time: __init__ device_memory memory_holders counters counter_curve memory merged_spans
+metrics.traces.over_time: trace_timeline
+metrics.step_time: __init__ phase_table communication steps throughput unattributed_time phases matmul_efficiency wait
+metrics.step_time: breakdown rank_spread headroom waterfall run_rates
+metrics.skew: __init__ imbalance named_ranks ranks hot_experts placement
+metrics.what_if: __init__ operation_graph step_replay modelled_jobs whatif
+metrics.power: __init__ telemetry energy energy_cases
+metrics.many_runs: __init__ sweep versions version_levels history factors scaling_studies scaling scaling_losses
 metrics.causes: cause step_causes run_causes profile_causes job_causes trace_causes binding __init__
 metrics: __init__
 analysis: tables_as_logs given_runs run_names repeats job_endings job_members run_filter

@@ -15,7 +15,7 @@ import perflog
 from perflog.analysis import overview
 from perflog.errors import PerflogError
 from perflog.metrics import allocator, allocator_holders
-from perflog.metrics.allocator import holder_of
+from perflog.metrics.profiles.allocator import holder_of
 
 GIB = 1 << 30
 FULL = snapshot(

@@ -18,7 +18,7 @@ import perflog
 from perflog.cli.main import main
 from perflog.readers.chrome import scanner as trace_scanner
 from perflog.readers.chrome.arguments import DROPPED, FIELDS, keys_of
-from perflog.readers.key_counts import KeyCounter
+from perflog.readers.events.key_counts import KeyCounter
 
 Row = dict[str, Any]
 

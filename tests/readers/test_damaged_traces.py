@@ -15,7 +15,7 @@ import perflog
 from perflog.errors import InputError, UsageError
 from perflog.output import export
 from perflog.readers.chrome import scanner as trace_scanner
-from perflog.readers.event_columns import MISSING, durations_between
+from perflog.readers.events.event_columns import MISSING, durations_between
 from perflog.readers.interface import RankInfo
 from perflog.readers.rank_files import runs_of_files
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perflog.readers.device_names import device_number, stream_number
-from perflog.readers.event_columns import MISSING
+from perflog.readers.events.device_names import device_number, stream_number
+from perflog.readers.events.event_columns import MISSING
 
 
 @pytest.mark.parametrize("digits", ["9" * 19, "9" * 5000])

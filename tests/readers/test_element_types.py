@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from perflog.readers.element_types import element_bytes, element_type
+from perflog.readers.events.element_types import element_bytes, element_type
 
 
 @pytest.mark.parametrize("name", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"])

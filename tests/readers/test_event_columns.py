@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.readers.event_columns import MISSING, distinct_tuples
+from perflog.readers.events.event_columns import MISSING, distinct_tuples
 
 
 @given(st.lists(st.tuples(st.sampled_from([MISSING, -1, 0, 7, 1 << 62]), st.integers(-2, 2)), min_size=1, max_size=20))

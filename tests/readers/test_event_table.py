@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from perflog.readers import event_table
-from perflog.readers.event_columns import KIND_CODE, MISSING
-from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, event_rows, value_rows
-from perflog.readers.string_interning import new_interners
+from perflog.readers.events import event_table
+from perflog.readers.events.event_columns import KIND_CODE, MISSING
+from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows, value_rows
+from perflog.readers.events.string_interning import new_interners
 from perflog.tables.sink import MemorySink
 
 ORIGIN = EventOrigin("abc-1", 0, None, None)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from perflog.readers.interval_index import IntervalIndex
+from perflog.readers.events.interval_index import IntervalIndex
 
 RANGES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 20)), max_size=12)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.readers.key_counts import KeyCounter
+from perflog.readers.events.key_counts import KeyCounter
 
 
 def counted(text: str) -> dict[str, int]:

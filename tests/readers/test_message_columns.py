@@ -10,8 +10,8 @@ from support.cost import calls
 from support.examples import examples
 from support.history_files import field, single, varint
 
-from perflog.readers.message_columns import FieldColumns, fields_of, message_batches, outline, padded
-from perflog.readers.protobuf import BYTES, WireError, fields
+from perflog.readers.messages.message_columns import FieldColumns, fields_of, message_batches, outline, padded
+from perflog.readers.messages.protobuf import BYTES, WireError, fields
 
 NUMBERS = st.one_of(
     st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, 1, 127, 128, 2**56 - 1, 2**56, 2**63, 2**64 - 1])
@@ -61,7 +61,7 @@ def one_by_one(message: bytes) -> tuple[list[tuple[int, int, bytes | int]], bool
 @given(drawn=st.lists(FIELDS, min_size=1, max_size=6), data=st.data())
 def test_columns_hold_the_same_fields(few: int, drawn: list[Drawn], data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("perflog.readers.message_columns._FEW", few)
+        patch.setattr("perflog.readers.messages.message_columns._FEW", few)
         check_columns(drawn, data)
 
 

@@ -13,8 +13,8 @@ from support.nsys_files import STRINGS, call, kernel, write_tables
 
 import perflog
 from perflog.parsing.input.source import open_source
+from perflog.readers.databases.sqlite import Database
 from perflog.readers.nsys.tables import DROPPED_COLUMNS
-from perflog.readers.sqlite import Database
 
 KERNEL, CALL = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"
 

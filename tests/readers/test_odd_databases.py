@@ -15,8 +15,8 @@ from support.rocpd_files import sample_process, write_database
 import perflog
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
-from perflog.readers.sqlite import Database
-from perflog.readers.sqlite_pages import Pages
+from perflog.readers.databases.sqlite import Database
+from perflog.readers.databases.sqlite_pages import Pages
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 
@@ -38,7 +38,7 @@ def test_an_odd_cell_costs_its_event_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, odd: int, value: str
 ) -> None:
     """The driver would make reals of the times around it, which are not exact, or give up."""
-    monkeypatch.setattr("perflog.readers.sqlite._BATCH_ROWS", 64)
+    monkeypatch.setattr("perflog.readers.databases.sqlite._BATCH_ROWS", 64)
     path = export(tmp_path / "a.sqlite", 300)
     whole = perflog.read(path).arrow("events").to_pylist()
     change(path, f"UPDATE {KERNELS} SET start = {value} WHERE correlationId = {odd}")
@@ -309,7 +309,7 @@ def test_a_large_database_is_read(tmp_path: Path) -> None:
 def test_a_query_ends_when_it_does_far_more_than_the_file_is_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perflog.readers.sqlite._CALLS_A_MEBIBYTE", 2)
+    monkeypatch.setattr("perflog.readers.databases.sqlite._CALLS_A_MEBIBYTE", 2)
     path = str(export(tmp_path / "a.sqlite"))
     database = Database(path, open_source(path))
     with closing(database):

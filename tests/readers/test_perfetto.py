@@ -30,7 +30,7 @@ from support.perfetto_files import (
 
 import perflog
 from perflog.errors import InputError
-from perflog.readers.event_columns import MISSING
+from perflog.readers.events.event_columns import MISSING
 from perflog.readers.perfetto.events import _slices
 from perflog.readers.perfetto.packets import begins_as_trace
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.paths import ROOT
 
 from perflog.errors import PerflogError
-from perflog.readers.plain_pickles import NotPlainError, load
+from perflog.readers.dumps.plain_pickles import NotPlainError, load
 
 ATOMS = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=300)
 PLAIN = st.recursive(

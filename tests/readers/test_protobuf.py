@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.history_files import field, varint
 
-from perflog.readers import protobuf
-from perflog.readers.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError
+from perflog.readers.messages import protobuf
+from perflog.readers.messages.protobuf import BYTES, FIXED32, FIXED64, VARINT, WireError
 
 MESSAGE = field(1, 300) + field(2, "text") + field(3, 2.5) + b"\x25" + struct.pack("<f", 1.5) + field(2, b"")
 

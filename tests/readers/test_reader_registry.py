@@ -17,22 +17,22 @@ from perflog import entry_points
 from perflog.errors import ReaderError
 from perflog.parsing.input.source import open_source
 from perflog.readers import registry
-from perflog.readers.allocator_snapshot import AllocatorSnapshotReader
-from perflog.readers.arrow_tables import ArrowTableReader
-from perflog.readers.asv import AsvReader
-from perflog.readers.bencher import BencherReader
+from perflog.readers.benchmarks.asv import AsvReader
+from perflog.readers.benchmarks.bencher import BencherReader
+from perflog.readers.benchmarks.github_benchmark import GithubBenchmarkReader
+from perflog.readers.benchmarks.pytorch_benchmarks import PytorchBenchmarkReader
 from perflog.readers.chrome.reader import ChromeTraceReader
-from perflog.readers.execution_trace import ExecutionTraceReader
-from perflog.readers.flight_recorder import FlightRecorderReader
-from perflog.readers.github_benchmark import GithubBenchmarkReader
+from perflog.readers.dumps.allocator_snapshot import AllocatorSnapshotReader
+from perflog.readers.dumps.flight_recorder import FlightRecorderReader
 from perflog.readers.interface import Reader
 from perflog.readers.nsys.reader import NsysReader
+from perflog.readers.operators.arrow_tables import ArrowTableReader
+from perflog.readers.operators.execution_trace import ExecutionTraceReader
 from perflog.readers.perfetto.reader import PerfettoReader
-from perflog.readers.pytorch_benchmarks import PytorchBenchmarkReader
 from perflog.readers.rocprof.json_reader import RocprofJsonReader
 from perflog.readers.rocprof.rocpd_reader import RocpdReader
-from perflog.readers.tensorboard import TensorBoardReader
-from perflog.readers.wandb import WandbReader
+from perflog.readers.trackers.tensorboard import TensorBoardReader
+from perflog.readers.trackers.wandb import WandbReader
 from perflog.readers.xplane.reader import XplaneReader
 
 COUNTS = '''"""Reads a made-up file type: one line per kernel, with its start and end in nanoseconds."""
@@ -41,9 +41,9 @@ from pathlib import Path
 
 import numpy as np
 
-from perflog.readers.event_columns import KIND_CODE
-from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, event_rows
-from perflog.readers.string_interning import new_interners
+from perflog.readers.events.event_columns import KIND_CODE
+from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.events.string_interning import new_interners
 
 
 class CountsReader:
@@ -75,7 +75,7 @@ class CountsReader:
             return writer.write_run(options.label, len(lines), {"clock": "trace"})
 '''
 DECLARED = """\
-from perflog.readers.flight_recorder import FlightRecorderReader
+from perflog.readers.dumps.flight_recorder import FlightRecorderReader
 from perflog.readers.interface import ReaderEntry
 
 def readers():

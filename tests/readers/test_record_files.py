@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from perflog.parsing.input.source import open_source
-from perflog.readers.record_files import (
+from perflog.readers.trackers.record_files import (
     Record,
     RecordFile,
     block_records,

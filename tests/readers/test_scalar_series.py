@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from perflog.readers.event_table import EventOrigin
-from perflog.readers.scalar_series import Scalar, step_rows, value_rows
+from perflog.readers.events.event_table import EventOrigin
+from perflog.readers.trackers.scalar_series import Scalar, step_rows, value_rows
 
 ORIGIN = EventOrigin("run", 0, 3, "file")
 

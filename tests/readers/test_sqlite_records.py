@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from perflog.arrays import Bytes
-from perflog.readers.sqlite_pages import Pages
-from perflog.readers.sqlite_records import INTEGER, REAL, SLACK, TEXT, Cells, RecordReader, UnusualRowsError
+from perflog.readers.databases.sqlite_pages import Pages
+from perflog.readers.databases.sqlite_records import INTEGER, REAL, SLACK, TEXT, Cells, RecordReader, UnusualRowsError
 
 Rows = Sequence[tuple[Any, ...]]
 WANTED = {"n": (0, INTEGER), "x": (1, REAL), "s": (2, TEXT)}

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from perflog.arrays import Ints
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
-from perflog.readers.interval_index import _changes_of_nested, _changes_one_by_one
-from perflog.readers.sqlite import Database, columns_of, odd_rows
-from perflog.readers.sqlite_tables import ODD, TablePages, TableQuery
+from perflog.readers.databases.sqlite import Database, columns_of, odd_rows
+from perflog.readers.databases.sqlite_tables import ODD, TablePages, TableQuery
+from perflog.readers.events.interval_index import _changes_of_nested, _changes_one_by_one
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,7 +134,7 @@ def plain_rows(number: int, seed: int = 1) -> list[Row]:
 @pytest.mark.parametrize("page_size", [512, 4096, 65536])
 def test_plain_rows_are_read_without_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page_size: int) -> None:
     monkeypatch.setattr(Database, "_cursor", no_sql)
-    monkeypatch.setattr("perflog.readers.sqlite._BATCH_ROWS", 500)
+    monkeypatch.setattr("perflog.readers.databases.sqlite._BATCH_ROWS", 500)
     path = write(tmp_path / "a.sqlite", plain_rows(5000), page_size=page_size)
     change(path, "DELETE FROM t WHERE rowid % 3 = 0", "UPDATE t SET d = 1 << 40 WHERE rowid % 11 = 0")
     found, counts, _ = read(path)
@@ -146,7 +146,7 @@ def test_plain_rows_are_read_without_sqlite(tmp_path: Path, monkeypatch: pytest.
 def test_rows_on_several_pages_are_read_in_their_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: int
 ) -> None:
-    monkeypatch.setattr("perflog.readers.sqlite._BATCH_ROWS", 100)
+    monkeypatch.setattr("perflog.readers.databases.sqlite._BATCH_ROWS", 100)
     rows = plain_rows(1500)
     rows[late] = (late, 2.5, "long" * 5000, None)
     path = write(tmp_path / "a.sqlite", rows)
@@ -193,7 +193,7 @@ def test_pages_out_of_order_are_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     first, second = places[3], places[6]
     data[first : first + 4096], data[second : second + 4096] = data[second : second + 4096], data[first : first + 4096]
     path.write_bytes(data)
-    monkeypatch.setattr("perflog.readers.sqlite._BATCH_ROWS", 1)
+    monkeypatch.setattr("perflog.readers.databases.sqlite._BATCH_ROWS", 1)
     asked = questions(monkeypatch)
     with pytest.raises(InputError, match="the database is damaged: the numbers of its rows are out of order"):
         read(path)

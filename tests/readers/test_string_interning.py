@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.readers.event_columns import MISSING
-from perflog.readers.string_interning import StringInterner, WorkerInterner, new_interners
+from perflog.readers.events.event_columns import MISSING
+from perflog.readers.events.string_interning import StringInterner, WorkerInterner, new_interners
 
 TEXTS = st.lists(st.sampled_from(["a", "b", "", "ä", None]), max_size=6)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.readers.event_columns import MISSING
-from perflog.readers.timestamps import parse_integers, parse_timestamps, round_durations
+from perflog.readers.events.event_columns import MISSING
+from perflog.readers.events.timestamps import parse_integers, parse_timestamps, round_durations
 
 NUMBERS = st.one_of(
     st.integers(-(10**15), 10**15).map(str),

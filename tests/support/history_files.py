@@ -7,7 +7,7 @@ import struct
 import zlib
 from typing import Any
 
-from perflog.readers.record_files import masked_crc32c
+from perflog.readers.trackers.record_files import masked_crc32c
 
 BLOCK = 1 << 15
 

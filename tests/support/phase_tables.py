@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from perflog.formats.model import Phase
-from perflog.metrics.phase_table import PhaseTable, with_facts
 from perflog.metrics.run_rows import SteadyRun
 from perflog.metrics.semantics import RunSemantics
+from perflog.metrics.step_time.phase_table import PhaseTable, with_facts
 from perflog.tables.columns import NULL
 
 DECLARED = {

@@ -15,7 +15,7 @@ from typing import Any
 
 from support.raw_traces import category, span_of
 
-from perflog.metrics.kernel_categories import category as kernel_category
+from perflog.metrics.profiles.kernel_categories import category as kernel_category
 from perflog.metrics.traces.idle_causes import is_wait
 
 NEVER = -(10**30)

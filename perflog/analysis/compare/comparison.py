@@ -69,7 +69,7 @@ from perflog.analysis.lint.losses import DIVERGED
 from perflog.analysis.tables_as_logs import without_tables
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.metrics import MetricColumn
-from perflog.metrics.series_ends import equal_steps
+from perflog.metrics.series.series_ends import equal_steps
 from perflog.metrics.step_series import common_cut
 from perflog.metrics.traces.steady_work import TRACE
 from perflog.providers import provider

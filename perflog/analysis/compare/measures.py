@@ -13,7 +13,7 @@ from perflog.arrays import Floats
 from perflog.metrics import METRICS
 from perflog.metrics.compared import KINDS, Measure, Steady
 from perflog.metrics.run_moments import moments
-from perflog.metrics.series_ends import EqualSteps, named_value_samples
+from perflog.metrics.series.series_ends import EqualSteps, named_value_samples
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.traces.steady_work import steady_devices
 from perflog.settings.run_settings import Settings, names_machine

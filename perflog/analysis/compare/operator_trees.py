@@ -10,8 +10,8 @@ import numpy as np
 from perflog.arrays import Floats, Ints
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.call_tree import NO_CALL
-from perflog.metrics.traces.device_operators import OPERATOR, operator_trees
 from perflog.metrics.traces.device_work import TraceDevice, seconds
+from perflog.metrics.traces.operators.device_operators import OPERATOR, operator_trees
 from perflog.metrics.traces.steady_work import places_of_work, step_at, work_times
 from perflog.metrics.traces.work_tree import WorkTree, work_by_name
 

@@ -23,7 +23,7 @@ from perflog.arrays import Floats
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.metrics.compared import ALL, Measure
-from perflog.metrics.traces.device_operators import OPERATOR, kernels_text
+from perflog.metrics.traces.operators.device_operators import OPERATOR, kernels_text
 from perflog.metrics.traces.steady_work import STEP, TRACE, devices_by_run, steady_steps
 from perflog.metrics.traces.work_tree import PATH_MARK
 from perflog.units import first_few, show

@@ -14,7 +14,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.expressions import Expression
 from perflog.formats.model import WHOLES, Format, Line, Phase
 from perflog.formats.template import Field
-from perflog.metrics.breakdown import misfits
+from perflog.metrics.step_time.breakdown import misfits
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median

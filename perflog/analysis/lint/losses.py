@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.lint.registry import Finding, LintInput, rule
-from perflog.metrics.divergence import LOSS, Divergence, divergences
+from perflog.metrics.series.divergence import LOSS, Divergence, divergences
 from perflog.units import count, first_few, plural, show
 
 DIVERGED = "diverged"

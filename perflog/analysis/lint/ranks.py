@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
-from perflog.metrics.ranks import WORSE_IF_HIGH, WORSE_IF_LOW, RankRow, rank_name, rank_rows
+from perflog.metrics.skew.ranks import WORSE_IF_HIGH, WORSE_IF_LOW, RankRow, rank_name, rank_rows
 from perflog.metrics.step_series import most_frequent
 from perflog.metrics.unlabelled_ranks import unlabelled_ranks
 from perflog.statistics.groups import groups_of

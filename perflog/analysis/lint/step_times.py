@@ -10,8 +10,8 @@ from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintI
 from perflog.analysis.lint.wording import percent, seconds
 from perflog.arrays import Floats, Mask
 from perflog.metrics.hasty_steps import hasty_steps
+from perflog.metrics.jobs.step_levels import RunLevels, run_levels
 from perflog.metrics.possible import impossible
-from perflog.metrics.step_levels import RunLevels, run_levels
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics.effects import rounding
 from perflog.statistics.samples import mad, median, median_interval

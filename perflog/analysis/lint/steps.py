@@ -13,7 +13,7 @@ from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severi
 from perflog.analysis.lint.wording import seconds
 from perflog.arrays import Ints
 from perflog.metrics.attempts import attempts
-from perflog.metrics.last_steps import last_steps
+from perflog.metrics.jobs.last_steps import last_steps
 from perflog.metrics.semantics import ending_shapes
 from perflog.metrics.settings_by_run import STOPPED_BY
 from perflog.metrics.step_series import most_frequent

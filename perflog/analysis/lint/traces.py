@@ -12,9 +12,9 @@ from perflog.analysis.lint.registry import Finding, LintInput, rule
 from perflog.analysis.lint.wording import percent, seconds
 from perflog.arrays import Ints, Mask
 from perflog.metrics import device_time
-from perflog.metrics.kernel_categories import category
-from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
-from perflog.metrics.traces.device_memory import device_memory, memory_name
+from perflog.metrics.profiles.kernel_categories import category
+from perflog.metrics.traces.collectives.collective_matching import MatchedCollectives, matched_collectives
+from perflog.metrics.traces.collectives.jobs import jobs
 from perflog.metrics.traces.device_work import (
     IS_WORK,
     WORK_KINDS,
@@ -23,10 +23,10 @@ from perflog.metrics.traces.device_work import (
     trace_devices,
 )
 from perflog.metrics.traces.intervals import union
-from perflog.metrics.traces.jobs import jobs
-from perflog.metrics.traces.memory import step_ends
-from perflog.metrics.traces.memory_holders import HeldMemory, held_memory
-from perflog.readers.event_columns import OPERATION
+from perflog.metrics.traces.over_time.device_memory import device_memory, memory_name
+from perflog.metrics.traces.over_time.memory import step_ends
+from perflog.metrics.traces.over_time.memory_holders import HeldMemory, held_memory
+from perflog.readers.events.event_columns import OPERATION
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.tables.arrow import Where, one_of

@@ -15,7 +15,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.possible import impossible
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import most_frequent
-from perflog.metrics.throughput import throughput
+from perflog.metrics.step_time.throughput import throughput
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.tables.columns import Rows

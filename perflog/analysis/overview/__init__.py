@@ -37,11 +37,11 @@ from perflog.analysis.repeats import ROUND, Difference, Result, differing
 from perflog.log import Log, RunKey
 from perflog.metrics import Options, Tables, sweep
 from perflog.metrics.attempts import attempts
-from perflog.metrics.cases import case_tables
+from perflog.metrics.benchmarks.cases import case_tables
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
-from perflog.metrics.scaling_studies import studies
-from perflog.metrics.traces.recorded_operators import companions
+from perflog.metrics.many_runs.scaling_studies import studies
+from perflog.metrics.traces.operators.recorded_operators import companions
 from perflog.providers import provider
 from perflog.tables.nulls import nullable_frame
 from perflog.units import count, show_change

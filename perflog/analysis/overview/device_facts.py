@@ -28,15 +28,15 @@ from perflog.metrics import (
 )
 from perflog.metrics.causes import bound_by, causes_by_run
 from perflog.metrics.causes.cause import REPLAY
-from perflog.metrics.kernel_names import short_kernel
+from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.traces.copies import way_of
-from perflog.metrics.traces.critical_path import kinds_on_paths
 from perflog.metrics.traces.device_time import wholes_of_traces
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.idle_causes import CAUSES
-from perflog.metrics.traces.memory import holders_of
-from perflog.metrics.traces.memory_holders import NOT_TRACED
-from perflog.metrics.traces.operator_work import PRODUCTS
+from perflog.metrics.traces.operators.operator_work import PRODUCTS
+from perflog.metrics.traces.over_time.memory import holders_of
+from perflog.metrics.traces.over_time.memory_holders import NOT_TRACED
+from perflog.metrics.traces.replays.critical_path import kinds_on_paths
 from perflog.metrics.traces.start_up import CAPTURE, COMPILATION
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN
 from perflog.tables.nulls import none_if_null

@@ -8,8 +8,8 @@ from typing import Any
 
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
-from perflog.metrics.energy import ALL, GPU, NODE, ONE, energy
-from perflog.metrics.energy_cases import energy_cases
+from perflog.metrics.power.energy import ALL, GPU, NODE, ONE, energy
+from perflog.metrics.power.energy_cases import energy_cases
 from perflog.tables.nulls import records
 from perflog.units import show
 

@@ -13,11 +13,11 @@ from perflog.analysis.overview.stuck import stuck
 from perflog.analysis.overview.version_changes import changed_since
 from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.metrics import Options, Tables, hot_experts, node_pairs, time_to_train
-from perflog.metrics.hot_experts import expert_jobs
-from perflog.metrics.placement import placements
-from perflog.metrics.scaling_studies import studies
-from perflog.metrics.step_replay import OPERATIONS
-from perflog.metrics.stuck_ranks import jobs_of_dumps
+from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
+from perflog.metrics.many_runs.scaling_studies import studies
+from perflog.metrics.skew.hot_experts import expert_jobs
+from perflog.metrics.skew.placement import placements
+from perflog.metrics.what_if.step_replay import OPERATIONS
 from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import first_few, show
 

@@ -12,10 +12,10 @@ from itertools import takewhile
 from perflog.analysis.overview.parts import percent
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, kernels, pipeline
-from perflog.metrics.breakdown import TRACED_STEP
 from perflog.metrics.causes import bound_by, causes_by_run
 from perflog.metrics.causes.cause import BOUND, PIPELINE, REPLAY, Cause
-from perflog.metrics.kernel_names import short_kernel
+from perflog.metrics.profiles.kernel_names import short_kernel
+from perflog.metrics.step_time.breakdown import TRACED_STEP
 from perflog.units import count, show
 
 _TELLING = 0.03  # of the whole

@@ -8,9 +8,9 @@ from itertools import pairwise
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
 from perflog.metrics import levels as levels_of_runs
-from perflog.metrics.attempt_time import COMPILE, STALL, TRAINING
+from perflog.metrics.jobs.attempt_time import COMPILE, STALL, TRAINING
+from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
-from perflog.metrics.timeline import JobTimeline, job_timelines
 from perflog.tables.nulls import none_if_null
 from perflog.units import count, plural, show, show_change
 

@@ -15,15 +15,15 @@ from perflog.analysis.job_endings import is_ended
 from perflog.analysis.overview.parts import percent
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, serving, throughput
-from perflog.metrics.breakdown import UNTIMED, misfits
+from perflog.metrics.benchmarks.serving import CACHE, RUNNING, WAITING
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
-from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.possible import are_moments
-from perflog.metrics.series_ends import names_step_time
-from perflog.metrics.serving import CACHE, RUNNING, WAITING
+from perflog.metrics.profiles.kernel_names import short_kernel
+from perflog.metrics.series.series_ends import names_step_time
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import step_series
+from perflog.metrics.step_time.breakdown import UNTIMED, misfits
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import row_dicts
 from perflog.units import count, first_few, show

@@ -28,9 +28,9 @@ from perflog.metrics import (
     whatif,
 )
 from perflog.metrics.attempts import jobs
-from perflog.metrics.step_replay import OPERATIONS
-from perflog.metrics.stuck_ranks import jobs_of_dumps
+from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.metrics.traces.device_work import trace_devices
+from perflog.metrics.what_if.step_replay import OPERATIONS
 from perflog.parsing.failures.kinds import NOTICE
 
 

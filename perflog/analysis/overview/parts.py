@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from perflog.metrics import Options, Tables, breakdown, waterfall
-from perflog.metrics.breakdown import TRACED_STEP, UNTIMED, part_name
 from perflog.metrics.step_series import means_without_pauses, step_series
-from perflog.metrics.waterfall import NOT_OF_A_STEP
+from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, part_name
+from perflog.metrics.step_time.waterfall import NOT_OF_A_STEP
 from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:

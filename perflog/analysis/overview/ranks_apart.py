@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from perflog.analysis.overview.run_figures import RunFigure
 from perflog.metrics import Tables
-from perflog.metrics.named_ranks import SPEED_UNITS, NamedRank, hanging_ranks, named_rank_rows
-from perflog.metrics.ranks import RankRow, rank_name, rank_rows
+from perflog.metrics.skew.named_ranks import SPEED_UNITS, NamedRank, hanging_ranks, named_rank_rows
+from perflog.metrics.skew.ranks import RankRow, rank_name, rank_rows
 from perflog.units import count, first_few, show
 
 _NAMED, _FIGURES = 3, 3  # ranks that have a line of their own; figures in a line

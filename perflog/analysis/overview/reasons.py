@@ -13,7 +13,7 @@ from perflog.analysis.overview.parts import parts, percent
 from perflog.analysis.overview.stuck import stuck
 from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.metrics import Options, Tables, breakdown, headroom
-from perflog.metrics.breakdown import TRACED_STEP
+from perflog.metrics.step_time.breakdown import TRACED_STEP
 from perflog.metrics.traces.work_tree import OUTSIDE
 from perflog.units import show
 

@@ -31,20 +31,20 @@ from perflog.metrics import (
     steps,
     throughput,
 )
-from perflog.metrics.breakdown import UNTIMED
-from perflog.metrics.cases import case_tables, names_of_records, names_without_case
+from perflog.metrics.benchmarks.cases import case_tables, names_of_records, names_without_case
+from perflog.metrics.benchmarks.serving import is_latency_statistic
+from perflog.metrics.jobs.step_levels import run_levels
+from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.metrics.possible import are_moments
 from perflog.metrics.row_groups import split
 from perflog.metrics.semantics import semantics_by_run
-from perflog.metrics.series_ends import last_values, summary_figures
-from perflog.metrics.serving import is_latency_statistic
-from perflog.metrics.step_levels import run_levels
+from perflog.metrics.series.series_ends import last_values, summary_figures
+from perflog.metrics.series.time_to_target import SAMPLE_COUNTERS
 from perflog.metrics.step_series import step_series
-from perflog.metrics.stuck_ranks import jobs_of_dumps
-from perflog.metrics.time_to_target import SAMPLE_COUNTERS
+from perflog.metrics.step_time.breakdown import UNTIMED
 from perflog.metrics.traces.device_time import wholes_of_traces
 from perflog.metrics.traces.device_work import STEP_NAME
-from perflog.metrics.traces.recorded_operators import untimed_runs
+from perflog.metrics.traces.operators.recorded_operators import untimed_runs
 from perflog.statistics.samples import median
 from perflog.tables.columns import Rows
 from perflog.units import show

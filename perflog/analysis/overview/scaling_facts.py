@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
-from perflog.metrics.run_rates import sized_runs
-from perflog.metrics.scaling import model_text
-from perflog.metrics.scaling_losses import Loss, losses
-from perflog.metrics.scaling_studies import Study, studies, table_studies
-from perflog.metrics.schedule_simulation import ONE_F_ONE_B
-from perflog.metrics.schedules import TIMED, ScheduleRow, schedule_rows
+from perflog.metrics.many_runs.scaling import model_text
+from perflog.metrics.many_runs.scaling_losses import Loss, losses
+from perflog.metrics.many_runs.scaling_studies import Study, studies, table_studies
+from perflog.metrics.pipelines.schedule_simulation import ONE_F_ONE_B
+from perflog.metrics.pipelines.schedules import TIMED, ScheduleRow, schedule_rows
+from perflog.metrics.step_time.run_rates import sized_runs
 from perflog.units import count, show
 
 _LITTLE = 1.1  # times as fast with more GPUs: less brings nothing worth them

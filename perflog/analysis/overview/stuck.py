@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perflog.metrics import Options, Tables, stuck_ranks
-from perflog.metrics.stuck_ranks import jobs_of_dumps
+from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.tables.nulls import row_dicts
 from perflog.units import count, first_few, plural
 

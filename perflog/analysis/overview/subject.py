@@ -13,7 +13,7 @@ from perflog.formats.registry import known as formats
 from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.attempts import attempts, jobs
-from perflog.metrics.last_steps import last_steps
+from perflog.metrics.jobs.last_steps import last_steps
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import distinct
 from perflog.tables.columns import Rows

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from perflog.metrics import Options, Tables, whatif
-from perflog.metrics.step_replay import OPERATIONS
+from perflog.metrics.what_if.step_replay import OPERATIONS
 from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import show
 

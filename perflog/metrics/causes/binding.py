@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perflog.metrics.breakdown import TRACED_STEP
 from perflog.metrics.causes.cause import JOB, PIPELINE, RUN, Cause
+from perflog.metrics.step_time.breakdown import TRACED_STEP
 
 _WHOLES = (JOB, "step", "phases", TRACED_STEP, "trace", "gpu", "api", PIPELINE, RUN)
 """Where to look for what binds, in this order: the first whole that the log divides decides."""

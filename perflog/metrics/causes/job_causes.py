@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from perflog.metrics.causes.cause import BOUND, JOB, PIPELINE, REPLAY, Cause
-from perflog.metrics.headroom import equal_stages
-from perflog.metrics.named_ranks import named_rank_rows
+from perflog.metrics.jobs.stuck_ranks import stuck_ranks
 from perflog.metrics.options import Options
-from perflog.metrics.pipeline import stages
-from perflog.metrics.ranks import rank_rows
+from perflog.metrics.pipelines.pipeline import stages
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.step_replay import OPERATIONS
-from perflog.metrics.stuck_ranks import stuck_ranks
-from perflog.metrics.whatif import whatif
+from perflog.metrics.skew.named_ranks import named_rank_rows
+from perflog.metrics.skew.ranks import rank_rows
+from perflog.metrics.step_time.headroom import equal_stages
+from perflog.metrics.what_if.step_replay import OPERATIONS
+from perflog.metrics.what_if.whatif import whatif
 from perflog.tables.nulls import none_if_null, row_dicts
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perflog.metrics.breakdown import NOT_LISTED, breakdown
 from perflog.metrics.causes.cause import Cause
-from perflog.metrics.kernel_categories import OTHER
-from perflog.metrics.kernels import kernels
 from perflog.metrics.options import Options
+from perflog.metrics.profiles.kernel_categories import OTHER
+from perflog.metrics.profiles.kernels import kernels
 from perflog.metrics.run_tables import Tables
+from perflog.metrics.step_time.breakdown import NOT_LISTED, breakdown
 
 
 def categories(tables: Tables, options: Options) -> Iterator[Cause]:

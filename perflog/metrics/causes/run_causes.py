@@ -8,8 +8,8 @@ import numpy as np
 
 from perflog.arrays import Floats, Mask
 from perflog.metrics.causes.cause import RUN, Cause
+from perflog.metrics.jobs.pauses import pauses
 from perflog.metrics.options import Options
-from perflog.metrics.pauses import pauses
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.tables.nulls import row_dicts

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import nan
 
-from perflog.metrics.breakdown import UNTIMED, breakdown
 from perflog.metrics.causes.cause import BOUND, Cause
-from perflog.metrics.headroom import at_plain_products, at_the_peak, equal_ranks
 from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables
+from perflog.metrics.step_time.breakdown import UNTIMED, breakdown
+from perflog.metrics.step_time.headroom import at_plain_products, at_the_peak, equal_ranks
 
 _SUBJECTS = {UNTIMED: UNTIMED, "data": "data", "wait": "waiting", "communication": "communication"}
 _MOSTLY = 0.5  # of the whole: one part that takes more binds it

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.metrics.breakdown import TRACED_STEP
 from perflog.metrics.causes.cause import BOUND, REPLAY, Cause
 from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.traces.collective_wait import stragglers
-from perflog.metrics.traces.device_kernels import device_kernels
+from perflog.metrics.step_time.breakdown import TRACED_STEP
+from perflog.metrics.traces.collectives.collective_wait import stragglers
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.metrics.traces.launch_delays import launches
-from perflog.metrics.traces.scenario_changes import RANK
-from perflog.metrics.traces.scenario_gains import scenario_gains
+from perflog.metrics.traces.operators.device_kernels import device_kernels
+from perflog.metrics.traces.replays.scenario_changes import RANK
+from perflog.metrics.traces.replays.scenario_gains import scenario_gains
 from perflog.metrics.traces.start_up import start_ups
 from perflog.tables.nulls import none_if_null, row_dicts
 

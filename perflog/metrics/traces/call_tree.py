@@ -14,7 +14,7 @@ from perflog.arrays import Codes, Ints, Mask
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import has_times
 from perflog.metrics.traces.launches import Launches, Thread, threads_of
-from perflog.readers.interval_index import nested_parents
+from perflog.readers.events.interval_index import nested_parents
 from perflog.statistics.groups import distinct
 from perflog.tables.arrow import Where, index_array, one_of
 from perflog.tables.columns import Rows, rows_from_arrow

@@ -123,7 +123,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     "(waiting - all these) + idle = span; overlap = |communication and compute| / |communication|; sync events and "
     "images of ranges are no work",
     source="overlap: Holistic Trace Analysis; exposed communication: TraceLens; categories of kernels: their names; "
-    "what waits: perflog/metrics/waiting_kernels.toml",
+    "what waits: perflog/metrics/profiles/waiting_kernels.toml",
     compares=(_samples,),
 )
 def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.kernel_categories import OTHER, WAIT, category, category_of_profiler
+from perflog.metrics.profiles.kernel_categories import OTHER, WAIT, category, category_of_profiler
 from perflog.metrics.registry import MetricColumn
 from perflog.metrics.row_groups import split
 from perflog.metrics.run_tables import Tables, cached, frame_for_metrics

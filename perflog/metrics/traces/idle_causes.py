@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.kernel_categories import category
+from perflog.metrics.profiles.kernel_categories import category
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import TraceDevice, has_times
 from perflog.metrics.traces.intervals import EMPTY, Intervals, union

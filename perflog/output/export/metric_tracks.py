@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.arrays import Ints
+from perflog.metrics.jobs.stuck_ranks import CALL_COUNTS
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.stuck_ranks import CALL_COUNTS
-from perflog.metrics.traces.collective_matching import matched_collectives
-from perflog.metrics.traces.counters import readings
-from perflog.metrics.traces.critical_path import critical_paths
-from perflog.metrics.traces.device_ranges import range_trees
+from perflog.metrics.traces.collectives.collective_matching import matched_collectives
 from perflog.metrics.traces.device_work import TraceDevice
 from perflog.metrics.traces.idle_causes import CAUSES, idle_causes
-from perflog.metrics.traces.path_walk import kinds_of
+from perflog.metrics.traces.operators.device_ranges import range_trees
+from perflog.metrics.traces.over_time.counters import readings
+from perflog.metrics.traces.replays.critical_path import critical_paths
+from perflog.metrics.traces.replays.path_walk import kinds_of
 from perflog.output.export.event_tracks import (
     COLLECTIVES,
     IDLE,

@@ -29,7 +29,7 @@ from perflog.analysis.compare.warmup_costs import WarmupRow
 from perflog.analysis.lint import SEVERITIES
 from perflog.analysis.run_names import letters
 from perflog.metrics.compared import ALL
-from perflog.metrics.kernel_names import short_kernels
+from perflog.metrics.profiles.kernel_names import short_kernels
 from perflog.output import terminal
 from perflog.output.presenters.run_marks import LONG
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet

@@ -17,7 +17,7 @@ from perflog.analysis.compare.sides import SEPARATOR
 from perflog.analysis.compare.verdicts import OTHER_SETTING
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.analysis.run_names import letters
-from perflog.metrics.kernel_names import short_kernel
+from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.output.presenters.compare import (
     case_name,
     counts,

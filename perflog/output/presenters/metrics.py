@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from perflog.metrics import METRICS, Metric, MetricColumn, Options, Tables, get
-from perflog.metrics.kernel_names import short_kernels
+from perflog.metrics.profiles.kernel_names import short_kernels
 from perflog.output import terminal
 from perflog.output.presenters.run_marks import marks_of, printed_names
 from perflog.output.sheets import MAX_ROWS, Role, Sheet, SheetColumn, pairs, sheet

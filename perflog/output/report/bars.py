@@ -8,7 +8,7 @@ from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import part_name, telling_parts
 from perflog.analysis.compare.operators import kernels_of_both, time_basis
 from perflog.analysis.compare.result_rows import TreeRow
-from perflog.metrics.waterfall import BARS
+from perflog.metrics.step_time.waterfall import BARS
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Part, number
 from perflog.output.report.data import ReportData, TableRow
 from perflog.output.terminal import cut

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.arrays import Codes, Ints
-from perflog.readers.element_types import element_bytes
-from perflog.readers.event_columns import KIND_CODE, KINDS, MISSING, EventColumns
-from perflog.readers.string_interning import WorkerInterner
-from perflog.readers.timestamps import parse_integers
+from perflog.readers.events.element_types import element_bytes
+from perflog.readers.events.event_columns import KIND_CODE, KINDS, MISSING, EventColumns
+from perflog.readers.events.string_interning import WorkerInterner
+from perflog.readers.events.timestamps import parse_integers
 
 _NO_JSON = msgspec.Raw(b"")
 

@@ -13,11 +13,11 @@ from perflog.readers.chrome.arguments import DROPPED
 from perflog.readers.chrome.events import DecodedPiece, EventDecoder, TrackName
 from perflog.readers.chrome.kinds import CONTEXT, UNREAD, role_and_kind
 from perflog.readers.chrome.metadata import Metadata
-from perflog.readers.event_columns import MISSING, TEXT_COLUMNS, EventColumns
-from perflog.readers.event_context import STEP_NAME, select_calls, select_ranges, step_codes
-from perflog.readers.event_table import EventAccount
-from perflog.readers.spill_file import SpilledColumns, spill
-from perflog.readers.string_interning import Interners
+from perflog.readers.events.event_columns import MISSING, TEXT_COLUMNS, EventColumns
+from perflog.readers.events.event_context import STEP_NAME, select_calls, select_ranges, step_codes
+from perflog.readers.events.event_table import EventAccount
+from perflog.readers.events.spill_file import SpilledColumns, spill
+from perflog.readers.events.string_interning import Interners
 
 THIS_PROCESS, SHARED_CODES = -1, -2
 """Instead of the number of a worker: the codes come from the reading process itself; they need no translation."""

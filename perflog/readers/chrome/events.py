@@ -28,10 +28,10 @@ from perflog.readers.chrome.arguments import (
 from perflog.readers.chrome.boundaries import ScannedElements, scan_elements
 from perflog.readers.chrome.json_repair import BARE_NAN, TIMESTAMP, repaired_variants, replace_bare_nan
 from perflog.readers.chrome.kinds import CONTEXT, COUNTER, EVENT, PAIR, role_and_kind
-from perflog.readers.event_columns import KIND_CODE, MISSING, TEXT_COLUMNS, EventColumns, distinct_rows
-from perflog.readers.key_counts import KeyCounter
-from perflog.readers.string_interning import WorkerInterner
-from perflog.readers.timestamps import parse_timestamps, real_number, round_durations
+from perflog.readers.events.event_columns import KIND_CODE, MISSING, TEXT_COLUMNS, EventColumns, distinct_rows
+from perflog.readers.events.key_counts import KeyCounter
+from perflog.readers.events.string_interning import WorkerInterner
+from perflog.readers.events.timestamps import parse_timestamps, real_number, round_durations
 
 Kinds = npt.NDArray[np.int8]
 PhaseAndCategory = tuple[str | None, str | None]

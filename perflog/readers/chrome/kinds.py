@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from perflog.readers.event_columns import KIND_CODE
+from perflog.readers.events.event_columns import KIND_CODE
 
 EVENT, PAIR, CONTEXT, UNREAD, COUNTER = range(5)
 """Roles: a timed event; the begin or the end of one; an event that only names or links; one that no table takes; a

@@ -12,9 +12,9 @@ from msgspec import Struct, field
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.rank_names import MAX_RANK
 from perflog.readers.chrome.boundaries import scan_elements
-from perflog.readers.event_columns import MISSING
+from perflog.readers.events.event_columns import MISSING
+from perflog.readers.events.timestamps import parse_integer
 from perflog.readers.interface import RankInfo
-from perflog.readers.timestamps import parse_integer
 
 HEAD = 1 << 20
 """Bytes at the start of a file in which its events begin; else the file is no trace."""

@@ -29,13 +29,13 @@ from perflog.readers.chrome.metadata import (
 )
 from perflog.readers.chrome.scanner import TraceScanner
 from perflog.readers.chrome.tracks import DeviceTracks
-from perflog.readers.event_columns import MISSING, EventColumns, shift_starts
-from perflog.readers.event_context import EventContext
-from perflog.readers.event_table import BY_PROCESS, EventOrigin, RunWriter, event_rows
+from perflog.readers.events.event_columns import MISSING, EventColumns, shift_starts
+from perflog.readers.events.event_context import EventContext
+from perflog.readers.events.event_table import BY_PROCESS, EventOrigin, RunWriter, event_rows
+from perflog.readers.events.string_interning import Interners
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.processes import merged_labels, process_ranks
 from perflog.readers.rank_files import ranks_of_files
-from perflog.readers.string_interning import Interners
 from perflog.tables.sink import IngestResult, Sink
 
 if TYPE_CHECKING:

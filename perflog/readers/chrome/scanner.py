@@ -28,9 +28,9 @@ from perflog.readers.chrome.contents import (
 from perflog.readers.chrome.events import SAMPLE_CHARS
 from perflog.readers.chrome.metadata import HEAD, parse_header, parse_trailer
 from perflog.readers.chrome.worker_pool import WorkerPool
-from perflog.readers.event_columns import EventColumns
-from perflog.readers.spill_file import SpilledColumns, load_spilled, open_spill_file
-from perflog.readers.string_interning import new_interners
+from perflog.readers.events.event_columns import EventColumns
+from perflog.readers.events.spill_file import SpilledColumns, load_spilled, open_spill_file
+from perflog.readers.events.string_interning import new_interners
 
 PIECE = 4 << 20
 """Bytes of a trace that are decoded together."""

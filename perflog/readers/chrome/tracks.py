@@ -14,9 +14,9 @@ import numpy.typing as npt
 from perflog.arrays import Codes, Ints
 from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.chrome.contents import TraceContents
-from perflog.readers.device_names import device_number, stream_number, work_kind, work_tracks
-from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns
-from perflog.readers.string_interning import Interners
+from perflog.readers.events.device_names import device_number, stream_number, work_kind, work_tracks
+from perflog.readers.events.event_columns import KIND_CODE, MISSING, EventColumns
+from perflog.readers.events.string_interning import Interners
 
 # Summaries in the name of a device.
 _NO_WORK = lazy_pattern(r"overlap analysis|freq|counter|bandwidth|memory", re.IGNORECASE)

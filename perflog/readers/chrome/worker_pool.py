@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, Protocol
 
 from perflog.errors import InputError
-from perflog.readers.spill_file import open_spill_file
+from perflog.readers.events.spill_file import open_spill_file
 
 _PIECES_AHEAD = 2  # pieces that a worker holds at a time
 

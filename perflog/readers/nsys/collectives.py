@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from perflog.arrays import Ints
-from perflog.readers.event_columns import MISSING, EventColumns
-from perflog.readers.event_context import thread_lane
-from perflog.readers.interval_index import IntervalIndex
+from perflog.readers.events.event_columns import MISSING, EventColumns
+from perflog.readers.events.event_context import thread_lane
+from perflog.readers.events.interval_index import IntervalIndex
 from perflog.readers.nsys.payloads import Fields, PayloadReader
 
 

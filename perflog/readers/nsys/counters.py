@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Ints, Mask
-from perflog.readers.event_columns import MISSING, EventColumns, distinct_values, durations_between
+from perflog.readers.databases.sqlite import Database, columns_of, integers, odd_rows, reals
+from perflog.readers.databases.sqlite_tables import TableQuery
+from perflog.readers.events.event_columns import MISSING, EventColumns, distinct_values, durations_between
+from perflog.readers.events.string_interning import Interners
 from perflog.readers.nsys.session import Session
 from perflog.readers.nsys.tables import COUNTER_TABLES
-from perflog.readers.sqlite import Database, columns_of, integers, odd_rows, reals
-from perflog.readers.sqlite_tables import TableQuery
-from perflog.readers.string_interning import Interners
 
 if TYPE_CHECKING:
     import pyarrow as pa

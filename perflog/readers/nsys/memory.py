@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.arrays import Codes
-from perflog.readers.event_columns import MISSING, EventColumns, distinct_tuples
+from perflog.readers.databases.sqlite import Database, columns_of, integers
+from perflog.readers.events.event_columns import MISSING, EventColumns, distinct_tuples
+from perflog.readers.events.string_interning import Interners
 from perflog.readers.nsys.tables import COPY_ENDS, MEMORY_KIND, POOL_NAME, POOL_TOTALS
-from perflog.readers.sqlite import Database, columns_of, integers
-from perflog.readers.string_interning import Interners
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from perflog.arrays import Codes, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.readers.event_columns import MISSING, EventColumns
-from perflog.readers.sqlite import Database, columns_of, integers, reals
-from perflog.readers.string_interning import Interners
+from perflog.readers.databases.sqlite import Database, columns_of, integers, reals
+from perflog.readers.events.event_columns import MISSING, EventColumns
+from perflog.readers.events.string_interning import Interners
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,18 @@ import numpy.typing as npt
 from perflog.arrays import Codes, Ints
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
-from perflog.readers.event_columns import (
+from perflog.readers.databases.sqlite import (
+    Database,
+    columns_of,
+    integers,
+    is_sqlite,
+    odd_rows,
+    open_with_writer,
+    text_codes,
+    values_of_rows,
+)
+from perflog.readers.databases.sqlite_tables import TableQuery
+from perflog.readers.events.event_columns import (
     KIND_CODE,
     MISSING,
     EventColumns,
@@ -25,8 +36,10 @@ from perflog.readers.event_columns import (
     durations_between,
     shift_starts,
 )
-from perflog.readers.event_context import EventContext, select_ranges, step_codes
-from perflog.readers.event_table import BY_PROCESS, EventAccount, EventOrigin, RunWriter, event_rows, value_rows
+from perflog.readers.events.event_context import EventContext, select_ranges, step_codes
+from perflog.readers.events.event_table import BY_PROCESS, EventAccount, EventOrigin, RunWriter, event_rows, value_rows
+from perflog.readers.events.spill_file import decompressed_path
+from perflog.readers.events.string_interning import new_interners
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.nsys.collectives import CollectiveLaunches
 from perflog.readers.nsys.counters import COUNTER_NUMBERS, CounterReader, counter_tables
@@ -49,19 +62,6 @@ from perflog.readers.nsys.tables import (
 )
 from perflog.readers.nsys.waits import EventRecords
 from perflog.readers.rank_files import rank_of_file
-from perflog.readers.spill_file import decompressed_path
-from perflog.readers.sqlite import (
-    Database,
-    columns_of,
-    integers,
-    is_sqlite,
-    odd_rows,
-    open_with_writer,
-    text_codes,
-    values_of_rows,
-)
-from perflog.readers.sqlite_tables import TableQuery
-from perflog.readers.string_interning import new_interners
 from perflog.tables.arrow import index_array
 from perflog.tables.sink import IngestResult, Sink
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from perflog.readers.sqlite import Database
+from perflog.readers.databases.sqlite import Database
 
 ID_BITS = 24
 """Bits of a process and of a thread in globalPid and globalTid."""

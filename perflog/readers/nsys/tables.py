@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from perflog.readers.sqlite import Database
+from perflog.readers.databases.sqlite import Database
 
 
 class ExportTable(Struct, frozen=True):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.arrays import Ints
-from perflog.readers.event_columns import MISSING, EventColumns, distinct_tuples
+from perflog.readers.databases.sqlite import Database, columns_of, integers, odd_rows
+from perflog.readers.databases.sqlite_tables import TableQuery
+from perflog.readers.events.event_columns import MISSING, EventColumns, distinct_tuples
 from perflog.readers.nsys.tables import EVENT_NUMBERS
-from perflog.readers.sqlite import Database, columns_of, integers, odd_rows
-from perflog.readers.sqlite_tables import TableQuery
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,13 +6,13 @@ import numpy as np
 from msgspec import Struct, field
 
 from perflog.arrays import Floats, Ints
-from perflog.readers.event_columns import MISSING, distinct_values, rows_by_number
-from perflog.readers.event_table import EventAccount
-from perflog.readers.message_columns import FieldColumns
+from perflog.readers.events.event_columns import MISSING, distinct_values, rows_by_number
+from perflog.readers.events.event_table import EventAccount
+from perflog.readers.events.string_interning import Interners
+from perflog.readers.events.timestamps import parse_integer
+from perflog.readers.messages.message_columns import FieldColumns
+from perflog.readers.messages.protobuf import BYTES, FIXED64, VARINT
 from perflog.readers.perfetto.packets import PacketReader
-from perflog.readers.protobuf import BYTES, FIXED64, VARINT
-from perflog.readers.string_interning import Interners
-from perflog.readers.timestamps import parse_integer
 
 _NAME_NUMBER, _BOOL, _UNSIGNED, _SIGNED, _REAL, _TEXT, _POINTER, _JSON, _NAME, _TEXT_NUMBER = (
     1,

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from perflog.arrays import Ints
-from perflog.readers.event_columns import MISSING, rows_by_number
+from perflog.readers.events.event_columns import MISSING, rows_by_number
 from perflog.readers.perfetto.packets import Packets
 
 REALTIME, BOOTTIME = 1, 6

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from perflog.arrays import Codes, Floats, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.chrome.kinds import role_and_kind
-from perflog.readers.device_names import work_kind
-from perflog.readers.event_columns import (
+from perflog.readers.events.device_names import work_kind
+from perflog.readers.events.event_columns import (
     KIND_CODE,
     MISSING,
     EventColumns,
@@ -20,13 +20,13 @@ from perflog.readers.event_columns import (
     durations_between,
     rows_by_number,
 )
-from perflog.readers.event_table import EventAccount
-from perflog.readers.message_columns import FieldColumns
+from perflog.readers.events.event_table import EventAccount
+from perflog.readers.events.string_interning import Interners
+from perflog.readers.messages.message_columns import FieldColumns
 from perflog.readers.perfetto.arguments import Arguments
 from perflog.readers.perfetto.clocks import Clocks
 from perflog.readers.perfetto.packets import PacketReader, Packets, by_generation
 from perflog.readers.perfetto.tracks import Track, Tracks
-from perflog.readers.string_interning import Interners
 
 _EVENT = 11  # field of a packet
 _CATEGORY_NUMBER, _ARGUMENTS, _LEGACY, _TYPE, _NAME_NUMBER, _TRACK = 3, 4, 6, 9, 10, 11

@@ -15,10 +15,10 @@ from msgspec import Struct, field
 
 from perflog.arrays import Codes, Ints
 from perflog.parsing.input.limits import check_unpacked
-from perflog.readers.event_columns import MISSING, distinct_values, rows_by_number
-from perflog.readers.message_columns import FieldColumns, message_batches, outline
-from perflog.readers.protobuf import BYTES, VARINT, WireError, fields
-from perflog.readers.string_interning import StringInterner
+from perflog.readers.events.event_columns import MISSING, distinct_values, rows_by_number
+from perflog.readers.events.string_interning import StringInterner
+from perflog.readers.messages.message_columns import FieldColumns, message_batches, outline
+from perflog.readers.messages.protobuf import BYTES, VARINT, WireError, fields
 
 _PACKET = 1  # field of a trace
 _COMPRESSED, _SEQUENCE, _FLAGS, _CLEARED, _INTERNED, _DEFAULTS = 50, 10, 13, 41, 12, 59

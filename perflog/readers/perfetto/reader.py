@@ -10,15 +10,15 @@ import numpy as np
 
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
-from perflog.readers.event_columns import MISSING, EventColumns, shift_starts
-from perflog.readers.event_context import EventContext, select_calls, select_ranges, step_codes
-from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.events.event_columns import MISSING, EventColumns, shift_starts
+from perflog.readers.events.event_context import EventContext, select_calls, select_ranges, step_codes
+from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.events.spill_file import mapped_file
+from perflog.readers.events.string_interning import Interners, StringInterner, new_interners
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.perfetto.events import STEP_NAME, EventCollector
 from perflog.readers.perfetto.packets import PacketReader, begins_as_trace
 from perflog.readers.rank_files import ranks_of_files
-from perflog.readers.spill_file import mapped_file
-from perflog.readers.string_interning import Interners, StringInterner, new_interners
 from perflog.readers.xplane.planes import begins_as_space
 from perflog.tables.sink import IngestResult, Sink
 

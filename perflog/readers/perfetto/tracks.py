@@ -13,11 +13,11 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.readers.device_names import device_number, stream_number, work_tracks
-from perflog.readers.event_columns import MISSING
-from perflog.readers.message_columns import FieldColumns
+from perflog.readers.events.device_names import device_number, stream_number, work_tracks
+from perflog.readers.events.event_columns import MISSING
+from perflog.readers.events.timestamps import number_in_name
+from perflog.readers.messages.message_columns import FieldColumns
 from perflog.readers.perfetto.packets import Packets
-from perflog.readers.timestamps import number_in_name
 
 _DESCRIPTOR, _PROCESS_OF_PACKET, _THREAD_OF_PACKET = 60, 43, 44  # fields of a packet
 _UUID, _NAME, _PROCESS, _THREAD, _PARENT, _COUNTER, _STATIC_NAME, _ATRACE_NAME = 1, 2, 3, 4, 5, 8, 10, 13

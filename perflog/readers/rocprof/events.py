@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from perflog.arrays import Codes, Ints
-from perflog.readers.event_columns import (
+from perflog.readers.events.event_columns import (
     KIND_CODE,
     MISSING,
     EventColumns,
@@ -17,13 +17,13 @@ from perflog.readers.event_columns import (
     durations_between,
     on_device,
 )
-from perflog.readers.event_table import EventAccount
-from perflog.readers.key_counts import KeyCounter
+from perflog.readers.events.event_table import EventAccount
+from perflog.readers.events.key_counts import KeyCounter
+from perflog.readers.events.string_interning import Interners
+from perflog.readers.events.timestamps import parse_integers
 from perflog.readers.odd_numbers import real
 from perflog.readers.rocprof.kinds import kind_of
 from perflog.readers.rocprof.symbols import DECODE_ERRORS, Symbols, decode_json
-from perflog.readers.string_interning import Interners
-from perflog.readers.timestamps import parse_integers
 
 BATCH = 1 << 14
 """Records that become rows together."""

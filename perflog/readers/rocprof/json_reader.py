@@ -19,16 +19,16 @@ import numpy as np
 from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
-from perflog.readers.event_columns import KIND_CODE, EventColumns
-from perflog.readers.event_context import EventContext, select_ranges, step_codes
-from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.events.event_columns import KIND_CODE, EventColumns
+from perflog.readers.events.event_context import EventContext, select_ranges, step_codes
+from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.events.spill_file import decompressed_path
+from perflog.readers.events.string_interning import StringInterner, new_interners
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.rank_files import ranks_of_files
 from perflog.readers.rocprof.events import RecordReader, split_records
 from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
 from perflog.readers.rocprof.symbols import DECODE_ERRORS, ProcessOutput, Symbols
-from perflog.readers.spill_file import decompressed_path
-from perflog.readers.string_interning import StringInterner, new_interners
 from perflog.tables.sink import IngestResult, Sink
 
 _START = lazy_pattern(rb'(?:\xef\xbb\xbf)?\s*\{\s*"rocprofiler-sdk-tool"\s*:')

@@ -17,22 +17,7 @@ from perflog.arrays import Ints
 from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
-from perflog.readers.event_columns import (
-    KIND_CODE,
-    MISSING,
-    EventColumns,
-    distinct_values,
-    durations_between,
-    on_device,
-)
-from perflog.readers.event_context import EventContext, select_ranges, step_codes
-from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, event_rows
-from perflog.readers.interface import RankInfo, ReadOptions
-from perflog.readers.rank_files import rank_of_file
-from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
-from perflog.readers.rocprof.tables import COUNTERS, EVENT_TABLES, NUMBERS, TEXTS, TableSet, table_sets
-from perflog.readers.spill_file import decompressed_path
-from perflog.readers.sqlite import (
+from perflog.readers.databases.sqlite import (
     Database,
     columns_of,
     integers,
@@ -42,7 +27,22 @@ from perflog.readers.sqlite import (
     reals,
     text_codes,
 )
-from perflog.readers.string_interning import new_interners
+from perflog.readers.events.event_columns import (
+    KIND_CODE,
+    MISSING,
+    EventColumns,
+    distinct_values,
+    durations_between,
+    on_device,
+)
+from perflog.readers.events.event_context import EventContext, select_ranges, step_codes
+from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.events.spill_file import decompressed_path
+from perflog.readers.events.string_interning import new_interners
+from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.rank_files import rank_of_file
+from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
+from perflog.readers.rocprof.tables import COUNTERS, EVENT_TABLES, NUMBERS, TEXTS, TableSet, table_sets
 from perflog.tables.sink import IngestResult, Sink
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from perflog.readers.event_columns import MISSING
-from perflog.readers.timestamps import parse_integer, parse_integers
+from perflog.readers.events.event_columns import MISSING
+from perflog.readers.events.timestamps import parse_integer, parse_integers
 
 DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError)
 

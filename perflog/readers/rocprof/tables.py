@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from perflog.readers.databases.sqlite import Database
+from perflog.readers.databases.sqlite_tables import quote_name
 from perflog.readers.rocprof.kinds import kind_of
-from perflog.readers.sqlite import Database
-from perflog.readers.sqlite_tables import quote_name
 
 EVENT_TABLES = {
     "region": None,

@@ -13,11 +13,11 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
-from perflog.readers.event_columns import MISSING, distinct_values, rows_by_number
-from perflog.readers.message_columns import FieldColumns
-from perflog.readers.protobuf import BYTES, VARINT
-from perflog.readers.string_interning import StringInterner
-from perflog.readers.timestamps import parse_integer, real_number
+from perflog.readers.events.event_columns import MISSING, distinct_values, rows_by_number
+from perflog.readers.events.string_interning import StringInterner
+from perflog.readers.events.timestamps import parse_integer, real_number
+from perflog.readers.messages.message_columns import FieldColumns
+from perflog.readers.messages.protobuf import BYTES, VARINT
 
 _NAME, _REAL, _UNSIGNED, _SIGNED, _TEXT, _BYTES, _REFERENCE = range(1, 8)  # numbers of the fields
 _NUMBERS = (_REAL, _UNSIGNED, _SIGNED)

@@ -16,12 +16,12 @@ from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.readers.device_names import device_number, stream_number, work_kind, work_tracks
-from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns
-from perflog.readers.event_table import EventAccount
-from perflog.readers.message_columns import FieldColumns, message_batches
-from perflog.readers.string_interning import Interners, StringInterner
-from perflog.readers.timestamps import number_in_name
+from perflog.readers.events.device_names import device_number, stream_number, work_kind, work_tracks
+from perflog.readers.events.event_columns import KIND_CODE, MISSING, EventColumns
+from perflog.readers.events.event_table import EventAccount
+from perflog.readers.events.string_interning import Interners, StringInterner
+from perflog.readers.events.timestamps import number_in_name
+from perflog.readers.messages.message_columns import FieldColumns, message_batches
 from perflog.readers.xplane.arguments import Stats, stats_of
 from perflog.readers.xplane.planes import Line, Plane
 

@@ -13,8 +13,8 @@ import numpy as np
 from msgspec import Struct, field
 
 from perflog.arrays import Ints
-from perflog.readers.message_columns import FieldColumns, fields_of, outline, padded
-from perflog.readers.protobuf import BYTES, VARINT, signed, varint
+from perflog.readers.messages.message_columns import FieldColumns, fields_of, outline, padded
+from perflog.readers.messages.protobuf import BYTES, VARINT, signed, varint
 from perflog.readers.xplane.arguments import Stats, stats_of
 
 _PLANES, _ERRORS, _WARNINGS, _HOSTS = range(1, 5)  # fields of a space

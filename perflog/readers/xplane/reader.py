@@ -15,14 +15,14 @@ from msgspec import Struct, field
 
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
-from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, shift_starts
-from perflog.readers.event_context import EventContext, select_calls, select_ranges, step_codes
-from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.events.event_columns import KIND_CODE, MISSING, EventColumns, shift_starts
+from perflog.readers.events.event_context import EventContext, select_calls, select_ranges, step_codes
+from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.events.interval_index import IntervalIndex
+from perflog.readers.events.spill_file import SpilledColumns, load_spilled, mapped_file, open_spill_file, spill
+from perflog.readers.events.string_interning import Interners, new_interners
 from perflog.readers.interface import RankInfo, ReadOptions
-from perflog.readers.interval_index import IntervalIndex
 from perflog.readers.rank_files import ranks_of_files
-from perflog.readers.spill_file import SpilledColumns, load_spilled, mapped_file, open_spill_file, spill
-from perflog.readers.string_interning import Interners, new_interners
 from perflog.readers.xplane.events import STEP_NAME, LineKind, PlaneEvents, line_kinds
 from perflog.readers.xplane.planes import Plane, begins_as_space, read_space
 from perflog.tables.sink import IngestResult, Sink

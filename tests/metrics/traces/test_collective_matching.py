@@ -12,7 +12,7 @@ import perflog
 from perflog.metrics import (
     collective_wait,
 )
-from perflog.metrics.traces.collective_matching import listed_numbers
+from perflog.metrics.traces.collectives.collective_matching import listed_numbers
 
 
 @pytest.mark.parametrize(("seed", "world"), [(1, 4), (2, 6), (3, 2)])

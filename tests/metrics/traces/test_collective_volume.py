@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from support.trace_tables import by_hand, kernel
 
 from perflog.metrics import Tables, collective_volume
-from perflog.metrics.traces import collective_volume as module
+from perflog.metrics.traces.operators import collective_volume as module
 from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
     import pytest
 
-    from perflog.metrics.traces.recorded_operators import Operators
+    from perflog.metrics.traces.operators.recorded_operators import Operators
 
 _KEYS = ("rank", "op", "group", "group_description", "group_ranks", "dtype", "ranks")
 _FIGURES = ("calls", "bytes", "largest", "smallest", "first_line")

@@ -15,8 +15,8 @@ from support.metrics_logs import row, rows
 from support.trace_tables import Event, by_hand, kernel, real, reduce
 
 from perflog.metrics import collective_wait, stragglers
-from perflog.metrics.traces.collective_matching import collective_op
-from perflog.metrics.traces.jobs import jobs
+from perflog.metrics.traces.collectives.collective_matching import collective_op
+from perflog.metrics.traces.collectives.jobs import jobs
 
 EPOCH = 1_712_195_495_505_582_988
 

@@ -19,14 +19,21 @@ from support.raw_traces import NS, category, chrome_json, span_of
 
 import perflog
 from perflog.metrics import Tables, critical_path
-from perflog.metrics.traces import replay
 from perflog.metrics.traces.call_tree import NO_CALL
-from perflog.metrics.traces.critical_path import DevicePaths, critical_paths
-from perflog.metrics.traces.dependencies import NO_WORK, Dependencies
-from perflog.metrics.traces.path_walk import DEVICE_KINDS, HOST_KINDS, HOST_TIME, LAUNCHES, CriticalPath, kinds_of
-from perflog.metrics.traces.path_walk import WAITS as WAITING
-from perflog.metrics.traces.replay import ALL, Change, PieceKind, Replay, Replayed
-from perflog.metrics.traces.what_if import WhatIf
+from perflog.metrics.traces.replays import replay
+from perflog.metrics.traces.replays.critical_path import DevicePaths, critical_paths
+from perflog.metrics.traces.replays.dependencies import NO_WORK, Dependencies
+from perflog.metrics.traces.replays.path_walk import (
+    DEVICE_KINDS,
+    HOST_KINDS,
+    HOST_TIME,
+    LAUNCHES,
+    CriticalPath,
+    kinds_of,
+)
+from perflog.metrics.traces.replays.path_walk import WAITS as WAITING
+from perflog.metrics.traces.replays.replay import ALL, Change, PieceKind, Replay, Replayed
+from perflog.metrics.traces.replays.what_if import WhatIf
 from perflog.tables.columns import NULL
 
 US = 1000

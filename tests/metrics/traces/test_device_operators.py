@@ -13,8 +13,8 @@ from support.raw_operator_places import Place, Walk
 
 import perflog
 from perflog.metrics import Tables, device_operators
-from perflog.metrics.kernel_names import short_kernel
-from perflog.metrics.traces.device_operators import launched_by_name, operator_trees
+from perflog.metrics.profiles.kernel_names import short_kernel
+from perflog.metrics.traces.operators.device_operators import launched_by_name, operator_trees
 from perflog.metrics.traces.work_tree import WorkTree
 
 

@@ -13,8 +13,8 @@ from support.raw_traces import AUTOGRAD, time_by_range
 
 import perflog
 from perflog.metrics import Tables, device_ranges
-from perflog.metrics.traces.device_ranges import BACKWARD, range_of, range_trees
 from perflog.metrics.traces.device_work import trace_devices
+from perflog.metrics.traces.operators.device_ranges import BACKWARD, range_of, range_trees
 from perflog.metrics.traces.work_tree import OUTSIDE, UNKNOWN
 
 

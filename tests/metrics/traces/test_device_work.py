@@ -12,9 +12,9 @@ from support.metrics_logs import row, rows
 from support.trace_tables import Event, by_hand, kernel, reduce, step
 
 from perflog.metrics import device_kernels, device_time
+from perflog.metrics.traces.collectives.jobs import jobs
 from perflog.metrics.traces.device_work import STATES as WORK_STATES
 from perflog.metrics.traces.device_work import exposed_of, step_windows, trace_devices
-from perflog.metrics.traces.jobs import jobs
 
 STATES = ("compute", "communication", "memory", "waiting", "idle")
 COPY = "Memcpy HtoD (Pinned -> Device)"

@@ -8,7 +8,7 @@ import pytest
 from support.trace_tables import by_hand, kernel
 
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.traces.jobs import Job, jobs
+from perflog.metrics.traces.collectives.jobs import Job, jobs
 
 
 def ranks_of(tables: Tables) -> list[list[tuple[str, int | None]]]:

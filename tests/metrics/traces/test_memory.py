@@ -19,9 +19,9 @@ from support.nsys_files import TID, write_tables
 
 import perflog
 from perflog.metrics import Tables, memory_curve, memory_holders, memory_peak
-from perflog.metrics.traces.device_memory import device_memory
-from perflog.metrics.traces.memory import OTHER
-from perflog.metrics.traces.memory_holders import NOT_TRACED, HeldMemory, held_memory
+from perflog.metrics.traces.over_time.device_memory import device_memory
+from perflog.metrics.traces.over_time.memory import OTHER
+from perflog.metrics.traces.over_time.memory_holders import NOT_TRACED, HeldMemory, held_memory
 from perflog.metrics.traces.work_tree import OUTSIDE
 from perflog.plots import PLOTS
 

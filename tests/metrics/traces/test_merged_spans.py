@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.metrics.traces.merged_spans import Spans, grain_for, merged, spans_of
+from perflog.metrics.traces.over_time.merged_spans import Spans, grain_for, merged, spans_of
 
 EVENTS = st.lists(
     st.tuples(st.integers(-500, 5000), st.integers(0, 400), st.integers(0, 3), st.integers(0, 5)), min_size=1

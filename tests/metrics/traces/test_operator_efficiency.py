@@ -19,7 +19,7 @@ from perflog.errors import UsageError
 from perflog.metrics import operator_efficiency
 from perflog.metrics.hardware import bandwidth_tbs
 from perflog.metrics.traces.input_shapes import nvtx_operator
-from perflog.metrics.traces.operator_work import operator_formulas
+from perflog.metrics.traces.operators.operator_work import operator_formulas
 
 Event = dict[str, Any]
 REAL = [CORPUS / "torchtrace" / f"facebookresearch__HolisticTraceAnalysis__sampled_rank-{i}.json.gz" for i in (0, 1)]

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.metrics.traces.input_shapes import shapes_text
-from perflog.metrics.traces.operator_work import (
+from perflog.metrics.traces.operators.operator_work import (
     CLASSES,
     Work,
     class_of,

@@ -150,7 +150,7 @@ def test_of_a_long_trace_the_middle_is_replayed(monkeypatch: pytest.MonkeyPatch)
     """Two of six steps that are alike gain what all of them do."""
     (path,) = (path for path in REAL if "trace_diff_control" in path.name)
     whole = {(row["scenario"], row["subject"]): row for row in rows(replay(stored(path)))}
-    monkeypatch.setattr("perflog.metrics.traces.scenarios._MOST", 3000)
+    monkeypatch.setattr("perflog.metrics.traces.replays.scenarios._MOST", 3000)
     found = rows(replay(stored(path)))
     assert {(row["n"], round(row["replayed"], 3), row["error_s"]) for row in found} == {(2, 0.333, 0)}
     for row in found:
@@ -163,7 +163,7 @@ def test_of_a_long_trace_without_steps_a_stretch_is_replayed(tmp_path: Path, mon
     events = [each for n in range(200) for each in launched(50 * n, 50 * n + 5, 10, n + 1)]
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     for most in (1 << 18, 100):
-        monkeypatch.setattr("perflog.metrics.traces.scenarios._MOST", most)
+        monkeypatch.setattr("perflog.metrics.traces.replays.scenarios._MOST", most)
         (row,) = rows(replay(perflog.read(path)), scenario="host")
         assert row["error_s"] == 0
         gained.append((row["gain"], row["replayed"]))

@@ -12,7 +12,7 @@ from support.trace_tables import by_hand, kernel, reduce, step
 
 import perflog
 from perflog.metrics import Tables, critical_path, device_time, trace_timeline
-from perflog.metrics.traces.trace_timeline import MOST_SPANS
+from perflog.metrics.traces.over_time.trace_timeline import MOST_SPANS
 
 HTA = SHARED / "corpus/torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{}.json.gz"
 

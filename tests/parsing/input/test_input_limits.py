@@ -21,7 +21,7 @@ from perflog.files import temporary
 from perflog.parsing.input import limits, source
 from perflog.parsing.input.source import open_source
 from perflog.parsing.input.spilled_input import SpilledInput
-from perflog.readers.spill_file import decompressed_path
+from perflog.readers.events.spill_file import decompressed_path
 
 LINE = b"step 1 loss 2.5\n"
 

@@ -9,11 +9,11 @@ import pytest
 from support.history_files import field as wire
 from support.perfetto_files import argument, interned, packet
 
-from perflog.readers.event_columns import MISSING
-from perflog.readers.event_table import EventAccount
+from perflog.readers.events.event_columns import MISSING
+from perflog.readers.events.event_table import EventAccount
+from perflog.readers.events.string_interning import StringInterner, new_interners
 from perflog.readers.perfetto.arguments import Arguments
 from perflog.readers.perfetto.packets import PacketReader
-from perflog.readers.string_interning import StringInterner, new_interners
 
 
 def read(*events: bytes, before: bytes = b"") -> tuple[Arguments, dict[str, list[Any]]]:

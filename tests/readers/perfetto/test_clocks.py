@@ -6,10 +6,10 @@ import pytest
 from support.history_files import field as wire
 from support.perfetto_files import packet, snapshot
 
-from perflog.readers.event_columns import MISSING
+from perflog.readers.events.event_columns import MISSING
+from perflog.readers.events.string_interning import StringInterner
 from perflog.readers.perfetto.clocks import BOOTTIME, REALTIME, Clocks
 from perflog.readers.perfetto.packets import TEXTS, PacketReader, by_generation
-from perflog.readers.string_interning import StringInterner
 
 MONOTONIC = 3
 OWN = 64

@@ -10,9 +10,9 @@ from support.history_files import field as wire
 from support.perfetto_files import compressed, event, interned, packet
 
 from perflog.errors import InputError
-from perflog.readers.event_columns import MISSING
+from perflog.readers.events.event_columns import MISSING
+from perflog.readers.events.string_interning import Interners, StringInterner
 from perflog.readers.perfetto.packets import TEXTS, PacketReader, Packets, begins_as_trace, by_generation
-from perflog.readers.string_interning import Interners, StringInterner
 
 TIME, SEQUENCE, FLAGS, CLEARED, DEFAULTS = 8, 10, 13, 41, 59
 CLEAR = wire(FLAGS, 1)

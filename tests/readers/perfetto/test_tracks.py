@@ -6,10 +6,10 @@ import pytest
 from support.history_files import field as wire
 from support.perfetto_files import packet, process, thread, track
 
-from perflog.readers.event_columns import MISSING
+from perflog.readers.events.event_columns import MISSING
+from perflog.readers.events.string_interning import StringInterner
 from perflog.readers.perfetto.packets import TEXTS, PacketReader
 from perflog.readers.perfetto.tracks import Track, Tracks
-from perflog.readers.string_interning import StringInterner
 
 
 def tracks(*fields: bytes, generation: list[int] | None = None) -> Tracks:

@@ -1,0 +1,236 @@
+"""Serving: latency of requests and tokens, and throughput while requests run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.arrays import Floats
+from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.benchmarks.cases import case_tables
+from perflog.metrics.compared import Measure, Sample, Steady
+from perflog.metrics.directions import Better
+from perflog.metrics.options import Options
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
+from perflog.tables.columns import Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_STATISTICS = ("mean", "median", "p90", "p95", "p99", "min", "max")
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn(
+        "of",
+        meaning="ttft (time to first token), tpot (time per output token), itl (inter-token latency), latency (of a "
+        "request), or the printed name of a rate, a number of requests or a share of the cache",
+    ),
+    MetricColumn("unit", meaning="unit of the values; null: a plain number"),
+    MetricColumn("by", meaning="printed: a report holds the statistics; requests, readings: computed from them"),
+    MetricColumn("n", meaning="number of requests, or of readings while requests run; null: printed statistics"),
+    *(MetricColumn(name, meaning=f"{name} of the values") for name in _STATISTICS),
+    MetricColumn("tail", meaning="p99 / median"),
+    MetricColumn("first_line", meaning="first line that it rests on", brief=False),
+    MetricColumn("last_line", meaning="last line that it rests on", brief=False),
+)
+
+_QUANTITIES = {
+    "ttft": r"ttft|time_to_first_token",
+    "tpot": r"tpot|time_per_output_token",
+    "itl": r"itl|inter_token_latency|intertoken_latency",
+    "latency": r"e2el|e2e_latency|end_to_end_latency|request_latency",
+}
+_QUANTITY = lazy_pattern(
+    "|".join(rf"(?P<{name}>(?<![a-z])(?:{words})(?![a-z]))" for name, words in _QUANTITIES.items())
+)
+_STATISTIC = lazy_pattern(
+    r"(?<![a-z0-9])(?:(?P<mean>mean|avg|average)|(?P<median>median|mdn|p50)|(?P<named>p9[059]|min|max))(?![a-z0-9])"
+)
+_RATES = lazy_pattern(r"(?:.*_)?(?:throughput|tokens_per_s|requests_per_s)(?:_.*)?", re.IGNORECASE)
+_OTHER_STATISTIC = lazy_pattern(r"(?<![a-z0-9])(?:std|stddev|p[0-9]+|peak)(?![a-z0-9])")
+REQUESTS, READINGS = "requests", "readings"
+"""What statistics are computed from."""
+
+RUNNING, WAITING, CACHE = "running_requests", "waiting_requests", "gpu_cache_usage"
+"""Names of the readings of a server."""
+
+_READINGS = ("generation_tokens_per_s", "prompt_tokens_per_s", RUNNING, WAITING, CACHE)
+
+
+class _Found(Struct):
+    """The statistics of one quantity of a run. `key`: the name of the values that its statistics were computed from."""
+
+    unit: str
+    by: str
+    values: dict[str, float]
+    n: int | None
+    lines: tuple[int, int]
+    key: str = ""
+
+
+def serving_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
+    """Yield computed values: latencies of requests, median and p99, and the state of an engine while requests run."""
+    for run, found in served(tables).items():
+        for name, of in found.items() if run in steady.cuts else ():
+            way: Better | None = "lower" if of.unit == "s" else "higher" if of.unit == "1/s" else None
+            statistics = ("median", "p99") if of.by == REQUESTS else ("median",) if of.by == READINGS else ()
+            for statistic in statistics:
+                shown = f"{name} {statistic}" if of.by == REQUESTS else name
+                yield Measure("value", shown, of.unit, way), run, np.array([of.values[statistic]])
+
+
+@metric(
+    title="serving",
+    needs=("runs",),
+    columns=_COLUMNS,
+    compares=(serving_samples,),
+    main="p99",
+    formula="statistics as the report prints them, else over the requests, or over the readings with running requests",
+    source="reports of serving benchmarks; logs of engines that print their state from time to time",
+)
+def serving(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """Latency of requests and tokens, then throughput, requests and cache of a server, while requests run.
+
+    Example:
+        >>> table = perflog.metrics.serving(perflog.read("run.txt"))
+        >>> len(table)
+        0
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    for run, label in tables.labels().items():
+        for name, found in served(tables).get(run, {}).items():
+            row: dict[str, Any] = {"run": run, "label": label, "of": name, "unit": found.unit or None, "by": found.by}
+            row |= {"n": found.n} | found.values
+            if found.values.get("median") and "p99" in found.values:
+                row["tail"] = found.values["p99"] / found.values["median"]
+            rows.append(row | {"first_line": found.lines[0], "last_line": found.lines[1]})
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+
+
+def served(tables: Tables) -> dict[str, dict[str, _Found]]:
+    """Return the quantities of each run that serves requests, latencies first."""
+    return cached(tables, ("serving",), lambda: _served(tables))
+
+
+def _served(tables: Tables) -> dict[str, dict[str, _Found]]:
+    found: dict[str, dict[str, _Found]] = {}
+    readings = tables.rows("values")
+    readings = readings.where(~readings.known("step"))
+    readings = readings.where(readings.known("value"))
+    for run, rows in readings.by("run").items():
+        case_names = {name for table in case_tables(tables).get(run, ()) for name in table.names}
+        rows = rows.where(~rows.one_of("key", case_names))  # no case represents the others
+        found[run] = dict(_engine_values(rows)) or dict(_request_values(rows))
+    summaries = tables.rows("summaries")
+    for run, rows in summaries.by("run").items():
+        found[run] = found.get(run, {}) | dict(_printed(rows))
+    order = [*_QUANTITIES]
+    return {
+        run: dict(sorted(of.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
+        for run, of in found.items()
+        if _serves(of)
+    }
+
+
+def _serves(found: dict[str, _Found]) -> bool:
+    """Whether a value shows that requests were served: any program may print a throughput."""
+    return RUNNING in found or any(name in _QUANTITIES for name in found)
+
+
+def _printed(rows: Rows) -> Iterator[tuple[str, _Found]]:
+    """The statistics of a report."""
+    found: dict[str, _Found] = {}
+    for key, unit, value, line in rows.records("key", "unit", "value", "line"):
+        quantity, statistic = _quantity(key), _statistic(key)
+        name = key.removesuffix(".avg")
+        if quantity is None and _RATES.fullmatch(name) and not _names_statistic(name):
+            quantity, statistic = name, "mean"
+        if quantity is None or statistic is None or not np.isfinite(value):
+            continue
+        of = found.setdefault(quantity, _Found(unit or "", "printed", {}, None, (line, line)))
+        of.values.setdefault(statistic, value)
+        of.lines = min(of.lines[0], line), max(of.lines[1], line)
+    yield from found.items()
+
+
+def is_latency_statistic(key: str) -> bool:
+    """Return whether a printed name is a statistic of a latency: one benchmark has one value of it."""
+    return _quantity(key) is not None and _statistic(key) is not None
+
+
+def _quantity(key: str) -> str | None:
+    """The latency that a printed name is of; None for another one, and for the number of its tokens."""
+    match = _QUANTITY.search(_plain(key))
+    return match.lastgroup if match else None
+
+
+def _statistic(key: str) -> str | None:
+    match = _STATISTIC.search(_plain(key))
+    return (match["named"] or match.lastgroup) if match else None
+
+
+def _names_statistic(name: str) -> bool:
+    return _statistic(name) is not None or _OTHER_STATISTIC.search(_plain(name)) is not None
+
+
+def _plain(key: str) -> str:
+    """A printed name in lower case, with underscores between its words."""
+    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).lower())
+
+
+def _request_values(rows: Rows) -> Iterator[tuple[str, _Found]]:
+    """Latencies of single requests, each a value; and statistics that a file of results holds by name."""
+    statistics: list[int] = []
+    for key, key_rows in rows.by("key").items():
+        quantity = _quantity(key)
+        if quantity is None:
+            continue
+        if _statistic(key) is not None:
+            if len(key_rows) > 1:  # of several benchmarks: none represents the others
+                continue
+            statistics += np.flatnonzero(rows.one_of("key", [key])).tolist()
+        elif len(key_rows) > 1 and not _OTHER_STATISTIC.search(_plain(key)):
+            yield quantity, _computed(key_rows, REQUESTS, key)
+    if statistics:
+        yield from _printed(rows.where(np.sort(np.array(statistics, np.int64))))
+
+
+def _engine_values(rows: Rows) -> Iterator[tuple[str, _Found]]:
+    """What an engine prints of its state from time to time, at the readings with running requests."""
+    by_key = rows.by("key")
+    if RUNNING not in by_key:
+        return
+    running = by_key[RUNNING]
+    busy = {(line, part) for line, part, value in running.records("line", "part", "value") if value > 0}
+    for name in _READINGS:
+        if name in by_key:
+            name_rows = by_key[name]
+            at_work = np.array([place in busy for place in name_rows.records("line", "part")], np.bool_)
+            if at_work.any():
+                yield name, _computed(name_rows.where(at_work), READINGS, name)
+
+
+def _computed(rows: Rows, by: str, key: str) -> _Found:
+    values: Floats = rows["value"][np.isfinite(rows["value"])]
+    units = {unit for (unit,) in rows.records("unit") if unit}
+    p90, p95, p99 = np.quantile(values, [0.9, 0.95, 0.99]) if len(values) else (np.nan,) * 3
+    statistics = {"mean": values.mean(), "median": np.median(values), "p90": p90, "p95": p95, "p99": p99}
+    statistics |= {"min": values.min(), "max": values.max()}
+    lines = rows["line"]
+    unit = units.pop() if len(units) == 1 else ""
+    return _Found(
+        unit,
+        by,
+        {k: float(v) for k, v in statistics.items()},
+        len(values),
+        (int(lines.min()), int(lines.max())),
+        key,
+    )

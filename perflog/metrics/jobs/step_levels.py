@@ -1,0 +1,218 @@
+"""Levels inside a run: since which step its speed is another one, and what else changed there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.arrays import Floats
+from perflog.metrics.jobs.timeline import moment
+from perflog.metrics.options import Options
+from perflog.metrics.possible import RATES
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.step_series import StepSeries, step_series
+from perflog.statistics.levels import Level
+from perflog.statistics.samples import mad, median
+from perflog.statistics.shifts import shifts
+from perflog.tables.columns import NULL, Rows
+from perflog.tables.nulls import as_types
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FIGURES = {"step_time_s": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s", "tflops": "TFLOP/s"}
+"""Metrics of speed with their units: the first that a run prints determines its levels."""
+
+_LONG, _SHARE = 20, 0.1  # values, and their share of the run: a longer warm-up may be a level
+_WARM = 5  # values that are warm-up even then
+_NEAR = 20  # rows on both sides of a shift that are searched for other changes
+_FEWEST = 5  # of them
+_CLEAR = 5.0  # times their scatter
+_LEAST = 0.02
+_MOST = 4  # things that changed, which are named
+_FOLLOWS = {*_FIGURES, *RATES, "mfu", "loss", "perplexity", "grad_norm", "learning_rate", "elapsed_s"}
+"""Columns of steps that follow from the speed, or change with every step."""
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("figure", meaning=f"{', '.join(_FIGURES)}: the first that the run prints"),
+    MetricColumn("unit", meaning="its unit", brief=False),
+    MetricColumn("level", meaning="number of the level, from 1"),
+    MetricColumn("first_step", meaning="first step of the level"),
+    MetricColumn("last_step", meaning="last step of the level"),
+    MetricColumn("n", meaning="number of values"),
+    MetricColumn("at", meaning="time of the line before the first step, if lines have times"),
+    MetricColumn("value", meaning="median over the level"),
+    MetricColumn("change", "1", None, "value / value of the level before - 1; null for the first level"),
+    MetricColumn("p", meaning="p-value of this change: the larger of a t-test's and a permutation test's"),
+    MetricColumn(
+        "with_it",
+        meaning="what changed between the last step before and the first step after: phases and values, with the rank "
+        "if only one rank changed; checkpoints and failures",
+    ),
+    MetricColumn("first_line", meaning="line of the first step", brief=False),
+)
+
+
+class RunLevels(Struct, frozen=True):
+    """The levels of the steps of a run after its warm-up: at least two. Indices into the values of `series`."""
+
+    series: StepSeries
+    unit: str
+    levels: Sequence[Level]
+
+    @property
+    def medians(self) -> list[float]:
+        """Median of each level."""
+        return [median(self.series.values[level.start : level.stop]) for level in self.levels]
+
+
+@metric(
+    title="levels inside a run",
+    needs=("steps",),
+    columns=_COLUMNS,
+    main="value",
+    formula="the levels of metric `history`, over medians of blocks of steady steps; a cut counts if it is at least "
+    "2 % and 4 times the scatter of the blocks, if 60 % of it lie between the steps next to it, if these differ by 1.6 "
+    "times what blocks elsewhere do, and if neither side changes by half of it",
+    source="own; levels by Scott and Knott 1974; James and Matteson 2014",
+)
+def levels(tables: Tables, options: Options) -> pd.DataFrame:
+    """Levels of the step time of each run with a lasting shift of its speed; no rows for other runs.
+
+    A slope, single long steps, pauses and short periods are no shift. A run that prints no step times has its levels by
+    the rate that it prints. Runs of fewer than 24 steady steps have no rows.
+
+    Example:
+        >>> table = perflog.metrics.levels(perflog.find_runs("reference:training_sweep.txt"))
+        >>> len(table)
+        0
+    """
+    import pandas as pd
+
+    rows = [row for run in run_levels(tables, options.warmup).values() for row in _rows(tables, run)]
+    table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    return as_types(table, {"change": "float64", "p": "float64"})
+
+
+def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels]:
+    """Return the levels of the runs that have several, by run id."""
+    return cached(tables, ("levels of runs", warmup), lambda: _run_levels(tables, warmup))
+
+
+def _run_levels(tables: Tables, warmup: int | None) -> dict[str, RunLevels]:
+    done: set[str] = set()
+    found = {}
+    for column, unit in _FIGURES.items():
+        for series in step_series(tables, column, warmup):
+            if series.run in done or not len(series.steady):
+                continue
+            done.add(series.run)
+            series_levels = _levels_of(series, warmup is not None)
+            if len(series_levels) > 1:
+                found[series.run] = RunLevels(series, unit, series_levels)
+    return found
+
+
+def _levels_of(series: StepSeries, is_given: bool) -> list[Level]:
+    """The levels of a run. A warm-up that would be a large part of the run is the first of its levels, if it is one."""
+    cut, n = series.warmup.cut, len(series.values)
+    begins = [min(cut, _WARM), cut] if cut > max(_LONG, _SHARE * n) and not is_given else [cut]
+    for begin in begins:
+        found = shifts(series.values[begin:])
+        if len(found) > 1 and (begin == cut or found[0].stop >= _LONG):
+            return [Level(begin + level.start, begin + level.stop, level.p) for level in found]
+    return []
+
+
+def _rows(tables: Tables, run: RunLevels) -> Iterator[dict[str, Any]]:
+    series = run.series
+    times = _times(tables, series.run)
+    before: float | None = None
+    for number, (level, value) in enumerate(zip(run.levels, run.medians, strict=True), 1):
+        first, last = level.start, level.stop - 1
+        line = int(series.lines[first])
+        row: dict[str, Any] = {
+            "run": series.run, "label": series.label, "figure": series.column, "unit": run.unit, "level": number,
+            "first_step": int(series.steps[first]), "last_step": int(series.steps[last]), "n": level.stop - level.start,
+            "at": times.get(int(series.lines[max(first - 1, 0)])), "value": value, "p": level.p, "first_line": line,
+        }  # fmt: skip
+        if before is not None:
+            row |= {"change": value / before - 1, "with_it": _with_it(tables, run, first) or None}
+        yield row
+        before = value
+
+
+def _times(tables: Tables, run: str) -> dict[int, str]:
+    """Return the times of step lines as strings, by line."""
+    steps = tables.rows_of("steps", run)
+    steps = steps.where(steps.known("printed_ns", "clock"))
+    return {line: moment(time, clock) for line, time, clock in steps.records("line", "printed_ns", "clock")}
+
+
+def _with_it(tables: Tables, run: RunLevels, first: int) -> str:
+    """What changed between two steps, in words."""
+    series = run.series
+    after, before = int(series.lines[first]), int(series.lines[first - 1])
+    named: list[str] = []
+    changes = [*_changed_phases(tables, series.run, before), *_changed_values(tables, series.run, before)]
+    named += [text for _, text in sorted(changes, reverse=True)]
+    for name, column in (("milestones", "kind"), ("failures", "kind")):
+        rows = tables.rows_of(name, series.run)
+        rows = rows.where((rows["line"] > before) & (rows["line"] < after))
+        kinds = dict.fromkeys(str(kind).replace("_", " ") for kind in rows[column].tolist() if kind != "log")
+        named += kinds
+    more = [f"and {len(named) - _MOST} more"] if len(named) > _MOST else []
+    return ", ".join([*named[:_MOST], *more])
+
+
+def _changed_phases(tables: Tables, run: str, before: int) -> Iterator[tuple[float, str]]:
+    """Yield the phases with a shifted time, with the rank if only one rank shifted."""
+    rows = tables.rows_of("phases", run)
+    for phase, phase_rows in rows.by("phase").items() if len(rows) else ():
+        ranks = sorted(set(phase_rows["rank"].tolist()))
+        moved = {rank: _shift(phase_rows.where(phase_rows["rank"] == rank), "time_s", before) for rank in ranks}
+        clear = {rank: shift for rank, shift in moved.items() if shift is not None}
+        if not clear:
+            continue
+        rank, (old, new) = max(clear.items(), key=lambda item: abs(item[1][1] - item[1][0]))
+        whose = f" of rank {rank}" if len(clear) == 1 < len(ranks) and rank != NULL else ""
+        yield abs(new - old), f"{phase}{whose} {show(old, 's')} -> {show(new, 's')}"
+
+
+def _changed_values(tables: Tables, run: str, before: int) -> Iterator[tuple[float, str]]:
+    """Yield other values that shifted: columns of table `steps`, and values by name."""
+    steps = tables.rows_of("steps", run)
+    if (shift := _shift(steps, "memory_bytes", before)) is not None:
+        yield 0.0, f"memory {show(shift[0], 'B')} -> {show(shift[1], 'B')}"
+    rows = tables.rows_of("values", run)
+    for key, key_rows in rows.by("key").items() if len(rows) else ():
+        if key.rpartition(".")[2] in _FOLLOWS or "loss" in key or "per_s" in key:
+            continue
+        rank_rows = key_rows.where(key_rows["rank"] == key_rows["rank"].min())
+        if (shift := _shift(rank_rows, "value", before)) is not None:
+            unit = next((unit for unit in rank_rows["unit"].tolist() if unit), "")
+            yield 0.0, f"{key} {show(shift[0], unit)} -> {show(shift[1], unit)}"
+
+
+def _shift(rows: Rows, column: str, before: int) -> tuple[float, float] | None:
+    """Return the medians of a column before and after a line, if they clearly differ; else None."""
+    rows = rows.where(rows.known(column))
+    lines = rows["line"]
+    old: Floats = rows[column][lines <= before][-_NEAR:]
+    new: Floats = rows[column][lines > before][:_NEAR]
+    if min(len(old), len(new)) < _FEWEST:
+        return None
+    low, high = median(old), median(new)
+    scatter = max(mad(old), mad(new))
+    if abs(high - low) <= max(_CLEAR * scatter, _LEAST * abs(low)) or not np.isfinite([low, high]).all():
+        return None
+    half = len(old) // 2  # what grew already before did not change here
+    if abs(median(old[half:]) - median(old[:half])) > 0.5 * abs(high - low):
+        return None
+    return low, high

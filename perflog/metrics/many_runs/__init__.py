@@ -1,0 +1,1 @@
+"""Metrics over many runs: sweeps, scaling, and histories of versions."""

@@ -1,0 +1,1 @@
+"""Metrics of pipeline parallelism: stages, layers, bubbles and other schedules."""

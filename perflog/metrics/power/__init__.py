@@ -1,0 +1,1 @@
+"""Metrics of GPU telemetry, energy and cost."""

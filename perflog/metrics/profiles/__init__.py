@@ -1,0 +1,1 @@
+"""Metrics of printed profiles: kernels and ranges by name, and snapshots of PyTorch's allocator."""

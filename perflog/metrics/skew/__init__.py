@@ -1,0 +1,1 @@
+"""Metrics of uneven work: between ranks, stages, layers and experts."""

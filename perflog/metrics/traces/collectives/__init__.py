@@ -1,0 +1,1 @@
+"""Metrics of the collectives of traces, matched over the ranks of a job."""

@@ -1,0 +1,1 @@
+"""Metrics of traces over time: memory, hardware counters and the timeline."""

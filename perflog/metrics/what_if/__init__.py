@@ -1,0 +1,1 @@
+"""Replay of the steps of a job without its stragglers."""

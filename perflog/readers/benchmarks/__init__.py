@@ -1,0 +1,1 @@
+"""Readers of histories of benchmarks, as other programs keep them by commit."""

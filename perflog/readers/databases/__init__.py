@@ -1,0 +1,1 @@
+"""SQLite files, read column by column."""

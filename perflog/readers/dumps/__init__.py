@@ -1,0 +1,1 @@
+"""Readers of dumps of PyTorch: the flight recorder and the allocator's snapshots."""

@@ -1,0 +1,1 @@
+"""What readers of traces share: events as numpy columns, and the rows that they become."""

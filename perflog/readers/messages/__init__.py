@@ -1,0 +1,1 @@
+"""Protocol buffers without their schema."""

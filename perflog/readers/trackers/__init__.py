@@ -1,0 +1,1 @@
+"""Readers of experiment trackers: TensorBoard and Weights & Biases."""
