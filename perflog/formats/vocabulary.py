@@ -15,7 +15,7 @@ from unicodedata import combining, normalize
 from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.schema import TABLES, column_for
+from perflog.tables.schema import column_for
 
 _NAMES = Path(__file__).with_name("vocabulary.toml")
 _CHOICE = lazy_pattern(r"(.*?)\{([^{}]*)\}(.*)")
@@ -105,7 +105,7 @@ def quantities() -> Mapping[str, Quantity]:
 
 def quantities_of(table: str | None) -> Mapping[str, Quantity]:
     """Return the quantities that lines of a table may print: they give a row its key, or fill a column of it."""
-    is_column = {field: table in TABLES and column_for(table, field) is not None for field in quantities()}
+    is_column = {field: column_for(table, field) is not None for field in quantities()}
     return {field: q for field, q in quantities().items() if q.places or is_column[field]}
 
 

@@ -180,7 +180,7 @@ def _of_record(log_format: Format, line: Line, records: Records, i: int) -> Line
         value = records.columns[field.name][i]
         value = value.as_py() if isinstance(value, pa.Scalar) else value.item()
         unit = line.unit.get(field.name) or (UNITS.get(PRINTED[field.type][0]) if field.type in PRINTED else None)
-        column = column_for(line.table, field.name) if line.table else None
+        column = column_for(line.table, field.name)
         name = column.name if column else None
         values.append(FieldValue(field.name, name, *((value * unit.factor, unit.base) if unit else (value,))))
     rank = -1 if records.labels is None else int(records.labels[i])

@@ -482,10 +482,13 @@ PER_FIELD = {
 
 
 @cache
-def column_for(table: str, field: str) -> TableColumn | None:
-    """Return the column that a field of a line fills: the one of its name, or of its name with a unit as suffix."""
+def column_for(table: str | None, field: str) -> TableColumn | None:
+    """Return the column that a field of a line fills: the one of its name, or of its name with a unit as suffix.
+
+    None if the table has none, and without a table.
+    """
     with_unit = {f"{field}_{unit}" for unit in ("s", "ns", "bytes", "gbps")}
-    for col in TABLES[table]:
+    for col in TABLES.get(table or "", ()):
         if col.by_field and (col.name == field or (col.unit and col.name in with_unit)):
             return col
     return None

@@ -15,7 +15,7 @@ from perflog.formats.openings import ENOUGH_OF_HEAD, Opening, opening_of
 from perflog.formats.template import DECLARED_DROPPED, GROUPED, UNNAMED, Field, Template
 from perflog.formats.vocabulary import field_name
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.schema import PER_FIELD, TABLES, column_for
+from perflog.tables.schema import PER_FIELD, TableColumn, column_for
 from perflog.units import PRINTED, Unit
 
 IS_NUMBER = lazy_pattern(GROUPED, re.ASCII)
@@ -62,6 +62,16 @@ def spec_of(text: str) -> str:
     return f"{comma}.{digits}{form['e'] or 'f'}"
 
 
+def column_of_number(table: str | None, field: str) -> TableColumn | None:
+    """Return the column that a number of a line fills; None if there is none, as for a setting of a run."""
+    return column_for(table, field) if table != "runs" else None
+
+
+def fits(column: TableColumn | None, unit: Unit | None) -> bool:
+    """Return whether a column takes a number with a unit, None for none: with a unit of its own, only that one."""
+    return (unit.base if unit is not None else "") == (column.unit if column is not None else "")
+
+
 class FieldNames:
     """Gives each field of one line a unique name.
 
@@ -74,6 +84,7 @@ class FieldNames:
     def __init__(self, table: str | None, taken: Iterable[str] = ()) -> None:
         self._table = table
         self._taken = set(taken)
+        self._next: dict[str, int] = {}  # by declared name, the first number that may be free
         self.from_keys: set[str] = set()
         self.paths: dict[str, str] = {}
         self.phases: set[str] = set()
@@ -84,11 +95,13 @@ class FieldNames:
 
     def declared(self, name: str) -> str:
         """Return a declared name, or name_2, name_3, ... if it is taken."""
-        k = 1
+        if name in (UNNAMED, DECLARED_DROPPED):
+            return name
+        k = self._next.get(name, 1)
         while (free := name if k == 1 else f"{name}_{k}") in self._taken:
             k += 1
-        if name not in (UNNAMED, DECLARED_DROPPED):
-            self._taken.add(free)
+        self._taken.add(free)
+        self._next[name] = k + 1
         return free
 
     def from_key(self, key: str, number: bool = True) -> str:
@@ -101,7 +114,7 @@ class FieldNames:
         """
         name = field_name(key) or "key"
         name = f"_{name}" if name[0].isdigit() else name
-        col = column_for(self._table, name) if self._table in TABLES and self._table != "runs" else None
+        col = column_of_number(self._table, name)
         does_not_fit = col is not None and (not number or col.type != "float64" or bool(col.unit))
         is_cell = self._table == "values" and name in _OF_FIGURES
         has_column = does_not_fit or is_cell or name in (*WITNESSES, "rank", "step")
@@ -124,7 +137,7 @@ class FieldNames:
             return self.from_key(key)
         name = field_name(key) or "key"
         name = f"key_{name}" if name[0].isdigit() else name
-        if self._table in TABLES and (name in (*WITNESSES, "rank", "step") or column_for(self._table, name)):
+        if self._table and (name in (*WITNESSES, "rank", "step") or column_for(self._table, name)):
             self._taken.add(name)
         free = self.declared(name)
         self.paths[free] = key

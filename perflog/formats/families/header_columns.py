@@ -10,13 +10,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.durations import names_duration
-from perflog.formats.families.base import IS_NUMBER, KEY_FIELD, FieldNames, glob
+from perflog.formats.families.base import IS_NUMBER, KEY_FIELD, FieldNames, column_of_number, fits, glob
 from perflog.formats.families.name_units import name_and_unit, split_unit
 from perflog.formats.model import Line
 from perflog.formats.template import Template
 from perflog.formats.vocabulary import plain_name
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.schema import TABLES, column_for
 from perflog.units import UNITS, Unit
 
 UNIT_SUFFIX = " ({unit})"
@@ -136,15 +135,10 @@ def _fitting_columns(name: str, declared: Sequence[DeclaredColumn], row: Line, t
 
 def _fits(column: DeclaredColumn, unit: str, row: Line) -> bool:
     """Return whether a number with a unit can fill the fields of a column."""
-    for name in column.declared_fields:
-        target = column_for(row.table, name) if row.table in TABLES and row.table != "runs" else None
-        known = UNITS.get(unit) or row.unit.get(name)
-        if target is not None and target.type in ("float64", "int64") and target.unit not in ("", "ns"):
-            if known is None or known.base != target.unit:
-                return False
-        elif unit:
-            return False
-    return True
+    return all(
+        fits(column_of_number(row.table, name), UNITS.get(unit) or row.unit.get(name))
+        for name in column.declared_fields
+    )
 
 
 def _named(names: Iterable[str], matches: Sequence[NameMatch], row: Line) -> list[NameMatch]:

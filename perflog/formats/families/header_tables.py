@@ -726,7 +726,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
 
     def _needs_no_unit(self, name: str) -> bool:
         """Return whether a field is a plain number, or one that the header names: it stays as it is printed."""
-        col = column_for(self.table.row.table, name) if self.table.row.table else None
+        col = column_for(self.table.row.table, name)
         is_declared = any(name in c.declared_fields for c in self.table.columns)
         return not is_declared or (col is not None and not col.unit)
 
@@ -738,7 +738,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
             unit = UNITS.get(self.table.unit_names.get(printed, printed))
             return unit or ("" if self._needs_no_unit(f.name) else None)
         names_units = self.table.has_unit_row or declared.name.endswith(UNIT_SUFFIX)
-        col = column_for(self.table.row.table or "", f.name) if self.table.row.table else None
+        col = column_for(self.table.row.table, f.name)
         return None if names_units and col and col.unit and f.name not in self.table.row.unit else ""
 
 

@@ -23,6 +23,8 @@ from perflog.formats.families.base import (
     IS_NUMBER,
     FamilyShape,
     FieldNames,
+    column_of_number,
+    fits,
     glob,
     literal,
     look_up,
@@ -36,7 +38,7 @@ from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, LIST, NUMERIC, UNNAMED, Template, escape, fits_64, unnamed
 from perflog.formats.vocabulary import plain_name
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.schema import TABLES, TableColumn, column_for
+from perflog.tables.schema import TableColumn
 from perflog.units import UNITS, Unit, unit_of
 
 MOST_BY_TEMPLATE = 24
@@ -509,18 +511,13 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
 
     def _takes(self, field: str, path: str, names: _ObjectNames | None) -> bool:
         """Return whether a field takes the number with a path: no other has it yet, and the unit in its name fits."""
-        unit, column = name_and_unit(path)[1], self._column(field)
-        known = UNITS.get(unit) or self.shape.units.get(field)
-        if column is not None and column.unit and (known is None or known.base != column.unit):
-            return False
-        return (names is None or not names.is_taken(field)) and bool(column is not None and column.unit) >= bool(unit)
+        unit = UNITS.get(name_and_unit(path)[1]) or self.shape.units.get(field)
+        return fits(self._column(field), unit) and not (names is not None and names.is_taken(field))
 
     def _column(self, name: str) -> TableColumn | None:
         """Return the column that a field fills; None for a setting and for a field without a column."""
         line = self.shape.line
-        if line.table not in TABLES or line.table == "runs" or name in line.run or name == SETTING:
-            return None
-        return column_for(line.table, name)
+        return None if name in line.run or name == SETTING else column_of_number(line.table, name)
 
     def _name(self, name: str, value: JsonValue, pattern: str, names: _ObjectNames, spec: str) -> str:
         """Return the name of the field of a value: as declared, or made from what `pattern` leaves open of its path.

@@ -39,7 +39,7 @@ from perflog.formats.template import NUMBER, UNNAMED, Template, escape, unnamed
 from perflog.formats.tokens import GAPPED
 from perflog.formats.vocabulary import field_name
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.schema import TABLES, column_for
+from perflog.tables.schema import column_for
 
 _NUMBER = lazy_pattern(NUMBER, re.ASCII)
 _NUMBER_LIST = lazy_pattern(rf"[\[({{][ ]*{NUMBER}(?:[ ]*[,; ][ ]*{NUMBER})*[ ]*[,;]?[ ]*[\])}}]", re.ASCII)
@@ -440,8 +440,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
 
     def _is_number(self, key: str) -> bool:
         """Return whether the values of a key should be numbers: it is declared, or names a column of plain numbers."""
-        table = self.shape.line.table
-        col = column_for(table, field_name(key)) if table in TABLES else None
+        col = column_for(self.shape.line.table, field_name(key))
         return look_up(self.keys, key) is not None or (col is not None and col.type == "float64" and not col.unit)
 
     def _template(

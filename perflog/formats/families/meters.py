@@ -22,6 +22,8 @@ from perflog.formats.expressions import Expression
 from perflog.formats.families.base import (
     FamilyShape,
     FieldNames,
+    column_of_number,
+    fits,
     glob,
     literal,
     look_up,
@@ -40,7 +42,6 @@ from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_6
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
 from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, KINDS, LEVELS, TRAINING, field_name, plain_name
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.schema import TABLES, column_for
 from perflog.units import MAGNITUDES, STEP_WORDS, UNITS, Unit, unit_of
 
 MEAN, SHARE, TOTAL, RATE = "mean", "share", "total", "rate"
@@ -876,8 +877,8 @@ def _fits_column(table: str | None, name: str, unit: Unit | None, text: str) -> 
     """Return whether a number with this unit, printed as this string, can fill the column of a name."""
     if name in ("step", "rank"):
         return _WHOLE.fullmatch(text) is not None and fits_64(text.partition(".")[0])
-    column = column_for(table, name) if table in TABLES and table != "runs" else None
-    return column is None or not column.unit or (unit is not None and unit.base == column.unit)
+    column = column_of_number(table, name)
+    return column is None or fits(column, unit)
 
 
 def _padded(token: Token, name: str, type_: str, before: str, inside: bool) -> str:

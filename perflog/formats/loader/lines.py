@@ -72,12 +72,12 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
 def _items(entry: Entry, fields: Sequence[Field], table: str | None) -> tuple[str, ...]:
     """Load the columns that take the indices of the items in a list of numbers."""
     items = entry.texts("items")
-    depth = next((LIST_DEPTH[f.type] for f in fields if f.type in LIST_DEPTH and column_for(table or "", f.name)), 0)
+    depth = next((LIST_DEPTH[f.type] for f in fields if f.type in LIST_DEPTH and column_for(table, f.name)), 0)
     if items and len(items) != depth:
         help = f"one column for each level of the list: {depth}" if depth else "{amount:l} or {amount:m}"
         raise entry.error("`items` are the columns for the indices in a list that fills a column", "items", help)
     for name in items:
-        if (column := column_for(table or "", name)) is None or not column.type.startswith("int"):
+        if (column := column_for(table, name)) is None or not column.type.startswith("int"):
             raise entry.error(f"table {table} has no column of integers `{name}`", "items")
     return items
 
@@ -309,7 +309,7 @@ def unknown(entry: Entry, names: Collection[str], table: str | None) -> dict[str
         if name not in names:
             help = did_you_mean(name, names)
             raise entry.error(f"`unknown` names `{name}`, which is not a field of the template", "unknown", help)
-        if table in (None, "runs", *PER_FIELD) or column_for(table or "", name) is None:
+        if table in (None, "runs", *PER_FIELD) or column_for(table, name) is None:
             raise entry.error(f"`{name}` fills no column that can be null", "unknown")
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise entry.error("`unknown` is { field = number }", "unknown", "the number as it is printed")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
 
 from msgspec import Struct
 
 from perflog.formats import vocabulary
+from perflog.formats.families.base import fits
 from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.vocabulary import COUNTERS
 from perflog.ingestion.suggest.name_evidence import Bond
@@ -160,36 +160,28 @@ def _column(named: Named, texts: Sequence[str]) -> Named:
     if named.unit and UNITS[named.unit].base == "TFLOP/s":
         return Named("tflops", named.unit, named.why, named.name)
     whole = all(re.fullmatch(r"[+-]?[0-9]{1,18}", x) for x in texts)
-    base = UNITS[named.unit].base if named.unit else ""
     column = vocabulary.field_of(named.name)
     is_place = column in ("step", "rank", "world_size")
-    if column and (whole or not is_place) and _fits(column, base):
-        if column == "mfu" and not base and any(float(x.replace(",", "")) > 1.5 for x in texts):
+    if column and (whole or not is_place) and _fits(column, named.unit):
+        if column == "mfu" and not named.unit and any(float(x.replace(",", "")) > 1.5 for x in texts):
             named.unit, named.why = "%", "above 1, so it is not a share"
         return Named(column, named.unit, named.why, named.name)
-    known = named.name in _OWN_COLUMNS or _unit_of_column(named.name) not in (None, base)
-    if known or (named.name in ("step", "rank") and not whole):
+    own = column_for("steps", named.name)
+    is_another = named.name in _OWN_COLUMNS or (own is not None and not fits(own, UNITS.get(named.unit)))
+    if is_another or (named.name in ("step", "rank") and not whole):
         named.name += "_printed"
     return named
 
 
-def _fits(column: str, base: str) -> bool:
-    """Return whether a number with this base unit, printed or said by the name, can fill a column."""
-    unit = vocabulary.quantities()[column].unit
-    implied = UNITS[unit].base if unit else ""
-    return (base or implied) == (_unit_of_column(column) or "") or (column == "mfu" and not base)
+def _fits(column: str, unit: str) -> bool:
+    """Return whether a number with this unit, printed or said by the name, can fill a column."""
+    known = UNITS.get(unit or vocabulary.quantities()[column].unit)
+    return fits(column_for("steps", column), known) or (column == "mfu" and not unit)
 
 
 def names(column: str, name: str) -> bool:
     """Return whether programs print a column under this name."""
     return vocabulary.field_of(name) == column
-
-
-@cache
-def _unit_of_column(name: str) -> str | None:
-    """Return the unit of the column of table `steps` with a name; None if there is none."""
-    column = column_for("steps", name)
-    return None if column is None else column.unit
 
 
 COUNTS_UP = "it counts up to the number after it"

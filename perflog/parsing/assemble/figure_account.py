@@ -146,7 +146,7 @@ def _in_texts(line: Line, figures: LineFigures, records: Records, batch: Batch) 
         in_text = count_figures(texts)
         is_list = name in line.paths or bool(line.items)
         has_column = line.table not in (None, "runs") and name not in line.run and not is_list
-        column = column_for(line.table or "", name) if has_column else None
+        column = column_for(line.table, name) if has_column else None
         if column is not None and column.type not in ("word", "text"):  # a string that is no number becomes null
             number = EPOCH if column.unit == "ns" else f"^(?:{NUMBER})$"
             is_number = mask_of(pc.match_substring_regex(texts, number))

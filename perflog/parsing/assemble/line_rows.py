@@ -118,9 +118,9 @@ class LineRows(Struct, dict=True):
 
     def prints(self, name: str) -> bool:
         """Return whether the line fills the column of this name: by a field, a constant or a computed value."""
-        column = column_for(self.line.table or "", name)
+        column = column_for(self.line.table, name)
         names = (*self.line.template.names, *self.line.set, *self.line.compute)
-        return any(column_for(self.line.table or "", each) is column for each in names)
+        return any(column_for(self.line.table, each) is column for each in names)
 
     def forget_step(self) -> None:
         """Make the step of all rows unknown."""
