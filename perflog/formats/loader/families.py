@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Collection, Container, Iterable
 from typing import Any
 
-from perflog.errors import FormatError, did_you_mean
+from perflog.errors import FormatError
 from perflog.formats.families.base import FamilyShape, ValueForm
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
@@ -52,8 +52,7 @@ def _key_value(entry: Entry, scopes: tuple[str, ...]) -> Family:
     keys = {key: _value_forms(entry, key, texts) for key, texts in entry.get("keys", dict, {}).items()}
     needs = tuple(tuple(text.split("|")) for text in entry.texts("needs"))
     for what, named in (("needs", sum(needs, ())), ("phases", entry.texts("phases"))):
-        for key in (key for key in named if key not in keys):
-            raise entry.error(f"`{what}` names `{key}`, which is not in `keys`", what, did_you_mean(key, keys))
+        entry.refuse_unknown(what, named, keys, f"`{what}` names `{{}}`, which is not in `keys`")
     fields = [f for forms in keys.values() for form in forms for f in form.fields]
     shape = _shape(entry, scopes, fields)
     pair, tail = entry.get("pair", str), shape.tail.text
@@ -188,9 +187,7 @@ def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> Fa
         raise entry.error(f"field `{f.name}` is in the head too", "tail", "give each field its own name")
     every = [*outer, *fields]
     names = {f.name for f in every}
-    for name in common["run"]:
-        if name not in names:
-            raise entry.error(f"`run` names `{name}`, which is not a field", "run", did_you_mean(name, names))
+    entry.refuse_unknown("run", common["run"], names, "`run` names `{}`, which is not a field")
     columns(entry, "head", outer, common["table"])
     columns(entry, "keys", fields, common["table"])
     line = Line(
@@ -206,15 +203,12 @@ def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> Fa
     return FamilyShape(line, heads, tail, _units(entry, names), dropped_keys(entry))
 
 
-def _units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
+def _units(entry: Entry, names: Collection[str]) -> dict[str, Unit]:
     """Load units by field name, or by a glob of the names that come from keys."""
-    names = list(names)
     units = entry.get("unit", dict, {})
-    for name, unit in units.items():
-        if name not in names and "*" not in name:
-            raise entry.error(f"`unit` names `{name}`, which is not a field", "unit", did_you_mean(name, names))
-        if unit not in UNITS:
-            raise entry.error(f"unknown unit `{unit}`", "unit", did_you_mean(str(unit), UNITS))
+    plain = [name for name in units if "*" not in name]
+    entry.refuse_unknown("unit", plain, names, "`unit` names `{}`, which is not a field")
+    entry.refuse_unknown("unit", units.values(), UNITS, "unknown unit `{}`")
     return {**known_units(entry), **{name: UNITS[unit] for name, unit in units.items()}}
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from perflog.errors import FormatError, did_you_mean
+from perflog.errors import FormatError
 from perflog.formats.expressions import Expression
 from perflog.formats.families.base import reasons
 from perflog.formats.flops import CONVENTIONS
@@ -18,6 +18,8 @@ from perflog.formats.template import Template
 
 ANY_LINE = "{_:s}"
 """Template of the lines inside a block at the start of a log."""
+
+_NOT_TIMED = "no line times a phase `{}`"
 
 
 def _block(entry: Entry, is_tested: bool) -> list[Line]:
@@ -58,11 +60,7 @@ def _fingerprint(entry: Entry, lines: Mapping[str, Line]) -> Fingerprint:
     for name, value in reads.items():
         line = lines[entry.named("reads", name, lines)]
         fields[name] = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else ()
-        for field in fields[name]:
-            if field not in line.template.names:
-                raise entry.error(
-                    f"line `{name}` has no field `{field}`", "reads", did_you_mean(str(field), line.template.names)
-                )
+        entry.refuse_unknown("reads", fields[name], line.template.names, f"line `{name}` has no field `{{}}`")
         if len(fields[name]) != len(keys):
             raise entry.error(f"`{name}` must name {len(keys)} fields, as many as the vote's key", "reads")
     return Fingerprint(
@@ -93,17 +91,14 @@ def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
         name = entry.get("name", str, required=True)
         if name in phases:
             raise entry.error(f"phase `{name}` is declared twice", "name")
-        if name not in timed:
-            raise entry.error(f"no line times a phase `{name}`", "name", did_you_mean(name, timed))
+        entry.refuse_unknown("name", (name,), timed, _NOT_TIMED)
         of, kind = entry.texts("of") or ("step",), entry.get("kind", str, "compute")
         clock, exposes = entry.get("clock", str), entry.get("exposes", str)
         wholes = timed | set(WHOLES)
-        for key, other in (*(("of", parent) for parent in of), ("exposes", exposes)):
-            if other is not None and other not in wholes:
-                raise entry.error(f"`{other}` is not a phase", key, did_you_mean(other, wholes))
-        for key, value, words in (("kind", kind, KINDS), ("clock", clock, CLOCKS)):
-            if value is not None and value not in words:
-                raise entry.error(f"`{value}` is not a {key} of a phase", key, did_you_mean(value, words))
+        entry.refuse_unknown("of", of, wholes, "`{}` is not a phase")
+        entry.refuse_unknown("exposes", (exposes,), wholes, "`{}` is not a phase")
+        entry.refuse_unknown("kind", (kind,), KINDS, "`{}` is not a kind of a phase")
+        entry.refuse_unknown("clock", (clock,), CLOCKS, "`{}` is not a clock of a phase")
         hidden, says = entry.get("hidden", bool, False), entry.get("says", str, "")
         phases[name] = Phase(name, of, kind, hidden, exposes, clock, says)
     return tuple(phases.values())
@@ -121,9 +116,7 @@ def _rates(file: File, lines: list[Line], names: set[str]) -> tuple[Rate, ...]:
     rates = []
     for entry in entries(file, "rate"):
         phases = entry.texts("of", required=True)
-        for name in phases:
-            if name not in timed:
-                raise entry.error(f"no line times a phase `{name}`", "of", did_you_mean(name, timed))
+        entry.refuse_unknown("of", phases, timed, _NOT_TIMED)
         work = entry.expr("work", entry.get("work", str, required=True), names)
         # FLOP/s of plain matrix products of the same shapes, to compare with
         plain = entry.expr("plain", entry.get("plain", str), names) if "plain" in entry.data else None
@@ -134,8 +127,7 @@ def _rates(file: File, lines: list[Line], names: set[str]) -> tuple[Rate, ...]:
 def _flops(top: Entry) -> str | None:
     """Load the FLOP convention of the printed rate."""
     id: str | None = top.get("flops", str)
-    if id is not None and id not in CONVENTIONS:
-        raise top.error(f"there is no FLOP convention `{id}`", "flops", did_you_mean(id, CONVENTIONS))
+    top.refuse_unknown("flops", (id,), CONVENTIONS, "there is no FLOP convention `{}`")
     return id
 
 
@@ -143,8 +135,7 @@ def _quantities(top: Entry) -> dict[str, Expression]:
     """Load the quantities that metrics ask for, each an expression of the run's settings."""
     quantities = top.get("quantities", dict, {})
     for name in quantities:
-        if name not in QUANTITIES:
-            raise top.error(f"unknown quantity `{name}`", name, did_you_mean(name, QUANTITIES))
+        top.refuse_unknown(name, (name,), QUANTITIES, "unknown quantity `{}`")
     return {name: top.expr(name, text) for name, text in quantities.items()}
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from perflog.errors import did_you_mean
 from perflog.formats.families.base import KEY_FIELD, reasons
 from perflog.formats.families.header_columns import DeclaredColumn
 from perflog.formats.families.header_tables import STYLES, HeaderTable
@@ -41,15 +40,11 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
     cells = _cells(entry, title)
     needs = tuple(with_names(entry, text) for text in entry.texts("needs", required=not needs_rows and title is None))
     names = [c.name for c in declared]
-    for name in () if is_first else (name for need in needs for name in need.split("|")):
-        if name not in names:
-            raise entry.error(
-                f"`needs` names `{name}`, which is not a column of the table", "needs", did_you_mean(name, names)
-            )
+    if not is_first:
+        needed = (name for need in needs for name in need.split("|"))
+        entry.refuse_unknown("needs", needed, names, "`needs` names `{}`, which is not a column of the table")
     styles = entry.texts("style") or STYLES[:1]
-    for style in styles:
-        if style not in STYLES:
-            raise entry.error(f"unknown style `{style}`", "style", did_you_mean(style, STYLES))
+    entry.refuse_unknown("style", styles, STYLES, "unknown style `{}`")
     if entry.get("units", str, "row") != "row":
         raise entry.error("units are in a row under the header, or in its names", "units", 'write units = "row"')
     fields = _fields(declared)
@@ -123,13 +118,10 @@ def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:
             raise entry.error("a column is a template string, or a list of them", name)
         constants = tuple({str(key): str(text) for key, text in form.get("set", {}).items()} for form in forms)
         known = [c.name for c in TABLES.get(entry.get("table", str, ""), ())]
-        for key in (key for by_column in constants for key in by_column if key not in known):
-            raise entry.error(f"the table has no column `{key}`", name, did_you_mean(key, known))
+        entry.refuse_unknown(name, (key for row in constants for key in row), known, "the table has no column `{}`")
         templates = (entry.template(name, form["text"].replace("{*:", f"{{{KEY_FIELD}:")) for form in forms)
         row_units = tuple(form.get("unit", "") for form in forms)
-        for unit in filter(None, row_units):
-            if unit not in UNITS:
-                raise entry.error(f"`{unit}` is not a known unit", name, did_you_mean(unit, UNITS))
+        entry.refuse_unknown(name, filter(None, row_units), UNITS, "`{}` is not a known unit")
         forms_of_cells = tuple(templates)
         declared += [DeclaredColumn(one, forms_of_cells, constants, row_units) for one in name.split("|")]
     return (*(c for c in declared if c.name != "*"), *_known_columns(entry), *(c for c in declared if c.name == "*"))

@@ -15,6 +15,7 @@ from perflog.formats.template import LIST_DEPTH, Field
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS, Unit
 
+NO_FIELD = "`{}`, which is not a field of the template"
 FILLED = (
     "runs",
     "steps",
@@ -46,9 +47,7 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
     template = entry.template("text")
     common = shared(entry, scopes)
     for key, named in (("run", common["run"]), ("clock", common["clock"])):
-        for name in (name for name in named if name not in template.names):
-            help = did_you_mean(name, template.names)
-            raise entry.error(f"`{key}` names `{name}`, which is not a field of the template", key, help)
+        entry.refuse_unknown(key, named, template.names, f"`{key}` names {NO_FIELD}")
     columns(entry, "text", template.fields, common["table"])
     again = second_row(entry, template.names, common["table"])
     in_second_row = () if again is None else tuple(again.fields.values())
@@ -115,8 +114,7 @@ def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
 
 def _table(entry: Entry) -> str | None:
     table: str | None = entry.get("table", str)
-    if table is not None and table not in FILLED:
-        raise entry.error(f"unknown table `{table}`", "table", did_you_mean(table, FILLED))
+    entry.refuse_unknown("table", (table,), FILLED, "unknown table `{}`")
     return table
 
 
@@ -168,10 +166,7 @@ def _first_step(entry: Entry, covers: int) -> int | None:
 def _step_by(entry: Entry) -> str | None:
     """Load how a line takes its step from a progress bar."""
     step_by: str | None = entry.get("step_by", str)
-    if step_by is not None and step_by not in STEP_BY:
-        raise entry.error(
-            f"`{step_by}` is not a way to take a step from a bar", "step_by", did_you_mean(step_by, STEP_BY)
-        )
+    entry.refuse_unknown("step_by", (step_by,), STEP_BY, "`{}` is not a way to take a step from a bar")
     return step_by
 
 
@@ -202,10 +197,9 @@ def _map(entry: Entry, table: str | None) -> tuple[tuple[str, ...], ...]:
     rows = entry.get("map", list, [])
     if not all(isinstance(row, list) and len(row) == 4 and all(isinstance(x, str) for x in row) for row in rows):
         raise entry.error("`map` rows are [column, field, pattern, value]", "map")
-    known = [c.name for c in TABLES[table]] if table in TABLES else None
-    for column, *_ in rows:
-        if known is not None and column not in known:
-            raise entry.error(f"table {table} has no column `{column}`", "map", did_you_mean(column, known))
+    if table is not None:
+        known = [c.name for c in TABLES[table]]
+        entry.refuse_unknown("map", (row[0] for row in rows), known, f"table {table} has no column `{{}}`")
     return tuple(tuple(row) for row in rows)
 
 
@@ -227,24 +221,16 @@ def with_names(entry: Entry, text: str) -> str:
 
 def units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
     """Load the units of fields that are printed without one."""
-    units_by_field, names = {}, tuple(names)
-    for name, unit in entry.get("unit", dict, {}).items():
-        if name not in names:
-            raise entry.error(
-                f"`unit` names `{name}`, which is not a field of the template", "unit", did_you_mean(name, names)
-            )
-        if unit not in UNITS:
-            raise entry.error(f"unknown unit `{unit}`", "unit", did_you_mean(str(unit), UNITS))
-        units_by_field[name] = UNITS[unit]
-    return units_by_field
+    by_field = entry.get("unit", dict, {})
+    entry.refuse_unknown("unit", by_field, [*names], f"`unit` names {NO_FIELD}")
+    entry.refuse_unknown("unit", by_field.values(), UNITS, "unknown unit `{}`")
+    return {name: UNITS[unit] for name, unit in by_field.items()}
 
 
 def unit_names(entry: Entry) -> dict[str, str]:
     """Load what the units that a program prints mean."""
     names = entry.get("unit_names", dict, {})
-    for unit in names.values():
-        if unit not in UNITS:
-            raise entry.error(f"unknown unit `{unit}`", "unit_names", did_you_mean(str(unit), UNITS))
+    entry.refuse_unknown("unit_names", names.values(), UNITS, "unknown unit `{}`")
     return {str(name): str(unit) for name, unit in names.items()}
 
 
@@ -254,7 +240,7 @@ def compute(entry: Entry, fields: Iterable[Field]) -> dict[str, Expression]:
     return {k: entry.expr("compute", v, numeric) for k, v in entry.get("compute", dict, {}).items()}
 
 
-def check(entry: Entry, fields: Iterable[str], names: Iterable[str]) -> tuple[str, Expression] | None:
+def check(entry: Entry, fields: Collection[str], names: Collection[str]) -> tuple[str, Expression] | None:
     """Load an identity: a field of the line, and the expression that it equals."""
     text = entry.get("check", str)
     if text is None:
@@ -284,11 +270,13 @@ def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None) 
         if name in WITNESSES:
             raise entry.error(f"`{name}` is filled by perflog itself", where, "give the field another name, or `_`")
     for where in ("set", "compute"):
-        for name in entry.get(where, dict, {}):
-            if not column_for(table, name):
-                raise entry.error(
-                    f"table {table} has no column `{name}`", where, did_you_mean(name, [c.name for c in TABLES[table]])
-                )
+        _refuse_columns(entry, where, entry.get(where, dict, {}), table)
+
+
+def _refuse_columns(entry: Entry, key: str, names: Iterable[str], table: str) -> None:
+    """Raise the error if a table has no column for one of some names."""
+    without = [name for name in names if column_for(table, name) is None]
+    entry.refuse_unknown(key, without, [c.name for c in TABLES[table]], f"table {table} has no column `{{}}`")
 
 
 def loose(entry: Entry, key: str, fields: Iterable[Field], table: str | None, placed: tuple[str, ...]) -> None:
@@ -305,10 +293,8 @@ def loose(entry: Entry, key: str, fields: Iterable[Field], table: str | None, pl
 def unknown(entry: Entry, names: Collection[str], table: str | None) -> dict[str, float]:
     """Load the numbers that mean an unknown value, by field. The field must fill a column that can be null."""
     numbers = entry.get("unknown", dict, {})
+    entry.refuse_unknown("unknown", numbers, names, f"`unknown` names {NO_FIELD}")
     for name, value in numbers.items():
-        if name not in names:
-            help = did_you_mean(name, names)
-            raise entry.error(f"`unknown` names `{name}`, which is not a field of the template", "unknown", help)
         if table in (None, "runs", *PER_FIELD) or column_for(table, name) is None:
             raise entry.error(f"`{name}` fills no column that can be null", "unknown")
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -325,16 +311,6 @@ def second_row(entry: Entry, names: Sequence[str], table: str | None) -> SecondR
     fields = {name: field for name, field in again.items() if name != "set"}
     if table not in TABLES or table in PER_FIELD or table == "runs" or not isinstance(constants, dict):
         raise entry.error('`again` is { column = "field", set = {...} }, of a table with one row per line', "again")
-    for name in (*fields, *constants):
-        if column_for(table, name) is None:
-            raise entry.error(
-                f"table {table} has no column `{name}`", "again", did_you_mean(name, [c.name for c in TABLES[table]])
-            )
-    for field in fields.values():
-        if field not in names:
-            raise entry.error(
-                f"`again` names `{field}`, which is not a field of the template",
-                "again",
-                did_you_mean(str(field), names),
-            )
+    _refuse_columns(entry, "again", (*fields, *constants), table)
+    entry.refuse_unknown("again", fields.values(), names, f"`again` names {NO_FIELD}")
     return SecondRow(fields, constants)

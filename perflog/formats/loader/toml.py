@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,8 +97,7 @@ class Entry:
             raise self.error(f"`{kind}` is not a list of tables", help=f"write [[{kind}]]")
         self.data: dict[str, Any] = data
         for key in data:
-            if key not in _KEYS[kind]:
-                raise self.error(f"unknown key `{key}`", key, did_you_mean(key, _KEYS[kind]))
+            self.refuse_unknown(key, (key,), _KEYS[kind], "unknown key `{}`")
 
     def error(self, reason: str, key: str = "", help: str = "") -> FormatError:
         return FormatError(reason, self.file.where(self.kind, self.index, key), help)
@@ -131,21 +130,26 @@ class Entry:
         except FormatError as error:
             raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
 
-    def named(self, key: str, name: Any, names: Iterable[str]) -> str:
-        """Return `name` if a line of the file has that name, else raise the error."""
-        if not isinstance(name, str) or name not in names:
-            raise self.error(f"no line is named `{name}`", key, did_you_mean(str(name), names))
-        return name
+    def refuse_unknown(self, key: str, names: Iterable[Any], known: Collection[str], reason: str) -> None:
+        """Raise the error if one of some names is unknown. `reason` has `{}` for the name. None is no name."""
+        for name in names:
+            if name is not None and not (isinstance(name, str) and name in known):
+                raise self.error(reason.format(name), key, did_you_mean(str(name), known))
 
-    def expr(self, key: str, text: Any, names: Iterable[str] | None = None) -> Expression:
+    def named(self, key: str, name: Any, names: Collection[str]) -> str:
+        """Return `name` if a line of the file has that name, else raise the error."""
+        self.refuse_unknown(key, (str(name),), names, "no line is named `{}`")
+        return str(name)
+
+    def expr(self, key: str, text: Any, names: Collection[str] | None = None) -> Expression:
         """Return an expression. `names`: all that it may contain; None for any."""
         try:
             expr = Expression(str(text))
         except FormatError as error:
             raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
-        for name in expr.names:
-            if names is not None and name not in names:
-                raise self.error(f"`{name}` in `{text}` is not a field of the line", key, did_you_mean(name, names))
+        if names is not None:
+            in_text = str(text).replace("{", "{{").replace("}", "}}")
+            self.refuse_unknown(key, expr.names, names, f"`{{}}` in `{in_text}` is not a field of the line")
         return expr
 
 
