@@ -68,8 +68,12 @@ def column_of_number(table: str | None, field: str) -> TableColumn | None:
 
 
 def fits(column: TableColumn | None, unit: Unit | None) -> bool:
-    """Return whether a column takes a number with a unit, None for none: with a unit of its own, only that one."""
-    return (unit.base if unit is not None else "") == (column.unit if column is not None else "")
+    """Return whether a column takes a number with a unit, None for none: with a unit of its own, only that one.
+
+    What fills a column of nanoseconds is a date, which has no unit.
+    """
+    own = column.unit if column is not None and column.unit != "ns" else ""
+    return (unit.base if unit is not None else "") == own
 
 
 class FieldNames:
