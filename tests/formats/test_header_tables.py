@@ -79,7 +79,7 @@ def values(of: Header, text: str) -> dict[str, Any]:
     shape: list[int] = []
     found: dict[str, Any] = {}
     for column, cell in zip(of.declared_columns, cells, strict=True):
-        fits = [(k, got) for k, x in enumerate(column.forms) if (got := x.match(cell)) is not None]
+        fits = [(k, got) for k, x in enumerate(column.forms) if (got := x.template.match(cell)) is not None]
         shape.append(fits[0][0] if fits else -1)
         found = (fits[0][1] if fits else {}) | found
     line = of.row(shape, text)

@@ -13,7 +13,7 @@ from perflog.formats.durations import names_duration
 from perflog.formats.families.base import IS_NUMBER, KEY_FIELD, FieldNames, column_of_number, fits, glob
 from perflog.formats.families.name_units import name_and_unit, split_unit
 from perflog.formats.model import Line
-from perflog.formats.template import Template
+from perflog.formats.template import Field, Template
 from perflog.formats.vocabulary import plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, Unit
@@ -26,29 +26,44 @@ NameMatch = tuple["DeclaredColumn | None", str]
 """The column of a printed name, None if no column is declared for it; and the unit in the name, "" if it has none."""
 
 
+class CellForm(Struct, frozen=True, eq=False):
+    """One way to print a cell.
+
+    Attributes:
+        template: The template of the cell.
+        set: Constant values of columns of the table, in rows with such a cell.
+        unit_of_row: The unit of those numbers of the row that have none; "" for none.
+        unit: The unit that such a cell prints, if other cells of the column print another one; "" for none.
+    """
+
+    template: Template
+    set: Mapping[str, str] = field(default_factory=dict)
+    unit_of_row: str = ""
+    unit: str = ""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The fields of the template."""
+        return self.template.fields
+
+
 class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
     """A declared column.
 
     Attributes:
         name: The name in the header. `*` matches any string, ` ({unit})` at the end for an optional unit.
-        forms: The templates of its cells; the first that fits reads a cell. A header that names a column without
-            forms is not a header of this table.
-        constants: For each form the constant values of columns of the table, in rows with a cell of this form.
-        row_units: For each form the unit of those numbers of the row that have none; "" for none.
+        forms: The forms of its cells; the first that fits reads a cell. A header that names a column without forms is
+            not a header of this table.
         paths: By field that has the name of a column but does not fill it, the printed name.
         names: The names that any program may print instead of `name`, as they are compared.
         units: The units of fields that their cells print.
-        form_units: For each of the first forms the unit that its cells print, if they differ: `us`, `ms`.
     """
 
     name: str
-    forms: tuple[Template, ...]
-    constants: tuple[Mapping[str, str], ...] = ()
-    row_units: tuple[str, ...] = ()
+    forms: tuple[CellForm, ...]
     paths: Mapping[str, str] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     units: Mapping[str, Unit] = field(default_factory=dict)
-    form_units: tuple[str, ...] = ()
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -85,10 +100,13 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
 
         A string such as `0:00:24` is a duration only if the printed name says so; otherwise it is a time of day.
         """
-        forms = [Template(form.text.replace(f"{{{KEY_FIELD}:", f"{{{name}:")) for form in self.forms]
         is_timed = names_duration(printed)
-        forms = [form for form in forms if is_timed or all(f.type != "h" for f in form.fields)]
-        return replace(self, forms=tuple(forms), paths={name: paths[name]} if name in paths else {})
+        forms = tuple(
+            replace(form, template=Template(form.template.text.replace(f"{{{KEY_FIELD}:", f"{{{name}:")))
+            for form in self.forms
+            if is_timed or all(f.type != "h" for f in form.fields)
+        )
+        return replace(self, forms=forms, paths={name: paths[name]} if name in paths else {})
 
 
 def match_names(names: Iterable[str], declared: Sequence[DeclaredColumn], row: Line) -> list[NameMatch]:

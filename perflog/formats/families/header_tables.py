@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from perflog.formats.families.base import literal, look_up
 from perflog.formats.families.header_columns import (
     UNIT_SUFFIX,
+    CellForm,
     DeclaredColumn,
     NameMatch,
     has_needs,
@@ -90,8 +91,7 @@ def is_rule(text: str) -> bool:
 
 def rule_line(text: str) -> Line:
     """Return the Line of a rule. The lengths of its dashes do not matter."""
-    template = Template(re.sub(r"[-=─━═]+", lambda dashes: dashes[0][0] * 3, text.strip()))
-    return Line("rule", template, role="context", under_header=True)
+    return _context_line("rule", re.sub(r"[-=─━═]+", lambda dashes: dashes[0][0] * 3, text.strip()))
 
 
 def title_line(before: str, after: str) -> Line:
@@ -102,8 +102,12 @@ def title_line(before: str, after: str) -> Line:
 
 def continuation_line(text: str) -> Line:
     """Return the Line of what goes on with the cells of the row above. Only its bars matter."""
-    template = Template("".join(bar for bar in text if bar in _BOX_BARS))
-    return Line("continuation", template, role="context", under_header=True)
+    return _context_line("continuation", "".join(bar for bar in text if bar in _BOX_BARS))
+
+
+def _context_line(name: str, text: str) -> Line:
+    """Return the Line of a line under a header that has no values."""
+    return Line(name, Template(text), role="context", under_header=True)
 
 
 def without_bar(text: str) -> str:
@@ -310,14 +314,13 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         `taken`: the fields of all columns.
         """
         printed = self.cell_types.get(name, "")
-        fields = [form.fields[0] for form in column.forms if form.is_bare and form.fields[0].numeric] if column else []
+        bare = [form.fields[0] for form in column.forms if form.template.is_bare] if column is not None else []
+        fields = [f for f in bare if f.numeric]
         if column is None or not printed or not fields:
             return column, unit
         if printed == "s":  # most cells are words
-            kept = [k for k, form in enumerate(column.forms) if not any(f.numeric for f in form.fields)]
-            parts = ([part[k] for k in kept] for part in (column.forms, column.constants, column.row_units))
-            forms, constants, row_units = map(tuple, parts)
-            return replace(column, forms=forms, constants=constants, row_units=row_units), unit
+            forms = tuple(form for form in column.forms if not any(f.numeric for f in form.fields))
+            return replace(column, forms=forms), unit
         if "{}" in printed:
             free = {
                 field: target.unit
@@ -333,25 +336,18 @@ def _with_units(column: DeclaredColumn, name: str, ways: Sequence[str], unit: st
 
     `unit` is the unit in the name of the column.
     """
-    forms, units = list[Template](), list[str]()
+    forms = list[CellForm]()
     for way in ways:
         number = way.removesuffix(REMARK)
         after = 2 if number[0] == "," else 1
         remark = "{_:b}({_:)c})" if number != way else ""
         printed = number[after:]
         own = f"{name}_{printed.strip()}" if printed.strip() in MAGNITUDES else name  # `10K` is 10,000 or 10,240
-        forms.append(Template(f"{{{own}:{number[:after]}}}{literal(printed)}{remark}"))
-        units.append(unit_of(printed)[0])
-    none = ("",) * len(forms)
-    column = replace(
-        column,
-        forms=(*forms, *column.forms),
-        constants=(*({} for _ in forms), *column.constants),
-        row_units=(*none, *column.row_units),
-    )
-    if len(set(units)) == 1:  # of `Duration (s)` above `10.1 ms` the cells are right
-        return column, units[0] or unit
-    return replace(column, form_units=tuple(units)), unit
+        template = Template(f"{{{own}:{number[:after]}}}{literal(printed)}{remark}")
+        forms.append(CellForm(template, unit=unit_of(printed)[0]))
+    if len({form.unit for form in forms}) == 1:  # of `Duration (s)` above `10.1 ms` the cells are right
+        unit, forms = forms[0].unit or unit, [replace(form, unit="") for form in forms]
+    return replace(column, forms=(*forms, *column.forms)), unit
 
 
 def spans_to_end(text: str, style: str) -> bool:
@@ -399,14 +395,7 @@ def _with_several_values(
         taken.add(own)
         units |= {own: UNITS[unit]} if unit in UNITS else {}
         text += f"{{{own}:r}}{literal(part)}"
-    form = Template(text)
-    return replace(
-        column,
-        forms=(form, *column.forms),
-        constants=({}, *column.constants),
-        row_units=("", *column.row_units),
-        units=units,
-    )
+    return replace(column, forms=(CellForm(Template(text)), *column.forms), units=units)
 
 
 def _names_of_parts(header: str, count: int) -> list[str]:
@@ -514,20 +503,21 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         if is_rule(text):
             return NonRow(self.with_rule(text) if first else self, rule_line(text), {})
         if self.table.title is not None and (header := self.table.header_under_title(text, not self.names)) is not None:
-            line = Line(f"{self.table.name}_labels", Template(literal(text.strip())), role="context", under_header=True)
-            return NonRow(replace(header, prefix=self.prefix), line, {})
+            return self._with_line(replace(header, prefix=self.prefix), "labels", text)
         if not self.names:
             return None
         if first and (with_names := self.with_second_names(text)):
-            line = Line(f"{self.table.name}_names", Template(literal(text.strip())), role="context", under_header=True)
-            return NonRow(with_names, line, {})
+            return self._with_line(with_names, "names", text)
         if first and (with_units := self.with_units(text)):
-            line = Line(f"{self.table.name}_units", Template(literal(text.strip())), role="context", under_header=True)
-            return NonRow(with_units, line, {})
+            return self._with_line(with_units, "units", text)
         for line in self.table.inner:
             if (values := line.template.match(text)) is not None:
                 return NonRow(self, line, values)
         return self.cells(text)
+
+    def _with_line(self, header: Header, what: str, text: str) -> NonRow:
+        """Return what a line adds to the header. `what`: what the line holds."""
+        return NonRow(header, _context_line(f"{self.table.name}_{what}", literal(text.strip())), {})
 
     def continued(self, above: Sequence[str], text: str) -> tuple[str, ...] | None:
         """Return the cells of a row with what the line below adds to them; None if that line is a row of its own.
@@ -550,7 +540,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         """Return whether the forms of the columns read the cells of a row."""
         for c, cell in zip(self.declared_columns, cells, strict=True):
             is_empty = cell in NO_VALUE and not self.table.must_fill(c)
-            if not is_empty and not any(x.match(cell) is not None for x in c.forms):
+            if not is_empty and not any(form.template.match(cell) is not None for form in c.forms):
                 return False
         return True
 
@@ -661,23 +651,20 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         texts = list(map(self._dropped_cell, self.names, self._all_cells(text)))
         cells = self.table.row.cells
         units, taken, constants = dict(self.table.row.unit), set[str](), dict(self.table.row.set)
-        with_forms = [(c, n) for c, n in zip(self.declared_columns, shape, strict=True) if n >= 0]
-        unit_of_row = next((c.row_units[n] for c, n in with_forms if c.row_units[n]), "")
-        for k, c, number in zip(self.declared, self.declared_columns, shape, strict=True):
-            if number >= 0:
-                form = c.forms[number]
-                constants |= c.constants[number] if c.constants else {}
-                fields = [f for f in form.fields if f.name not in taken and not f.is_dropped]
-                printed = c.form_units[number] if number < len(c.form_units) else ""
-                field_units = {
-                    f.name: c.units.get(f.name) or self._unit(f, printed or self.units[k], c) for f in fields
-                }
-                fields_with_unit = {name for name, unit in field_units.items() if unit is not None}
-                units |= {name: unit for name, unit in field_units.items() if isinstance(unit, Unit)}
-                if cells is not None and c.is_cell and cells.number in units:
-                    units |= dict.fromkeys(field_units, units[cells.number])
-                texts[k] = _with_fields(form, fields_with_unit, self._dropped_field(self.names[k]))
-                taken.update(field_units)
+        in_columns = zip(self.declared, self.declared_columns, shape, strict=True)
+        with_forms = [(k, c, c.forms[number]) for k, c, number in in_columns if number >= 0]
+        unit_of_row = next((form.unit_of_row for _, _, form in with_forms if form.unit_of_row), "")
+        for k, c, form in with_forms:
+            constants |= form.set
+            fields = [f for f in form.fields if f.name not in taken and not f.is_dropped]
+            printed = form.unit or self.units[k]
+            field_units = {f.name: c.units.get(f.name) or self._unit(f, printed, c) for f in fields}
+            fields_with_unit = {name for name, unit in field_units.items() if unit is not None}
+            units |= {name: unit for name, unit in field_units.items() if isinstance(unit, Unit)}
+            if cells is not None and c.is_cell and cells.number in units:
+                units |= dict.fromkeys(field_units, units[cells.number])
+            texts[k] = _with_fields(form.template, fields_with_unit, self._dropped_field(self.names[k]))
+            taken.update(field_units)
         bar = text[len(without_bar(text)) :] if self.style not in _DELIMITERS else ""
         texts += [f"{{{DECLARED_DROPPED}:r}}"] * len(figure_spans(bar))
         template = Template(_DELIMITERS.get(self.style, "  ").join(texts))

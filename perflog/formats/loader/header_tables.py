@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from perflog.formats.families.base import KEY_FIELD, reasons
-from perflog.formats.families.header_columns import DeclaredColumn
+from perflog.formats.families.header_columns import CellForm, DeclaredColumn
 from perflog.formats.families.header_tables import STYLES, HeaderTable
 from perflog.formats.loader.lines import (
     columns,
@@ -116,14 +116,20 @@ def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:
         forms: list[Any] = [{"text": text} if isinstance(text, str) else text for text in texts]
         if not all(isinstance(form, dict) and isinstance(form.get("text"), str) for form in forms):
             raise entry.error("a column is a template string, or a list of them", name)
-        constants = tuple({str(key): str(text) for key, text in form.get("set", {}).items()} for form in forms)
         known = [c.name for c in TABLES.get(entry.get("table", str, ""), ())]
-        entry.refuse_unknown(name, (key for row in constants for key in row), known, "the table has no column `{}`")
-        templates = (entry.template(name, form["text"].replace("{*:", f"{{{KEY_FIELD}:")) for form in forms)
-        row_units = tuple(form.get("unit", "") for form in forms)
-        entry.refuse_unknown(name, filter(None, row_units), UNITS, "`{}` is not a known unit")
-        forms_of_cells = tuple(templates)
-        declared += [DeclaredColumn(one, forms_of_cells, constants, row_units) for one in name.split("|")]
+        entry.refuse_unknown(
+            name, (str(key) for form in forms for key in form.get("set", {})), known, "the table has no column `{}`"
+        )
+        entry.refuse_unknown(name, (form.get("unit") for form in forms), UNITS, "`{}` is not a known unit")
+        cell_forms = tuple(
+            CellForm(
+                entry.template(name, form["text"].replace("{*:", f"{{{KEY_FIELD}:")),
+                {str(key): str(text) for key, text in form.get("set", {}).items()},
+                form.get("unit", ""),
+            )
+            for form in forms
+        )
+        declared += [DeclaredColumn(one, cell_forms) for one in name.split("|")]
     return (*(c for c in declared if c.name != "*"), *_known_columns(entry), *(c for c in declared if c.name == "*"))
 
 
@@ -141,8 +147,8 @@ def _known_columns(entry: Entry) -> Iterator[DeclaredColumn]:
             fields = [(q.field, "r"), (q.field, "h")]  # a number, or a duration such as 0:00:24
         else:
             fields = [(q.field, "r")]
-        forms = tuple(Template(f"{{{name}:{letter}}}") for name, letter in [*fields, (KEY_FIELD, "s")])
-        yield DeclaredColumn(q.field, forms, ({},) * len(forms), ("",) * len(forms), names=frozenset(q.names))
+        forms = tuple(CellForm(Template(f"{{{name}:{letter}}}")) for name, letter in [*fields, (KEY_FIELD, "s")])
+        yield DeclaredColumn(q.field, forms, names=frozenset(q.names))
 
 
 def _fields(declared: Iterable[DeclaredColumn]) -> list[Field]:

@@ -87,7 +87,7 @@ def _draft(table: PrintedTable, family: HeaderTable, first: int) -> TableDraft |
     if not numbers or not is_header(list(cells), family.needs, is_proved=True):
         return None
     columns, units = replace(family, cell_types=table.cell_types()).columns_of(list(cells))
-    if any(any(column.constants) for column in columns if column is not None):
+    if any(form.set for column in columns if column is not None for form in column.forms):
         return None  # a cell sets other columns beside its number
     entry = TableDraft(LineShape(first, len(table.rows)), [], style=table.style, table=row.table)
     entry.why.append("the header names the columns")
@@ -97,7 +97,7 @@ def _draft(table: PrintedTable, family: HeaderTable, first: int) -> TableDraft |
         reason = look_up(family.dropped, name)
         if reason is not None and name in numbers:
             entry.dropped[name] = reason[1]
-        elif column is not None and column.forms and not column.form_units:
+        elif column is not None and column.forms and not any(form.unit for form in column.forms):
             _add(entry, name, column, unit, [x for x in cells[name] if x not in NO_VALUE])
     filled = [name for name in entry.keys if NO_VALUE.isdisjoint(cells[name])]
     entry.needs = filled[:_ENOUGH_NAMES] if table.style in FILE_STYLES else filled
@@ -109,9 +109,9 @@ def _draft(table: PrintedTable, family: HeaderTable, first: int) -> TableDraft |
 def _add(entry: TableDraft, name: str, column: DeclaredColumn, unit: str, cells: Sequence[str]) -> None:
     """Add a column with the ways in which its cells are printed, and the units of its fields."""
     first_fits = [
-        next((k for k, form in enumerate(column.forms) if form.match(cell) is not None), -1) for cell in cells
+        next((k for k, form in enumerate(column.forms) if form.template.match(cell) is not None), -1) for cell in cells
     ]
-    forms = [form for k, form in enumerate(column.forms) if k in first_fits or not cells]
+    forms = [form.template for k, form in enumerate(column.forms) if k in first_fits or not cells]
     entry.keys[name] = list(dict.fromkeys(form.text for form in forms))
     fields = [f for form in forms for f in form.fields if f.numeric and not f.is_dropped]
     units = {f.name: unit or _UNIT_NAMES.get(column.units.get(f.name, _NONE), "") for f in fields}

@@ -56,7 +56,7 @@ def _match_column(column: DeclaredColumn, texts: pa.Array, left: Ints) -> Iterat
     for number, form in enumerate(column.forms):
         if not len(left):
             return
-        rows, columns = capture(form, texts.take(index_array(left)))
+        rows, columns = capture(form.template, texts.take(index_array(left)))
         if len(rows):
             yield number, _CellMatches(left[rows], columns)
             left = np.delete(left, rows)
