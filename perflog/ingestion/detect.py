@@ -25,7 +25,7 @@ from perflog.parsing.match.discovery import (
     families_of,
     is_first,
 )
-from perflog.parsing.match.header_rows import HeaderRowReader, appender
+from perflog.parsing.match.header_rows import HeaderRowReader
 from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks, find_opening_block, opening_blocks
 from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import (
@@ -333,7 +333,7 @@ def _detect(
     lines, shown = list(scanner.lines), scanner.lines[declared:]
     if not headers:
         _shown_before.keep(known, lines[:declared], shown)
-    batch, _ = HeaderRowReader(appender(lines)).read(lines, scanned, {})
+    batch, _ = HeaderRowReader().read(lines, scanned, {})
     batch, _ = without_settings(lines, batch)
     if headers and not any(_has_figure(line) for _, line in lines if line.under_header):
         return _detect(chunk, every, opening, labels)  # they only look like headers

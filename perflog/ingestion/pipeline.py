@@ -12,7 +12,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -109,8 +108,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
         )  # fmt: skip
         reading = _Reading(source, sink(), formats, detection, label, assembler, processes, observer, guessed)
         try:
-            with closing(reading):
-                return reading.run(threads, chunk, progress)
+            return reading.run(threads, chunk, progress)
         except RereadRequired as change:  # each time more ranks are decided
             decided |= change.decided
             separate |= change.separate
@@ -160,17 +158,8 @@ class _Reading:
         self.result = IngestResult(source.name, "")
         self._waiting: dict[str, list[pa.Table]] = {}
         self._ended = EndedRuns(self.result, label)
-        self.header_rows = HeaderRowReader(self._add)
-        self.bars = BarReader(self._add, prints_steps(detection.lines, detection.batch))
-
-    def _add(self, line: FormatLine) -> int:
-        """Add a Line that is read under a header; return its kind. The scanner has nothing to match for it."""
-        self.scanner.lines.append(line)
-        return len(self.scanner.lines) - 1
-
-    def close(self) -> None:
-        """Drop what refers to this reading: else its rows stay in memory until Python looks for cycles."""
-        del self.header_rows, self.bars
+        self.header_rows = HeaderRowReader()
+        self.bars = BarReader(prints_steps(detection.lines, detection.batch))
 
     def _scanner_of(self, lines: Sequence[FormatLine]) -> Scanner:
         return Scanner(lines, self.detection.labels, self.since, self.detection.opening)

@@ -147,8 +147,9 @@ class _Together:
         shown = [line for line in detection.shown if line[0] in formats]
         scanner = Scanner([*lines_of(formats), *shown], detection.labels, opening=detection.opening)
         batch = detection.scanned_as(scanner) or scanner.scan(self._logs.chunk)
-        with_rows, _ = HeaderRowReader(_refuse).read(scanner.lines, batch, {})
-        if with_rows is not batch or without_settings(scanner.lines, batch)[0] is not batch:
+        with_rows, _ = HeaderRowReader().read(scanner.lines, batch, {})
+        is_in_order = with_rows is not batch or without_settings(scanner.lines, batch)[0] is not batch
+        if is_in_order:  # only in one log is it known where a table or a block ends
             raise UnlikeLogsError
         if any(scanner.lines[kind][1].bar for kind in batch.records):
             raise UnlikeLogsError
@@ -207,8 +208,3 @@ def _logs_of(rows: pa.Table, log_of_run: Ints) -> Ints:
 def _with_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
     place = rows.schema.get_field_index(name)
     return rows.set_column(place, rows.schema.field(place), values)
-
-
-def _refuse(_: FormatLine) -> int:
-    """A table under a header goes on until another line ends it: only in one log is it known where."""
-    raise UnlikeLogsError

@@ -118,13 +118,7 @@ def scan(
     open_tables: OpenTables = {}
     open_blocks: OpenBlocks = {}
     above: Above = ()
-    failures = FailureReader()
-
-    def add_row_shape(line: FormatLine) -> int:
-        scanner.lines.append(line)
-        return len(scanner.lines) - 1
-
-    header_rows = HeaderRowReader(add_row_shape)
+    failures, header_rows = FailureReader(), HeaderRowReader()
     with closing(source.chunks()) as chunks:
         for chunk in chunks:
             scanner, batch = discovery.scan(scanner, chunk, lambda *_: families_of(active))

@@ -15,7 +15,7 @@ The pass follows the scan, batch after batch.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -107,13 +107,12 @@ class BarReader:
     """Reads the states of bars of one log, batch after batch.
 
     Args:
-        add_line: Takes a Line and its format and returns its kind: its index among the lines of the scanner.
         steps_are_printed: Whether a program prints its steps by itself, so that states of bars are no steps.
     """
 
-    def __init__(self, add_line: Callable[[FormatLine], int], steps_are_printed: bool) -> None:
-        self._add_line = add_line
+    def __init__(self, steps_are_printed: bool) -> None:
         self._steps_are_printed = steps_are_printed
+        self._lines: list[FormatLine] = []
         self._kinds: dict[tuple[Line, str], int] = {}
         self._streams: dict[int, _Stream] = {}
 
@@ -125,12 +124,15 @@ class BarReader:
         partners = (records for kind, records in batch.records.items() if lines[kind][1].step_by)
         return any(len(records) and int(records.places[-1]) >> PART_BITS >= end for records in partners)
 
-    def read(self, lines: Sequence[FormatLine], batch: Batch) -> Batch:
-        """Return a batch with its states, and the lines that take their step from them, as records of their kinds."""
+    def read(self, lines: list[FormatLine], batch: Batch) -> Batch:
+        """Return a batch with its states, and the lines that take their step from them, as records of their kinds.
+
+        Lines of states are added to `lines`, the lines of the scanner.
+        """
         kinds = [kind for kind in batch.records if lines[kind][1].bar]
         if not kinds and not any(stream.last for stream in self._streams.values()):
             return batch
-        table = _StateTable(lines, batch, kinds)
+        self._lines, table = lines, _StateTable(lines, batch, kinds)
         steps, used = self._steps_of_lines(lines, batch, table)
         new: dict[int, dict[int, Records]] = {}
         for kind, given in steps.items():
@@ -308,7 +310,8 @@ class BarReader:
         """Return the kind of a Line in a role."""
         key = line[1], role
         if key not in self._kinds:
-            self._kinds[key] = self._add_line((line[0], _line_for(line[1], role)))
+            self._kinds[key] = len(self._lines)
+            self._lines.append((line[0], _line_for(line[1], role)))
         return self._kinds[key]
 
     def _remember(self, table: _StateTable) -> None:

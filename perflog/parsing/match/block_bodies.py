@@ -13,7 +13,7 @@ import numpy as np
 
 from perflog.parsing.match.rank_labels import split_rank_label
 from perflog.parsing.match.records import Batch, FormatLine
-from perflog.parsing.match.segments import LINES_ABOVE, Segments, stretches, with_records
+from perflog.parsing.match.segments import Segments, rows_and_labels, stretches, with_records
 
 OpenBlocks = Mapping[int, FormatLine]
 """The first lines of the open blocks at a position in the log, by the rank label before their lines, -1 for none."""
@@ -62,9 +62,7 @@ def _begins(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, F
     begins = []
     for kind, records in batch.records.items():
         if lines[kind][1].role == "begin" and not lines[kind][1].under_header and _bodies(lines, lines[kind]):
-            labels = [-1] * len(records) if records.labels is None else records.labels.tolist()
-            rows = batch.rows(records.places).tolist()
-            begins += [(row, label, lines[kind]) for row, label in zip(rows, labels, strict=True)]
+            begins += [(row, label, lines[kind]) for row, label in rows_and_labels(batch, records)]
     return sorted(begins, key=lambda begin: begin[0])
 
 
@@ -93,13 +91,10 @@ def _read_rule_above(
     segments: Segments, lines: Sequence[FormatLine], bodies: Sequence[int], row: int, label: int
 ) -> None:
     """A rule above the first line is part of the block."""
-    if row < 0:
-        return
-    above = list(segments.lines(range(max(row - (LINES_ABOVE if label >= 0 else 1), 0), row), label))
-    if above and segments.unread[above[-1][0]] and _is_rule(above[-1][1]):
-        kind = _kind_of(lines, bodies, above[-1][1])
-        if kind is not None:
-            segments.add(kind, np.array([above[-1][0]]), {}, label)
+    above = segments.above(row, label)
+    kind = _kind_of(lines, bodies, above[1]) if above is not None and _is_rule(above[1]) else None
+    if above is not None and kind is not None:
+        segments.add(kind, np.array([above[0]]), {}, label)
 
 
 def _kind_of(lines: Sequence[FormatLine], bodies: Sequence[int], text: str) -> int | None:

@@ -7,7 +7,7 @@ each header that the scan left unread. A table ends at the first line that is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -28,7 +28,7 @@ from perflog.formats.template import Value
 from perflog.parsing.match.captures import columns_of
 from perflog.parsing.match.rank_labels import split_rank_label
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records
-from perflog.parsing.match.segments import LINES_ABOVE, MAX_LENGTH, Segments, stretches, with_records
+from perflog.parsing.match.segments import MAX_LENGTH, Segments, rows_and_labels, stretches, with_records
 from perflog.parsing.match.table_cells import read_rows
 
 MAX_SHAPES = 256
@@ -51,22 +51,19 @@ OpenTables = Mapping[int, OpenTable]
 
 
 class HeaderRowReader:
-    """Reads the rows of one log's tables, batch after batch.
+    """Reads the rows of one log's tables, batch after batch."""
 
-    `add_line` takes a Line and its format and returns its kind: its index among the lines of the scanner.
-    """
-
-    def __init__(self, add_line: Callable[[FormatLine], int]) -> None:
+    def __init__(self) -> None:
         self.warnings: list[str] = []
-        self._add_line = add_line
+        self._lines: list[FormatLine] = []
         self._kinds: dict[tuple[object, ...], int] = {}
         self._shapes: dict[tuple[str, str], int] = {}  # number of row shapes by format and table
 
-    def read(self, lines: Sequence[FormatLine], batch: Batch, open_tables: OpenTables) -> tuple[Batch, OpenTables]:
+    def read(self, lines: list[FormatLine], batch: Batch, open_tables: OpenTables) -> tuple[Batch, OpenTables]:
         """Read the rows in a batch.
 
         Args:
-            lines: the lines of the scanner.
+            lines: the lines of the scanner; the Lines of the rows are added to them.
             batch: the batch as scanned.
             open_tables: the tables that are open where the batch begins.
 
@@ -76,7 +73,7 @@ class HeaderRowReader:
         headers = _headers(lines, batch)
         if not headers and not open_tables:
             return batch, open_tables
-        segments = Segments(batch)
+        self._lines, segments = lines, Segments(batch)
         still_open: dict[int, OpenTable] = {}
         for label, tables in stretches(open_tables, headers, len(batch.starts)):
             for row, table, stop in tables:
@@ -122,11 +119,9 @@ class HeaderRowReader:
 
     def _read_rule_above(self, segments: Segments, table: OpenTable, header: int, label: int) -> None:
         """A rule above a header is part of the table."""
-        first = max(header - (LINES_ABOVE if label >= 0 else 1), 0)
-        above = list(segments.lines(range(first, header), label))
-        if above and segments.unread[above[-1][0]] and is_rule(above[-1][1]):
-            row, text = above[-1]
-            self._add_non_row(segments, table.format, row, rule_line(text), {}, label)
+        above = segments.above(header, label)
+        if above is not None and is_rule(above[1]):
+            self._add_non_row(segments, table.format, above[0], rule_line(above[1]), {}, label)
 
     def _read_title_above(self, segments: Segments, table: OpenTable, header: int, label: int) -> None:
         """Read the line above the header of a table of any program, if it is a title: empty lines may be between."""
@@ -217,18 +212,9 @@ class HeaderRowReader:
                 self.warnings += [warning] if warning not in self.warnings else []
                 return None
             self._shapes[table] = count + is_row
-            self._kinds[key] = self._add_line((format, line))
+            self._kinds[key] = len(self._lines)
+            self._lines.append((format, line))
         return self._kinds[key]
-
-
-def appender(lines: list[FormatLine]) -> Callable[[FormatLine], int]:
-    """Return a function that appends a line to a list and returns its index."""
-
-    def append(line: FormatLine) -> int:
-        lines.append(line)
-        return len(lines) - 1
-
-    return append
 
 
 def _headers(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, OpenTable]]:
@@ -237,9 +223,8 @@ def _headers(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, 
     for kind, records in batch.records.items():
         format, line = lines[kind]
         if isinstance(line.header_of, HeaderTable):
-            labels = [-1] * len(records) if records.labels is None else records.labels.tolist()
             texts = batch.texts(records.places, MAX_LENGTH)
-            for row, label, text in zip(batch.rows(records.places).tolist(), labels, texts, strict=True):
+            for (row, label), text in zip(rows_and_labels(batch, records), texts, strict=True):
                 header = line.header_of.opened_by(text if label < 0 else split_rank_label(text.encode())[1].decode())
                 if header is not None:  # None: the line is only a part of a torn record
                     headers.append((row, label, OpenTable(format, header)))

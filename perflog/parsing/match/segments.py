@@ -46,11 +46,23 @@ class Segments:
             if label_of_line == label:
                 yield row, text.decode("utf-8", "backslashreplace")
 
+    def above(self, row: int, label: int) -> tuple[int, str] | None:
+        """Return the segment directly above one, where a rule may be, and its string; None if it is not unread."""
+        first = max(row - (LINES_ABOVE if label >= 0 else 1), 0)
+        above = list(self.lines(range(first, row), label))[-1:]
+        return above[0] if above and self.unread[above[0][0]] else None
+
     def add(self, kind: int, rows: Ints, columns: Mapping[str, object], label: int) -> None:
         """Add records of a kind at segments that were unread."""
         self.unread[rows] = False
         labels = None if label < 0 else np.full(len(rows), label, np.int64)
         self.records.setdefault(kind, []).append(Records(self.batch.places_of(rows), dict(columns), labels))
+
+
+def rows_and_labels(batch: Batch, records: Records) -> list[tuple[int, int]]:
+    """Return row and rank label of each record, -1 for none."""
+    labels = [-1] * len(records) if records.labels is None else records.labels.tolist()
+    return list(zip(batch.rows(records.places).tolist(), labels, strict=True))
 
 
 def stretches(
