@@ -45,6 +45,12 @@ _TABLE: dict[str, dict[str, float]] = {
 
 UNITS: dict[str, Unit] = {name: Unit(base, factor) for base, names in _TABLE.items() for name, factor in names.items()}
 
+
+def base_of(unit: str) -> str:
+    """Return the base unit of a unit; "" for "", which is no unit."""
+    return UNITS[unit].base if unit else ""
+
+
 _SYNONYMS = {
     "s": "s sec secs second seconds", "ms": "ms msec msecs millis millisecond milliseconds",
     "ns": "ns nsec nanoseconds",

@@ -37,7 +37,7 @@ from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template,
 from perflog.formats.vocabulary import COUNTERS, field_name, field_of, plain_name, quantities_of
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
-from perflog.units import MAGNITUDES, UNITS, Unit, unit_of
+from perflog.units import MAGNITUDES, UNITS, Unit, base_of, unit_of
 
 _DELIMITERS = {"csv": ",", "semicolon": ";", "tab": "\t", "bars": "|", "boxes": "│"}
 _BOX_BARS = "┃│║"  # of a header, of its rows, of both
@@ -384,7 +384,7 @@ def _with_several_values(
         if front is not None:
             label, unit = name_and_unit(front[1])
             meant = field_of(front[1])
-            own = named = meant if unit and free.get(meant) == UNITS[unit].base else field_name(label)
+            own = named = meant if unit and free.get(meant) == base_of(unit) else field_name(label)
         elif own_names:
             own = field_name(own_names[k - 1])
         elif k > 1 and _PLUS_MINUS.fullmatch(parts[k - 2]):

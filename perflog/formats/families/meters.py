@@ -42,7 +42,7 @@ from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_6
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
 from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, KINDS, LEVELS, TRAINING, field_name, plain_name
 from perflog.lazy_patterns import lazy_pattern
-from perflog.units import MAGNITUDES, STEP_WORDS, UNITS, Unit, unit_of
+from perflog.units import MAGNITUDES, STEP_WORDS, UNITS, Unit, base_of, unit_of
 
 MEAN, SHARE, TOTAL, RATE = "mean", "share", "total", "rate"
 """What follows a number without a name of its own: `0.5 (0.6)`, `10 (5%)`, `10/500`, `2.1 s, 121.5/s`. The last part of
@@ -213,11 +213,11 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         evaluation = _evaluation(before, head.text, after)
         common = self.shape.line
         if evaluation and common.table == "steps":
-            common = replace(common, table="values", compute={}, covers=1, first_step=None, within=None)
+            common = _as_values(common)
         names, prefix, rest = self._parts(common.table, before, head, after, evaluation)
         printed = prefix.names | rest.names
         if common.table == "steps" and not evaluation and _is_evaluated(printed):
-            common = replace(common, table="values", compute={}, covers=1, first_step=None, within=None)
+            common = _as_values(common)
             names, prefix, rest = self._parts(common.table, before, head, after, evaluation)
         steps = [key for key, name in self.keys.items() if name == "step" and key in printed]
         iteration = next((key for key in steps if key in _ITERATIONS and printed & _ITERATION_TIMES), "")
@@ -264,6 +264,11 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         rest.begin_after(head.text)
         rest.add_text(after, is_inside=bool(head.text))
         return names, prefix, rest
+
+
+def _as_values(line: Line) -> Line:
+    """Return what lines of steps have in common, for one that measures no step."""
+    return replace(line, table="values", compute={}, covers=1, first_step=None, within=None)
 
 
 def _with_devices(shape: str, names: FieldNames) -> str:
@@ -686,7 +691,7 @@ class _MeterText(Struct):
         elif (
             (not self._words or plain_name(key) in _NAMES_PER_STEP)
             and unit
-            and UNITS[unit].base == "s"
+            and base_of(unit) == "s"
             and unit_text.partition("/")[2] in STEP_WORDS
         ):
             key, suffix = "step time", ""
@@ -708,7 +713,7 @@ class _MeterText(Struct):
             self._counter = plain_name(key) if _INTEGER.fullmatch(token.text) else ""
         self._last, self._last_unit, self._last_unit_text = key, unit, unit_text
         if unit:
-            self._bases.setdefault(key, set()).add(UNITS[unit].base)
+            self._bases.setdefault(key, set()).add(base_of(unit))
         self._words, self._is_bound, self._suffix, self._key_unit = [], False, "", ""
         return end
 
@@ -736,8 +741,7 @@ class _MeterText(Struct):
             return "", None  # `Epoch 1 12/6879`: no second epoch
         if per:
             return key, f"per_{per}"
-        is_speed = bool(unit) and UNITS[unit].base in _SPEEDS and self.family.shape.line.table == "values"
-        is_rate = bool(unit) and "/" in unit_text.strip("/") and not is_speed  # `EP16: 286.57 us, 25.61 GB/s`
+        is_rate = bool(unit) and "/" in unit_text.strip("/") and not self._speed(unit)  # `286.57 us, 25.61 GB/s`
         if is_rate and unit_text != self._last_unit_text and not self._bracket:
             return "", None  # `71.1 samples/sec 1971.6 tokens/sec`: the unit names the number
         return self._key_of_another(key, unit, unit_text)
@@ -746,31 +750,31 @@ class _MeterText(Struct):
         """Return the name of a number after one of this name, as `_key_of_number` does."""
         if unit == "%" != self._last_unit:
             return key, SHARE
-        if unit and UNITS[unit].base == "1/s" and (self._last_unit != unit or unit_text != self._last_unit_text):
+        if base_of(unit) == "1/s" and (self._last_unit != unit or unit_text != self._last_unit_text):
             if not unit_text.startswith("/"):
                 return "", None  # `loss = 1.53 (1725.5 examples/sec)`: the unit names the number
             return key, f"{RATE}_{MEAN}" if self._bracket else RATE
-        if self._bracket and unit and not self._has_unit_of_last(unit):
-            speed = _SPEEDS.get(UNITS[unit].base, "")
-            if speed and self.family.shape.line.table == "values":  # `MFU: 41.2% (407.5 TFLOPS/GPU)`
-                return speed if "mfu" in key.lower() else f"{_TIME_AT_END.sub('', key)} {speed}", ""
-            kind = KINDS.get(UNITS[unit].base, "")  # `step = 3301 (1.491 sec)`: no mean of the step
-            return (f"bracket {kind}", "") if kind else ("", None)
-        if unit and not self._bracket and UNITS[unit].base != (UNITS[self._last_unit].base if self._last_unit else ""):
-            speed = _SPEEDS.get(UNITS[unit].base, "")
-            if speed and self.family.shape.line.table == "values":  # `cuBLAS time: 0.034 ms, 221.1 TFLOPS, 12 GB/s`
-                return f"{_TIME_AT_END.sub('', key)} {speed}", ""
-            kind = KINDS.get(UNITS[unit].base, "")  # `loss 2.31, 12.1 ms`: not a second loss
-            return kind, "" if kind else None
+        if unit and not self._has_unit_of_last(unit):
+            if speed := self._speed(unit):  # `MFU: 41.2% (407.5 TFLOPS/GPU)`, `time: 0.034 ms, 221.1 TFLOPS, 12 GB/s`
+                of_last = "" if self._bracket and "mfu" in key.lower() else _TIME_AT_END.sub("", key)
+                return f"{of_last} {speed}".lstrip(), ""
+            kind = KINDS.get(base_of(unit), "")  # `step = 3301 (1.491 sec)`: no mean of it; `loss 2.31, 12.1 ms`
+            return (f"bracket {kind}" if self._bracket else kind, "") if kind else ("", None)
         if self._bracket:
             return key, MEAN
         return (key, "") if self._is_listed else ("", None)  # of `samples/s: 2161.6 1605777750.5` the first
 
+    def _speed(self, unit: str) -> str:
+        """Return the name of a speed of what the number before took its time for; "" for another number."""
+        return _SPEEDS.get(base_of(unit), "") if self.family.shape.line.table == "values" else ""
+
     def _has_unit_of_last(self, unit: str) -> bool:
-        """Return whether a number in brackets has a unit of the numbers before them, printed or from the name."""
+        """Return whether a number has the unit of the one before it; in brackets, one that its name may have."""
+        if not self._bracket:
+            return base_of(unit) == base_of(self._last_unit)
         if printed := self._bases.get(self._bracket):
-            return UNITS[unit].base in printed
-        pattern = _NAMES_OF.get(UNITS[unit].base)
+            return base_of(unit) in printed
+        pattern = _NAMES_OF.get(base_of(unit))
         return pattern is None or pattern.search(self._bracket) is not None
 
     def _field(self, key: str, suffix: str | None, unit: str, magnitude: str, text: str) -> str:
@@ -827,7 +831,7 @@ class _MeterText(Struct):
             return declared, key, unit
         if declared:
             in_name = name_and_unit(key)[1]
-            return declared, key, in_name if in_name and UNITS[in_name].base == "s" else ""
+            return declared, key, in_name if base_of(in_name) == "s" else ""
         key, unit = self._without_unit(key)
         return keys.get(plain_name(key), "") if unit else "", key, unit
 
@@ -838,14 +842,12 @@ class _MeterText(Struct):
         """
         label, unit = name_and_unit(key)
         whole = unit_of(key.replace(" ", ""))[0] if "/" in key else ""  # `TFLOP/s: 492.65`
-        unit = whole if whole and UNITS[whole].base in {*_RATES, *_SPEEDS} else unit
-        if unit and (whole or UNITS[unit].base in _RATES):
+        unit = whole if base_of(whole) in {*_RATES, *_SPEEDS} else unit
+        if unit and (whole or base_of(unit) in _RATES):
             return key, unit
-        is_time = (
-            bool(unit) and UNITS[unit].base == "s" and key.startswith(label)
-        )  # `time_per_step_ms`, not `ms_per_step`
+        is_time = base_of(unit) == "s" and key.startswith(label)  # `time_per_step_ms`, not `ms_per_step`
         is_rate = "per" in plain_name(label).split("_") and not is_time
-        is_rate |= bool(unit) and UNITS[unit].base not in KINDS and unit != "%"
+        is_rate |= unit not in ("", "%") and base_of(unit) not in KINDS
         if is_rate or self.family.shape.line.table == "runs" or self.fields.is_taken(field_name(label)):
             return key, ""
         return label, unit
@@ -870,15 +872,17 @@ class _MeterText(Struct):
         """Return whether a field takes whole numbers alone: a step, a rank, a total."""
         line = self.family.shape.line
         is_counter = name in ("step", "rank", line.within) or name in self.totals or line.table == "runs"
-        return is_counter and _WHOLE.fullmatch(text) is not None and fits_64(text.partition(".")[0])
+        return is_counter and _is_whole(text)
 
 
 def _fits_column(table: str | None, name: str, unit: Unit | None, text: str) -> bool:
     """Return whether a number with this unit, printed as this string, can fill the column of a name."""
-    if name in ("step", "rank"):
-        return _WHOLE.fullmatch(text) is not None and fits_64(text.partition(".")[0])
     column = column_of_number(table, name)
-    return column is None or fits(column, unit)
+    return _is_whole(text) if name in ("step", "rank") else column is None or fits(column, unit)
+
+
+def _is_whole(text: str) -> bool:
+    return _WHOLE.fullmatch(text) is not None and fits_64(text.partition(".")[0])
 
 
 def _padded(token: Token, name: str, type_: str, before: str, inside: bool) -> str:

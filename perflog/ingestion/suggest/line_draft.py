@@ -18,7 +18,7 @@ from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.number_specs import spec_of
 from perflog.ingestion.suggest.shape_merging import WORD
 from perflog.lazy_patterns import lazy_pattern
-from perflog.units import UNITS
+from perflog.units import base_of
 
 LITERAL, TEXT = "literal", "text"
 UNSURE = "unsure"
@@ -150,9 +150,7 @@ class LineDraft(Struct):
     @property
     def timed(self) -> list[Slot]:
         """The numbers that are times in a unit that the template does not hold."""
-        return [
-            s for s in self.numbers if s.spec not in ("t", "h") and s.named.unit and UNITS[s.named.unit].base == "s"
-        ]
+        return [s for s in self.numbers if s.spec not in ("t", "h") and base_of(s.named.unit) == "s"]
 
     @property
     def read(self) -> bool:
@@ -370,7 +368,7 @@ def _further(guess: _Guess, chosen: Sequence[_Guess], mark: str, bond: Bond, say
         return guess
     if named.unit == "%":
         return replace(guess, named=Named(f"{name}_share", "%", named.why))
-    bases = [UNITS[unit].base if unit else "" for unit in (named.unit, last.unit)]
+    bases = [base_of(unit) for unit in (named.unit, last.unit)]
     if bases[0] != bases[1] or (mark == "/" and not bases[0]):
         return guess
     return replace(guess, named=Named(name, named.unit, named.why), is_sure=guess.is_sure and guess.is_further)
@@ -382,7 +380,7 @@ def _share_unit(named: Named, chosen: Sequence[_Guess]) -> None:
         return
     last = chosen[-1].named
     is_spread = named.name.endswith("_spread")
-    is_total = named.name == naming.total_of(last.name) and UNITS[named.unit].base in ("B", "W", "J")
+    is_total = named.name == naming.total_of(last.name) and base_of(named.unit) in ("B", "W", "J")
     if is_spread or is_total:
         chosen[-1].named = replace(last, unit=named.unit, why=named.why)
 

@@ -24,7 +24,7 @@ from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
 from perflog.formats.vocabulary import COUNTERS, LEVELS, SENTENCE_WORDS, STATISTICS
 from perflog.lazy_patterns import lazy_pattern
-from perflog.units import MAGNITUDES, UNITS, unit_of
+from perflog.units import MAGNITUDES, base_of, unit_of
 
 _LEAST_LETTERS = 3  # of a word after a number: shorter ones are units, such as `ps`
 _MOST_AFTER = 4  # words of a name after its number
@@ -433,7 +433,7 @@ class _Line(Struct):
         text = "".join(part.text for part in self.parts[k + 1 : end])
         head, slash, per = text.partition("/")
         unit = unit_of(text)[0]
-        is_rate = bool(slash and head and per) or (unit and UNITS[unit].base in ("1/s", "GB/s", "TFLOP/s"))
+        is_rate = bool(slash and head and per) or (base_of(unit) in ("1/s", "GB/s", "TFLOP/s"))
         return is_rate or self._text(end) == "per" or self._text(end + 1) == "per"
 
     def _name_before(self, last: int, is_marked: bool = False) -> tuple[tuple[str, ...], int]:
@@ -539,7 +539,7 @@ class _Line(Struct):
         if words[-1].lower() in COUNTERS and is_whole:
             return self._of_counter(words)
         unit = unit_of("".join(part.text for part in self.parts[k + 1 : end]))[0]
-        is_time = bool(unit) and UNITS[unit].base == "s"
+        is_time = base_of(unit) == "s"
         if (
             words[-1].lower() in _TAKES
             and is_time

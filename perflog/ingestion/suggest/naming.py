@@ -17,7 +17,7 @@ from perflog.formats.vocabulary import COUNTERS
 from perflog.ingestion.suggest.name_evidence import Bond
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
-from perflog.units import UNITS, unit_of
+from perflog.units import UNITS, base_of, unit_of
 
 _COUNTERS = {word for word in COUNTERS if word[-1] != "s"} - {"rank"} | {"file", "shard"}
 _COUNTED_UP = frozenset(  # names of what programs count up to a total, beside counters
@@ -93,7 +93,7 @@ def head_unit(text: str) -> str:
     """Return the unit that a line states for all its times: `time (ms) | forward: 1.5 | backward: 3.1`; "" for none."""
     match = re.search(r"(?<!\w)[(\[](\w+)[)\]]\s*[|:]\s*[A-Za-z]", text)  # `GPU(s):` is a plural
     unit = unit_of(match[1])[0] if match else ""
-    return unit if unit and UNITS[unit].base == "s" else ""
+    return unit if base_of(unit) == "s" else ""
 
 
 def name(bond: Bond, texts: Sequence[str], line_unit: str = "", has_unit: bool = False) -> Named:
@@ -109,11 +109,11 @@ def name(bond: Bond, texts: Sequence[str], line_unit: str = "", has_unit: bool =
     why = "printed after it" if unit else ""
     if bond.is_unit:
         words = re.sub(r"\bit per", "its per", " ".join(bond.words).replace("/", " per "))
-        kind = _KINDS.get(UNITS[unit].base, "") if unit and len(bond.words) == 1 else ""
+        kind = _KINDS.get(base_of(unit), "") if unit and len(bond.words) == 1 else ""
         key = "step_time" if per and kind else kind or slug(words, _MOST_PARTS)
         if not unit:
             key, unit = _name_and_unit(words, "")
-        elif UNITS[unit].base == "s" and bond.words[:2] == (bond.unit, "per"):  # `72.5 ms per token`
+        elif base_of(unit) == "s" and bond.words[:2] == (bond.unit, "per"):  # `72.5 ms per token`
             key = slug(" ".join(bond.words[1:]))
     else:
         key, unit_of_name = _name_and_unit(" ".join(bond.words), unit or unit_of(bond.unit_of_name)[0])
@@ -122,7 +122,7 @@ def name(bond: Bond, texts: Sequence[str], line_unit: str = "", has_unit: bool =
     if key in ("ms", "sec", "secs", "seconds", "milliseconds") and not unit and not has_unit:
         key, unit, why = "time", unit_of(key)[0], _NAME_SAYS
     if not key and (unit or has_unit):
-        key = _KINDS.get(UNITS[unit].base if unit else "s", "")
+        key = _KINDS.get(base_of(unit) if unit else "s", "")
     if not (unit or has_unit) and line_unit and key not in ("rank", "local_rank", "global_rank", "epoch"):
         unit, why = line_unit, "the start of the line says so"
     if not key:
@@ -144,10 +144,10 @@ def _name_and_unit(printed: str, unit: str) -> tuple[str, str]:
     """Return a printed name as a field name, and the unit that it holds; `unit`: one that is known already."""
     label, in_name = name_and_unit(printed)
     rate = _RATE_AT_END.search(printed)
-    if rate is not None and (not in_name or UNITS[in_name].base == "s"):  # `Transfer/sec`
+    if rate is not None and (not in_name or base_of(in_name) == "s"):  # `Transfer/sec`
         label, in_name = printed, unit_of(rate[0])[0]
     is_share = in_name == "%" and "%" not in printed  # `gpu_weights_percent 1.0` are all weights
-    if is_share or (unit and in_name and UNITS[unit].base != UNITS[in_name].base):
+    if is_share or (unit and in_name and base_of(unit) != base_of(in_name)):
         label, in_name = printed, ""
     label = label.replace("/", " per ") if rate is not None else label
     return slug(label, _MOST_PARTS) or (printed.lower() if _IDENTIFIER.fullmatch(printed) else ""), in_name
@@ -157,7 +157,7 @@ def _column(named: Named, texts: Sequence[str]) -> Named:
     """Return the number under the name of a column of `steps`, if its name means one and its unit allows it."""
     if named.unit == "tok/s":
         return Named("tokens_per_s", named.unit, named.why, named.name)
-    if named.unit and UNITS[named.unit].base == "TFLOP/s":
+    if base_of(named.unit) == "TFLOP/s":
         return Named("tflops", named.unit, named.why, named.name)
     whole = all(re.fullmatch(r"[+-]?[0-9]{1,18}", x) for x in texts)
     column = vocabulary.field_of(named.name)

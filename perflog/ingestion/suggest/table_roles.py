@@ -19,7 +19,7 @@ from perflog.ingestion.suggest.name_evidence import has_statistics
 from perflog.ingestion.suggest.naming import Named
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import PER_FIELD, column_for
-from perflog.units import UNITS
+from perflog.units import base_of
 
 _SETTINGS = {"learning_rate", "memory"}  # not results of a step: a line with these alone is no step line
 _PLACE = ("rank", "step", "world_size")
@@ -141,7 +141,7 @@ def _has_measurements(line: LineDraft) -> bool:
 
 
 def _is_time(slot: Slot) -> bool:
-    return slot.spec in ("t", "h") or bool(slot.named.unit and UNITS[slot.named.unit].base == "s")
+    return slot.spec in ("t", "h") or base_of(slot.named.unit) == "s"
 
 
 def _has_times(line: LineDraft) -> bool:
@@ -203,7 +203,7 @@ def _names_moment(line: LineDraft) -> bool:
 
 def _is_result(line: LineDraft) -> bool:
     """Whether a line prints a rate, or words of a result: not the time of a preparation alone."""
-    bases = {UNITS[s.named.unit].base for s in line.numbers if s.named.unit}
+    bases = {base_of(s.named.unit) for s in line.numbers if s.named.unit}
     is_measured = not bases.isdisjoint(("1/s", "GB/s", "TFLOP/s", "W", "J")) and "it/s" not in line.words
     is_time = any(map(_is_time, line.numbers))
     has_words = _RESULT.search(line.words.replace("used", "")) is not None and not is_time
@@ -290,7 +290,7 @@ def _summary_name(named: Named, names: Sequence[str]) -> Named:
     is_column = bool(named.printed) and naming.names(named.name, named.printed) and not is_total
     printed = named.name if is_column or not named.printed else named.printed
     field = next((c for c in sorted(_measured()) if _AVERAGE_OF.sub("", printed) == c and c not in names), "")
-    unit = UNITS[named.unit].base if named.unit else ""
+    unit = base_of(named.unit)
     column = column_for("steps", field) if field else None
     is_average = column is not None and unit == column.unit
     return Named(field if is_average else printed, named.unit, named.why)

@@ -30,7 +30,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import Rows
-from perflog.units import UNITS, first_few, show
+from perflog.units import UNITS, base_of, first_few, show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -568,7 +568,7 @@ def _turned(
         values_by_quantity,
         {},
         {},
-        {quantity: UNITS[unit].base if unit else "" for quantity, unit in split},
+        {quantity: base_of(unit) for quantity, unit in split},
         {quantity: np.array([bad[c][row] for c in columns]) for row, quantity in enumerate(values_by_quantity)},
         np.resize(lines[[0, -1]], len(columns)),
         frozenset((name, *columns)),

@@ -24,7 +24,7 @@ from perflog.formats.figures import figure_spans
 from perflog.formats.vocabulary import COUNTERS, SENTENCE_WORDS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.arrow import mask_of
-from perflog.units import DURATIONS, MAGNITUDES, SIZES, UNITS, unit_of
+from perflog.units import DURATIONS, MAGNITUDES, SIZES, base_of, unit_of
 
 FILE_STYLES = ("tab", "csv")
 """Styles of files for programs: no cell is padded."""
@@ -329,7 +329,7 @@ def _shape_of_cells(cells: Sequence[str]) -> str:
 def _have_one_base(printed: Collection[str]) -> bool:
     """Return whether units measure one quantity. Sizes such as `KB` do not: they are multiples of 1,000 or 1,024."""
     units = [unit_of(unit)[0] for unit in printed]
-    bases = {UNITS[unit].base if unit else "" for unit in units}
+    bases = {base_of(unit) for unit in units}
     is_clear = bases != {"B"} or all("i" in unit for unit in units if unit != "B")
     return len(bases) == 1 and "" not in bases and is_clear and not any("|" in unit for unit in printed)
 
