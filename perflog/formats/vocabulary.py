@@ -61,6 +61,39 @@ EVALUATION = f"(?:{'|'.join(sorted(EVALUATIONS))})"
 COUNTER = f"(?:{'|'.join(sorted(COUNTERS))})"
 """Pattern of a word of a counter."""
 
+PLACES = ("step", "rank")
+"""Fields that locate a row and measure nothing. Their numbers are whole."""
+
+COUNTED_UP = frozenset(
+    "batch run trial task test sample example image token request query chunk block layer stage phase part item video "
+    "frame sentence game mem memory ram swap used progress done rank thread cpu core worker node process loading map "
+    "downloading seq row key".split()
+)
+"""Words for what programs count up to a total, beside counters."""
+
+NUMBERED = frozenset(
+    "gpu cpu gpus device dev node host worker thread core socket layer head expert stage nic port net numa process "
+    "proc shard group chunk block level bin row column col id idx index no number version run test trial".split()
+)
+"""Words for what programs number: a whole number after them is a label."""
+
+CONFIGURED = frozenset(
+    "size sizes xfersize blocksize batchsize filesize bufsize seed dim dims dimension dimensions layer layers "
+    "head heads hidden vocab vocabulary batch batches worker workers thread threads node nodes gpus sms "
+    "devices ranks procs processes tasks clients concurrency jobs channels classes epochs steps iterations "
+    "iters repetitions repeats segments port offset stride length len depth width height level version "
+    "interval window timeout limit capacity world micro params parameter parameters experts groups topk "
+    "accumulation warmup warmups bits cores sockets replicas shards stages partitions features order degree "
+    "parallel every delay accelerators requests rng seeds queries".split()
+)
+"""Words for what is configured: a whole number with a name that ends in one of them is a setting."""
+
+OBJECTS_OF_SETTINGS = frozenset(
+    "args arguments cfg config configuration env environment flags hparams hyperparameters hyper_parameters options "
+    "parameters params settings".split()
+)
+"""Names of objects with members that are settings."""
+
 SENTENCE_WORDS = frozenset(
     "in at of on for with from to by and or but than then after before over within about into as if was were are be is "
     "has have had using per out the a an not no only some all each every will would should can could until "

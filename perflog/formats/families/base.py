@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from perflog.formats.model import Line
 from perflog.formats.openings import ENOUGH_OF_HEAD, Opening, opening_of
 from perflog.formats.template import DECLARED_DROPPED, GROUPED, UNNAMED, Field, Template
-from perflog.formats.vocabulary import field_name
+from perflog.formats.vocabulary import PLACES, field_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import PER_FIELD, TableColumn, column_for
 from perflog.units import PRINTED, Unit
@@ -121,7 +121,7 @@ class FieldNames:
         col = column_of_number(self._table, name)
         does_not_fit = col is not None and (not number or col.type != "float64" or bool(col.unit))
         is_cell = self._table == "values" and name in _OF_FIGURES
-        has_column = does_not_fit or is_cell or name in (*WITNESSES, "rank", "step")
+        has_column = does_not_fit or is_cell or name in (*WITNESSES, *PLACES)
         if has_column:
             self._taken.add(name)
         free = self.declared(name)
@@ -141,7 +141,7 @@ class FieldNames:
             return self.from_key(key)
         name = field_name(key) or "key"
         name = f"key_{name}" if name[0].isdigit() else name
-        if self._table and (name in (*WITNESSES, "rank", "step") or column_for(self._table, name)):
+        if self._table and (name in (*WITNESSES, *PLACES) or column_for(self._table, name)):
             self._taken.add(name)
         free = self.declared(name)
         self.paths[free] = key

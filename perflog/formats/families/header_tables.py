@@ -34,7 +34,7 @@ from perflog.formats.model import Cells, Line
 from perflog.formats.openings import Opening
 from perflog.formats.surroundings import prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape, unnamed
-from perflog.formats.vocabulary import COUNTERS, field_name, field_of, plain_name, quantities_of
+from perflog.formats.vocabulary import COUNTERS, PLACES, field_name, field_of, plain_name, quantities_of
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
 from perflog.units import MAGNITUDES, UNITS, Unit, base_of, unit_of
@@ -73,7 +73,6 @@ _END = 1 << 30
 REMARK = "()"
 """The end of the way in which a cell prints a number, if a remark in brackets is after it: `0.37x  (vs vllm)`."""
 _LEAST_ALIGNED = 2  # cells of a row that lacks some: one alone may be under a name by chance
-_PLACES = ("rank", "step")  # they locate a row; they are not measured
 
 
 def needs_rows(family: object) -> bool:
@@ -707,7 +706,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
     def _row_of_table(self, template: Template) -> Line:
         """Return what all rows have in common. A row without a number of table `steps` is not a row of that table."""
         row = self.table.row
-        if row.table != "steps" or any(column_for("steps", name) for name in template.names if name not in _PLACES):
+        if row.table != "steps" or any(column_for("steps", name) for name in template.names if name not in PLACES):
             return row
         return replace(row, table="values", within=None, covers=1)
 

@@ -36,7 +36,7 @@ from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.object_shapes import ObjectShape
 from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, LIST, NUMERIC, UNNAMED, Template, escape, fits_64, unnamed
-from perflog.formats.vocabulary import plain_name
+from perflog.formats.vocabulary import OBJECTS_OF_SETTINGS, PLACES, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import TableColumn
 from perflog.units import UNITS, Unit, unit_of
@@ -58,12 +58,6 @@ _CLOSES = {"{": "}", "[": "]", "(": ")"}
 _NUMBERS = lazy_pattern(rf"{LIST}(?=[\])])", re.ASCII)
 _NULL = ("null", "None")
 _BOOLEANS = ("true", "false", "True", "False")
-_SETTINGS = frozenset(
-    "args arguments cfg config configuration env environment flags hparams hyperparameters hyper_parameters options "
-    "parameters params settings".split()
-)
-"""Objects with members that are settings, by name."""
-
 _INTEGER = lazy_pattern(r"[+-]?\d+", re.ASCII)
 _INDEX = lazy_pattern(r"\[\d+\]")
 _MOST_TIMED = 3  # strings of a line that might be durations
@@ -483,7 +477,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         if value.kind == "word":
             return printed in _BOOLEANS and table is not None
         parent, member, _ = value.path.partition(".")
-        return bool(member) and plain_name(parent) in _SETTINGS and table not in (None, "runs")
+        return bool(member) and plain_name(parent) in OBJECTS_OF_SETTINGS and table not in (None, "runs")
 
     @cached_property
     def _fields_by_plain_name(self) -> Mapping[str, str]:
@@ -556,14 +550,14 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         col = self._column(name)
         is_text_column = col is not None and col.type in ("word", "text")
         if kind == "list":
-            is_rows = line.table is not None and name not in ("rank", "step")
+            is_rows = line.table is not None and name not in PLACES
             return "l" if is_rows and (col is None or name == "value") else None
         if IS_NUMBER.fullmatch(printed) and not (is_text_column and quote):
             return self._number_spec(name, printed, is_setting or (col is not None and col.type != "float64"))
         if name == "*":  # a string that only a glob names is a setting, or a string of table `values`
             is_kept = named and kind == "string" and line.table in ("runs", "values")
             return f"{quote}n" if is_kept else None
-        if name in ("rank", "step"):
+        if name in PLACES:
             return None
         if not (is_text_column or is_setting or (col is None and self.shape.text_rows)):
             return None
@@ -573,7 +567,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
 
     def _number_spec(self, name: str, printed: str, takes_integers: bool) -> str | None:
         """Return the spec that reads a number; None if the number is dropped."""
-        needs_integer = name in ("rank", "step")
+        needs_integer = name in PLACES
         if (needs_integer or takes_integers) and _INTEGER.fullmatch(printed) and fits_64(printed):
             return "d"
         if needs_integer or (name == "*" and self.shape.line.table is None):

@@ -40,7 +40,7 @@ from perflog.formats.model import BarFields, Line
 from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_64, unnamed
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
-from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, KINDS, LEVELS, TRAINING, field_name, plain_name
+from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, KINDS, LEVELS, PLACES, TRAINING, field_name, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import MAGNITUDES, STEP_WORDS, UNITS, Unit, base_of, unit_of
 
@@ -59,7 +59,7 @@ _TIMES = frozenset("x×")  # `speedup: 1.01x`: no unit, and part of no name
 _OF_MEMORY = lazy_pattern(
     r"mem|byte|size|(?<![a-z])v?ram(?![a-z])", re.IGNORECASE
 )  # names of sizes: there `M` may be 2^20 too
-_COUNTERS = frozenset(("step", "rank", "epoch"))  # fields that hold exact numbers
+_COUNTERS = frozenset((*PLACES, "epoch"))  # fields that hold exact numbers
 _COUNTER_WORDS = COUNTERS | {"num_updates", "global_step", "eta"}
 _ITERATIONS = frozenset("iter iters iteration iterations it".split())
 _SPREAD = "±"
@@ -871,14 +871,14 @@ class _MeterText(Struct):
     def _is_counter(self, name: str, text: str) -> bool:
         """Return whether a field takes whole numbers alone: a step, a rank, a total."""
         line = self.family.shape.line
-        is_counter = name in ("step", "rank", line.within) or name in self.totals or line.table == "runs"
+        is_counter = name in (*PLACES, line.within) or name in self.totals or line.table == "runs"
         return is_counter and _is_whole(text)
 
 
 def _fits_column(table: str | None, name: str, unit: Unit | None, text: str) -> bool:
     """Return whether a number with this unit, printed as this string, can fill the column of a name."""
     column = column_of_number(table, name)
-    return _is_whole(text) if name in ("step", "rank") else column is None or fits(column, unit)
+    return _is_whole(text) if name in PLACES else column is None or fits(column, unit)
 
 
 def _is_whole(text: str) -> bool:

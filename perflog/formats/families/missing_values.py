@@ -10,13 +10,12 @@ from functools import cache
 
 from perflog.formats.families.base import literal
 from perflog.formats.template import Template, escape
+from perflog.formats.vocabulary import PLACES
 
 NO_VALUE = frozenset(("", "-", "--", "N/A", "n/a", "NA", "[N/A]", "[Not Supported]", "None", "null"))
 """Texts that programs print where they have no value."""
 
 _WORDS = "|".join(sorted((escape(x) for x in NO_VALUE if x), key=len, reverse=True))
-_KEPT = ("rank", "step")
-"""Fields that a row needs: a line without them is another line."""
 
 
 def pattern_with_gaps(template: Template) -> str:
@@ -26,7 +25,7 @@ def pattern_with_gaps(template: Template) -> str:
     pattern = escape(pieces[0])
     for k, (field, following) in enumerate(zip(template.fields, pieces[1:], strict=True)):
         text = field.pattern("")
-        if field.numeric and field.name not in _KEPT:
+        if field.numeric and field.name not in PLACES:  # without them it is another line
             text = rf"(?:{text}|[ \t]*(?P<g{k}>{_WORDS}))"
         pattern += text + escape(following)
     return pattern

@@ -28,7 +28,7 @@ from perflog.formats.loader.lines import (
 from perflog.formats.loader.toml import Entry, File, entries
 from perflog.formats.model import MIN_LETTERS, Family, Line
 from perflog.formats.template import Field
-from perflog.formats.vocabulary import plain_name
+from perflog.formats.vocabulary import PLACES, plain_name
 from perflog.units import UNITS, Unit
 
 Loader = Callable[[Entry, tuple[str, ...]], Family]
@@ -103,7 +103,7 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
     for key, name in keys.items():
         if not (isinstance(name, str) and name.isidentifier()):
             raise entry.error(f"`{name}` is not a field name", key, "name the field or column that takes the number")
-    fields = [Field(name, "d" if name in ("rank", "step") else "f", "") for name in keys.values()]
+    fields = [Field(name, "d" if name in PLACES else "f", "") for name in keys.values()]
     shape = _shape(entry, scopes, fields)
     needs = tuple(_alternatives(with_names(entry, text)) for text in entry.texts("needs"))
     measures, titles = entry.get("measures", bool, False), entry.get("titles", bool, False)
@@ -137,7 +137,7 @@ def _json(entry: Entry, scopes: tuple[str, ...]) -> Family:
             raise entry.error(
                 f"`{path}` is one key, so `*` has no meaning", path, "name the field, or end the path in `*`"
             )
-    fields = [Field(name, "d" if name in ("rank", "step") else "f", "") for name in keys.values() if name != "*"]
+    fields = [Field(name, "d" if name in PLACES else "f", "") for name in keys.values() if name != "*"]
     shape = _shape(entry, scopes, fields)
     paths_and_values = (item for e in entries(entry.file, "json") for item in _when(e).items())
     distinguishing = {

@@ -258,7 +258,7 @@ def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None) 
     """
     fields = list(fields)
     for f in fields:
-        if f.name in ("rank", "step") and f.type != "d":
+        if f.name in vocabulary.PLACES and f.type != "d":
             raise entry.error(f"`{f.name}` is an integer: write {{{f.name}:d}}", key)
     if table is None or table == "runs":
         return

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from perflog.formats.families.json_lines import JsonValue, object_values
 from perflog.formats.tokens import NUMBER, skeleton, tokens
+from perflog.formats.vocabulary import PLACES
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot, named_slots, slots_of, text_of
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
@@ -57,7 +58,7 @@ class JsonParts(Struct, frozen=True):
         """The path of the step, if the object also has measured numbers; "" otherwise."""
         names = {path: _named(path, [text]).name for path, text in self.numbers.items()}
         steps = [path for path, name in names.items() if name == "step"]
-        measured = [name for name in names.values() if name not in ("step", "rank", "epoch", "learning_rate")]
+        measured = [name for name in names.values() if name not in (*PLACES, "epoch", "learning_rate")]
         return steps[-1] if steps and measured else ""
 
     @property

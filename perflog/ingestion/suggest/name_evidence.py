@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
-from perflog.formats.vocabulary import COUNTERS, LEVELS, SENTENCE_WORDS, STATISTICS
+from perflog.formats.vocabulary import COUNTERS, LEVELS, NUMBERED, SENTENCE_WORDS, STATISTICS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import MAGNITUDES, base_of, unit_of
 
@@ -34,10 +34,6 @@ _SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a spac
 _MARKS = frozenset((":", "=", "is", "was"))  # between a name and its number
 _OPENING = frozenset("([{<'\"`$~#")
 _GLUE = frozenset("/-.@#_+%&*°")  # marks inside a name
-_DEVICES = frozenset(  # a whole number after such a word is a label
-    "gpu cpu gpus device dev node host worker thread core socket layer head expert stage nic port net numa process "
-    "proc shard group chunk block level bin row column col id idx index no number version run test trial".split()
-)
 _SHORT = frozenset(("min", "h", "W", "J", "B"))  # units that also mean other things
 _STATISTICS = STATISTICS.difference("min minimum total sum last spread".split()).union("p50 p90 p95 p99".split())
 _FACTORS = MAGNITUDES.union("million billion thousand mln bn millions billions thousands".split())
@@ -550,7 +546,7 @@ class _Line(Struct):
             return Bond(words[:-1])
         is_sentence = any(word.lower() in SENTENCE_WORDS or word == "x" for word in words) or len(words) > _MOST_AFTER
         is_sentence |= words[-1].endswith("ing") and self._kind(end) == NAME  # `Fetching 2 files: 50%`
-        if is_sentence or (is_whole and _last_part(words[-1]) in _DEVICES):
+        if is_sentence or (is_whole and _last_part(words[-1]) in NUMBERED):
             return None
         is_cell = len(self.parts[k].gap) > 1 and first > 0 and len(self.parts[first].gap) > 1
         if is_cell:  # of a row: `P2   101W / 100W`

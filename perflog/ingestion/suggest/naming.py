@@ -11,24 +11,17 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from perflog.formats import vocabulary
-from perflog.formats.families.base import fits
+from perflog.formats.families.base import WITNESSES, fits
 from perflog.formats.families.name_units import name_and_unit
-from perflog.formats.vocabulary import COUNTERS
+from perflog.formats.vocabulary import COUNTED_UP, COUNTERS, PLACES
 from perflog.ingestion.suggest.name_evidence import Bond
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
 from perflog.units import UNITS, base_of, unit_of
 
 _COUNTERS = {word for word in COUNTERS if word[-1] != "s"} - {"rank"} | {"file", "shard"}
-_COUNTED_UP = frozenset(  # names of what programs count up to a total, beside counters
-    (
-        "batch run trial task test sample example image token request query chunk block layer stage phase "
-        "part item video frame sentence game mem memory ram swap used progress done rank thread cpu core "
-        "worker node process loading map downloading seq row key"
-    ).split()
-)
 _KINDS = {**vocabulary.KINDS, "1": "share", "GB/s": "bandwidth"}
-_OWN_COLUMNS = {"run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged", "label"}
+_OWN_COLUMNS = {*WITNESSES, "label"}
 _NAME_SAYS = "its name says so"
 _STOP = frozenset(
     (
@@ -161,14 +154,14 @@ def _column(named: Named, texts: Sequence[str]) -> Named:
         return Named("tflops", named.unit, named.why, named.name)
     whole = all(re.fullmatch(r"[+-]?[0-9]{1,18}", x) for x in texts)
     column = vocabulary.field_of(named.name)
-    is_place = column in ("step", "rank", "world_size")
+    is_place = column in (*PLACES, "world_size")
     if column and (whole or not is_place) and _fits(column, named.unit):
         if column == "mfu" and not named.unit and any(float(x.replace(",", "")) > 1.5 for x in texts):
             named.unit, named.why = "%", "above 1, so it is not a share"
         return Named(column, named.unit, named.why, named.name)
     own = column_for("steps", named.name)
     is_another = named.name in _OWN_COLUMNS or (own is not None and not fits(own, UNITS.get(named.unit)))
-    if is_another or (named.name in ("step", "rank") and not whole):
+    if is_another or (named.name in PLACES and not whole):
         named.name += "_printed"
     return named
 
@@ -199,7 +192,7 @@ def total_of(name: str) -> str:
 def is_counter(name: str) -> bool:
     """Return whether a name is something that a program counts up to a total: `step`, `samples`, `mem`."""
     parts = {form for part in name.split("_") for form in (part, part.removesuffix("s"), part.removesuffix("es"))}
-    return not parts.isdisjoint(_COUNTED_UP.union(_COUNTERS))
+    return not parts.isdisjoint(COUNTED_UP.union(_COUNTERS))
 
 
 def unnamed(place: int, words: Sequence[str]) -> str:

@@ -12,11 +12,12 @@ import numpy as np
 from msgspec import Struct, field
 
 from perflog.arrays import Floats, Ints
+from perflog.formats.vocabulary import PLACES
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LineDraft
 from perflog.lazy_patterns import lazy_pattern
 
-ROLES = ("step", "rank", "step_time")
+ROLES = (*PLACES, "step_time")
 """Fields with numbers that must prove what their names say."""
 
 _MOST_RANKS = 4096

@@ -14,14 +14,14 @@ from itertools import pairwise, takewhile
 from msgspec.structs import replace
 
 from perflog.formats.tokens import NUMBER
-from perflog.formats.vocabulary import LEVELS
+from perflog.formats.vocabulary import LEVELS, PLACES
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LITERAL, UNSURE, LineDraft, Slot
 from perflog.tables.schema import column_for
 from perflog.units import unit_of
 
 _TABLES = ("values", "summaries")
-_PLACES = frozenset(("step", "rank", "epoch", "world_size"))  # names of numbers that locate a row
+_PLACES = frozenset((*PLACES, "epoch", "world_size"))  # names of numbers that locate a row
 _LEVELS = frozenset(map(str.lower, LEVELS))
 _MOST_WORDS = 3
 _LEAST_LETTERS = 3  # of a word in a name that distinguishes others

@@ -10,7 +10,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from perflog.formats.tokens import NUMBER
-from perflog.formats.vocabulary import COUNTER, EVALUATION, MOMENTS, quantities_of
+from perflog.formats.vocabulary import CONFIGURED, COUNTER, EVALUATION, MOMENTS, PLACES, quantities_of
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
@@ -22,7 +22,7 @@ from perflog.tables.schema import PER_FIELD, column_for
 from perflog.units import base_of
 
 _SETTINGS = {"learning_rate", "memory"}  # not results of a step: a line with these alone is no step line
-_PLACE = ("rank", "step", "world_size")
+_PLACE = (*PLACES, "world_size")
 _VALIDATION = lazy_pattern(rf"\b(?:{EVALUATION}|cv)(?:\b|_)")
 _SUMMARY = lazy_pattern(r"\b(averages?|avg|mean|median|total|overall|final|finished|best|peak|std)\b|[a-z]*summary")
 _PHASE = lazy_pattern(rf"(?<![\w./-])(?P<phase>{EVALUATION}|(?-i:CV))(?![\w/=.-])", re.IGNORECASE)
@@ -35,17 +35,6 @@ _RESULT = lazy_pattern(
 _KNOBS = lazy_pattern(
     r"(?:.*_)?(?:lr|learning_rate|momentum|(?:weight_)?decay|dropout|beta\d?|eps(?:ilon)?|warm_?up|temperature|gamma|alpha"
     r"|params?|parameters|version|ratio|scale|threshold|coef|clip|seed)(?:_(?:thousands|millions|billions|printed))?"
-)
-_CONFIGURATION = frozenset(  # a whole number is a setting if its name ends with one of these words
-    (
-        "size sizes xfersize blocksize batchsize filesize bufsize seed dim dims dimension dimensions layer layers "
-        "head heads hidden vocab vocabulary batch batches worker workers thread threads node nodes gpus sms "
-        "devices ranks procs processes tasks clients concurrency jobs channels classes epochs steps iterations "
-        "iters repetitions repeats segments port offset stride length len depth width height level version "
-        "interval window timeout limit capacity world micro params parameter parameters experts groups topk "
-        "accumulation warmup warmups bits cores sockets replicas shards stages partitions features order degree "
-        "parallel every delay accelerators requests rng seeds queries"
-    ).split()
 )
 _NO_CONFIGURATION = lazy_pattern(  # in a line about what happened
     r"\b(?:used|free|now|loaded|completed|processed|generated|prompt|eval|peak|ave|avg|finished|ran|started|starting|queue"
@@ -214,7 +203,7 @@ def _is_setting_number(slot: Slot) -> bool:
     """Whether a number can be a setting: its name ends in a word of configuration, and it does not change."""
     named = slot.named
     is_knob = _KNOBS.fullmatch(named.name) is not None
-    if not is_knob and named.name.rpartition("_")[2] not in _CONFIGURATION:
+    if not is_knob and named.name.rpartition("_")[2] not in CONFIGURED:
         return False
     is_whole = slot.spec[-1:] == "d" or is_knob
     is_result = bool(named.unit) or named.name.endswith("_spread") or slot.spec in ("t", "h")
@@ -233,8 +222,8 @@ def _suit_table(line: LineDraft) -> None:
     """Keep the roles and names of the numbers that the table of a line can have."""
     if line.table != "steps" and any(s.named.why == naming.COUNTS_UP for s in line.numbers):
         line.take_back("step")
-    if line.table != "steps" and all(s.named.name in ("step", "rank") for s in line.numbers):
-        for role in ("step", "rank"):  # without a value, they are in no row
+    if line.table != "steps" and all(s.named.name in PLACES for s in line.numbers):
+        for role in PLACES:  # without a value, they are in no row
             line.take_back(role)
     if line.table == "runs":
         _read_words(line)
@@ -326,7 +315,7 @@ def _resolve_conflicts(line: LineDraft) -> None:
             and (slot.listed or table != "summaries")
         )
         name = slot.named.name
-        if name in ("rank", "step"):
+        if name in PLACES:
             conflicts = slot.kind == TEXT or slot.spec[-1:] != "d"
         elif table in PER_FIELD:
             conflicts = column is not None
