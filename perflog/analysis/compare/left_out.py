@@ -227,8 +227,9 @@ def _figures(tables: Tables) -> Iterator[tuple[str, Figures]]:
 
 
 def _vary(figures: Figures) -> bool:
-    """Whether there are enough different figures."""
-    return len(np.unique(np.concatenate(figures))) >= _FEWEST
+    """Whether there are enough different figures. NaN is none: it also replaces null."""
+    printed = np.concatenate(figures)
+    return len(np.unique(printed[~np.isnan(printed)])) >= _FEWEST
 
 
 # --- runs that failed -------------------------------------------------------------------------------------------------
