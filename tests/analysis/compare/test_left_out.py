@@ -26,7 +26,7 @@ from perflog.tables.sink import MemorySink
 
 def side(name: str, **runs: Sequence[float] | int) -> Side:
     """A side of runs with these step times, or a number of steps of one second."""
-    keys = [RunKey(run, f"{run}.txt", None, 1, run) for run in runs]
+    keys = [RunKey(run, None, f"{run}.txt", run, 1) for run in runs]
     made = Side(name, Log(MemorySink().fetch, keys))
     rows: list[dict[str, Any]] = [{"table": "runs", "run": run, "config": "{}"} for run in runs]
     for run, times in runs.items():

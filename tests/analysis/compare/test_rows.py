@@ -11,7 +11,7 @@ from support.series import step_series_of
 
 from perflog.analysis.compare.history import History
 from perflog.analysis.compare.measures import SideValues
-from perflog.analysis.compare.rows import FigureRow, by_measure, comparison_rows
+from perflog.analysis.compare.rows import FigureRow, by_measure, comparison_rows, family
 from perflog.analysis.compare.verdicts import DEFAULT_RULE, VerdictRule
 from perflog.metrics.compared import RUN_TIME, STEP_TIME, Measure
 from perflog.statistics.rank_tests import cliffs_delta, hodges_lehmann
@@ -121,6 +121,14 @@ def test_p_values_are_adjusted_within_their_family() -> None:
     assert third.p_holm == third.p_both > rows["b", "forward", "value"].p_holm
 
 
+def test_the_mean_of_step_times_is_a_family_of_its_own() -> None:
+    """The median, the tail and the total mostly show what it shows."""
+    assert family(STEP_TIME, "mean") != family(STEP_TIME, "median") == family(STEP_TIME, "total")
+    assert family(FORWARD, "mean") == family(LOADING, "median") != family(Measure("step", "whole"), "mean")
+    assert family(RATE, "median") != family(Measure("step", "mfu", "1", "higher", derived=True), "median")
+    assert family(Measure("phase", "a"), "median") != family(Measure("step", "a"), "median")
+
+
 def test_a_change_elsewhere_is_neither_for_the_better_nor_the_worse() -> None:
     rows = compared({FORWARD: ONES}, {FORWARD: TENTH_MORE}, {FORWARD: TENTH_MORE}, elsewhere={("", "b")})
     assert [row.verdict for row in rows.values()] == ["different", "regression"]
@@ -146,6 +154,8 @@ def test_repeats_of_few_runs_count() -> None:
     assert (row.scope, row.history_runs) == ("history", 3)
     assert row.history_scatter == pytest.approx(math.log(1.1))
     assert row.base_low < 2 * math.exp(-4 * math.log(1.1))  # t(0.975, 2) = 4.3
+    (small,) = compared({FORWARD: [[0.2]]}, {FORWARD: [[0.3], [0.33]]}).values()
+    assert not math.isnan(small.base_low)
     (enough,) = compared({FORWARD: ONES}, {FORWARD: TENTH_MORE}, history=history).values()
     assert enough.history_runs == 0
 
