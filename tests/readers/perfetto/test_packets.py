@@ -52,10 +52,11 @@ PLAIN = wire(1, wire(FLAGS, 1))  # fields that other files may have
         (PLAIN * 19 + PROVEN, True, True),
         (PLAIN * 20 + PROVEN, True, False),  # twenty packets are examined
         (b"", True, False),
-        (PROVEN + b"\x12\x01a", True, False),  # another field
+        (PROVEN + b"\x12\x00", True, False),  # another field
         (wire(1, wire(TIME, "text")), True, False),  # another wire type
         (PROVEN + wire(1, wire(TIME, 1) + wire(1000, 1)), True, True),
         (PROVEN + wire(1, wire(TIME, 1) + wire(1001, 1)), True, False),
+        (wire(1, b"") + PROVEN, True, True),
         # a cut packet
         (PROVEN + PROVEN[:-1], True, True),
         (PROVEN + PROVEN[:1], True, True),
@@ -118,6 +119,7 @@ def test_where_a_trace_is_cut() -> None:
     reader, _, _ = read(inside, packet(at=3))
     assert (reader.count, reader.damaged_parts) == (2, 1)
     assert reader.damage == [f"a compressed packet is cut or damaged from byte {len(whole)} on"]
+    assert read(inside, inside)[0].damaged_parts == 2
 
 
 def test_compressed_packets_together_may_not_unpack_without_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +150,7 @@ def test_a_packet_that_clears_its_sequence_begins_a_generation(clear: bytes, pac
 
 
 def test_strings_belong_to_a_generation() -> None:
-    names = packet(interned(name={7: "matmul", 8: "copy"}, category={7: "kernels"}))
+    names = packet(interned(name={7: "matmul", 8: "copy"}, category={7: "kernels"}, string={7: "text"}))
     reader, (batch,), interners = read(
         names, packet(), packet(CLEAR), packet(interned(name={7: "other"})), packet(sequence=2)
     )
@@ -156,6 +158,7 @@ def test_strings_belong_to_a_generation() -> None:
     assert interners["name"].texts == ["matmul", "copy", "other"]
     assert reader.codes("category", batch.generation, np.full(5, 7)).tolist() == [0, 0, -1, -1, -1]
     assert reader.codes("name", batch.generation[:2], np.array([8, 9])).tolist() == [1, -1]
+    assert reader.codes("string", batch.generation[:1], np.array([7])).tolist() == [0]
     assert reader.codes("argument", batch.generation, np.full(5, 7)).tolist() == [-1] * 5
 
 
