@@ -48,8 +48,10 @@ def begins_as_trace(head: bytes, whole: bool) -> bool:
     place = seen = 0
     known = False
     while place < len(head) and seen < _FIRST:
+        if head[place] != _PACKET << 3 | BYTES:
+            return False
         length, at = _length(head, place)
-        if length < 0 or head[place] != _PACKET << 3 | BYTES:
+        if length < 0:
             return known and at >= len(head)
         is_cut = at + length > len(head)
         proven = False
