@@ -52,7 +52,7 @@ def made() -> tuple[CollectiveLaunches, Payloads]:
 
 def test_a_kernel_has_the_payload_of_the_range_around_its_call() -> None:
     launches, payloads = made()
-    rows = ranges((3, 1, 100, 50), (3, 1, 200, 50), (4, 1, 310, 0), (3, 2, 100, 50))
+    rows = ranges((3, 1, 100, 50), (3, 1, 200, 50), (4, 1, 300, 50), (3, 2, 100, 50))
     launches.add_ranges(rows, np.array([0, 2]), {"payload": "a"})
     launches.add_ranges(rows, np.array([1, 3]), {"payload": "b"})
     launches.add_calls(calls((1, 100, 20), (1, 149, 10), (1, 210, 12), (1, 310, 13), (2, 120, 14), (1, 260, 15)))
