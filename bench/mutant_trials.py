@@ -46,7 +46,7 @@ def near_tests(root: Path, module: Path) -> list[str]:
     folders = module.parts[1:-1]
     own = root.joinpath("tests", *folders, f"test_{module.stem}.py")
     tests = sorted(root.joinpath("tests", *folders[:1]).rglob("test_*.py"))
-    named = [path for path in tests if path.name == own.name]
+    named = [path for path in tests if path.name == own.name and not _is_of_another(root, path, module)]
     parent = re.escape(".".join(module.parts[:-1]))
     imported = re.compile(rf"{parent}\.{module.stem}\b|from {parent} import [^(\n]*\b{module.stem}\b")
     importing = [path for path in tests if imported.search(path.read_text("utf-8"))]
@@ -54,6 +54,11 @@ def near_tests(root: Path, module: Path) -> list[str]:
     in_folder = [path for path in tests if path.parent.name == (folders or ("tests",))[-1]]
     chosen = [own] if own.is_file() else named or importing or of_folder or in_folder or tests
     return [path.relative_to(root).as_posix() for path in chosen]
+
+
+def _is_of_another(root: Path, test: Path, module: Path) -> bool:
+    """Return whether a test of the module's name is in the folder of another module of this name."""
+    return (root / module.parts[0] / test.parent.relative_to(root / "tests") / module.name).is_file()
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import perflog
+
 SLOWER = 7
 COMMITS = [f"{k * 7919 % 16**4:04x}{'89abcdef' * 4}" for k in range(12)]
 
@@ -117,3 +119,10 @@ def bencher(path: Path, seconds: Mapping[int, float], testbed: str = "lab") -> s
     ]  # fmt: skip
     path.write_text(json.dumps({"project": named("adapter"), "start_time": None, "results": results}), encoding="utf-8")
     return str(path)
+
+
+def by_key(log: perflog.Log) -> dict[str, Any]:
+    """Value and unit of each key of the first run."""
+    rows = log.table("values")
+    rows = rows[rows["run"] == rows["run"].iloc[0]]
+    return {key: (value, unit) for key, value, unit in zip(rows["key"], rows["value"], rows["unit"], strict=True)}
