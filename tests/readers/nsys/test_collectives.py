@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from perflog.readers.event_columns import MISSING, EventColumns
+from perflog.readers.events.event_columns import MISSING, EventColumns
 from perflog.readers.nsys.collectives import CollectiveLaunches
 from perflog.readers.nsys.payloads import Fields, PayloadReader
 

@@ -12,11 +12,11 @@ import pytest
 from support.nsys_files import write_tables
 
 from perflog.parsing.input.source import Source
-from perflog.readers.event_columns import MISSING
+from perflog.readers.databases.sqlite import Database
+from perflog.readers.events.event_columns import MISSING
+from perflog.readers.events.string_interning import new_interners
 from perflog.readers.nsys.memory import copy_names, memory_columns, memory_labels, pool_readings
 from perflog.readers.nsys.tables import COPY_ENDS, MEMORY_KIND, POOL_NAME, POOL_TOTALS
-from perflog.readers.sqlite import Database
-from perflog.readers.string_interning import new_interners
 
 
 def batch(**columns: Sequence[int | None]) -> pa.RecordBatch:

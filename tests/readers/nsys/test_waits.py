@@ -11,10 +11,10 @@ import pytest
 from support.nsys_files import Row, write_tables
 
 from perflog.parsing.input.source import Source
-from perflog.readers.event_columns import MISSING
+from perflog.readers.databases.sqlite import Database
+from perflog.readers.events.event_columns import MISSING
 from perflog.readers.nsys.tables import EVENT_NUMBERS
 from perflog.readers.nsys.waits import EventRecords
-from perflog.readers.sqlite import Database
 
 EVENT, NUMBER = EVENT_NUMBERS
 
