@@ -178,8 +178,38 @@ def test_bandwidth_and_latency_of_rdma() -> None:
 def test_dlio() -> None:
     log = whole("dlio")
     assert values(log)["accelerator_utilization"] == pytest.approx(0.97234)
-    assert values(log)["train_io_throughput"] == pytest.approx(2.9834)  # GB/s
-    assert values(log)["epoch_time"] == 109.32
+    assert values(log)["train_io_throughput"] == pytest.approx(
+        2983.4 * 2**20 / 1e9
+    )  # the program divides by 1024 * 1024
+
+
+def test_a_gigabyte_of_dlio_has_1024_to_the_power_of_3_bytes() -> None:
+    lines = [
+        "[OUTPUT] 2025-03-19T09:23:25.3 Finished saving checkpoint 1 for epoch 1 in 77.1101 s; Throughput: 1.1394 GB/s",
+        "[METRIC] Checkpoint load duration (seconds): 47.7386 (0.9589)",
+        "[METRIC] Checkpoint load I/O Throughput (GB/second): 2.1942 (0.0441)",
+        "[METRIC] Checkpoint save I/O Throughput (GiB/second): 2.1942 (0.0441)",
+    ]
+    got = values(read("\n".join([*lines, ""]).encode()))
+    assert got["checkpoint_save_throughput"] == pytest.approx(1.1394 * 2**30 / 1e9)
+    assert got["mean_checkpoint_load_time"] == 47.7386
+    expected = pytest.approx(2.1942 * 2**30 / 1e9)
+    assert got["mean_checkpoint_save_throughput"] == got["mean_checkpoint_load_throughput"] == expected
+
+
+def test_the_report_of_slurm_as_comments_at_the_end_of_a_log() -> None:
+    report = (
+        "step: 1, loss: 3.5, step_time: 0.25 s\n"
+        "######################## JOB EFFICIENCY REPORT ########################\n"
+        "# Job ID:          131042\n# State:           COMPLETED (exit code 0)\n# Cores:           8\n"
+        "# CPU Utilized:    00:06:58\n# CPU Efficiency:  98.58% of 00:07:04 core-walltime\n"
+        "# Wall-clock time: 00:00:53\n# Memory Utilized: 14.86 GB (estimated maximum)\n"
+    )
+    log = read(report.encode())
+    assert {row["key"]: row["value"] for row in log.rows("summaries")} == pytest.approx(
+        {"cpu_time": 418, "cpu_efficiency": 0.9858, "wall_time": 53, "memory_used": 14.86 * 2**30}
+    )
+    assert [(row["step"], row["loss"]) for row in log.rows("steps")] == [(1, 3.5)]
 
 
 def test_tinygrad() -> None:
