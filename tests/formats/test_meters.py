@@ -1184,3 +1184,52 @@ def test_what_is_set_is_not_measured_also_beside_measured_lines(text: str) -> No
 def test_an_extreme_that_was_measured_stays(text: str, values: dict[str, float]) -> None:
     rows = read(f"LLM latency: 3.345 sec\n{text}\n".encode()).rows("values")
     assert {row["key"]: row["value"] for row in rows if row["line"] == 2} == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    ("lines", "steps", "numbers"),
+    [
+        (("step 00000: 3.25", "step 00010: 3.5", "step 100000: 2.5"), [0, 10, 100000], [3.25, 3.5, 2.5]),
+        (("step 12, 3.25", "step 13, 3.5e-2"), [12, 13], [3.25, 0.035]),
+        (
+            ("[10:00:01] INFO Iter 12/500 - 3.25 412 ms", "[10:00:02] INFO Iter 13/500 - 3.5 411 ms"),
+            [12, 13],
+            [3.25, 3.5],
+        ),
+    ],
+)
+def test_a_number_that_nothing_names_is_an_unnamed_one_of_its_step(
+    lines: tuple[str, ...], steps: list[int], numbers: list[float]
+) -> None:
+    got = read("\n".join([*lines, ""]).encode())
+    assert [row["step"] for row in got.rows("steps")] == steps
+    rows = [(row["key"], row["step"], row["value"]) for row in got.rows("values")]
+    assert rows == [("unnamed", step, number) for step, number in zip(steps, numbers, strict=True)]
+    assert {row["loss"] for row in got.rows("steps")} == {None}
+
+
+@pytest.mark.parametrize("text", ["Step 3: 5 files", "step 3: 2.5 hours to go", "in step 3: 2.5", "Step 3: do 2.5"])
+def test_a_count_and_a_sentence_are_no_number_of_a_step(text: str) -> None:
+    with pytest.raises(InputError):
+        read(f"{text}\n".encode())
+
+
+def test_the_parts_of_the_data_may_be_the_only_names() -> None:
+    got = read(b"iter 10: train 3.25 val 3.5\niter 20: train 3.125 val 3.25\n")
+    assert [row["step"] for row in got.rows("steps")] == [10, 20]
+    assert {(row["step"], row["key"], row["value"]) for row in got.rows("values")} == {
+        (10, "train", 3.25), (10, "val", 3.5), (20, "train", 3.125), (20, "val", 3.25),
+    }  # fmt: skip
+
+
+def test_a_list_of_rewards_has_any_length() -> None:
+    text = "step 1 rewards: [0.5, 0.25, 0.0, 1.0]\n  Rewards: [0.5, 0.25, 0.0, 1.0, 0.5]\n  Rewards: [0.5, 0.25, 0.0]\n"
+    got = read(text.encode())
+    values = [(row["line"], row["key"], row["value"]) for row in got.rows("values")]
+    assert sorted(values) == [
+        *((1, f"rewards[{k}]", x) for k, x in enumerate((0.5, 0.25, 0.0, 1.0))),
+        *((2, f"Rewards[{k}]", x) for k, x in enumerate((0.5, 0.25, 0.0, 1.0, 0.5))),
+        *((3, f"Rewards[{k}]", x) for k, x in enumerate((0.5, 0.25, 0.0))),
+    ]
+    assert [row["step"] for row in got.rows("steps")] == [1]
+    assert got.done.figures["stored"] == 13

@@ -149,18 +149,13 @@ def _is_speed(name: str, base: str) -> bool:
     return base in ("", "TFLOP/s") or (base in _MEASURED and _MEASURED[base].search(name) is not None)
 
 
-def has_whole_numbers(template: Template) -> bool:
-    """Return whether all numbers of a line are whole: they may be settings."""
-    return all(f.type == "d" or f.spec.endswith(".0f") for f in template.fields if f.numeric)
-
-
 def _prints_settings(template: Template) -> bool:
     """Return whether a line prints settings: whole numbers, and names or a first word that say so.
 
     `max_tps=500` is what a program allows or what it measured. Beside a mean it was measured; `Max TPS: 500` is the
     title of a result.
     """
-    if not has_whole_numbers(template):
+    if not all(f.type == "d" or f.spec.endswith(".0f") for f in template.fields if f.numeric):
         return False
     if _BEGINS_WITH_SETTINGS.match(template.text):
         return True

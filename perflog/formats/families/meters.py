@@ -30,12 +30,14 @@ from perflog.formats.families.base import (
     spec_of,
     template_of,
 )
-from perflog.formats.families.measured_lines import AMONG_OTHERS, DEVICES_AFTER, has_whole_numbers, is_measured
+from perflog.formats.families.measured_lines import AMONG_OTHERS, DEVICES_AFTER, is_measured
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import is_statistic, name_and_unit
 from perflog.formats.families.title_lines import PATTERN as TITLE_PATTERN
 from perflog.formats.families.title_lines import title_parts
+from perflog.formats.families.unnamed_values import PATTERN as UNNAMED_PATTERN
+from perflog.formats.families.unnamed_values import parts_of
 from perflog.formats.model import BarFields, Line
 from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_64, unnamed
@@ -63,6 +65,7 @@ _COUNTERS = frozenset((*PLACES, "epoch"))  # fields that hold exact numbers
 _COUNTER_WORDS = COUNTERS | {"num_updates", "global_step", "eta"}
 _ITERATIONS = frozenset("iter iters iteration iterations it".split())
 _SPREAD = "±"
+_LONG_LIST = 4  # numbers of a list that are one field: their count may differ from line to line
 _NAMES_PER_STEP = frozenset(("time", "speed"))  # of a number that is counted per step: `time: 7.5 s/iter`
 _ITERATION_TIMES = frozenset(("iter_time", "iteration_time"))
 OTHER_STEP = "other_step"
@@ -122,6 +125,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         unit_names: What printed units mean here: `MB = "MiB"`.
         measures: Whether a line must measure something: see `measured_lines`.
         titles: Whether the lines are titles of what the lines below them measure: see `title_lines`.
+        unnamed: Whether the lines have a step and a number that nothing names: see `unnamed_values`.
     """
 
     name: str
@@ -133,6 +137,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
     unit_names: Mapping[str, str] = field(default_factory=dict)
     measures: bool = False
     titles: bool = False
+    unnamed: bool = False
 
     @property
     def openings(self) -> Sequence[Opening]:
@@ -148,6 +153,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def pattern(self) -> str:
+        if self.unnamed:
+            return UNNAMED_PATTERN
         if self.measures or self.titles:
             measured = MEASURED_PATTERN if self.proves_format else AMONG_OTHERS
             return measured if self.measures else TITLE_PATTERN
@@ -189,6 +196,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
     def _lines(self, text: str) -> tuple[Line, ...]:
         if self.titles:
             return self._titles(text)
+        if self.unnamed:
+            return self._unnamed(text)
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
         if self.measures and not self._begins.match(raw):
             return ()  # the pattern of another family has found the line
@@ -207,6 +216,12 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         parts = title_parts(text.rstrip(" \t"))
         template = template_of(f"{literal(parts[0])}{{{parts[1]}}}{literal(parts[2])}") if parts else None
         return () if template is None else (self.shape.line_of(template, ()),)
+
+    def _unnamed(self, text: str) -> tuple[Line, ...]:
+        raw = text.encode("utf-8", "surrogateescape")
+        parts = parts_of(text.rstrip(" \t")) if self._begins.match(raw) else None
+        line = self._line(parts[0], Template(parts[1]), parts[2]) if parts is not None else None
+        return () if line is None or line.template.match(raw.rstrip(b" \t")) is None else (line,)
 
     def _line(self, before: str, head: Template, after: str) -> Line | None:
         """Return the Line of a string with this head; None if it lacks a name that lines of the family have."""
@@ -251,7 +266,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
                 line = replace(line, clock=(ELAPSED,), clock_of_bar=True)
         return replace(
             line, unit={**line.unit, **units}, run=(*line.run, *settings), within=within, dropped=dropped,
-            may_be_setting=self.measures and has_whole_numbers(template),
+            may_be_setting=self.measures,
         )  # fmt: skip
 
     def _parts(
@@ -660,7 +675,12 @@ class _MeterText(Struct):
     def _add_list(self, text: str) -> None:
         """Add a list of numbers. They have the name before the list."""
         key, last = " ".join(self._words), 1
+        self.names |= {plain_name(key)} if key else set()
         self.text += text[0]
+        if key and text[0] == "[" and text.count(",") + 1 >= _LONG_LIST and self.family.shape.number_rows:
+            self.text += f"{{{self.fields.from_path(key)}:l}}]"
+            self._forget()
+            return
         for match in _LIST_NUMBER.finditer(text, 1, len(text) - 1):
             name = self.fields.from_key(key) if key and self.family.shape.number_rows else UNNAMED
             self.text += f"{literal(text[last : match.start()])}{{{name}:{spec_of(match[0])}}}"

@@ -21,7 +21,7 @@ from perflog.arrays import Ints
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Format, Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Template
-from perflog.parsing.assemble.column_values import EPOCH
+from perflog.parsing.assemble.column_values import EPOCH, is_list
 from perflog.parsing.assemble.line_account import add_samples
 from perflog.parsing.assemble.run_state import RunIndex, ShapeCount
 from perflog.parsing.match.figure_counts import count_figures, masked_digits
@@ -94,7 +94,7 @@ def _text_may_have_figures(line: Line, name: str) -> bool:
         return name != "key"
     if line.table is None:
         return False
-    if name in line.paths or line.items:  # a list of numbers
+    if name in line.paths or line.items or is_list(line, name):  # a list of numbers
         return True
     column = column_for(line.table, name)
     return line.table == "values" if column is None else column.type not in ("word", "text")

@@ -5,12 +5,12 @@
       max_batch: 8
 
 Only the lines above such a number show that it is a setting. So this pass follows the scan. It looks at lines
-with nothing but whole numbers: a fraction was measured.
+with whole numbers alone: a fraction was measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -30,6 +30,7 @@ _MOST_ABOVE = 40  # lines of a block above a number
 _LONGEST = 200  # bytes of a line of a block
 
 _PREFIX = lazy_pattern(GLUED_PREFIX)
+_FRACTION = lazy_pattern(r"[0-9]\.[0-9]")
 _RULE = lazy_pattern(r"\W*")
 _HEADING = lazy_pattern(r"[^:=]*[A-Za-z)\]][ =*#-]*:[ =*#-]*|[=*#-]{2,}.*[A-Za-z].*|#+ .*")
 _PAIR = lazy_pattern(r"[- ]*[\x22']?[A-Za-z][^:=]{0,60}[:=].+")
@@ -70,19 +71,16 @@ def _upwards(batch: Batch, row: int, above: Above) -> Iterator[str]:
     yield from reversed(above)
 
 
-def _is_set(upwards: Iterable[str]) -> bool:
+def _is_set(upwards: Iterator[str]) -> bool:
     """Return whether a line is in a block of settings, given the line and those above it.
 
     The heading of a block is above lines that are indented more, or above pairs that nothing else interrupts.
     """
-    indent, is_of_file, has_inner = 0, False, False
-    for k, line in enumerate(upwards):
+    indent, first = _indented(next(upwards))
+    is_of_file, has_inner = False, False
+    for line in () if _FRACTION.search(first) else islice(upwards, _MOST_ABOVE):
         own, text = _indented(line)
-        if k > _MOST_ABOVE or not text:
-            return False
-        if not k:
-            indent = own
-        elif own > indent:
+        if own > indent:
             has_inner = True  # of the block that the next line above it begins
         elif own == indent and has_inner and _HEADING.fullmatch(text):
             has_inner = False
@@ -92,10 +90,10 @@ def _is_set(upwards: Iterable[str]) -> bool:
             if _RESULTS.match(text) or not own:
                 return is_of_file and own < indent and not _RESULTS.match(text)
             indent = own
-        elif own == indent and (_PAIR.fullmatch(text) or _RULE.fullmatch(text)):
+        elif text and own == indent and (_PAIR.fullmatch(text) or _RULE.fullmatch(text)):
             is_of_file |= _OF_A_FILE.fullmatch(text) is not None
         else:
-            return False
+            break
     return False
 
 

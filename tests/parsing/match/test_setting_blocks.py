@@ -47,6 +47,12 @@ def test_what_is_after_a_block_and_what_a_program_reports_was_measured(block: st
     assert len(_measured(block)) == 1
 
 
+def test_the_form_of_a_number_decides_though_one_line_shape_reads_all_forms() -> None:
+    lines = ["Step latency: 3.25 ms", "Config:", "  Step latency: 3 ms", "  Step latency: 3.5 ms", ""]
+    rows = read("\n".join(lines).encode()).rows("values")
+    assert [row["line"] for row in rows] == [1, 4]
+
+
 @pytest.mark.parametrize("size", [16, 40, 64, 100])
 def test_a_block_may_be_cut_by_the_chunks(size: int) -> None:
     block = "Config:\n" + "  batch: 8\n" * 12 + "  throughput: 500 tokens/s\n" + _MEASURED
