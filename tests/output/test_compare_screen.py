@@ -115,6 +115,18 @@ def test_the_untimed_part_of_a_phase_is_in_the_tree() -> None:
     )
 
 
+def test_sides_with_different_numbers_of_runs_are_named(tmp_path: Path) -> None:
+    for side, times in (("old", (20, 21, 20)), ("new", (18, 19))):
+        (tmp_path / side).mkdir()
+        for number, time in enumerate(times):
+            lines = [f"iter {i}: loss {number + 3 - i / 100:.4f}, time {time + i % 3}.00ms, mfu 1%\n" for i in range(60)]
+            (tmp_path / side / f"{number}.log").write_text("".join(lines))
+    text = " ".join(shown(str(tmp_path / "old"), str(tmp_path / "new")))
+    assert "; 3 runs of A, 2 of B; " in text and " steps each" in text
+    whole = CliRunner().invoke(main, ["compare", str(tmp_path / "old"), str(tmp_path / "new"), "--all"]).output
+    assert "n: two numbers are of old / of new" in whole
+
+
 def test_other_work_comes_first() -> None:
     lines = shown(f"{MOE}#1", EARLY)
     assert lines[0] == "Not the same work: backward / forward is 1.1 and 0.097."

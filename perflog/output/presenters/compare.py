@@ -35,7 +35,7 @@ from perflog.output.presenters.run_marks import LONG
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
 from perflog.output.terminal import columns_of, cut
 from perflog.tables.nulls import none_if_null
-from perflog.units import plural, show, show_change
+from perflog.units import count, plural, show, show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -241,6 +241,9 @@ def _notes(compared: Comparison, shown: Sequence[FigureRow]) -> Iterator[str]:
         yield "the sides may not be comparable: see the findings below"
     cuts = zip(compared.cases, compared.warmup, strict=True)
     cuts_text = ", ".join(f"{cut} in {case.name}" if case.name else f"{cut}" for case, cut in cuts)
+    if any(" / " in counts(row) for row in shown):
+        side = compared.sides[1] if compared.is_pair else "the side"
+        yield f"n: two numbers are of {compared.sides[0]} / of {side}"
     yield f"change = side / {compared.sides[0]} - 1; warm-up steps cut on all sides: {cuts_text}"
     yield from what_the_warmup_costs(compared)
     if any(row.paired for row in compared.row_records):
@@ -363,11 +366,27 @@ def _value(row: FigureRow, side: str, alone: bool = False) -> str:
 
 
 def counts(row: FigureRow) -> str:
-    """Return runs, and steps of each; of both sides where these differ."""
+    """Return runs, and steps of each; of the base and of the side where these differ."""
     runs = [row.base_runs, row.side_runs]
     steps = [row.base_steps // row.base_runs, row.side_steps // row.side_runs]
     texts = [_either(runs, "run"), *([_either(steps, "step")] if max(steps) > 1 else [])]
     return ", ".join(texts)
+
+
+def counts_of_sides(row: FigureRow, names: Sequence[str]) -> str:
+    """Return runs, and steps of each, in words: `5 runs of A, 3 of B; 90 steps each`; `names`: of the two sides."""
+    texts = [_of_each(row.base_runs, row.side_runs, "run", names)]
+    steps = row.base_steps // row.base_runs, row.side_steps // row.side_runs
+    if max(steps) > 1:
+        texts.append(_of_each(*steps, "step", names))
+    same = f"{counts(row)} per side"
+    if row.base_runs == row.side_runs:
+        return same if len(set(steps)) == 1 else f"{count(row.base_runs, 'run')} per side; {texts[1]}"
+    return "; ".join(texts)
+
+
+def _of_each(base: int, side: int, noun: str, names: Sequence[str]) -> str:
+    return f"{count(base, noun)} each" if base == side else f"{count(base, noun)} of {names[0]}, {side:,} of {names[1]}"
 
 
 def _either(counts: Sequence[int], noun: str) -> str:

@@ -20,7 +20,7 @@ from perflog.analysis.run_names import letters
 from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.output.presenters.compare import (
     case_name,
-    counts,
+    counts_of_sides,
     figure_name,
     notes_on_hidden_change,
     notes_on_history,
@@ -101,7 +101,7 @@ def headline_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[s
         change = f"{show_change(row.change)} {name}" + f" ({row.interval_in_words})" * (row.interval_in_words != "-")
         text = f"{names[1]} against {names[0]}: {change}, {row.meaning(compared.rule)}"
         verdict = f": {compared.verdict}" * (compared.verdict != OTHER_SETTING)
-        yield f"{text}{verdict}; {counts(row)} per side"
+        yield f"{text}{verdict}; {counts_of_sides(row, names)}"
         if row.advice and (row.scope != "steps" or not row.has_error):
             yield row.advice
     else:
