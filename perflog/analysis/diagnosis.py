@@ -17,11 +17,12 @@ from msgspec.structs import fields, replace
 
 from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, text_of
 from perflog.analysis.job_members import runs_of_jobs
+from perflog.analysis.overview.device_facts import held_by_allocator
 from perflog.analysis.overview.job_course import level_changes
 from perflog.analysis.run_names import without_common_folder
 from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
-from perflog.metrics import Options, Tables, stuck_ranks
+from perflog.metrics import Options, Tables, allocator, stuck_ranks
 from perflog.metrics.attempts import attempts, last_saved
 from perflog.metrics.jobs.attempt_time import STALL
 from perflog.metrics.jobs.goodput import losses_of
@@ -83,6 +84,7 @@ class Diagnosis(Struct, frozen=True):
         cost: What it cost: time without steps, steps that were done again or are not saved.
         speed: Since which step a run is faster or slower, in sentences.
         benchmark: Program of a benchmark beside the jobs; None for a job.
+        memory: Who held the memory of a device that was full, in sentences, where there is a snapshot of its allocator.
     """
 
     names: Sequence[str]
@@ -100,6 +102,7 @@ class Diagnosis(Struct, frozen=True):
     cost: str = ""
     speed: Sequence[str] = ()
     benchmark: str | None = None
+    memory: Sequence[str] = ()
 
     def __repr__(self) -> str:
         return f"<perflog.Diagnosis of {' '.join(self.names)}: {self.verdict}>"
@@ -186,16 +189,16 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
         )  # fmt: skip
     others = [text for text, ending in zip(earlier, ended, strict=True) if ending is not chosen]
     answer = _diagnosis(names, chosen, logs, others)
-    cost = _cost(tables, chosen)
+    cost, memory = _cost(tables, chosen), _memory(tables, chosen)
     stop, attempt = last_stop(tables), attempts(tables).get(chosen.run)
     if final:
         is_done = stop is not None and stop.step == stop.planned == chosen.last_step
         title = f"All {stop.step:,} steps were done; after them it ended by" if stop and is_done else "Ended by"
-        return replace(answer, verdict=f"{title} {chosen.sentence}", cost=cost)
+        return replace(answer, verdict=f"{title} {chosen.sentence}", cost=cost, memory=memory)
     on = f" to {stop.place}" if stop is not None else ""
     which = f"attempt {attempt.number} of {attempt.of}" if attempt is not None else "an attempt"
     verdict = f"The job recovered and went on{on}; {which} ended by {chosen.sentence}"
-    return replace(answer, verdict=verdict, cost=cost)
+    return replace(answer, verdict=verdict, cost=cost, memory=memory)
 
 
 def _earlier(ending: Ending, logs: Mapping[str, str]) -> str:
@@ -228,6 +231,17 @@ def _cost(tables: Tables, ending: Ending) -> str:
             steps = count(ending.last_step - saved, "step")
             parts.append(f"{steps} since the checkpoint of step {saved:,}")
     return "; ".join(parts)
+
+
+def _memory(tables: Tables, ending: Ending) -> Sequence[str]:
+    """Return who held the memory of a device that was full, by a snapshot of its allocator; empty without one."""
+    if ending.judged.kind != "gpu_out_of_memory":
+        return ()
+    rows = allocator.table(tables, Options())
+    ranks = [culprit.rank for culprit in ending.culprits if culprit.rank is not None]
+    accused, failed = rows["rank"].isin(ranks), rows["asked"].notna()
+    runs = [*rows["run"][accused], *rows["run"][failed], *rows["run"]]
+    return tuple(held_by_allocator(tables, runs[0], Options(), ranks)) if runs else ()
 
 
 def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], earlier: Sequence[str]) -> Diagnosis:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.allocator_files import block, segment, snapshot
 from support.commands import run, told
 from support.flight_recorder_files import call, job
 from support.jobs import Job, restarted
@@ -281,3 +283,24 @@ def test_the_times_in_a_log_show_whether_it_is_of_the_job(tmp_path: Path) -> Non
     answer: dict[str, Any] = told("diagnose", tmp_path, "--format", "json")
     kinds = {tuple(each["names"]): each["kind"] for each in answer["jobs"]}
     assert kinds == {("beside.log", "train.log"): None, ("other.log",): None, ("check.log",): "gpu_out_of_memory"}
+
+
+def test_a_snapshot_of_the_allocator_shows_who_held_the_memory(tmp_path: Path) -> None:
+    """Of the rank that ran out of memory, not of the fullest one."""
+    job = Job()
+    job.start(30)
+    job.steps(1, 12, 5.0)
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a total capacity of 39 G"
+    (tmp_path / "train.log").write_text(f"{job.text}[rank1]: {error}\n")
+    of_ranks = [
+        snapshot(segment(block(30 << 30, "backward"))),
+        snapshot(segment(block(20 << 30, "forward"), block(5 << 30, "optimizer"), device=1), failed=[]),
+    ]
+    for rank, content in enumerate(of_ranks):
+        (tmp_path / f"memory_rank{rank}.pickle").write_bytes(pickle.dumps(content, 4))
+    answer: dict[str, Any] = told("diagnose", tmp_path, "--format", "json")
+    assert [culprit["rank"] for culprit in answer["culprits"]] == [1]
+    assert answer["memory"][0].startswith("Memory of device 1 (rank 1) at the snapshot: 25 GiB in use of 25 GiB")
+    assert "model.py:88 forward 80 %" in answer["memory"][-1] and "train.py:52 main, optimizer" in answer["memory"][-1]
+    lines = run("diagnose", tmp_path).output.splitlines()
+    assert any(line.startswith("Memory: Memory of device 1") for line in lines)

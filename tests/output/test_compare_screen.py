@@ -119,7 +119,8 @@ def test_sides_with_different_numbers_of_runs_are_named(tmp_path: Path) -> None:
     for side, times in (("old", (20, 21, 20)), ("new", (18, 19))):
         (tmp_path / side).mkdir()
         for number, time in enumerate(times):
-            lines = [f"iter {i}: loss {number + 3 - i / 100:.4f}, time {time + i % 3}.00ms, mfu 1%\n" for i in range(60)]
+            steps = [(i, number + 3 - i / 100, time + i % 3) for i in range(60)]
+            lines = [f"iter {i}: loss {loss:.4f}, time {ms}.00ms, mfu 1.00%\n" for i, loss, ms in steps]
             (tmp_path / side / f"{number}.log").write_text("".join(lines))
     text = " ".join(shown(str(tmp_path / "old"), str(tmp_path / "new")))
     assert "; 3 runs of A, 2 of B; " in text and " steps each" in text

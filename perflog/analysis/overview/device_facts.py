@@ -5,7 +5,7 @@ None of them says what binds the run: `headline` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.overview.host_operators import host_time_of_steps
@@ -293,11 +293,18 @@ def memory(tables: Tables, run: str, options: Options) -> Iterator[str]:
     yield f"{text}{f'. Held by {each}' if each else ''}."
 
 
-def held_by_allocator(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """What an allocator held of the fullest device at the moment of a snapshot, who held it, and what failed."""
+def held_by_allocator(tables: Tables, run: str, options: Options, ranks: Collection[int] = ()) -> Iterator[str]:
+    """What an allocator held of a device at the moment of a snapshot, who held it, and what failed.
+
+    The device is the fullest: of some ranks, if they have a snapshot, and where an allocation failed, if one did.
+    """
     rows = _of_run(allocator.table(tables, options), run)
     if not len(rows):
         return
+    if (accused := rows["rank"].isin(list(ranks))).any():
+        rows = rows[accused]
+    if (failed := rows["asked"].notna()).any():
+        rows = rows[failed]
     device = rows.loc[rows["allocated"].astype(float).idxmax()].to_dict()
     rank = f" (rank {device['rank']})" if none_if_null(device["rank"]) is not None else ""
     size = {name: show(float(device[name]), "B", 3) for name in ("reserved", "allocated", "free", "largest_free")}

@@ -89,6 +89,7 @@ def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
     if answer.kind:
         yield "How sure", f"{answer.certainty}: {answer.why}" if answer.why else answer.certainty
     yield from zip(("Evidence", *[""] * len(answer.evidence)), (text[:_TEXT] for text in answer.evidence), strict=False)
+    yield from zip(("Memory", *[""] * len(answer.memory)), answer.memory, strict=False)
     last = f"{answer.last_step:,}" if answer.last_step is not None else ""
     others = [("What followed", answer.followed), ("What it cost", answer.cost), ("Last step", last)]
     others += [("Earlier", text) for text in answer.earlier[:_EARLIER]]
