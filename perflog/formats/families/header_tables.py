@@ -437,6 +437,17 @@ def split(text: str, style: str, most: int = 0) -> list[str]:
         return []
 
 
+def with_bar_of(names: Sequence[str], cells: list[str], text: str) -> list[str]:
+    """Return the cells of a line as under a header: a bar may be before the names alone, or before the cells alone."""
+    starts_with_bar = text.lstrip().startswith("|")
+    ended = cells[:-1] if cells[1:] and not cells[-1] and text.rstrip().endswith("|") else cells
+    if len(ended) == len(names) - 1 and not names[0] and not starts_with_bar and "|" in text:
+        return ["", *ended]
+    if len(ended) == len(names) + 1 and names[0] and not cells[0] and starts_with_bar:
+        return ended[1:]
+    return cells
+
+
 class NonRow(Struct, frozen=True):
     """A line under a header that is not a row: a rule, a row of units, an inner line.
 
@@ -599,8 +610,9 @@ class Header(Struct, frozen=True, eq=False, dict=True):
             return [text[slice(*extent)].strip() for extent in self.extents]
         if self.style == "bars" and "|" not in text:
             return []
-        cells = [x.strip() for x in split(text, self.style, len(self.names))]
-        if self.style in _DELIMITERS and 0 < len(cells) < len(self.names):
+        cells = with_bar_of(self.names, [x.strip() for x in split(text, self.style, len(self.names))], text)
+        may_be_short = self.style != "bars" or not self.table.needs_rows  # a row of another table has fewer cells
+        if self.style in _DELIMITERS and may_be_short and 0 < len(cells) < len(self.names):
             cells += [""] * (len(self.names) - len(cells))
         if self.style in _DELIMITERS and len(cells) == len(self.names) + 1 and not cells[-1]:
             cells.pop()  # a comma ends each line

@@ -18,7 +18,15 @@ from msgspec import Struct
 
 from perflog.arrays import Mask
 from perflog.formats.durations import measures
-from perflog.formats.families.header_tables import REMARK, is_rule, spans_to_end, split, without_bar, without_frame
+from perflog.formats.families.header_tables import (
+    REMARK,
+    is_rule,
+    spans_to_end,
+    split,
+    with_bar_of,
+    without_bar,
+    without_frame,
+)
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
 from perflog.formats.vocabulary import COUNTERS, SENTENCE_WORDS
@@ -90,6 +98,8 @@ def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[
     if with_ruled:
         ruled[:-1] = mask_of(pc.match_substring_regex(texts, _RULE_OF_BARS))[1:]
         ruled &= mask_of(pc.match_substring_regex(texts, _BARRED))
+        below_bar = mask_of(pc.match_substring_regex(texts, _RULE_BETWEEN_BARS))
+        ruled[:-1] |= below_bar[1:] & mask_of(pc.match_substring_regex(texts, r"^[ \t]*\|"))[:-1]
         ruled |= _grouped(texts)
     end = 0
     for place in np.flatnonzero((possible[:-1] & followed[1:]) | ruled[:-1])[:_MOST_HEADERS].tolist():
@@ -147,10 +157,10 @@ class PrintedTable(Struct, frozen=True):
         """Return the table that begins with a header and a rule of bars; None if none of its columns holds values."""
         names = _cells(lines[0], "bars")
         rule = next((k for k, line in enumerate(lines[: _MOST_NAMES + 1]) if is_rule(line)), 0)
-        if not rule or len(names) < _FEW or len(_cells(lines[rule], "bars")) != len(names) or not any(names):
+        if not rule or len(names) < _FEW or len(_cells_below(names, lines[rule])) != len(names) or not any(names):
             return None
-        below = takewhile(lambda line: "|" in line and len(_cells(line, "bars")) == len(names), lines[rule + 1 :])
-        rows = {line: _cells(line, "bars") for line in below if not is_rule(line)}
+        below = takewhile(lambda line: "|" in line and len(_cells_below(names, line)) == len(names), lines[rule + 1 :])
+        rows = {line: _cells_below(names, line) for line in below if not is_rule(line)}
         columns = [[cell for cell in cells if cell not in NO_VALUE] for cells in zip(*rows.values(), strict=True)]
         shares = (sum(map(bool, map(value_and_unit, cells))) / len(cells) for cells in columns if cells)
         return (
@@ -172,7 +182,7 @@ class PrintedTable(Struct, frozen=True):
         for place, text in enumerate(lines[1:], 1):
             if is_rule(text) or (text[:1] == "#" == lines[0][:1]):
                 continue
-            cells = cut(bare[place])
+            cells = with_bar_of(names, cut(bare[place]), text) if style == "bars" else cut(bare[place])
             if len(cells) == len(names) + 1 and _without_remark(last := "  ".join(cells[-2:])) != last:
                 cells[-2:] = [last]
             has_value = any(map(value_and_unit, cells))
@@ -367,6 +377,11 @@ def _cells(text: str, style: str) -> list[str]:
     cells = [x.strip() for x in split(text, style)]
     ends = style in _MARKS and cells[1:] and not cells[-1] and not spans_to_end(text, style)
     return cells[:-1] if ends else cells  # a mark ends each line
+
+
+def _cells_below(names: Sequence[str], text: str) -> list[str]:
+    """Return the cells between bars of a line under these names."""
+    return with_bar_of(names, _cells(text, "bars"), text)
 
 
 def _cells_at(header: str) -> Callable[[str], list[str]]:

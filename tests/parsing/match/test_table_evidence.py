@@ -205,7 +205,29 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
         ),
         {4: {"size": 128, "rate": 312.5}, 6: {"size": 256, "rate": 412.5}},
     ),
+    (  # a bar before the names alone, as copies of pages have it
+        (
+            "| Workload | Rate | Prompt / Output | TTFT",
+            "-- | -- | -- | --",
+            "multi-turn | 7.5 req/s | 8K / 1K | 45.5 ms",
+            "random | 5.25 req/s | 8k / 1k | 35.5 ms",
+        ),
+        {
+            3: {"Workload": "multi-turn", "Rate": 7.5, "Prompt_Output": "8K / 1K", "TTFT": 0.0455},
+            4: {"Workload": "random", "Rate": 5.25, "Prompt_Output": "8k / 1k", "TTFT": 0.0355},
+        },
+    ),
+    (  # a bar before the rows alone
+        ("name | p50 | rate", "--|--|--", "| x1 | 1.5 | 2.5", "| x2 | 3.5 | 4.5"),
+        {3: {"name": "x1", "p50": 1.5, "rate": 2.5}, 4: {"name": "x2", "p50": 3.5, "rate": 4.5}},
+    ),
 ]
+
+
+def test_a_row_with_fewer_cells_belongs_to_another_table() -> None:
+    first = ("| Workload | Rate | TTFT | Lat |", "|--|--|--|--|", "| a | 7.5 | 1.5 | 2.5 |", "")
+    got = read(text(*first, "a | b | c |", "--|--|--|", "x1 | 1.5 | 2.5 |", "x2 | 3.5 | 4.5 |"))
+    assert rows(got) == {3: {"Workload": "a", "Rate": 7.5, "TTFT": 1.5, "Lat": 2.5}}
 
 
 @pytest.mark.parametrize(("lines", "expected"), TABLES)
