@@ -89,8 +89,11 @@ def trace_timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     notes = [_merged_note(rows), pale, shown_note(min(len(runs), _MAX_RUNS), len(runs), "runs")]
     figure, panels = canvas.column_of_panels(10.5, 1.0 + sum(heights), heights, notes)
     handles: dict[str, Any] = {}
+    whole = rows[~rows["part"].isin((STEP, MIDDLE))]
+    begins = whole.groupby("run", sort=False)["begin_s"].min()  # ranges of the host may begin before the first work
     for (run, part, part_rows), names, axes in zip(parts, tracks, panels, strict=True):
-        _draw(axes, part_rows, names, handles)
+        is_step = part in (STEP, MIDDLE) or run not in begins
+        _draw(axes, part_rows, names, handles, float(part_rows["begin_s"].min() if is_step else begins[run]))
         axes.set_title(": ".join([canvas.run_name(run)] * (len(runs) > 1) + [_title(part_rows.iloc[0], part)]))
     legend(figure, [handles[group] for group in _COLORS if group in handles])
     return figure
@@ -121,11 +124,9 @@ def _title(row: pd.Series[Any], part: str) -> str:
     return f"{which}, {part_rows.get(part, 'the whole trace')}"
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, names: Sequence[str], handles: dict[str, Any]) -> None:
-    base = float(rows["begin_s"].min())
+def _draw(axes: Axes, rows: pd.DataFrame, names: Sequence[str], handles: dict[str, Any], base: float) -> None:
+    """Draw the tracks of a part; `base`: time 0 of its axis."""
     ends = rows["begin_s"].to_numpy(np.float64) + rows["span_s"].to_numpy(np.float64)
-    is_step = rows["part"].iloc[0] in (STEP, MIDDLE)
-    base = base if is_step else min(base, 0.0)
     unit, factor = unit_of([ends.max() - base], "s")
     places = {name: place for place, name in enumerate(names)}
     groups = [_group(kind) for kind in rows["kind"]]
@@ -134,9 +135,8 @@ def _draw(axes: Axes, rows: pd.DataFrame, names: Sequence[str], handles: dict[st
     keys = [rows["track"], groups, density]
     for (track, group, level), spans in rows.groupby(keys, sort=False):
         starts, lengths, times = (spans[name].to_numpy(np.float64) for name in ("begin_s", "span_s", "time_s"))
-        starts = starts - base if is_step else starts
         drawn = axes.broken_barh(
-            list(zip(starts / factor, lengths / factor, strict=True)), (places[track] - _HEIGHT / 2, _HEIGHT),
+            list(zip((starts - base) / factor, lengths / factor, strict=True)), (places[track] - _HEIGHT / 2, _HEIGHT),
             facecolors=_COLORS[group], alpha=_DENSITIES[level][1], label=group, gid=group,
         )  # fmt: skip
         set_span_names(drawn, map(_said, spans["kind"], spans["name"]), spans["events"], times / factor)
@@ -144,8 +144,9 @@ def _draw(axes: Axes, rows: pd.DataFrame, names: Sequence[str], handles: dict[st
             handles[group] = drawn
     axes.set_yticks(list(places.values()), [plain(name, 30) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_xlim(0 if is_step else base / factor, (ends.max() - (base if is_step else 0)) / factor)
-    axes.set_xlabel(axis_label("time in this part" if is_step else "time since the first work", unit))
+    axes.set_xlim(0, (ends.max() - base) / factor)
+    is_step = rows["part"].iloc[0] in (STEP, MIDDLE)
+    axes.set_xlabel(axis_label("time in this part" if is_step else "time since the first event", unit))
 
 
 def _said(kind: str, name: Any) -> str:

@@ -88,6 +88,14 @@ def test_each_run_has_its_panel() -> None:
     assert [axes.get_title(loc="left") for axes in drawn.axes] == ["r0", "r1"]
 
 
+def test_the_time_of_a_timeline_begins_with_the_first_event() -> None:
+    """A step of the host begins 700 ns before the first work."""
+    drawn = plots.trace_timeline(by_hand([step(0, 300, 2000), kernel(1000, 1500), kernel(1600, 1900)]))
+    for axes in drawn.axes:
+        lefts = [path.get_extents().x0 for each in axes.collections for path in each.get_paths()]
+        assert (axes.get_xlim()[0], min(lefts)) == (0.0, pytest.approx(0.0, abs=1e-9))
+
+
 def test_spans_of_a_timeline_are_the_rows_of_the_metric() -> None:
     given = tables()
     found, drawn = trace_timeline(given), plots.trace_timeline(given)
