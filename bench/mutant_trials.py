@@ -42,7 +42,7 @@ SHARED_FOLDER = "PERFLOG_TESTS"
 
 
 def near_tests(root: Path, module: Path) -> list[str]:
-    """Return the tests of the module's name; if there are none, those that import it, else the tests of its folder."""
+    """Return the tests of the module's name; if there are none, those that import it and those of its folder."""
     folders = module.parts[1:-1]
     own = root.joinpath("tests", *folders, f"test_{module.stem}.py")
     tests = sorted(root.joinpath("tests", *folders[:1]).rglob("test_*.py"))
@@ -50,9 +50,9 @@ def near_tests(root: Path, module: Path) -> list[str]:
     parent = re.escape(".".join(module.parts[:-1]))
     imported = re.compile(rf"{parent}\.{module.stem}\b|from {parent} import [^(\n]*\b{module.stem}\b")
     importing = [path for path in tests if imported.search(path.read_text("utf-8"))]
-    of_folder = [path for path in tests if folders[1:] and path.stem.startswith(f"test_{folders[-1]}")]
+    of_package = [path for path in tests if path.parent == own.parent and folders[1:]]
     in_folder = [path for path in tests if path.parent.name == (folders or ("tests",))[-1]]
-    chosen = [own] if own.is_file() else named or importing or of_folder or in_folder or tests
+    chosen = [own] if own.is_file() else named or sorted({*importing, *of_package}) or in_folder or tests
     return [path.relative_to(root).as_posix() for path in chosen]
 
 

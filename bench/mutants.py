@@ -6,7 +6,7 @@
     python bench/mutants.py --modules perflog/parsing/match/discovery.py --each 12
 
 A mutant is one change of one module: of a comparison, a number, an operator or a keyword. Only the near tests run:
-`tests/PACKAGE/.../test_MODULE.py`. If there is none, the tests of the package that import the module, else the tests of
+`tests/PACKAGE/.../test_MODULE.py`. If there is none, the tests of the package that import the module, and the tests of
 its folder. A mutant that survives is printed with its line. It is a gap in the tests, or equivalent to the code: a
 person decides. Several mutants are drawn of each module, since a run of its tests is prepared only once
 (`mutant_trials.py`).
