@@ -11,6 +11,9 @@ from support.reading import NAMES, labelled, sample
 
 import perflog
 from perflog.errors import InputError
+from perflog.formats.loader.format_file import load
+from perflog.formats.registry import known
+from perflog.parsing.assemble.figure_account import LineFigures, figures_of, figures_of_text
 
 OWN = """
 title = "own"
@@ -75,6 +78,7 @@ def account(tmp_path: Path, text: str, form: str = OWN) -> dict[str, tuple[int, 
     path.write_text(text, encoding="utf-8")
     log = perflog.read(path, format=str(given_file(tmp_path, form)))
     rows = log.arrow("lines").to_pylist()
+    assert len({(row["run"], row["shape"]) for row in rows}) == len(rows)  # all figures of a shape are in one row
     names = [f"figures_{what}" for what in ("stored", "dropped", "unread")]
     by_line: dict[str, tuple[int, int, int, str | None]] = {}
     for row in rows:
@@ -100,6 +104,59 @@ def test_each_figure_is_stored_dropped_for_a_reason_or_unread(tmp_path: Path) ->
         "now": (1, 1, 1, "given by the user"),
         "some": (0, 0, 2, None),
     }
+
+
+LINES = """
+title = "lines"
+scopes = ["run", "step"]
+"""
+OTHER = """
+[[line]]
+name = "other"
+table = "values"
+text = "other {number:d}"
+sample = "other 1"
+"""
+
+
+@pytest.mark.parametrize(
+    ("declared", "text", "counts"),
+    [
+        ('table = "values"\ntext = "a {x:.1f} of {y:.1f}"', "a 2.5 of 3.5", (2, 0, 0)),
+        ('table = "values"\ntext = "a {x:.1f} of {_:.1f}"', "a 2.5 of 3.5", (1, 0, 1)),
+        ('table = "values"\ndropped = "why"\ntext = "a {x:.1f} of {_:.1f}, {_:.1f}"', "a 2.5 of 3.5, 4.5", (1, 2, 0)),
+        ('table = "values"\ntext = "a at a.py:{_:d} {x:.1f}"', "a at a.py:12 2.5", (1, 0, 0)),  # a line of a program
+        ('table = "values"\ntext = "a {x:.1f} {_:s}"', "a 2.5 b 3 of 4 v5", (1, 0, 2)),
+        ('table = "values"\ndropped = "why"\ntext = "a {x:.1f} {_:s}"', "a 2.5 b 3 of 4 v5", (1, 2, 0)),
+        ('text = "a {x:.1f} {y:.1f}"', "a 2.5 3.5", (0, 0, 2)),  # without a table they go nowhere
+        ('opens = "run"\ntext = "a {x:.1f} {y:.1f}"', "a 2.5 3.5", (2, 0, 0)),
+        ('run = ["y"]\ntext = "a {x:.1f} {y:.1f}"', "a 2.5 3.5", (1, 0, 1)),
+        ('run = ["y"]\ntext = "a {y:s}"', "a b 3 of 4 v5", (2, 0, 0)),
+        ('table = "runs"\ntext = "a {key:w} = {value:s}"', "a b7 = 3 of 4", (2, 0, 0)),
+        ('table = "steps"\ntext = "a {step:d} {loss:s}"', "a 3 2.5", (2, 0, 0)),
+        ('table = "steps"\ntext = "a {step:d} {loss:s}"', "a 3 2.5/4.5", (1, 0, 2)),  # it becomes null
+        ('table = "milestones"\nset = {kind = "checkpoint"}\ntext = "a {step:d} {name:s}"', "a 3 to 4 of 5", (1, 0, 0)),
+    ],
+)  # fmt: skip
+def test_the_figures_of_a_line(tmp_path: Path, declared: str, text: str, counts: tuple[int, int, int]) -> None:
+    """Stored, dropped for a reason, unread: alone, among lines of the same shape, and twice."""
+    form = LINES + f'[[line]]\nname = "a"\n{declared}\nsample = "{text}"\n' + OTHER
+    found = account(tmp_path, f"other 1\n{text}\nother 2\n{text}\n", form)
+    stored, dropped, unread = counts
+    reason = "why" if dropped else None
+    assert found == {"other": (2, 0, 0, None), text[:1]: (2 * stored, 2 * dropped, 2 * unread, reason)}
+    loaded = load(given_file(tmp_path, form))
+    line = next(line for line in loaded.lines if line.name == "a")
+    of_text = figures_of_text(loaded, line, text)
+    assert of_text == (counts if "/" not in text else (3, 0, 0))  # of a string that becomes null too
+
+
+def test_lines_of_a_block_have_no_figures() -> None:
+    """Perflog keeps them as they are."""
+    for form in known().values():
+        for line in form.lines:
+            if line.role in ("begin", "body", "end"):
+                assert figures_of(form, line) == LineFigures()
 
 
 def test_rank_labels_are_no_figures_and_records_on_one_line_count_each(tmp_path: Path) -> None:
