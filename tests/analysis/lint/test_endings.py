@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from support.linted import TableRow, linted, messages, steps
@@ -54,3 +55,20 @@ def test_a_status_that_is_no_success(config: dict[str, object], message: str | N
     found = linted("no-success", steps(1, 2, 3), config=json.dumps(config))
     assert [each.message for each in found] == ([] if message is None else [message])
     assert [each.first_line for each in found] == [3] * len(found)
+
+
+def failure(line: int, **more: Any) -> TableRow:
+    usual = {"table": "failures", "line": line, "last_line": line, "kind": "gpu_out_of_memory", "severity": "fatal"}
+    return usual | {"count": 1, "role": "first", "message": "torch.OutOfMemoryError: CUDA out of memory", **more}
+
+
+def test_a_failure_that_ended_a_run() -> None:
+    (finding,) = linted("program-error", [*steps(1, 2, 3), failure(4, rank=3)], last_line=4)
+    assert (finding.severity, finding.first_line) == ("warning", 4)
+    assert finding.message.startswith("Ended by ")
+
+
+def test_a_failure_after_which_the_run_goes_on() -> None:
+    (finding,) = linted("program-error", [*steps(1, 2, 3), failure(4), *steps(4, 5, 6)])
+    assert (finding.severity, finding.first_line) == ("note", 4)
+    assert finding.message.endswith("; steps follow")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support.linted import TableRow, linted, messages, steps
 
+from perflog.parsing.failures.kinds import kinds
 from perflog.tables.schema import FIRST_CELL
 
 
@@ -52,6 +53,8 @@ def test_warnings_of_what_makes_a_program_slower() -> None:
     assert (two.severity, two.message.endswith(": 2 warnings, lines 24 to 29")) == ("note", True)
     share = [{"table": "values", "key": "memory_share", "value": value} for value in (0.5, 0.97, 0.6)]
     assert messages("costly-warnings", [notice(24, 1), *share])[0].endswith("; memory 97.0 % in use")
+    other = [kind.name for kind in kinds().values() if kind.costs and kind.name != "allocator_retry"]
+    assert "memory" not in messages("costly-warnings", [notice(24, 1, other[0]), *share])[0].partition(": 1 warning")[2]
     assert linted("costly-warnings", [notice(24, 9, severity="fatal")]) == []
     assert linted("costly-warnings", [notice(24, 9, kind="exception")]) == []
 

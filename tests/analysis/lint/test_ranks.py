@@ -24,6 +24,11 @@ def test_rows_without_a_rank() -> None:
     assert messages("no-rank", [phase(1, None), phase(2, None), phase(1, None, "backward")]) == []  # one per step
     assert messages("no-rank", [phase(1, 0), phase(1, 1)]) == []
     loads = [{"table": "loads", "step": 1, "unit": "tokens", "amount": 1.0}] * 2
+    (both,) = linted("no-rank", [*several, *loads])
+    assert both.evidence["lines"] == {"r": [1, 2, 3, 4]}
+    assert messages("no-rank", [phase(1, None), phase(2, None), *loads]) == [
+        "2 of 2 rows of loads have no rank: tokens 2 of 2"
+    ]
     assert messages("no-rank", [*several, *loads]) == [
         "2 of 2 rows of phases have no rank: forward 2 of 2; 2 of 2 rows of loads have no rank: tokens 2 of 2"
     ]

@@ -22,6 +22,12 @@ def test_a_line_that_covers_other_steps_than_most() -> None:
     assert messages("steps-merged", other)[0].endswith("is 2 per step")
 
 
+def test_a_line_of_two_steps_may_hold_sums() -> None:
+    rows = [*steps(1, 2, 3), *steps(5, steps_averaged=2, loss=8.0), *steps(6)]
+    assert messages("steps-merged", rows)[0].endswith("its loss 8, if a sum, is 4 per step")
+    assert "loss" not in messages("steps-merged", [*rows[:3], rows[3] | {"loss": None}, rows[4]])[0]
+
+
 def test_lines_that_may_cover_other_steps() -> None:
     tens = [row for n in (10, 20, 30) for row in steps(n, steps_averaged=10)]
     assert messages("steps-merged", [*tens, *steps(35, steps_averaged=5)]) == []  # the end of the run
@@ -133,3 +139,29 @@ def test_a_run_with_fewer_steps_than_the_others_of_the_log() -> None:
     assert finding.message == "7 printed steps, the last is step 7: the other runs of the log have 10"
     two = [{"table": "runs", "run": "s"}, *steps(*range(1, 11)), *steps(1, 2, run="s")]
     assert linted("run-stopped", two) == []  # two runs show no usual number
+
+
+END: TableRow = {"table": "lines", "status": "read", "count": 1, "first_line": 9} | {
+    "shape": "peak memory consumption: {peak_memory:d} MiB"
+}
+
+
+@pytest.mark.parametrize(
+    ("planned", "ends", "severity", "words"),
+    [
+        (None, False, "warning", "the line that ends a run is missing"),
+        (None, True, None, ""),
+        (3, False, None, ""),  # a run that prints all its steps is whole
+        (9, False, "warning", "the line that ends a run is missing; 9 steps were announced"),
+        (9, True, "note", "9 steps were announced"),
+    ],
+)
+def test_a_run_without_the_line_that_ends_one(
+    planned: int | None, ends: bool, severity: str | None, words: str
+) -> None:
+    config = "{}" if planned is None else f'{{"steps": {planned}}}'
+    found = linted("run-stopped", [*steps(1, 2, 3), *[END] * ends], format="llmc", config=config)
+    assert [each.severity for each in found] == ([] if severity is None else [severity])
+    for each in found:
+        assert each.message == f"3 printed steps, the last is step 3: {words}"
+        assert each.first_line == 3

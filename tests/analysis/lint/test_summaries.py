@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from support.linted import TableRow, linted, messages, steps
 
 
-def average(first: int | None, last: int | None, value: float = 1.0, **more: Any) -> TableRow:
+def average(first: int | None, last: int | None, value: float | None = 1.0, **more: Any) -> TableRow:
     usual = {"table": "summaries", "key": "step_time", "value": value, "unit": "s"}
     return usual | {"window_first": first, "window_last": last} | more
 
@@ -42,16 +43,40 @@ def test_all_steps_are_usual_without_much_warm_up() -> None:
     assert linted("summary-window", [*steps(*range(20)), average(0, 19)]) == []
     assert messages("summary-window", [*falling(), average(0, 19, 1.5), average(7, 19)]) == [
         (
-            "step_time 1.5 s (+50.0 %), step_time 1 s (+0.00 %) are the means of all 20 steps; in brackets the distance "
-            "from the mean of the 15 steady steps"
+            "step_time 1.5 s (+50.0 %), step_time 1 s (+0.00 %) are the means of all 20 steps; in brackets the "
+            "distance from the mean of the 15 steady steps"
         )
     ]
     assert messages("summary-window", [*falling(), average(8, 19)]) == [
         (
-            "step_time 1 s (+0.00 %) is the mean of steps 8 to 19 of 20; in brackets the distance from the mean of the 15 "
-            "steady steps"
+            "step_time 1 s (+0.00 %) is the mean of steps 8 to 19 of 20; in brackets the distance from the mean of "
+            "the 15 steady steps"
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"summary_first": 7, "summary_last": 19}, None),
+        ({"summary_first": 8, "summary_last": 19}, "8 to 19"),
+        ({"warmup_steps": 7}, None),
+        ({"warmup_steps": 5}, "5 to 19"),
+        ({"warmup_steps": 20}, ""),  # no step is left
+    ],
+)
+def test_an_average_over_the_steps_that_the_log_states(stated: dict[str, int], said: str | None) -> None:
+    rows = [*falling(), average(7, 19)]
+    found = messages("summary-window", rows, format="reference", config=json.dumps(stated))
+    assert len(found) == (said is not None)
+    if found:
+        assert found[0].endswith(f"steady steps. The log says steps {said}" if said else "steady steps")
+
+
+def test_the_distance_is_relative_to_the_steady_steps() -> None:
+    rows = [*steps(*range(20), step_time_s=2.0), average(7, 19, 2.01)]
+    (finding,) = linted("summary-window", rows)
+    assert finding.severity == "note" and finding.numbers["step_time"]["off"] == pytest.approx(0.005)
 
 
 def test_an_average_of_no_range_of_steps() -> None:
