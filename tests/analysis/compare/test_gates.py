@@ -9,25 +9,38 @@ from typing import Any
 import pytest
 from support.figure_rows import figure_row
 
-from perflog.analysis.compare.comparison import Objection
+from perflog.analysis.compare.baselines import MissingBaselineError
+from perflog.analysis.compare.comparison import Objection, OneSided
 from perflog.analysis.compare.gates import (
     CANNOT_JUDGE,
     Gate,
     GateFailure,
+    Outcome,
+    comparison_outcome,
+    error_outcome,
     exit_code,
     failures,
     results,
+    sure_improvement,
+    vanished,
 )
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.verdicts import DEFAULT_RULE
+from perflog.errors import NothingToCompareError, UsageError
 
 
-def comparison(*rows: FigureRow, headlines: int = 1, objections: tuple[Objection, ...] = (), other: str = "") -> Any:
+def comparison(
+    *rows: FigureRow, headlines: int = 1, objections: tuple[Objection, ...] = (), other: str = "", **more: Any
+) -> Any:
     """A comparison with these rows; the first ones are the headline. `other`: a side that ran in another setting."""
     settings = [SimpleNamespace(case="", side=other)] if other else []
-    return SimpleNamespace(
-        row_records=rows, headlines=rows[:headlines], objections=objections, rule=DEFAULT_RULE, other_settings=settings
-    )
+    usual = {
+        "row_records": rows, "headlines": rows[:headlines], "objections": objections, "rule": DEFAULT_RULE,
+        "other_settings": settings, "one_sided": [], "cut_short": [], "finding_records": [], "is_pair": True,
+        "deciding": {("", row.side): row for row in rows[:1]}, "verdict": rows[0].verdict if rows else "",
+        "cases": [""],
+    }  # fmt: skip
+    return SimpleNamespace(**(usual | more))
 
 
 def changed(change: float, error: float = 0.005, **more: Any) -> FigureRow:
@@ -146,3 +159,87 @@ def test_a_gate_as_it_is_written(gate: Gate, text: str) -> None:
 def test_a_change_counts_more_than_what_cannot_be_judged() -> None:
     cannot, change = GateFailure("cannot judge", ""), GateFailure("change", "")
     assert [exit_code(found) for found in ([], [cannot], [cannot, change], [change])] == [0, CANNOT_JUDGE, 1, 1]
+
+
+# --- outcomes ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_outcome_of_a_comparison() -> None:
+    passed = comparison_outcome(comparison(changed(0.0, 0.001, verdict="equivalent")), [ANY])
+    assert (passed.kind, passed.code, passed.reasons, passed.notes) == ("passed", 0, (), ())
+    failed = comparison_outcome(comparison(SLOWER), [ANY, ANY])
+    assert (failed.kind, failed.code) == ("regression", 1)
+    assert failed.reasons == ("side: step_time median: +10.0 %, at least +1.0 %",)  # once, of two gates
+    unsure = comparison_outcome(comparison(UNSURE), [INCONCLUSIVE])
+    assert (unsure.kind, unsure.code) == ("inconclusive", 1)
+    both = comparison_outcome(comparison(UNSURE, changed(0.1, side="c"), headlines=2), [INCONCLUSIVE])
+    assert both.kind == "regression" and len(both.reasons) == 2
+
+
+def test_a_change_that_is_not_sure_is_a_note() -> None:
+    unsure = changed(0.02, 0.04, p_holm=0.3, verdict="inconclusive", advice="more runs")
+    assert comparison_outcome(comparison(unsure), [ANY]).notes == ("inconclusive: step_time +2.0 %; more runs",)
+    several = comparison(unsure, is_pair=False, deciding={("a case", "b"): unsure})
+    assert comparison_outcome(several, [ANY]).notes == ("a case b: inconclusive: step_time +2.0 %; more runs",)
+    other = comparison(unsure, verdict="regression")  # another row decided
+    assert comparison_outcome(other, [ANY]).notes == ()
+
+
+def test_what_ended_the_runs_is_a_reason_where_a_gate_cannot_judge() -> None:
+    ended = [SimpleNamespace(code="program-error", severity=severity, run=run, side="b", message="Ended by a signal")
+             for run, severity in (("r", "warning"), ("s", "warning"), ("t", "warning"), ("r", "note"))]  # fmt: skip
+    cut = [SimpleNamespace(run=run) for run in "rs"]
+    against = comparison(SAME, objections=(Objection("ended early", "", "b ended early"),), cut_short=cut,
+                         finding_records=ended)  # fmt: skip
+    outcome = comparison_outcome(against, [ANY])
+    assert (outcome.kind, outcome.code) == ("ended early", CANNOT_JUDGE)
+    assert outcome.reasons[-1] == "b: Ended by a signal (2 runs)"
+    assert outcome.title.startswith("cannot judge, ")
+
+
+GONE = OneSided("", "b", "step", "mfu", "base", 3, 3)
+
+
+def test_metrics_that_a_side_has_no_more() -> None:
+    one_sided = [
+        GONE,
+        OneSided("", "b", "step", "loss", "base", 2, 3),  # not all runs of the base have it
+        OneSided("", "b", "step", "tflops", "side", 3, 3),
+        OneSided("x", "b", "step", "mfu", "base", 3, 3),
+    ]
+    without = comparison(SAME, one_sided=one_sided)
+    assert vanished(without) == [one_sided[0], one_sided[3]] and vanished(without, ["mfu"]) == []
+    outcome = comparison_outcome(without, [ANY])
+    assert (outcome.kind, outcome.code) == ("figure missing", CANNOT_JUDGE)
+    assert outcome.reasons == (
+        "b does not print what all runs of the base print: mfu",
+        "b does not print what all runs of the base print: mfu (x)",
+    )
+    assert comparison_outcome(without, [ANY], ["mfu"]).kind == "passed"
+    slower = comparison_outcome(comparison(SLOWER, one_sided=one_sided[:1]), [ANY])
+    assert (slower.kind, slower.code, len(slower.reasons)) == ("regression", 1, 2)
+
+
+def test_further_reasons_of_an_outcome() -> None:
+    passed, failed = Outcome("passed"), Outcome("regression", ("slower",), 1)
+    assert passed.and_also([]) is passed
+    assert failed.and_also([("copy", "a copy")]) == Outcome("regression", ("slower", "a copy"), 1)
+    cannot = Outcome("unknown error", ("one value",), CANNOT_JUDGE)
+    assert cannot.and_also([("copy", "a copy"), ("copy", "one value")]).reasons == ("one value", "a copy")
+    assert cannot.and_also([("copy", "a copy")]).kind == passed.and_also([("copy", "a copy")]).kind == "copy"
+
+
+@pytest.mark.parametrize(("p", "verdict", "sure"), [(0.0099, "improvement", True), (0.0101, "improvement", False),
+                                                    (0.0001, "regression", False)])  # fmt: skip
+def test_a_sure_improvement(p: float, verdict: str, sure: bool) -> None:
+    row = changed(-0.1, p_holm=p, verdict=verdict)
+    assert sure_improvement(comparison(row)) == ("improvement, step_time -10.0 %" if sure else "")
+    assert sure_improvement(comparison(row, cases=["a", "b"])) == ""
+
+
+def test_the_outcome_without_a_comparison() -> None:
+    assert error_outcome(NothingToCompareError("no\nsteps")).kind == "figure missing"
+    missing = error_outcome(MissingBaselineError("none", "x.txt"))
+    assert (missing.kind, missing.code) == ("no baseline", CANNOT_JUDGE)
+    wrong = error_outcome(UsageError("what"))
+    assert (wrong.kind, wrong.code, wrong.reasons) == ("error", UsageError("what").code, ("what",))

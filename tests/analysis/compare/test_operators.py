@@ -6,19 +6,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.figure_rows import made_sides
 
-from perflog.analysis.compare.operator_trees import OperatorNode, merged
+from perflog.analysis.compare.measures import SideValues
+from perflog.analysis.compare.operator_trees import OperatorNode
 from perflog.analysis.compare.operators import (
     ALL_WORK,
     ITSELF,
     Matched,
     OperatorRow,
+    add_measures,
     changes_kernels,
     kernels_of_both,
     matched,
+    matched_sides,
     moved_most,
     moved_text,
+    operator_rows,
 )
+from perflog.metrics.compared import STEP_TIME
 
 
 def node(name: str, *inside: OperatorNode, shapes: str | None = None, kind: str = "operator", own: float = 0.0,
@@ -68,18 +74,6 @@ def test_what_lies_in_one_operator_is_matched_by_itself() -> None:
     ]  # fmt: skip
 
 
-def test_several_nodes_as_one() -> None:
-    one = node("a", node("x", own=1.0, kernels={"k": 1.0}), node("y", own=2.0), own=4.0)
-    two = node("a", node("x", own=8.0, kernels={"k": 2.0, "m": 4.0}), own=16.0, run="s")
-    whole = merged([one, two])
-    assert {run: times.tolist() for run, times in whole.inclusive.items()} == {"r": [15.0], "s": [16.0]}
-    assert whole.all_kernels == {"k": 3.0, "m": 4.0} and whole.kernels == {}
-    assert whole.calls == {"r": 1.0, "s": 1.0}
-    assert [each.name for each in whole.inside.values()] == ["x", "y"]
-    again = merged([one, one])
-    assert again.inclusive["r"].tolist() == [14.0] and again.calls == {"r": 2.0}
-
-
 def row(operator: str, depth: int, base_s: float = 0.0, side_s: float = 0.0, **more: Any) -> OperatorRow:
     usual: dict[str, Any] = dict.fromkeys(OperatorRow.__struct_fields__) | {
         "case": "", "base": "a", "side": "b", "operator": operator, "depth": depth, "part": "step",
@@ -123,3 +117,68 @@ def test_a_moved_operator_in_words() -> None:
     assert changes_kernels(two) and not changes_kernels(one)
     assert not changes_kernels(row("mm", 1, side_kernels="m"))
     assert [kernels_of_both(each) for each in (one, row("mm", 1, side_kernels="m"))] == ["k", "m"]
+
+
+def sides_of(*roots: OperatorNode) -> tuple[list[OperatorRow], list[SideValues]]:
+    """The rows of sides with one run each, which has these operators, and their values."""
+    sides, case, values = made_sides(*({STEP_TIME: [[1.0]]} for _ in roots))
+    for of, root, name in zip(values, roots, "abc", strict=False):
+        of.operators, of.parts = {f"{name}0": root}, {f"{name}0": "step"}
+    found = matched_sides([case], values)
+    add_measures(found, values)
+    return operator_rows(sides, found), values
+
+
+def test_rows_of_operators_the_largest_difference_first() -> None:
+    base = node("", node("linear", node("mm", own=3.0, run="a0"), own=1.0, run="a0"), node("add", own=2.0, run="a0"),
+                node("gone", own=0.5, run="a0"), run="a0", kind="")  # fmt: skip
+    side = node("", node("linear", node("mm", own=3.5, run="b0"), own=1.0, run="b0"), node("add", own=4.0, run="b0"),
+                node("new", own=0.25, run="b0"), run="b0", kind="")  # fmt: skip
+    rows, values = sides_of(base, side)
+    assert [(row.operator, row.depth, row.base_s, row.side_s, row.only) for row in rows] == [
+        (ALL_WORK, 0, 6.5, 8.75, None),
+        ("add", 1, 2.0, 4.0, None),
+        ("linear", 1, 4.0, 4.5, None),
+        ("mm", 2, 3.0, 3.5, None),
+        (ITSELF, 2, 1.0, 1.0, None),
+        ("gone", 1, 0.5, 0.0, "base"),
+        ("new", 1, 0.0, 0.25, "side"),
+    ]
+    assert [row.difference_s for row in rows] == [row.side_s - row.base_s for row in rows]
+    assert rows[1].share == pytest.approx(2.0 / 2.25) and rows[4].share == 0.0
+    assert [row.path for row in rows[:5]] == [None, "add", "linear", "linear > mm", "linear > (itself)"]
+    assert [(row.base_calls, row.side_calls) for row in rows] == [
+        (None, None), (1, 1), (1, 1), (1, 1), (None, None), (1, None), (None, 1),
+    ]  # fmt: skip
+    assert {(row.base, row.side, row.part) for row in rows} == {("a", "b", "step")}
+    measures = {measure.name: times for measure, times in values[1].by_measure.items() if measure.kind == "operator"}
+    assert {name: times["b0"].tolist() for name, times in measures.items()} == {
+        "linear": [4.5], "linear > mm": [3.5], "add": [4.0],
+    }  # fmt: skip
+
+
+def test_equal_times_have_no_share() -> None:
+    both = [node("", node("add", own=2.0, run=f"{name}0"), run=f"{name}0", kind="") for name in "ab"]
+    rows, _ = sides_of(*both)
+    assert [row.share for row in rows] == [None, None]
+
+
+def test_operators_of_one_name_have_the_shapes_around_them_in_their_measure() -> None:
+    def root(run: str) -> OperatorNode:
+        outer = [node("linear", node("mm", own=1.0, run=run), shapes=shapes, own=1.0, run=run) for shapes in ("2", "3")]
+        return node("", *outer, node("tiny", own=0.019, run=run), node("add", own=0.021, run=run), run=run, kind="")
+
+    _, values = sides_of(root("a0"), root("b0"))
+    names = [measure.name for measure in values[0].by_measure if measure.kind == "operator"]
+    assert names == ["linear 2", "linear 2 > mm", "linear 3", "linear 3 > mm", "add"]  # from 0.5 % of the time on
+
+
+def test_of_several_sides_only_equal_operators_are_measures() -> None:
+    roots = [node("", node("add", own=1.0, run=f"{name}0"), node("mm", shapes=shapes, own=1.0, run=f"{name}0"),
+                  run=f"{name}0", kind="") for name, shapes in zip("abc", ("2", "2", "3"), strict=True)]  # fmt: skip
+    rows, values = sides_of(*roots)
+    names = [[measure.name for measure in of.by_measure if measure.kind == "operator"] for of in values]
+    assert names == [["add", "mm 2"], ["add", "mm 2"], ["add"]]
+    assert [row.shapes for row in rows if row.operator == "mm"] == ["2", "2 -> 3"]
+    _, two = sides_of(roots[0], node("", node("mm", shapes="3", own=1.0, run="b0"), run="b0", kind=""))
+    assert [measure.name for measure in two[0].by_measure if measure.kind == "operator"] == ["mm 2 -> 3"]
