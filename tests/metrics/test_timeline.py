@@ -49,21 +49,6 @@ def test_a_job_with_a_hang_and_a_restart(tmp_path: Path) -> None:
     assert table["known_by"].tolist() == [*["stamps"] * 2, "steps", "stamps", "printed", *["stamps"] * 3]
 
 
-def test_goodput_counts_repeated_steps_once(tmp_path: Path) -> None:
-    job = restarted()
-    (row,) = goodput(read(job.text, tmp_path)).to_dict("records")
-    wall = sum(job.seconds.values())
-    assert row["wall_s"] == pytest.approx(wall, abs=STAMP_S)
-    assert row["goodput"] == pytest.approx(job.seconds["training"] / wall, rel=0.01)
-    assert row["scheduling"] * row["runtime"] == pytest.approx(row["goodput"])
-    assert (row["attempts"], row["steps"], row["steps_lost"]) == (2, 80, 20)
-    assert row["first_step_s"] == pytest.approx(102, abs=STAMP_S)
-    assert row["recover_s"] == pytest.approx(200 + 120 + 40, abs=2 * STAMP_S)
-    assert row["lost_by"].startswith("collective timeout: 20 steps, 36")
-    assert pd.isna(row["program"])
-    assert pd.isna(row["ml_productivity"])
-
-
 def test_attempts_in_files_of_their_own_are_one_job(tmp_path: Path) -> None:
     text = restarted().text
     lines = text.splitlines(keepends=True)

@@ -52,7 +52,7 @@ def launched(number: int, at: int, begin: int, length: int, name: str = "gemm", 
 
 def of_rank(rank: int, scale: int) -> list[Event]:
     """Two steps: in each linear launches one kernel, and mm inside of it another one; in the second, mm is twice."""
-    more = {"rank": rank, "part": rank}
+    more: dict[str, Any] = {"rank": rank, "part": rank}
     events = [step(n, 1000 * n, 1000 * n + 1000, **more) for n in (1, 2)]
     for n in (1, 2):
         at = 1000 * n
@@ -64,7 +64,7 @@ def of_rank(rank: int, scale: int) -> list[Event]:
 
 
 def flat(node: OperatorNode, above: str = "") -> dict[str, OperatorNode]:
-    found = {}
+    found: dict[str, OperatorNode] = {}
     for each in node.inside.values():
         path = f"{above}/{each.name}"
         found |= {path: each} | flat(each, path)
