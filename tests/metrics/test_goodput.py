@@ -131,7 +131,8 @@ def test_the_cost_of_the_end_of_an_attempt(later: Sequence[Part], steps: int | N
     [
         ([], "no failure reported"),
         ([("echo", "fatal", "lost_process"), ("first", "fatal", "gpu_out_of_memory")], "gpu out of memory"),
-        ([("first", "notice", "allocator_retry"), ("echo", "fatal", "lost_process")], "allocator retry"),
+        ([("first", "notice", "allocator_retry"), ("echo", "fatal", "lost_process")], "lost process"),
+        ([("first", "notice", "allocator_retry")], "no failure reported"),  # the program went on
         ([("first", "notice", "allocator_retry"), ("first", "fatal", "nccl_error")], "nccl error"),
         ([("echo", "fatal", "lost_process"), ("echo", "fatal", "nccl_error")], "lost process"),
     ],

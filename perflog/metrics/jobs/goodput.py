@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _NS = 1e9
-_FIRST, _NO_CAUSE = "first", "no failure reported"
+_FIRST, _NOTICE, _NO_CAUSE = "first", "notice", "no failure reported"
 
 _BADPUT = {
     "startup": "in Google's badput types accelerator initialisation, training preparation and checkpoint restore",
@@ -161,10 +161,11 @@ def losses_of(tables: Tables, job: JobTimeline) -> list[Loss]:
 
 
 def _cause(tables: Tables, run: str) -> str:
-    """The kind of the first failure of a run, in words."""
+    """The kind of the first failure of a run, in words. A notice is none: the program went on."""
     failures = tables.rows_by_run("failures").get(run)
     if failures is None:
         return _NO_CAUSE
-    first = failures.where(failures.one_of("role", [_FIRST]) & ~failures.one_of("severity", ["notice"]))
+    failures = failures.where(~failures.one_of("severity", [_NOTICE]))
+    first = failures.where(failures.one_of("role", [_FIRST]))
     rows = first if len(first) else failures
     return str(rows["kind"][0]).replace("_", " ") if len(rows) else _NO_CAUSE
