@@ -16,8 +16,8 @@ from perflog.formats.model import Format, Line
 from perflog.formats.registry import known
 from perflog.formats.template import caret
 from perflog.ingestion.detect import Detection, detect
-from perflog.ingestion.diagnose import nearest, nothing_recognised
 from perflog.ingestion.job_logs import group_job_logs
+from perflog.ingestion.unrecognised import nearest, nothing_recognised
 from perflog.parsing.assemble.figure_account import figures_of_text
 from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.input.log_names import expand

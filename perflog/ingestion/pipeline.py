@@ -22,10 +22,10 @@ from perflog.formats.families.header_tables import needs_rows
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
 from perflog.ingestion.detect import Detection, detect, prints_steps
-from perflog.ingestion.diagnose import no_rows, nothing_recognised
 from perflog.ingestion.ended_runs import EndedRuns, Label, lines_table, runs_table
 from perflog.ingestion.forked_scanner import scanned_in_fork
 from perflog.ingestion.late_formats import LateFormats, may_read
+from perflog.ingestion.unrecognised import no_rows, nothing_recognised
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
 from perflog.parsing.assemble.rank_rules import RankDecisions
 from perflog.parsing.assemble.run_state import RunSettings, RunState

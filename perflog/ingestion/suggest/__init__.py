@@ -17,7 +17,6 @@ from perflog.formats.registry import COMMON, known
 from perflog.formats.tokens import NUMBER, Token
 from perflog.formats.vocabulary import COUNTER
 from perflog.ingestion.detect import detect
-from perflog.ingestion.diagnose import unusable
 from perflog.ingestion.late_formats import LateFormats
 from perflog.ingestion.suggest import file_text, headed_tables, json_objects, table_roles, verification
 from perflog.ingestion.suggest.headed_tables import TableDraft
@@ -28,6 +27,7 @@ from perflog.ingestion.suggest.role_evidence import disproved_roles, proven_name
 from perflog.ingestion.suggest.shape_merging import fits, merge_shapes
 from perflog.ingestion.suggest.shared_names import tell_apart
 from perflog.ingestion.suggest.verification import Chosen, ReadCounts
+from perflog.ingestion.unrecognised import unusable
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source, open_source
 from perflog.parsing.match.rank_labels import strip_rank_labels
