@@ -1,6 +1,6 @@
 """Assigns lines to the block that is open above them, in log order.
 
-The lines of a printed frame, as nvidia-smi prints it, look like the lines of any other table. So the scan reads only
+The lines of a printed frame, as rocm-smi prints it, look like the lines of any other table. So the scan reads only
 the line that begins such a block. This pass follows the scan, and reads the lines under it that the scan left unread,
 and the rule above it. The block ends at the first line that is not part of it; empty lines do not count.
 """

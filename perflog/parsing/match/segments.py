@@ -47,9 +47,12 @@ class Segments:
                 yield row, text.decode("utf-8", "backslashreplace")
 
     def above(self, row: int, label: int) -> tuple[int, str] | None:
-        """Return the segment directly above one, where a rule may be, and its string; None if it is not unread."""
+        """Return the segment directly above one, where a rule may be, and its string; None if it is not unread.
+
+        Nothing of this batch is above row -1, which is in an earlier batch.
+        """
         first = max(row - (LINES_ABOVE if label >= 0 else 1), 0)
-        above = list(self.lines(range(first, row), label))[-1:]
+        above = list(self.lines(range(first, max(row, 0)), label))[-1:]
         return above[0] if above and self.unread[above[0][0]] else None
 
     def add(self, kind: int, rows: Ints, columns: Mapping[str, object], label: int) -> None:
