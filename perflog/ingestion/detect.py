@@ -36,7 +36,7 @@ from perflog.parsing.match.rank_labels import (
     WHOLE_LABEL,
     Labels,
 )
-from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of, strings
+from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.parsing.match.setting_blocks import without_settings
 from perflog.parsing.match.table_evidence import LONGEST, printed_tables
@@ -276,14 +276,13 @@ def _may_read_more(detection: Detection, generic: Sequence[Format], logs: Joined
     """Return whether generic formats could read some of the lines that no proven format reads."""
     batch, proven = detection.batch, {COMMON, *(d.format.name for d in detection.formats)}
     unproven = [p for kind, p in batch.owner.items() if kind >= 0 and detection.lines[kind][0].name not in proven]
-    rows = batch.rows(np.sort(np.concatenate([batch.unread_segments, *unproven])))
-    if not len(rows):
+    places = np.sort(np.concatenate([batch.unread_segments, *unproven]))
+    if not len(places):
         return False
-    texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
     families = [family for form in generic for family in form.families if not is_first(family)]
-    candidates = candidate_mask(texts, families)
+    candidates = candidate_mask(batch.bytes_at(places), families)
     if logs is not None:
-        logs.check([logs.counts(batch.places_of(some)) > 0 for some in (rows, rows[candidates])])
+        logs.check([logs.counts(some) > 0 for some in (places, places[candidates])])
     return any(form.lines for form in generic) or bool(candidates.any())
 
 
@@ -399,9 +398,7 @@ def _printed_headers(batch: Batch, formats: Iterable[Format]) -> list[FormatLine
     families = [(f, x) for f in formats for x in f.families if isinstance(x, HeaderTable) and x.needs_rows]
     if not families or not len(batch.unread):
         return []
-    rows = batch.rows(batch.unread[:_LINES_WITH_HEADERS])
-    begin = batch.starts[rows].astype(np.int64)
-    texts = strings(batch.chunk.data, begin, np.minimum(batch.ends[rows].astype(np.int64), begin + LONGEST))
+    texts = batch.bytes_at(batch.unread[:_LINES_WITH_HEADERS], LONGEST)
     headers: list[FormatLine] = []
     for _, table in printed_tables(texts, with_ruled=True):
         family = {"styles": (table.style,), "cell_types": table.cell_types(), "is_ruled": table.is_proved}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,11 +12,8 @@ from perflog.ingestion.detect import literal_index, proves_format
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match.discovery import candidate_mask, partial_lines, partial_mask
 from perflog.parsing.match.rank_labels import ANY_LABELS, strip_rank_labels
-from perflog.parsing.match.records import Batch, strings
+from perflog.parsing.match.records import Batch
 from perflog.tables.arrow import matching_mask
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class LateFormats:
@@ -30,7 +26,7 @@ class LateFormats:
         """Take out the format that the first proving unread line proves; return it with the position of the line."""
         if not self.formats or not len(batch.unread_segments):
             return None
-        texts = _unread(batch)
+        texts = batch.bytes_at(batch.unread_segments)
         body = bytes(texts.buffers()[2] or b"")
         possible = literal_index(tuple(self.formats)).proofs(body + bytes(SLACK), len(body))
         lines = [x for _, x in possible if isinstance(x, Line)]
@@ -57,12 +53,8 @@ def may_read(batch: Batch, lines: Iterable[Line]) -> bool:
     """Return whether an unread line could match one of these lines, which were not known when it was scanned."""
     if not len(batch.unread_segments):
         return False
-    return bool(matching_mask(_unread(batch), map(_pattern, lines), ANY_LABELS).any())
-
-
-def _unread(batch: Batch) -> pa.Array:
-    rows = batch.rows(batch.unread_segments)
-    return strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
+    texts = batch.bytes_at(batch.unread_segments)
+    return bool(matching_mask(texts, map(_pattern, lines), ANY_LABELS).any())
 
 
 def _pattern(line: Line) -> str:

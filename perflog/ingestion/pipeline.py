@@ -33,12 +33,10 @@ from perflog.parsing.input.chunks import CHUNK, Chunk, join_chunks
 from perflog.parsing.input.growing_source import GrowingSource
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.bar_states import BarReader
-from perflog.parsing.match.block_bodies import OpenBlocks, ends_with_body, read_bodies
 from perflog.parsing.match.discovery import families_of
-from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
+from perflog.parsing.match.ordered_lines import OpenAtEnd, OrderedLines
 from perflog.parsing.match.records import Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
-from perflog.parsing.match.setting_blocks import Above, without_settings
 from perflog.readers.interface import ReadOptions
 from perflog.readers.registry import find_reader
 from perflog.tables.arrow import text_array
@@ -158,7 +156,7 @@ class _Reading:
         self.result = IngestResult(source.name, "")
         self._waiting: dict[str, list[pa.Table]] = {}
         self._ended = EndedRuns(self.result, label)
-        self.header_rows = HeaderRowReader()
+        self.ordered_lines = OrderedLines()
         self.bars = BarReader(prints_steps(detection.lines, detection.batch))
 
     def _scanner_of(self, lines: Sequence[FormatLine]) -> Scanner:
@@ -190,7 +188,7 @@ class _Reading:
                 writes.popleft().result()
         self.result.sha256 = self._hash.result()
         self.result.formats = [f.name for f in self.active]
-        warnings = [*self.source.warnings, *self.discovery.warnings, *self.header_rows.warnings]
+        warnings = [*self.source.warnings, *self.discovery.warnings, *self.ordered_lines.warnings]
         self.result.warnings = list(dict.fromkeys([*warnings, *without_rows]))
         return self.result
 
@@ -244,33 +242,25 @@ class _Reading:
         """Yield batches with the rows of printed tables; join batches if only the next one decides their last lines."""
         held: Chunk | None = None
         joined = 0
-        open_tables: OpenTables = {}
-        open_blocks: OpenBlocks = {}
-        above: Above = ()
+        before = OpenAtEnd()
         for batch in batches:
             if held is not None:
                 batch = self.scanner.scan(join_chunks(held, batch.chunk))
-            batch, still_open = self.header_rows.read(self.scanner.lines, batch, open_tables)
-            batch, blocks = read_bodies(self.scanner.lines, batch, open_blocks)
-            batch, last = without_settings(self.scanner.lines, batch, above)
+            batch, at_end = self.ordered_lines.read(self.scanner.lines, batch, before)
             if joined < _MOST_JOINED and self._undecided(batch):
                 held, joined = _copy(batch.chunk), joined + 1
                 continue
-            lines = self.scanner.lines
-            held, joined, open_tables, open_blocks, above = None, 0, still_open, blocks, last
-            yield self.bars.read(lines, batch)
+            held, joined, before = None, 0, at_end
+            yield self.bars.read(self.scanner.lines, batch)
         if held is not None:
-            batch, _ = self.header_rows.read(self.scanner.lines, self.scanner.scan(held), open_tables)
-            batch, _ = read_bodies(self.scanner.lines, batch, open_blocks)
-            batch, _ = without_settings(self.scanner.lines, batch, above)
+            batch, _ = self.ordered_lines.read(self.scanner.lines, self.scanner.scan(held), before)
             yield self.bars.read(self.scanner.lines, batch)
 
     def _undecided(self, batch: Batch) -> bool:
         """Return whether only the next batch decides to which run, table or block the last lines of this one belong."""
         lines = self.scanner.lines
         several = len(self.active) > 1 and self.assembler.tracker.undecided(lines, batch)
-        several = several or self.bars.undecided(lines, batch)
-        return several or self.header_rows.ends_with_rule(lines, batch) or ends_with_body(lines, batch)
+        return several or self.bars.undecided(lines, batch) or self.ordered_lines.undecided(lines, batch)
 
     def _new_lines(self, batch: Batch) -> list[FormatLine] | None:
         """Return Lines that unread lines show: lines of a format that one of them proves, else lines of families.

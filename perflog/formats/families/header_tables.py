@@ -280,10 +280,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         """Return the header that a line is; None if the line does not name the columns that the table needs."""
         for style in self.styles:
             line = text if style in _DELIMITERS else without_frame(text)
-            names = [x.strip() for x in split(line, style)]
-            ends = tuple(_BOX_BARS) if style == "boxes" else _DELIMITERS.get(style, "\n")
-            if names and not names[-1] and text.rstrip(" ").endswith(ends) and not spans_to_end(line, style):
-                names.pop()  # a comma ends each line
+            names = cells_of(line, style)
             if len(names) < 2 or (self.is_first and not is_header(names, self.needs, self.is_ruled)):
                 continue
             if style == "words" and "|" in names and not self.is_first:  # columns of another style
@@ -349,7 +346,7 @@ def _with_units(column: DeclaredColumn, name: str, ways: Sequence[str], unit: st
     return replace(column, forms=(*forms, *column.forms)), unit
 
 
-def spans_to_end(text: str, style: str) -> bool:
+def _spans_to_end(text: str, style: str) -> bool:
     """Return whether the last name of a line spans several columns, and no bar ends the line: `Time | TPOT (ms) ||`."""
     return style == "bars" and text.rstrip().endswith("||") and not text.lstrip().startswith("|")
 
@@ -446,6 +443,13 @@ def with_bar_of(names: Sequence[str], cells: list[str], text: str) -> list[str]:
     if len(ended) == len(names) + 1 and names[0] and not cells[0] and starts_with_bar:
         return ended[1:]
     return cells
+
+
+def cells_of(text: str, style: str) -> list[str]:
+    """Return the cells of a header or a row. A delimiter may end the line: no cell is after it."""
+    cells = [x.strip() for x in split(text, style)]
+    is_ended = style in _DELIMITERS and cells[1:] and not cells[-1] and not _spans_to_end(text, style)
+    return cells[:-1] if is_ended else cells
 
 
 class NonRow(Struct, frozen=True):

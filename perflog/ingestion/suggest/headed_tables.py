@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 from msgspec import field
 from msgspec.structs import replace
 
@@ -19,7 +18,7 @@ from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.registry import known
 from perflog.ingestion.suggest.line_draft import LineDraft
 from perflog.ingestion.suggest.line_shapes import LineShape
-from perflog.parsing.match.records import Batch, strings
+from perflog.parsing.match.records import Batch
 from perflog.parsing.match.table_evidence import FILE_STYLES, LONGEST, PrintedTable, printed_tables, value_and_unit
 from perflog.tables.row_order import PART_BITS
 from perflog.units import UNITS, Unit
@@ -67,10 +66,7 @@ def find_tables(batch: Batch) -> Iterator[TableDraft]:
     families = [family for family in every if isinstance(family, HeaderTable) and family.needs_rows]
     if not len(batch.unread) or not families:
         return
-    rows = batch.rows(batch.unread)
-    begin = batch.starts[rows].astype(np.int64)
-    texts = strings(batch.chunk.data, begin, np.minimum(batch.ends[rows].astype(np.int64), begin + LONGEST))
-    for place, table in printed_tables(texts):
+    for place, table in printed_tables(batch.bytes_at(batch.unread, LONGEST)):
         entries = (_draft(table, family, int(batch.unread[place]) >> PART_BITS) for family in families)
         entry = next(filter(None, entries), None)
         if entry is not None:

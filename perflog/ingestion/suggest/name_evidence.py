@@ -124,6 +124,9 @@ class _Line(Struct):
     def _text(self, k: int) -> str:
         return self.parts[k].text if 0 <= k < len(self.parts) else ""
 
+    def _texts(self, begin: int, end: int) -> list[str]:
+        return [part.text for part in self.parts[begin:end]]
+
     def _kind(self, k: int) -> str:
         return self.parts[k].kind if 0 <= k < len(self.parts) else ""
 
@@ -227,7 +230,7 @@ class _Line(Struct):
         is_apart = end == k + 1
         is_bracket = is_apart and self._text(end) in ("[", "(") and self._text(end + 2) in ("]", ")")
         end += is_apart + 2 * is_bracket if is_bracket or self._is_unit(end) else 0
-        text = "".join(part.text for part in self.parts[k + 1 : end]).strip("[]()")
+        text = "".join(self._texts(k + 1, end)).strip("[]()")
         unit = unit_of(text)[0]
         is_short = is_apart and not is_bracket and unit in _SHORT and not self._ends(end)
         is_byte = unit == "B" and (text != "B" or "param" in self._text(end)) and not text.lower().startswith("byte")
@@ -322,7 +325,7 @@ class _Line(Struct):
         if (is_part and not self._is_spread(k - 1)) or is_numbered:
             return None
         end = self._glued_end(k)
-        unit = "".join(part.text for part in self.parts[k + 1 : end])
+        unit = "".join(self._texts(k + 1, end))
         if unit and not self._may_be_unit(unit):
             return None
         end += not unit and self._is_unit(end)
@@ -353,12 +356,12 @@ class _Line(Struct):
     def _is_in_row(self, k: int, end: int) -> bool:
         """Whether another number without a name follows: in a row, a range, a list after commas."""
         following, is_number = self._text(end), self._kind(end + 1) == NUMBER
-        unit = [part.text for part in self.parts[k + 1 : end]]
-        is_last = bool(unit) and [part.text for part in self.parts[max(k - len(unit), 0) : k]] == unit
+        unit = self._texts(k + 1, end)
+        is_last = bool(unit) and self._texts(max(k - len(unit), 0), k) == unit
         if is_last and self._kind(k - len(unit) - 1) == NUMBER:  # `[12.5 Kelem/s 13.5 Kelem/s]`
             return True
         if self._kind(end) == NUMBER:
-            is_same = [part.text for part in self.parts[end + 1 : end + 1 + len(unit)]] == unit
+            is_same = self._texts(end + 1, end + 1 + len(unit)) == unit
             return is_same or not (self._is_rate(k, end) and self._is_rate(end, self._plain_end(end)))
         if following in ("…", "–") or self._text(end + 1) == "x":
             return True
@@ -379,13 +382,13 @@ class _Line(Struct):
     def _is_before_dash(self, k: int, end: int) -> bool:
         """Whether a dash and another number in the same unit follow: `errors: 0 - 3`, `1050 (11.9 TFLOP/s) - 1040`."""
         end += self._kind(end) == NAME and self._text(end + 1) == "-"  # `56 C - 73 C`
-        unit = [part.text for part in self.parts[k + 1 : end]]
+        unit = self._texts(k + 1, end)
         closing = next((p for p in range(end, len(self.parts)) if self._text(p) == ")"), end)
         dash = closing + 1 if self._text(end) == "(" else end
         if self._text(dash) != "-" or self._kind(dash + 1) != NUMBER:
             return False
         following = dash + 2 + len(unit)
-        is_same_unit = [part.text for part in self.parts[dash + 2 : following]] == unit
+        is_same_unit = self._texts(dash + 2, following) == unit
         return self._is_glued(dash) or (is_same_unit and self._ends(following))
 
     def _is_cut_off(self, end: int) -> bool:
@@ -426,7 +429,7 @@ class _Line(Struct):
 
     def _is_rate(self, k: int, end: int) -> bool:
         """Whether the unit of a number says what is counted: `12 tokens/s`, `3.1 ms/step`, `5 tokens per second`."""
-        text = "".join(part.text for part in self.parts[k + 1 : end])
+        text = "".join(self._texts(k + 1, end))
         head, slash, per = text.partition("/")
         unit = unit_of(text)[0]
         is_rate = bool(slash and head and per) or (base_of(unit) in ("1/s", "GB/s", "TFLOP/s"))
@@ -534,7 +537,7 @@ class _Line(Struct):
         is_whole = self._text(k).isdecimal()
         if words[-1].lower() in COUNTERS and is_whole:
             return self._of_counter(words)
-        unit = unit_of("".join(part.text for part in self.parts[k + 1 : end]))[0]
+        unit = unit_of("".join(self._texts(k + 1, end)))[0]
         is_time = base_of(unit) == "s"
         if (
             words[-1].lower() in _TAKES

@@ -26,12 +26,10 @@ from perflog.ingestion.suggest.line_shapes import ShapeCounter
 from perflog.ingestion.suggest.role_evidence import ROLES, Evidence, Series
 from perflog.parsing.failures.reader import FailureReader
 from perflog.parsing.input.source import Source
-from perflog.parsing.match.block_bodies import OpenBlocks, read_bodies
 from perflog.parsing.match.discovery import TemplateDiscovery, families_of
-from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
+from perflog.parsing.match.ordered_lines import OpenAtEnd, OrderedLines
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records, lines_of
 from perflog.parsing.match.scanner import Scanner
-from perflog.parsing.match.setting_blocks import Above, without_settings
 from perflog.tables.row_order import PART_BITS
 
 Matcher = Callable[[str], Template | None]
@@ -115,10 +113,8 @@ def scan(
     discovery, active = TemplateDiscovery(), list(formats)
     shown = [(form, line) for form, line in detection.shown if form in formats and line.header_of is not None]
     scanner = Scanner([*lines_of(formats), *shown], detection.labels, opening=detection.opening)
-    open_tables: OpenTables = {}
-    open_blocks: OpenBlocks = {}
-    above: Above = ()
-    failures, header_rows = FailureReader(), HeaderRowReader()
+    before = OpenAtEnd()
+    failures, ordered_lines = FailureReader(), OrderedLines()
     with closing(source.chunks()) as chunks:
         for chunk in chunks:
             scanner, batch = discovery.scan(scanner, chunk, lambda *_: families_of(active))
@@ -126,9 +122,7 @@ def scan(
                 active.append(proven[0])
                 scanner = scanner.with_lines(lines_of([proven[0]]))
                 scanner, batch = discovery.scan(scanner, chunk, lambda *_: families_of(active))
-            batch, open_tables = header_rows.read(scanner.lines, batch, open_tables)
-            batch, open_blocks = read_bodies(scanner.lines, batch, open_blocks)
-            batch, above = without_settings(scanner.lines, batch, above)
+            batch, before = ordered_lines.read(scanner.lines, batch, before)
             yield scanner.lines, batch.with_failures(failures.feed(scanner.lines, batch))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from perflog.arrays import Ints
 from perflog.parsing.assemble.run_state import OTHER_SHAPES, SHAPES, RunIndex, ShapeCount
 from perflog.parsing.match.figure_counts import count_figures
-from perflog.parsing.match.records import BLANK, FAILURE, Batch, FormatLine, strings, unread_shapes
+from perflog.parsing.match.records import BLANK, FAILURE, Batch, FormatLine, unread_shapes
 from perflog.tables.row_order import PART_BITS
 
 _OF_FAILURES = "message of a failure"
@@ -44,8 +44,7 @@ def count_lines(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch) -> No
 def _count_in_failures(runs: RunIndex, batch: Batch, places: Ints) -> list[tuple[ShapeCount | None, int]]:
     """Count the figures in the lines of failures. Return as `new` in `count_lines`."""
     new: list[tuple[ShapeCount | None, int]] = []
-    rows = batch.rows(places)
-    figures = count_figures(strings(batch.chunk.data, batch.starts[rows], batch.ends[rows]))
+    figures = count_figures(batch.bytes_at(places))
     for run, low, high in runs.split(places):
         if number := int(figures[low:high].sum()):
             counted, is_new = run.shape("read", _OF_FAILURES, places.item(low))
@@ -63,8 +62,7 @@ def _count_unread(runs: RunIndex, batch: Batch, places: Ints, are_lines: bool) -
     """
     new: list[tuple[ShapeCount | None, int]] = []
     names, codes = unread_shapes(batch, places)
-    rows = batch.rows(places)
-    figures = count_figures(strings(batch.chunk.data, batch.starts[rows], batch.ends[rows]))
+    figures = count_figures(batch.bytes_at(places))
     for run, low, high in runs.split(places):
         shapes, first, inverse, counts = np.unique(
             codes[low:high], return_index=True, return_inverse=True, return_counts=True

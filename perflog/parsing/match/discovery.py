@@ -34,7 +34,7 @@ from perflog.parsing.match.rank_labels import (
     without_each_label,
     without_printed_label,
 )
-from perflog.parsing.match.records import Batch, FormatLine, strings
+from perflog.parsing.match.records import Batch, FormatLine
 from perflog.parsing.match.scanner import Scanner
 from perflog.parsing.match.spliced_lines import is_usual
 from perflog.tables.arrow import index_array, matching_mask
@@ -254,7 +254,7 @@ class TemplateDiscovery:
         if not in_order or (places & PART_MASK).any() or is_prose:
             return False
         trial = self.copy()
-        if not trial._finds(likely, _texts_at(batch, places), families):
+        if not trial._finds(likely, batch.bytes_at(places), families):
             return False
         self._known, self._count, self._size, self._full = trial._known, trial._count, trial._size, trial._full
         self._shapes, self._objects = trial._shapes, trial._objects
@@ -291,8 +291,8 @@ class TemplateDiscovery:
             return False
         if not kinds:
             return not shown
-        texts = bare_texts(_texts_at(batch, firsts.ravel())).to_pylist()
-        if not TemplateDiscovery()._finds(shown, _texts_at(batch, firsts[0]), families):
+        texts = bare_texts(batch.bytes_at(firsts.ravel())).to_pylist()
+        if not TemplateDiscovery()._finds(shown, batch.bytes_at(firsts[0]), families):
             return False
         lines_of = _LinesOfTexts(families)
         identities = [lines_of(line, text) for line, text in zip(kinds.values(), texts, strict=False)]
@@ -354,11 +354,10 @@ class TemplateDiscovery:
             unread = unread[(unread > since) | (is_part & ((unread & PART_MASK) > 0))]
         if batch.open_places is not None:
             unread = np.setdiff1d(unread, batch.open_places)
-        rows: Ints = batch.rows(unread)
         if len(unread):
             self._tried[are_partial] = names, int(unread.max())
-        rows = rows[batch.ends[rows] - batch.starts[rows] < MAX_LENGTH]
-        return strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
+        rows: Ints = batch.rows(unread)
+        return batch.bytes_at(unread[batch.ends[rows] - batch.starts[rows] < MAX_LENGTH])
 
     def _find_in(self, texts: pa.Array, families: Families, new: list[FormatLine]) -> None:
         """Add the new Lines that some strings show to `new`."""
@@ -457,16 +456,10 @@ def _first_places(batch: Batch, first_kind: int, count: int) -> Ints:
 
 def _reads_before(new: Sequence[FormatLine], place: int, batch: Batch) -> bool:
     """Return whether new Lines may read an unread segment before a position."""
-    texts = bare_texts(_texts_at(batch, batch.unread_segments[batch.unread_segments < place]))
+    texts = bare_texts(batch.bytes_at(batch.unread_segments[batch.unread_segments < place]))
     patterns = [f"^(?s:{unnamed(line.template.pattern)})$" for _, line in new]
     by_object = any(line.by_object for _, line in new)
     return len(texts) > 0 and (by_object or bool(matching_mask(texts, patterns).any()))
-
-
-def _texts_at(batch: Batch, places: Ints) -> pa.Array:
-    """Return the segments at some positions as strings, ascending."""
-    rows = batch.rows(places)
-    return strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
 
 
 def _identity(line: FormatLine) -> tuple[str, str, str]:

@@ -229,6 +229,12 @@ class Batch(Struct):
         """Return the segment at a position as a string."""
         return self.texts(np.array([place], np.int64), limit)[0]
 
+    def bytes_at(self, places: Ints, limit: int | None = None) -> pa.Array:
+        """Return the segments at some ascending positions as an Arrow array, at most `limit` bytes of each."""
+        rows = self.rows(places)
+        starts, ends = self.starts[rows].astype(np.int64), self.ends[rows].astype(np.int64)
+        return strings(self.chunk.data, starts, ends if limit is None else np.minimum(ends, starts + limit))
+
     def texts(self, places: Ints, limit: int = MAX_TEXT) -> list[str]:
         """Return the segments at some positions as strings, at most `limit` bytes of each."""
         rows = self.rows(places)
@@ -307,10 +313,7 @@ def owners(
 
 def unread_shapes(batch: Batch, places: Ints) -> tuple[list[str], Ints]:
     """Return the shapes of unread lines, with `#` for each number, and for each line the index of its shape."""
-    rows = batch.rows(places)
-    begin = batch.starts[rows].astype(np.int64)
-    end = np.minimum(batch.ends[rows], begin + _SHAPE_BYTES)
-    texts = strings(batch.chunk.data, begin, end)
+    texts = batch.bytes_at(places, _SHAPE_BYTES)
     masked = pc.replace_substring_regex(texts, pattern="[0-9]+", replacement="#")
     masked = pc.replace_substring_regex(masked, pattern="[ \t]+", replacement=" ").dictionary_encode()
     names = [x.decode("utf-8", "backslashreplace").strip() for x in masked.dictionary.to_pylist()]

@@ -20,9 +20,8 @@ from perflog.arrays import Mask
 from perflog.formats.durations import measures
 from perflog.formats.families.header_tables import (
     REMARK,
+    cells_of,
     is_rule,
-    spans_to_end,
-    split,
     with_bar_of,
     without_bar,
     without_frame,
@@ -122,7 +121,7 @@ def _grouped(texts: pa.Array) -> Mask:
     for rule in np.flatnonzero(rules).tolist()[:_MOST_HEADERS]:
         most = min(rule, _MOST_NAMES)
         *above, below = [x.decode("utf-8", "replace") for x in texts.slice(rule - most, most + 1).to_pylist()]
-        names = list(takewhile(partial(_are_names, count=len(_cells(below, "bars"))), reversed(above)))
+        names = list(takewhile(partial(_are_names, count=len(cells_of(below, "bars"))), reversed(above)))
         if len(names) > 1 and "||" in names[-1]:
             first[rule - len(names)] = True
     return first
@@ -130,7 +129,7 @@ def _grouped(texts: pa.Array) -> Mask:
 
 def _are_names(text: str, count: int) -> bool:
     """Return whether a line has so many cells between bars, and no number."""
-    return "|" in text and not is_rule(text) and len(_cells(text, "bars")) == count and not figure_spans(text)
+    return "|" in text and not is_rule(text) and len(cells_of(text, "bars")) == count and not figure_spans(text)
 
 
 class PrintedTable(Struct, frozen=True):
@@ -155,7 +154,7 @@ class PrintedTable(Struct, frozen=True):
     @classmethod
     def from_markdown(cls, lines: Sequence[str]) -> PrintedTable | None:
         """Return the table that begins with a header and a rule of bars; None if none of its columns holds values."""
-        names = _cells(lines[0], "bars")
+        names = cells_of(lines[0], "bars")
         rule = next((k for k, line in enumerate(lines[: _MOST_NAMES + 1]) if is_rule(line)), 0)
         if not rule or len(names) < _FEW or len(_cells_below(names, lines[rule])) != len(names) or not any(names):
             return None
@@ -173,7 +172,7 @@ class PrintedTable(Struct, frozen=True):
     def of(cls, lines: Sequence[str], style: str) -> PrintedTable | None:
         """Return the table that begins with the first of these lines; None if no rows of values follow."""
         bare = list(lines) if style in _MARKS else list(map(without_frame, lines))
-        cut = _cells_at(bare[0]) if style == "left" else partial(_cells, style=style)
+        cut = _cells_at(bare[0]) if style == "left" else partial(cells_of, style=style)
         names = cut(bare[0])
         if not names or (style == "tab" and any(name.startswith("|") for name in names)):
             return None
@@ -373,15 +372,9 @@ def value_and_unit(cell: str) -> tuple[str, str] | None:
     return (value, unit) if is_unit else None
 
 
-def _cells(text: str, style: str) -> list[str]:
-    cells = [x.strip() for x in split(text, style)]
-    ends = style in _MARKS and cells[1:] and not cells[-1] and not spans_to_end(text, style)
-    return cells[:-1] if ends else cells  # a mark ends each line
-
-
 def _cells_below(names: Sequence[str], text: str) -> list[str]:
     """Return the cells between bars of a line under these names."""
-    return with_bar_of(names, _cells(text, "bars"), text)
+    return with_bar_of(names, cells_of(text, "bars"), text)
 
 
 def _cells_at(header: str) -> Callable[[str], list[str]]:
