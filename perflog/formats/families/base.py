@@ -76,7 +76,28 @@ def fits(column: TableColumn | None, unit: Unit | None) -> bool:
     return (unit.base if unit is not None else "") == own
 
 
-class FieldNames:
+class UniqueNames:
+    """Gives out names that are not taken: of equal ones, the second is `name_2`, the third `name_3`."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}  # by name, the first number that may be free
+
+    def is_taken(self, name: str) -> bool:
+        """Return whether a name is taken."""
+        return name in self._taken
+
+    def take(self, name: str) -> str:
+        """Return the name, or the same with a number, that is taken from now on."""
+        number = self._next.get(name, 1)
+        while (free := name if number == 1 else f"{name}_{number}") in self._taken:
+            number += 1
+        self._taken.add(free)
+        self._next[name] = number + 1
+        return free
+
+
+class FieldNames(UniqueNames):
     """Gives each field of one line a unique name.
 
     Attributes:
@@ -86,27 +107,15 @@ class FieldNames:
     """
 
     def __init__(self, table: str | None, taken: Iterable[str] = ()) -> None:
+        super().__init__(taken)
         self._table = table
-        self._taken = set(taken)
-        self._next: dict[str, int] = {}  # by declared name, the first number that may be free
         self.from_keys: set[str] = set()
         self.paths: dict[str, str] = {}
         self.phases: set[str] = set()
 
-    def is_taken(self, name: str) -> bool:
-        """Return whether a field has this name."""
-        return name in self._taken
-
     def declared(self, name: str) -> str:
-        """Return a declared name, or name_2, name_3, ... if it is taken."""
-        if name in (UNNAMED, DECLARED_DROPPED):
-            return name
-        k = self._next.get(name, 1)
-        while (free := name if k == 1 else f"{name}_{k}") in self._taken:
-            k += 1
-        self._taken.add(free)
-        self._next[name] = k + 1
-        return free
+        """Return a declared name, perhaps with a number. Fields that are dropped share their name."""
+        return name if name in (UNNAMED, DECLARED_DROPPED) else self.take(name)
 
     def from_key(self, key: str, number: bool = True) -> str:
         """Return the name that a printed key gives: its letters, digits and underscores.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from perflog.formats import vocabulary
-from perflog.formats.families.base import WITNESSES, fits
+from perflog.formats.families.base import WITNESSES, UniqueNames, fits
 from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.vocabulary import COUNTED_UP, COUNTERS, PLACES
 from perflog.ingestion.suggest.name_evidence import Bond
@@ -204,18 +204,13 @@ def unnamed(place: int, words: Sequence[str]) -> str:
 
 def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
     """Return the numbers of a line with unique names."""
-    used: set[str] = set()
+    used = UniqueNames()
     unique = []
     for place, named in enumerate(line, 1):
-        base, count = named.name, 2
-        if named.vague:
-            base = unnamed(place, words)
-        name = base
-        if name in used and named.printed and named.printed not in used:
-            name = base = named.printed
-        while name in used:
-            name, count = f"{base}_{count}", count + 1
-        used.add(name)
+        base = unnamed(place, words) if named.vague else named.name
+        if used.is_taken(base) and named.printed and not used.is_taken(named.printed):
+            base = named.printed
+        name = used.take(base)
         printed = f"{named.printed}{name.removeprefix(base)}" if named.printed else ""
         unique.append(Named(name, named.unit, named.why, printed, named.vague))
     return unique

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
+from perflog.formats.families.base import UniqueNames
 from perflog.formats.tokens import NUMBER
 from perflog.formats.vocabulary import CONFIGURED, COUNTER, EVALUATION, MOMENTS, PLACES, quantities_of
 from perflog.ingestion.suggest import naming
@@ -302,8 +303,7 @@ def _read_words(line: LineDraft) -> None:
 
 def _resolve_conflicts(line: LineDraft) -> None:
     """Drop strings for which the table has no column, and rename fields named like a column with another meaning."""
-    table = line.table or ""
-    used: set[str] = set()
+    table, used = line.table or "", UniqueNames()
     for slot in line.slots:
         if slot.kind not in (NUMBER, TEXT):
             continue
@@ -321,29 +321,18 @@ def _resolve_conflicts(line: LineDraft) -> None:
             conflicts = column is not None
         else:
             conflicts = column is not None and takes_text != (slot.kind == TEXT)
-        base, count = f"{name}_printed" if conflicts else name, 2
-        name = base
-        while name in used:
-            name, count = f"{base}_{count}", count + 1
-        used.add(name)
+        name = used.take(f"{name}_printed" if conflicts else name)
         if name != slot.named.name:
             slot.named = Named(name, slot.named.unit, slot.named.why)
 
 
 def _name_lines(drafts: Sequence[LineDraft]) -> None:
     """Give each line with numbers a unique name."""
-    used: set[str] = set()
-    for line in drafts:
-        if not line.read:
+    used = UniqueNames()
+    for line in (line for line in drafts if line.read):
+        if isinstance(line, TableDraft):
+            used.take(line.name)
             continue
         words = [w for s in line.slots if s.kind == LITERAL for w in re.findall(r"[A-Za-z]{2,}", s.texts[0])]
-        if isinstance(line, TableDraft):
-            used.add(line.name)
-            continue
         base = {"steps": "step", "kernels": "kernel"}.get(line.table or "") or naming.slug(" ".join(words[:3]), 3)
-        base = base or (line.names or ["list"])[0]
-        name, count = base, 2
-        while name in used:
-            name, count = f"{base}_{count}", count + 1
-        used.add(name)
-        line.name = name
+        line.name = used.take(base or (line.names or ["list"])[0])
