@@ -84,8 +84,8 @@ def _plain_names(path: str) -> tuple[str, ...]:
     return (plain_name(path), plain_name(label), plain_name(f"{label} {unit}")) if unit else (plain_name(path),)
 
 
-def _last(path: str) -> str:
-    """Return the last key of a path."""
+def last_key(path: str) -> str:
+    """Return the last key of a path, without indices."""
     return _INDEX.sub("", path).rpartition(".")[2]
 
 
@@ -280,7 +280,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
     def _required_key(self) -> str:
         """The longest key that a line must have."""
         paths = (path.removesuffix(".*") for path in self.when if "|" not in path)
-        return max((_last(path) for path in paths), key=len, default="")
+        return max((last_key(path) for path in paths), key=len, default="")
 
     @property
     def openings(self) -> Sequence[Opening]:
@@ -295,7 +295,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         either = next((path for path in self.when if "|" in path), "")
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         keys = "|".join(
-            escape(_last(path)) for path in ([self._required_key] if self._required_key else either.split("|"))
+            escape(last_key(path)) for path in ([self._required_key] if self._required_key else either.split("|"))
         )
         if self.has_plain_names and keys:  # `train/Global Step (n)` is one of them: its words, in any case
             words = sorted({plain_name(path).rpartition("_")[2] for path in either.split("|")})

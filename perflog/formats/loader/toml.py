@@ -12,6 +12,7 @@ import tomli
 
 from perflog.errors import FormatError, did_you_mean
 from perflog.formats.expressions import Expression
+from perflog.formats.families.base import literal
 from perflog.formats.template import Template
 
 _KEYS = {
@@ -148,8 +149,7 @@ class Entry:
         except FormatError as error:
             raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
         if names is not None:
-            in_text = str(text).replace("{", "{{").replace("}", "}}")
-            self.refuse_unknown(key, expr.names, names, f"`{{}}` in `{in_text}` is not a field of the line")
+            self.refuse_unknown(key, expr.names, names, f"`{{}}` in `{literal(str(text))}` is not a field of the line")
         return expr
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
+from perflog.formats.families.base import literal
 from perflog.formats.tokens import OPAQUE
 from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
@@ -80,7 +81,7 @@ def _table_entry(line: TableDraft, samples: list[str], count: str) -> str:
     width = min(max(len(quoted(name)) for name in line.keys), 40)
     rows += [f"{quoted(name):{width}} = {_list(forms)}" for name, forms in line.keys.items()]
     for number, text in enumerate(line.comments, 1):
-        template = quoted(text.replace("{", "{{").replace("}", "}}"))
+        template = quoted(literal(text))
         rows += ["", "[[table.inner]]", f'name   = "comment_{number}"']
         rows += [f"text   = {template}", f"sample = {quoted(text)}"]
     return "\n".join(rows)
@@ -144,7 +145,7 @@ def _units(line: LineDraft) -> list[str]:
     numbers = line.numbers
     if isinstance(line, JsonDraft):  # the others keep their printed path and have no unit
         numbers = [slot for path, slot in line.paths.items() if path in line.keys]
-    fields = [s for s in numbers if s.named.unit and s.spec not in ("t", "h")]
+    fields = [s for s in numbers if s.named.unit and not s.prints_unit]
     rows = _unit_key({s.named.name: s.named.unit for s in fields})
     names_by_reason: dict[str, list[str]] = {}
     for slot in numbers:

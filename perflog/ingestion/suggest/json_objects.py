@@ -5,12 +5,11 @@ Objects that print a step get an entry of their own; all other objects share a s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from perflog.formats.families.json_lines import JsonValue, object_values
+from perflog.formats.families.json_lines import JsonValue, last_key, object_values
 from perflog.formats.tokens import NUMBER, skeleton, tokens
 from perflog.formats.vocabulary import PLACES
 from perflog.ingestion.suggest import naming
@@ -50,7 +49,7 @@ class JsonParts(Struct, frozen=True):
         return {
             path: text
             for path, text in texts.items()
-            if _NUMBER.fullmatch(text) and path and not _NOT_MEASURED.fullmatch(_last_key(path).lower())
+            if _NUMBER.fullmatch(text) and path and not _NOT_MEASURED.fullmatch(last_key(path).lower())
         }
 
     @property
@@ -112,7 +111,7 @@ class JsonDraft(LineDraft):
     def dropped(self) -> dict[str, str]:
         """The key `dropped`: numbers of these objects that are no figures, each with the reason."""
         paths = dict.fromkeys(value.path for line in _shape_parts(self.shape) for value in line.values)
-        reasons = {path: _NO_FIGURES.get(_last_key(path).lower(), "") for path in paths}
+        reasons = {path: _NO_FIGURES.get(last_key(path).lower(), "") for path in paths}
         return {path: reason for path, reason in reasons.items() if reason}
 
 
@@ -170,7 +169,7 @@ def draft_json(key: Key, shape: LineShape) -> JsonDraft:
         names = [Named("epoch") if n.name == "step" and p != step else n for p, n in zip(paths, names, strict=True)]
     for slot, named in zip(paths.values(), naming.settled(names, []), strict=True):
         slot.named, slot.spec = named, "d" if spec_of(slot.texts) == "d" else "r"
-    words = [Slot(LITERAL, [_last_key(path)], [" "]) for path in paths]
+    words = [Slot(LITERAL, [last_key(path)], [" "]) for path in paths]
     blanks = lines[0].head[len(lines[0].head.rstrip()) :]
     return JsonDraft(shape, [*head, *words, *paths.values()], key=key, head=head, blanks=blanks, paths=paths)
 
@@ -181,9 +180,4 @@ def _shape_parts(shape: LineShape) -> list[JsonParts]:
 
 def _named(path: str, texts: Sequence[str]) -> Named:
     """Guess the name and unit of the number at a path from the last key of the path."""
-    return naming.name_of_key(_last_key(path), texts)
-
-
-def _last_key(path: str) -> str:
-    """Return the last key of a path, without indices."""
-    return re.sub(r"\[\d+\]", "", path).rpartition(".")[2]
+    return naming.name_of_key(last_key(path), texts)

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.durations import measures
+from perflog.formats.families.base import literal
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
 from perflog.formats.vocabulary import COUNTER
 from perflog.ingestion.suggest import name_evidence, naming
@@ -65,6 +66,21 @@ class Slot(Struct):
     def field(self) -> str:
         """The name of its field; `_` if it is dropped."""
         return "_" if self.kind in (OPAQUE, UNSURE) or self.dropped else self.named.name
+
+    @property
+    def prints_unit(self) -> bool:
+        """Whether its strings are durations that hold their units."""
+        return self.spec in ("t", "h")
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it is a number of seconds or another unit of time."""
+        return self.prints_unit or base_of(self.named.unit) == "s"
+
+    @property
+    def negative(self) -> list[str]:
+        """Its negative numbers."""
+        return [] if self.prints_unit else [x for x in self.texts if float(x.replace(",", "")) < 0]
 
 
 class LineDraft(Struct):
@@ -142,15 +158,8 @@ class LineDraft(Struct):
     @property
     def unknown(self) -> dict[str, str]:
         """The numbers that mean an unknown time of a step, by field: no time is negative."""
-        if self.table != "steps":
-            return {}
-        negative = {s.named.name: [x for x in s.texts if float(x.replace(",", "")) < 0] for s in self.timed}
-        return {name: texts[0] for name, texts in negative.items() if texts and name == "step_time"}
-
-    @property
-    def timed(self) -> list[Slot]:
-        """The numbers that are times in a unit that the template does not hold."""
-        return [s for s in self.numbers if s.spec not in ("t", "h") and base_of(s.named.unit) == "s"]
+        times = [s for s in self.numbers if s.is_time and s.named.name == "step_time"] if self.table == "steps" else []
+        return {s.named.name: s.negative[0] for s in times if s.negative}
 
     @property
     def read(self) -> bool:
@@ -307,7 +316,7 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
         if slot.kind == TEXT:
             chosen.append(_Guess(slot, Named(naming.slug(_END_OF_NAME.split(before)[-1], 8) or "name")))
         elif slot.kind == NUMBER:
-            named = naming.name(bond, slot.texts, line_unit, has_unit=slot.spec in ("t", "h"))
+            named = naming.name(bond, slot.texts, line_unit, has_unit=slot.prints_unit)
             guess = _Guess(slot, named, bond.is_sure and not named.vague, bond.is_further)
             is_named = len(bond.words) > bond.is_unit and not bond.is_further
             if last is not None:
@@ -456,7 +465,7 @@ def text_of(slots: Sequence[Slot], loose: bool, read: bool) -> str:
         is_field = slot.kind != LITERAL
         width, margin = _padding(slot, loose)
         if len(set(slot.gaps)) == 1 and not width:
-            pieces.append((_escaped(slot.gaps[0]), None))
+            pieces.append((literal(slot.gaps[0]), None))
         elif width:
             pieces.append((" " * margin, None))
         else:
@@ -464,7 +473,7 @@ def text_of(slots: Sequence[Slot], loose: bool, read: bool) -> str:
             blank = firsts.pop() if len(firsts) == 1 else ""  # without it, two numbers could share the digits of one
             pieces.append((blank + "{_:b}", None))
         if not is_field:
-            pieces.append((_escaped(slot.texts[0]), None))
+            pieces.append((literal(slot.texts[0]), None))
         else:
             pieces.append((f"{'>' if width and slot.kind != NUMBER else ''}{width or ''}{_type(slot)}", slot))
     return "".join(f"{{{s.field if read else '_'}:{text}}}" if s is not None else text for text, s in pieces)
@@ -486,7 +495,3 @@ def _padding(slot: Slot, loose: bool) -> tuple[int, int]:
         return 0, 0
     margin = min(1, *map(len, slot.gaps))
     return max(ends) - margin, margin
-
-
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")

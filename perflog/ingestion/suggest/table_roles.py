@@ -130,12 +130,8 @@ def _has_measurements(line: LineDraft) -> bool:
     return _has_times(line) or (has_results and not _VALIDATION.search(line.words))
 
 
-def _is_time(slot: Slot) -> bool:
-    return slot.spec in ("t", "h") or base_of(slot.named.unit) == "s"
-
-
 def _has_times(line: LineDraft) -> bool:
-    return any(_is_time(s) for s in line.numbers)
+    return any(s.is_time for s in line.numbers)
 
 
 def _table(line: LineDraft, first_step: int | None, first_result: int | None, step_count: int) -> str:
@@ -150,7 +146,7 @@ def _table(line: LineDraft, first_step: int | None, first_result: int | None, st
     figures = [s for s in line.numbers if s.named.name not in _PLACE]
     has_text = any(s.kind == TEXT and not s.listed for s in line.slots)
     is_rare = line.shape.count <= max(_FEW, step_count // 4) if first_step is not None else line.shape.count == 1
-    times = [s for s in figures if _is_time(s)]
+    times = [s for s in figures if s.is_time]
     is_setting = is_rare and _is_setting(line)
     if is_rare and figures and all(s.named.name.endswith("seed") for s in figures):
         line.why.append("a seed is a setting wherever it is; as a value it would lose digits")
@@ -195,7 +191,7 @@ def _is_result(line: LineDraft) -> bool:
     """Whether a line prints a rate, or words of a result: not the time of a preparation alone."""
     bases = {base_of(s.named.unit) for s in line.numbers if s.named.unit}
     is_measured = not bases.isdisjoint(("1/s", "GB/s", "TFLOP/s", "W", "J")) and "it/s" not in line.words
-    is_time = any(map(_is_time, line.numbers))
+    is_time = _has_times(line)
     has_words = _RESULT.search(line.words.replace("used", "")) is not None and not is_time
     return is_measured or (has_words and not all(map(_is_setting_number, line.numbers)))
 
@@ -207,7 +203,7 @@ def _is_setting_number(slot: Slot) -> bool:
     if not is_knob and named.name.rpartition("_")[2] not in CONFIGURED:
         return False
     is_whole = slot.spec[-1:] == "d" or is_knob
-    is_result = bool(named.unit) or named.name.endswith("_spread") or slot.spec in ("t", "h")
+    is_result = bool(named.unit) or named.name.endswith("_spread") or slot.prints_unit
     return not named.vague and is_whole and not is_result and not _is_progress(named.name)
 
 
@@ -238,13 +234,13 @@ def _rename_numbers(line: LineDraft) -> None:
         named = slot.named
         if line.table == "steps":
             is_free = "step_time" not in line.names and "step_time" not in line.no_roles
-            if named.name == "time" and is_free and _is_time(slot):
+            if named.name == "time" and is_free and slot.is_time:
                 named, line.has_plain_time = Named("step_time", named.unit, named.why), True
         elif line.table == "summaries" and not phase and not any(s.named.vague for s in line.numbers):
             named = _summary_name(named, line.names)
         elif named.printed and named.name not in _PLACE:
             named = Named(named.printed, named.unit, named.why)
-        if (line.table, named.name) != ("steps", "step_time") and _is_negative_time(slot):
+        if (line.table, named.name) != ("steps", "step_time") and slot.is_time and slot.negative:
             named = replace(named, unit="", why="a negative number is no time")
         is_of_phase = phase and _COUNTERS.fullmatch(named.name) is None and not _NAMES_PHASE.search(named.name)
         if is_of_phase and not named.vague:
@@ -265,10 +261,6 @@ def _phase(line: LineDraft) -> str:
     phases = re.search(r"\btrain(?:ing)?\b", head, re.IGNORECASE)
     match = _PHASE.search(head)
     return match["phase"].lower() if match is not None and phases is None else ""
-
-
-def _is_negative_time(slot: Slot) -> bool:
-    return _is_time(slot) and slot.spec not in ("t", "h") and any(float(x.replace(",", "")) < 0 for x in slot.texts)
 
 
 def _summary_name(named: Named, names: Sequence[str]) -> Named:
