@@ -24,8 +24,8 @@ statistics: samples groups warmup students_t effects sessions bootstrap rank_tes
 statistics: shared_scatter levels shifts growth
 formats: vocabulary expressions flops durations figures bars surroundings template tokens openings torn_shapes
 formats: object_shapes model
-formats.families: name_units base missing_values measured_lines title_lines unnamed_values header_columns header_tables
-formats.families: json_lines key_value meters
+formats.families: name_units base missing_values measured_lines title_lines unnamed_values cell_cutting cell_forms
+formats.families: header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
 parsing.input: bar_cuts chunks compression containers json_documents limits archives log_names html_tables notebooks

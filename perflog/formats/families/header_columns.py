@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from perflog.formats.durations import names_duration
 from perflog.formats.families.base import IS_NUMBER, KEY_FIELD, FieldNames, column_of_number, fits, glob
+from perflog.formats.families.cell_forms import CellForm
 from perflog.formats.families.name_units import name_and_unit, split_unit
 from perflog.formats.model import Line
-from perflog.formats.template import Field, Template
+from perflog.formats.template import Template
 from perflog.formats.vocabulary import plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, Unit
@@ -24,27 +25,6 @@ _NO_NAME = lazy_pattern(r"[:=][ \t]|[:=]$|=[0-9.]|[.!?]$|(?<![0-9.])[0-9]+:[0-9]
 
 NameMatch = tuple["DeclaredColumn | None", str]
 """The column of a printed name, None if no column is declared for it; and the unit in the name, "" if it has none."""
-
-
-class CellForm(Struct, frozen=True, eq=False):
-    """One way to print a cell.
-
-    Attributes:
-        template: The template of the cell.
-        set: Constant values of columns of the table, in rows with such a cell.
-        unit_of_row: The unit of those numbers of the row that have none; "" for none.
-        unit: The unit that such a cell prints, if other cells of the column print another one; "" for none.
-    """
-
-    template: Template
-    set: Mapping[str, str] = field(default_factory=dict)
-    unit_of_row: str = ""
-    unit: str = ""
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """The fields of the template."""
-        return self.template.fields
 
 
 class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):

@@ -7,7 +7,6 @@ forms that the rows show. Only the order of the log shows which rows are under w
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
@@ -16,9 +15,22 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.families.base import literal, look_up
+from perflog.formats.families.cell_cutting import (
+    BOX_BARS,
+    DELIMITERS,
+    GAP,
+    STYLES,
+    cells_of,
+    is_rule,
+    spans,
+    split,
+    with_bar_of,
+    without_bar,
+    without_frame,
+)
+from perflog.formats.families.cell_forms import form_of_several, forms_with_units, with_fields
 from perflog.formats.families.header_columns import (
     UNIT_SUFFIX,
-    CellForm,
     DeclaredColumn,
     NameMatch,
     has_needs,
@@ -27,65 +39,28 @@ from perflog.formats.families.header_columns import (
     match_names_of_any_program,
 )
 from perflog.formats.families.missing_values import NO_VALUE
-from perflog.formats.families.name_units import name_and_unit, split_unit
+from perflog.formats.families.name_units import split_unit
 from perflog.formats.families.title_lines import TABLE_TITLE
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Cells, Line
 from perflog.formats.openings import Opening
 from perflog.formats.surroundings import prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape, unnamed
-from perflog.formats.vocabulary import COUNTERS, PLACES, field_name, field_of, plain_name, quantities_of
+from perflog.formats.vocabulary import PLACES, field_name, quantities_of
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
-from perflog.units import MAGNITUDES, UNITS, Unit, base_of, unit_of
+from perflog.units import UNITS, Unit, unit_of
 
-_DELIMITERS = {"csv": ",", "semicolon": ";", "tab": "\t", "bars": "|", "boxes": "│"}
-_BOX_BARS = "┃│║"  # of a header, of its rows, of both
-_ARROWS = frozenset((">>", "=>", "->"))
-_MARKED = lazy_pattern(r"^[ \t]*(?:>>|=>|->)(?=[ \t])|[ \t](?:<<|<=|<-)[ \t]*$")
-_LEAST_FRAMED = 3  # characters of a line between two bars, with these
-STYLES = ("blanks", "left", "frame", "words", *_DELIMITERS)
-"""Columns are separated by two or more spaces, or tabs; the same, and aligned with the left end of their names; the
-same, and the header leaves the first column without a name, as a data frame its index; by any whitespace; by commas,
-semicolons, tabs or bars, with quotes around cells that contain one; by the bars of a drawn box, in which long cells go
-on in the next line."""
-
-_GAP = lazy_pattern(r"(?: {2,}|\t+)[ \t]*(?::[ \t]+)?")  # a colon may be after the name of a row
 _START = lazy_pattern(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
-_WORD = lazy_pattern(
-    r"#?Date +Time|#?YYYYMMDD +HH:MM:SS|[0-9]{8} +[0-9]{2}:[0-9]{2}:[0-9]{2}"  # a date and its time are one cell,
-    r"|(?:GPU(?:-[A-Z]+)?|CPU|Switch|Link) [0-9/]+|(?:# )?[^ \t]+"  # and so are a device, and a mark with its name
-)
-_CELL = lazy_pattern(r"[^ ]+(?: [^ ]+)*")
-_RULE = lazy_pattern(r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=][-=|+: \t]*|:?--+[ \t]*(?:\|[-: \t]*)+)")
-_BOX_RULE = lazy_pattern(r"[ \t]*[\u2500-\u257f]*[─━═]{3}[\u2500-\u257f]*[ \t]*")
-_BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # after a row or a header
 _BAR_DROPPED = "progress of a bar; its rate is a moving average"
 _UNIT_CELL = lazy_pattern(r"[A-Za-zµμ%]{1,3}(?:/s)?")
-_NAME_BEFORE = lazy_pattern(r"([A-Za-z][\w/]*) ?[:=] ?$")  # a number in a cell
-_PLUS_MINUS = lazy_pattern(r" ?(?:±|\+/?-) ?")
-_UNIT_AFTER = lazy_pattern(r" ?([A-Za-zµμ%]+(?:/[A-Za-z]+)?|×)")
-_EMPHASIS = lazy_pattern(r"[*`]+")  # of Markdown, around a cell or a word of it
-_PART = r"[A-Za-z][\w.%]*"
-_PARTS_IN_BRACKETS = lazy_pattern(rf"(?P<stem>.*?) ?\((?P<parts>{_PART}(?: ?/ ?{_PART})+)\)")
-_PARTS_AT_END = lazy_pattern(rf"(?P<stem>(?:.*[^/] )?)(?P<parts>{_PART}(?: ?/ ?{_PART})+)")
 _END = 1 << 30
-REMARK = "()"
-"""The end of the way in which a cell prints a number, if a remark in brackets is after it: `0.37x  (vs vllm)`."""
 _LEAST_ALIGNED = 2  # cells of a row that lacks some: one alone may be under a name by chance
 
 
 def needs_rows(family: object) -> bool:
     """Return whether a family is a table of any program: its rows must prove that its header is one."""
     return isinstance(family, HeaderTable) and family.needs_rows
-
-
-def is_rule(text: str) -> bool:
-    """Return whether a line is a rule: dashes or equal signs, with spaces or bars between them; the line of a box."""
-    first = text.lstrip()[:1]
-    if first in ("-", "=", "|", "+"):
-        return _RULE.fullmatch(text) is not None
-    return "─" <= first <= "\u257f" and _BOX_RULE.fullmatch(text) is not None
 
 
 def rule_line(text: str) -> Line:
@@ -101,28 +76,12 @@ def title_line(before: str, after: str) -> Line:
 
 def continuation_line(text: str) -> Line:
     """Return the Line of what goes on with the cells of the row above. Only its bars matter."""
-    return _context_line("continuation", "".join(bar for bar in text if bar in _BOX_BARS))
+    return _context_line("continuation", "".join(bar for bar in text if bar in BOX_BARS))
 
 
 def _context_line(name: str, text: str) -> Line:
     """Return the Line of a line under a header that has no values."""
     return Line(name, Template(text), role="context", under_header=True)
-
-
-def without_bar(text: str) -> str:
-    """Return a row or a header without the progress bar after it."""
-    return _BAR.sub("", text) if "%" in text else text
-
-
-def without_frame(text: str) -> str:
-    """Return a line of a box that has bars at both ends only, or a row with an arrow, with spaces instead of them."""
-    bare = text.strip()
-    if bare[:2] in _ARROWS:  # a row that the program marks, such as the best one: `>> row <<`
-        return _MARKED.sub(lambda match: " " * len(match[0]), text)
-    bars = bare[:1] + bare[-1:]
-    if len(bare) < _LEAST_FRAMED or bars[0] != bars[-1] or bars[0] not in _BOX_BARS or bars[0] in bare[1:-1]:
-        return text
-    return text.replace(bars[0], " ")
 
 
 class HeaderTable(Struct, frozen=True, eq=False, dict=True):
@@ -208,14 +167,14 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         header = self.header(text)
         if header is None:
             return ()
-        is_cut = header.style not in _DELIMITERS and without_bar(text) != text
+        is_cut = header.style not in DELIMITERS and without_bar(text) != text
         raw = literal((without_bar(text) if is_cut else text).strip())
-        if header.style in _DELIMITERS:
+        if header.style in DELIMITERS:
             shape = f"{'{_:b}' if text[:1].isspace() else ''}{raw}"
         elif header.style == "words":
             shape = "{_:b}" + " {_:b}".join(raw.split())
         else:
-            shape = "{_:b}" + "  {_:b}".join(_GAP.split(raw))
+            shape = "{_:b}" + "  {_:b}".join(GAP.split(raw))
         shape += f"{{{DECLARED_DROPPED}:s}}" if is_cut else ""
         dropped = {DECLARED_DROPPED: _BAR_DROPPED} if is_cut else {}
         return (Line(self.name, Template(shape), opens=self.opens, header_of=self, dropped=dropped),)
@@ -279,7 +238,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     def header(self, text: str) -> Header | None:
         """Return the header that a line is; None if the line does not name the columns that the table needs."""
         for style in self.styles:
-            line = text if style in _DELIMITERS else without_frame(text)
+            line = text if style in DELIMITERS else without_frame(text)
             names = cells_of(line, style)
             if len(names) < 2 or (self.is_first and not is_header(names, self.needs, self.is_ruled)):
                 continue
@@ -289,7 +248,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
             known = [c for c in columns if c is not None]
             if all(c.forms for c in known) and (self.is_first or has_needs((c.name for c in known), self.needs)):
                 starts = [m.end() for m in _START.finditer(line)] if style == "left" else []
-                edges = _spans(line, style)
+                edges = spans(line, style)
                 edges = edges if len(edges) == len(names) else ()
                 return Header(self, style, tuple(names), columns, units, _extents(starts), edges=edges)
         return None
@@ -323,32 +282,10 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
                 for field in quantities_of(self.row.table).keys() - {*taken} | column.declared_fields
                 if (target := column_for(self.row.table, field)) is not None
             }
-            return _with_several_values(column, fields[0].name, printed, name, free), unit
-        return _with_units(column, fields[0].name, printed.split("|"), unit)
-
-
-def _with_units(column: DeclaredColumn, name: str, ways: Sequence[str], unit: str) -> NameMatch:
-    """Return a column that reads numbers printed in one of some ways, as `HeaderTable.cell_types` has it, and its unit.
-
-    `unit` is the unit in the name of the column.
-    """
-    forms = list[CellForm]()
-    for way in ways:
-        number = way.removesuffix(REMARK)
-        after = 2 if number[0] == "," else 1
-        remark = "{_:b}({_:)c})" if number != way else ""
-        printed = number[after:]
-        own = f"{name}_{printed.strip()}" if printed.strip() in MAGNITUDES else name  # `10K` is 10,000 or 10,240
-        template = Template(f"{{{own}:{number[:after]}}}{literal(printed)}{remark}")
-        forms.append(CellForm(template, unit=unit_of(printed)[0]))
-    if len({form.unit for form in forms}) == 1:  # of `Duration (s)` above `10.1 ms` the cells are right
-        unit, forms = forms[0].unit or unit, [replace(form, unit="") for form in forms]
-    return replace(column, forms=(*forms, *column.forms)), unit
-
-
-def _spans_to_end(text: str, style: str) -> bool:
-    """Return whether the last name of a line spans several columns, and no bar ends the line: `Time | TPOT (ms) ||`."""
-    return style == "bars" and text.rstrip().endswith("||") and not text.lstrip().startswith("|")
+            form, units = form_of_several(fields[0].name, printed, name, free)
+            return replace(column, forms=(form, *column.forms), units=units), unit
+        with_units, unit = forms_with_units(fields[0].name, printed.split("|"), unit)
+        return replace(column, forms=(*with_units, *column.forms)), unit
 
 
 def _prefix_ends(text: str) -> list[int]:
@@ -357,99 +294,9 @@ def _prefix_ends(text: str) -> list[int]:
     return [0, *(len(raw[:end].decode("utf-8", "surrogateescape")) for end in prefix_ends(raw))]
 
 
-def _with_several_values(
-    column: DeclaredColumn, name: str, shape: str, header: str, free: Mapping[str, str]
-) -> DeclaredColumn:
-    """Return a column with several values in each cell: `3.1 ms / 706 TFLOPS`.
-
-    Their names are those in the name of the column: `TTFT p50 / p95`, `Retries (P50/P90)`; a unit after the last value
-    is then the unit of all. Else the first has the name of the column, the others also their unit or their number; the
-    second of `1/25` is the total of a counter. A name in the cell comes before: `images/sec: 127.9 (jitter = 0.4)`. It
-    may mean one of the fields `free`, each with its base unit.
-    """
-    before, *parts = shape.split("{}")
-    text, units, taken, named = literal(before), dict[str, Unit](), set[str](), name
-    are_apart = all(part.strip() == "/" for part in parts[:-1])
-    own_names = _names_of_parts(header, len(parts)) if are_apart else []
-    last = _UNIT_AFTER.match(parts[-1]) if own_names else None
-    for k, part in enumerate(parts, 1):
-        printed = _UNIT_AFTER.match(part) or last
-        unit = ("1" if printed[1] in "x×" else unit_of(printed[1])[0]) if printed else ""
-        front = _NAME_BEFORE.search(parts[k - 2] if k > 1 else before)
-        own = f"{name}_{field_name(printed[1]) if printed else k}" if k > 1 else name
-        if front is not None:
-            label, unit = name_and_unit(front[1])
-            meant = field_of(front[1])
-            own = named = meant if unit and free.get(meant) == base_of(unit) else field_name(label)
-        elif own_names:
-            own = field_name(own_names[k - 1])
-        elif k > 1 and _PLUS_MINUS.fullmatch(parts[k - 2]):
-            own, unit = f"{named}_spread", unit or next((u for u, x in UNITS.items() if units.get(named) == x), "")
-        elif k > 1 and shape == "{}/{}" and plain_name(header) in COUNTERS:
-            own = f"{name}_total"
-        own = own if own not in taken else f"{own}_{k}"
-        taken.add(own)
-        units |= {own: UNITS[unit]} if unit in UNITS else {}
-        text += f"{{{own}:r}}{literal(part)}"
-    return replace(column, forms=(CellForm(Template(text)), *column.forms), units=units)
-
-
-def _names_of_parts(header: str, count: int) -> list[str]:
-    """Return the names of the values in each cell by the name of their column, `TTFT p50 / p95`; [] if it has none."""
-    match = _PARTS_IN_BRACKETS.fullmatch(header) or _PARTS_AT_END.fullmatch(header)
-    names = [x.strip() for x in match["parts"].split("/")] if match is not None else []
-    return [f"{match['stem']} {x}".strip() for x in names] if match is not None and len(names) == count else []
-
-
-def _spans(text: str, style: str) -> tuple[tuple[int, int], ...]:
-    """Return begin and end of each cell of a line with columns that whitespace separates."""
-    if style in _DELIMITERS or "\t" in text:
-        return ()
-    cells = _WORD if style == "words" else _CELL
-    return tuple(match.span() for match in cells.finditer(text.rstrip()))
-
-
 def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Return begin and end of columns that begin at `starts`. A space separates them; the last is open-ended."""
     return tuple(zip(starts, [*(b - 1 for b in starts[1:]), _END], strict=True)) if starts else ()
-
-
-def split(text: str, style: str, most: int = 0) -> list[str]:
-    """Return the cells of a line, at most `most` of them if it is not 0; none if the line cannot be split."""
-    if style == "words":
-        return _WORD.findall(without_bar(text))
-    if style == "bars":
-        text = _EMPHASIS.sub("", text)
-    if style not in _DELIMITERS:
-        whole = without_bar(text).rstrip()
-        return _GAP.split(whole if style == "frame" else whole.lstrip(), max(most - 1, 0))
-    delimiter = _DELIMITERS[style]
-    if style == "boxes":
-        delimiter = next((bar for bar in _BOX_BARS if bar in text), "")
-        if not delimiter:
-            return []
-    try:
-        return next(csv.reader([text], delimiter=delimiter, skipinitialspace=True), [])
-    except csv.Error:  # a cell longer than the module's limit
-        return []
-
-
-def with_bar_of(names: Sequence[str], cells: list[str], text: str) -> list[str]:
-    """Return the cells of a line as under a header: a bar may be before the names alone, or before the cells alone."""
-    starts_with_bar = text.lstrip().startswith("|")
-    ended = cells[:-1] if cells[1:] and not cells[-1] and text.rstrip().endswith("|") else cells
-    if len(ended) == len(names) - 1 and not names[0] and not starts_with_bar and "|" in text:
-        return ["", *ended]
-    if len(ended) == len(names) + 1 and names[0] and not cells[0] and starts_with_bar:
-        return ended[1:]
-    return cells
-
-
-def cells_of(text: str, style: str) -> list[str]:
-    """Return the cells of a header or a row. A delimiter may end the line: no cell is after it."""
-    cells = [x.strip() for x in split(text, style)]
-    is_ended = style in _DELIMITERS and cells[1:] and not cells[-1] and not _spans_to_end(text, style)
-    return cells[:-1] if is_ended else cells
 
 
 class NonRow(Struct, frozen=True):
@@ -540,7 +387,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         """
         if self.style != "boxes":
             return None
-        printed = re.split(f"[{_BOX_BARS}]", text)
+        printed = re.split(f"[{BOX_BARS}]", text)
         widths = [len(printed[k]) - 2 for k in self.declared]  # a space is at both ends
         below = [printed[k].strip() for k in self.declared]
         added = [k for k, cell in enumerate(below) if cell]
@@ -609,16 +456,16 @@ class Header(Struct, frozen=True, eq=False, dict=True):
 
     def _all_cells(self, text: str) -> list[str]:
         """Return the cells of a row in all columns; [] if the line cannot be a row."""
-        text = text if self.style in _DELIMITERS else without_frame(text)
+        text = text if self.style in DELIMITERS else without_frame(text)
         if self.extents and self._inside(text):
             return [text[slice(*extent)].strip() for extent in self.extents]
         if self.style == "bars" and "|" not in text:
             return []
         cells = with_bar_of(self.names, [x.strip() for x in split(text, self.style, len(self.names))], text)
         may_be_short = self.style != "bars" or not self.table.needs_rows  # a row of another table has fewer cells
-        if self.style in _DELIMITERS and may_be_short and 0 < len(cells) < len(self.names):
+        if self.style in DELIMITERS and may_be_short and 0 < len(cells) < len(self.names):
             cells += [""] * (len(self.names) - len(cells))
-        if self.style in _DELIMITERS and len(cells) == len(self.names) + 1 and not cells[-1]:
+        if self.style in DELIMITERS and len(cells) == len(self.names) + 1 and not cells[-1]:
             cells.pop()  # a comma ends each line
         return cells if len(cells) == len(self.names) else self._aligned_cells(text)
 
@@ -628,14 +475,14 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         A cell begins or ends where the name of its column does. Beside such cells, one that is aligned at its decimal
         point lies between the names of the columns before and after its own.
         """
-        spans = _spans(without_bar(text), self.style) if self.edges else ()
-        places = [self._column_at(*span) for span in spans]
+        cells_at = spans(without_bar(text), self.style) if self.edges else ()
+        places = [self._column_at(*span) for span in cells_at]
         exact = sum(is_exact for _, is_exact in places)
         columns = [k for k, _ in places]
-        if exact < max(_LEAST_ALIGNED, len(spans) - exact) or sorted(set(columns)) != columns or columns[0] < 0:
+        if exact < max(_LEAST_ALIGNED, len(cells_at) - exact) or sorted(set(columns)) != columns or columns[0] < 0:
             return []
         cells = [""] * len(self.names)
-        for k, (begin, end) in zip(columns, spans, strict=True):
+        for k, (begin, end) in zip(columns, cells_at, strict=True):
             cells[k] = text[begin:end]
         return cells
 
@@ -678,11 +525,11 @@ class Header(Struct, frozen=True, eq=False, dict=True):
             units |= {name: unit for name, unit in field_units.items() if isinstance(unit, Unit)}
             if cells is not None and c.is_cell and cells.number in units:
                 units |= dict.fromkeys(field_units, units[cells.number])
-            texts[k] = _with_fields(form.template, fields_with_unit, self._dropped_field(self.names[k]))
+            texts[k] = with_fields(form.template, fields_with_unit, self._dropped_field(self.names[k]))
             taken.update(field_units)
-        bar = text[len(without_bar(text)) :] if self.style not in _DELIMITERS else ""
+        bar = text[len(without_bar(text)) :] if self.style not in DELIMITERS else ""
         texts += [f"{{{DECLARED_DROPPED}:r}}"] * len(figure_spans(bar))
-        template = Template(_DELIMITERS.get(self.style, "  ").join(texts))
+        template = Template(DELIMITERS.get(self.style, "  ").join(texts))
         numbers = {f.name for f in template.fields if f.numeric}
         if unit_of_row:
             units |= dict.fromkeys(numbers - set(units) - {UNNAMED, DECLARED_DROPPED}, UNITS[unit_of_row])
@@ -742,11 +589,3 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         names_units = self.table.has_unit_row or declared.name.endswith(UNIT_SUFFIX)
         col = column_for(self.table.row.table, f.name)
         return None if names_units and col and col.unit and f.name not in self.table.row.unit else ""
-
-
-def _with_fields(form: Template, names: Collection[str], dropped: str) -> str:
-    """Return the template string of a form in which all other fields have the name of a dropped field."""
-    text = literal(form.literals[0])
-    for f, following in zip(form.fields, form.literals[1:], strict=True):
-        text += f"{{{f.name if f.name in names else dropped}:{f.spec}}}{literal(following)}"
-    return text

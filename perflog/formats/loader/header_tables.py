@@ -8,8 +8,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from perflog.formats.families.base import KEY_FIELD, reasons
-from perflog.formats.families.header_columns import CellForm, DeclaredColumn
-from perflog.formats.families.header_tables import STYLES, HeaderTable
+from perflog.formats.families.cell_cutting import STYLES
+from perflog.formats.families.cell_forms import CellForm
+from perflog.formats.families.header_columns import DeclaredColumn
+from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.loader.lines import (
     columns,
     compute,

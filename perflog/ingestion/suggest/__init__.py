@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from perflog.errors import InputError
-from perflog.formats.families.header_tables import is_rule
+from perflog.formats.families.cell_cutting import is_rule
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known

@@ -14,11 +14,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.arrays import Ints
+from perflog.formats.families.cell_cutting import is_rule
 from perflog.formats.families.header_tables import (
     Header,
     HeaderTable,
     continuation_line,
-    is_rule,
     rule_line,
     title_line,
 )

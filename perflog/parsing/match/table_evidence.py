@@ -18,14 +18,8 @@ from msgspec import Struct
 
 from perflog.arrays import Mask
 from perflog.formats.durations import measures
-from perflog.formats.families.header_tables import (
-    REMARK,
-    cells_of,
-    is_rule,
-    with_bar_of,
-    without_bar,
-    without_frame,
-)
+from perflog.formats.families.cell_cutting import cells_of, is_rule, with_bar_of, without_bar, without_frame
+from perflog.formats.families.cell_forms import REMARK
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
 from perflog.formats.vocabulary import COUNTERS, SENTENCE_WORDS
