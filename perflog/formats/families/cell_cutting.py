@@ -100,7 +100,8 @@ def with_bar_of(names: Sequence[str], cells: list[str], text: str) -> list[str]:
 
 
 def cells_of(text: str, style: str) -> list[str]:
-    """Return the cells of a header or a row. A delimiter may end the line: no cell is after it."""
+    """Return the cells of a header or a row. A delimiter may end the line; `1,""` has two cells."""
     cells = [x.strip() for x in split(text, style)]
-    is_ended = style in DELIMITERS and cells[1:] and not cells[-1] and not _spans_to_end(text, style)
+    ends = tuple(BOX_BARS) if style == "boxes" else DELIMITERS.get(style, "\n")
+    is_ended = cells[1:] and not cells[-1] and text.rstrip(" ").endswith(ends) and not _spans_to_end(text, style)
     return cells[:-1] if is_ended else cells
