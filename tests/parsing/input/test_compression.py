@@ -5,7 +5,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -45,3 +47,15 @@ def test_a_file_is_decompressed_as_its_first_bytes_say(tmp_path: Path, codec: st
 )
 def test_what_begins_alike(start: bytes, codec: str) -> None:
     assert codec_of(start) == codec
+
+
+@pytest.mark.parametrize(("version", "has_module"), [((3, 13, 9), False), ((3, 14, 0), True)])
+def test_zstandard_is_in_python_since_3_14(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: tuple[int, ...], has_module: bool
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(PACKED["zstd"])
+    monkeypatch.setattr(sys, "version_info", version)
+    monkeypatch.setitem(sys.modules, "compression.zstd", SimpleNamespace(open=lambda given: (given, "of Python")))  # type: ignore[arg-type]
+    opened = decompressor(str(path), "zstd")
+    assert (opened == (str(path), "of Python")) is has_module
