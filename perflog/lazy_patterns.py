@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, AnyStr, Generic, cast
 
 
@@ -27,3 +28,9 @@ def lazy_pattern(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     Functions of `re` do not take it instead of a string.
     """
     return cast("re.Pattern[AnyStr]", _LazyPattern(text, flags))
+
+
+@lru_cache(512)
+def kept_pattern(text: str) -> re.Pattern[bytes]:
+    """Return a compiled pattern for bytes. Many small logs are asked for the same ones."""
+    return re.compile(text.encode())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,10 @@ from perflog.arrays import Ints, Mask
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.object_shapes import ObjectShapes
+from perflog.formats.surroundings import prefix_ends
 from perflog.formats.template import Template, escape, unnamed
 from perflog.formats.torn_shapes import is_torn_shape
-from perflog.lazy_patterns import lazy_pattern
+from perflog.lazy_patterns import kept_pattern, lazy_pattern
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.figure_counts import number_shape
 from perflog.parsing.match.partial_lines import PartialLines
@@ -66,7 +67,7 @@ family reads it; a program that prints figures repeats its shapes. With more, a 
 _MOST_TORN = 2  # lines of one torn shape: each tear makes another one
 _MOST_HELD = 1 << 16  # shapes that are kept
 _ENOUGH_OF_SHAPE = 8  # strings of one shape that show nothing: the others show nothing either
-_FEW_BYTES = 1 << 13  # of lines up to which searching with `re`, which keeps compiled patterns, beats compiling for RE2
+_FEW_BYTES = 1 << 13  # of lines, up to which compiling patterns for RE2 takes longer than searching in Python
 _BLOCK = 64  # strings tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
 
@@ -101,7 +102,7 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> Mask:
     patterns = list(dict.fromkeys(f"(?s:{family.pattern})" for literal, family in by_literal if literal in held))
     if texts.nbytes > _FEW_BYTES:
         return matching_mask(texts, patterns, ANY_LABELS)
-    regexes = [_kept_regex(pattern) for pattern in patterns]
+    regexes = [kept_pattern(pattern) for pattern in patterns]
     begins = [without_each_label(text) for text in texts.to_pylist()]
     return np.array([any(regex.match(text) for regex in regexes for text in variants) for variants in begins], np.bool_)
 
@@ -110,15 +111,13 @@ def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> Mask:
     """Return a mask of the strings that could be partly known lines. Their patterns are long, so literals go first."""
     held = held_literals(texts, tuple(literal for family in families for literal in family.literals))
     mask = matching_mask(texts, [escape(literal.decode()) for literal in sorted(held)])
-    patterns = [f"(?s:{pattern})" for family in families if (pattern := family.pattern_with(held))]
-    mask[mask] = matching_mask(texts.take(index_array(mask)), patterns, ANY_LABELS)
+    texts = texts.take(index_array(mask))
+    few = None
+    if texts.nbytes <= _FEW_BYTES:
+        few = {text: prefix_ends(text) for line in texts.to_pylist() for text in without_each_label(line)}
+    patterns = [f"(?s:{pattern})" for family in families if (pattern := family.pattern_with(held, few))]
+    mask[mask] = matching_mask(texts, patterns, ANY_LABELS)
     return mask
-
-
-@lru_cache(256)
-def _kept_regex(pattern: str) -> re.Pattern[bytes]:
-    """Return a compiled pattern. Many small logs are asked for the same ones."""
-    return re.compile(pattern.encode())
 
 
 def discovered_line(formats: Iterable[Format], shape: str, text: str) -> Line | None:

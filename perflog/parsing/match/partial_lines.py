@@ -7,8 +7,8 @@ bytes unread.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
-from functools import cached_property
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 
 from msgspec.structs import replace
 
@@ -18,7 +18,7 @@ from perflog.formats.model import MIN_LETTERS, Family, Format, Line
 from perflog.formats.openings import Opening
 from perflog.formats.surroundings import APPENDIX, PREFIX, prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, unnamed
-from perflog.lazy_patterns import lazy_pattern
+from perflog.lazy_patterns import kept_pattern, lazy_pattern
 
 _APPENDIX = lazy_pattern(APPENDIX.encode())
 _PREFIX_FIELD, _APPENDIX_FIELD = "{_:p}", "{_:a}"
@@ -63,11 +63,21 @@ class PartialLines:
     def pattern(self) -> str:
         return self.pattern_with(self.literals)
 
-    def pattern_with(self, literals: Container[bytes]) -> str:
-        """Return the pattern of the lines with one of these literals: a pattern of all lines takes long to compile."""
-        held = [line.template for line in self._lines if line.template.required_literal in literals]
-        lines = "|".join(unnamed(pattern_with_gaps(_without_blanks(template))) for template in held)
-        families = "|".join(family.pattern for family in self._families if _literal_of(family) in literals)
+    def pattern_with(self, literals: Container[bytes], texts: Mapping[bytes, Sequence[int]] | None = None) -> str:
+        """Return the pattern of the lines with one of these literals: a pattern of all lines takes long to compile.
+
+        With `texts`, a few strings and where their prefixes may end, only of what may be in one of them: lines with all
+        their literals, and families that begin after a prefix.
+        """
+        held = [_without_blanks(x.template) for x in self._lines if x.template.required_literal in literals]
+        if texts is not None:
+            held = [template for template in held if any(map(template.may_stand_in, texts))]
+        lines = "|".join(unnamed(pattern_with_gaps(template)) for template in held)
+        following = list(dict.fromkeys(x.pattern for x in self._families if _literal_of(x) in literals))
+        if texts is not None:
+            after = [(text, end) for text, ends in texts.items() for end in ends]
+            following = [p for p in following if any(kept_pattern(f"(?s:{p})").match(*place) for place in after)]
+        families = "|".join(following)
         from_lines = [rf"(?:{PREFIX})?[ \t]*(?:{lines})(?:{APPENDIX})?[ \t]*$"] if lines else []
         return "|".join([*from_lines, *([rf"{PREFIX}(?:{families})"] if families else [])])
 
@@ -123,6 +133,7 @@ def _literal_of(family: Family) -> bytes:
     return family.required_literal or b"{"
 
 
+@cache
 def _without_blanks(template: Template) -> Template:
     return Template(template.text.lstrip(" "))
 
