@@ -70,6 +70,12 @@ def text_array(texts: Iterable[str | None]) -> pa.Array:
     return builder.finish()
 
 
+def bytes_array(texts: Sequence[bytes]) -> pa.Array:
+    """Return byte strings as an Arrow array. `pa.array` would import pandas."""
+    offsets = np.cumsum([0, *map(len, texts)]).astype(np.int32)
+    return pa.Array.from_buffers(pa.binary(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(texts))])
+
+
 def storable(text: str) -> str:
     """Return a string with an escape for what UTF-8 cannot hold, as in a file name of other bytes."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from perflog.arrays import Ints
+from perflog.arrays import Ints, Mask
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Format, Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Template
+from perflog.lazy_patterns import kept_pattern
 from perflog.parsing.assemble.column_values import EPOCH, is_list
 from perflog.parsing.assemble.line_account import add_samples
 from perflog.parsing.assemble.run_state import RunIndex, ShapeCount
@@ -28,10 +30,11 @@ from perflog.parsing.match.figure_counts import count_figures, masked_digits
 from perflog.parsing.match.object_lines import figures_in_dropped_texts
 from perflog.parsing.match.rank_labels import MAX_LABELS, RANK_LABEL, strip_rank_labels
 from perflog.parsing.match.records import Batch, FormatLine, Records, strings
-from perflog.tables.arrow import mask_of, numbers_of, valid_mask
+from perflog.tables.arrow import bytes_array, mask_of, numbers_of, valid_mask
 from perflog.tables.schema import column_for
 
 _BLOCK_ROLES = ("begin", "body", "end")
+_FEW = 8  # distinct lines, which are read one by one
 
 
 class LineFigures(Struct, frozen=True):
@@ -181,13 +184,22 @@ def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[Ints]:
         shapes = masked_digits(texts).dictionary_encode()
         texts, line_by_record = shapes.dictionary, numbers_of(shapes.indices)[line_by_record]
     pattern = f"(?s:{line.template.dropped_texts_pattern})"
-    captured = pc.extract_regex(texts, f"^(?:{RANK_LABEL}){{0,{MAX_LABELS}}}{pattern}[ \\t]*$")
     names = [f"dropped_{i}" for i in range(len(line.template.dropped_texts))]
-    counts = [count_figures(captured.field(name)) for name in names]
-    whole = valid_mask(captured)
+    captured, whole = _captured(texts, f"(?:{RANK_LABEL}){{0,{MAX_LABELS}}}{pattern}[ \\t]*", names)
+    counts = [count_figures(strings) for strings in captured]
     if not whole.all():  # cut lines: the record is only a part of its line
         for row in np.flatnonzero(~whole).tolist():
             match = re.search(pattern.encode(), texts[row].as_py())
             for name, count in zip(names, counts, strict=True):
                 count[row] = len(figure_spans(match[name].decode("utf-8", "replace"))) if match else 0
     return [count[line_by_record] for count in counts]
+
+
+def _captured(texts: pa.Array, pattern: str, names: Sequence[str]) -> tuple[list[pa.Array], Mask]:
+    """Return what the groups of a pattern capture in whole strings, and a mask of the strings that match."""
+    if len(texts) > _FEW:
+        captured = pc.extract_regex(texts, f"^{pattern}$")
+        return [captured.field(name) for name in names], valid_mask(captured)
+    matches = [kept_pattern(pattern).fullmatch(text) for text in texts.to_pylist()]  # RE2 would compile it for each log
+    groups = [bytes_array([match[name] or b"" if match else b"" for match in matches]) for name in names]
+    return groups, np.array([match is not None for match in matches], np.bool_)

@@ -18,6 +18,7 @@ from msgspec import Struct
 from perflog.arrays import Ints, Mask
 from perflog.formats.template import Template
 from perflog.lazy_patterns import lazy_pattern
+from perflog.tables.arrow import bytes_array
 
 _PROCESS = r"\([A-Za-z_][A-Za-z0-9_.:-]* pid=[0-9]+(?:, ip=[0-9a-f.:]+)?\) "
 CLOSED_LABEL = rf"\[(?:default|rank)[0-9]{{1,9}}\]:|\[[0-9]+,[0-9]{{1,9}}\]<std(?:out|err)>:|{_PROCESS}"
@@ -89,6 +90,7 @@ class Labels(Struct, frozen=True):
 
 NO_LABELS = Labels()
 
+_FEW = 16  # lines, up to which compiling a pattern for RE2 takes longer than reading them one by one
 _LABELS_AND_TRAILING_BLANKS = f"^{LAUNCHER_LABEL}{{1,{MAX_LABELS}}}|[ \\t]+$"
 _LABEL = lazy_pattern(LAUNCHER_LABEL.encode())
 _ANY_LABEL = lazy_pattern(RANK_LABEL.encode())
@@ -236,6 +238,8 @@ def without_each_label(text: bytes) -> list[bytes]:
 
 def bare_texts(texts: pa.Array) -> pa.Array:
     """Return lines without the labels of launchers and trailing whitespace, as `strip_rank_labels` does."""
+    if len(texts) <= _FEW:
+        return bytes_array([*map(strip_rank_labels, texts.to_pylist())])
     return pc.replace_substring_regex(texts, _LABELS_AND_TRAILING_BLANKS, "")
 
 
