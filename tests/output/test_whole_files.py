@@ -48,18 +48,20 @@ def test_a_link_stays_a_link_and_a_device_is_written_directly(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("command", "name"),
+    ("command", "name", "module"),
     [
-        (("report", LOG, "-o"), "page.html"),
-        (("plot", LOG, "steps", "-o"), "steps.png"),
-        (("export", LOG, "--to", "perfetto", "-o"), "trace.json"),
+        (("report", LOG, "-o"), "page.html", "output.report"),
+        (("plot", LOG, "steps", "-o"), "steps.png", "plots"),
+        (("export", LOG, "--to", "perfetto", "-o"), "trace.json", "output.export"),
     ],
 )
-def test_a_file_that_grows_too_large_leaves_nothing(tmp_path: Path, command: tuple[object, ...], name: str) -> None:
+def test_a_file_that_grows_too_large_leaves_nothing(
+    tmp_path: Path, command: tuple[object, ...], name: str, module: str
+) -> None:
     """A limit on the size of files is a full disk. In a process of its own: nothing else is written under the limit."""
     (tmp_path / name).write_bytes(b"before")
     code = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-    code += "from perflog.cli.main import main; import perflog.output.report, perflog.plots, perflog.output.export; "
+    code += f"from perflog.cli.main import main; import perflog.{module}; "
     code += "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)); main(prog_name='perflog')"
     env = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path.parent / "cache")}
     words = [sys.executable, "-B", "-c", code, *map(str, command), name]
