@@ -68,6 +68,12 @@ def test_a_failure_that_ended_a_run() -> None:
     assert finding.message.startswith("Ended by ")
 
 
+def test_a_failure_that_ended_an_attempt() -> None:
+    again = [*steps(1, 2, 3), failure(4), *steps(2, 3, 4, 5)]
+    assert [each.severity for each in linted("program-error", again)] == ["warning"]
+    assert messages("program-error", again)[0].startswith("Attempt 1 of 2 ended by ")
+
+
 def test_a_failure_after_which_the_run_goes_on() -> None:
     (finding,) = linted("program-error", [*steps(1, 2, 3), failure(4), *steps(4, 5, 6)])
     assert (finding.severity, finding.first_line) == ("note", 4)

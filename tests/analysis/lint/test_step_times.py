@@ -107,3 +107,36 @@ def test_impossible_times() -> None:
     assert finding.message == "3 impossible times: step_time -1 s, forward -2 s, time -3 s"
     assert finding.evidence["lines"] == {"r": [9, 10, 12]} and finding.numbers == {"times": 3}
     assert linted("time-impossible", [*rows[:8], phases[0]]) == []
+
+
+def of_runs(**times: Sequence[float]) -> list[TableRow]:
+    """Runs of these step times; the first is `r`."""
+    others: list[TableRow] = [{"table": "runs", "run": run} for run in times if run != "r"]
+    return others + [row for run, of_run in times.items() for row in timed(of_run, run=run)]
+
+
+@pytest.mark.parametrize(
+    ("code", "clean", "spoiled"),
+    [
+        ("outliers", NEAR * 8, [*NEAR * 4, 2.0, *NEAR * 4]),
+        ("coarse-times", NEAR * 8, [0.31, 0.32, 0.31, 0.33] * 5),
+        ("drift", NEAR * 12, [1.0 + max(0, n - 20) * 0.0015 for n in range(60)]),
+        ("few-steps", NEAR * 8, NEAR),
+    ],
+)
+def test_each_run_is_judged_by_itself(code: str, clean: list[float], spoiled: list[float]) -> None:
+    assert [each.run for each in linted(code, of_runs(r=clean, s=spoiled))] == ["s"]
+    assert [each.run for each in linted(code, of_runs(r=spoiled, s=clean))] == ["r"]
+
+
+COLD, WARM = [3.0, *[1.0] * 9], [1.0] * 10
+
+
+def test_only_some_runs_of_a_process_have_a_cold_first_step() -> None:
+    (finding,) = linted("cold-start-differs", of_runs(r=COLD, s=WARM), process=1)
+    assert finding.run == "r" and finding.numbers == {"first_over_median": {"r": 3.0, "s": 1.0}}
+    assert finding.lines.keys() == {"r", "s"}
+    for runs in ({"r": COLD, "s": COLD}, {"r": WARM, "s": WARM}, {"r": COLD}, {"r": [1.9, *WARM], "s": WARM},
+                 {"r": COLD, "s": [1.6, *WARM]}):  # fmt: skip
+        assert linted("cold-start-differs", of_runs(**runs), process=1) == []
+    assert linted("cold-start-differs", of_runs(r=COLD, s=WARM)) == []  # nothing says that they are of one process

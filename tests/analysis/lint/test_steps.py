@@ -71,6 +71,12 @@ def test_steps_that_are_printed_again() -> None:
         (steps(6, 1, 7, 2, 3), "2 steps missing: the number jumps from 3 to 6"),  # in the order of the steps
         (steps(1, 2, 2, 3), None),
         (steps(5), None),
+        (steps(1, 2, 3, 4, 5, 8, 12), "5 steps missing: the number jumps from 5 to 8, 8 to 12"),
+        ([*steps(1, 2, 3), *steps(5, steps_averaged=None)], "1 step missing: the number jumps from 3 to 5"),
+        (
+            steps(1, 2, 3, 4, 5, 8, 12, 17, 23, 30),  # most jumps are of one step, whatever their median
+            "20 steps missing: the number jumps from 5 to 8, 8 to 12, 12 to 17, 17 to 23, 23 to 30",
+        ),
         ([*steps(1, 2, 3), *steps(6, steps_averaged=3)], None),  # a line covers them
         ([*steps(1, 2, 3), *steps(6, steps_averaged=2)], "2 steps missing: the number jumps from 3 to 6"),
         ([*steps(1, 2, 3, epoch=1), *steps(7, 8, epoch=2)], None),  # the epochs may be that long
@@ -116,6 +122,9 @@ def announced(rows: list[TableRow], planned: int | None, **more: Any) -> list[st
     [
         ([1, 2, 3], 3, False),
         ([1, 2, 3], 4, True),
+        ([1], 2, True),
+        ([10], 19, False),
+        ([10], 20, True),
         ([0, 1, 2], 3, False),
         ([0, 1, 2], 4, True),
         ([10, 20, 30], 30, False),
