@@ -18,7 +18,6 @@ from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.step_time.breakdown import TRACED_STEP
 from perflog.units import count, show
 
-_TELLING = 0.03  # of the whole
 _MOSTLY = 0.5  # of the whole: less is named with the second
 _TENSOR_CORES = lazy_pattern(
     r"tensorop|hmma|884|1688|16816|xmma|gmma|tf32|bf16|mma\.|_h\d|fp8|hgemm|igemm", re.IGNORECASE
