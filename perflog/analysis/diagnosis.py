@@ -62,6 +62,7 @@ _SETTLES = {
 
 _SEVERAL = 3  # attempts, which have numbers
 _SHOWN = 6  # culprits with evidence
+_NOT_SHOWN = "the messages do not show it"
 _OF_EACH = 2  # lines of evidence of each of several culprits
 
 
@@ -194,10 +195,10 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
     if final:
         is_done = stop is not None and stop.step == stop.planned == chosen.last_step
         title = f"All {stop.step:,} steps were done; after them it ended by" if stop and is_done else "Ended by"
-        return replace(answer, verdict=f"{title} {chosen.sentence}", cost=cost, memory=memory)
+        return replace(answer, verdict=f"{title} {answer.verdict}", cost=cost, memory=memory)
     on = f" to {stop.place}" if stop is not None else ""
     which = f"attempt {attempt.number} of {attempt.of}" if attempt is not None else "an attempt"
-    verdict = f"The job recovered and went on{on}; {which} ended by {chosen.sentence}"
+    verdict = f"The job recovered and went on{on}; {which} ended by {answer.verdict}"
     return replace(answer, verdict=verdict, cost=cost, memory=memory)
 
 
@@ -256,11 +257,12 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
     reason = None
     if not ending.culprits:
         kind = judged.kind or first[0].kind
-        outside = kind in ("time_limit", "preemption", "terminated")
-        reason = f"it came from outside: {judged.why}" if outside else judged.why or "the messages do not show it"
+        reason = "the messages name no rank, node or device" if judged.first else judged.why or _NOT_SHOWN
+        if kind in ("time_limit", "preemption", "terminated"):
+            reason = f"it came from outside: {judged.why}"
     return Diagnosis(
         names,
-        ending.sentence,
+        ending.sentence_in(basename(logs[ending.run]) if several else ""),
         judged.kind or first[0].kind,
         ending.culprits,
         reason,

@@ -141,6 +141,10 @@ class Ending(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """What ended the attempt, with the accused and the line."""
+        return self.sentence_in("")
+
+    def sentence_in(self, log: str) -> str:
+        """Return what ended the attempt, with the accused and the line of a log, which is one of several."""
         kind = self.judged.kind or self.rows[0].kind
         title = _TITLES.get(kind) or title_of(kind, next(iter(self.judged.first or self.rows)).message)
         if is_plain(kind) and self.judged.first:
@@ -151,7 +155,7 @@ class Ending(Struct, frozen=True):
         code = (self.judged.first or self.rows)[0].exit_code
         if code is not None and kinds()[kind].role == REPORT and code > 0:
             title += f" (exit code {code})"
-        line = f", line {self.line:,}"
+        line = f", {log}:{self.line}" if log else f", line {self.line:,}"
         if not self.culprits:
             return f"{title}{line}"
         named = [culprit.name for culprit in self.culprits if culprit.name]

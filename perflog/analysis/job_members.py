@@ -1,7 +1,8 @@
 """Which logs are of one job, by what they print. A benchmark beside a job, such as nccl-tests, is a run of its own.
 
-Logs with steps are of one job if their names differ only in the number of a rank or a node, or in their ending, or if
-one is an attempt that continues another. A log without steps belongs to
+Logs with steps are of one job if their names differ only in the number of a rank or a node, or in their ending, if
+one is an attempt that continues another, or if they print the same losses of the same steps at the same times: a loss
+is the mean over all ranks. A log without steps belongs to
 
 - the job with the same job id, if both print one;
 - else, if it measures nothing: the only job, or the only job in its folder. It may be the log of the kernel, the
@@ -16,8 +17,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from msgspec import Struct
 
 from perflog.formats.registry import known
@@ -27,7 +29,7 @@ from perflog.metrics import Tables
 from perflog.metrics.attempts import job_id, jobs
 from perflog.metrics.benchmarks.serving import RUNNING
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
-from perflog.tables.columns import NULL
+from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import NO_DATE
 
 _NUMBERED = lazy_pattern(
@@ -43,10 +45,20 @@ _OF_MACHINES = frozenset(
 )  # fmt: skip
 """Kinds of failures that a kernel or a scheduler reports, with a clock that may be another one than the job's."""
 
-_BETWEEN_NS = 60 * 10**9
+_SECOND = 10**9
+_DRIFT = 0.2  # of a step
+
+_BETWEEN_NS = 60 * _SECOND
 """A program that ended so long before the first line of a job is not of it."""
 
+_EQUAL_LOSSES = 10
+"""Different losses that logs of one job have in common. Losses of other jobs may be equal in a few steps."""
+
 _UNKNOWN = "unknown program"
+
+
+Spans = dict[str, tuple[int, int]]
+"""First and last printed time in nanoseconds, by clock."""
 
 
 class JobRuns(Struct, frozen=True):
@@ -62,7 +74,7 @@ class _Printed(Struct):
     folder: str
     runs: list[str]
     formats: set[str]
-    spans: dict[str, tuple[int, int]]  # by clock
+    spans: Spans
     ids: set[str]
     measures: bool
     serves: bool
@@ -106,10 +118,48 @@ def _groups(tables: Tables, by_log: Mapping[str, Sequence[RunKey]]) -> dict[str,
         name = _without_numbers(runs[0].log)
         first[find(log)] = find(named.setdefault(name, log))
     log_of = {key.id: log for log, runs in by_log.items() for key in runs}
-    for members in jobs(tables).values():
-        for run in members[1:]:
-            first[find(log_of[run])] = find(log_of[members[0]])
+    for one, other in (*_attempts(tables), *_equal_losses(tables)):
+        first[find(log_of[other])] = find(log_of[one])
     return {log: find(log) for log in by_log}
+
+
+def _attempts(tables: Tables) -> Iterator[tuple[str, str]]:
+    for members in jobs(tables).values():
+        yield from ((members[0], run) for run in members[1:])
+
+
+def _equal_losses(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Yield pairs of runs that print the same losses of the same steps at the same times.
+
+    Repeats with one seed print the same losses too, but one after the other, or without a clock.
+    """
+    alike: dict[tuple[str, int, float], list[tuple[str, Rows]]] = {}
+    for run, rows in tables.rows_by_run("steps").items():
+        timed = rows.where(rows.known("step", "loss", "printed_ns", "clock"))
+        timed = timed.where(np.unique(timed["step"], return_index=True)[1])
+        clocks = {*timed.counts("clock")}
+        if len(timed) < _EQUAL_LOSSES or len(clocks) > 1 or NO_DATE in clocks:
+            continue
+        others = alike.setdefault((clocks.pop(), int(timed["step"][0]), float(timed["loss"][0])), [])
+        one = next((one for one, its in others if _are_one_job(its, timed)), None)
+        if one is not None:
+            yield one, run
+        else:
+            others.append((run, timed))
+
+
+def _are_one_job(one: Rows, other: Rows) -> bool:
+    """Return whether two runs print equal losses of the same steps, at times that do not drift apart.
+
+    Clocks of two hosts may differ by up to a step.
+    """
+    _, mine, theirs = np.intersect1d(one["step"], other["step"], return_indices=True)
+    losses, times = one["loss"][mine], one["printed_ns"][mine]
+    if len(np.unique(losses)) < _EQUAL_LOSSES or not np.array_equal(losses, other["loss"][theirs], equal_nan=True):
+        return False
+    ahead, step = times - other["printed_ns"][theirs], np.median(np.diff(times))
+    whole = _SECOND if not (times % _SECOND).any() else 0  # what such clocks may differ by, since they are rounded
+    return bool(np.abs(ahead).max() <= step + whole and np.ptp(ahead) <= step * _DRIFT + whole)
 
 
 def _without_numbers(log: str) -> str:
@@ -151,9 +201,9 @@ def _printed(
     return found
 
 
-def _spans(tables: Tables) -> dict[str, dict[str, tuple[int, int]]]:
+def _spans(tables: Tables) -> dict[str, Spans]:
     """Return the first and the last printed time of each run, by clock."""
-    found: dict[str, dict[str, tuple[int, int]]] = {}
+    found: dict[str, Spans] = {}
     for name, column in (("milestones", "printed_ns"), ("steps", "printed_ns"), ("failures", "time_ns")):
         for run, rows in tables.rows_by_run(name).items():
             timed = rows.where(rows.known(column, "clock"))
@@ -176,7 +226,7 @@ def _job_of(log: _Printed, main: Mapping[str, _Printed]) -> str | None:
         return None if job is None or (not log.by_machine and _is_before(log, main[job])) else job
     on_clock = {name: job for name, job in main.items() if job.spans.keys() & log.spans.keys()}
     if on_clock:
-        return _only([name for name, job in on_clock.items() if _overlap(log, job)])
+        return _only([name for name, job in on_clock.items() if _overlap(log.spans, job.spans)])
     libraries = {name for name, form in known().items() if form.library}
     if log.formats and log.formats <= libraries:
         return _only(in_folder)
@@ -187,10 +237,10 @@ def _only(names: Sequence[str]) -> str | None:
     return names[0] if len(names) == 1 else None
 
 
-def _overlap(log: _Printed, job: _Printed) -> bool:
+def _overlap(one: Spans, other: Spans) -> bool:
+    """Return whether two spans of time overlap, on a clock that both have."""
     return any(
-        max(log.spans[clock][0], job.spans[clock][0]) <= min(log.spans[clock][1], job.spans[clock][1])
-        for clock in log.spans.keys() & job.spans.keys()
+        max(one[clock][0], other[clock][0]) <= min(one[clock][1], other[clock][1]) for clock in one.keys() & other
     )
 
 

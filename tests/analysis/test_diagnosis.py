@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,34 @@ def test_each_of_several_culprits_has_evidence(tmp_path: Path) -> None:
     answer = perflog.diagnose(perflog.read(path))
     assert [culprit.rank for culprit in answer.culprits] == [2, 5, 6]
     assert {rank for rank in (2, 5, 6) if any(f"rank {rank}" in text for text in answer.evidence)} == {2, 5, 6}
+
+
+@pytest.mark.parametrize(
+    ("other", "apart", "jobs"),
+    [
+        ("2.5", 0.0, 1),
+        ("2.5", 0.4, 1),  # another clock
+        ("2.6", 0.0, 2),  # a run of its own: other losses
+        ("2.5", 90.0, 2),  # a repeat with the same seed, later
+    ],
+)
+def test_logs_of_hosts_with_equal_losses_are_one_job(tmp_path: Path, other: str, apart: float, jobs: int) -> None:
+    begin = datetime(2026, 11, 1, 10, tzinfo=UTC)
+    for host, steps, first, ahead in (("gpu-a12", 20, "2.5", 0.0), ("cn-0113", 14, other, apart)):
+        lines = []
+        for step in range(steps):
+            time = begin + timedelta(seconds=1.7 * step + ahead)
+            loss = float(first) - step / 100
+            lines.append(
+                f"{time:%Y-%m-%d %H:%M:%S},{time.microsecond // 1000:03d} INFO step {step + 1} loss {loss:.4f}\n"
+            )
+        lines += ["torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"] * (host == "cn-0113")
+        (tmp_path / f"{host}.log").write_text("".join(lines))
+    answer: dict[str, Any] = told("diagnose", tmp_path, "--format", "json")
+    assert len(answer.get("jobs", [answer])) == jobs
+    (failed,) = [job for job in answer.get("jobs", [answer]) if job["kind"]]
+    assert failed["verdict"] == f"Ended by CUDA out of memory, {'cn-0113.log:15' if jobs == 1 else 'line 15'}"
+    assert failed["reason"] == "the messages name no rank, node or device"
 
 
 def test_a_long_list_of_quiet_jobs_ends_with_their_number(tmp_path: Path) -> None:
