@@ -243,17 +243,18 @@ def names_without_case(tables: Tables) -> set[str]:
     """Return the names that a run prints several times for cases that cannot be identified: no value represents them.
 
     They are the `names_of_records` beside a rate of FLOP, as each record measures another shape; and names that are
-    alone on their lines in a file of tables, which may have a table for each phase.
+    alone on their lines in a run with rows of a name and its value: there may be a table of such rows for each phase.
     """
     rows = tables.rows("values")
-    runs_with_tables = {run for run, form in tables.rows("runs").records("run", "format") if form == "tables"}
+    shapes = tables.rows("lines").records("run", "shape")
+    runs_with_lists = {run for run, shape in shapes if {"{key:", "{value:"} <= set(re.findall(r"{\w+:", str(shape)))}
     record_names = names_of_records(tables)
     found: set[str] = set()
     for run, run_values in rows.where(~rows.known("step")).by("run").items():
         lines = run_values.where(run_values.one_of("unit", ["TFLOP/s"]))["line"]
         counted = run_values.where(np.isin(run_values["line"], lines) & run_values.one_of("key", record_names))
         found.update(name for name, times in counted.counts("key").items() if times > 1)
-        if run in runs_with_tables:
+        if run in runs_with_lists:
             records = groups_of(run_values["line"], run_values["part"])
             alone = run_values.where((records.sizes[records.inverse] == 1) & run_values.known("value"))
             found.update(name for name, times in alone.counts("key").items() if times > 1)
