@@ -1233,3 +1233,14 @@ def test_a_list_of_rewards_has_any_length() -> None:
     ]
     assert [row["step"] for row in got.rows("steps")] == [1]
     assert got.done.figures["stored"] == 13
+
+
+def test_pairs_with_spaces_between_them_are_a_record_of_a_case() -> None:
+    lines = ["RESULT model=llama tp=8 batch=32 ttft_ms=31.25 tok_s=3201.25 dtype=bf16", "step_time_ms=250.0", ""]
+    rows = [
+        (row["line"], row["key"], row["text"] or row["value"]) for row in read("\n".join(lines).encode()).rows("values")
+    ]
+    assert sorted(rows) == [
+        (1, "batch", 32), (1, "dtype", "bf16"), (1, "model", "llama"), (1, "tok_s", 3201.25), (1, "tp", 8),
+        (1, "ttft", 0.03125), (2, "step_time", 0.25),
+    ]  # fmt: skip

@@ -23,7 +23,8 @@ UNIT = (
 _NUMBER = r"[0-9][0-9.,]*(?:e[+-]?[0-9]+)?(?:[ \t]*±[ \t]*[0-9][0-9.,]*)?"
 _NAMED_UNIT = (
     r"(?:[MGTPmgtp]fl?ops?(?:/s)?(?:/gpu)?|[a-z]+/s(?:ec(?:ond)?)?(?:/gpu)?|(?:[a-z]+_)?[km]?tps|speed-?up"
-    r"|[a-z]+[_ ](?:ms|us|gbps|tflops))"
+    r"|(?:[a-z]+_)*[a-z]+[_ ](?:ms|us|gbps|tflops)"
+    r"|(?:[a-z]+_)*(?:tok|token|sample|req|request|image|img|seq)s?(?:_per)?_s(?:ec(?:ond)?)?)"
 )
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
 PATTERN = (
@@ -36,12 +37,15 @@ PATTERN = (
 """What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
 rate after a word for one, or after a label in brackets, at the end of the line."""
 
+LABELS = frozenset("result results bench benchmark perf metric metrics summary stats".split())
+"""Words before pairs that are no part of their names: `RESULT model=llama tp=8 ttft_ms=32.1`."""
+
 AMONG_OTHERS = r"(?i:[^a-z]*[a-z].*?[:=~\]][ \t]*[0-9][0-9.,]*(?:e[+-]?[0-9]+)?[ \t]*(?:±|[a-zµ%]))"
 """What lines have that are read only where others prove that a log has measured lines."""
 
 _MEASURED = {
     "s": lazy_pattern(
-        r"latency|ttft|tpot|itl\b|time_(?:to_first|per)_|per_iter|^(?:fwd|bwd|forward|backward)(?:_pass)?$|"
+        r"latency|(?:^|_)lat(?:_|$)|ttft|tpot|itl\b|time_(?:to_first|per)_|per_iter|^(?:fwd|bwd|forward|backward)(?:_pass)?$|"
         r"(?:fwd|bwd|forward|backward|kernel|gpu|cuda|device|comput|exec|inference|prefill|decode|step|iter|average|avg"
         r"|mean|median|min|max|best|p[0-9]+)[a-z]*_(?:[a-z]+_)?(?:time|duration|ms|us)|(?:time|duration)_(?:mean|median|avg)"
     ),
@@ -83,6 +87,8 @@ _PAIR = r"[A-Za-z][\w./ -]*[:=] ?\{[^{}]*\}(?: ?[A-Za-z%µ/]+)?|[A-Z]\w* ?\((?:\
 _IS_PAIRS = lazy_pattern(  # also arguments, or all of them after a label: `Trial 1: a_tps=2.5, b_tps=3`
     rf"(?:[\w #]+(?:\{{[^{{}}]*\}})?:(?:\{{_:b\}}| ))?(?:{_PAIR})(?:(?:, ?| ?[|;] ?|\{{_:b\}})(?:{_PAIR}))+"
 )
+_BARE_PAIR = r"[A-Za-z]\w*=\{[^{}]*\}(?:\{_:b\}| |$)"
+_ARE_PAIRS = lazy_pattern(rf"(?:[A-Za-z]\w*:? )?(?:{_BARE_PAIR}){{3,}}")  # with nothing but spaces between them
 _RATE_AT_END = lazy_pattern(r"(?:^|_)[km]?tps$")
 _IN_TREE = lazy_pattern(r"[├└╰]─+ ")
 _WITH_SHARE = lazy_pattern(r"[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=](?:\{_:b\}| )?\{[^{}]*\} ?[a-zµ]+ ?\( ?\{[^{}]*\} ?%\)")
@@ -118,7 +124,7 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         return False
     unknown = [name for name in named if name not in units and "speedup" not in plain_name(name).replace("_", "")]
     is_list = begins_with_rate or _IS_LIST.fullmatch(template.text) is not None
-    if unknown and not is_list and not _IS_PAIRS.fullmatch(template.text):
+    if unknown and not is_list and not (_IS_PAIRS.fullmatch(template.text) or _ARE_PAIRS.fullmatch(template.text)):
         return False
     words = [plain_name(name).split("_") for name in named]
     if _PER_OTHER.search(template.text):

@@ -30,7 +30,7 @@ from perflog.formats.families.base import (
     spec_of,
     template_of,
 )
-from perflog.formats.families.measured_lines import AMONG_OTHERS, DEVICES_AFTER, is_measured
+from perflog.formats.families.measured_lines import AMONG_OTHERS, DEVICES_AFTER, LABELS, is_measured
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import is_statistic, name_and_unit
@@ -589,17 +589,23 @@ class _MeterText(Struct):
         self.text += literal(word)
         is_value = self._is_bound and self._mark == "="  # `Device=cpu Epoch=1`
         self._words = [] if is_value else [word] if self._is_bound else [*self._words, word][-_MOST_WORDS:]
-        self._words = [] if word in LEVELS else self._words
+        self._words = [] if word in LEVELS or self._is_label(parts, k) else self._words
         self._is_bound, self._suffix = False, ""
         self._key_unit = self._key_unit if is_statistic(word) and len(self._words) > 1 else ""  # `Latency (ms) p50: 3`
         if len(self._words) > 2 and self._words[-2] == "in":
             self._key_unit = unit_of(self._words[-1])[0]  # `train_step_timing in s=12.80`
         return k + 1
 
+    def _is_label(self, parts: Sequence[Token], k: int) -> bool:
+        """Return whether a word only says that measured pairs follow: `RESULT tp=8 ttft_ms=32.1`."""
+        follows = [part.text for part in parts[k + 2 : k + 3]] == ["="]
+        return self.family.measures and not k and follows and parts[k].text.lower() in LABELS
+
     def _is_case(self, parts: Sequence[Token], k: int) -> bool:
         """Return whether a word is what a name of a measured line has as its value, before the next name."""
-        after = parts[k + 1 : k + 2]
-        is_whole = parts[k].text.isidentifier() and bool(after) and after[0].text in (",", "|", ";")
+        after = parts[k + 1 : k + 3]
+        is_last = self._mark == "=" and (not after or [part.text for part in after[1:]] == ["="])  # `dtype=bf16 bs=2`
+        is_whole = parts[k].text.isidentifier() and (is_last or (bool(after) and after[0].text in (",", "|", ";")))
         return self.family.measures and self._is_bound and bool(self._words) and is_whole and not self._is_listed
 
     def _begin_section(self, parts: Sequence[Token], k: int) -> None:
@@ -930,7 +936,7 @@ def _names_group(parts: Sequence[Token]) -> bool:
     """Return whether a line is a word with a colon, and names with equal signs: `lm_head: lr=0.1, weight_decay=0.0`."""
     texts = [part.text for part in parts]
     is_pairs = texts[1:2] == [":"] and texts[3:4] == ["="] and texts[2].lower() not in _COUNTER_WORDS
-    is_no_group = texts[0].lower() in EVALUATIONS | TRAINING or texts[0] in LEVELS
+    is_no_group = texts[0].lower() in EVALUATIONS | TRAINING | LABELS or texts[0] in LEVELS
     return is_pairs and not is_no_group and ":" not in texts[2:]
 
 
