@@ -401,7 +401,10 @@ def _printed_headers(batch: Batch, formats: Iterable[Format]) -> list[FormatLine
     texts = batch.bytes_at(batch.unread[:_LINES_WITH_HEADERS], LONGEST)
     headers: list[FormatLine] = []
     for _, table in printed_tables(texts, with_ruled=True):
-        family = {"styles": (table.style,), "cell_types": table.cell_types(), "is_ruled": table.is_proved}
+        family = {
+            "styles": (table.style,), "cell_types": table.cell_types(), "unitless": table.unitless(),
+            "is_ruled": table.is_proved,
+        }  # fmt: skip
         lines = (
             [(f, replace(line, telling=True)) for line in replace(x, **family).lines(table.block[0])]
             for f, x in families

@@ -40,7 +40,7 @@ from perflog.formats.families.header_columns import (
 )
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import split_unit
-from perflog.formats.families.title_lines import TABLE_TITLE
+from perflog.formats.families.title_lines import TABLE_TITLE, may_have_unit, unit_of_title
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Cells, Line
 from perflog.formats.openings import Opening
@@ -102,6 +102,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         is_first: Whether the header can only be the first line of a log, and have the names of any program.
         needs_rows: Whether a line is a header only if the rows under it prove it. Such a header may be any line.
         title: The line directly above the header, if only it identifies the table. Blanks then separate the names.
+        unitless: Printed names of columns of fractions without a unit: the title of the table may give it.
         is_ruled: Whether the rule under it has proved the header: its names may be any strings.
         has_groups: Whether names in the header span several columns. The names of these columns are in the lines below.
         cell_types: By printed name, how its cells print a number with its unit: `r GBps`, `,f GBps`, `t`, `z`; or in
@@ -125,6 +126,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     needs_rows: bool = False
     title: Template | None = None
     cell_types: Mapping[str, str] = field(default_factory=dict)
+    unitless: frozenset[str] = frozenset()
     is_ruled: bool = False
     has_groups: bool = False
 
@@ -433,6 +435,15 @@ class Header(Struct, frozen=True, eq=False, dict=True):
                 names.append(f"{base} {cell}" + (f" ({unit})" if unit else "") if cell and above else name or cell)
         columns, units = self.table.columns_of(names)
         return replace(self, names=tuple(names), columns=columns, units=units)
+
+    def with_unit_of_title(self, title: str) -> Header:
+        """Return the header with the unit that a title above it gives to the columns without one."""
+        unit = unit_of_title(title) if self.table.unitless else ""
+        if not unit:
+            return self
+        may_have = self.table.unitless.intersection(name for name in self.names if may_have_unit(name, unit))
+        units = (own or (unit if name in may_have else "") for name, own in zip(self.names, self.units, strict=True))
+        return replace(self, units=tuple(units))
 
     def with_units(self, text: str) -> Header | None:
         """Return the header with the units of a row of units; None if the line is not such a row."""

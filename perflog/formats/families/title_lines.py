@@ -8,6 +8,7 @@ from __future__ import annotations
 from perflog.formats.families.measured_lines import UNIT
 from perflog.formats.vocabulary import MOMENTS
 from perflog.lazy_patterns import lazy_pattern
+from perflog.units import UNITS, unit_of
 
 TITLE, SUBTITLE = "title", "subtitle"
 """Fields of titles. A subtitle names a case of the title above it."""
@@ -91,3 +92,39 @@ def title_parts(text: str) -> tuple[str, str, str] | None:
     if is_other or not _LETTERS.search(title) or set("{}<>:\\") & set(title):
         return None
     return match["before"], field, match.groupdict().get("after") or ""
+
+
+_UNIT_IN_TITLE = lazy_pattern(
+    r"[(\[][ ]?(?P<bracket>[^()\[\]]{1,16}?)[ ]?[)\]]"
+    r"|(?i:\b(?:all|times?|latenc(?:y|ies)|results?|values?|numbers?|throughput|bandwidth)\b[^()]* in|\bunits?:)"
+    r" (?P<word>[\w/µμ]+)"
+)
+_BASES_OF_TITLES = frozenset(("s", "GB/s", "TFLOP/s", "1/s"))
+_OTHER_QUANTITY = lazy_pattern(
+    r"(?i)speed-?up|ratio|relative|\brel|eff|util|mfu|percent|share|%|loss|acc|error|diff|mem|size|bytes|count|\bx\b|std_?err"
+)
+_QUANTITY_OF = {
+    "s": lazy_pattern(r"(?i)time|latency|\blat\b|duration|elapsed"),
+    "GB/s": lazy_pattern(r"(?i)bandwidth|bw\b|gbps|b/s"),
+    "TFLOP/s": lazy_pattern(r"(?i)flop"),
+    "1/s": lazy_pattern(r"(?i)throughput|tok|qps|rps|rate|per_s"),
+}
+"""By base unit, names of what has it: a column with such a name does not have the unit of a title about another one."""
+
+
+def unit_of_title(title: str) -> str:
+    """Return the unit that a title gives to the numbers below it; "" for none, or for several.
+
+    Example:
+        >>> [unit_of_title(x) for x in ("Bandwidth (GB/s)", "All results in ms", "Time (us), rate (GB/s)")]
+        ['GB/s', 'ms', '']
+    """
+    printed = (match["bracket"] or match["word"] for match in _UNIT_IN_TITLE.finditer(title))
+    units = {unit for word in printed if (unit := unit_of(word)[0]) and UNITS[unit].base in _BASES_OF_TITLES}
+    return units.pop() if len(units) == 1 else ""
+
+
+def may_have_unit(name: str, unit: str) -> bool:
+    """Return whether a column with this name, which has no unit, may have the unit of the title above its table."""
+    others = (pattern for base, pattern in _QUANTITY_OF.items() if base != UNITS[unit].base)
+    return not _OTHER_QUANTITY.search(name) and not any(pattern.search(name) for pattern in others)

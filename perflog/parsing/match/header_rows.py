@@ -108,7 +108,8 @@ class HeaderRowReader:
         if table.is_new and rows.start:
             self._read_rule_above(segments, table, rows.start - 1, label)
             if table.header.table.needs_rows:
-                self._read_title_above(segments, table, rows.start - 1, label)
+                header = self._read_title_above(segments, table, rows.start - 1, label)
+                table = replace(table, header=header)
         size = _FIRST_BLOCK
         while len(rows):
             open_table, end = self._read_block(segments, table, rows[:size], label, among)
@@ -123,16 +124,27 @@ class HeaderRowReader:
         if above is not None and is_rule(above[1]):
             self._add_non_row(segments, table.format, above[0], rule_line(above[1]), {}, label)
 
-    def _read_title_above(self, segments: Segments, table: OpenTable, header: int, label: int) -> None:
-        """Read the line above the header of a table of any program, if it is a title: empty lines may be between."""
+    def _read_title_above(self, segments: Segments, table: OpenTable, header: int, label: int) -> Header:
+        """Read the line above the header of a table of any program, if it is a title: empty lines may be between.
+
+        Return the header with the unit that the title gives, or the heading above this title.
+        """
+        level = 0
         for row, text in reversed([*segments.lines(range(max(header - _LINES_TO_TITLE, 0), header), label)]):
             if not text.strip() or (is_rule(text) and not segments.unread[row]):
                 continue
-            parts = table_title_parts(text) if segments.unread[row] else None
-            if parts is not None:
+            parts = table_title_parts(text)
+            if parts is not None and not level and segments.unread[row]:
                 before, title, after = parts
                 self._add_non_row(segments, table.format, row, title_line(before, after), {TABLE_TITLE: title}, label)
-            break
+            own_level = len(text) - len(text.lstrip("#"))
+            if parts is None or (level and not 0 < own_level < level):
+                break
+            with_unit = table.header.with_unit_of_title(parts[1])
+            if with_unit is not table.header or not own_level:
+                return with_unit
+            level = own_level
+        return table.header
 
     def _read_block(
         self, segments: Segments, table: OpenTable, rows: range, label: int, among: set[int]

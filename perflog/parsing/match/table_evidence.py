@@ -21,6 +21,7 @@ from perflog.formats.durations import measures
 from perflog.formats.families.cell_cutting import cells_of, is_rule, with_bar_of, without_bar, without_frame
 from perflog.formats.families.cell_forms import REMARK
 from perflog.formats.families.missing_values import NO_VALUE
+from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.figures import figure_spans
 from perflog.formats.vocabulary import COUNTERS, SENTENCE_WORDS
 from perflog.lazy_patterns import lazy_pattern
@@ -235,6 +236,13 @@ class PrintedTable(Struct, frozen=True):
         """Whether each cell is a number."""
         return all(_VALUE.fullmatch(x) for row in self.rows for x in row)
 
+    def unitless(self) -> frozenset[str]:
+        """Return the names of the columns of fractions that have no unit. The first column names the cases."""
+        names = list(self.columns().items())
+        first = next((k for k, (name, _) in enumerate(names) if name), 0)
+        known = ((name, [cell for cell in cells if cell not in NO_VALUE]) for name, cells in names[first + 1 :])
+        return frozenset(name for name, cells in known if name and _are_fractions(cells) and not name_and_unit(name)[1])
+
     def cell_types(self) -> dict[str, str]:
         """Return how the cells of columns print numbers with units, as `HeaderTable.cell_types` has it.
 
@@ -364,6 +372,11 @@ def value_and_unit(cell: str) -> tuple[str, str] | None:
         return None
     is_unit = not unit or unit in _GLUED or bool(unit_of(unit)[0]) or (unit[0] != " " and len(unit) > 1)
     return (value, unit) if is_unit else None
+
+
+def _are_fractions(cells: Sequence[str]) -> bool:
+    """Return whether cells are numbers, and half of them fractions."""
+    return 2 * sum("." in cell for cell in cells) > len(cells) and all(map(_VALUE.fullmatch, cells))
 
 
 def _cells_below(names: Sequence[str], text: str) -> list[str]:

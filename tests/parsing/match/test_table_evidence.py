@@ -224,6 +224,28 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
 ]
 
 
+def test_a_title_gives_its_unit_to_the_columns_of_fractions_without_one() -> None:
+    table = ("| size | nccl | speedup | lat | batch |", "|--|--|--|--|--|", "| 8 | 12.5 | 1.5 | 3.5 | 4 |", "")
+    got = read(text("## Bandwidth (GB/s)", "", "### verbs", *table, "Latency (us) by size", *table, "Others", *table))
+    numbers = [(row["line"], row["key"], row["value"], row["unit"]) for row in got.rows("values") if row["value"]]
+    assert sorted(numbers, key=lambda number: number[:2]) == [
+        (6, "batch", 4, None), (6, "lat", 3.5, None), (6, "nccl", 12.5, "GB/s"), (6, "size", 8, None),
+        (6, "speedup", 1.5, None),
+        (11, "batch", 4, None), (11, "lat", pytest.approx(3.5e-6), "s"), (11, "nccl", pytest.approx(12.5e-6), "s"),
+        (11, "size", 8, None), (11, "speedup", 1.5, None),
+        (16, "batch", 4, None), (16, "lat", 3.5, None), (16, "nccl", 12.5, None), (16, "size", 8, None),
+        (16, "speedup", 1.5, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [24, 40, 64])
+def test_a_title_with_a_unit_may_be_in_another_chunk(size: int) -> None:
+    table = ("## Bandwidth (GB/s)", "", "### verbs", "", "| size | nccl |", "|--|--|", "| 8 | 12.5 |", "| 16 | 13.5 |")
+    whole, cut = read(text(*table)), read(text(*table), chunk=size)
+    assert whole.tables() == cut.tables()
+    assert {row["unit"] for row in whole.rows("values") if row["key"] == "nccl"} == {"GB/s"}
+
+
 def test_a_row_with_fewer_cells_belongs_to_another_table() -> None:
     first = ("| Workload | Rate | TTFT | Lat |", "|--|--|--|--|", "| a | 7.5 | 1.5 | 2.5 |", "")
     got = read(text(*first, "a | b | c |", "--|--|--|", "x1 | 1.5 | 2.5 |", "x2 | 3.5 | 4.5 |"))
