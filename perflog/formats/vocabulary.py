@@ -165,9 +165,15 @@ def field_name(text: str) -> str:
     return re.sub(NO_NAME, "_", text).strip("_")
 
 
+def name_in_script(text: str) -> str:
+    """Return a printed name with the letters of any script, `Δ p50` as Δ_p50; "" if it has ASCII letters alone."""
+    name = re.sub(r"\W+", "_", normalize("NFC", text)).strip("_")
+    return "" if field_name(name) == "".join(c for c in normalize("NFD", name) if not combining(c)) else name
+
+
 def plain_name(text: str) -> str:
     """Return a printed name as families of any program compare names: `Global Step` gives global_step."""
-    return field_name(text).lower()
+    return (field_name(text) or name_in_script(text)).lower()
 
 
 def with_names(text: str) -> str:

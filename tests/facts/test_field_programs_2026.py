@@ -526,8 +526,8 @@ def test_minus_signs_of_documents_belong_to_their_numbers() -> None:
 
 MARKDOWN = {  # tables of the documents of nanochat, Mooncake, aiter and torchtitan, cut down
     "|x0_beta1|val/bpb| Δ vs baseline |\n|-|-|-|\n| **0.96** | **0.7971** | **-0.0007** |\n| 0.9 | 0.7972 | — |\n": [
-        ("x0_beta1", 0.96, None), ("val_bpb", 0.7971, None), ("vs_baseline", -0.0007, None),
-        ("x0_beta1", 0.9, None), ("val_bpb", 0.7972, None), ("vs_baseline", None, None),
+        ("x0_beta1", 0.96, None), ("val_bpb", 0.7971, None), ("Δ_vs_baseline", -0.0007, None),
+        ("x0_beta1", 0.9, None), ("val_bpb", 0.7972, None), ("Δ_vs_baseline", None, None),
     ],
     "| Configuration | Write |\n|---------------|-------|\n| block=1MB, threads=8 | 210.76 GB/s |\n": [
         ("Configuration", None, None), ("Write", 210.76, "GB/s"),
@@ -571,6 +571,17 @@ def test_the_rule_of_a_markdown_table_proves_its_header(text: str) -> None:
     rows = sorted(log.rows("values"), key=lambda row: row["line"])
     assert [(row["key"], row["value"], row["unit"]) for row in rows] == MARKDOWN[text]
     assert unread_figures(log) == 0
+
+
+def test_names_in_any_script() -> None:
+    """A name keeps its letters, also where all of them are of another script than the names of fields."""
+    table = read("| 模型 | 吞吐 (tok/s) | 延迟 (ms) |\n|-|-|-|\n| a | 12.5 | 3.1 |\n| b | 13.5 | 3.3 |\n".encode())
+    found = {(row["key"], row["unit"]): row["value"] for row in table.rows("values") if row["line"] == 3}
+    assert found == {("模型", None): None, ("吞吐", "1/s"): 12.5, ("延迟", "s"): pytest.approx(0.0031)}
+    lines = read(
+        "Step: 10, loss: 2.5, 耗时: 3.1 ms, λ_reg 0.5\nStep: 20, loss: 2.4, 耗时: 3.0 ms, λ_reg 0.4\n".encode()
+    )
+    assert {"耗时", "λ_reg"} == {row["key"] for row in lines.rows("values")}
 
 
 def test_a_markdown_table_without_values_is_none() -> None:

@@ -412,6 +412,30 @@ def test_a_cell_of_such_a_table_may_tell_that_its_case_failed(tmp_path: Path) ->
     ]
 
 
+QUANTITIES = """\
+| Axis | FLA reference | Primus (this branch) | Δ |
+|------|---------------|----------------------|---|
+| Time per iteration | **1434.5 ms** | 1431.5 ms | −0.21 % (Primus faster) |
+| Throughput | 182,729 tok/s/GPU | **183,213 tok/s/GPU** | **+0.27 %** |
+| Wall time | 6840 s | 6822 s | -18s |
+| Loss @ iter 1 | 11.9654 | 11.9652 | −0.00 % |
+| Crossover | — | iter 2100 | — |
+"""
+
+
+def test_quantities_a_row_may_have_their_units_in_the_cells(tmp_path: Path) -> None:
+    """The column with the change of each quantity is no case, and its units are not those of the quantities."""
+    rows = cases(log_of(tmp_path, QUANTITIES, "run.md")).to_dict("records")
+    assert [(row["key"], row["unit"] or "", row["cases"]) for row in rows] == [
+        ("Time per iteration", "s", 2),
+        ("Throughput", "1/s", 2),
+        ("Wall time", "s", 2),
+        ("Loss @ iter 1", "", 2),
+    ]
+    assert (rows[0]["min"], rows[0]["min_at"]) == (pytest.approx(1.4315), "column Primus_this_branch")
+    assert (rows[1]["max"], rows[1]["max_at"]) == (183213, "column Primus_this_branch")
+
+
 def test_words_with_one_unit_are_cases(tmp_path: Path) -> None:
     text = "| GPU | flash (ms) | plain (ms) |\n|---|---|---|\n| H (80GB) | 1.5 | 2.5 |\n| A (40GB) | 2.5 | 4.0 |\n"
     rows = cases(log_of(tmp_path, text, "run.md")).to_dict("records")

@@ -212,3 +212,23 @@ def test_several_logs_are_one_overview() -> None:
 def test_a_word_that_is_neither_command_nor_log(word: str, says: str) -> None:
     done = run(word, code=2 if "command" in says else 3)
     assert says in done.stderr
+
+
+def test_steps_between_lines_with_a_coarse_clock_count(tmp_path: Path) -> None:
+    """Whole seconds give a step time for some lines only; the others are in the windows between them."""
+    log = tmp_path / "train.log"
+    clock = [24, 30, 36, 42, 48, 53, 58, 64]
+    lines = [
+        f"2026-07-30 19:{1 + s // 60:02}:{s % 60:02} | INFO | [Epoch 4] Batch {10 * k}/126 | loss=0.0{k}1"
+        for k, s in enumerate(clock, 1)
+    ]
+    log.write_text("\n".join(lines) + "\n")
+    assert " x 80 steps (8 printed)" in run(log).stdout.splitlines()[0]
+
+
+def test_one_step_of_a_window_is_named_with_the_number_of_printed_lines(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(
+        "Epoch: [0]  [20/37]  eta: 0:01:13  lr: 0.0001  loss: 8.2 (10.3)  time: 3.98  data: 0.02  max mem: 6825\n"
+    )
+    assert " x 20 steps (1 printed: 20)" in run(log).stdout.splitlines()[0]

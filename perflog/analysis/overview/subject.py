@@ -41,11 +41,12 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     elif counts:
         least, most = min(counts) if len(counts) == len(log) else 0, max(counts)
         each = f" x {count(most, 'step')}" if least == most else f" of {least:,} to {most:,} steps"
-        if len(lines) == 1 and lines[0] < most:
-            each += f" ({lines[0]:,} printed)"
-    first, last = (int(printed.min()), int(printed.max())) if len(printed) else (0, 0)
-    if len(log) == 1 and first > 1 and last - first + 1 == lines[0]:  # a piece of a run, without gaps
-        each += f" ({first:,}-{last:,})" if last > first else f" ({first:,})"
+        first, last = int(printed.min()), int(printed.max())
+        piece = ""
+        if len(log) == 1 and first > 1 and last - first + 1 == lines[0]:  # of a run, without gaps
+            piece = f"{first:,}-{last:,}" if last > first else f"{first:,}"
+        shown = f"{lines[0]:,} printed" if len(lines) == 1 and lines[0] < most else ""
+        each += f" ({': '.join(filter(None, (shown, piece)))})" * bool(shown or piece)
     runs_by_job = jobs(tables)
     if sum(map(len, runs_by_job.values())) == len(log) > 1:
         yield f"{count(logs, 'log')}, " * (logs > 1) + ", ".join(_job(tables, runs_by_job))
@@ -73,6 +74,9 @@ def _steps(printed: Rows, lasts: Mapping[str, int]) -> int:
     known = covered[covered > 0]
     if not len(known) or np.median(known) <= 1:
         return len(steps)
+    between = np.diff(steps, prepend=0)  # a line of unknown cover, inside a window of a coarse clock
+    stride = np.median(between[1:]) if len(steps) > 1 else 1
+    covered = np.where(covered > 0, covered, np.minimum(between, stride))
     return int(covered.clip(1).sum()) + lasts[printed["run"][0]] - int(steps[-1])
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from perflog.formats.model import Line
 from perflog.formats.openings import ENOUGH_OF_HEAD, Opening, opening_of
 from perflog.formats.template import DECLARED_DROPPED, GROUPED, UNNAMED, Field, Template
-from perflog.formats.vocabulary import PLACES, field_name
+from perflog.formats.vocabulary import PLACES, field_name, name_in_script
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import PER_FIELD, TableColumn, column_for
 from perflog.units import PRINTED, Unit
@@ -135,8 +135,10 @@ class FieldNames(UniqueNames):
             self._taken.add(name)
         free = self.declared(name)
         self.from_keys.add(free)
-        if has_column and self._table != "runs" and name not in self.paths.values():
-            self.paths[free] = name  # its row has the printed name all the same
+        printed = name_in_script(key)
+        shown = printed or (name if has_column else "")
+        if shown and self._table != "runs" and shown not in self.paths.values():
+            self.paths[free] = shown  # its row has the printed name all the same
         return free
 
     def from_path(self, path: str) -> str:

@@ -84,6 +84,7 @@ _NAMES_OF = {
     "s": re.compile("time|sec|dur|cost|elapsed|latency|wall|data|batch|forward|backward", re.IGNORECASE),
     "B": _OF_MEMORY,
 }  # by base unit: names of numbers that may have it, printed or not
+_TABLE_ROW = lazy_pattern(r"\s*\|[^|]*\|[^|]*\|.*\|$")  # of two cells or more, between bars
 _DAYS = frozenset(("day", "days"))
 _NO_VALUE = frozenset(map(str.lower, NO_VALUE))
 _DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
@@ -199,8 +200,8 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         if self.unnamed:
             return self._unnamed(text)
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
-        if self.measures and not self._begins.match(raw):
-            return ()  # the pattern of another family has found the line
+        if self.measures and (not self._begins.match(raw) or _TABLE_ROW.match(text)):
+            return ()  # the pattern of another family has found the line, or the line is a row of cells
         for head, pattern in self._heads:
             if not head.may_stand_in(raw):
                 continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -157,6 +157,9 @@ _COUNTS = MOMENTS.union(
 
 _PROGRESS = MOMENTS | {"training_iteration"}
 """Names of the progress of a case. They are not measured, and no parameters if other parameters identify the cases."""
+
+_CHANGE = lazy_pattern(r"(?i)(?:.*_)?(?:Δ|delta|change|diff|difference|gain|improvement|reduction|speed_?up)(?:_.*)?")
+"""Names of a column with the change from one of the other columns to the next."""
 
 _DERIVED = frozenset(("speedup", "slowdown", "ratio"))  # words in names of what is computed from other columns
 _DIGIT = lazy_pattern("[0-9]")
@@ -475,6 +478,7 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
     columns: dict[str, list[Any]] = {}
     units: dict[str, str] = {}
     bad: dict[str, Mask] = {}
+    units_of_record: list[set[str]] = [set() for _ in range(number)]  # of cells in columns with several units
     for name in names:
         places = np.flatnonzero(codes == words.index(name))
         cells: list[Any] = [None] * number
@@ -485,7 +489,10 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
             )
         columns[name] = cells
         found = {unit_words[code] for code in units_of_row[places].tolist() if code >= 0}
-        units[name] = found.pop() if len(found) == 1 else ""
+        units[name] = next(iter(found)) if len(found) == 1 else ""
+        if len(found) > 1 and not _CHANGE.fullmatch(name):
+            for record, code in zip(records.inverse[places].tolist(), units_of_row[places].tolist(), strict=True):
+                units_of_record[record] |= {unit_words[code]} if code >= 0 else set()
         bad[name] = np.array([_is_failure(x) for x in cells], np.bool_)
     columns = with_parameters(columns)
     names = list(columns)
@@ -518,7 +525,8 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
     if not parameters or not is_measured:  # whole numbers without a unit describe, such as offsets of documents
         return
     together = _together({name: columns[name] for name in parameters})
-    if (by_column := _turned(together, figures, units, bad, lines)) is not None:
+    units_of_cells = [units_of_record[record] for record in kept]
+    if (by_column := _turned(together, figures, units, bad, lines, units_of_cells)) is not None:
         yield by_column
         return
     for sweep in _sweeps(list(zip(*together.values(), strict=True))):
@@ -540,19 +548,25 @@ def _turned(
     units: dict[str, str],
     bad: dict[str, Mask],
     lines: Ints,
+    units_of_cells: Sequence[Set[str]],
 ) -> CaseTable | None:
     """The table with a case for each column, if its rows are quantities; None if they are cases.
 
-    Names of columns show it, or several units in their words: `Mean TTFT (ms)`, `Output (tok/s)`. Such
-    columns have no units of their own.
+    Names of columns show it, or several units in their words, `Mean TTFT (ms)`, `Output (tok/s)`, or in their cells.
+    Such columns have no units of their own, apart from those with the change of each quantity.
     """
     [(name, words), *others] = parameters.items()
-    if others or len(set(words)) < len(words) or not _are_words(words) or any(units[figure] for figure in figures):
+    columns = [figure for figure in figures if units[figure] != "1" and not _CHANGE.fullmatch(figure)]
+    if others or len(set(words)) < len(words) or not _are_words(words) or any(units[figure] for figure in columns):
         return None
     split = [split_unit(str(word)) for word in words]
-    if not _NAMES_QUANTITIES.fullmatch(name) and len({unit for _, unit in split} - {""}) < _SEVERAL:
+    in_cells = [of - {"1"} or of for of in units_of_cells]  # the share by which a quantity changed has its own unit
+    split = [
+        (quantity, next(iter(of)) if len(of) == 1 else unit)
+        for (quantity, unit), of in zip(split, in_cells, strict=True)
+    ]
+    if not columns or (not _NAMES_QUANTITIES.fullmatch(name) and len({unit for _, unit in split} - {""}) < _SEVERAL):
         return None
-    columns = list(figures)
     numbered = [_NUMBERED.fullmatch(column) for column in columns]
     stems = {match["stem"] for match in numbered if match}
     cases: list[Any] = [float(match["number"]) for match in numbered if match]
@@ -560,9 +574,14 @@ def _turned(
         stems, cases = {_COLUMN}, list(columns)
     if len({quantity for quantity, _ in split}) < len(split):
         return None
+    rows = {
+        quantity: row
+        for row, (quantity, _) in enumerate(split)
+        if any(np.isfinite(figures[column][row]) or bad[column][row] for column in columns)
+    }
     values_by_quantity = {
-        quantity: np.array([figures[column][row] for column in columns]) * (UNITS[unit].factor if unit else 1)
-        for row, (quantity, unit) in enumerate(split)
+        quantity: np.array([figures[c][row] for c in columns]) * (UNITS[unit].factor if (unit := split[row][1]) else 1)
+        for quantity, row in rows.items()
     }
     return CaseTable(
         {stems.pop(): cases},
@@ -570,7 +589,7 @@ def _turned(
         {},
         {},
         {quantity: base_of(unit) for quantity, unit in split},
-        {quantity: np.array([bad[c][row] for c in columns]) for row, quantity in enumerate(values_by_quantity)},
+        {quantity: np.array([bad[c][row] for c in columns]) for quantity, row in rows.items()},
         np.resize(lines[[0, -1]], len(columns)),
         frozenset((name, *columns)),
     )
