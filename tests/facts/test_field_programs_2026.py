@@ -509,6 +509,72 @@ def test_triton_shared() -> None:
     assert (values(log)["mean_time"], values(log)["p90_time"]) == (0.250993, 0.252334)
 
 
+def test_loadgen() -> None:
+    """The summary of MLPerf's inference benchmarks. Limits of latencies are settings."""
+    log = whole("loadgen")
+    found = values(log) | {row["key"]: row["value"] for row in log.rows("summaries")}
+    assert (found["completed_tokens_per_s"], found["completed_samples_per_s"]) == (8840.42, 29.41)
+    assert found["latency_p50"] == pytest.approx(8.60997075)
+    assert found["TTFT_mean"] == pytest.approx(0.201330486)
+    assert found["TPOT_p97"] == pytest.approx(0.03636554)
+    assert '"Scenario": "Server"' in log.rows("runs")[0]["config"]
+    assert "latency" not in found
+
+
+def test_stable_diffusion_cpp() -> None:
+    log = whole("stable_diffusion_cpp")
+    rates = [row["value"] for row in log.rows("values") if row["key"] == "s_per_it"]
+    assert (rates[0], rates[-1]) == (15.66, 13.82)
+    found = values(log)
+    assert (found["get_learned_condition"], found["sampling"], found["offload_time"]) == (2.141, 545.2, 1.82)
+
+
+def test_comfyui() -> None:
+    log = whole("comfyui")
+    assert [row["value"] for row in log.rows("values") if row["key"] == "prompt_time"] == [111.18, 58.46]
+    assert values(log)["loaded_memory"] == 159.56 * 2**20
+
+
+def test_times_of_deepmd_are_those_of_the_batches_between_lines() -> None:
+    lines = [
+        f"[2026-06-20 22:1{k}:03,500] DEEPMD INFO    Batch     {200 * k}: {what}"
+        for k in range(1, 4)
+        for what in (
+            "trn: rmse = 1.06e+01, rmse_e = 1.55e+00, rmse_f = 3.35e-01, lr = 1.00e-03",
+            "total wall time = 60.01 s, eta = 0:32:56",
+        )
+    ]
+    log = read(("\n".join(lines) + "\n").encode())
+    assert unread_figures(log) == 0
+    assert [row["step"] for row in log.rows("steps")] == [200, 400, 600]
+    assert log.rows("steps")[2]["step_time_s"] == pytest.approx(0.3)
+    assert values(log)["interval_time"] == 60.01
+
+
+def test_lines_of_basicsr() -> None:
+    line = (
+        "2025-11-20 18:04:40,262 INFO: [SAFMN..][epoch:  0, iter:   1,400, lr:(1.000e-03,)] "
+        "[eta: 8 days, 22:51:35, time (data): 0.776 (0.020)] l_pix: 3.0228e-02 f_pix: 2.5529e-01 "
+    )
+    log = read(f"{line}\n{line.replace('1,400', '1,500').replace('18:04:40', '18:05:57')}\n".encode())
+    first = log.rows("steps")[0]
+    assert (first["step"], first["step_time_s"], first["learning_rate"]) == (1400, 0.776, 0.001)
+    assert values(log)["l_pix"] == 0.030228
+
+
+def test_a_step_in_brackets_and_a_step_with_a_rate_alone() -> None:
+    bracket = read(
+        b"Ep 1 (Step 000050): Train loss 0.682, Val loss 0.706\nEp 1 (Step 000100): Train loss 0.5, Val loss 0.6\n"
+    )
+    assert [(row["step"], row["loss"]) for row in bracket.rows("steps")] == [(50, 0.682), (100, 0.5)]
+    rate = read(
+        b"Ep 1, Step 000015, Train: 6.201, Val: 6.152, Step tok/sec: 12545, Avg tok/sec: 12545\n"
+        b"Ep 1, Step 000030, Train: 5.663, Val: 5.688, Step tok/sec: 12490, Avg tok/sec: 12517\n"
+    )
+    assert [row["step"] for row in rate.rows("steps")] == [15, 30]
+    assert (values(rate)["Step_tok_sec"], values(rate)["Train"]) == (12490, 5.663)
+
+
 def test_gpu_mode() -> None:
     text = "benchmark-count: 3\nbenchmark.0.spec: m: 7168; n: 128\nbenchmark.0.runs: 200\nbenchmark.0.best: 115712.5\n"
     log = read(text.encode())

@@ -760,7 +760,12 @@ class _MeterText(Struct):
             ends_in_is = not self._is_bound and self._words[-1] == "is"
             is_place = self._words[0].lower() == "of" and self._words[-1].lower() in COUNTERS  # `it 1/3 of epoch 0`
             words = " ".join(self._words[is_place : -1 if ends_in_is else None])
-            return ("", None) if is_sentence or not words else (f"{self._bracket} {words}".strip(), "")
+            is_counter = plain_name(words) in _COUNTERS  # `Ep 1 (Step 50): loss 0.5`
+            return (
+                ("", None)
+                if is_sentence or not words
+                else (words if is_counter else f"{self._bracket} {words}".strip(), "")
+            )
         if self._suffix:
             return self._last, self._suffix if _INTEGER.fullmatch(text) else ""
         key = self._bracket or self._last
