@@ -8,6 +8,7 @@ import lzma
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -56,6 +57,7 @@ def test_zstandard_is_in_python_since_3_14(
     path = tmp_path / "log"
     path.write_bytes(PACKED["zstd"])
     monkeypatch.setattr(sys, "version_info", version)
-    monkeypatch.setitem(sys.modules, "compression.zstd", SimpleNamespace(open=lambda given: (given, "of Python")))  # type: ignore[arg-type]
+    module: Any = SimpleNamespace(open=lambda given: (given, "of Python"))
+    monkeypatch.setitem(sys.modules, "compression.zstd", module)
     opened = decompressor(str(path), "zstd")
     assert (opened == (str(path), "of Python")) is has_module
