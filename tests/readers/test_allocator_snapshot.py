@@ -116,3 +116,24 @@ def test_records_that_are_none(tmp_path: Path) -> None:
 
 def test_the_stacks_of_the_samples_are_innermost_first() -> None:
     assert all(len(frames) > 1 for frames in FRAMES.values())
+
+
+def test_each_part_of_a_snapshot_is_accounted_for(tmp_path: Path) -> None:
+    """Size and address of a block are stored, of a segment its sizes; the history has 2 failures of 3 entries."""
+    log = perflog.read(write(tmp_path / "snapshot.pickle", FULL))
+    lines = log.table("lines")
+    columns = ["shape", "status", "first_line", "count", "figures_stored", "figures_dropped"]
+    assert [tuple(row) for row in lines[columns].astype(object).fillna(0).values.tolist()] == [
+        ("block of memory", "read", 1, 8, 0, 0), ("blocks", "read", 1, 0, 16, 0),
+        ("sizes of segments", "read", 1, 0, 3, 0), ("layout", "read", 1, 0, 0, 3),
+        ("out of memory", "read", 9, 2, 0, 0), ("out of memory", "read", 9, 0, 2, 0),
+        ("history of a device", "context", 11, 1, 0, 0), ("history", "read", 11, 0, 0, 3),
+    ]  # fmt: skip
+    failed = [row for row in rows(log.table("events")) if row["name"] == "out of memory"]
+    assert [(row["line"], row["bytes"], row["start_ns"]) for row in failed] == [
+        (9, GIB, 1_700_000_001 * 10**9), (10, 3 * GIB, 1_700_000_001 * 10**9)
+    ]  # fmt: skip
+    sizes = {row["name"]: row["value"] / GIB for row in rows(log.table("counters"))}
+    assert sizes == {
+        "reserved": 41, "allocated": 36, "requested": 36, "largest free block": 2, "reserved in private pools": 2
+    }  # fmt: skip

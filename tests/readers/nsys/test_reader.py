@@ -206,3 +206,32 @@ def test_the_path_follows_recorded_waits_of_streams(tmp_path: Path) -> None:
     times = {row["kind"]: row["time_s"] for row in table[table["by"] == "kind"].to_dict("records")}
     assert times["gemm"] == pytest.approx(30e-6 + 10e-6)  # the second one of stream 8 began after the record
     assert times["waiting"] == pytest.approx(25e-6)
+
+
+def test_the_launch_of_a_kernel(tmp_path: Path) -> None:
+    def launch(start: int, grid: tuple[int | None, ...], static: int | None, dynamic: int | None) -> Row:
+        sizes = dict(zip(("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"), (*grid, 128, 1, 1), strict=True))
+        more = {"registersPerThread": 32, "staticSharedMemory": static, "dynamicSharedMemory": dynamic}
+        return kernel(start, start + 5, **sizes, **more)
+
+    launches = [
+        launch(10, (8, 4, 0), 16, 1024), launch(20, (8, 4, None), None, 1024), launch(30, (8, 4, 0), 16, None),
+        launch(40, (1, 1, 1), None, None),
+    ]  # fmt: skip
+    path = write_tables(tmp_path / "a.sqlite", {"StringIds": STRINGS, "CUPTI_ACTIVITY_KIND_KERNEL": launches})
+    found = [[row[name] for name in ("grid", "block", "shared_bytes")] for row in rows(perflog.read(path))]
+    block = "[128, 1, 1]"
+    assert found == [
+        ["[8, 4, 0]", block, 1040], [None, block, 1024], ["[8, 4, 0]", block, 16], ["[1, 1, 1]", block, None]
+    ]  # fmt: skip
+    assert {row["registers"] for row in rows(perflog.read(path))} == {32}
+
+
+def test_a_row_with_an_odd_cell_costs_only_itself(tmp_path: Path) -> None:
+    kernels = [kernel(10, 14), kernel(20, 25, streamId="seven"), kernel(30, 36, streamId=9)]
+    path = write_tables(tmp_path / "a.sqlite", {"StringIds": STRINGS, "CUPTI_ACTIVITY_KIND_KERNEL": kernels})
+    log = perflog.read(path)
+    assert [(row["line"], row["start_ns"], row["duration_ns"], row["stream"]) for row in rows(log)] == [
+        (1, 10, 4, 7), (3, 30, 6, 9)
+    ]  # fmt: skip
+    assert log.line_account["unread"] == 1
