@@ -56,10 +56,12 @@ class Reading:
     done: IngestResult
     kept: MemorySink
     _counted: dict[tuple[str, ...], dict[str, Counter[Row]]] = field(default_factory=dict, compare=False)
+    _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict, compare=False)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.kept.fetch(table).to_pylist()
-        return rows
+        if table not in self._rows:
+            self._rows[table] = self.kept.fetch(table).to_pylist()
+        return list(map(dict, self._rows[table]))  # a test may change its own
 
     def tables(self, *without: str) -> dict[str, Counter[Row]]:
         """The rows of each table, whatever their order. Floats are compared to the last bit."""
