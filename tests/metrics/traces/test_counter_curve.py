@@ -51,6 +51,16 @@ def test_each_counter_of_each_device_has_a_curve_from_three_readings_on() -> Non
     assert len(found) == 18 and {row["run"] for row in found} == {"r"}
 
 
+def test_each_file_has_curves_of_its_own() -> None:
+    found = curve(*(reading(at, at + 10 * part, part=part) for part in (0, 1) for at in (0, 100, 200)))
+    assert [row["max"] for row in found] == [0, 100, 200, 10, 110, 210]
+    named = curve(reading(0, 1), reading(1, 2, device_name="A100"), reading(2, 3, subject="port"), reading(3, 4),
+                  reading(4, 5))  # fmt: skip
+    assert [(row["device_name"], row["subject"], row["max"]) for row in named] == [
+        (None, None, 1), (None, None, 4), (None, None, 5),
+    ]  # fmt: skip
+
+
 def test_units_become_base_units() -> None:
     found = curve(*(reading(at, 2.0, unit="MiB") for at in (0, 1, 2)))
     assert {(row["mean"], row["min"], row["max"], row["unit"]) for row in found} == {(2.0 * 2**20,) * 3 + ("B",)}

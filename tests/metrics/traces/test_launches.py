@@ -56,6 +56,16 @@ def test_an_operator_launches_what_no_call_does() -> None:
     assert launched(*work) == [None] * 4
 
 
+def test_threads_of_calls_and_of_operators() -> None:
+    """A thread or a process that the trace does not name is None; threads of both kinds are told apart."""
+    work = [kernel(100, 101, correlation=1), kernel(101, 102, external=8), kernel(102, 103, correlation=2)]
+    host = [call(10, 12, 1, "7"), call(20, 22, 2, "8"), operator(30, 40, 8, "9"), operator(50, 60, 9, "6")]
+    assert [each and each[2] for each in launched(*host, *work)] == ["7", "9", "8"]
+    unnamed = call(10, 12, 1) | {"thread": None, "process": None}
+    ((_, [(_, found)]),) = launches_by_file(by_hand([unnamed, *host[1:], *work]))
+    assert found.names[found.threads[0]] == (None, None)
+
+
 def test_each_file_has_its_own_numbers() -> None:
     events = [kernel(100, 101, correlation=1), kernel(200, 201, correlation=1, part=1, rank=1)]
     events += [call(10, 12, 1), kernel(300, 301, correlation=1, part=2, rank=2), call(20, 22, 1, part=1)]
