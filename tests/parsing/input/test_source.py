@@ -596,3 +596,21 @@ def test_import_is_light() -> None:
     heavy = {"numpy", "pyarrow", "urllib.request", "hashlib"}
     code = f"import sys, perflog.parsing.input.source; print({heavy} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"\x01" * 10 + b"a" * 90, False),  # a tenth
+        (b"\x01" * 11 + b"a" * 89, True),
+        (b"\t\n\r\x1b" * 5 + b"a" * 80, False),  # what terminals print
+        (b"a" * (1 << 13) + b"\x01" * 5000, False),  # of the first 8 KiB
+        (b"a" * ((1 << 13) - 900) + b"\x01" * 900, True),
+        (("step 1\n" * 40).encode("utf-16"), False),
+        (b"", False),
+    ],
+)
+def test_a_file_looks_binary_by_its_control_characters(tmp_path: Path, data: bytes, expected: bool) -> None:
+    (tmp_path / "log").write_bytes(data)
+    with open_source(str(tmp_path / "log")) as log:
+        assert log.looks_binary() is expected

@@ -47,7 +47,8 @@ class Slow:
 
 def test_a_file_may_take_fewer_bytes_than_it_is_given() -> None:
     with open_spill_file() as file:
-        slow, columns = Slow(file), {"a": np.arange(9), "b": np.arange(3, dtype=np.int16)}
+        slow = Slow(file)
+        columns: EventColumns = {"a": np.arange(9), "b": np.arange(3, dtype=np.int16)}
         loaded = load_spilled(slow, spill(slow, columns))
     assert {name: column.tolist() for name, column in loaded.items()} == {"a": list(range(9)), "b": [0, 1, 2]}
 
@@ -71,5 +72,5 @@ def test_a_full_disk_is_an_error() -> None:
         def write(self, data: memoryview) -> int:
             raise OSError(28, "No space left on device")
 
-    with open_spill_file() as file, pytest.raises(InputError, match="No space left on device"):
+    with open_spill_file() as file, pytest.raises(InputError, match="cannot be written: No space left on device"):
         spill(Full(file), {"a": np.arange(3)})

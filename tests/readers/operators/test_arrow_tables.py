@@ -119,6 +119,12 @@ def test_names_may_be_a_dictionary(tmp_path: Path) -> None:
     assert rows(read(tmp_path, given), "events", "name") == [("forward",), ("forward",), ("send",), ("forward",)]
 
 
+def test_a_number_that_its_column_does_not_hold_is_not_known(tmp_path: Path) -> None:
+    given = columns()
+    given["step"][0] = given["mb_id"][0] = 1 << 40
+    assert rows(read(tmp_path, given), "events", "step", "micro_batch")[0] == (1 << 40, None)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
