@@ -1244,3 +1244,14 @@ def test_pairs_with_spaces_between_them_are_a_record_of_a_case() -> None:
         (1, "batch", 32), (1, "dtype", "bf16"), (1, "model", "llama"), (1, "tok_s", 3201.25), (1, "tp", 8),
         (1, "ttft", 0.03125), (2, "step_time", 0.25),
     ]  # fmt: skip
+
+
+def test_a_line_that_only_begins_as_in_megatron_is_of_any_program() -> None:
+    lines = "".join(
+        f"iteration {k}/ 100 | loss: {3 - k / 50:.4f} | step time: 0.412 s | tokens/s: 19860\n" for k in (1, 2, 3)
+    )
+    got = read(lines.encode())
+    assert {row["format"] for row in got.rows("runs")} == {"meters"}
+    assert [(row["step"], row["step_time_s"], row["tokens_per_s"]) for row in got.rows("steps")] == [
+        (k, 0.412, 19860.0) for k in (1, 2, 3)
+    ]
