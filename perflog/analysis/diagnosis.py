@@ -254,6 +254,7 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
         by_process.setdefault(process_of(row), []).append(_evidence(row, logs, several))
     evidence = _of_each([*by_process.values()] if len(ending.culprits) > 1 else [[*chain(*by_process.values())]])
     others = [row for row in ending.rows if not any(row is each for each in first)]
+    others = [row for row in others if row.kind != judged.kind or row.rank not in (None, *judged.ranks)]  # the same
     reason = None
     if not ending.culprits:
         kind = judged.kind or first[0].kind

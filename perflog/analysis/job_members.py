@@ -7,8 +7,9 @@ is the mean over all ranks. A log without steps belongs to
 - the job with the same job id, if both print one;
 - else, if it measures nothing: the only job, or the only job in its folder. It may be the log of the kernel, the
   scheduler or the launcher. What a program printed before the job began is not of the job;
-- else, if it measures something: the only job whose clock its times overlap, whose program it prints, or, where only
-  libraries and monitors print in it, the only job of its folder. Otherwise it is a benchmark.
+- else, if it measures something and its clock is a clock of jobs: the only job whose time its own overlaps;
+- else the only job whose program it prints; the only job of its folder, if only libraries and monitors print in it; or
+  the only job that there is, unless a benchmark prints in it.
 
 Where no log has steps, dumps of collectives show the jobs; without dumps, all logs are one job.
 """
@@ -54,6 +55,9 @@ _BETWEEN_NS = 60 * _SECOND
 _EQUAL_LOSSES = 10
 """Different losses that logs of one job have in common. Losses of other jobs may be equal in a few steps."""
 
+_RESULTS = ("collectives", "summaries")
+"""Tables of the results of benchmarks."""
+
 _UNKNOWN = "unknown program"
 
 
@@ -77,6 +81,7 @@ class _Printed(Struct):
     spans: Spans
     ids: set[str]
     measures: bool
+    has_results: bool
     serves: bool
     by_machine: bool
 
@@ -99,7 +104,7 @@ def runs_of_jobs(tables: Tables, keys: Sequence[RunKey]) -> list[JobRuns]:
         group = group_of[log]
         job = job_of[group] or group
         is_benchmark = job not in main and printed[job].measures and not printed[job].serves
-        program = _program(printed[job].formats) if is_benchmark else None
+        program = _names_of(printed[job].formats) if is_benchmark else None
         found.setdefault(job, JobRuns([], program)).keys.extend(runs)
     return list(found.values())
 
@@ -174,6 +179,7 @@ def _printed(
 ) -> dict[str, _Printed]:
     """Return what the logs of each group print of themselves."""
     measures = {run for name in _MEASUREMENTS for run in tables.rows_by_run(name)}
+    with_results = {run for name in _RESULTS for run in tables.rows_by_run(name)}
     values = tables.rows("values")
     serves = set(values.where(values.one_of("key", [RUNNING])).by("run"))
     failures = tables.rows("failures")
@@ -185,7 +191,7 @@ def _printed(
     found: dict[str, _Printed] = {}
     for log, runs in by_log.items():
         each = found.setdefault(
-            group_of[log], _Printed(os.path.dirname(runs[0].log), [], set(), {}, set(), False, False, False)
+            group_of[log], _Printed(os.path.dirname(runs[0].log), [], set(), {}, set(), False, False, False, False)
         )
         for run in runs:
             form, joined, config = facts[run.id]
@@ -193,6 +199,7 @@ def _printed(
             each.formats.update(name for text in (form, joined) if isinstance(text, str) for name in text.split(", "))
             each.ids.update(filter(None, [job_id(config)]))
             each.measures |= run.id in measures
+            each.has_results |= run.id in with_results
             each.serves |= run.id in serves
             each.by_machine |= run.id in by_machine
             for clock, (begin, end) in spans.get(run.id, {}).items():
@@ -227,10 +234,13 @@ def _job_of(log: _Printed, main: Mapping[str, _Printed]) -> str | None:
     on_clock = {name: job for name, job in main.items() if job.spans.keys() & log.spans.keys()}
     if on_clock:
         return _only([name for name, job in on_clock.items() if _overlap(log.spans, job.spans)])
-    libraries = {name for name, form in known().items() if form.library}
-    if log.formats and log.formats <= libraries:
-        return _only(in_folder)
-    return _only([name for name, job in main.items() if job.formats & log.formats - libraries])
+    programs = _programs(log.formats)
+    if same := [name for name, job in main.items() if job.formats & programs]:
+        return _only(same)
+    if programs and log.has_results:
+        return None
+    libraries = bool(log.formats) and all(name in known() and known()[name].library for name in log.formats)
+    return _only(in_folder) if len(main) == 1 or libraries else None
 
 
 def _only(names: Sequence[str]) -> str | None:
@@ -250,7 +260,11 @@ def _is_before(log: _Printed, job: _Printed) -> bool:
     return bool(clocks) and all(log.spans[clock][1] + _BETWEEN_NS < job.spans[clock][0] for clock in clocks)
 
 
-def _program(formats: set[str]) -> str:
+def _programs(formats: set[str]) -> set[str]:
+    """Return the formats of a log that are of programs: not of libraries, monitors, and lines of any program."""
+    return {name for name in formats if (form := known().get(name)) and not form.library and not form.generic}
+
+
+def _names_of(formats: set[str]) -> str:
     """Return the names of the programs that print in a log."""
-    names = [form.program or name for name in sorted(formats) if (form := known().get(name)) and not form.generic]
-    return ", ".join(names) or _UNKNOWN
+    return ", ".join(known()[name].program or name for name in sorted(_programs(formats))) or _UNKNOWN

@@ -292,8 +292,22 @@ def test_a_benchmark_beside_a_job_is_a_run_of_its_own(tmp_path: Path) -> None:
     assert lines[0].startswith("Ended by a GPU fault")
     assert "Benchmark train2.log (nccl-tests):" in lines
     (tmp_path / "train2.log").write_text(NCCL_TESTS)
+    (tmp_path / "sizes.csv").write_text(
+        "kernel,size,GB/s\na,8,1.25\na,16,2.5\nb,8,1.5\nb,16,2.75\n"
+    )  # of the job, or not
     text = run("diagnose", tmp_path).output
     assert "Not of the job: 1 benchmark that reports no failure: train2.log (nccl-tests)" in text
+    assert "sizes.csv" not in text
+
+
+def test_what_a_scheduler_says_of_a_full_host_does_not_follow_from_it(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(
+        "start\nsrun: error: node018: task 7: Out Of Memory\n"
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=81234.0. Some of the step tasks have been OOM Killed.\n"
+    )
+    answer = perflog.diagnose(perflog.read(path))
+    assert (answer.kind, answer.followed) == ("host_out_of_memory", "")
 
 
 MEASURED = "2026-03-01 {time},000 - INFO - Throughput: {value:.1f} tokens/s\n"
