@@ -436,6 +436,12 @@ def test_quantities_a_row_may_have_their_units_in_the_cells(tmp_path: Path) -> N
     assert (rows[1]["max"], rows[1]["max_at"]) == (183213, "column Primus_this_branch")
 
 
+def test_labels_of_rows_in_a_column_without_a_name_may_have_digits(tmp_path: Path) -> None:
+    text = "  | time [s]| AUC\n-- | -- | --\nh2o | 520 | 0.775\nxgboost | 510 | 0.751\ncatboost | 3360 | 0.723\n"
+    rows = cases(log_of(tmp_path, text, "run.md")).to_dict("records")
+    assert [(row["over"], row["key"], row["min_at"]) for row in rows][0] == ("row", "time", "row xgboost")
+
+
 def test_words_with_one_unit_are_cases(tmp_path: Path) -> None:
     text = "| GPU | flash (ms) | plain (ms) |\n|---|---|---|\n| H (80GB) | 1.5 | 2.5 |\n| A (40GB) | 2.5 | 4.0 |\n"
     rows = cases(log_of(tmp_path, text, "run.md")).to_dict("records")

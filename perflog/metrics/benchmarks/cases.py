@@ -163,6 +163,7 @@ _CHANGE = lazy_pattern(r"(?i)(?:.*_)?(?:Δ|delta|change|diff|difference|gain|imp
 
 _DERIVED = frozenset(("speedup", "slowdown", "ratio"))  # words in names of what is computed from other columns
 _DIGIT = lazy_pattern("[0-9]")
+_LABEL = "row"  # the column of a table with the labels of its rows, where it has no name
 _MOMENT_UNITS = ("", "1", "s")  # units of times since 1970
 SAME = " = "
 """Between the names of parameters that are equal in each record."""
@@ -778,7 +779,7 @@ def _is_whole(cells: Sequence[Any], unit: str) -> bool:
 
 def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     """Whether records run over steps, moments or requests."""
-    counted = [name for name in names if _counts(name)]
+    counted = [name for name in names if _counts(name) and not (name == _LABEL and _are_words(columns[name]))]
     if any(not _are_words(columns[name]) or any(map(_DIGIT.search, filter(None, columns[name]))) for name in counted):
         return True  # `wall time` above `forward` and `backward` names what was timed
     cells = columns[names[0]] if names else []
