@@ -436,10 +436,26 @@ def test_quantities_a_row_may_have_their_units_in_the_cells(tmp_path: Path) -> N
     assert (rows[1]["max"], rows[1]["max_at"]) == (183213, "column Primus_this_branch")
 
 
+def test_a_column_of_units_parts_the_cases(tmp_path: Path) -> None:
+    """Long tables of benchmarks have times and sizes in one column, and their units in another."""
+    lines = [
+        "provider,metric_name,metric_unit,x_value,y_value_50",
+        "torch,speed,ms,1024,0.25",
+        "torch,speed,ms,2048,0.5",
+        "liger,speed,ms,1024,0.125",
+        "torch,memory,MiB,1024,72.5",
+        "torch,memory,MiB,2048,145.5",
+        "",
+    ]
+    rows = cases(log_of(tmp_path, "\n".join(lines), "run.csv")).to_dict("records")
+    assert [(row["key"], row["unit"], row["cases"]) for row in rows] == [("y_value_50", "s", 3), ("y_value_50", "B", 2)]
+    assert (rows[0]["max"], rows[1]["min"]) == (pytest.approx(0.0005), 72.5 * 2**20)
+
+
 def test_labels_of_rows_in_a_column_without_a_name_may_have_digits(tmp_path: Path) -> None:
     text = "  | time [s]| AUC\n-- | -- | --\nh2o | 520 | 0.775\nxgboost | 510 | 0.751\ncatboost | 3360 | 0.723\n"
     rows = cases(log_of(tmp_path, text, "run.md")).to_dict("records")
-    assert [(row["over"], row["key"], row["min_at"]) for row in rows][0] == ("row", "time", "row xgboost")
+    assert (rows[0]["over"], rows[0]["key"], rows[0]["min_at"]) == ("row", "time", "row xgboost")
 
 
 def test_words_with_one_unit_are_cases(tmp_path: Path) -> None:

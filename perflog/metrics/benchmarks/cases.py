@@ -30,7 +30,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import Rows
-from perflog.units import UNITS, base_of, first_few, show
+from perflog.units import UNITS, base_of, first_few, show, unit_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,6 +106,7 @@ _MOMENTS = frozenset("timestamp date datetime".split())
 """Names of when a record was written."""
 
 _UNIT = frozenset(("unit", "units"))
+_UNIT_COLUMN = lazy_pattern(r"(?:\w+_)?units?", re.IGNORECASE)  # `metric_unit`
 
 OBJECTIVES = frozenset(("value", "objective"))
 """Names of what a search optimises."""
@@ -531,7 +532,7 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
         yield by_column
         return
     for sweep in _sweeps(list(zip(*together.values(), strict=True))):
-        yield CaseTable(
+        table = CaseTable(
             {name: cells[sweep] for name, cells in together.items()},
             {name: of[sweep] for name, of in figures.items()},
             settings,
@@ -540,6 +541,35 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
             {name: of[sweep] for name, of in bad.items()},
             lines[sweep],
             frozenset(names),
+        )
+        yield from _by_unit(table)
+
+
+def _by_unit(table: CaseTable) -> Iterator[CaseTable]:
+    """Yield a table for each unit in a column of units, which is that of the figures without one: `ms`, `MB`."""
+    columns = {**table.parameters, **table.texts}
+    name = next((n for n in columns if _UNIT_COLUMN.fullmatch(n)), "")
+    words = [str(word) for word in columns.get(name, ())]
+    known = {word: unit_of(word)[0] for word in words}
+    if not name or not all(known.values()):
+        yield table
+        return
+    for word, unit in known.items():
+        of_unit = np.flatnonzero(np.array(words) == word)
+        kept = {n: [cells[k] for k in of_unit.tolist()] for n, cells in table.parameters.items() if n != name}
+        varied = {n: cells for n, cells in kept.items() if len(set(cells)) > 1}
+        if not varied:
+            continue
+        scaled = {n for n in table.figures if not table.units[n]}
+        yield CaseTable(
+            varied,
+            {n: of[of_unit] * (UNITS[unit].factor if n in scaled else 1) for n, of in table.figures.items()},
+            table.settings | {n: cells[0] for n, cells in kept.items() if n not in varied},
+            {n: [cells[k] for k in of_unit.tolist()] for n, cells in table.texts.items() if n != name},
+            table.units | dict.fromkeys(scaled, UNITS[unit].base),
+            {n: of[of_unit] for n, of in table.bad.items()},
+            table.lines[of_unit],
+            table.names,
         )
 
 
