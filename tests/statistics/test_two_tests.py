@@ -46,6 +46,21 @@ def test_the_limit_of_the_rank_test_is_a_p_that_it_can_give() -> None:
     assert least.p == least.effect.p() < 1e-4
 
 
+def test_an_outlier_does_not_hide_a_shift_of_all_other_values() -> None:
+    """Four of five values are larger than all of the base, the fifth is twice as large: Welch's p is 0.24.
+
+    The rank test gives 2 / 252. It counts only in the direction of the means.
+    """
+    base, shifted = np.log([20.0, 20.1, 19.9, 20.05, 19.95]), np.log([21.0, 21.1, 20.9, 21.05, 40.0])
+    found = both_tests(base, shifted)
+    assert (found.effect.p(), found.p_rank) == (pytest.approx(0.239, abs=0.001), pytest.approx(2 / 252))
+    assert found.p_rank < found.p < 2 * found.p_rank
+    low, high = found.interval(0.95)
+    assert 0 < low < found.effect.shift < high
+    other_way = both_tests(base, np.log([19.0, 19.1, 18.9, 19.05, 60.0]))
+    assert other_way.effect.shift > 0 and other_way.p >= other_way.effect.p()
+
+
 @pytest.mark.parametrize(("size", "other", "outside"), [(4, 4, 1), (5, 5, 3), (6, 6, 6), (8, 8, 14), (10, 10, 24)])
 def test_the_interval_of_shifts_ends_at_differences(size: int, other: int, outside: int) -> None:
     """It leaves out as many differences on each side as the critical value of U at 5 % says, less one."""

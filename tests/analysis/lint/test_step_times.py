@@ -29,6 +29,8 @@ def test_the_warm_up() -> None:
     )
     assert finding.numbers == {"cut": 1, "first_over_median": 3.0} and finding.evidence["lines"] == {"r": [1]}
     assert messages("warm-up", timed(NEAR * 8)) == []
+    (slower,) = messages("warm-up", timed([6.0, *[2.0] * 39]))
+    assert "step 1 takes 6 s, 3.00 times the steady median 2 s; " in slower and "2.1 s, differs by +5.0 %" in slower
 
 
 def test_steady_steps_that_take_much_longer() -> None:

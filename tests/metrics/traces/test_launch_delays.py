@@ -68,6 +68,17 @@ def test_each_cause_of_idle_time(tmp_path: Path) -> None:
     assert shares["idle with work queued"] == pytest.approx(45 / 170)
 
 
+def test_shares_of_a_period(tmp_path: Path) -> None:
+    """Kernels from 5 to 15 and from 105 to 205 us; the second is launched at 95: the trace has periods of 1 us."""
+    log = traced(tmp_path / "a.json", *launched(0, 5, 10, 1), *launched(95, 105, 100, 2))
+    curve = launch_queue(log)
+    assert len(curve) == 200 and curve["at_s"].tolist() == pytest.approx([1e-6 * k for k in range(200)])
+    busy, waiting, queue = (curve[name].tolist() for name in ("busy_share", "host_share", "queue"))
+    assert busy == [1.0] * 10 + [0.0] * 90 + [1.0] * 100
+    assert waiting == [0.0] * 10 + [1.0] * 80 + [0.0] * 110
+    assert queue == [0.0] * 90 + [1.0] * 10 + [0.0] * 100
+
+
 def test_a_wait_of_another_thread_is_no_reason(tmp_path: Path) -> None:
     log = traced(
         tmp_path / "a.json",
