@@ -53,7 +53,8 @@ def test_an_outlier_does_not_hide_a_shift_of_all_other_values() -> None:
     """
     base, shifted = np.log([20.0, 20.1, 19.9, 20.05, 19.95]), np.log([21.0, 21.1, 20.9, 21.05, 40.0])
     found = both_tests(base, shifted)
-    assert (found.effect.p(), found.p_rank) == (pytest.approx(0.239, abs=0.001), pytest.approx(2 / 252))
+    assert found.effect.p() == pytest.approx(0.239, abs=0.001)
+    assert found.p_rank == pytest.approx(2 / 252)
     assert found.p_rank < found.p < 2 * found.p_rank
     low, high = found.interval(0.95)
     assert 0 < low < found.effect.shift < high
