@@ -284,10 +284,9 @@ def _read(source: Source, sink: Callable[[], Sink], task: IngestTask, labels: _L
     """
     from perflog.formats.registry import named_formats
     from perflog.ingestion.pipeline import ingest
-    from perflog.readers.registry import find_reader
 
     formats = named_formats(task.formats)
-    if task.guess and (formats or find_reader(source) is None):
+    if task.guess:
         from perflog.ingestion.suggest import guess
 
         how["guessed"] = guess(source, formats)

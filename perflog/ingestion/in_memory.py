@@ -19,7 +19,7 @@ from perflog.ingestion import workers
 from perflog.ingestion.batches import in_batches, pay
 from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source, open_source
-from perflog.readers.registry import find_reader, refuse_unknown_table
+from perflog.readers.registry import refuse_unknown_table
 from perflog.tables.row_order import in_order
 from perflog.tables.sink import RUN_ID, MemorySink
 
@@ -162,7 +162,7 @@ def _read(source: Source, task: ReadTask, sink: MemorySink, alone: bool = False)
 
     log_rows, formats = MemorySink(), named_formats(task.formats)
     how: dict[str, Any] = {}
-    if task.guess and (formats or find_reader(source) is None):
+    if task.guess:
         from perflog.ingestion.suggest import guess
 
         how["guessed"] = guess(source, formats)

@@ -10,9 +10,9 @@ from typing import TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perflog.formats.model import Line
+from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.openings import ENOUGH_OF_HEAD, Opening, opening_of
-from perflog.formats.template import DECLARED_DROPPED, GROUPED, UNNAMED, Field, Template
+from perflog.formats.template import DECLARED_DROPPED, GROUPED, UNNAMED, Field, Template, unnamed
 from perflog.formats.vocabulary import PLACES, field_name, name_in_script
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import PER_FIELD, TableColumn, column_for
@@ -255,6 +255,15 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
     def letters(self) -> int:
         """Least number of literal letters and digits in the heads."""
         return min(head.letters for head in self.heads)
+
+    @cached_property
+    def end(self) -> re.Pattern[bytes]:
+        """The pattern of the tail, at the end of a line."""
+        return re.compile(f"(?s:{unnamed(self.tail.pattern)})$".encode())
+
+    def proves_format(self, letters: int) -> bool:
+        """Return whether a line proves the format. `letters`: least number of letters between head and tail."""
+        return self.letters + letters >= MIN_LETTERS if self.line.telling is None else self.line.telling
 
     @property
     def text_rows(self) -> bool:

@@ -32,7 +32,7 @@ from perflog.formats.families.base import (
     template_of,
 )
 from perflog.formats.families.name_units import is_statistic, name_and_unit
-from perflog.formats.model import MIN_LETTERS, Line
+from perflog.formats.model import Line
 from perflog.formats.object_shapes import ObjectShape
 from perflog.formats.openings import Opening
 from perflog.formats.template import DECLARED_DROPPED, LIST, NUMERIC, UNNAMED, Template, escape, fits_64, unnamed
@@ -271,10 +271,8 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def proves_format(self) -> bool:
-        if self.shape.line.telling is not None:
-            return self.shape.line.telling
         conditions = "".join(min(path.split("|"), key=len) + value for path, value in self.when.items())
-        return self.shape.letters + sum(c.isalnum() for c in conditions) >= MIN_LETTERS
+        return self.shape.proves_format(sum(map(str.isalnum, conditions)))
 
     @property
     def _required_key(self) -> str:
@@ -316,10 +314,6 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         ]
 
     @cached_property
-    def _end(self) -> re.Pattern[bytes]:
-        return re.compile(f"(?s:{unnamed(self.shape.tail.pattern)})".encode())
-
-    @cached_property
     def _lists_by_item(self) -> frozenset[str]:
         """The paths of lists with single items that the entry names."""
         paths = [*self.keys, *self.distinguishing, *(path for paths in self.when for path in paths.split("|"))]
@@ -348,7 +342,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         tail = text[parser.offset :].encode("utf-8", "surrogateescape")
         if self.quotes and re.match(rf"(?!\{{)|\{{[ \t]*{self.quotes}", text) is None:
             return ()
-        if not self._has_all(text, parser.values) or self._end.fullmatch(tail) is None:
+        if not self._has_all(text, parser.values) or self.shape.end.fullmatch(tail) is None:
             return ()
         parts = object_shapes.split(raw) if self._has_object_shapes else None
         by_object = parts is not None and len(parts[1]) > MOST_BY_TEMPLATE

@@ -33,7 +33,7 @@ from perflog.formats.families.base import (
 )
 from perflog.formats.families.json_lines import flat_values
 from perflog.formats.families.missing_values import NO_VALUE, pattern_with_gaps, without_missing
-from perflog.formats.model import MIN_LETTERS, Line
+from perflog.formats.model import Line
 from perflog.formats.openings import Opening
 from perflog.formats.template import NUMBER, UNNAMED, Template, escape, unnamed
 from perflog.formats.tokens import GAPPED
@@ -291,10 +291,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def proves_format(self) -> bool:
-        if self.shape.line.telling is not None:
-            return self.shape.line.telling
-        letters = sum(min(sum(map(str.isalnum, key)) for key in keys) for keys in self.needs)
-        return self.shape.letters + letters >= MIN_LETTERS
+        return self.shape.proves_format(sum(min(sum(map(str.isalnum, key)) for key in keys) for keys in self.needs))
 
     @property
     def openings(self) -> Sequence[Opening]:
@@ -333,10 +330,6 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
     def _first_key(self) -> re.Pattern[bytes]:
         return re.compile(self._before_pairs.encode())
 
-    @cached_property
-    def _end(self) -> re.Pattern[bytes]:
-        return re.compile(f"(?s:{unnamed(self.shape.tail.pattern)})$".encode())
-
     def lines(self, text: str) -> tuple[Line, ...]:
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
         for head, begin in self._begins:
@@ -352,7 +345,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
 
     def _lines_after(self, raw: bytes, head: Template, begin: int) -> tuple[Line, ...]:
         """Return the Lines of a line with a head that ends at an offset."""
-        end = self._end.search(raw, begin)
+        end = self.shape.end.search(raw, begin)
         return () if end is None else self._lines_of(raw, head, begin, end.start())
 
     def _lines_of(self, raw: bytes, head: Template, begin: int, end: int) -> tuple[Line, ...]:

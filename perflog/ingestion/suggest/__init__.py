@@ -80,7 +80,7 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
         return suggestion.text()
 
 
-def guess(source: Source, formats: Sequence[Format] = ()) -> Format | InputError:
+def guess(source: Source, formats: Sequence[Format] = ()) -> Format | InputError | None:
     """Return a format that perflog makes from a log itself, for the lines that no format reads.
 
     Its names, units and tables are guesses. The rows that it reads say so: see column `read_by`.
@@ -90,8 +90,10 @@ def guess(source: Source, formats: Sequence[Format] = ()) -> Format | InputError
         formats: The formats that the log is known to be in. Default: those that perflog detects.
 
     Returns:
-        The format; or the error that says why there is none.
+        The format; the error that says why there is none; or None for a log that is no lines.
     """
+    if not formats and find_reader(source) is not None:
+        return None
     candidates = () if formats else list(known().values())
     try:
         text = _Suggestion(source, formats, candidates, _GUESSED_LINES, only_sure=True).text()
