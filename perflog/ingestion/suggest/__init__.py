@@ -26,7 +26,7 @@ from perflog.ingestion.suggest.line_shapes import Key, LineShape, ShapeCounter
 from perflog.ingestion.suggest.role_evidence import disproved_roles, proven_names, restarts_within, sample_counts
 from perflog.ingestion.suggest.shape_merging import fits, merge_shapes
 from perflog.ingestion.suggest.shared_names import tell_apart
-from perflog.ingestion.suggest.verification import Chosen, ReadCounts
+from perflog.ingestion.suggest.verification import SCOPES, Chosen, ReadCounts
 from perflog.ingestion.unrecognised import unusable
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source, open_source
@@ -47,7 +47,6 @@ _LEAST_IN_ROW = 3  # numbers of a line that is worth reading without a name
 _MOST_LISTED = 10  # shapes listed at the end of the file that it does not describe
 _EPOCH = lazy_pattern(r"\bepoch\b")  # its steps may count from the start again
 _COUNT = lazy_pattern(rf"(?:.*_)?(?!epoch|rank){COUNTER}(?:_printed)?")  # of its own
-_SCOPES = ('scopes = ["run", "step"]',)
 _CLEAR_LABEL = lazy_pattern(rb"\[(?:default|rank)[0-9]+\]:|\[[0-9]+,[0-9]+\]<std")
 
 
@@ -213,7 +212,7 @@ class _Suggestion:
             table.name = f"table_{number}"
         self.tables = tables = [table for table in self.tables if verification.loads(table)]
         unread = self._shape_counter()
-        drafted = verification.load_text(file_text.file_text([], _SCOPES, [(t, [t.block]) for t in tables], []))
+        drafted = verification.load_entries([(table, [table.block]) for table in tables])
         for _, batch in verification.scan(self.source, [*self.formats, drafted], self.detection):
             unread.add(batch)
         return unread
@@ -295,7 +294,7 @@ class _Suggestion:
         keys = [
             f"title  = {file_text.quoted(f'Lines as in {PurePath(_printable(self.source.name)).name}')}",
             'source = "suggested from the log; say here which program prints them"',
-            *(_SCOPES if any(line.closes for line, _ in chosen) else ()),
+            *(SCOPES if any(line.closes for line, _ in chosen) else ()),
         ]
         undescribed = self._undescribed(unread) if unread else []
         return file_text.file_text(self._head(chosen, counts), keys, chosen, undescribed)

@@ -38,6 +38,9 @@ Matcher = Callable[[str], Template | None]
 Chosen = list[tuple[LineDraft, list[str]]]
 """Entries with their samples."""
 
+SCOPES = ('scopes = ["run", "step"]',)
+"""The scopes of a format file with step lines."""
+
 _MOST_PLACES = 1000  # positions kept of each line that describes a run
 
 
@@ -220,12 +223,9 @@ def _matcher(line: LineDraft) -> Matcher:
         if not isinstance(line, JsonDraft):
             template = Template(line.text)
             return lambda text: template if template.match(text) is not None else None
-        form = load_text(
-            file_text.file_text([], ['scopes = ["run", "step"]'], [(line, [next(iter(line.shape.lines))])], [])
-        )
+        lines_of = load_entries([(line, [next(iter(line.shape.lines))])]).families[0].lines
     except FormatError:
         return lambda _: None
-    lines_of = form.families[0].lines
 
     def match(text: str) -> Template | None:
         if (parts := json_objects.parts(text)) is not None and parts.key != line.key:
@@ -238,10 +238,15 @@ def _matcher(line: LineDraft) -> Matcher:
 def loads(table: TableDraft) -> bool:
     """Whether a file with this entry alone loads: its columns read the cells of its sample."""
     try:
-        load_text(file_text.file_text([], ['scopes = ["run", "step"]'], [(table, [table.block])], []))
+        load_entries([(table, [table.block])])
     except FormatError:
         return False
     return True
+
+
+def load_entries(entries: Chosen) -> Format:
+    """Load a file that has these entries alone."""
+    return load_text(file_text.file_text([], SCOPES, entries, []))
 
 
 def load_text(text: str) -> Format:
