@@ -1255,3 +1255,24 @@ def test_a_line_that_only_begins_as_in_megatron_is_of_any_program() -> None:
     assert [(row["step"], row["step_time_s"], row["tokens_per_s"]) for row in got.rows("steps")] == [
         (k, 0.412, 19860.0) for k in (1, 2, 3)
     ]
+
+
+def test_a_row_without_a_header_is_measured_by_its_units() -> None:
+    lines = [
+        "--- Per-Phase Timing ---",
+        "  compute_advantage                62.5 us    166.25 M elem/s",
+        "  train_select_and_copy           118.0 us      4.5 M elem/s",
+        "gemm 1024     12.5 us     1.25 TFLOPS",
+        "all-reduce    125 us   12.5 GB/s",
+        "rows  3 items   5 us",  # one unit alone may belong to a sentence
+        "",
+    ]
+    rows = [
+        (row["line"], row["key"], row["value"], row["unit"]) for row in read("\n".join(lines).encode()).rows("values")
+    ]
+    assert {row[:2]: pytest.approx(row[2]) for row in rows if row[2] is not None} == {
+        (2, "compute_advantage"): 62.5e-6, (2, "compute_advantage_elem_per_s"): 166.25e6,
+        (3, "train_select_and_copy"): 118e-6, (3, "train_select_and_copy_elem_per_s"): 4.5e6,
+        (4, "gemm_1024"): 12.5e-6, (4, "gemm_1024_tflops"): 1.25,
+        (5, "all_reduce"): 125e-6, (5, "all_reduce_bandwidth"): 12.5,
+    }  # fmt: skip

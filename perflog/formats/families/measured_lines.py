@@ -32,10 +32,11 @@ PATTERN = (
     rf"|[(\[]{UNIT}[)\]][^:=]{{0,99}}[:=][ \t]*{_NUMBER})"
     rf"|.*?(?:\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
     rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$)"
-    rf"|\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$)"
+    rf"|\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$"
+    rf"|[ \t]*[a-z][\w.+/ -]*?(?:[ \t]{{2,}}{_NUMBER}[ \t]?(?:[kmgt][ \t]?)?{UNIT}){{2,}}[ \t]*$)"
 )
 """What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
-rate after a word for one, or after a label in brackets, at the end of the line."""
+rate after a word for one, or after a label in brackets, at the end of the line; or a row of numbers with units."""
 
 LABELS = frozenset("result results bench benchmark perf metric metrics summary stats".split())
 """Words before pairs that are no part of their names: `RESULT model=llama tp=8 ttft_ms=32.1`."""
@@ -91,6 +92,10 @@ _BARE_PAIR = r"[A-Za-z]\w*=\{[^{}]*\}(?:\{_:b\}| |$)"
 _ARE_PAIRS = lazy_pattern(rf"(?:[A-Za-z]\w*:? )?(?:{_BARE_PAIR}){{3,}}")  # with nothing but spaces between them
 _RATE_AT_END = lazy_pattern(r"(?:^|_)[km]?tps$")
 _IN_TREE = lazy_pattern(r"[├└╰]─+ ")
+_IS_ROW = lazy_pattern(
+    r"(?:\{_:b\})?(?P<name>[A-Za-z][\w.+/ -]*)(?: \{(?!_)[^{}]*\} ?(?:[kMGT] ?)?[A-Za-zµ/]+){2,}"
+)  # `gemm     12.5 us     1.25 TFLOPS`
+_RATES = frozenset(("1/s", "GB/s", "TFLOP/s"))
 _WITH_SHARE = lazy_pattern(r"[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=](?:\{_:b\}| )?\{[^{}]*\} ?[a-zµ]+ ?\( ?\{[^{}]*\} ?%\)")
 _FIGURE = lazy_pattern(
     r"(?:[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=]|\[[A-Za-z ]+\]) ?\{[^{}]*\} ?(?:± ?\{[^{}]*\} ?)?"
@@ -126,7 +131,8 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
     is_list = begins_with_rate or _IS_LIST.fullmatch(template.text) is not None
     if unknown and not is_list and not (_IS_PAIRS.fullmatch(template.text) or _ARE_PAIRS.fullmatch(template.text)):
         return False
-    words = [plain_name(name).split("_") for name in named]
+    row = _IS_ROW.fullmatch(template.text)
+    words = [plain_name(name).split("_") for name in named] if row is None else [row["name"].lower().split()]
     if _PER_OTHER.search(template.text):
         return False
     if any(len(name) > _MOST_WORDS or (SENTENCE_WORDS - _OF_NAMES) & set(name) for name in words):
@@ -140,7 +146,8 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
     bases = {unit.base for unit in units.values()}
     if bases == {"s", "1"} and _WITH_SHARE.fullmatch(template.text):  # of a whole that the program times in parts
         return True
-    if not unknown and bases == {"s"} and _IN_TREE.search(template.text):
+    is_timed_row = row is not None and "s" in bases and bool(bases & _RATES)
+    if not unknown and (is_timed_row or (bases == {"s"} and _IN_TREE.search(template.text))):
         return True
     known = named if is_list else [name for name in named if name not in unknown]
     rates = (_RATE_AT_END.search(plain_name(name)) for name in unknown)

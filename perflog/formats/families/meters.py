@@ -700,21 +700,14 @@ class _MeterText(Struct):
     def _add_number(self, parts: Sequence[Token], k: int, inside: bool) -> int:
         """Add a number with its unit. Return the index of the token after them."""
         token = parts[k]
-        unit, end = _unit_after(parts, k, self.family.unit_names)
         after = parts[k + 1].text if k + 1 < len(parts) else ""
         attached = k + 1 < len(parts) and parts[k + 1].kind == NAME and not parts[k + 1].gap
-        unit_text = "".join(part.text for part in parts[k + 1 : end])
-        if (
-            after == _SPREAD and k + 2 < len(parts) and parts[k + 2].kind == NUMBER
-        ):  # `20.9 ± 0.5 ms`: one unit for both
-            unit, last = _unit_after(parts, k + 2, self.family.unit_names)
-            unit_text = "".join(part.text for part in parts[k + 3 : last])
-        if attached and after == "m" and not unit and _TIMED.search(" ".join(self._words)):  # `total time: 1.03m`
-            unit, end, unit_text = "min", k + 2, after
+        unit, end, unit_text, scale = self._unit_of_number(parts, k)
         per = _counted_per(parts, k + 1) if after == "/" and not unit_text else ""
         key, suffix = self._key_of_number(unit, token.text, unit_text, per)
         if suffix is None and UNITS.get(unit) == UNITS["1/s"]:
-            key, suffix = unit_text.replace("/", "_per_"), ""
+            of_row = f"{self._last} " if self.family.measures and len(token.gap) > 1 else ""
+            key, suffix = f"{of_row}{unit_text.replace('/', '_per_')}", ""
         elif (
             (not self._words or plain_name(key) in _NAMES_PER_STEP)
             and unit
@@ -731,24 +724,49 @@ class _MeterText(Struct):
             key = _with_counted(key, unit or self._key_unit, unit_text)
         magnitude = after if attached and not is_factor else ""
         name = self._field(key, suffix, unit or self._key_unit, magnitude, token.text)
+        if scale and name in self.units:
+            self.units[name] = Unit("1/s", scale)
         factor = "q" if attached and self._has_factor(key, unit or self._key_unit, after, token.text) else ""
         type_ = factor or ("d" if self._is_counter(name, token.text) else "")
         whole, point, zeros = token.text.partition(".") if type_ == "d" else (token.text, "", "")
         self.text += _padded(replace(token, text=whole), name, type_, self.text, inside) + point + zeros
         self.text += literal("".join(part.gap + part.text for part in parts[k + 1 + bool(factor) : end]))
         if self._words:
-            self._counter = plain_name(key) if _INTEGER.fullmatch(token.text) else ""
+            is_counter = _INTEGER.fullmatch(token.text) is not None and not (self.family.measures and unit)
+            self._counter = plain_name(key) if is_counter else ""
         self._last, self._last_unit, self._last_unit_text = key, unit, unit_text
         if unit:
             self._bases.setdefault(key, set()).add(base_of(unit))
         self._words, self._is_bound, self._suffix, self._key_unit = [], False, "", ""
         return end
 
+    def _unit_of_number(self, parts: Sequence[Token], k: int) -> tuple[str, int, str, float]:
+        """Return the unit of a number, the index of the token after it, the printed unit, and a factor apart from it.
+
+        The factor is 0 if there is none: `166.28 M elem/s`.
+        """
+        unit, end = _unit_after(parts, k, self.family.unit_names)
+        unit_text = "".join(part.text for part in parts[k + 1 : end])
+        after = [part.text for part in parts[k + 1 : k + 2]]
+        if after == [_SPREAD] and [p.kind for p in parts[k + 2 : k + 3]] == [
+            NUMBER
+        ]:  # `20.9 ± 0.5 ms`: one unit for both
+            unit, last = _unit_after(parts, k + 2, self.family.unit_names)
+            return unit, end, "".join(part.text for part in parts[k + 3 : last]), 0.0
+        is_minutes = after == ["m"] and parts[k + 1].kind == NAME and not parts[k + 1].gap and not unit
+        if is_minutes and _TIMED.search(" ".join(self._words)):  # `total time: 1.03m`
+            return "min", k + 2, "m", 0.0
+        if scale := _scale_after(parts, k) * self.family.measures:
+            return "1/s", k + 3, parts[k + 2].text, scale
+        return unit, end, unit_text, 0.0
+
     def _is_index(self, parts: Sequence[Token], k: int) -> bool:
-        """Return whether a whole number ends the name of a measured one: `Upscaled batch 1: 522.09s`."""
+        """Return whether a whole number ends the name of a measured one: `batch 1: 522.09s`, `gemm 64   3 us`."""
         after = [part.text for part in parts[k + 1 : k + 2]] + [part.kind for part in parts[k + 2 : k + 3]]
         is_name = bool(self._words) and not self._is_bound and self._words[-1].lower() not in _COUNTER_WORDS - {"batch"}
-        return self.family.measures and is_name and after == [":", NUMBER] and parts[k].text.isdecimal()
+        is_of_row = after[:1] != [":"] and [(p.kind, len(p.gap) > 1) for p in parts[k + 1 : k + 2]] == [(NUMBER, True)]
+        is_index = after == [":", NUMBER] or (is_of_row and len(parts[k].gap) == 1)
+        return self.family.measures and is_name and is_index and parts[k].text.isdecimal()
 
     def _key_of_number(self, unit: str, text: str, unit_text: str, per: str) -> tuple[str, str | None]:
         """Return the name of a number, and what it is of the number with that name; None if nothing names it.
@@ -1002,6 +1020,14 @@ def _ends_in_rate(parts: Sequence[Token], k: int) -> bool:
     return True
 
 
+def _scale_after(parts: Sequence[Token], k: int) -> float:
+    """Return the factor of a rate that is printed apart from its unit, after the number parts[k]; 0 without one."""
+    after = parts[k + 1 : k + 3]
+    is_apart = len(after) == 2 and all(part.kind == NAME and part.gap == " " for part in after)
+    is_rate = is_apart and UNITS.get(unit_of(after[1].text)[0]) == UNITS["1/s"]
+    return _SCALES.get(after[0].text, 0.0) if is_rate else 0.0
+
+
 def _unit_after(parts: Sequence[Token], k: int, unit_names: Mapping[str, str]) -> tuple[str, int]:
     """Return the unit after the number parts[k], "" if there is none, and the index of the token after it."""
     if k + 1 == len(parts):
@@ -1018,6 +1044,7 @@ def _unit_after(parts: Sequence[Token], k: int, unit_names: Mapping[str, str]) -
     if first.kind not in (NAME, UNIT) or len(first.gap) > 1 or (first.text in MAGNITUDES and not first.gap):
         return "", k + 1
     is_name = second is not None and (second.kind == NUMBER or second.text in "=:")  # of the next number
+    is_name = is_name and not (second and len(parts[k].gap) > 1 and len(second.gap) > 1)  # `gemm   12.5 us   1.5 GB/s`
     is_bound = second is not None and second.text in "=:" and k + 3 < len(parts) and parts[k + 3].kind == NUMBER
     is_name = is_name and (is_bound or not ("/" in first.text and _ends_in_rate(parts, k)))
     if first.gap and (first.text in _ATTACHED or is_name):
