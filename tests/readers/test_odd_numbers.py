@@ -37,6 +37,7 @@ def test_finite_numbers(value: Any, number: float | None) -> None:
 
 
 def test_a_number_beyond_all_floats_is_infinite() -> None:
+    assert LARGEST == 2**63 - 1
     assert (real(10**400), real(-(10**400)), real(3)) == (math.inf, -math.inf, 3.0)
 
 
@@ -47,6 +48,8 @@ def test_a_number_beyond_all_floats_is_infinite() -> None:
         (3, 1e-6, 3000),
         (-2, 1e-9, -2),
         (0.4, 1e-9, 0),
+        (5, 1e9, None),
+        (4, 1e9, 4 * 10**18),
         (4.6e9, 1.0, 4_600_000_000_000_000_000),
         (4.7e9, 1.0, None),  # more than half of what a column holds: with another one it would not
         (-4.7e9, 1.0, None),

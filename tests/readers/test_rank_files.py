@@ -78,3 +78,20 @@ def test_traces_in_folders_of_their_ranks(tmp_path: Path, behind: bool) -> None:
     assert log.arrow("runs")["world_size"].to_pylist() == [8]
     rows = log.arrow("events").select(["rank", "rank_by", "device"]).to_pylist()
     assert rows == [{"rank": 4 + i, "rank_by": "printed", "device": i} for i in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("names", "ranks"),
+    [
+        (("trace_1.json", "trace_0.json"), [1, 0]),
+        (("run7_trace_0.json", "run7_trace_1.json"), [0, 1]),  # the number that differs
+        (("trace_1.json", "trace_2.json"), [None, None]),  # no rank 0
+        (("trace_0.json", "trace_2.json"), [None, None]),
+        (("a0_b0.json", "a1_b1.json"), [None, None]),  # two numbers differ
+        (("trace_0.json", "other_1.json"), [None, None]),
+        (("trace_0.json",), [None]),
+    ],
+)
+def test_the_only_number_in_which_files_differ_is_their_rank(names: tuple[str, ...], ranks: list[int | None]) -> None:
+    found = ranks_of_files([(name, RankInfo()) for name in names])
+    assert found == [(rank, None if rank is None else "file") for rank in ranks]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -316,3 +317,13 @@ def test_a_compressed_packet_may_be_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", [b"\n\nstep 1 loss 2\n", b"\n\n\n\n", b"", b"\n", b"\n    at main.py\n", b"\n\x12\n"])
 def test_other_files_are_none(text: bytes) -> None:
     assert not begins_as_trace(text, True)
+
+
+@pytest.mark.parametrize(
+    ("readings", "clock"), [({6: 1000, 1: 5000}, "epoch"), ({6: 1000, 3: 7}, "trace"), ({}, "trace")]
+)
+def test_whether_times_count_since_1970(tmp_path: Path, readings: dict[int, int], clock: str) -> None:
+    log = read(tmp_path, packet(snapshot(readings)), packet(event(BEGIN, "a"), at=1100), packet(event(END), at=1200))
+    config = json.loads(log.table("runs")["config"].iloc[0])
+    assert config["clock"] == clock
+    assert log.table("events")["start_ns"].tolist() == [5100 if clock == "epoch" else 1100]
