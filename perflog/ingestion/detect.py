@@ -403,7 +403,7 @@ def _printed_headers(batch: Batch, formats: Iterable[Format]) -> list[FormatLine
     for _, table in printed_tables(texts, with_ruled=True):
         family = {
             "styles": (table.style,), "cell_types": table.cell_types(), "unitless": table.unitless(),
-            "is_ruled": table.is_proved,
+            "is_ruled": table.is_proved, "second_line": table.second_line,
         }  # fmt: skip
         lines = (
             [(f, replace(line, telling=True)) for line in replace(x, **family).lines(table.block[0])]

@@ -88,6 +88,20 @@ def split(text: str, style: str, most: int = 0) -> list[str]:
         return []
 
 
+def names_with_second_line(names: Sequence[str], edges: Sequence[tuple[int, int]], text: str) -> list[str]:
+    """Return the names of a header with what the line below adds to them; [] if it adds nothing.
+
+    Each part of that line begins or ends where a name does. None is below the first name: a row has its label there.
+    """
+    added = dict[int, str]()
+    for match in _CELL.finditer(text.rstrip()):
+        above = [k for k, edge in enumerate(edges) if match.start() == edge[0] or match.end() == edge[1]]
+        if len(above) != 1 or not above[0] or above[0] in added:
+            return []
+        added[above[0]] = match[0]
+    return [f"{name} {added.get(k, '')}".rstrip() for k, name in enumerate(names)] if added else []
+
+
 def with_bar_of(names: Sequence[str], cells: list[str], text: str) -> list[str]:
     """Return the cells of a line as under a header: a bar may be before the names alone, or before the cells alone."""
     starts_with_bar = text.lstrip().startswith("|")

@@ -22,6 +22,7 @@ from perflog.formats.families.cell_cutting import (
     STYLES,
     cells_of,
     is_rule,
+    names_with_second_line,
     spans,
     split,
     with_bar_of,
@@ -103,6 +104,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         needs_rows: Whether a line is a header only if the rows under it prove it. Such a header may be any line.
         title: The line directly above the header, if only it identifies the table. Blanks then separate the names.
         unitless: Printed names of columns of fractions without a unit: the title of the table may give it.
+        second_line: The line below the header with which its names go on: `time (ms)` below `Total`; "" for none.
         is_ruled: Whether the rule under it has proved the header: its names may be any strings.
         has_groups: Whether names in the header span several columns. The names of these columns are in the lines below.
         cell_types: By printed name, how its cells print a number with its unit: `r GBps`, `,f GBps`, `t`, `z`; or in
@@ -127,6 +129,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     title: Template | None = None
     cell_types: Mapping[str, str] = field(default_factory=dict)
     unitless: frozenset[str] = frozenset()
+    second_line: str = ""
     is_ruled: bool = False
     has_groups: bool = False
 
@@ -420,6 +423,8 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         `FWD (ms)` above `A` and `B` gives `FWD A (ms)` and `FWD B (ms)`; `TTFT` above `ms` gives `TTFT (ms)`, and the
         names of its columns follow in the next line.
         """
+        if self.table.second_line and text.strip() == self.table.second_line:
+            return self._named(names_with_second_line(self.names, self.edges, text))
         if not (self.table.is_ruled or self.table.has_groups) or all(self.names[1:]):
             return None
         cells = self._all_cells(text)
@@ -433,6 +438,10 @@ class Header(Struct, frozen=True, eq=False, dict=True):
                 names.append(f"{name} ({cell})")
             else:
                 names.append(f"{base} {cell}" + (f" ({unit})" if unit else "") if cell and above else name or cell)
+        return self._named(names)
+
+    def _named(self, names: Sequence[str]) -> Header:
+        """Return the header with other names."""
         columns, units = self.table.columns_of(names)
         return replace(self, names=tuple(names), columns=columns, units=units)
 

@@ -18,7 +18,14 @@ from msgspec import Struct
 
 from perflog.arrays import Mask
 from perflog.formats.durations import measures
-from perflog.formats.families.cell_cutting import cells_of, is_rule, with_bar_of, without_bar, without_frame
+from perflog.formats.families.cell_cutting import (
+    cells_of,
+    is_rule,
+    names_with_second_line,
+    with_bar_of,
+    without_bar,
+    without_frame,
+)
 from perflog.formats.families.cell_forms import REMARK
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import name_and_unit
@@ -53,6 +60,7 @@ _POSSIBLE = rf"^(?:(?:{_WORD_OR_CLOCK}){{3,}}(?:[ \t]+[0-9]+%.*)?|(?:{_HEADER.pa
 _BOX_RULE = r"[ \t]*(?:├|┡|┣|╞|╠|┝|┠)"
 # A row, a rule or a comment.
 _POSSIBLE_BELOW = rf"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$|^#|^{_BOX_RULE}"
+_SECOND_LINE = r"^[ \t]{2,}[^0-9]*[A-Za-z%)][ \t]*$"  # of a header: its first column has no part there
 _CLOCK = lazy_pattern(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[AP]M")  # before the names of a header
 _BARRED = r"^[ \t]*\|[^\n]*\|[ \t]*$"
 _RULE_OF_BARS = r"^[ \t]*\|(?:[ \t]*:?-+:?[ \t]*\|)+[ \t]*$"  # under the header of a Markdown table
@@ -88,6 +96,7 @@ def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[
     """
     possible = mask_of(pc.match_substring_regex(texts, _POSSIBLE))
     followed = mask_of(pc.match_substring_regex(texts, _POSSIBLE_BELOW))
+    followed[:-1] |= followed[1:] & mask_of(pc.match_substring_regex(texts, _SECOND_LINE))[:-1]
     ruled = np.zeros(len(texts), np.bool_)
     if with_ruled:
         ruled[:-1] = mask_of(pc.match_substring_regex(texts, _RULE_OF_BARS))[1:]
@@ -137,6 +146,7 @@ class PrintedTable(Struct, frozen=True):
         lines: The lines of the rows.
         rows: The cells of the rows, as many in each as in the header.
         is_ruled: Whether the rule under its header proves it.
+        second_line: The line below the header with which its names go on; "" for none.
     """
 
     style: str
@@ -145,6 +155,7 @@ class PrintedTable(Struct, frozen=True):
     lines: Sequence[str]
     rows: Sequence[Sequence[str]]
     is_ruled: bool = False
+    second_line: str = ""
 
     @classmethod
     def from_markdown(cls, lines: Sequence[str]) -> PrintedTable | None:
@@ -173,7 +184,10 @@ class PrintedTable(Struct, frozen=True):
             return None
         rows: dict[int, list[str]] = {}
         following = ""
+        names, second = _with_second_line(names, bare, style)
         for place, text in enumerate(lines[1:], 1):
+            if place == 1 and second:
+                continue
             if is_rule(text) or (text[:1] == "#" == lines[0][:1]):
                 continue
             cells = with_bar_of(names, cut(bare[place]), text) if style == "bars" else cut(bare[place])
@@ -191,7 +205,8 @@ class PrintedTable(Struct, frozen=True):
         is_cut_off = sum(_VALUE.fullmatch(x) is not None for x in words) * 2 > len(words)  # a row of other cells
         if not has_rows or (is_cut_off and style not in _MARKS):
             return None
-        return cls(style, lines[: min(rows) + 1], names, [lines[place] for place in rows], [*rows.values()])
+        rows_of_table = [lines[place] for place in rows]
+        return cls(style, lines[: min(rows) + 1], names, rows_of_table, [*rows.values()], second_line=second)
 
     @property
     def is_proved(self) -> bool:
@@ -390,6 +405,15 @@ def value_and_unit(cell: str) -> tuple[str, str] | None:
         return None
     is_unit = not unit or unit in _GLUED or bool(unit_of(unit)[0]) or (unit[0] != " " and len(unit) > 1)
     return (value, unit) if is_unit else None
+
+
+def _with_second_line(names: Sequence[str], lines: Sequence[str], style: str) -> tuple[Sequence[str], str]:
+    """Return the names of a header with what the second line adds to them, and this line; "" if it adds nothing."""
+    second = lines[1] if style in ("left", "blanks") and len(lines) > _FEW else ""
+    if not second.strip() or is_rule(second) or figure_spans(second) or "\t" in lines[0]:
+        return names, ""
+    whole = names_with_second_line(names, [match.span() for match in _PARTS.finditer(lines[0])], second)
+    return (whole, second.strip()) if whole else (names, "")
 
 
 def _are_fractions(cells: Sequence[str]) -> bool:

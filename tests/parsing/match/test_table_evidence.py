@@ -217,6 +217,42 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
             4: {"Workload": "random", "Rate": 5.25, "Prompt_Output": "8k / 1k", "TTFT": 0.0355},
         },
     ),
+    (  # names go on in the second line
+        (
+            "Kernel name                Calls    Total        Avg       Share",
+            "                                    time (ms)    (us)      (%)",
+            "sgemm_128x64_nn            120      31.25        260.5     45.5",
+            "at::native::vectorized<4>  240      11.25        46.5      16.5",
+        ),
+        {
+            3: {
+                "Kernel_name": "sgemm_128x64_nn",
+                "Calls": 120,
+                "Total_time": 0.03125,
+                "Avg": 260.5e-6,
+                "Share": 0.455,
+            },
+            4: {
+                "Kernel_name": "at::native::vectorized<4>",
+                "Calls": 240,
+                "Total_time": 0.01125,
+                "Avg": 46.5e-6,
+                "Share": 0.165,
+            },
+        },
+    ),
+    (
+        (
+            "  op     eager   compiled",
+            "          (ms)       (us)",
+            "gemm      1.25       12.5",
+            "conv      2.25       15.5",
+        ),
+        {
+            3: {"op": "gemm", "eager": 0.00125, "compiled": 12.5e-6},
+            4: {"op": "conv", "eager": 0.00225, "compiled": 15.5e-6},
+        },
+    ),
     (  # a bar before the rows alone
         ("name | p50 | rate", "--|--|--", "| x1 | 1.5 | 2.5", "| x2 | 3.5 | 4.5"),
         {3: {"name": "x1", "p50": 1.5, "rate": 2.5}, 4: {"name": "x2", "p50": 3.5, "rate": 4.5}},
