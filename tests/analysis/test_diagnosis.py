@@ -188,7 +188,10 @@ def test_each_summary_of_a_node_is_of_another_attempt(tmp_path: Path) -> None:
         "attempt 1 of 3 failed first: a process that failed without a message (exit code 1) on rank 3 (n1)",
         "attempt 2 of 3 ended by a process that failed without a message (exit code 1) on rank 1 (n1)",
     ]
-    assert perflog.overview(log).outcome == [f"{answer.verdict}"]
+    assert perflog.overview(log).outcome == [answer.verdict]
+    (tmp_path / "b.log").write_text("".join(f"iter {i}: loss {9 - i}.5, time 20.00ms, mfu 1.00%\n" for i in range(9)))
+    both = perflog.overview(perflog.read(tmp_path)).outcome
+    assert [text.partition(": ")[2] for text in both] == [answer.verdict]
 
 
 def test_the_summaries_of_several_nodes_are_of_one_attempt(tmp_path: Path) -> None:

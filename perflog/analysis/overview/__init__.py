@@ -155,8 +155,9 @@ class Overview(Struct, frozen=True):
         marks = {run: group.mark for group in self.groups for run in group.runs}
         found = [doubt for doubt in self.doubts if doubt.is_outcome]
         if 1 < len(marks) == len(self.groups) and sum(len(doubt.runs) for doubt in found) <= _MARKS:
-            grave = (each for doubt in found for each in doubt.findings if each.severity != "note")
-            return [f"{marks[each.run]}: {each.message}" for each in grave]
+            grave = [each for doubt in found for each in doubt.findings if each.severity != "note"]
+            first = {(each.code, each.run): each for each in reversed(grave)}  # of attempts, what ended the last one
+            return [f"{marks[each.run]}: {each.message}" for each in grave if first[each.code, each.run] is each]
         return [self.in_words(doubt) for doubt in found]
 
     def figure_column(self, figure: RunFigure) -> list[str]:

@@ -44,7 +44,8 @@ def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
 
 
 def _job(answer: Diagnosis) -> Iterator[str]:
-    yield from folded(cell(answer.verdict), 3)
+    verdict = answer.verdict if answer.kind else f"{answer.verdict[:1].upper()}{answer.verdict[1:]}"
+    yield from folded(cell(verdict), 3)
     for name, text in parts(answer):
         if name == CULPRIT:
             yield from folded_list(f"{name}: ", [*map(cell, _culprits(answer))], 2, "; ", _ACCUSED)
