@@ -48,6 +48,14 @@ def test_a_column_takes_numbers_in_its_unit(field: str, unit: str, is_taken: boo
     assert fits(column_of_number("steps", field), UNITS.get(unit)) == is_taken
 
 
+def test_a_declared_unit_is_for_numbers_without_one() -> None:
+    column = column_of_number("steps", "step_time")
+    assert fits(column, None, UNITS["ms"])
+    assert not fits(column, UNITS["GB"], UNITS["ms"])
+    assert fits(None, None, UNITS["kWh"])
+    assert not fits(None, UNITS["kWh"], UNITS["kWh"])
+
+
 def test_settings_fill_no_column() -> None:
     assert column_of_number("runs", "world_size") is None
     assert column_of_number(None, "loss") is None

@@ -67,13 +67,19 @@ def column_of_number(table: str | None, field: str) -> TableColumn | None:
     return column_for(table, field) if table != "runs" else None
 
 
-def fits(column: TableColumn | None, unit: Unit | None) -> bool:
-    """Return whether a column takes a number with a unit, None for none: with a unit of its own, only that one.
+def fits(column: TableColumn | None, unit: Unit | None, declared: Unit | None = None) -> bool:
+    """Return whether a column takes a number with a unit: with a unit of its own, only that one.
 
     What fills a column of nanoseconds is a date, which has no unit.
+
+    Args:
+        column: The column; None for a field that has none.
+        unit: The unit that the log prints; None for none.
+        declared: The unit of numbers that are printed without one.
     """
     own = column.unit if column is not None and column.unit != "ns" else ""
-    return (unit.base if unit is not None else "") == own
+    known = unit or declared
+    return known is not None and known.base == own if own else unit is None
 
 
 class UniqueNames:

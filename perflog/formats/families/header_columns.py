@@ -132,16 +132,10 @@ def _fitting_columns(name: str, declared: Sequence[DeclaredColumn], row: Line, t
 
 
 def _fits(column: DeclaredColumn, unit: str, row: Line) -> bool:
-    """Return whether a number with a unit can fill the fields of a column.
-
-    A field without a column of its own takes the unit that the format declares, so the header names none.
-    """
-    for name in column.declared_fields:
-        target = column_of_number(row.table, name)
-        has_unit = target is not None and bool(target.unit)
-        if not (fits(target, UNITS.get(unit) or row.unit.get(name)) if has_unit else not unit):
-            return False
-    return True
+    """Return whether a number with a unit can fill the fields of a column."""
+    return all(
+        fits(column_of_number(row.table, name), UNITS.get(unit), row.unit.get(name)) for name in column.declared_fields
+    )
 
 
 def _named(names: Iterable[str], matches: Sequence[NameMatch], row: Line) -> list[NameMatch]:

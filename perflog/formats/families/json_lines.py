@@ -499,8 +499,8 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
 
     def _takes(self, field: str, path: str, names: _ObjectNames | None) -> bool:
         """Return whether a field takes the number with a path: no other has it yet, and the unit in its name fits."""
-        unit = UNITS.get(name_and_unit(path)[1]) or self.shape.units.get(field)
-        return fits(self._column(field), unit) and not (names is not None and names.is_taken(field))
+        unit, declared = UNITS.get(name_and_unit(path)[1]), self.shape.units.get(field)
+        return fits(self._column(field), unit, declared) and not (names is not None and names.is_taken(field))
 
     def _column(self, name: str) -> TableColumn | None:
         """Return the column that a field fills; None for a setting and for a field without a column."""

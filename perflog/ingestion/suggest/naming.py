@@ -168,8 +168,8 @@ def _column(named: Named, texts: Sequence[str]) -> Named:
 
 def _fits(column: str, unit: str) -> bool:
     """Return whether a number with this unit, printed or said by the name, can fill a column."""
-    known = UNITS.get(unit or vocabulary.quantities()[column].unit)
-    return fits(column_for("steps", column), known) or (column == "mfu" and not unit)
+    implied = UNITS.get(vocabulary.quantities()[column].unit)
+    return fits(column_for("steps", column), UNITS.get(unit), implied) or (column == "mfu" and not unit)
 
 
 def names(column: str, name: str) -> bool:
