@@ -39,3 +39,12 @@ def test_the_innermost_range_is_the_last_that_began_and_has_not_ended(
         inner(p[0], max(p[1], 0)) for p in points
     ]
     assert index.parents.tolist() == [inner(lane, start, i) for i, (lane, start, _) in enumerate(nested)]
+
+
+def test_of_ranges_that_overlap_the_last_that_began_counts() -> None:
+    ranges = [(0, 100), (10, 20), (15, 30), (16, 16), (40, 50), (110, 130), (120, 140)]
+    starts, ends = (np.array(column, np.int64) for column in zip(*ranges, strict=True))
+    index = IntervalIndex(np.zeros(len(ranges), np.int64), starts, ends, np.arange(len(ranges)))
+    found = {5: 0, 10: 1, 15: 2, 19: 2, 25: 2, 30: 0, 45: 4, 100: -1, 125: 6, 135: 6, 140: -1}
+    assert index.find(np.zeros(len(found), np.int64), np.array([*found])).tolist() == [*found.values()]
+    assert index.parents.tolist() == [-1, 0, 1, 2, 0, -1, 5]
