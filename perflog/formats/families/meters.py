@@ -806,8 +806,8 @@ class _MeterText(Struct):
             return key, f"{RATE}_{MEAN}" if self._bracket else RATE
         if unit and not self._has_unit_of_last(unit):
             if speed := self._speed(unit):  # `MFU: 41.2% (407.5 TFLOPS/GPU)`, `time: 0.034 ms, 221.1 TFLOPS, 12 GB/s`
-                of_last = "" if self._bracket and "mfu" in key.lower() else _TIME_AT_END.sub("", key)
-                return f"{of_last} {speed}".lstrip(), ""
+                stem = "" if self._bracket and "mfu" in key.lower() else _TIME_AT_END.sub("", key)
+                return f"{stem} {speed}".lstrip(), ""
             kind = KINDS.get(base_of(unit), "")  # `step = 3301 (1.491 sec)`: no mean of it; `loss 2.31, 12.1 ms`
             return (f"bracket {kind}" if self._bracket else kind, "") if kind else ("", None)
         if self._bracket:

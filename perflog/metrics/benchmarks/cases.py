@@ -555,20 +555,20 @@ def _by_unit(table: CaseTable) -> Iterator[CaseTable]:
         yield table
         return
     for word, unit in known.items():
-        of_unit = np.flatnonzero(np.array(words) == word)
-        kept = {n: [cells[k] for k in of_unit.tolist()] for n, cells in table.parameters.items() if n != name}
+        rows = np.flatnonzero(np.array(words) == word)
+        kept = {n: [cells[k] for k in rows.tolist()] for n, cells in table.parameters.items() if n != name}
         varied = {n: cells for n, cells in kept.items() if len(set(cells)) > 1}
         if not varied:
             continue
         scaled = {n for n in table.figures if not table.units[n]}
         yield CaseTable(
             varied,
-            {n: of[of_unit] * (UNITS[unit].factor if n in scaled else 1) for n, of in table.figures.items()},
+            {n: of[rows] * (UNITS[unit].factor if n in scaled else 1) for n, of in table.figures.items()},
             table.settings | {n: cells[0] for n, cells in kept.items() if n not in varied},
-            {n: [cells[k] for k in of_unit.tolist()] for n, cells in table.texts.items() if n != name},
+            {n: [cells[k] for k in rows.tolist()] for n, cells in table.texts.items() if n != name},
             table.units | dict.fromkeys(scaled, UNITS[unit].base),
-            {n: of[of_unit] for n, of in table.bad.items()},
-            table.lines[of_unit],
+            {n: of[rows] for n, of in table.bad.items()},
+            table.lines[rows],
             table.names,
         )
 
