@@ -137,8 +137,9 @@ class EventCollector:
         """Count the packets that are no events of tracks."""
         fields, count = packets.fields, len(packets.sequence)
         about = np.zeros(count, np.int64)
-        for fallback in (True, False):  # what a packet is about is beside what many packets have
-            chosen = np.isin(fields.number, _SHARED) == fallback
+        is_shared = np.isin(fields.number, _SHARED)
+        # What a packet is about is beside what many packets have. Without it, one of these may say it.
+        for chosen in (is_shared & np.isin(fields.number, [*CONTEXT]), ~is_shared):
             about[fields.owner[chosen]] = fields.number[chosen]
         rest = np.ones(count, np.bool_)
         rest[owners] = False
@@ -147,7 +148,7 @@ class EventCollector:
         self.account.add_places("unread", "damaged packet", places[fields.damaged])
         for number in np.unique(about[rest]).tolist():
             numbered = places[rest & (about == number)]
-            if number in CONTEXT or number in _SHARED or number == 0:
+            if number in CONTEXT or number == 0:
                 self.account.add_places("context", CONTEXT.get(number, "empty packet"), numbered)
                 continue
             shape = _UNREAD.get(number, f"packet of type {number}")
