@@ -71,6 +71,10 @@ def test_each_job_of_a_folder_has_an_answer(tmp_path: Path) -> None:
     assert kinds == {
         ("a_rank0.log", "a_rank3.log"): "gpu_out_of_memory", ("limit.log",): "time_limit", ("steady.log",): None
     }  # fmt: skip
+    (tmp_path / "nan.log").write_text("".join(f"iter {i}: loss nan, time 20.00ms, mfu 1.00%\n" for i in range(9)))
+    alone = run("diagnose", tmp_path / "nan.log").output
+    assert "No culprit: " in alone and "How sure" not in alone  # of nobody
+    (tmp_path / "nan.log").unlink()
     (of_memory,) = [job for job in answer["jobs"] if job["kind"] == "gpu_out_of_memory"]
     assert [culprit["rank"] for culprit in of_memory["culprits"]] == [3]
     text = run("diagnose", tmp_path).output

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from perflog.analysis.diagnosis import Diagnosis
 from perflog.output.screens import folded, folded_list
 from perflog.output.sheets import Sheet, cell, pairs
+from perflog.parsing.failures.first_cause import NOT_KNOWN
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.units import count, first_few
 
@@ -87,7 +88,7 @@ def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
         yield CULPRIT, first_few(names, _ACCUSED, "; ")
     elif answer.reason and answer.kind:
         yield "No culprit", answer.reason
-    if answer.kind:
+    if answer.kind and (names or answer.certainty != NOT_KNOWN):  # else the reason says why nobody is accused
         yield "How sure", f"{answer.certainty}: {answer.why}" if answer.why else answer.certainty
     yield from zip(("Evidence", *[""] * len(answer.evidence)), (text[:_TEXT] for text in answer.evidence), strict=False)
     yield from zip(("Memory", *[""] * len(answer.memory)), answer.memory, strict=False)
