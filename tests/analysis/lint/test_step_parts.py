@@ -11,6 +11,7 @@ from support.metrics_logs import by_hand
 
 from perflog.analysis.lint import RULES, Finding
 from perflog.analysis.lint.registry import LintInput
+from perflog.formats.registry import known
 from perflog.metrics import Options, Tables
 
 
@@ -117,3 +118,50 @@ def test_layers_that_cover_less_than_half_of_the_step(time: float, is_found: boo
         assert each.numbers == {"share": pytest.approx(2.98 / 6), "ranks": 2}
     averaged = [row | {"steps_averaged": 10, "step": 10 * row["step"]} for row in steps(1.0, 2.0)]
     assert linted("layers-cover-little", [*averaged, *layers(time)]) == []
+
+
+TICK = 1.024e-6  # of CUDA events
+
+
+def ticks(number: int) -> float:
+    """So many ticks, as the benchmark prints them: in ms, with six decimals."""
+    return round(number * TICK, 9)
+
+
+def clocked(*added: float, column: str = "step_time_s", count: int = 24) -> list[TableRow]:
+    """Steps with times of whole ticks; to those of a column these times are added in turn."""
+    line = next(line for line in known()["moe_layer"].lines if "step_time" in line.template.names)
+    shown = {"table": "lines", "status": "read", "count": count, "first_line": 1, "shape": line.template.text}
+    rows: list[TableRow] = []
+    for n in range(count):
+        times = {"forward_s": ticks(7000 + 3 * n), "backward_s": ticks(9000 + 5 * n)}
+        times["step_time_s"] = ticks(20_000 + 7 * n)
+        times[column] = round(times[column] + added[n % len(added)], 9)
+        rows.append({"table": "steps", "step": n + 1} | times)
+    return [*rows, shown]
+
+
+def test_times_that_are_multiples_of_a_clock_tick_only_in_part() -> None:
+    (finding,) = linted("time-subtracted", clocked(0.0, 3e-7), format="moe_layer")
+    assert finding.message == (
+        "only 50.0 % of the step_time values are multiples of the clock tick (1.024 us, CUDA events), but all values "
+        "of forward, backward"
+    )
+    assert finding.numbers == {"grid": TICK, "on_grid": {"step_time_s": 0.5}}
+    assert finding.evidence["lines"] == {"r": list(range(2, 22, 2))}
+    (of_backward,) = messages("time-subtracted", clocked(3e-7, 0.0, 0.0, 0.0, column="backward_s"), format="moe_layer")
+    assert of_backward.startswith("only 75.0 % of the backward values")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        clocked(0.0),  # all are whole ticks
+        clocked(3e-7),  # none is: another clock
+        clocked(0.0, 3e-7, count=19),  # too few
+        clocked(0.0, 3e-7)[:-1],  # nothing says how many digits are printed
+        clocked(0.0, 1e-9),  # as far off as the last digit
+    ],
+)
+def test_times_that_show_no_subtraction(rows: list[TableRow]) -> None:
+    assert messages("time-subtracted", rows, format="moe_layer") == []

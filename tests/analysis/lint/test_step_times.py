@@ -91,6 +91,16 @@ def test_the_halves_of_a_run_differ() -> None:
     assert linted("drift", timed(slower(0.0003))) == []  # 0.8 %
 
 
+def test_the_levels_of_a_run() -> None:
+    levels = [1.0] * 29 + [1.001] + [1.1] * 29 + [1.101]
+    (finding,) = linted("drift", timed(levels))
+    assert finding.message.startswith("since step 31: +10.0 %: the median is 1")
+    assert finding.message.endswith(" 30, then 1.1 s over steps 31 to 60")
+    assert finding.numbers["drift"] == pytest.approx(0.1) and finding.evidence["lines"]["r"][1] == 31
+    (three,) = messages("drift", timed([*levels, *[1.3] * 29, 1.301]))
+    assert three.startswith("+30.0 %: the median is 1") and three.count(" over steps ") == 3
+
+
 def test_times_that_are_printed_coarsely() -> None:
     coarse = [0.31, 0.32, 0.31, 0.33] * 5
     (finding,) = linted("coarse-times", timed(coarse))
