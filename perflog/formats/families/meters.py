@@ -706,8 +706,8 @@ class _MeterText(Struct):
         per = _counted_per(parts, k + 1) if after == "/" and not unit_text else ""
         key, suffix = self._key_of_number(unit, token.text, unit_text, per)
         if suffix is None and UNITS.get(unit) == UNITS["1/s"]:
-            of_row = f"{self._last} " if self.family.measures and len(token.gap) > 1 else ""
-            key, suffix = f"{of_row}{unit_text.replace('/', '_per_')}", ""
+            label = f"{self._last} " if self.family.measures and len(token.gap) > 1 else ""
+            key, suffix = f"{label}{unit_text.replace('/', '_per_')}", ""
         elif (
             (not self._words or plain_name(key) in _NAMES_PER_STEP)
             and unit
