@@ -259,7 +259,7 @@ def test_one_run_against_several_takes_their_scatter(make: Make) -> None:
     logs = math.log(row.base_high / row.base_value) * math.sqrt(3)
     assert math.log(row.side_high / row.side_value) == pytest.approx(logs)
     counts = " ".join(invoke(base, str(Path(base).with_name("b.txt"))).stdout.split())
-    assert "3 / 1 runs, 60 steps" in counts
+    assert "3 runs of A, 1 of B; 60 steps each" in counts
 
 
 def test_a_log_that_is_named_twice_counts_once(make: Make) -> None:
