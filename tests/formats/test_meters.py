@@ -1276,3 +1276,17 @@ def test_a_row_without_a_header_is_measured_by_its_units() -> None:
         (4, "gemm_1024"): 12.5e-6, (4, "gemm_1024_tflops"): 1.25,
         (5, "all_reduce"): 125e-6, (5, "all_reduce_bandwidth"): 12.5,
     }  # fmt: skip
+
+
+def test_a_step_may_print_times_and_rates_alone() -> None:
+    """Names of groups before a name (`perf/`) change nothing; `took` after a step is its time."""
+    text = "Rank 0: step=1 fwd=101.5ms bwd=203.5ms comm=37.5ms\nRank 1: step=1 fwd=102.5ms bwd=203.5ms comm=38.5ms\n"
+    got = read(text.encode()).rows("steps")
+    assert [(row["rank"], row["step"]) for row in got] == [(0, 1), (1, 1)]
+    assert [row["forward_s"] for row in got] == pytest.approx([0.1015, 0.1025])
+    text = "".join(f"step: {k} perf/step_time: 412.5 ms perf/tokens_per_sec: 19860\n" for k in (5, 6))
+    got = read(text.encode()).rows("steps")
+    assert [row["step_time_s"] for row in got] == pytest.approx([0.4125] * 2)
+    assert [row["tokens_per_s"] for row in got] == [19860] * 2
+    text = "Iteration 5 took 1.25 seconds, loss = 2.5\nIteration 6 took 1.5 seconds, loss = 2.25\n"
+    assert [row["step_time_s"] for row in read(text.encode()).rows("steps")] == [1.25, 1.5]

@@ -109,6 +109,10 @@ def profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
         yield f"Largest {noun}: {short_kernel(str(kernel.name))}, {calls}{percent(kernel.share)}."
 
 
+_PARTS_OF_STEP = ("forward", "backward")
+"""Columns of steps, in seconds, for times inside of a step."""
+
+
 def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """What the log lacks, and the one number that shows how much there is to win."""
     rates = _of_run(throughput.table(tables, options), run)
@@ -144,6 +148,11 @@ def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
         if "_per_" not in name and not names_step_time(name, "s") and not _OF_RUN.search(name)
     ]
     times = [(name, float(np.median(rows["value"]))) for name, rows in by_name if 2 * len(rows) > len(steps) > 0]
+    if run not in tables.rows_by_run("phases"):
+        for name in _PARTS_OF_STEP:
+            known = steps.known(f"{name}_s")
+            if 2 * known.sum() > len(steps):
+                times.append((name, float(np.median(steps.where(known)[f"{name}_s"]))))
     return sorted(times, key=lambda time: -time[1])
 
 

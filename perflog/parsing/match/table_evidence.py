@@ -1,7 +1,7 @@
 """Finds printed tables by their rows: lines with as many cells as the line above them has names.
 
 Commas, tabs, bars or spaces separate the cells. A header of words and spaces could be a sentence, so each cell of its
-rows must be under its own name.
+rows must be under its own name, unless a counter or units show that they are numbers of these names.
 """
 
 from __future__ import annotations
@@ -245,7 +245,12 @@ class PrintedTable(Struct, frozen=True):
         if self.style in ("bars", "boxes", "left"):
             return True
         is_aligned = "\t" not in self.block[0] and all(map(self._is_aligned, self.lines))
-        return is_aligned or (self._counts_up() and self._holds_numbers())
+        return is_aligned or ((self._counts_up() or self._names_units()) and self._holds_numbers())
+
+    def _names_units(self) -> bool:
+        """Whether most names have units, in a table of several rows: `size(B)  time(us)`. No sentence has."""
+        named = sum(bool(name_and_unit(name)[1]) for name in self.names)
+        return len(self.rows) > 1 and named >= _FEW and 2 * named > len(self.names)
 
     def _holds_numbers(self) -> bool:
         """Whether each cell is a number."""

@@ -296,6 +296,15 @@ def test_rows_prove_a_header(lines: tuple[str, ...], expected: dict[int, dict[st
     assert got.done.figures["unread"] == 0
 
 
+@pytest.mark.parametrize("between", [" ", "  ", "   "])
+def test_names_with_units_need_no_alignment(between: str) -> None:
+    header = between.join(("size(B)", "time(us)", "algbw(GB/s)"))
+    lines = [between.join(row) for row in (("1024", "10.01", "0.102"), ("4096", "10.04", "0.408"))]
+    got = read(text(header, *lines))
+    assert [row["time"] for row in rows(got).values()] == pytest.approx([10.01e-6, 10.04e-6])
+    assert got.done.lines.get("unread", 0) == 0
+
+
 def test_a_table_of_steps_has_steps() -> None:
     got = read(text("step loss", "1 4.5", "2 4.25", "3 4.0"))
     assert [(row["step"], row["loss"]) for row in got.rows("steps")] == [(1, 4.5), (2, 4.25), (3, 4.0)]
