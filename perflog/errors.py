@@ -44,6 +44,10 @@ class UnknownTableError(InputError):
     """A Parquet or Arrow file with columns that perflog does not know: data of another kind, and no damaged log."""
 
 
+class UnrecognisedError(InputError):
+    """A log of lines of which no format reads a row. Its numbers can be read under guessed names."""
+
+
 class FormatError(PerflogError):
     """A format file that is wrong."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from perflog.errors import InputError, PerflogError, StoreError, UnknownTableError, UsageError
+from perflog.errors import InputError, PerflogError, StoreError, UnknownTableError, UnrecognisedError, UsageError
 from perflog.files.bundled import bundled
 from perflog.log import Log, RowCounts, RunKey, run_keys
 from perflog.parsing.input.log_names import NOTHING_KNOWN, REFERENCE, LogName, expand, left_out
@@ -24,6 +24,9 @@ from perflog.tables.store import Store, default_store, is_store, store_exists
 
 if TYPE_CHECKING:
     from perflog.ingestion.in_memory import ReadTask
+
+_LEAST_READ = 0.2
+"""The share of lines that a guess reads of a log at least. Another text has numbers on a few of its lines."""
 
 # What reads logs is imported where it is used: a store is listed in the time that these modules take to load.
 
@@ -260,6 +263,9 @@ def reference() -> Log:
 def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
     """Return the runs that a name means, as the command line understands it.
 
+    A file that no format reads is read under guessed names, if these read most of it: its rows have `read_by` "guess",
+    and a warning says so.
+
     Args:
         name: A log, folder, glob or store, which is read on the fly; "run.txt#3", one run of it; a run id or a label in
             `store`; or "reference:NAME", runs that ship with perflog ("reference:" alone means all of them).
@@ -284,7 +290,7 @@ def _find_runs(name: str, store: str | os.PathLike[str] | None) -> Log:
     log_name = LogName.parse(name)
     path, run = log_name.log, log_name.run
     if log_name.exists():
-        log = load(path) if is_store(path) else _read(log_name.whole.logs(), [path])
+        log = load(path) if is_store(path) else _read_or_guess(log_name.whole)
         if run.isdigit():  # an index or a label, not the beginning of a run id
             return log.select(*(log.match(f"#{run}") or [f"#{run}"]))
         return log.select(*(log.match(f"#{run}") or log.match(run) or [run])) if run else log
@@ -299,6 +305,34 @@ def _find_runs(name: str, store: str | os.PathLike[str] | None) -> Log:
 
         open_source(log_name)  # the user meant a log: the error names the missing file
     return (load(folder) if stored is None else stored).select(*(matches or [name]))
+
+
+def _read_or_guess(name: LogName) -> Log:
+    """Read logs. A single file that no format reads is read under guessed names, if these read most of it.
+
+    A text that is no log, such as a README or a file of settings, has numbers too. Names can be guessed for few of
+    them, or most lines have none.
+    """
+    try:
+        return _read(name.logs(), [name.log])
+    except UnrecognisedError:
+        if not os.path.isfile(name.log):
+            raise
+        from perflog.ingestion.in_memory import ReadTask
+
+        try:
+            guessed = _read([name], [name.log], ReadTask(guess=True))
+        except InputError:
+            guessed = None
+        if guessed is None or not _reads_most(guessed):
+            raise
+        return guessed
+
+
+def _reads_most(guessed: Log) -> bool:
+    """Return whether guesses read most figures of a log, on lines that are no small part of it."""
+    figures, lines = guessed.figure_account, guessed.line_account
+    return figures["stored"] > figures["unread"] and lines["unread"] < (1 - _LEAST_READ) * lines["total"]
 
 
 def store_of(name: str, store: str | os.PathLike[str] | None = None) -> str | None:

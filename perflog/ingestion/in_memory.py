@@ -167,7 +167,7 @@ def _read(source: Source, task: ReadTask, sink: MemorySink, alone: bool = False)
 
         how["guessed"] = guess(source, formats)
     if alone and workers.are_allowed() and not has_threads():
-        how = {"threads": min(workers.cores(), workers.MOST_OF_ONE_LOG), "processes": True}
+        how |= {"threads": min(workers.cores(), workers.MOST_OF_ONE_LOG), "processes": True}
     result = ingest(source, log_rows.reset, formats or None, task.label, **how)
     for table, parts in log_rows.tables.items():
         for part in parts:

@@ -8,7 +8,7 @@ from shlex import quote
 
 import numpy as np
 
-from perflog.errors import InputError
+from perflog.errors import InputError, UnrecognisedError
 from perflog.formats.model import Format, Line
 from perflog.formats.sample_checks import sample_lines
 from perflog.formats.template import Miss, caret
@@ -62,7 +62,7 @@ def no_rows(result: IngestResult, formats: Sequence[str]) -> InputError:
     line, text = result.unread_figures or (0, "")
     settings = f"only settings of {', '.join(formats)}" if formats else "only lines that any log may have"
     help = f"The first unread figures are in line {line}:\n  {text[:200]}\n{_suggestion(result.log)}"
-    return InputError(
+    return UnrecognisedError(
         f"no line fills a row of a table: {count} figures are unread, and {settings} are read", result.log, help
     )
 
@@ -84,7 +84,9 @@ def nothing_recognised(source: Source, detection: Detection, formats: Sequence[F
     if error is not None:
         return error
     batch, formats = detection.batch, list(formats)
-    return InputError("nothing in it is recognised", source.name, lambda: _nearest_help(source.name, batch, formats))
+    return UnrecognisedError(
+        "nothing in it is recognised", source.name, lambda: _nearest_help(source.name, batch, formats)
+    )
 
 
 def _nearest_help(log: str, batch: Batch, formats: Sequence[Format]) -> str:

@@ -10,6 +10,7 @@ from support.commands import run, told
 
 import perflog
 from perflog.errors import InputError
+from perflog.ingestion import workers
 from perflog.ingestion.suggest import suggest
 
 LINES = [f"after iteration {k} the loss is {9 / (k + 1):.2f}, at {30 + k:.1f} ms/step" for k in range(5)]
@@ -33,6 +34,36 @@ def test_a_guess_reads_all_figures_and_marks_its_rows(log: Path) -> None:
     assert steps["step_time_s"].tolist() == pytest.approx([0.030, 0.031, 0.032, 0.033, 0.034])
     assert set(steps["read_by"]) == {"guess"} and read.runs["format"].tolist() == ["guess"]
     assert read.figure_account == {"total": 15, "stored": 15, "dropped": 0, "unread": 0}
+
+
+def test_a_file_that_no_format_reads_is_guessed_where_it_is_named(log: Path) -> None:
+    """The commands that show a log do so; Python, folders and stores ask for it."""
+    read = perflog.find_runs(str(log))
+    assert read.table("steps")["loss"].tolist() == [9.0, 4.5, 3.0, 2.25, 1.8]
+    assert read.warnings == [f"{log}: names, units and tables are guesses; `perflog lint` names the rows"]
+    assert "names, units and tables are guesses" in " ".join(run("overview", log).output.split())
+    with pytest.raises(InputError, match="nothing in it is recognised"):
+        perflog.find_runs(str(log.parent))
+    run("ingest", log, code=3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join([*(f"This page has a sentence {k}x." for k in range(20)), "loss: 3.2", "time: 4 ms"]),
+        "\n".join(f"row {k} of 12 3 4 5 has 3 things" for k in range(9)),
+        "",
+    ],
+)
+def test_a_text_that_is_no_log_is_not_guessed(log: Path, text: str) -> None:
+    log.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError):
+        perflog.find_runs(str(log))
+
+
+def test_a_guess_reads_with_processes_too(log: Path) -> None:
+    with workers.allowed():
+        assert perflog.read(log, guess=True).runs["format"].tolist() == ["guess"]
 
 
 def test_a_guess_adds_to_what_formats_read(log: Path) -> None:
