@@ -146,7 +146,7 @@ def test_a_binary_file(work: Path) -> None:
 
 def test_a_log_in_which_nothing_is_recognised(work: Path) -> None:
     (work / "other.txt").write_text(f"{BROKEN}\n" * 3)
-    for command in ("ingest", "show", "detect"):
+    for command in ("ingest", "detect"):
         done = run(command, "other.txt", code=3)
         assert done.stdout == ""
         assert "other.txt: nothing in it is recognised" in done.stderr

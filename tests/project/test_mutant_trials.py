@@ -49,7 +49,7 @@ def test_scale():
 """
 
 TRIALS = """\
-import json, sys, time
+import json, sys
 sys.path.insert(0, sys.argv[1])
 import mutant_trials
 from pathlib import Path
@@ -57,7 +57,7 @@ mutant_trials.ALLOWED = 0.3
 module = Path("small/scale.py")
 text = module.read_text()
 codes = [text.replace(old, new, 1) for old, new in json.loads(sys.argv[2])]
-print(json.dumps(mutant_trials.Trials(Path.cwd()).verdicts(module, codes, time.monotonic() + 100)))
+print(json.dumps(mutant_trials.Trials(Path.cwd()).verdicts(module, codes, float("inf"))))
 print(Path("small/scale.py").read_text() == text)
 """
 

@@ -77,6 +77,6 @@ def test_a_long_text_is_not_searched_with_patterns_that_go_back(monkeypatch: pyt
     """The time of Python's search may grow with the square of a line, that of RE2 does not."""
     families = [family for form in known().values() for family in form.families if not discovery.is_first(family)]
     assert discovery.candidate_mask(pa.array([b"step 1 | loss 2.5"], pa.binary()), families).tolist() == [True]
-    monkeypatch.setattr(discovery, "_kept_regex", None)
+    monkeypatch.setattr(discovery, "kept_pattern", None)
     long = b"step 1 | loss 2.5 " + b"x" * 100_000
     assert discovery.candidate_mask(pa.array([long], pa.binary()), families).tolist() == [True]
