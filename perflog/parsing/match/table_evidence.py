@@ -179,7 +179,7 @@ class PrintedTable(Struct, frozen=True):
         """Return the table that begins with the first of these lines; None if no rows of values follow."""
         bare = list(lines) if style in _MARKS else list(map(without_frame, lines))
         cut = _cells_at(bare[0]) if style == "left" else partial(cells_of, style=style)
-        names = cut(bare[0])
+        names: Sequence[str] = cut(bare[0])
         if not names or (style == "tab" and any(name.startswith("|") for name in names)):
             return None
         rows: dict[int, list[str]] = {}
