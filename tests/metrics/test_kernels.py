@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.profiles import WHERE, nvprof_profile, profile_of, records
+from support.metrics_logs import rows
+from support.profiles import WHERE, nvprof_profile, profile_of
 from support.seeds import MS
 
 import perflog
@@ -39,32 +40,32 @@ def test_printed_shares_come_out(profile: perflog.Log) -> None:
 
 def test_shares_of_the_profile_by_name(profile: perflog.Log) -> None:
     found = kernels(profile)
-    gpu, api = (records(found, by="name", of=of) for of in ("gpu", "api"))
+    gpu, api = (rows(found, by="name", of=of) for of in ("gpu", "api"))
     assert (len(gpu), len(api)) == (30, 51)
     assert {r["denominator"] for r in gpu} == {"sum of GPU activities"}
     assert {r["denominator"] for r in api} == {"sum of API calls"}
     assert {round(r["denominator_s"], 2) for r in gpu} == {11.19}
     assert round(sum(r["share"] for r in gpu if "sgemm" in r["name"]), 3) == 0.885
-    (sync,) = records(found, name="cudaDeviceSynchronize")
+    (sync,) = rows(found, name="cudaDeviceSynchronize")
     assert round(sync["share"], 2) == 0.69
     assert [n for n, count in Counter(r["name"] for r in api).items() if count > 1] == ["cuGetProcAddress"]
 
 
 def test_shares_of_the_profile_by_category(profile: perflog.Log) -> None:
     found = kernels(profile)
-    gpu = records(found, by="category", of="gpu")
+    gpu = rows(found, by="category", of="gpu")
     assert gpu[0]["category"] == "gemm"
     assert (gpu[0]["calls"], round(gpu[0]["share"], 3)) == (2336, 0.885)
     assert OTHER not in {r["category"] for r in gpu}
     for of in ("gpu", "api"):
-        names, kinds = (records(found, by=by, of=of) for by in ("name", "category"))
+        names, kinds = (rows(found, by=by, of=of) for by in ("name", "category"))
         for column in ("time_s", "calls", "share"):
             assert sum(r[column] for r in names) == pytest.approx(sum(r[column] for r in kinds), rel=1e-12)
         assert sum(r["share"] for r in kinds) == pytest.approx(1)
 
 
 def test_gpu_work_by_range_is_of_the_whole_profile(profile: perflog.Log) -> None:
-    found = {r["name"]: r for r in records(kernels(profile), by="range", of="gpu")}
+    found = {r["name"]: r for r in rows(kernels(profile), by="range", of="gpu")}
     assert len(found) == 35
     assert round(found["Train step 0"]["time_s"], 3) == 8.104
     assert found["Train step 0"]["share"] == pytest.approx(8.104 / 11.1906, abs=1e-4)
@@ -72,19 +73,19 @@ def test_gpu_work_by_range_is_of_the_whole_profile(profile: perflog.Log) -> None
 
 
 def test_host_time_of_ranges_is_a_share_of_nothing(profile: perflog.Log) -> None:
-    found = {r["name"]: r for r in records(kernels(profile), by="range", of="range")}
+    found = {r["name"]: r for r in rows(kernels(profile), by="range", of="range")}
     assert len(found) == 35
     assert {(r["share"], r["denominator"]) for r in found.values()} == {(None, None)}
 
 
 def test_first_call_apart(profile: perflog.Log) -> None:
-    found = {r["name"]: r for r in records(kernels(profile), of="range")}
+    found = {r["name"]: r for r in rows(kernels(profile), of="range")}
     first = found["ncclAllReduce"]
     assert (first["time_s"], first["first_call_s"]) == (629.69 * MS, 629.49 * MS)
     assert first["avg_rest_s"] == pytest.approx((629.69 - 629.49) / 3 * MS, rel=1e-9)
     assert found["gpt2_forward"]["first_call_s"] is None
     assert found["validation"]["first_call_s"] is None  # a single call is not apart from others
-    api = {r["name"]: r["first_call_s"] for r in records(kernels(profile), of="api", by="name")}
+    api = {r["name"]: r["first_call_s"] for r in rows(kernels(profile), of="api", by="name")}
     assert api["cudaFuncGetAttributes"] == 322.29 * MS
     assert api["cudaDeviceSynchronize"] is None
 
@@ -94,7 +95,7 @@ def test_first_call_apart(profile: perflog.Log) -> None:
 def test_first_call_is_the_excess_of_the_longest(times: list[int]) -> None:
     row = {"kind": "api", "category": "API calls", "name": "call", "calls": len(times), "time_s": float(sum(times))}
     row |= {"min_s": float(min(times)), "max_s": float(max(times))}
-    (found,) = records(kernels(profile_of([row])), by="name")
+    (found,) = rows(kernels(profile_of([row])), by="name")
     others = sorted(times)[:-1]
     apart = bool(others) and max(times) - sum(others) / len(others) > sum(times) / 2
     assert (found["first_call_s"] is not None) == apart
@@ -109,14 +110,14 @@ def test_kinds_are_never_mixed() -> None:
         {"kind": "api", "category": "API calls", "name": "cudaLaunchKernel", "calls": 2, "time_s": 8.0},
         {"kind": None, "category": "OpenACC (excl)", "name": "acc_enter_data", "calls": 2, "time_s": 5.0},
     ]
-    found = records(kernels(profile_of(given)), by="name")
+    found = rows(kernels(profile_of(given)), by="name")
     assert [(r["of"], r["share"]) for r in found] == [("gpu", 0.75), ("gpu", 0.25), ("api", 1), ("OpenACC (excl)", 1)]
 
 
 @pytest.mark.parametrize("of", ["api", "gpu"])
 def test_ranges_without_a_whole_profile_have_no_shares(of: str) -> None:
     row = {"kind": {"gpu": "kernel"}.get(of, of), "range": "step", "name": "gemm", "calls": 1, "time_s": 1.0}
-    found = records(kernels(profile_of([row])))
+    found = rows(kernels(profile_of([row])))
     assert [(r["by"], r["share"]) for r in found] == [("range", None)] * (of == "gpu")
     assert len(ranges(profile_of([row]))) == 1
 
@@ -204,7 +205,7 @@ def cut_profile(rows_of_table: list[tuple[str, float, float, int]]) -> list[dict
         {"kind": kind, "name": f"k{i}", "time_s": time_s, "share": share, "calls": 1, "section": section}
         for i, (kind, time_s, share, section) in enumerate(rows_of_table)
     ]
-    return records(kernels(profile_of(given)), by="name", of="gpu")
+    return rows(kernels(profile_of(given)), by="name", of="gpu")
 
 
 def test_a_table_that_is_cut_keeps_its_printed_shares() -> None:

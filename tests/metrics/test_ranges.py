@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.profiles import WHERE, nvprof_profile, profile_of, records
+from support.metrics_logs import rows as rows_of
+from support.profiles import WHERE, nvprof_profile, profile_of
 from support.seeds import MS, rows
 
 from perflog.metrics import ranges
@@ -23,7 +24,7 @@ LAYERS = ", ".join(f"Layer {k}" for k in range(12))
 
 @pytest.fixture(scope="module", params=WHERE)
 def tree(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
-    return {r["range"]: r for r in records(ranges(nvprof_profile(request.param)))}
+    return {r["range"]: r for r in rows_of(ranges(nvprof_profile(request.param)))}
 
 
 def test_every_range_has_its_place(tree: dict[str, dict[str, Any]]) -> None:
@@ -156,7 +157,7 @@ class Program:
 @given(st.integers(0, 10**9))
 def test_ranges_claim_nothing_that_is_not_so(seed: int) -> None:
     program = Program(seed)
-    found = {r["range"]: r for r in records(ranges(program.tables()))}
+    found = {r["range"]: r for r in rows_of(ranges(program.tables()))}
     assert set(found) == set(program.entered)
     for name, row in found.items():
         assert row["gpu_s"] == sum(t for (r, _), t in program.time.items() if r == name)
@@ -172,7 +173,7 @@ def test_ranges_claim_nothing_that_is_not_so(seed: int) -> None:
 def test_exclusive_time_is_at_most_what_is_said(seed: int) -> None:
     """True of every range whose inner ranges have less GPU time per entry: what the tree takes for granted."""
     program = Program(seed)
-    found = {r["range"]: r for r in records(ranges(program.tables()))}
+    found = {r["range"]: r for r in rows_of(ranges(program.tables()))}
     per_entry = {name: row["gpu_s"] / row["entered"] for name, row in found.items()}
     for name, row in found.items():
         outer = [o for i, o in program.inside if i == name]
@@ -191,7 +192,7 @@ def test_one_range_inside_another() -> None:
         {"kind": "range", "range": "forward", "name": "forward", "calls": 4, "time_s": 1.0, "max_s": 0.5},
         {"kind": "kernel", "range": "forward", "name": "a", "calls": 4, "time_s": 4.0},
     ]
-    step, forward = records(ranges(profile_of(given)))
+    step, forward = rows_of(ranges(profile_of(given)))
     assert (step["range"], step["parent"], step["gpu_s"], step["exclusive_s"]) == ("step", None, 10.0, 6.0)
     assert (forward["range"], forward["parent"], forward["depth"]) == ("forward", "step", 1)
     assert (forward["share"], step["exclusive_least_s"]) == (4 / 13, 6.0)
@@ -203,7 +204,7 @@ def test_the_same_name_in_two_domains() -> None:
         {"kind": "kernel", "domain": d, "range": "step", "name": "a", "calls": 1, "time_s": t}
         for d, t in (("A", 1.0), (None, 2.0))
     ]
-    assert [(r["range"], r["gpu_s"]) for r in records(ranges(profile_of(given)))] == [
+    assert [(r["range"], r["gpu_s"]) for r in rows_of(ranges(profile_of(given)))] == [
         ("step", 2.0),
         ("A/step", 1.0),
     ]

@@ -24,11 +24,6 @@ def nvprof_profile(where: str) -> perflog.Log:
     return log("nvprof")
 
 
-def records(found: pd.DataFrame, **where: Any) -> list[dict[str, Any]]:
-    found = found.astype(object).where(found.notna(), None)
-    return [r for r in found.to_dict("records") if all(r[k] == v for k, v in where.items())]
-
-
 def profile_of(given: list[dict[str, Any]]) -> dict[str, pd.DataFrame]:
     """Tables of one run with these rows of table `kernels`."""
     import pandas as pd
