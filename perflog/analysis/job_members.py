@@ -1,8 +1,9 @@
 """Which logs are of one job, by what they print. A benchmark beside a job, such as nccl-tests, is a run of its own.
 
-Logs with steps are of one job if their names differ only in the number of a rank or a node, or in their ending, if
-one is an attempt that continues another, or if they print the same losses of the same steps at the same times: a loss
-is the mean over all ranks. A log without steps belongs to
+Logs are of one job if one is an attempt that continues another. If they do not print different job ids, they are also
+of one job if their names differ only in the number of a rank or a node, or in their ending, and none began after the
+other had ended; or if they print the same losses of the same steps at the same times, as a loss is the mean over all
+ranks. Another log without steps belongs to
 
 - the job with the same job id, if both print one;
 - else, if it measures nothing: the only job, or the only job in its folder. It may be the log of the kernel, the
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -45,6 +46,9 @@ _OF_MACHINES = frozenset(
      "time_limit", "preemption", "terminated", "thermal_slowdown")
 )  # fmt: skip
 """Kinds of failures that a kernel or a scheduler reports, with a clock that may be another one than the job's."""
+
+_STEPS = (("steps", "printed_ns"),)
+"""Table and column of the times of steps."""
 
 _SECOND = 10**9
 _DRIFT = 0.2  # of a step
@@ -109,23 +113,53 @@ def runs_of_jobs(tables: Tables, keys: Sequence[RunKey]) -> list[JobRuns]:
     return list(found.values())
 
 
-def _groups(tables: Tables, by_log: Mapping[str, Sequence[RunKey]]) -> dict[str, str]:
-    """Return the group of each log: of the same name without numbers and ending, and of attempts of one job."""
-    first = {log: log for log in by_log}
+class _Groups:
+    """Logs that are joined step by step into groups, with the job ids that each group prints."""
 
-    def find(log: str) -> str:
-        while first[log] != log:
-            log = first[log]
+    def __init__(self, ids: Mapping[str, set[str]]) -> None:
+        self._first = {log: log for log in ids}
+        self._ids = {log: set(own) for log, own in ids.items()}
+
+    def of(self, log: str) -> str:
+        while self._first[log] != log:
+            log = self._first[log]
         return log
 
-    named: dict[str, str] = {}
-    for log, runs in by_log.items():
-        name = _without_numbers(runs[0].log)
-        first[find(log)] = find(named.setdefault(name, log))
+    def join(self, one: str, other: str) -> None:
+        one, other = self.of(one), self.of(other)
+        self._first[other] = one
+        self._ids[one] |= self._ids[other]
+
+    def may_be_one(self, one: str, other: str) -> bool:
+        """Return whether two groups print no different job ids."""
+        its, others = self._ids[self.of(one)], self._ids[self.of(other)]
+        return not its or not others or not its.isdisjoint(others)
+
+
+def _groups(tables: Tables, by_log: Mapping[str, Sequence[RunKey]]) -> dict[str, str]:
+    """Return the group of each log: of attempts, of the same name without numbers and ending, and of equal losses."""
     log_of = {key.id: log for log, runs in by_log.items() for key in runs}
-    for one, other in (*_attempts(tables), *_equal_losses(tables)):
-        first[find(log_of[other])] = find(log_of[one])
-    return {log: find(log) for log in by_log}
+    ids: dict[str, set[str]] = {log: set() for log in by_log}
+    for run, config in tables.rows("runs").records("run", "config"):
+        ids[log_of[run]].update(filter(None, [job_id(config)]))
+    groups = _Groups(ids)
+    for one, other in _attempts(tables):
+        groups.join(log_of[one], log_of[other])
+    spans = _spans(tables, _STEPS)  # a rank without steps may print only what ended it, long after the others
+    trained = {log: _together(spans, runs) for log, runs in by_log.items()}
+    named: dict[str, list[str]] = {}  # the first log of each job with logs of a name
+    for log, runs in by_log.items():
+        alike = named.setdefault(_without_numbers(runs[0].log), [])
+        fits = (each for each in alike if groups.may_be_one(each, log) and not _are_apart(trained[each], trained[log]))
+        fitting = next(fits, None)
+        if fitting is None:
+            alike.append(log)
+        else:
+            groups.join(fitting, log)
+    for one, other in _equal_losses(tables):
+        if groups.may_be_one(log_of[one], log_of[other]):
+            groups.join(log_of[one], log_of[other])
+    return {log: groups.of(log) for log in by_log}
 
 
 def _attempts(tables: Tables) -> Iterator[tuple[str, str]]:
@@ -136,8 +170,18 @@ def _attempts(tables: Tables) -> Iterator[tuple[str, str]]:
 def _equal_losses(tables: Tables) -> Iterator[tuple[str, str]]:
     """Yield pairs of runs that print the same losses of the same steps at the same times.
 
-    Repeats with one seed print the same losses too, but one after the other, or without a clock.
+    Repeats with one seed print the same losses too, but one after the other, or without a clock. Logs in which the same
+    rank prints, or with other numbers of ranks, are of other jobs.
     """
+    worlds = dict(tables.rows("runs").records("run", "world_size"))
+    failures = tables.rows("failures")
+    labelled = failures.where(failures.known("rank") & failures.one_of("rank_by", ["label"])).by("run")
+    ranks = {run: set(rows["rank"].tolist()) for run, rows in labelled.items()}
+
+    def may_be_one(one: str, other: str) -> bool:
+        known = {worlds[run] for run in (one, other)} - {None}
+        return len(known) < 2 and ranks.get(one, set()).isdisjoint(ranks.get(other, ()))
+
     alike: dict[tuple[str, int, float], list[tuple[str, Rows]]] = {}
     for run, rows in tables.rows_by_run("steps").items():
         timed = rows.where(rows.known("step", "loss", "printed_ns", "clock"))
@@ -146,7 +190,7 @@ def _equal_losses(tables: Tables) -> Iterator[tuple[str, str]]:
         if len(timed) < _EQUAL_LOSSES or len(clocks) > 1 or NO_DATE in clocks:
             continue
         others = alike.setdefault((clocks.pop(), int(timed["step"][0]), float(timed["loss"][0])), [])
-        one = next((one for one, its in others if _are_one_job(its, timed)), None)
+        one = next((one for one, its in others if may_be_one(one, run) and _are_one_job(its, timed)), None)
         if one is not None:
             yield one, run
         else:
@@ -184,7 +228,7 @@ def _printed(
     serves = set(values.where(values.one_of("key", [RUNNING])).by("run"))
     failures = tables.rows("failures")
     by_machine = set(failures.where(failures.one_of("kind", list(_OF_MACHINES))).by("run"))
-    spans = _spans(tables)
+    spans = _spans(tables, (("milestones", "printed_ns"), *_STEPS, ("failures", "time_ns")))
     facts = {run: (form, joined, config) for run, form, joined, config in tables.rows("runs").records(
         "run", "format", "joined_formats", "config"
     )}  # fmt: skip
@@ -208,10 +252,10 @@ def _printed(
     return found
 
 
-def _spans(tables: Tables) -> dict[str, Spans]:
-    """Return the first and the last printed time of each run, by clock."""
+def _spans(tables: Tables, columns: Iterable[tuple[str, str]]) -> dict[str, Spans]:
+    """Return the first and the last printed time of each run in some columns of tables, by clock."""
     found: dict[str, Spans] = {}
-    for name, column in (("milestones", "printed_ns"), ("steps", "printed_ns"), ("failures", "time_ns")):
+    for name, column in columns:
         for run, rows in tables.rows_by_run(name).items():
             timed = rows.where(rows.known(column, "clock"))
             for clock, clock_rows in timed.by("clock").items():
@@ -230,7 +274,7 @@ def _job_of(log: _Printed, main: Mapping[str, _Printed]) -> str | None:
     in_folder = [name for name, job in main.items() if job.folder == log.folder] if len(main) > 1 else [*main]
     if not log.measures:
         job = _only(in_folder)
-        return None if job is None or (not log.by_machine and _is_before(log, main[job])) else job
+        return None if job is None or (not log.by_machine and _is_before(log.spans, main[job].spans)) else job
     on_clock = {name: job for name, job in main.items() if job.spans.keys() & log.spans.keys()}
     if on_clock:
         return _only([name for name, job in on_clock.items() if _overlap(log.spans, job.spans)])
@@ -254,10 +298,24 @@ def _overlap(one: Spans, other: Spans) -> bool:
     )
 
 
-def _is_before(log: _Printed, job: _Printed) -> bool:
-    """Return whether the last line of a log was printed well before the first of a job, by one clock."""
-    clocks = log.spans.keys() & job.spans.keys()
-    return bool(clocks) and all(log.spans[clock][1] + _BETWEEN_NS < job.spans[clock][0] for clock in clocks)
+def _is_before(one: Spans, other: Spans) -> bool:
+    """Return whether one span of time ended well before the other began, on each clock that both have."""
+    clocks = one.keys() & other.keys()
+    return bool(clocks) and all(one[clock][1] + _BETWEEN_NS < other[clock][0] for clock in clocks)
+
+
+def _are_apart(one: Spans, other: Spans) -> bool:
+    return _is_before(one, other) or _is_before(other, one)
+
+
+def _together(spans: Mapping[str, Spans], runs: Sequence[RunKey]) -> Spans:
+    """Return the spans of the runs of a log."""
+    found: Spans = {}
+    for run in runs:
+        for clock, (begin, end) in spans.get(run.id, {}).items():
+            low, high = found.get(clock, (begin, end))
+            found[clock] = min(low, begin), max(high, end)
+    return found
 
 
 def _programs(formats: set[str]) -> set[str]:

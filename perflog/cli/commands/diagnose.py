@@ -19,9 +19,9 @@ def diagnose(runs: tuple[str, ...], store: str | None, format: str) -> None:
 
     Several LOGs are read as one job: logs of its ranks, of the kernel, of the scheduler. So are the logs of a folder,
     unless several jobs in it print steps or dumped their collectives: then each job has an answer. Logs belong to one
-    job if their names differ only in the number of a rank or the ending, or if one attempt continues another. A log
-    that measures nothing belongs to the only job of its folder. The results of a benchmark have an answer of their
-    own, and so has what was measured before or after the job.
+    job if their names differ only in the number of a rank or the ending, if they print the same losses at the same
+    times, or if one attempt continues another. A log that measures nothing belongs to the only job of its folder. The
+    results of a benchmark have an answer of their own, and so has what was measured before or after the job.
     """
     from perflog.analysis.diagnosis import diagnose as of_job
     from perflog.analysis.diagnosis import diagnose_jobs
