@@ -240,6 +240,8 @@ def _memory(tables: Tables, ending: Ending) -> Sequence[str]:
         return ()
     rows = allocator.table(tables, Options())
     ranks = [culprit.rank for culprit in ending.culprits if culprit.rank is not None]
+    if ranks:  # a snapshot of another rank does not show the device that was full
+        rows = rows[rows["rank"].isna() | rows["rank"].isin(ranks)]
     accused, failed = rows["rank"].isin(ranks), rows["asked"].notna()
     runs = [*rows["run"][accused], *rows["run"][failed], *rows["run"]]
     return tuple(held_by_allocator(tables, runs[0], Options(), ranks)) if runs else ()
@@ -377,7 +379,8 @@ _SLOW = {
     "slow_node": ("is slow to all others", "are slow to all others", "most of its pairs are slow"),
     "slow_link": ("is slow", "are slow", "both its nodes are fast with others"),
     "hot_expert": ("has far more work than the mean", "have far more work than the mean", "by the loads of most steps"),
-    "slow_stage": ("takes longer than the others", "take longer than the others", "by the times of its layers"),
+    "slow_stage": ("takes longer than the others", "take longer than the others", "by the times of its work"),
+    "slow_replica": ("takes longer than the others", "take longer than the others", "by the times of its work"),
 }
 """By kind of the members that slow a job: the words for one, for several, and the reason."""
 

@@ -86,6 +86,7 @@ class Culprit(Struct, frozen=True):
     link: str | None = None
     expert: int | None = None
     stage: int | None = None
+    dp_rank: int | None = None
     cost: str | None = None
 
     @property
@@ -99,6 +100,7 @@ class Culprit(Struct, frozen=True):
         parts += [f"device {self.device}"] if self.device is not None else []
         parts += [f"link {self.link}"] if self.link is not None else []
         parts += [f"expert {self.expert}"] if self.expert is not None else []
+        parts += [f"dp rank {self.dp_rank}"] if self.dp_rank is not None else []
         parts += [f"stage {self.stage}"] if self.stage is not None else []
         return parts[0] + (f" ({', '.join(parts[1:])})" if len(parts) > 1 else "") if parts else ""
 

@@ -1,7 +1,7 @@
 """Ranks, links, nodes, experts and stages that hold up the others of a job that goes on.
 
 In: metrics `ranks`, `node_pairs` and `imbalance`, which test each metric over all ranks, links and metrics
-together, and `named_ranks`.
+together, `named_ranks`, and `whatif` of jobs with operations that can be replayed.
 Out: those who are accused. A rank is accused of what it does longer than the others, not of what it waits for, and not
 of a difference that is printed once.
 """
@@ -16,19 +16,21 @@ import numpy as np
 
 from perflog.analysis.job_endings import Culprit
 from perflog.analysis.overview.ranks_apart import often
+from perflog.analysis.overview.what_if import at_fault, fault_in_words
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics import Options, Tables, imbalance, node_pairs
+from perflog.metrics import Options, Tables, imbalance, node_pairs, whatif
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.skew.hot_experts import expert_jobs
 from perflog.metrics.skew.named_ranks import NamedRank, named_rank_rows
 from perflog.metrics.skew.ranks import RankRow, rank_rows
+from perflog.metrics.what_if.step_replay import OPERATIONS
 from perflog.parsing.failures.first_cause import LIKELY, SURE
 from perflog.statistics.standing_out import LEVEL
 from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import show
 
 SLOW_RANK, SLOW_LINK, SLOW_NODE = "slow_rank", "slow_link", "slow_node"
-SLOW_STAGE, HOT_EXPERT, THROTTLING = "slow_stage", "hot_expert", "throttling"
+SLOW_STAGE, SLOW_REPLICA, HOT_EXPERT, THROTTLING = "slow_stage", "slow_replica", "hot_expert", "throttling"
 
 _FIGURES = {"steps": ("step_time_s", "forward_s", "backward_s", "tflops", "mfu", "tokens_per_s", "samples_per_s")}
 _TIMES, _RATES = ("s",), ("1/s", "TFLOP/s")
@@ -47,10 +49,10 @@ _SHOWN = 3
 
 
 def slow_members(tables: Tables, options: Options) -> list[Culprit]:
-    """Return who holds up the others: links and nodes, ranks, experts, stages."""
+    """Return who holds up the others: links and nodes, ranks, experts, stages, replicas."""
     found = [*_links(tables, options), *_ranks(tables)]
     found = found or list(_named(tables))
-    return found or [*_experts(tables), *_stages(tables, options)]
+    return found or [*_experts(tables), *_stages(tables, options), *_replayed(tables, options)]
 
 
 def _ranks(tables: Tables) -> Iterator[Culprit]:
@@ -219,6 +221,29 @@ def _stages(tables: Tables, options: Options) -> Iterator[Culprit]:
     if len(found) == 1:
         ((stage, texts),) = found.items()
         yield Culprit(None, None, None, None, None, SLOW_STAGE, LIKELY, tuple(texts), stage=stage)
+
+
+def _replayed(tables: Tables, options: Options) -> Iterator[Culprit]:
+    """The worker, stage or replica at fault, by a replay of the operations of each job, as the overview says it."""
+    timed = [run for run, format in tables.rows("runs").records("run", "format") if format == OPERATIONS]
+    if not timed:
+        return
+    rows = whatif.table(tables.only(timed), options)
+    for run in timed:
+        job = rows[(rows["run"] == run) & (rows["rests_on"] == OPERATIONS)]
+        worst = at_fault(job) if len(job) else None
+        if worst is None:
+            continue
+        known = {
+            name: int(worst[name]) for name in ("rank", "stage", "dp_rank") if none_if_null(worst[name]) is not None
+        }
+        rank, stage, replica = map(known.get, ("rank", "stage", "dp_rank"))
+        if stage is None and replica is None:
+            continue  # several workers, which the table does not name
+        kind = SLOW_STAGE if replica is None else SLOW_REPLICA if stage is None else SLOW_RANK
+        yield Culprit(
+            rank, None, None, None, None, kind, LIKELY, (fault_in_words(worst),), stage=stage, dp_rank=replica
+        )
 
 
 def _uneven_stages(tables: Tables, options: Options) -> Sequence[dict[str, Any]]:

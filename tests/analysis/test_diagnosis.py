@@ -249,6 +249,21 @@ def test_logs_of_hosts_with_equal_losses_are_one_job(tmp_path: Path, other: str,
     assert failed["reason"] == "the messages name no rank, node or device"
 
 
+def test_of_jobs_that_end_alike_one_is_shown_whole(tmp_path: Path) -> None:
+    ends = {"a": "[rank3]: RuntimeError: CUDA error: out of memory\n", "b": "Segmentation fault (core dumped)\n"}
+    ends |= {"c": ends["a"].replace("3", "5"), "d": "x\n" + ends["a"]}
+    for number, (name, end) in enumerate(ends.items()):
+        job = Job(settings=f"data-parallel size: {number + 2}")
+        job.start(30)
+        job.steps(1, 12, 5.0 + number)
+        (tmp_path / f"{name}.log").write_text(job.text + end)
+    lines = run("diagnose", tmp_path).output.splitlines()
+    assert [line for line in lines if line.endswith(".log:")] == ["a.log:", "b.log:"]
+    begin = lines.index("b.log:")
+    assert lines[begin - 2].startswith("c.log: Ended by ") and "rank 5" in lines[begin - 2]
+    assert lines[begin - 1].startswith("d.log: Ended by ") and "rank 3" in lines[begin - 1]
+
+
 def test_a_long_list_of_quiet_jobs_ends_with_their_number(tmp_path: Path) -> None:
     for number in range(9):
         job = Job(settings=f"data-parallel size: {number + 2}")
@@ -353,4 +368,6 @@ def test_a_snapshot_of_the_allocator_shows_who_held_the_memory(tmp_path: Path) -
     assert answer["memory"][0].startswith("Memory of device 1 (rank 1) at the snapshot: 25 GiB in use of 25 GiB")
     assert "model.py:88 forward 80 %" in answer["memory"][-1] and "train.py:52 main, optimizer" in answer["memory"][-1]
     lines = run("diagnose", tmp_path).output.splitlines()
-    assert any(line.startswith("Memory: Memory of device 1") for line in lines)
+    assert any(line.startswith("Memory: device 1 (rank 1) at the snapshot") for line in lines)
+    (tmp_path / "memory_rank1.pickle").unlink()  # what rank 0 held says nothing of the device of rank 1
+    assert told("diagnose", tmp_path, "--format", "json")["memory"] == []

@@ -87,6 +87,8 @@ def test_the_overview_says_whose_fault_it_is() -> None:
     reasons = perflog.overview(perflog.read(STRAGGLER / "trace-ST.parquet")).reasons
     assert reasons[0].startswith("The job is 1.18x slower than without stragglers")
     assert reasons[1].startswith("Stage 3 is at fault: its times alone make the job 1.23x slower")
+    (culprit,) = perflog.diagnose(perflog.read(STRAGGLER)).culprits
+    assert (culprit.name, culprit.kind) == ("stage 3", "slow_stage")
 
 
 @needs_trace
@@ -136,6 +138,9 @@ def test_a_slow_worker_by_hand(tmp_path: Path) -> None:
         "Rank 1 (dp rank 1 stage 0) is at fault: its times alone make the job 1.40x slower, and with the typical "
         "times of the others the slowdown would be gone."
     )
+    diagnosis = perflog.diagnose(perflog.read(tmp_path / "trace.parquet"))
+    assert diagnosis.verdict == "No failure is reported; rank 1 (dp rank 1, stage 0) slows the job"
+    assert reasons[1] == f"Rank 1 (dp rank 1 stage 0) is at fault: {diagnosis.culprits[0].evidence[0]}."
     (tmp_path / "run.csv").write_text("step,loss\n" + "".join(f"{step},{9 / step}\n" for step in range(1, 30)))
     told = perflog.overview(perflog.read(tmp_path)).reasons  # beside other logs it has its mark
     assert f"B: {' '.join(reasons[:2])}" in told

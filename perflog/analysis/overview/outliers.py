@@ -62,10 +62,10 @@ def _more_samples(times: Mapping[str, float], samples: Mapping[str, float], far:
 
 
 def extremes(figures: Sequence[RunFigure], log: Log) -> Iterator[str]:
-    """Yield the runs with the lowest and the highest value of each metric, where several runs have it."""
+    """Yield the runs with the lowest and the highest value of each metric, where they differ."""
     names = run_names(log.run_keys)
     for figure in figures:
-        if len(figure.values) > 1:
+        if len({*figure.values.values()}) > 1:
             ends = [pick(figure.values, key=lambda run: figure.values[run]) for pick in (min, max)]
             low, high = (f"{show(figure.values[run], figure.unit)} in {names[run]}" for run in ends)
             yield f"{figure.name}: from {low} to {high}."

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.diagnosis import Diagnosis
+from perflog.lazy_patterns import lazy_pattern
 from perflog.output.screens import folded, folded_list
 from perflog.output.sheets import Sheet, cell, pairs
 from perflog.parsing.failures.first_cause import NOT_KNOWN
@@ -16,21 +17,29 @@ _TEXT = 200  # characters of a line of evidence
 _NAMED = 8  # jobs that did not fail
 _ACCUSED = 8  # culprits
 _EARLIER = 4  # attempts
+_NUMBER = lazy_pattern(r"\d[\d,]*")
+_LINE = lazy_pattern(r", (?:line |\S+:)[\d,]+$")  # of a log, at the end of a verdict
 VERDICT, CULPRIT = "Verdict", "Culprit"
 
 
 def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
-    """Yield the lines of the diagnoses of some jobs for a terminal. Jobs that did not fail are one line.
+    """Yield the lines of the diagnoses of some jobs for a terminal.
 
-    So are the benchmarks beside them.
+    Of jobs that end alike, the first is shown whole, and the verdict of the others. Jobs that did not fail are one
+    line, and so are the benchmarks beside them.
     """
     jobs = [answer for answer in answers if not answer.benchmark]
     if len(jobs) == 1:
         yield from _job(jobs[0])
+    alike: dict[str, list[Diagnosis]] = {}
     for answer in answers:
         if answer.kind and not (len(jobs) == 1 and answer is jobs[0]):
-            yield f"{heading(answer)}:"
-            yield from (f"  {line}" for line in _job(answer))
+            alike.setdefault(_NUMBER.sub("#", _LINE.sub("", answer.verdict)), []).append(answer)
+    for first, *others in alike.values():
+        yield f"{heading(first)}:"
+        yield from (f"  {line}" for line in _job(first))
+        for other in others:
+            yield from folded(f"{heading(other)}: {cell(other.verdict)}", 2)
     quiet = [answer for answer in jobs if not answer.kind]
     if quiet and len(jobs) > 1:
         before = f"{len(quiet)} of {len(jobs)} jobs report no failure: "
@@ -91,7 +100,8 @@ def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
     if answer.kind and (names or answer.certainty != NOT_KNOWN):  # else the reason says why nobody is accused
         yield "How sure", f"{answer.certainty}: {answer.why}" if answer.why else answer.certainty
     yield from zip(("Evidence", *[""] * len(answer.evidence)), (text[:_TEXT] for text in answer.evidence), strict=False)
-    yield from zip(("Memory", *[""] * len(answer.memory)), answer.memory, strict=False)
+    held = [text.removeprefix("Memory of ").removesuffix(".") for text in answer.memory]
+    yield from zip(("Memory", *[""] * len(held)), held, strict=False)
     last = f"{answer.last_step:,}" if answer.last_step is not None else ""
     others = [("What followed", answer.followed), ("What it cost", answer.cost), ("Last step", last)]
     others += [("Earlier", text) for text in answer.earlier[:_EARLIER]]
