@@ -1290,3 +1290,8 @@ def test_a_step_may_print_times_and_rates_alone() -> None:
     assert [row["tokens_per_s"] for row in got] == [19860] * 2
     text = "Iteration 5 took 1.25 seconds, loss = 2.5\nIteration 6 took 1.5 seconds, loss = 2.25\n"
     assert [row["step_time_s"] for row in read(text.encode()).rows("steps")] == [1.25, 1.5]
+
+
+def test_a_time_named_step_is_no_step_that_is_counted() -> None:
+    with pytest.raises(InputError):
+        read(b"as above: step 989 ms, MFU 74.1 %, 529,900 tok/s in all runs\n")

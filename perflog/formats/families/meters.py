@@ -249,7 +249,7 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
         template = template_of(_with_devices(shape, names) if self.measures else shape)
         is_row = (ANY_BAR,) in self.needs and (prefix.is_row or rest.is_row)
         units = {**prefix.units, **rest.units}
-        if template is None or is_row or (self.measures and not is_measured(template, units, not self.proves_format)):
+        if template is None or is_row or not self._fits(template, common, steps, units):
             return None
         if iteration and len(steps) > 1 and common.table == "steps":
             common = replace(common, compute={**common.compute, **_time_of_step(template.names, units)})
@@ -269,6 +269,12 @@ class MeterFamily(Struct, frozen=True, eq=False, dict=True):
             line, unit={**line.unit, **units}, run=(*line.run, *settings), within=within, dropped=dropped,
             may_be_setting=self.measures,
         )  # fmt: skip
+
+    def _fits(self, template: Template, line: Line, steps: Sequence[str], units: Mapping[str, Unit]) -> bool:
+        """Return whether a line measures something, or counts its step: the step of `step 989 ms` is a time."""
+        if self.measures:
+            return is_measured(template, units, not self.proves_format)
+        return line.table != "steps" or not steps or not {"step", "step_rounded"}.isdisjoint(template.names)
 
     def _parts(
         self, table: str | None, before: str, head: Template, after: str, evaluation: str, step: str = ""

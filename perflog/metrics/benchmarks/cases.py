@@ -248,11 +248,13 @@ def names_without_case(tables: Tables) -> set[str]:
     """Return the names that a run prints several times for cases that cannot be identified: no value represents them.
 
     They are the `names_of_records` beside a rate of FLOP, as each record measures another shape; and names that are
-    alone on their lines in a run with rows of a name and its value: there may be a table of such rows for each phase.
+    alone on their lines in a run without steps that has rows of a name and its value: there may be a table of such rows
+    for each phase.
     """
     rows = tables.rows("values")
     shapes = tables.rows("lines").records("run", "shape")
     runs_with_lists = {run for run, shape in shapes if {"{key:", "{value:"} <= set(re.findall(r"{\w+:", str(shape)))}
+    runs_with_lists -= tables.rows_by_run("steps").keys()
     record_names = names_of_records(tables)
     found: set[str] = set()
     for run, run_values in rows.where(~rows.known("step")).by("run").items():

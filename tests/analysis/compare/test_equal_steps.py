@@ -69,7 +69,7 @@ def test_the_shared_step_is_one_that_all_runs_print(tmp_path: Path, compared: Ca
 
 def test_a_run_that_stopped_early_shortens_no_other(tmp_path: Path, compared: Callable[..., Comparison]) -> None:
     base = [losses(tmp_path / f"a{i}", last, shift=i / 1e3) for i, last in enumerate((1000, 1000, 30))]
-    side = [losses(tmp_path / f"b{i}", 2000, shift=i / 1e3) for i in range(3)]
+    side = [losses(tmp_path / f"b{i}", 2000, shift=0.5 + i / 1e3) for i in range(3)]
     comparison = compared(base, side)
     (row,) = (row for row in comparison.row_records if row.metric == "loss at step 1000")
     assert (row.base_runs, row.side_runs) == (2, 3)
