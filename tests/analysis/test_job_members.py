@@ -1,4 +1,4 @@
-"""Which logs are of one job, by their names, job ids and times."""
+"""Which logs are of one job, by their names, job ids, times, programs and losses."""
 
 from __future__ import annotations
 
@@ -10,34 +10,55 @@ from support.metrics_logs import by_hand
 from support.paths import SHARED
 
 import perflog
-from perflog.analysis.job_members import runs_of_jobs
+from perflog.analysis.job_members import JobRuns, runs_of_jobs
 from perflog.log import RunKey
+from perflog.metrics.benchmarks.serving import RUNNING
 from perflog.metrics.run_tables import Tables
 from perflog.tables.schema import UTC
 
 NS = 10**9
+Facts = dict[str, Any]
 
 
-def jobs(logs: dict[str, dict[str, Any]]) -> list[list[str]]:
-    """The logs of each job; each log has 12 steps of a second, from its second `at` on, with losses of its `seed`.
+def rows_of(log: str, facts: Facts) -> list[Facts]:
+    """The rows of a log.
 
-    Ranks `ranks` print a failure, each after its label.
+    It has 12 steps of a second from second `at` on, with losses of its `seed`, or other `rows`. Ranks `ranks` print a
+    failure, each after its label. `id`: of its job.
     """
-    runs, rows = [], []
-    for log, facts in logs.items():
-        config = json.dumps({"job_id": facts["id"]} if "id" in facts else {})
-        runs.append({"table": "runs", "run": f"{log}-1", "log": log, "log_sha256": log, "config": config,
-                     "world_size": facts.get("world")})  # fmt: skip
-        rows += [{"table": "failures", "run": f"{log}-1", "line": 99, "rank": rank, "rank_by": "label"}
-                 for rank in facts.get("ranks", ())]  # fmt: skip
-        for step in range(12):
-            clock = {"printed_ns": NS * (facts["at"] + step), "clock": UTC} if "at" in facts else {}
-            loss = 9.0 - step / 7 + facts.get("seed", 0)
-            rows.append({"run": f"{log}-1", "line": step + 1, "step": step, "loss": loss, **clock})
-    frames = by_hand("steps", [*runs, *rows])
+    config = json.dumps({"job_id": facts["id"]} if "id" in facts else {})
+    run = {"table": "runs", "log": log, "config": config, "world_size": facts.get("world"), "format": facts.get("of")}
+    rows = facts.get("rows")
+    if rows is None:
+        losses = [9.0 - step / 7 + facts.get("seed", 0) for step in range(12)]
+        rows = [{"line": step + 1, "step": step, "loss": loss} for step, loss in enumerate(losses)]
+        if "at" in facts:
+            rows = [row | {"printed_ns": NS * (facts["at"] + row["step"]), "clock": UTC} for row in rows]
+    labelled = [{"table": "failures", "line": 99, "rank": rank, "rank_by": "label"} for rank in facts.get("ranks", ())]
+    return [row | {"run": f"{log}-1"} for row in (run, *rows, *labelled)]
+
+
+def jobs(logs: dict[str, Facts]) -> list[JobRuns]:
+    frames = by_hand("steps", [row for log, facts in logs.items() for row in rows_of(log, facts)])
     keys = [RunKey(f"{log}-1", None, log, log, 1) for log in logs]
-    found = runs_of_jobs(Tables(frames | {"runs": frames["runs"][1:]}), keys)
+    return runs_of_jobs(Tables(frames | {"runs": frames["runs"][1:]}), keys)
+
+
+def names(found: list[JobRuns]) -> list[list[str]]:
     return [[key.log for key in job.keys] for job in found]
+
+
+def value(key: str = "busbw") -> Facts:
+    """A measured value, which has no time of its own."""
+    return {"table": "values", "line": 1, "key": key, "value": 1.0}
+
+
+def moment(at: int) -> Facts:
+    return {"table": "milestones", "line": 1, "printed_ns": NS * at, "clock": UTC}
+
+
+def failure(kind: str, at: int) -> Facts:
+    return {"table": "failures", "line": 1, "kind": kind, "time_ns": NS * at, "clock": UTC}
 
 
 @pytest.mark.parametrize(
@@ -48,12 +69,14 @@ def jobs(logs: dict[str, dict[str, Any]]) -> list[list[str]]:
         ({"id": 7}, {"seed": 1}, True),
         ({"id": 7}, {"id": 8, "seed": 1}, False),  # tasks of an array
         ({"at": 1000}, {"at": 1011, "seed": 1}, True),
-        ({"at": 1000}, {"at": 9000, "seed": 1}, False),  # on another day, say
+        ({"at": 1000}, {"at": 1071, "seed": 1}, True),  # 60 s after its last step
+        ({"at": 1000}, {"at": 1072, "seed": 1}, False),
         ({"at": 9000}, {"at": 1000, "seed": 1}, False),
+        ({"at": 1000}, {"rows": [failure("exception", 9000)]}, True),  # what ended a rank, after a long wait
     ],
 )
-def test_names_that_differ_in_a_number(first: dict[str, Any], second: dict[str, Any], is_one: bool) -> None:
-    found = jobs({"task1.log": first, "task2.log": second})
+def test_names_that_differ_in_a_number(first: Facts, second: Facts, is_one: bool) -> None:
+    found = names(jobs({"task1.log": first, "task2.log": second}))
     assert found == ([["task1.log", "task2.log"]] if is_one else [["task1.log"], ["task2.log"]])
 
 
@@ -63,6 +86,7 @@ def test_names_that_differ_in_a_number(first: dict[str, Any], second: dict[str, 
         ({"at": 1000}, {"at": 1000}, True),
         ({"at": 1000}, {"at": 1001}, True),  # another clock
         ({"at": 1000}, {"at": 1005}, False),
+        ({"at": 1000}, {"at": 1000, "seed": 1}, False),
         ({}, {}, False),  # repeats with one seed
         ({"at": 1000, "id": 7}, {"at": 1000}, True),
         ({"at": 1000, "id": 7}, {"at": 1000, "id": 8}, False),
@@ -72,18 +96,77 @@ def test_names_that_differ_in_a_number(first: dict[str, Any], second: dict[str, 
         ({"at": 1000, "ranks": [0, 1]}, {"at": 1000, "ranks": [1]}, False),  # a rank is in one job
     ],
 )
-def test_equal_losses(first: dict[str, Any], second: dict[str, Any], is_one: bool) -> None:
+def test_equal_losses(first: Facts, second: Facts, is_one: bool) -> None:
     assert len(jobs({"a.log": first, "b.log": second})) == (1 if is_one else 2)
 
 
 def test_a_log_without_a_job_id_joins_no_two_jobs() -> None:
-    found = jobs({"task1.log": {}, "task2.log": {"id": 7}, "task3.log": {"id": 8}})
+    found = names(jobs({"task1.log": {}, "task2.log": {"id": 7}, "task3.log": {"id": 8}}))
     assert found == [["task1.log", "task2.log"], ["task3.log"]]
+
+
+@pytest.mark.parametrize(
+    ("other", "is_of_job"),
+    [
+        ({"rows": []}, True),
+        ({"rows": [moment(950)]}, True),
+        ({"rows": [moment(900)]}, False),  # it ended before the job began
+        ({"rows": [failure("gpu_fault", 900)]}, True),  # by the clock of a kernel
+        ({"rows": [failure("gpu_out_of_memory", 900)]}, False),
+        ({"rows": [value(), moment(1005)]}, True),
+        ({"rows": [value(), moment(1012)]}, False),  # measured after the job
+        ({"rows": [value()]}, True),
+        ({"rows": [value()], "of": "llmc"}, True),  # the program of the job
+        ({"rows": [value(), {"table": "collectives", "line": 2}], "of": "nccl_tests"}, False),
+        ({"rows": [value(), moment(1005)], "id": 8}, False),
+        ({"rows": [value(), moment(9000)], "id": 7}, True),
+    ],
+)
+def test_a_log_without_steps_beside_a_job(other: Facts, is_of_job: bool) -> None:
+    found = names(jobs({"train.log": {"at": 1000, "id": 7, "of": "llmc"}, "x.log": other}))
+    assert found == ([["train.log", "x.log"]] if is_of_job else [["train.log"], ["x.log"]])
+
+
+@pytest.mark.parametrize(
+    ("other", "job"),
+    [
+        ({"rows": []}, "a/train.log"),
+        ({"rows": [value()]}, None),
+        ({"rows": [value()], "of": "nccl"}, "a/train.log"),  # a library
+        ({"rows": [value()], "of": "nanogpt"}, "b/train.log"),
+        ({"rows": [value(), moment(5005)]}, "b/train.log"),
+        ({"rows": [], "id": 8}, "b/train.log"),
+        ({"rows": [], "id": 9}, None),
+    ],
+)
+def test_a_log_without_steps_beside_two_jobs(other: Facts, job: str | None) -> None:
+    logs = {"a/train.log": {"at": 1000, "id": 7, "of": "llmc"}, "b/train.log": {"at": 5000, "id": 8, "of": "nanogpt"}}
+    found = names(jobs({**logs, "a/x.log": other}))
+    assert next(logs for logs in found if "a/x.log" in logs)[0] == (job or "a/x.log")
+
+
+def test_of_two_jobs_in_a_folder_a_log_belongs_to_none() -> None:
+    found = names(jobs({"a.log": {}, "b.log": {"seed": 1}, "x.log": {"rows": []}}))
+    assert found == [["a.log"], ["b.log"], ["x.log"]]
+
+
+def test_benchmarks_have_names() -> None:
+    results = [value(), {"table": "collectives", "line": 2}]
+    logs: dict[str, Facts] = {"a.log": {"at": 1000}, "nccl.log": {"rows": results, "of": "nccl_tests"}}
+    logs |= {"t.log": {"rows": [value(), moment(9000)]}, "s.log": {"rows": [value(key=RUNNING), moment(9000)]}}
+    logs |= {"early.log": {"rows": [moment(1)]}}
+    found = {job.keys[0].log: job.benchmark for job in jobs(logs)}
+    assert found == {"a.log": None, "nccl.log": "nccl-tests", "t.log": "unknown program", "s.log": None,
+                     "early.log": None}  # fmt: skip
+
+
+def test_logs_without_steps_are_one_job() -> None:
+    assert names(jobs({"a.log": {"rows": []}, "b.log": {"rows": [value()]}})) == [["a.log", "b.log"]]
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the campaigns are not here")
 def test_made_jobs_with_one_seed_and_one_begin_are_apart() -> None:
-    """Nine logs begin at the same second with the same losses; in each of them all ranks print."""
-    log = perflog.read(SHARED / "campaigns" / "jobs")
+    """They begin at the same second and print the same losses; in each of them all ranks print."""
+    log = perflog.read(*sorted(map(str, (SHARED / "campaigns" / "jobs").glob("ends_by_[eho]*.log"))))
     found = [{key.log for key in job.keys} for job in runs_of_jobs(Tables(log), log.run_keys)]
     assert all(len(logs) == 1 for logs in found) and len(found) == len({key.log for key in log.run_keys})
