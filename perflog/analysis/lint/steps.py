@@ -76,7 +76,7 @@ def steps_averaged(data: LintInput) -> Iterator[Finding]:
         steps = run["steps"].where(run["steps"].known("steps_averaged"))
         n = _usual(steps["steps_averaged"])
         if n > 1:
-            message = f"{count(len(steps), 'line')} of {n} steps each"
+            message = f"{count(len(steps), 'line')}, each a mean over {n} steps"
             yield Finding(run.id, message, {run.id: steps["line"]}, {"steps": n})
 
 

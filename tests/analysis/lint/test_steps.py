@@ -44,7 +44,7 @@ def test_lines_that_may_cover_other_steps() -> None:
 
 def test_lines_of_several_steps() -> None:
     tens = [row for n in (10, 20, 30) for row in steps(n, steps_averaged=10)]
-    assert messages("steps-averaged", [*tens, *steps(31)]) == ["4 lines of 10 steps each"]
+    assert messages("steps-averaged", [*tens, *steps(31)]) == ["4 lines, each a mean over 10 steps"]
     assert messages("steps-averaged", [*tens, *steps(31, 32, 33, 34)]) == []
     assert messages("steps-averaged", steps(1, 2, steps_averaged=None)) == []
 
