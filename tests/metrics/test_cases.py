@@ -450,6 +450,9 @@ def test_a_column_of_units_parts_the_cases(tmp_path: Path) -> None:
     rows = cases(log_of(tmp_path, "\n".join(lines), "run.csv")).to_dict("records")
     assert [(row["key"], row["unit"], row["cases"]) for row in rows] == [("y_value_50", "s", 3), ("y_value_50", "B", 2)]
     assert (rows[0]["max"], rows[1]["min"]) == (pytest.approx(0.0005), 72.5 * 2**20)
+    several = "model,unit,latency\na,ms,12.5\nb,us,1400.5\n"  # units of one quantity
+    (row,) = cases(log_of(tmp_path, several, "units.csv")).to_dict("records")
+    assert (row["unit"], row["cases"], row["max"], row["min_at"]) == ("s", 2, pytest.approx(0.0125), "model b")
 
 
 def test_labels_of_rows_in_a_column_without_a_name_may_have_digits(tmp_path: Path) -> None:

@@ -548,7 +548,7 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
 
 
 def _by_unit(table: CaseTable) -> Iterator[CaseTable]:
-    """Yield a table for each unit in a column of units, which is that of the figures without one: `ms`, `MB`."""
+    """Yield a table for each quantity in a column of units, `ms` or `MB`, which are those of figures without one."""
     columns = {**table.parameters, **table.texts}
     name = next((n for n in columns if _UNIT_COLUMN.fullmatch(n)), "")
     words = [str(word) for word in columns.get(name, ())]
@@ -556,8 +556,10 @@ def _by_unit(table: CaseTable) -> Iterator[CaseTable]:
     if not name or not all(known.values()):
         yield table
         return
-    for word, unit in known.items():
-        rows = np.flatnonzero(np.array(words) == word)
+    units = [UNITS[known[word]] for word in words]
+    for base in dict.fromkeys(unit.base for unit in units):
+        rows = np.flatnonzero([unit.base == base for unit in units])
+        factors = np.array([units[k].factor for k in rows.tolist()])
         kept = {n: [cells[k] for k in rows.tolist()] for n, cells in table.parameters.items() if n != name}
         varied = {n: cells for n, cells in kept.items() if len(set(cells)) > 1}
         if not varied:
@@ -565,10 +567,10 @@ def _by_unit(table: CaseTable) -> Iterator[CaseTable]:
         scaled = {n for n in table.figures if not table.units[n]}
         yield CaseTable(
             varied,
-            {n: of[rows] * (UNITS[unit].factor if n in scaled else 1) for n, of in table.figures.items()},
+            {n: of[rows] * (factors if n in scaled else 1) for n, of in table.figures.items()},
             table.settings | {n: cells[0] for n, cells in kept.items() if n not in varied},
             {n: [cells[k] for k in rows.tolist()] for n, cells in table.texts.items() if n != name},
-            table.units | dict.fromkeys(scaled, UNITS[unit].base),
+            table.units | dict.fromkeys(scaled, base),
             {n: of[rows] for n, of in table.bad.items()},
             table.lines[rows],
             table.names,
