@@ -3,6 +3,8 @@
 In: a scanned batch with states of bars among its records. Out: the batch with states and lines of other kinds:
 
 - A bar is redrawn many times a second. Of a bar that counts steps, the first state at each count is a row of `steps`.
+  A program may count a step first and set its figures then, which draws the bar twice: the first state of the two has
+  the figures of the step before, and the second is the row.
   Where a program prints its steps by itself, and of bars that count something else, a state is a row of `values` if the
   count has grown by a tenth, or is the total. The other states are read, and their figures dropped for that reason.
 - A line with `step_by` takes the step and the clock of the state beside it. Two states beside it, before and after,
@@ -56,7 +58,8 @@ _SLOW = 1.0  # seconds of a step, at which a bar is drawn at each step
 class _State(Struct, frozen=True):
     """A state of a bar.
 
-    `step_time`: seconds of a step, from the smoothed rate; NaN if it is not printed. `index`: in its batch.
+    `step_time`: seconds of a step, from the smoothed rate; NaN if it is not printed. `index`: in its batch. `shown`: the
+    kind of its line and the figures after its rate, of states that may be rows of steps.
     """
 
     place: int
@@ -66,6 +69,7 @@ class _State(Struct, frozen=True):
     step_time: float
     counts_steps: bool
     index: int = _UNKNOWN
+    shown: tuple[object, ...] = ()
 
     @property
     def may_lag(self) -> bool:
@@ -76,13 +80,16 @@ class _State(Struct, frozen=True):
 class _Bar(Struct):
     """The last row of a bar: its count and time, and the kinds of the states at this count that are rows.
 
-    `line`: the line of the last state.
+    `line`: the line of the last state. `shown`: what it showed. `stale`: the index in its batch of the row of this
+    count, if it shows what the state before showed.
     """
 
     count: int = 0
     elapsed: float = 0.0
     kinds: set[int] = field(default_factory=set)
     line: int = _UNKNOWN
+    shown: tuple[object, ...] = ()
+    stale: int = _UNKNOWN
 
 
 class _Stream(Struct):
@@ -117,12 +124,25 @@ class BarReader:
         self._streams: dict[int, _Stream] = {}
 
     def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
-        """Return whether a line at the end of a batch may take its step from a state that comes with the next batch."""
+        """Return whether only the next batch decides what becomes of the last line of a batch.
+
+        It may take its step from a state there, or be a state that the next one replaces.
+        """
         if batch.chunk.is_last or not any(line.bar for _, line in lines):
             return False
         end = batch.chunk.first_line + batch.chunk.lines - 1
-        partners = (records for kind, records in batch.records.items() if lines[kind][1].step_by)
-        return any(len(records) and int(records.places[-1]) >> PART_BITS >= end for records in partners)
+        at_end = {k: x for k, x in batch.records.items() if len(x) and int(x.places[-1]) >> PART_BITS >= end}
+        return any(lines[k][1].step_by or self._may_be_stale(lines[k][1], k, records) for k, records in at_end.items())
+
+    def _may_be_stale(self, line: Line, kind: int, records: Records) -> bool:
+        """Return whether the last state of a kind may have the figures of the step before: see `_replaces`."""
+        if line.bar is None or line.table != "steps" or self._steps_are_printed:
+            return False
+        labels = np.array(_labels(records))
+        last = records.take(np.flatnonzero(labels == labels[-1])[-2:])
+        shown, counts = _shown(line, kind, last), _numbers(last, line.bar.count)
+        is_slow = _step_times(line, last)[-1] >= _SLOW
+        return is_slow and bool(shown[-1]) and (len(last) == 1 or (shown[0] == shown[1] and counts[0] != counts[1]))
 
     def read(self, lines: list[FormatLine], batch: Batch) -> Batch:
         """Return a batch with its states, and the lines that take their step from them, as records of their kinds.
@@ -254,6 +274,8 @@ class BarReader:
         roles = np.full(len(table.kinds), "dropped", object)
         for label, states in table.states.items():
             bars = self._streams.setdefault(label, _Stream()).bars
+            for bar in bars.values():
+                bar.stale = _UNKNOWN  # it is in an earlier batch
             for state in states:
                 kind = int(table.kinds[state.index])
                 line = table.lines[kind]
@@ -262,6 +284,11 @@ class BarReader:
                     bar.count, bar.elapsed, bar.kinds = 0, 0.0, set()
                 bar.line = state.place >> PART_BITS
                 role = self._role(line, kind, state, bar, used.get(state.index, ""))
+                if _replaces(state, bar) and state.index not in used:
+                    roles[bar.stale], role = "dropped", "steps"
+                is_stale = role == "steps" and state.count != bar.count and state.shown == bar.shown
+                bar.stale = state.index if is_stale and state.shown and state.index not in used else _UNKNOWN
+                bar.shown = state.shown
                 roles[state.index] = role
                 if role != "dropped" and state.count == bar.count:
                     bar.kinds.add(kind)
@@ -340,10 +367,12 @@ class _StateTable:
             if fields is None:
                 continue
             columns = (_numbers(records, name) for name in (fields.count, fields.total, fields.elapsed))
-            for place, label, count, total, elapsed, time in zip(
-                records.places.tolist(), _labels(records), *columns, _step_times(lines[kind][1], records), strict=True
-            ):
-                state = _State(place, int(count), int(total), elapsed, time, fields.counts_steps, index)
+            line = lines[kind][1]
+            for place, label, count, total, elapsed, time, shown in zip(
+                records.places.tolist(), _labels(records), *columns, _step_times(line, records),
+                _shown(line, kind, records), strict=True,
+            ):  # fmt: skip
+                state = _State(place, int(count), int(total), elapsed, time, fields.counts_steps, index, shown)
                 by_label.setdefault(label, []).append(state)
                 index += 1
         self.states = {label: sorted(states, key=lambda state: state.place) for label, states in by_label.items()}
@@ -375,6 +404,28 @@ def _step_times(line: Line, records: Records) -> list[float]:
     with np.errstate(divide="ignore"):
         times: list[float] = (numbers if unit.base == "s" else 1 / numbers).tolist()
     return times
+
+
+def _shown(line: Line, kind: int, records: Records) -> list[tuple[object, ...]]:
+    """Return what each state of a bar shows: the kind and the figures after its rate; () for one without figures."""
+    names = line.template.names
+    own = (line.bar.count, line.bar.total, line.bar.elapsed, line.bar.rate) if line.bar is not None else ()
+    end = max((names.index(name) for name in own if name in names), default=len(names))
+    columns = [records.columns[name] for name in names[end + 1 :] if name in records.columns]
+    if line.table != "steps" or not columns:
+        return [()] * len(records)
+    figures = (x.tolist() if isinstance(x, np.ndarray) else x.to_pylist() for x in columns)
+    return [(kind, *values) for values in zip(*figures, strict=True)]
+
+
+def _replaces(state: _State, bar: _Bar) -> bool:
+    """Return whether a state is the row of its count instead of the one before it, which has older figures.
+
+    Both are drawn at once, and a step takes longer than a second. Where the figures of the next step are set before it
+    is counted, the time of a step passes between two states of one count.
+    """
+    is_same_moment = state.count == bar.count and state.elapsed == bar.elapsed and not state.may_lag
+    return bar.stale != _UNKNOWN and is_same_moment and state.shown[:1] == bar.shown[:1] and state.shown != bar.shown
 
 
 def _short_bar_times(line: Line, records: Records) -> np.ndarray[Any, Any]:

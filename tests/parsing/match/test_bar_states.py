@@ -164,7 +164,7 @@ def test_messages_of_an_engine_belong_to_the_step_that_the_next_state_ends() -> 
 
 def test_the_first_state_at_each_count_is_a_row() -> None:
     states = [(0, 9.0), (1, 2.5), (1, 2.4), (2, 2.4), (2, 2.3), (4, 2.1)]
-    log = "".join(f"\r {k}%|#   | {k}/100 [00:0{k}<03:00, 1.00s/it, loss={loss}]" for k, loss in states) + "\n"
+    log = "".join(f"\r {k}%|#   | {k}/100 [00:0{k}<03:00, 0.50s/it, loss={loss}]" for k, loss in states) + "\n"
     got = read(log.encode())
     assert steps_of(got, "step", "loss", "copy") == [(1, 2.5, 1), (2, 2.4, 1), (4, 2.1, 1)]
     assert unread(got) == 0
@@ -251,3 +251,40 @@ def test_each_epoch_of_a_bar_that_is_printed_when_it_is_complete() -> None:
 def test_a_complete_bar_that_is_drawn_again_at_once_is_one_state() -> None:
     got = read("\n".join([KERAS.format(loss="2.3010", val_loss="2.0000")] * 2).encode())
     assert steps_of(got, "line", "step") == [(1, 100)]
+
+
+# --- figures that are set after the step is counted -------------------------------------------------------------------
+
+_STEPS = range(1, 7)
+
+
+def _bar(count: int, seconds: float, loss: float | None) -> str:
+    rate = "?s/it" if loss is None else "15.00s/it"
+    after = "" if loss is None else f", loss={loss:.4f}"
+    return f"steps:  {count:2d}%|#         | {count}/96 [00:{seconds:02.0f}<21:14, {rate}{after}]\n"
+
+
+def _counted_first(label: str = "", seconds: float = 9) -> str:
+    """Each step is counted, which draws the bar with the loss of the step before, and its loss is set then."""
+    losses = {k: 0.5 + k / 100 for k in _STEPS}
+    states = [(k, k * seconds, losses.get(j)) for k in _STEPS for j in (k - 1, k)]
+    return "".join(label + _bar(*state) for state in states)
+
+
+def test_the_loss_that_is_set_after_a_step_is_counted_is_its_loss() -> None:
+    assert steps_of(read(_counted_first().encode()), "step", "loss")[1:] == [(k, 0.5 + k / 100) for k in _STEPS][1:]
+
+
+def test_the_loss_that_is_set_before_a_step_is_counted_is_its_loss() -> None:
+    states = [(k, j * 9, 0.5 + j / 100) for k in range(6) for j in (k, k + 1) if j]
+    got = read("".join(_bar(*state) for state in states).encode())
+    assert steps_of(got, "step", "loss") == [(k, 0.5 + k / 100) for k in range(1, 6)]
+
+
+@pytest.mark.parametrize("size", [16, 60, 90, 150, 200, 333])
+@pytest.mark.parametrize("label", ["", "[rank3]: "])
+def test_bars_that_are_drawn_twice_may_be_cut_by_the_chunks(label: str, size: int) -> None:
+    text = _counted_first(label).encode()
+    whole, cut = read(text), read(text, chunk=size)
+    assert whole.rows("steps") == cut.rows("steps")
+    assert whole.rows("values") == cut.rows("values")
