@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from support.reading import Reading, read
 
 from perflog.errors import FormatError, InputError
 from perflog.formats import tokens
+from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.meters import MeterFamily
 from perflog.formats.figures import name_spans
 from perflog.formats.loader.format_file import load
@@ -1295,3 +1297,8 @@ def test_a_step_may_print_times_and_rates_alone() -> None:
 def test_a_time_named_step_is_no_step_that_is_counted() -> None:
     with pytest.raises(InputError):
         read(b"as above: step 989 ms, MFU 74.1 %, 529,900 tok/s in all runs\n")
+
+
+@pytest.mark.parametrize("line", ["gemm" + " " * 200_000 + "x", "gemm" + "  1.5 us" * 20_000 + " x"])
+def test_a_long_line_is_tried_as_a_row_in_linear_time(line: str) -> None:
+    assert re.match(f"(?s:{MEASURED_PATTERN})", line) is None

@@ -33,8 +33,8 @@ PATTERN = (
     rf"|.*?(?:\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
     rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$)"
     rf"|\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$"
-    rf"|[ \t]*[a-z][\w.+/ -]*?(?:[ \t]{{2,}}{_NUMBER}[ \t]?(?:[kmgt][ \t]?)?{UNIT}){{2,}}[ \t]*$)"
-)
+    rf"|[ \t]*[a-z][\w.+/-]*(?:[ \t]+[\w.+/-]+)*?(?:[ \t]{{2,}}{_NUMBER}[ \t]?(?:[kmgt][ \t]?)?{UNIT}){{2,12}}[ \t]*$)"
+)  # a pattern of words and gaps between them, and few figures: its time is linear in the length of the line
 """What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
 rate after a word for one, or after a label in brackets, at the end of the line; or a row of numbers with units."""
 

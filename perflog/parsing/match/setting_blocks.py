@@ -15,7 +15,7 @@ from itertools import islice
 
 import numpy as np
 
-from perflog.arrays import Mask
+from perflog.arrays import Ints, Mask
 from perflog.formats.families.measured_lines import ENDS_IN_SETTINGS
 from perflog.formats.surroundings import GLUED_PREFIX
 from perflog.lazy_patterns import lazy_pattern
@@ -38,6 +38,11 @@ _RESULTS = lazy_pattern(r"(?i).*(?:result|summary|benchmark|metric|perf|stat|rep
 _OF_A_FILE = lazy_pattern(r".*[:=] ?[\x22']?(?:true|false|null|~|(?:~|\.{0,2})/[^ ]*)[\x22']?,?")
 """A value as configuration files have it."""
 
+_SIGN = lazy_pattern(
+    rb"(?i)\b(?:config|setting|arg|option|param|hparam|hyper|flag|limit)|[:=] ?[\x22']?(?:true|false|null|~|\.{0,2}/)"
+)
+"""What is in a heading of settings, or in a value as configuration files have it: a block of settings has one."""
+
 
 def without_settings(lines: Sequence[FormatLine], batch: Batch, above: Above = ()) -> tuple[Batch, Above]:
     """Leave lines of measured numbers unread that are in a block of settings.
@@ -52,13 +57,22 @@ def without_settings(lines: Sequence[FormatLine], batch: Batch, above: Above = (
     """
     doubtful = {kind: records for kind, records in batch.records.items() if lines[kind][1].may_be_setting}
     removed: dict[int, Mask] = {}
+    signs = _signs(batch, above) if doubtful else np.empty(0, np.int64)
     for kind, records in doubtful.items():
-        rows = batch.rows(records.places).tolist()
-        mask = np.fromiter((_is_set(_upwards(batch, row, above)) for row in rows), np.bool_, len(rows))
+        rows = batch.rows(records.places)
+        mask = np.searchsorted(signs, rows) > np.searchsorted(signs, rows - _MOST_ABOVE)  # a sign is above the line
+        mask[mask] = [_is_set(_upwards(batch, row, above)) for row in rows[mask].tolist()]
         if mask.any():
             removed[kind] = mask
     last = [*islice(_upwards(batch, len(batch.starts) - 1, above), _MOST_ABOVE)]
     return (without_records(batch, removed, lines) if removed else batch), last[::-1]
+
+
+def _signs(batch: Batch, above: Above) -> Ints:
+    """Return the rows with a sign of settings, ascending. Lines before the batch have negative rows."""
+    before = [k - len(above) for k, text in enumerate(above) if _SIGN.search(text.encode())]
+    offsets = np.fromiter((match.start() for match in _SIGN.finditer(batch.chunk.data)), np.int64)
+    return np.concatenate([np.array(before, np.int64), np.searchsorted(batch.starts, offsets, "right") - 1])
 
 
 def _upwards(batch: Batch, row: int, above: Above) -> Iterator[str]:

@@ -65,3 +65,9 @@ def test_a_block_may_be_cut_by_the_chunks(size: int) -> None:
 def test_a_measured_part_of_a_line_with_parts_is_left_unread() -> None:
     rows = read(f"{_MEASURED}Config:\n  batch: 8\r  throughput: 500 tokens/s\n".encode()).rows("lines")
     assert {row["status"] for row in rows if row["first_line"] == 3} == {"unread"}
+
+
+def test_the_heading_of_a_block_may_be_far_above() -> None:
+    block = "Config:\n" + "  batch: 8\n" * 39 + "  throughput: 500 tokens/s\n"
+    assert _measured(block) == []
+    assert len(_measured(block.replace("batch", "b: 1\n  batch", 1))) == 1  # farther than the lines that are kept
