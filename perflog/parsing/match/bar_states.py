@@ -58,8 +58,8 @@ _SLOW = 1.0  # seconds of a step, at which a bar is drawn at each step
 class _State(Struct, frozen=True):
     """A state of a bar.
 
-    `step_time`: seconds of a step, from the smoothed rate; NaN if it is not printed. `index`: in its batch. `shown`: the
-    kind of its line and the figures after its rate, of states that may be rows of steps.
+    `step_time`: seconds of a step, from the smoothed rate; NaN if it is not printed. `index`: in its batch. `shown`:
+    the kind of its line and the figures after its rate, of states that may be rows of steps.
     """
 
     place: int
