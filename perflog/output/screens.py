@@ -34,15 +34,17 @@ def sentence_lines(sentences: Iterable[str]) -> Iterator[str]:
         yield from _wrap(text, "  ")
 
 
-def folded(text: str, lines: int) -> list[str]:
-    """Return a string on at most some lines, with an ellipsis where it goes on."""
-    in_lines = _wrap(text, "    ")
+def folded(text: str, lines: int, inset: int = 0) -> list[str]:
+    """Return a string on at most some lines, with an ellipsis where it goes on; `inset`: spaces before each line."""
+    in_lines = _wrap(text, "    ", inset)
     if len(in_lines) <= lines:
         return in_lines
     return [*in_lines[: lines - 1], f"{_words_that_fit(in_lines[lines - 1], columns() - 2)} …"]
 
 
-def folded_list(before: str, names: Sequence[str], lines: int, separator: str = ", ", most: int = 60) -> list[str]:
+def folded_list(
+    before: str, names: Sequence[str], lines: int, separator: str = ", ", most: int = 60, inset: int = 0
+) -> list[str]:
     """Return a list on at most some lines: as many names as fit, `most` of them, and how many more there are.
 
     Example:
@@ -50,10 +52,10 @@ def folded_list(before: str, names: Sequence[str], lines: int, separator: str = 
         ['Differ: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa and 2 more']
     """
     for shown in range(min(len(names), most), 0, -1):
-        in_lines = _wrap(before + first_few(names, shown, separator), "    ")
+        in_lines = _wrap(before + first_few(names, shown, separator), "    ", inset)
         if len(in_lines) <= lines:
             return in_lines
-    return folded(before + first_few(names, 1, separator), lines)
+    return folded(before + first_few(names, 1, separator), lines, inset)
 
 
 def _words_that_fit(line: str, room: int) -> str:
@@ -65,10 +67,10 @@ def _words_that_fit(line: str, room: int) -> str:
     return start.replace(_JOINED, " %")
 
 
-def _wrap(text: str, indent: str) -> list[str]:
-    """Lines of a string, the later ones indented; a percent sign stays with its number."""
+def _wrap(text: str, indent: str, inset: int = 0) -> list[str]:
+    """Lines of a string, the later ones indented, all by `inset` more; a percent sign stays with its number."""
     joined = text.replace(" %", _JOINED)
-    return [line.replace(_JOINED, " %") for line in wrapped(joined, columns(), indent)]
+    return [" " * inset + line.replace(_JOINED, " %") for line in wrapped(joined, columns() - inset, indent)]
 
 
 def command_lines(before: str, command: str) -> list[str]:

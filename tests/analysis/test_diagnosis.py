@@ -250,7 +250,10 @@ def test_logs_of_hosts_with_equal_losses_are_one_job(tmp_path: Path, other: str,
 
 
 def test_of_jobs_that_end_alike_one_is_shown_whole(tmp_path: Path) -> None:
-    ends = {"a": "[rank3]: RuntimeError: CUDA error: out of memory\n", "b": "Segmentation fault (core dumped)\n"}
+    ends = {
+        "a": f"[rank3]: RuntimeError: CUDA error: out of memory {'word ' * 30}\n",
+        "b": "Segmentation fault (core dumped)\n",
+    }
     ends |= {"c": ends["a"].replace("3", "5"), "d": "x\n" + ends["a"]}
     for number, (name, end) in enumerate(ends.items()):
         job = Job(settings=f"data-parallel size: {number + 2}")
@@ -259,6 +262,7 @@ def test_of_jobs_that_end_alike_one_is_shown_whole(tmp_path: Path) -> None:
         (tmp_path / f"{name}.log").write_text(job.text + end)
     lines = run("diagnose", tmp_path).output.splitlines()
     assert [line for line in lines if line.endswith(".log:")] == ["a.log:", "b.log:"]
+    assert max(map(len, lines)) <= 80
     begin = lines.index("b.log:")
     assert lines[begin - 2].startswith("c.log: Ended by ") and "rank 5" in lines[begin - 2]
     assert lines[begin - 1].startswith("d.log: Ended by ") and "rank 3" in lines[begin - 1]

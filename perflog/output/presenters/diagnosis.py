@@ -37,7 +37,7 @@ def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
             alike.setdefault(_NUMBER.sub("#", _LINE.sub("", answer.verdict)), []).append(answer)
     for first, *others in alike.values():
         yield f"{heading(first)}:"
-        yield from (f"  {line}" for line in _job(first))
+        yield from _job(first, 2)
         for other in others:
             yield from folded(f"{heading(other)}: {cell(other.verdict)}", 2)
     quiet = [answer for answer in jobs if not answer.kind]
@@ -53,14 +53,14 @@ def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
         yield from folded_list(before, names, 2, most=_NAMED)
 
 
-def _job(answer: Diagnosis) -> Iterator[str]:
+def _job(answer: Diagnosis, inset: int = 0) -> Iterator[str]:
     verdict = answer.verdict if answer.kind else f"{answer.verdict[:1].upper()}{answer.verdict[1:]}"
-    yield from folded(cell(verdict), 3)
+    yield from folded(cell(verdict), 3, inset)
     for name, text in parts(answer):
         if name == CULPRIT:
-            yield from folded_list(f"{name}: ", [*map(cell, _culprits(answer))], 2, "; ", _ACCUSED)
+            yield from folded_list(f"{name}: ", [*map(cell, _culprits(answer))], 2, "; ", _ACCUSED, inset)
         elif name != VERDICT:
-            yield from folded(f"{name}: {cell(text)}" if name else f"  {cell(text)}", 2 if name else 4)
+            yield from folded(f"{name}: {cell(text)}" if name else f"  {cell(text)}", 2 if name else 4, inset)
 
 
 def job_name(answer: Diagnosis) -> str:
