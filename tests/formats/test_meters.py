@@ -1299,6 +1299,31 @@ def test_a_time_named_step_is_no_step_that_is_counted() -> None:
         read(b"as above: step 989 ms, MFU 74.1 %, 529,900 tok/s in all runs\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("step {}: loss 2.1, took 350 ms", None),
+        ("step {}: loss 2.1, 1200 tok/s, took 0.35 s", None),
+        ("step {}: took 350 ms, loss 2.1", None),
+        ("step {}: took 0.35 s lr 0.1 loss 2.1", None),
+        ("step {}: loss 2.1, checkpoint saved, took 5.0 s", "checkpoint_saved_took"),
+        ("step {}: loss 2.1, took 3.2 s to save checkpoint", "took_to_save_checkpoint"),
+        ("step {}: loss 2.1, 3 files uploaded (took 5.1 s)", "files_uploaded_took"),
+    ],
+)
+def test_what_took_time_is_the_step_or_an_event(line: str, name: str | None) -> None:
+    got = read("".join(line.format(k) + "\n" for k in (10, 20)).encode())
+    is_known = [row["step_time_s"] is not None for row in got.rows("steps")]
+    assert is_known == [name is None] * 2
+    assert {row["key"] for row in got.rows("values") if row["key"].endswith(("took", "checkpoint"))} == {name} - {None}
+
+
+@pytest.mark.parametrize("line", ["Step {}: took 3.2s to save checkpoint", "Step {}: restored, took 5 s"])
+def test_a_time_of_an_event_alone_makes_no_step(line: str) -> None:
+    with pytest.raises(InputError):
+        read("".join(line.format(k) + "\n" for k in (1, 2)).encode())
+
+
 @pytest.mark.parametrize("line", ["gemm" + " " * 200_000 + "x", "gemm" + "  1.5 us" * 20_000 + " x"])
 def test_a_long_line_is_tried_as_a_row_in_linear_time(line: str) -> None:
     assert re.match(f"(?s:{MEASURED_PATTERN})", line) is None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import takewhile
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -408,6 +409,7 @@ class _MeterText(Struct):
     _last: str = ""  # the name of the number before, for a number without a name
     _last_unit: str = ""
     _last_unit_text: str = ""  # the same as printed
+    _end: int = 0  # index of the token after this number and its unit
     _bases: dict[str, set[str]] = field(default_factory=dict)  # by name, the base units that its numbers print
     _bracket: str = ""  # the name of the number before the open bracket
     _is_listed: bool = False  # whether a square bracket is open: `lr [0.1, 0.2]`
@@ -728,6 +730,7 @@ class _MeterText(Struct):
             suffix = None
         if self.family.measures and key and not suffix:
             key = _with_counted(key, unit or self._key_unit, unit_text)
+        key = self._event(parts, k, end) if plain_name(key) == "took" else key
         magnitude = after if attached and not is_factor else ""
         name = self._field(key, suffix, unit or self._key_unit, magnitude, token.text)
         if scale and name in self.units:
@@ -744,7 +747,16 @@ class _MeterText(Struct):
         if unit:
             self._bases.setdefault(key, set()).add(base_of(unit))
         self._words, self._is_bound, self._suffix, self._key_unit = [], False, "", ""
+        self._end = end
         return end
+
+    def _event(self, parts: Sequence[Token], k: int, end: int) -> str:
+        """Return the name of a time that `took` names: `saved, took 5 s` and `took 5 s to save` are of no step."""
+        since = takewhile(lambda part: part.kind != LIST, reversed(parts[self._end : k]))
+        before = [part.text for part in since if part.kind == NAME][::-1]
+        after = [part.text for part in takewhile(lambda part: part.kind == NAME, parts[end:])]
+        is_name = [part.kind == NUMBER or part.text in "=:" for part in parts[end + len(after) :][:1]] == [True]
+        return " ".join([*before, *([] if is_name else after)][-_MOST_WORDS:])
 
     def _unit_of_number(self, parts: Sequence[Token], k: int) -> tuple[str, int, str, float]:
         """Return the unit of a number, the index of the token after it, the printed unit, and a factor apart from it.
