@@ -432,13 +432,18 @@ def _cells_below(names: Sequence[str], text: str) -> list[str]:
 
 
 def _cells_at(header: str) -> Callable[[str], list[str]]:
-    """Return what cuts a row where the names of a header begin; a row in which a cell begins elsewhere has no cells."""
+    """Return what cuts a row where the names of a header begin; a row in which a cell begins elsewhere has no cells.
+
+    Nor has one of as many numbers as names, if two of them are under one name: `1 2.5 10.5` under `step  loss  time_ms`.
+    """
     starts = [match.start() for match in _PARTS.finditer(header)]
 
     def cut(text: str) -> list[str]:
         cells = [text[begin:end] for begin, end in zip(starts, [*starts[1:], None], strict=True)]
         is_apart = all(text[begin - 1 : begin] in ("", " ") for begin in starts[1:]) and not text[: starts[0]].strip()
         are_left = all(cell[:1] != " " or not cell.strip() for cell in cells) and " :" not in cells[0]
-        return [cell.strip() for cell in cells] if is_apart and are_left else []
+        words = text.split() if any(not cell.strip() for cell in cells) else []
+        are_numbers = len(words) == len(starts) and all(map(_VALUE.fullmatch, words))
+        return [cell.strip() for cell in cells] if is_apart and are_left and not are_numbers else []
 
     return cut

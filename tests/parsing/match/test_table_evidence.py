@@ -296,6 +296,13 @@ def test_rows_prove_a_header(lines: tuple[str, ...], expected: dict[int, dict[st
     assert got.done.figures["unread"] == 0
 
 
+def test_numbers_that_are_not_aligned_are_each_under_their_own_name() -> None:
+    got = read(text("step  loss  time_ms", "1 2.5 10.5", "2 2.4 10.6", "3 2.3 11.0"))
+    assert [(row["step"], row["loss"]) for row in got.rows("steps")] == [(1, 2.5), (2, 2.4), (3, 2.3)]
+    with pytest.raises(InputError):
+        read(text("size  loss  time_ms", "1 2.5 10.5", "2 2.4 10.6", "3 2.3 11.0"))
+
+
 @pytest.mark.parametrize("between", [" ", "  ", "   "])
 def test_names_with_units_need_no_alignment(between: str) -> None:
     header = between.join(("size(B)", "time(us)", "algbw(GB/s)"))
