@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from perflog.formats.families.base import literal
 from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.template import Field, Template
-from perflog.formats.vocabulary import COUNTERS, field_name, field_of, plain_name
+from perflog.formats.vocabulary import COUNTERS, PLACES, field_name, field_of, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import MAGNITUDES, UNITS, Unit, base_of, unit_of
 
@@ -99,7 +99,7 @@ def form_of_several(name: str, shape: str, header: str, free: Mapping[str, str])
         own = own if own not in taken else f"{own}_{k}"
         taken.add(own)
         units |= {own: UNITS[unit]} if unit in UNITS else {}
-        text += f"{{{own}:r}}{literal(part)}"
+        text += f"{{{own}:{'d' if own in PLACES else 'r'}}}{literal(part)}"
     return CellForm(Template(text)), units
 
 

@@ -434,7 +434,7 @@ def _cells_below(names: Sequence[str], text: str) -> list[str]:
 def _cells_at(header: str) -> Callable[[str], list[str]]:
     """Return what cuts a row where the names of a header begin; a row in which a cell begins elsewhere has no cells.
 
-    Nor has one of as many numbers as names, if two of them are under one name: `1 2.5 10.5` under `step  loss  time_ms`.
+    Nor has one of as many numbers as names with two under one name: `1 2.5 10.5` under `step  loss  time_ms`.
     """
     starts = [match.start() for match in _PARTS.finditer(header)]
 

@@ -303,6 +303,13 @@ def test_numbers_that_are_not_aligned_are_each_under_their_own_name() -> None:
         read(text("size  loss  time_ms", "1 2.5 10.5", "2 2.4 10.6", "3 2.3 11.0"))
 
 
+@pytest.mark.parametrize("cell", ["{}/25", "{} (25)", "{} ± 25"])
+def test_the_step_of_a_cell_with_several_values_is_whole(cell: str) -> None:
+    cells = [f"| {cell.format(k)} | 2.{k} |" for k in (1, 2, 3)]
+    got = read(text("| step | loss |", "|------|------|", *cells))
+    assert [(row["step"], row["loss"]) for row in got.rows("steps")] == [(1, 2.1), (2, 2.2), (3, 2.3)]
+
+
 @pytest.mark.parametrize("between", [" ", "  ", "   "])
 def test_names_with_units_need_no_alignment(between: str) -> None:
     header = between.join(("size(B)", "time(us)", "algbw(GB/s)"))
