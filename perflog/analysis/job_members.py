@@ -182,19 +182,26 @@ def _equal_losses(tables: Tables) -> Iterator[tuple[str, str]]:
         known = {worlds[run] for run in (one, other)} - {None}
         return len(known) < 2 and ranks.get(one, set()).isdisjoint(ranks.get(other, ()))
 
-    alike: dict[tuple[str, int, float], list[tuple[str, Rows]]] = {}
+    alike: dict[tuple[str, int, float], list[tuple[int, str, Rows]]] = {}
     for run, rows in tables.rows_by_run("steps").items():
         timed = rows.where(rows.known("step", "loss", "printed_ns", "clock"))
         timed = timed.where(np.unique(timed["step"], return_index=True)[1])
         clocks = {*timed.counts("clock")}
         if len(timed) < _EQUAL_LOSSES or len(clocks) > 1 or NO_DATE in clocks:
             continue
-        others = alike.setdefault((clocks.pop(), int(timed["step"][0]), float(timed["loss"][0])), [])
-        one = next((one for one, its in others if may_be_one(one, run) and _are_one_job(its, timed)), None)
-        if one is not None:
-            yield one, run
-        else:
-            others.append((run, timed))
+        key = clocks.pop(), int(timed["step"][0]), float(timed["loss"][0])
+        alike.setdefault(key, []).append((int(timed["printed_ns"][0]), run, timed))
+    for members in alike.values():
+        jobs_at: list[tuple[str, Rows]] = []
+        for begin, run, timed in sorted(members, key=lambda member: member[0]):
+            # Of thousands of repeats only those that go on at this time are compared.
+            jobs_at = [(one, its) for one, its in jobs_at if its["printed_ns"][-1] >= begin]
+            one = next((one for one, its in jobs_at if may_be_one(one, run) and _are_one_job(its, timed)), None)
+            if one is None:
+                jobs_at.append((run, timed))
+            else:
+                ranks.setdefault(one, set()).update(ranks.get(run, ()))
+                yield one, run
 
 
 def _are_one_job(one: Rows, other: Rows) -> bool:

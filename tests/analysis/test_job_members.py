@@ -10,6 +10,7 @@ from support.metrics_logs import by_hand
 from support.paths import SHARED
 
 import perflog
+from perflog.analysis import job_members
 from perflog.analysis.job_members import JobRuns, runs_of_jobs
 from perflog.log import RunKey
 from perflog.metrics.benchmarks.serving import RUNNING
@@ -98,6 +99,17 @@ def test_names_that_differ_in_a_number(first: Facts, second: Facts, is_one: bool
 )
 def test_equal_losses(first: Facts, second: Facts, is_one: bool) -> None:
     assert len(jobs({"a.log": first, "b.log": second})) == (1 if is_one else 2)
+
+
+def test_a_rank_of_another_log_of_the_job_is_in_one_job_too() -> None:
+    logs = {f"{name}.log": {"at": 1000, "ranks": ranks} for name, ranks in (("a", [0]), ("b", [1]), ("c", [1]))}
+    assert names(jobs(logs)) == [["a.log", "b.log"], ["c.log"]]
+
+
+def test_repeats_one_after_the_other_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one seed they are alike: of thousands, each with each would take minutes."""
+    monkeypatch.setattr(job_members, "_are_one_job", lambda *_: pytest.fail("compared"))
+    assert len(jobs({f"{'abcdefgh'[k]}.log": {"at": 1000 + 20 * k} for k in range(8)})) == 8
 
 
 def test_a_log_without_a_job_id_joins_no_two_jobs() -> None:
