@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from perflog.arrays import Ints
+from perflog.arrays import Ints, Mask
 from perflog.formats.model import Line
 from perflog.formats.template import DECLARED_DROPPED, Template
 from perflog.lazy_patterns import lazy_pattern
@@ -52,6 +52,7 @@ _FIELD = lazy_pattern(r"\{(\w+):")
 _LEAST_DECIMALS = 2  # of a printed epoch, which may end with zeros
 _UNKNOWN = -1
 _ANY_LENGTH = (0.0, math.inf)  # of an epoch, in steps
+_NEAR = 32  # lines at the end of a batch, of several ranks
 _SLOW = 1.0  # seconds of a step, at which a bar is drawn at each step
 
 
@@ -124,25 +125,36 @@ class BarReader:
         self._streams: dict[int, _Stream] = {}
 
     def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
-        """Return whether only the next batch decides what becomes of the last line of a batch.
+        """Return whether only the next batch decides what becomes of the last lines of a batch.
 
-        It may take its step from a state there, or be a state that the next one replaces.
+        One may take its step from a state there, or be a state that the next one replaces.
         """
         if batch.chunk.is_last or not any(line.bar for _, line in lines):
             return False
         end = batch.chunk.first_line + batch.chunk.lines - 1
-        at_end = {k: x for k, x in batch.records.items() if len(x) and int(x.places[-1]) >> PART_BITS >= end}
-        return any(lines[k][1].step_by or self._may_be_stale(lines[k][1], k, records) for k, records in at_end.items())
+        for kind, records in batch.records.items():
+            line = lines[kind][1]
+            if line.step_by and len(records) and int(records.places[-1]) >> PART_BITS >= end:
+                return True
+            if line.bar is not None and line.table == "steps" and not self._steps_are_printed:
+                near = records.places >> PART_BITS > end - _NEAR
+                if near.any() and self._ends_stale(line, kind, records, near):
+                    return True
+        return False
 
-    def _may_be_stale(self, line: Line, kind: int, records: Records) -> bool:
-        """Return whether the last state of a kind may have the figures of the step before: see `_replaces`."""
-        if line.bar is None or line.table != "steps" or self._steps_are_printed:
-            return False
+    def _ends_stale(self, line: Line, kind: int, records: Records, near: Mask) -> bool:
+        """Return whether the last state of a rank may have the figures of the step before: see `_replaces`.
+
+        `near`: the states at the end of the batch. Other ranks may have drawn after it.
+        """
         labels = np.array(_labels(records))
-        last = records.take(np.flatnonzero(labels == labels[-1])[-2:])
-        shown, counts = _shown(line, kind, last), _numbers(last, line.bar.count)
-        is_slow = _step_times(line, last)[-1] >= _SLOW
-        return is_slow and bool(shown[-1]) and (len(last) == 1 or (shown[0] == shown[1] and counts[0] != counts[1]))
+        for label in set(labels[near].tolist()):
+            last = records.take(np.flatnonzero(labels == label)[-2:])
+            shown, counts = _shown(line, kind, last), _numbers(last, line.bar.count if line.bar is not None else "")
+            is_other_count = len(last) == 1 or (shown[0] == shown[1] and counts[0] != counts[1])
+            if shown[-1] and is_other_count and _step_times(line, last)[-1] >= _SLOW:
+                return True
+        return False
 
     def read(self, lines: list[FormatLine], batch: Batch) -> Batch:
         """Return a batch with its states, and the lines that take their step from them, as records of their kinds.
