@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -9,11 +10,16 @@ import numpy as np
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import unnamed
 from perflog.ingestion.detect import literal_index, proves_format
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match.discovery import candidate_mask, partial_lines, partial_mask
 from perflog.parsing.match.rank_labels import ANY_LABELS, strip_rank_labels
 from perflog.parsing.match.records import Batch
 from perflog.tables.arrow import matching_mask
+
+_NUMBER = lazy_pattern(rb"[0-9]+")
+_MOST_ALIKE = 32
+"""Lines that differ in their numbers alone, of which none proves a format. To try one takes a millisecond."""
 
 
 class LateFormats:
@@ -37,11 +43,14 @@ class LateFormats:
         mask = matching_mask(texts, map(_pattern, lines), ANY_LABELS) | candidate_mask(texts, families)
         mask |= partial_mask(texts, [x for x in partial.values() if x])
         tried: set[bytes] = set()
+        alike = Counter[bytes]()
         for place in batch.unread_segments[np.flatnonzero(mask)].tolist():
             text = strip_rank_labels(batch.text(place, 1 << 16).encode())
-            if text in tried:
+            shape = _NUMBER.sub(b"0", text)
+            if text in tried or alike[shape] == _MOST_ALIKE:
                 continue
             tried.add(text)
+            alike[shape] += 1
             form = next((form for form, x in (*possible, *partial.items()) if _reads(x, text)), None)
             if form is not None:
                 self.formats.remove(form)
