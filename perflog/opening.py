@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from perflog.ingestion.in_memory import ReadTask
 
 _LEAST_READ = 0.2
-"""The share of lines that a guess reads of a log at least. Another text has numbers on a few of its lines."""
+"""The share of the lines of a log that a guess must read. A text that is no log has numbers on a few of its lines."""
 
 # What reads logs is imported where it is used: a store is listed in the time that these modules take to load.
 
@@ -308,31 +308,31 @@ def _find_runs(name: str, store: str | os.PathLike[str] | None) -> Log:
 
 
 def _read_or_guess(name: LogName) -> Log:
-    """Read logs. A single file that no format reads is read under guessed names, if these read most of it.
-
-    A text that is no log, such as a README or a file of settings, has numbers too. Names can be guessed for few of
-    them, or most lines have none.
-    """
+    """Read logs. A single file that no format reads is read under guessed names, if these read most of it."""
     try:
         return _read(name.logs(), [name.log])
     except UnrecognisedError:
-        if not os.path.isfile(name.log):
-            raise
-        from perflog.ingestion.in_memory import ReadTask
-
-        try:
-            guessed = _read([name], [name.log], ReadTask(guess=True))
-        except InputError:
-            guessed = None
-        if guessed is None or not _reads_most(guessed):
+        guessed = _guessed(name) if os.path.isfile(name.log) else None
+        if guessed is None:
             raise
         return guessed
 
 
-def _reads_most(guessed: Log) -> bool:
-    """Return whether guesses read most figures of a log, on lines that are no small part of it."""
-    figures, lines = guessed.figure_account, guessed.line_account
-    return figures["stored"] > figures["unread"] and lines["unread"] < (1 - _LEAST_READ) * lines["total"]
+def _guessed(name: LogName) -> Log | None:
+    """Return a log under guessed names; None unless they read most of its figures, on a good part of its lines.
+
+    A text that is no log, such as a README, has numbers too. Names can be guessed for few of them, or most lines have
+    none.
+    """
+    from perflog.ingestion.in_memory import ReadTask
+
+    try:
+        log = _read([name], [name.log], ReadTask(guess=True))
+    except InputError:
+        return None
+    figures, lines = log.figure_account, log.line_account
+    has_most = figures.get("stored", 0) > figures.get("unread", 0)
+    return log if has_most and lines["unread"] < (1 - _LEAST_READ) * lines["total"] else None
 
 
 def store_of(name: str, store: str | os.PathLike[str] | None = None) -> str | None:
