@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
 from perflog.formats.model import Family, Line
 from perflog.formats.registry import known
@@ -11,6 +11,9 @@ from perflog.ingestion.late_formats import LateFormats
 from perflog.parsing.input.chunks import as_chunk
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
+
+if TYPE_CHECKING:
+    import pytest
 
 UNKNOWN = [f"after iteration {k} the loss is {9 / (k + 1):.4f}, at {30 + k % 7:.1f} ms/step" for k in range(300)]
 NANOGPT = "iter 5: loss 5.4983, time 337.52ms, mfu 0.96%"
