@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.torchrun import SUMMARY
 
 import perflog
 from perflog.formats.registry import known
@@ -97,31 +98,6 @@ def test_tracebacks_of_ranks_that_interleave_are_apart(tmp_path: Path) -> None:
         [1, "exception", "first"],
     ]
     assert [each["rank"] for each in culprits(log)] == [1]
-
-
-SUMMARY = """\
-============================================================
-train.py FAILED
-------------------------------------------------------------
-Failures:
-[1]:
-  time      : 2024-05-01_12:00:02
-  host      : node2
-  rank      : 9 (local_rank: 1)
-  exitcode  : 1 (pid: 4202)
-  error_file: <N/A>
-  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html
-------------------------------------------------------------
-Root Cause (first observed failure):
-[0]:
-  time      : 2024-05-01_12:00:01
-  host      : node2
-  rank      : 11 (local_rank: 3)
-  exitcode  : -9 (pid: 4204)
-  error_file: <N/A>
-  traceback : Signal 9 (SIGKILL) received by PID 4204
-============================================================
-"""
 
 
 def test_the_summary_of_torchrun_names_the_first_process(tmp_path: Path) -> None:
