@@ -17,6 +17,8 @@ from support.paths import SHARED
 from support.planted_jobs import KINDS, planted
 
 import perflog
+from perflog.analysis.diagnosis import Diagnosis
+from perflog.output.presenters.diagnosis import screen
 
 STEADY_STEP = "[rank{rank}]: step {step} | loss: 2.1000 | forward: {forward:.2f}ms | allreduce: {wait:.2f}ms\n"
 
@@ -266,6 +268,15 @@ def test_of_jobs_that_end_alike_one_is_shown_whole(tmp_path: Path) -> None:
     begin = lines.index("b.log:")
     assert lines[begin - 2].startswith("c.log: Ended by ") and "rank 5" in lines[begin - 2]
     assert lines[begin - 1].startswith("d.log: Ended by ") and "rank 3" in lines[begin - 1]
+
+
+def test_jobs_that_end_for_different_reasons_are_each_shown_whole() -> None:
+    whys = ("they have not enqueued 9 calls", "they have not enqueued 4 calls", "they have not completed them")
+    verdict = "Held up: ranks 9, 14 hold up the others"
+    jobs = [Diagnosis([f"{name}.log"], verdict, "stuck", why=why) for name, why in zip("abc", whys, strict=True)]
+    lines = [*screen(jobs)]
+    assert [line for line in lines if line.endswith(".log:")] == ["a.log:", "c.log:"]
+    assert f"b.log: {verdict}" in lines
 
 
 def test_a_long_list_of_quiet_jobs_ends_with_their_number(tmp_path: Path) -> None:

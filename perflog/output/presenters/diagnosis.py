@@ -25,16 +25,17 @@ VERDICT, CULPRIT = "Verdict", "Culprit"
 def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
     """Yield the lines of the diagnoses of some jobs for a terminal.
 
-    Of jobs that end alike, the first is shown whole, and the verdict of the others. Jobs that did not fail are one
-    line, and so are the benchmarks beside them.
+    Of jobs that end alike, for the same reason, the first is shown whole, and the verdict of the others. Jobs that did
+    not fail are one line, and so are the benchmarks beside them.
     """
     jobs = [answer for answer in answers if not answer.benchmark]
     if len(jobs) == 1:
         yield from _job(jobs[0])
-    alike: dict[str, list[Diagnosis]] = {}
+    alike: dict[tuple[str, str], list[Diagnosis]] = {}
     for answer in answers:
         if answer.kind and not (len(jobs) == 1 and answer is jobs[0]):
-            alike.setdefault(_NUMBER.sub("#", _LINE.sub("", answer.verdict)), []).append(answer)
+            end = _NUMBER.sub("#", _LINE.sub("", answer.verdict))
+            alike.setdefault((end, _NUMBER.sub("#", answer.why)), []).append(answer)
     for first, *others in alike.values():
         yield f"{heading(first)}:"
         yield from _job(first, 2)
