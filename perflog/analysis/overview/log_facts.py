@@ -40,6 +40,9 @@ _MOST_NAMED = 4  # times that are named in a sentence
 _TELLING = 0.03  # of the whole: smaller parts are no reason
 _UNTIMED = 0.3  # of the step
 
+_PARTS_OF_STEP = ("forward", "backward")
+"""Columns of steps, in seconds, for times inside of a step."""
+
 
 def held_up(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """What delays the step, what no timer covers, and timed phases that cannot be its parts."""
@@ -107,10 +110,6 @@ def profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
         calls = f"{count(kernel.n, 'call')} x {show(kernel.each_s, 's', 3)}, " if kernel.n else ""
         noun = "kernel" if kernel.of == "gpu" else "call"
         yield f"Largest {noun}: {short_kernel(str(kernel.name))}, {calls}{percent(kernel.share)}."
-
-
-_PARTS_OF_STEP = ("forward", "backward")
-"""Columns of steps, in seconds, for times inside of a step."""
 
 
 def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
