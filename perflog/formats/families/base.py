@@ -46,6 +46,11 @@ def literal(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
+def gap_text(gap: str) -> str:
+    """Return whitespace as a template string: one space as it is, others as any whitespace."""
+    return gap if gap in ("", " ") else "{_:b}"
+
+
 def look_up(rows: Mapping[str, T], key: str) -> tuple[str, T] | None:
     """Return the entry of a key with its name or glob: its own, else the first with a glob that fits, else None."""
     if key in rows:

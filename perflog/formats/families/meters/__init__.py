@@ -1,0 +1,302 @@
+"""Lines of meters: names with their values, perhaps with a mean in brackets, in any punctuation and after any prefix.
+
+    [09:05:16 swin] (main.py 226): INFO Train: [14/300][250/1251]  eta 0:10:52 lr 0.000710  loss 6.5584 (6.3074)
+    2020-05-08 18:44:23,494 - mmdet - INFO - Epoch [1][1200/7517]  lr: 0.00125, time: 0.593, loss: 0.4606
+
+Programs print such lines in countless ways. So a line is cut into tokens, and each number is named after the words
+before it. The Line of a shape has these words and all marks as literals: it reads no line with other names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property, lru_cache
+
+from msgspec.structs import replace
+
+from perflog.formats.bars import MARK
+from perflog.formats.expressions import Expression
+from perflog.formats.families.base import FieldNames, gap_text, glob, literal, template_of
+from perflog.formats.families.measured_lines import AMONG_OTHERS, DEVICES_AFTER, is_measured
+from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
+from perflog.formats.families.meters.bars import DROPPED as BAR_DROPPED
+from perflog.formats.families.meters.bars import ELAPSED
+from perflog.formats.families.meters.bars import PATTERN as BAR_PATTERN
+from perflog.formats.families.meters.names import (
+    ANY_BAR,
+    BAR_NAMES,
+    COUNTER_WORDS,
+    ITERATION_TIMES,
+    ITERATIONS,
+    MeterDeclaration,
+    MeterNames,
+)
+from perflog.formats.families.meters.text import MeterText
+from perflog.formats.families.title_lines import PATTERN as TITLE_PATTERN
+from perflog.formats.families.title_lines import title_parts
+from perflog.formats.families.unnamed_values import PATTERN as UNNAMED_PATTERN
+from perflog.formats.families.unnamed_values import parts_of
+from perflog.formats.model import Line
+from perflog.formats.openings import Opening
+from perflog.formats.template import DECLARED_DROPPED, Template, unnamed
+from perflog.formats.tokens import NAME, NUMBER, Token, tokens
+from perflog.formats.vocabulary import EVALUATIONS
+from perflog.lazy_patterns import lazy_pattern
+from perflog.units import Unit
+
+OTHER_STEP = "other_step"
+"""The field of a step beside the number of an iteration, which counts the lines."""
+
+_BOUND = r"[\x22']?[ \t]*[:=][ \t]*[\x22'(\[]?[+-]?(?:[0-9.]|(?i:nan|inf))"  # what binds a name to its number
+_AFTER_EVALUATION = COUNTER_WORDS | {"on", "dataloader", "result", "results", "metrics"}
+"""Words that name no measured number: `val on 'x'`, `Validation Results - Epoch[1]`."""
+_TABLE_ROW = lazy_pattern(r"\s*\|[^|]*\|[^|]*\|.*\|$")  # of two cells or more, between bars
+_DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
+_GOES_ON = lazy_pattern(rb"[eE][+-]?[0-9]|[.,'][#0-9]|(?: [0-9]{3})+(?:\.[0-9]+)?[ \t]*(?:$|[|;,()\]])")
+"""What a number goes on with after a head that ends in its first digits."""
+_MOST_UNREADABLE = 1 << 14  # shapes that a family keeps
+
+
+class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=True):
+    """A `[[meters]]` entry of a format file.
+
+    Attributes:
+        text: The declaration, for display.
+        needs: Names that a line must have, each with its alternatives; `*` matches any string.
+        titles: Whether the lines are titles of what the lines below them measure: see `title_lines`.
+        unnamed: Whether the lines have a step and a number that nothing names: see `unnamed_values`.
+    """
+
+    name: str
+    text: str
+    samples: tuple[str, ...]
+    needs: tuple[tuple[str, ...], ...] = ()
+    titles: bool = False
+    unnamed: bool = False
+
+    @property
+    def openings(self) -> Sequence[Opening]:
+        return ()
+
+    @property
+    def proves_format(self) -> bool:
+        return self.shape.line.telling is not False
+
+    @property
+    def required_literal(self) -> bytes:
+        return self.shape.required_literal
+
+    @cached_property
+    def pattern(self) -> str:
+        if self.unnamed:
+            return UNNAMED_PATTERN
+        if self.measures or self.titles:
+            measured = MEASURED_PATTERN if self.proves_format else AMONG_OTHERS
+            return measured if self.measures else TITLE_PATTERN
+        heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
+        names = "|".join(_name_pattern(name) for name in (self.needs[0] if self.needs else ()))
+        if not names:
+            return rf".*?(?:{heads})"
+        end = "[^A-Za-z0-9]" if self.proves_format else _BOUND  # prose has these names too
+        name = rf"(?i:{names}){end}"
+        return rf".*?(?:(?:{heads}).*?{name}|{name}.*?(?:{heads}))" if heads else rf".*?{name}"
+
+    @cached_property
+    def _begins(self) -> re.Pattern[bytes]:
+        return lazy_pattern(f"(?s:{self.pattern})".encode())
+
+    @cached_property
+    def _heads(self) -> list[tuple[Template, re.Pattern[bytes]]]:
+        return [
+            (head, lazy_pattern(rf"(?<![0-9A-Za-z_])(?s:{unnamed(head.pattern)})".encode()))
+            for head in self.shape.heads
+        ]
+
+    @cached_property
+    def _unreadable(self) -> set[str]:
+        """Shapes of strings that are no lines of the family: prose may repeat one with many numbers."""
+        return set()
+
+    def lines(self, text: str) -> tuple[Line, ...]:
+        if text.startswith('{"') and text.endswith("}"):
+            return ()  # an object of JSON
+        shape = _digits_hidden(text)
+        if shape in self._unreadable:
+            return ()
+        lines = self._lines(text)
+        if not lines and len(self._unreadable) < _MOST_UNREADABLE:
+            self._unreadable.add(shape)
+        return lines
+
+    def _lines(self, text: str) -> tuple[Line, ...]:
+        if self.titles:
+            return self._titles(text)
+        if self.unnamed:
+            return self._unnamed(text)
+        raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
+        if self.measures and (not self._begins.match(raw) or _TABLE_ROW.match(text)):
+            return ()  # the pattern of another family has found the line, or the line is a row of cells
+        for head, pattern in self._heads:
+            if not head.may_stand_in(raw):
+                continue
+            match = pattern.search(raw) if head.text else re.match(b"", raw)
+            goes_on = bool(head.text) and head.literals[-1] == "" and _GOES_ON.match(raw, match.end() if match else 0)
+            if match is not None and not goes_on:
+                line = self._line(_text(raw[: match.start()]), head, _text(raw[match.end() :]))
+                if line is not None and line.template.match(raw) is not None:
+                    return (line,)
+        return ()
+
+    def _titles(self, text: str) -> tuple[Line, ...]:
+        parts = title_parts(text.rstrip(" \t"))
+        template = template_of(f"{literal(parts[0])}{{{parts[1]}}}{literal(parts[2])}") if parts else None
+        return () if template is None else (self.shape.line_of(template, ()),)
+
+    def _unnamed(self, text: str) -> tuple[Line, ...]:
+        raw = text.encode("utf-8", "surrogateescape")
+        parts = parts_of(text.rstrip(" \t")) if self._begins.match(raw) else None
+        line = self._line(parts[0], Template(parts[1]), parts[2]) if parts is not None else None
+        return () if line is None or line.template.match(raw.rstrip(b" \t")) is None else (line,)
+
+    def _line(self, before: str, head: Template, after: str) -> Line | None:
+        """Return the Line of a string with this head; None if it lacks a name that lines of the family have."""
+        evaluation = _evaluation(before, head.text, after)
+        common = self.shape.line
+        if evaluation and common.table == "steps":
+            common = _as_values(common)
+        names, prefix, rest = self._parts(common.table, before, head, after, evaluation)
+        printed = prefix.names.printed | rest.names.printed
+        if common.table == "steps" and not evaluation and _is_evaluated(printed):
+            common = _as_values(common)
+            names, prefix, rest = self._parts(common.table, before, head, after, evaluation)
+        steps = [key for key, name in self.keys.items() if name == "step" and key in printed]
+        iteration = next((key for key in steps if key in ITERATIONS and printed & ITERATION_TIMES), "")
+        if len(steps) > 1:  # `step: 10, global_step: 110`
+            names, prefix, rest = self._parts(common.table, before, head, after, evaluation, iteration or steps[0])
+        counters = prefix.names.counters + rest.names.counters
+        if len(set(counters)) < len(counters):
+            return None  # two records on one line
+        if not all(any(glob(name)(x) for name in need for x in printed) for need in self.needs):
+            return None
+        gap = before[len(before.rstrip(" \t")) :]
+        shape = prefix.text + gap_text(gap) + head.text + rest.text
+        template = template_of(_with_devices(shape, names) if self.measures else shape)
+        is_row = (ANY_BAR,) in self.needs and (prefix.is_row or rest.is_row)
+        units = {**prefix.names.units, **rest.names.units}
+        if template is None or is_row or not self._fits(template, common, steps, units):
+            return None
+        if iteration and len(steps) > 1 and common.table == "steps":
+            common = replace(common, compute={**common.compute, **_time_of_step(template.names, units)})
+        line = replace(self.shape, line=common).line_of(template, names.from_keys, names.paths)
+        totals = prefix.names.totals | rest.names.totals
+        is_counted = all(f.type == "d" for f in template.fields if f.name == line.within)  # `epoch: 0.31` is not
+        within = line.within if is_counted else None
+        dropped = line.dropped
+        if bar := prefix.bar or rest.bar:
+            because = dict.fromkeys((dropped.get(DECLARED_DROPPED, BAR_DROPPED), BAR_DROPPED))
+            dropped = {**dropped, DECLARED_DROPPED: "; ".join(because)}
+            line = replace(line, bar=bar.fields)
+            if ELAPSED in template.names:
+                line = replace(line, clock=(ELAPSED,), clock_of_bar=True)
+        run = (*line.run, *(name for name in template.names if name in totals))
+        return replace(
+            line, unit={**line.unit, **units}, run=run, within=within, dropped=dropped, may_be_setting=self.measures
+        )
+
+    def _fits(self, template: Template, line: Line, steps: Sequence[str], units: Mapping[str, Unit]) -> bool:
+        """Return whether a line measures something, or counts its step: the step of `step 989 ms` is a time."""
+        if self.measures:
+            return is_measured(template, units, not self.proves_format)
+        return line.table != "steps" or not steps or not {"step", "step_rounded"}.isdisjoint(template.names)
+
+    def _parts(
+        self, table: str | None, before: str, head: Template, after: str, evaluation: str, step: str = ""
+    ) -> tuple[FieldNames, MeterText, MeterText]:
+        """Return the strings of a template before and after the head. `step`: the name that alone is the step."""
+        names = FieldNames(table, head.names)
+        prefix, rest = (MeterText(MeterNames(self, names, evaluation, step)) for _ in range(2))
+        prefix.add_text(before)
+        rest.begin_after(head.text)
+        rest.add_text(after, is_inside=bool(head.text))
+        return names, prefix, rest
+
+
+def _as_values(line: Line) -> Line:
+    """Return what lines of steps have in common, for one that measures no step."""
+    return replace(line, table="values", compute={}, covers=1, first_step=None, within=None)
+
+
+def _with_devices(shape: str, names: FieldNames) -> str:
+    """Return the shape of a line with names for numbers of devices: `Throughput: 123.4 tokens/s on 8 GPUs`."""
+    return DEVICES_AFTER.sub(lambda found: f"{{{names.from_key(found['word'])}:d}}{found['after']}", shape)
+
+
+def _is_evaluated(printed: Collection[str]) -> bool:
+    """Return whether all names of a line, apart from counters, belong to an evaluation: `iter: 8 val_loss: 2.5`."""
+    measured = [name for name in printed if name not in COUNTER_WORDS]
+    return bool(measured) and all(name.split("_")[0] in EVALUATIONS for name in measured)
+
+
+def _time_of_step(names: Collection[str], units: Mapping[str, Unit]) -> Mapping[str, Expression]:
+    """Return the time of a step, computed from the time of an iteration: both are equal if both counters are equal.
+
+    A step of several micro-batches has several iterations: `iter 120 | step 15: iter time: 60 ms`.
+    """
+    time = next((name for name in names if name in ITERATION_TIMES), None)
+    if time is None or OTHER_STEP not in names or time not in units:
+        return {}
+    return {"step_time": Expression(f"if_equal(step, {OTHER_STEP}, {time} * {units[time].factor})")}
+
+
+@lru_cache(1)
+def _digits_hidden(text: str) -> str:
+    """Return a string with zeros for the digits of its numbers. The families are asked for one string in turn."""
+    return _DIGITS.sub(lambda match: "0" * len(match[0]), text)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _evaluation(before: str, head: str, after: str) -> str:
+    """Return the word by which a line says that it is about an evaluation; "" if it does not.
+
+    The word is before the first measured number, and it is not part of the name of a number: `val loss 2.3`. Or it
+    is the first or the last word of the head.
+    """
+    words = head.split() or [""]
+    for word in (words[0].lower(), words[-1].rpartition("}")[2].lower()):
+        if word in EVALUATIONS:
+            return word
+    parts: list[Token] = []
+    for text in (before, head, after):
+        bar = BAR_PATTERN.search(text)  # what is after it says nothing of the bar
+        parts += tokens(text[: bar.start()] if bar is not None else text)
+        if bar is not None:
+            break
+    for k, token in enumerate(parts):
+        word, following = token.text.lower(), parts[k + 1 : k + 3]
+        if token.kind != NAME:
+            continue
+        is_bound = bool(following) and following[0].text in ":="
+        names_number = any(part.kind == NUMBER for part in following[is_bound : is_bound + 1])
+        if word in EVALUATIONS or (
+            is_bound and word.rpartition("-")[2] in EVALUATIONS
+        ):  # `FastEstimator-Eval: step: 3`
+            word = word.rpartition("-")[2]
+            begins_name = bool(following) and following[0].kind == NAME
+            is_of_name = begins_name and following[0].text.lower() not in _AFTER_EVALUATION
+            return "" if is_of_name or (is_bound and names_number) else word
+        if names_number and word not in COUNTER_WORDS:
+            return ""
+    return ""
+
+
+def _name_pattern(name: str) -> str:
+    """Return the pattern of a printed name, given the name as it is compared."""
+    if name in BAR_NAMES:
+        return MARK
+    return r"[\w ./-]*".join(
+        "[^A-Za-z0-9]+".join(re.escape(word) for word in part.split("_")) for part in name.split("*")
+    )
