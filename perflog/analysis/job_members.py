@@ -21,9 +21,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-import numpy as np
 from msgspec import Struct
 
+from perflog.analysis.job_hosts import equal_losses
 from perflog.formats.registry import known
 from perflog.lazy_patterns import lazy_pattern
 from perflog.log import RunKey
@@ -31,7 +31,7 @@ from perflog.metrics import Tables
 from perflog.metrics.attempts import job_id, jobs
 from perflog.metrics.benchmarks.serving import RUNNING
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
-from perflog.tables.columns import NULL, Rows
+from perflog.tables.columns import NULL
 from perflog.tables.schema import NO_DATE
 
 _NUMBERED = lazy_pattern(
@@ -51,13 +51,9 @@ _STEPS = (("steps", "printed_ns"),)
 """Table and column of the times of steps."""
 
 _SECOND = 10**9
-_DRIFT = 0.2  # of a step
 
 _BETWEEN_NS = 60 * _SECOND
 """A program that ended so long before the first line of a job is not of it."""
-
-_EQUAL_LOSSES = 10
-"""Different losses that logs of one job have in common. Losses of other jobs may be equal in a few steps."""
 
 _RESULTS = ("collectives", "summaries")
 """Tables of the results of benchmarks."""
@@ -156,7 +152,7 @@ def _groups(tables: Tables, by_log: Mapping[str, Sequence[RunKey]]) -> dict[str,
             alike.append(log)
         else:
             groups.join(fitting, log)
-    for one, other in _equal_losses(tables):
+    for one, other in equal_losses(tables):
         if groups.may_be_one(log_of[one], log_of[other]):
             groups.join(log_of[one], log_of[other])
     return {log: groups.of(log) for log in by_log}
@@ -165,57 +161,6 @@ def _groups(tables: Tables, by_log: Mapping[str, Sequence[RunKey]]) -> dict[str,
 def _attempts(tables: Tables) -> Iterator[tuple[str, str]]:
     for members in jobs(tables).values():
         yield from ((members[0], run) for run in members[1:])
-
-
-def _equal_losses(tables: Tables) -> Iterator[tuple[str, str]]:
-    """Yield pairs of runs that print the same losses of the same steps at the same times.
-
-    Repeats with one seed print the same losses too, but one after the other, or without a clock. Logs in which the same
-    rank prints, or with other numbers of ranks, are of other jobs.
-    """
-    worlds = dict(tables.rows("runs").records("run", "world_size"))
-    failures = tables.rows("failures")
-    labelled = failures.where(failures.known("rank") & failures.one_of("rank_by", ["label"])).by("run")
-    ranks = {run: set(rows["rank"].tolist()) for run, rows in labelled.items()}
-
-    def may_be_one(one: str, other: str) -> bool:
-        known = {worlds[run] for run in (one, other)} - {None}
-        return len(known) < 2 and ranks.get(one, set()).isdisjoint(ranks.get(other, ()))
-
-    alike: dict[tuple[str, int, float], list[tuple[int, str, Rows]]] = {}
-    for run, rows in tables.rows_by_run("steps").items():
-        timed = rows.where(rows.known("step", "loss", "printed_ns", "clock"))
-        timed = timed.where(np.unique(timed["step"], return_index=True)[1])
-        clocks = {*timed.counts("clock")}
-        if len(timed) < _EQUAL_LOSSES or len(clocks) > 1 or NO_DATE in clocks:
-            continue
-        key = clocks.pop(), int(timed["step"][0]), float(timed["loss"][0])
-        alike.setdefault(key, []).append((int(timed["printed_ns"][0]), run, timed))
-    for members in alike.values():
-        jobs_at: list[tuple[str, Rows]] = []
-        for begin, run, timed in sorted(members, key=lambda member: member[0]):
-            # Of thousands of repeats only those that go on at this time are compared.
-            jobs_at = [(one, its) for one, its in jobs_at if its["printed_ns"][-1] >= begin]
-            one = next((one for one, its in jobs_at if may_be_one(one, run) and _are_one_job(its, timed)), None)
-            if one is None:
-                jobs_at.append((run, timed))
-            else:
-                ranks.setdefault(one, set()).update(ranks.get(run, ()))
-                yield one, run
-
-
-def _are_one_job(one: Rows, other: Rows) -> bool:
-    """Return whether two runs print equal losses of the same steps, at times that do not drift apart.
-
-    Clocks of two hosts may differ by up to a step.
-    """
-    _, mine, theirs = np.intersect1d(one["step"], other["step"], return_indices=True)
-    losses, times = one["loss"][mine], one["printed_ns"][mine]
-    if len(np.unique(losses)) < _EQUAL_LOSSES or not np.array_equal(losses, other["loss"][theirs], equal_nan=True):
-        return False
-    ahead, step = times - other["printed_ns"][theirs], np.median(np.diff(times))
-    whole = _SECOND if not (times % _SECOND).any() else 0  # what such clocks may differ by, since they are rounded
-    return bool(np.abs(ahead).max() <= step + whole and np.ptp(ahead) <= step * _DRIFT + whole)
 
 
 def _without_numbers(log: str) -> str:

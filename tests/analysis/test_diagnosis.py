@@ -17,6 +17,7 @@ from support.paths import SHARED
 from support.planted_jobs import KINDS, planted
 
 import perflog
+from perflog.analysis.compare.sides import named_sides
 from perflog.analysis.diagnosis import Diagnosis
 from perflog.output.presenters.diagnosis import screen
 
@@ -249,6 +250,12 @@ def test_logs_of_hosts_with_equal_losses_are_one_job(tmp_path: Path, other: str,
     (failed,) = [job for job in answer.get("jobs", [answer]) if job["kind"]]
     assert failed["verdict"] == f"Ended by CUDA out of memory, {'cn-0113.log:15' if jobs == 1 else 'line 15'}"
     assert failed["reason"] == "the messages name no rank, node or device"
+    shown = perflog.overview(str(tmp_path))
+    assert len(shown.groups) == jobs
+    if jobs == 1:
+        assert shown.outcome == ["Ended by CUDA out of memory, cn-0113.log:15"]
+        assert shown.reasons[0].startswith("2 logs of one job (equal losses at equal times): cn-0113.log, gpu-a12.log.")
+    assert [len(side.log) for side in named_sides([str(tmp_path)])] == [jobs]
 
 
 def test_of_jobs_that_end_alike_one_is_shown_whole(tmp_path: Path) -> None:

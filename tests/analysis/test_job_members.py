@@ -10,7 +10,7 @@ from support.metrics_logs import by_hand
 from support.paths import SHARED
 
 import perflog
-from perflog.analysis import job_members
+from perflog.analysis import job_hosts
 from perflog.analysis.job_members import JobRuns, runs_of_jobs
 from perflog.log import RunKey
 from perflog.metrics.benchmarks.serving import RUNNING
@@ -108,7 +108,7 @@ def test_a_rank_of_another_log_of_the_job_is_in_one_job_too() -> None:
 
 def test_repeats_one_after_the_other_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one seed they are alike: of thousands, each with each would take minutes."""
-    monkeypatch.setattr(job_members, "_are_one_job", lambda *_: pytest.fail("compared"))
+    monkeypatch.setattr(job_hosts, "_are_one_job", lambda *_: pytest.fail("compared"))
     assert len(jobs({f"{'abcdefgh'[k]}.log": {"at": 1000 + 20 * k} for k in range(8)})) == 8
 
 

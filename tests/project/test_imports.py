@@ -89,13 +89,13 @@ metrics.power: __init__ telemetry energy energy_cases
 metrics.many_runs: __init__ sweep versions version_levels history factors scaling_studies scaling scaling_losses
 metrics.causes: cause step_causes run_causes profile_causes job_causes trace_causes binding __init__
 metrics: __init__
-analysis: tables_as_logs given_runs run_names repeats job_endings job_members run_filter
+analysis: tables_as_logs given_runs run_names repeats job_endings job_hosts job_members run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: result_rows sides left_out operator_trees
 analysis.compare: measures verdicts figures history baselines rows headline aa attribution operators averages
 analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
-analysis.overview: run_groups run_figures ranks_apart doubts parts outliers stuck
+analysis.overview: run_groups run_figures ranks_apart doubts hosts parts outliers stuck
 analysis.overview: what_if scaling_facts energy_facts
 analysis.overview: host_operators version_changes folder_answers
 analysis.overview: headline device_facts log_facts case_facts reasons job_course subject next_commands

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from perflog.analysis.given_runs import SEVERAL
+from perflog.analysis.job_hosts import without_other_hosts
 from perflog.analysis.repeats import ROUND, Difference, differing
 from perflog.errors import NothingToCompareError, UsageError, did_you_mean
 from perflog.log import Log, RunKey, combined
@@ -198,12 +199,16 @@ def _base_first(all_sides: Sequence[Side], base: str) -> tuple[Side, ...]:
 
 
 def _together(name: str, members: Sequence[Log]) -> Log:
-    """The runs of all members of a side, with a warning of those that are named more than once."""
+    """The runs of all members of a side, each job once, with a warning of those that are named more than once."""
     log = combined(members)
     more = sum(map(len, members)) - len(log)
     if more:
         log.warnings.append(f"{name}: {count(more, 'run')} named again, the same bytes: each counts once")
-    return log
+    kept = without_other_hosts(log, Tables(log))
+    if len(kept) < len(log):
+        jobs = f"{count(len(log), 'run')} of {count(len(kept), 'job')}"
+        kept.warnings.append(f"{name}: {jobs}: equal losses at equal times, so each job counts once")
+    return kept
 
 
 def load_side(references: Sequence[Runs], store: str | os.PathLike[str] | None = None) -> Side:

@@ -16,13 +16,15 @@ from msgspec.structs import replace
 
 from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.job_endings import Ending, endings
+from perflog.analysis.job_hosts import run_of_hosts, without_other_hosts
 from perflog.analysis.lint import findings
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.energy_facts import energy_facts
 from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores, slowdowns
+from perflog.analysis.overview.hosts import findings_of_hosts, hosts_apart, hosts_in_words
 from perflog.analysis.overview.job_course import course_of_job
 from perflog.analysis.overview.log_facts import process_summaries
-from perflog.analysis.overview.next_commands import next_commands
+from perflog.analysis.overview.next_commands import diagnosis_of, next_commands
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
 from perflog.analysis.overview.ranks_apart import ranks_apart, ranks_named, ranks_spread
@@ -152,9 +154,13 @@ class Overview(Struct, frozen=True):
     @property
     def outcome(self) -> list[str]:
         """What a reader has to know before any speed: the loss is NaN."""
-        marks = {run: group.mark for group in self.groups for run in group.runs}
+        marks = {run: group.mark for group in self.groups for run in (*group.runs, *group.hosts)}
         found = [doubt for doubt in self.doubts if doubt.is_outcome]
-        if 1 < len(marks) == len(self.groups) and sum(len(doubt.runs) for doubt in found) <= _MARKS:
+        if (
+            len(self.groups) > 1
+            and all(len(group.runs) == 1 for group in self.groups)
+            and sum(len(doubt.runs) for doubt in found) <= _MARKS
+        ):
             grave = [each for doubt in found for each in doubt.findings if each.severity != "note"]
             first = {(each.code, each.run): each for each in reversed(grave)}  # of attempts, what ended the last one
             return [f"{marks[each.run]}: {each.message}" for each in grave if first[each.code, each.run] is each]
@@ -189,7 +195,7 @@ class Overview(Struct, frozen=True):
         total = sum(len(group.runs) for group in self.groups)
         if total == 1:
             return f"{about}{doubt.message}"
-        marks = [group.mark for group in self.groups if set(group.runs) & set(doubt.runs)]
+        marks = [group.mark for group in self.groups if {*group.runs, *group.hosts} & {*doubt.runs}]
         few = len(marks) <= _MARKS and total == len(self.groups)
         where = ", ".join(marks) if few else f"{len(doubt.runs)} of {total} runs"
         return f"{about}{doubt.title} ({'all runs' if len(doubt.runs) == total else where})"
@@ -246,6 +252,8 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
             answer, what=f"{answer.what}, joined with {count(len(accompanying), 'execution trace')}",
             lines=log.line_account, read_figures=log.figure_account, warnings=log.warnings,
         )  # fmt: skip
+    if other_hosts := run_of_hosts(tables):
+        return _of_hosts(log, tables, options, names, other_hosts)
     groups, figures = run_groups(log), run_figures(tables, options)
     attempts_of = attempts(tables)
     together = folder_metric(tables, options)
@@ -284,6 +292,33 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         warnings=log.warnings,
         keys={key.id: key for key in log.run_keys},
         find_causes=lambda: _causes(tables, groups, options),
+    )
+
+
+def _of_hosts(
+    log: Log, tables: Tables, options: Options, names: Sequence[str], other_hosts: Mapping[str, str]
+) -> Overview:
+    """Return the overview of logs of which some are of other hosts of a job: each job has one row."""
+    kept = without_other_hosts(log, tables)
+    answer = overview_of(kept, tables.only([key.id for key in kept.run_keys]), options, names)
+    failed = [diagnosis] if (diagnosis := diagnosis_of(names, tables)) else []
+    hosts_of: dict[str, list[str]] = {}
+    for run, leader in other_hosts.items():
+        hosts_of.setdefault(leader, []).append(run)
+    return replace(
+        answer,
+        groups=[
+            replace(group, hosts=tuple(host for run in group.runs for host in hosts_of.get(run, ())))
+            for group in answer.groups
+        ],
+        what=f"{answer.what}, {hosts_in_words(log, other_hosts)}",
+        lines=log.line_account,
+        read_figures=log.figure_account,
+        failures=endings(tables),
+        reasons=[*hosts_apart(log, run_figures(tables, options), other_hosts), *answer.reasons],
+        doubts=doubts(findings_of_hosts(log, tables, findings(tables, options), other_hosts)),
+        next=list(dict.fromkeys([*failed, *answer.next])),
+        keys={key.id: key for key in log.run_keys},
     )
 
 

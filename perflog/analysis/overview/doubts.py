@@ -27,7 +27,8 @@ _FIGURES = {
 """Names of the figures of an overview that a finding is about, by its rule."""
 
 
-_ENDED = "program-error"
+ENDED = "program-error"
+"""Code of the rule on what ended a run."""
 
 
 class Doubt(Struct, frozen=True):
@@ -64,7 +65,7 @@ class Doubt(Struct, frozen=True):
     @property
     def is_outcome(self) -> bool:
         """Whether it has to be known before any metric."""
-        return self.code in (DIVERGED, _ENDED, "costly-warnings") and self.severity != "note"
+        return self.code in (DIVERGED, ENDED, "costly-warnings") and self.severity != "note"
 
     @property
     def figures(self) -> tuple[str, ...]:
@@ -77,7 +78,7 @@ def doubts(findings: Sequence[Finding]) -> list[Doubt]:
     by_code: dict[str, list[Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
-    by_code = {code: _last_first(members) if code == _ENDED else members for code, members in by_code.items()}
+    by_code = {code: _last_first(members) if code == ENDED else members for code, members in by_code.items()}
     grouped = [Doubt(RULES[code], sorted(members, key=_severity)) for code, members in by_code.items()]
     return sorted(grouped, key=lambda doubt: (SEVERITIES.index(doubt.severity), -len(doubt.runs)))
 

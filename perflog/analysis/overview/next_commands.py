@@ -48,8 +48,8 @@ def next_commands(
     `in_common`: whether rows have a metric in common.
     """
     shown, commands = join(names), []
-    if any(tables.rows("failures").known("kind") & ~tables.rows("failures").one_of("severity", [NOTICE])):
-        commands.append(f"perflog diagnose {shown}")
+    if diagnosis := diagnosis_of(names, tables):
+        commands.append(diagnosis)
     if not has_figures:
         return [*commands, *_how_to_read_more(join(names[:1]), tables)]
     runs_by_job = jobs(tables)
@@ -75,6 +75,13 @@ def next_commands(
     if metric:
         commands.append(f"perflog analyze {shown} {metric}")
     return [*commands, f"perflog report {shown}"]
+
+
+def diagnosis_of(names: Sequence[str], tables: Tables) -> str | None:
+    """Return the command that shows what ended these runs; None if they report no failure."""
+    failures = tables.rows("failures")
+    failed = any(failures.known("kind") & ~failures.one_of("severity", [NOTICE]))
+    return f"perflog diagnose {join(names)}" if failed else None
 
 
 def _may_be_pooled(varied: Sequence[str], metric_of_folder: str | None) -> bool:

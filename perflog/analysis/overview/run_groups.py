@@ -30,13 +30,15 @@ class RunGroup(Struct, frozen=True):
     """A row of an overview.
 
     `mark`: #3 for the third run of the only log, else A, B, ... `name`: label, or name of the log or of its folder.
-    `settings`: the ones in which the groups differ, as strings.
+    `settings`: the ones in which the groups differ, as strings. `hosts`: runs of other hosts of the same job, which are
+    no repeats.
     """
 
     mark: str
     name: str
     runs: tuple[str, ...]
     settings: Mapping[str, str]
+    hosts: tuple[str, ...] = ()
 
 
 def run_groups(log: Log) -> list[RunGroup]:

@@ -1,0 +1,112 @@
+"""Hosts of one job, each with a log of its own in which the same steps are printed.
+
+A loss is the mean over all ranks, so the logs print the same losses of the same steps at the same times. Such runs are
+one run, and no repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from perflog.log import Log
+from perflog.metrics import Tables
+from perflog.metrics.attempts import job_id
+from perflog.metrics.run_tables import cached
+from perflog.tables.columns import Rows
+from perflog.tables.schema import NO_DATE
+
+_SECOND = 10**9
+_DRIFT = 0.2  # of a step
+
+_EQUAL_LOSSES = 10
+"""Different losses that logs of one job have in common. Losses of other jobs may be equal in a few steps."""
+
+
+def run_of_hosts(tables: Tables) -> dict[str, str]:
+    """Return the run that represents each run of another host of its job: the run of the longest log, else the first.
+
+    Runs that represent others, and runs of one log alone, are not in it.
+    """
+    return cached(tables, ("runs of hosts",), lambda: _run_of_hosts(tables))
+
+
+def _run_of_hosts(tables: Tables) -> dict[str, str]:
+    if len(set(tables.rows("runs")["log_sha256"].tolist())) < 2:
+        return {}
+    members: dict[str, list[str]] = {}
+    for one, other in equal_losses(tables):
+        members.setdefault(one, [one]).append(other)
+    order, steps = tables.run_order(), tables.counts("steps")
+    steps_of_log: dict[str, int] = {}
+    for run, number in steps.items():
+        log = run.partition("-")[0]
+        steps_of_log[log] = steps_of_log.get(log, 0) + number
+    found: dict[str, str] = {}
+    for runs in members.values():
+        runs.sort(key=order.__getitem__)
+        leader = max(runs, key=lambda run: steps_of_log[run.partition("-")[0]])
+        found |= {run: leader for run in runs if run != leader}
+    return found
+
+
+def without_other_hosts(log: Log, tables: Tables) -> Log:
+    """Return a log with each job once, in the run that represents its hosts."""
+    others = run_of_hosts(tables)
+    return log.select(*(key for key in log.run_keys if key.id not in others)) if others else log
+
+
+def equal_losses(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Yield pairs of runs that print the same losses of the same steps at the same times.
+
+    Repeats with one seed print the same losses too, but one after the other, or without a clock. Logs in which the same
+    rank prints, or with other numbers of ranks or job ids, are of other jobs.
+    """
+    facts = {run: (world, job_id(config)) for run, world, config in tables.rows("runs").records(
+        "run", "world_size", "config"
+    )}  # fmt: skip
+    failures = tables.rows("failures")
+    labelled = failures.where(failures.known("rank") & failures.one_of("rank_by", ["label"])).by("run")
+    ranks = {run: set(rows["rank"].tolist()) for run, rows in labelled.items()}
+
+    def may_be_one(one: str, other: str) -> bool:
+        pairs = zip(facts[one], facts[other], strict=True)
+        alike = (mine is None or its is None or mine == its for mine, its in pairs)
+        return all(alike) and ranks.get(one, set()).isdisjoint(ranks.get(other, ()))
+
+    alike: dict[tuple[str, int, float], list[tuple[int, str, Rows]]] = {}
+    for run, rows in tables.rows_by_run("steps").items():
+        timed = rows.where(rows.known("step", "loss", "printed_ns", "clock"))
+        timed = timed.where(np.unique(timed["step"], return_index=True)[1])
+        clocks = {*timed.counts("clock")}
+        if len(timed) < _EQUAL_LOSSES or len(clocks) > 1 or NO_DATE in clocks:
+            continue
+        key = clocks.pop(), int(timed["step"][0]), float(timed["loss"][0])
+        alike.setdefault(key, []).append((int(timed["printed_ns"][0]), run, timed))
+    for members in alike.values():
+        jobs_at: list[tuple[str, Rows]] = []
+        for begin, run, timed in sorted(members, key=lambda member: member[0]):
+            # Of thousands of repeats only those that go on at this time are compared.
+            jobs_at = [(one, its) for one, its in jobs_at if its["printed_ns"][-1] >= begin]
+            one = next((one for one, its in jobs_at if may_be_one(one, run) and _are_one_job(its, timed)), None)
+            if one is None:
+                jobs_at.append((run, timed))
+            else:
+                ranks.setdefault(one, set()).update(ranks.get(run, ()))
+                facts[one] = (facts[one][0] or facts[run][0], facts[one][1] or facts[run][1])
+                yield one, run
+
+
+def _are_one_job(one: Rows, other: Rows) -> bool:
+    """Return whether two runs print equal losses of the same steps, at times that do not drift apart.
+
+    Clocks of two hosts may differ by up to a step.
+    """
+    _, mine, theirs = np.intersect1d(one["step"], other["step"], return_indices=True)
+    losses, times = one["loss"][mine], one["printed_ns"][mine]
+    if len(np.unique(losses)) < _EQUAL_LOSSES or not np.array_equal(losses, other["loss"][theirs], equal_nan=True):
+        return False
+    ahead, step = times - other["printed_ns"][theirs], np.median(np.diff(times))
+    whole = _SECOND if not (times % _SECOND).any() else 0  # what such clocks may differ by, since they are rounded
+    return bool(np.abs(ahead).max() <= step + whole and np.ptp(ahead) <= step * _DRIFT + whole)
