@@ -13,7 +13,7 @@ import click
 
 from perflog.errors import PerflogError, UsageError
 from perflog.trainer.log_writer import LogWriter
-from perflog.trainer.recipes import Recipe, check_sizes, load_recipe, recipe_names
+from perflog.trainer.recipes import Recipe, check_sizes, load_recipe, parse_changes, recipe_names
 
 REFERENCE = "reference"
 """The trainer's own dialect and the name of its format."""
@@ -29,6 +29,7 @@ REFERENCE = "reference"
 @click.option("--steps", type=click.IntRange(1), help="Steps of each run.  [default: the preset's]")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of parameters and data.")
 @click.option("--scale", type=click.FloatRange(0, min_open=True), default=1.0, help="Factor of the model width.")
+@click.option("--set", "changes", metavar="NAME=VALUE", multiple=True, help="A value of the recipe, such as overlap=2.")
 @click.option("--dialect", type=click.Choice([REFERENCE, "original"]), default=REFERENCE, help="Line shapes to print.")
 @click.option("--output", type=click.Path(path_type=Path), help="File for the Chrome trace. Recipe kernels only.")
 def train(
@@ -39,12 +40,14 @@ def train(
     steps: int | None,
     seed: int,
     scale: float,
+    changes: tuple[str, ...],
     dialect: str,
     output: Path | None,
 ) -> None:
     """Train RECIPE and print its log to stdout. torchrun starts it on each rank; started alone, it is the only rank."""
     recipe = load_recipe(name)
-    specs = list(recipe.specs(preset, steps=steps, seed=seed, dtype=dtype, scale=scale))
+    changed = parse_changes(changes)
+    specs = list(recipe.specs(preset, steps=steps, seed=seed, dtype=dtype, scale=scale, changes=changed))
     _check_options(recipe, dialect, output)
     for spec in specs:
         check_sizes(spec, int(os.environ.get("WORLD_SIZE", "1")), recipe.program)

@@ -19,9 +19,7 @@ from perflog.trainer.expert_strategies import (
 )
 from perflog.trainer.moe import Experts, Gate
 from perflog.trainer.phase_clock import PhaseClock, timed_backward
-from perflog.trainer.recipes import ModelSizes
-
-BALANCE_WEIGHT = 0.01  # weight of the balance loss, as in Switch Transformers
+from perflog.trainer.recipes import ModelSizes, MoeOptions
 
 
 class Attention(nn.Module):
@@ -57,16 +55,18 @@ class DenseFeedForward(nn.Module):
 
 
 class MoeFeedForward(nn.Module):
-    """Mixture-of-experts feed-forward layer. The forward sets `balance`, its balance loss, and `load`."""
+    """Mixture-of-experts feed-forward layer. The forward sets the losses of its router, and `load`."""
 
-    def __init__(self, sizes: ModelSizes, strategy: ExpertStrategy, seed: int, clock: PhaseClock) -> None:
+    def __init__(
+        self, sizes: ModelSizes, options: MoeOptions, strategy: ExpertStrategy, seed: int, clock: PhaseClock
+    ) -> None:
         super().__init__()
         self.strategy, self.clock = strategy, clock
         rank, world, local = dist.get_rank(), dist.get_world_size(), sizes.experts_per_rank
-        self.gate = Gate(sizes.model_dim, world * local, sizes.top_k)
+        self.gate = Gate(sizes.model_dim, world * local, sizes.top_k, options.scores)
         local_experts = range(rank * local, (rank + 1) * local)
         self.experts = Experts([seed + expert for expert in local_experts], sizes.model_dim, sizes.hidden_size)
-        self.balance: Tensor | None = None
+        self.losses: Tensor | None = None  # [2], balance loss and z-loss
         self.load: ExpertLoad | None = None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -77,7 +77,8 @@ class MoeFeedForward(nn.Module):
             rows = x.flatten(0, 1).to(dtype)  # [T, d]
             w1, w2 = self.experts.w1.to(dtype), self.experts.w2.to(dtype)
         with self.clock("gate"):
-            chosen, weights, self.balance = self.gate(rows)  # [T, k], [T, k], []
+            chosen, weights, balance, z_loss = self.gate(rows)  # [T, k], [T, k], [], []
+            self.losses = torch.stack([balance, z_loss])
         y, self.load = self.strategy(rows, chosen, weights, w1, w2, self.clock)
         return y.view_as(x)
 
@@ -104,14 +105,16 @@ class Block(nn.Module):
 class LanguageModel(nn.Module):
     """Next-token model. `strategy` is dense, padded, dropless or shadow."""
 
-    def __init__(self, sizes: ModelSizes, strategy: str, seed: int, clock: PhaseClock) -> None:
+    def __init__(
+        self, sizes: ModelSizes, strategy: str, seed: int, clock: PhaseClock, options: MoeOptions | None = None
+    ) -> None:
         super().__init__()
-        self.clock = clock
+        self.clock, self.options = clock, options or MoeOptions()
         self.tokens = nn.Embedding(sizes.vocabulary, sizes.model_dim)
         self.positions = nn.Embedding(sizes.sequence_length, sizes.model_dim)
         self.blocks = nn.ModuleList(
-            Block(sizes, _feed_forward(sizes, strategy, 1000 * (seed * sizes.layers + layer), clock), clock)
-            for layer in range(sizes.layers)
+            Block(sizes, _feed_forward(sizes, self.options, strategy, 1000 * number, clock), clock)
+            for number in range(seed * sizes.layers, (seed + 1) * sizes.layers)
         )
         self.norm = nn.LayerNorm(sizes.model_dim)
         self.head = nn.Linear(sizes.model_dim, sizes.vocabulary, bias=False)
@@ -122,18 +125,22 @@ class LanguageModel(nn.Module):
         return [m for m in self.modules() if isinstance(m, MoeFeedForward)]
 
     def forward(self, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """tokens, targets [B, S] -> mean loss of this rank, and the minimised loss: with balance losses."""
+        """tokens, targets [B, S] -> mean loss of this rank, and the minimised loss: with the losses of the routers."""
         with self.clock("attention"):
             x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))  # [B, S, d]
         for block in self.blocks:
             x = block(x)
         with self.clock("head"):
             loss = timed_backward(lambda x: self._loss(x, targets), x, self.clock, "head_backward")
-        total = loss
-        for layer in self.moe_layers:
-            assert layer.balance is not None
-            total = total + BALANCE_WEIGHT * layer.balance
-        return loss, total
+        losses = self.router_losses()
+        if losses is None:
+            return loss, loss
+        return loss, loss + self.options.balance_coefficient * losses[0] + self.options.z_coefficient * losses[1]
+
+    def router_losses(self) -> Tensor | None:
+        """Return balance loss and z-loss of the last forward, [2]: sums over the layers. None without experts."""
+        losses = [layer.losses for layer in self.moe_layers if layer.losses is not None]
+        return torch.stack(losses).sum(0) if losses else None
 
     def _loss(self, x: Tensor, targets: Tensor) -> Tensor:
         """[B, S, d], targets [B, S] -> mean loss."""
@@ -141,7 +148,7 @@ class LanguageModel(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def _feed_forward(sizes: ModelSizes, strategy: str, seed: int, clock: PhaseClock) -> nn.Module:
+def _feed_forward(sizes: ModelSizes, options: MoeOptions, strategy: str, seed: int, clock: PhaseClock) -> nn.Module:
     """Return the feed-forward layer of a strategy."""
     if strategy == "dense":
         return DenseFeedForward(sizes.model_dim, sizes.hidden_size, clock)
@@ -150,7 +157,7 @@ def _feed_forward(sizes: ModelSizes, strategy: str, seed: int, clock: PhaseClock
         "dropless": DroplessStrategy(),
         "shadow": ShadowStrategy(sizes.shadows),
     }
-    return MoeFeedForward(sizes, strategies[strategy], seed, clock)
+    return MoeFeedForward(sizes, options, strategies[strategy], seed, clock)
 
 
 def expert_parameters(model: nn.Module) -> dict[str, nn.Parameter]:

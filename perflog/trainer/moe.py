@@ -15,28 +15,47 @@ from torch import Tensor, nn
 
 
 class Gate(nn.Module):
-    """Softmax gate that chooses the k most probable experts for each token."""
+    """Router that chooses the k experts with the highest scores for each token.
 
-    def __init__(self, width: int, experts: int, top_k: int) -> None:
+    A bias may be added to the scores for the choice alone: `move_bias` raises it for experts with few tokens, so that
+    the load evens out without a loss (DeepSeek-V3).
+    """
+
+    def __init__(self, width: int, experts: int, top_k: int, scores: str = "softmax") -> None:
         super().__init__()
-        self.top_k = top_k
+        self.top_k, self.scores = top_k, scores
         self.weight = nn.Parameter(torch.empty(experts, width))
         nn.init.normal_(self.weight, std=width**-0.5)
+        self.bias: Tensor
+        self.register_buffer("bias", torch.zeros(experts))
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """[T, d] -> chosen experts [T, k], their weights [T, k] with sum 1, and the balance loss.
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """[T, d] -> chosen experts [T, k], their weights [T, k] with sum 1, the balance loss, the z-loss.
 
         The balance loss follows Switch Transformers, for k choices: E times the sum over experts of (share of
         choices x mean probability), over the tokens of this rank. Its value is 1 when the experts are balanced.
+        The z-loss follows ST-MoE: the mean square of the logarithm of the sum of exp(logits). It keeps logits small.
         """
         wide = torch.promote_types(x.dtype, torch.float32)  # float32 at least: sums of many small numbers decide
         with torch.autocast(x.device.type, enabled=False):
-            probability = F.linear(x.to(wide), self.weight.to(wide)).softmax(-1)  # [T, E]
-        weights, chosen = probability.topk(self.top_k, dim=-1)  # both [T, k]
-        experts = probability.shape[-1]
+            logits = F.linear(x.to(wide), self.weight.to(wide))  # [T, E]
+        scores = logits.sigmoid() if self.scores == "sigmoid" else logits.softmax(-1)  # [T, E]
+        chosen = (scores.detach() + self.bias).topk(self.top_k, dim=-1).indices  # [T, k]
+        weights = scores.gather(1, chosen)  # [T, k], without the bias
+        experts = scores.shape[-1]
         share = histogram(chosen.flatten(), experts) / chosen.numel()  # [E]
+        probability = scores / scores.sum(-1, keepdim=True)  # [T, E]
         balance = experts * (share * probability.mean(0)).sum()
-        return chosen, (weights / weights.sum(-1, keepdim=True)).to(x.dtype), balance
+        z_loss = logits.logsumexp(-1).square().mean()
+        return chosen, (weights / weights.sum(-1, keepdim=True)).to(x.dtype), balance, z_loss
+
+    def move_bias(self, counts: Tensor, rate: float) -> None:
+        """Raise the bias of experts that were chosen less often than the mean by `rate`, lower that of the others.
+
+        `counts` [E]: choices by all ranks, so that the biases stay equal on all ranks.
+        """
+        counts = to_device(counts, self.bias.device).to(self.bias.dtype)
+        self.bias += rate * (counts.mean() - counts).sign()
 
 
 def histogram(chosen: Tensor, experts: int) -> Tensor:
@@ -62,7 +81,9 @@ class Experts(nn.Module):
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:
     """Return a tensor of the host on a device. Neither waits for the other: the copy is from pinned memory."""
-    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)
+    if values.device.type == "cpu" and device.type == "cuda":
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)
 
 
 class RowGroups:

@@ -42,7 +42,7 @@ class TimedStage(PipelineStage):
             return super().backward_one_chunk(*args, **kwargs)
 
 
-class StageMeasurement(StepMeasurement, frozen=True):
+class StageMeasurement(StepMeasurement, frozen=True, kw_only=True):
     """Measurements of one step of a stage. The loss is the mean over the micro-batches, the same on all ranks."""
 
     layers: Mapping[str, tuple[float, int]]  # seconds and number of timed forward calls, by layer
@@ -133,4 +133,4 @@ class PipelineTrainer:
         self.calls.clear()
         loss = torch.stack(losses).detach().mean() / scale if self.last else torch.zeros((), device=self.context.device)
         dist.broadcast(loss, self.context.world_size - 1)
-        return StageMeasurement(number, seconds, float(loss), (), peak_memory(self.context), layers)
+        return StageMeasurement(number, seconds, float(loss), (), peak_memory(self.context), layers=layers)

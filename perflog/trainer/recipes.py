@@ -6,12 +6,12 @@ Needs no torch.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.structs import asdict, replace
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.files.bundled import bundled
@@ -61,6 +61,18 @@ class ModelSizes(Struct, frozen=True):
         )
 
 
+class MoeOptions(Struct, frozen=True):
+    """What may be chosen about a mixture-of-experts layer beside its sizes. docs/trainer.md explains each."""
+
+    balance_coefficient: Annotated[float, Meta(ge=0)] = 0.01  # of the balance loss, as in Switch Transformers
+    z_coefficient: Annotated[float, Meta(ge=0)] = 0.001  # of the router z-loss, as in ST-MoE
+    bias_rate: Annotated[float, Meta(ge=0)] = 0.0  # change of an expert's bias in a step, as in DeepSeek-V3; 0: no bias
+    scores: Literal["softmax", "sigmoid"] = "softmax"  # of the router
+
+
+Values = TypeVar("Values", ModelSizes, MoeOptions)
+
+
 class RunSpec(Struct, frozen=True):
     """The settings of one run: a model trained with a strategy."""
 
@@ -76,6 +88,7 @@ class RunSpec(Struct, frozen=True):
     dtype: str
     seed: int
     plain: bool = False  # also time plain matrix products with the shapes of the experts
+    moe: MoeOptions = MoeOptions()
 
 
 class Recipe(Struct, frozen=True):
@@ -95,13 +108,25 @@ class Recipe(Struct, frozen=True):
         return int(self._preset(preset)["ranks"])
 
     def specs(
-        self, preset: str = "default", *, steps: int | None, seed: int, dtype: str | None, scale: float
+        self,
+        preset: str = "default",
+        *,
+        steps: int | None,
+        seed: int,
+        dtype: str | None,
+        scale: float,
+        changes: Mapping[str, str] | None = None,
     ) -> Iterator[RunSpec]:
-        """Yield the runs of a preset with the options of the user. At most half of the steps are warm-up."""
+        """Yield the runs of a preset with the options of the user. At most half of the steps are warm-up.
+
+        `changes`: new values of fields of `ModelSizes` and `MoeOptions`, by name, as the user wrote them.
+        """
         if seed >= SEEDS:
             raise UsageError(f"seed {seed} is too large", help=f"take one below {SEEDS}")
         preset_data = self._preset(preset)
-        models = {name: ModelSizes(**sizes).scaled(scale) for name, sizes in preset_data["model"].items()}
+        sizes_of = {name: ModelSizes(**sizes).scaled(scale) for name, sizes in preset_data["model"].items()}
+        models = {name: _changed(sizes, changes or {}) for name, sizes in sizes_of.items()}
+        moe = _changed(MoeOptions(**preset_data.get("moe", {})), changes or {})
         pairs = [(name, strategy) for name in models for strategy in self.strategies]
         count = preset_data["steps"] if steps is None else steps
         for place, (name, strategy) in enumerate(pairs, 1):
@@ -118,12 +143,34 @@ class Recipe(Struct, frozen=True):
                 dtype=dtype or preset_data["dtype"],
                 seed=seed,
                 plain=self.plain,
+                moe=moe,
             )
 
     def _preset(self, name: str) -> Mapping[str, Any]:
         if name not in self.presets:
             raise UsageError(f"recipe {self.name} has no preset `{name}`", help=did_you_mean(name, self.presets))
         return self.presets[name]
+
+
+def parse_changes(texts: Iterable[str]) -> dict[str, str]:
+    """Return name and value of each `NAME=VALUE`. Raises UsageError if there is no such value to set."""
+    names = [*MoeOptions.__struct_fields__, *ModelSizes.__struct_fields__]
+    changes = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or name not in names:
+            raise UsageError(f"cannot set `{text}`", help=did_you_mean(name, names) or "write NAME=VALUE")
+        changes[name] = value
+    return changes
+
+
+def _changed(values: Values, changes: Mapping[str, str]) -> Values:
+    """Return the values with those changes that are about them."""
+    mine = {name: text for name, text in changes.items() if name in values.__struct_fields__}
+    try:
+        return convert(asdict(values) | mine, type(values), strict=False)
+    except ValidationError as error:
+        raise UsageError(f"cannot set {', '.join(f'{name}={text}' for name, text in mine.items())}: {error}") from error
 
 
 def recipes_folder() -> Path:

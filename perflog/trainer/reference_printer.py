@@ -68,6 +68,7 @@ class ReferencePrinter:
         self.log.write("elapsed", **rank_and_step, elapsed=elapsed, peak_memory=measured.memory)
         dist.barrier()  # the step line comes last
         if self.context.rank == 0:
+            self._print_routers(measured)
             times = {name: measured.seconds[name] for name in ("forward", "backward")}
             step = step_values(self.spec, measured, self.context.world_size * self.spec.sizes.tokens)
             printed = self.log.write("step", **rank_and_step, **times, **step)
@@ -84,6 +85,20 @@ class ReferencePrinter:
         chosen = torch.stack([load.counts for load in measured.loads]).sum((0, 1)).tolist()
         for expert in range(rank * local, (rank + 1) * local):
             self.log.write("expert", **rank_and_step, expert=expert, amount=chosen[expert])
+
+    def _print_routers(self, measured: StepMeasurement) -> None:
+        """Print the losses of the routers, and how far from even the load of the experts is in the worst layer."""
+        if measured.routers is None:
+            return
+        chosen = [load.counts.sum(0).double() for load in measured.loads]  # [E] each
+        self.log.write(
+            "router_losses",
+            rank=self.context.rank,
+            step=measured.step,
+            balance_loss=measured.routers.balance,
+            z_loss=measured.routers.z,
+            largest_load=max(float(counts.max() / counts.mean()) for counts in chosen),
+        )
 
     def end(self) -> None:
         """See `RunPrinter`."""

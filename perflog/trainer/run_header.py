@@ -110,3 +110,11 @@ def _print_model(log: LogWriter, spec: RunSpec, context: RankContext, matmul_par
             capacity_factor=sizes.capacity_factor if spec.strategy == "padded" else 0.0,
             shadows=sizes.shadows if spec.strategy == "shadow" else 0,
         )
+        log.write_if(
+            "router",
+            context.first_on_node,
+            scores=spec.moe.scores,
+            balance_coefficient=spec.moe.balance_coefficient,
+            z_coefficient=spec.moe.z_coefficient,
+            bias_rate=spec.moe.bias_rate,
+        )

@@ -22,6 +22,13 @@ from perflog.trainer.recipes import RunSpec
 from perflog.trainer.synthetic_task import SyntheticTask
 
 
+class RouterLosses(Struct, frozen=True):
+    """Losses of the routers in a step: means over the layers and the ranks."""
+
+    balance: float
+    z: float
+
+
 class StepMeasurement(Struct, frozen=True):
     """Measurements of one step on this rank."""
 
@@ -30,6 +37,7 @@ class StepMeasurement(Struct, frozen=True):
     loss: float  # mean over the tokens of all ranks
     loads: tuple[ExpertLoad, ...]  # one per mixture-of-experts layer
     memory: int  # peak in bytes: of a GPU in this step, of a CPU process since it started
+    routers: RouterLosses | None = None
 
 
 class Trainer:
@@ -44,7 +52,7 @@ class Trainer:
         self.spec, self.context = spec, context
         self.clock = clock or PhaseClock(context.device)
         torch.manual_seed(spec.seed)
-        self.model = LanguageModel(spec.sizes, spec.strategy, spec.seed, self.clock).to(context.device)
+        self.model = LanguageModel(spec.sizes, spec.strategy, spec.seed, self.clock, spec.moe).to(context.device)
         self.experts = expert_parameters(self.model)
         self.parallel = self._parallel()
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=spec.sizes.learning_rate, weight_decay=0.01)
@@ -57,7 +65,10 @@ class Trainer:
             return self.model
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.model, list(self.experts))
         gpu = [self.context.device] if self.context.device.type == "cuda" else None
-        return DistributedDataParallel(self.model, device_ids=gpu, gradient_as_bucket_view=True)
+        # The only buffers are the biases of the routers, which all ranks change alike.
+        return DistributedDataParallel(
+            self.model, device_ids=gpu, gradient_as_bucket_view=True, broadcast_buffers=False
+        )
 
     def step(self, number: int) -> StepMeasurement:
         """Train one step and measure it. Every rank must call it."""
@@ -74,11 +85,20 @@ class Trainer:
                 self.scaler.step(self.optimizer)
                 self.scaler.update()
                 self.optimizer.zero_grad(set_to_none=True)
+                self.move_biases()
         seconds = self.clock.read()
         loads = tuple(m.load for m in self.model.moe_layers if m.load is not None)
-        return StepMeasurement(
-            number, seconds, mean(loss.detach(), self.context.world_size), loads, peak_memory(self.context)
-        )
+        losses, world = self.model.router_losses(), self.context.world_size
+        routers = None if losses is None else RouterLosses(*means(losses.detach() / len(loads), world))
+        (mean_loss,) = means(loss.detach()[None], world)
+        return StepMeasurement(number, seconds, mean_loss, loads, peak_memory(self.context), routers)
+
+    def move_biases(self) -> None:
+        """Move the biases of the routers by the loads of this step."""
+        if self.spec.moe.bias_rate:
+            for layer in self.model.moe_layers:
+                if layer.load is not None:
+                    layer.gate.move_bias(layer.load.counts.sum(0), self.spec.moe.bias_rate)
 
     def average_experts(self) -> None:
         """Divide the gradients of the experts by the number of ranks: gradients of the mean loss."""
@@ -100,12 +120,13 @@ def loss_scaler(dtype: str, context: RankContext) -> ShardedGradScaler:
     return ShardedGradScaler(context.device.type, enabled=dtype == "float16")
 
 
-def mean(value: Tensor, world: int) -> float:
-    """Return the mean of a number over all ranks."""
-    value = value.double()
+def means(values: Tensor, world: int) -> list[float]:
+    """Return the mean of each value [N] over all ranks."""
+    values = values.double()
     if world > 1:
-        dist.all_reduce(value)
-    return float(value) / world
+        dist.all_reduce(values)
+    means: list[float] = (values / world).tolist()
+    return means
 
 
 def reset_memory(context: RankContext) -> None:

@@ -96,7 +96,7 @@ def strategies(dtype: torch.dtype) -> None:
 
         mine = copy.deepcopy(gate).to(dtype)
         own = [p.to(dtype).clone().requires_grad_() for p in (x[rank], w1[local], w2[local])]
-        choice, weight, _ = mine(own[0])
+        choice, weight, *_ = mine(own[0])
         out, load = way(own[0], choice, weight, own[1], own[2], PhaseClock(CPU))
         (out * g[rank].to(dtype)).sum().backward()
         label = f"{name} {dtype}"

@@ -207,6 +207,11 @@ COMMANDS = [
     (("kernels", "--dialect", "original"), "recipe kernels has no original dialect\nleave out --dialect\n"),
     (("sweep", "--output", "t.json"), "recipe sweep writes no trace\nleave out --output, or take recipe kernels\n"),
     (("pipeline", "--preset", "papr"), "recipe pipeline has no preset `papr`\ndid you mean `paper`?\n"),
+    (("moe-layer", "--set", "topk=1"), "cannot set `topk=1`\ndid you mean `top_k`?\n"),
+    (
+        ("moe-layer", "--set", "bias_rate=-1"),
+        "cannot set bias_rate=-1: Expected `float` >= 0.0 - at `$.bias_rate`\n",
+    ),
     (("sweep", "--steps", "0"), "Invalid value for '--steps': 0 is not in the range x>=1.\n"),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
@@ -43,16 +44,39 @@ def test_a_batch_depends_on_seed_step_and_rank_alone() -> None:
     assert not any(torch.equal(batch(1, 2, 3), other) for other in others)
 
 
-def test_the_gate_takes_the_most_probable_and_is_balanced_at_one() -> None:
-    gate = Gate(8, 4, 2)
-    x = torch.randn(50, 8)
-    chosen, weights, balance = gate(x)
+@pytest.mark.parametrize("scores", ["softmax", "sigmoid"])
+def test_the_router_takes_the_highest_scores_and_has_the_losses_of_the_papers(scores: str) -> None:
+    gate, x = Gate(8, 4, 2, scores), torch.randn(50, 8)
+    chosen, weights, balance, z_loss = gate(x)
     assert torch.equal(chosen, (x @ gate.weight.T).topk(2).indices)
     assert torch.allclose(weights.sum(1), torch.ones(50))
-    gate.weight.data.zero_()  # all alike: probabilities of 1/4, whoever is chosen
-    assert float(gate(x)[2].detach()) == pytest.approx(1.0)
-    assert float(balance.detach()) > 0
+    logits = (x @ gate.weight.T).tolist()
+    score = [[math.exp(v) if scores == "softmax" else 1 / (1 + math.exp(-v)) for v in row] for row in logits]
+    parts = [[sum(row[e] / sum(row) for row in score) / 50, (chosen == e).sum().item() / 100] for e in range(4)]
+    assert balance.item() == pytest.approx(4 * sum(p * f for p, f in parts), rel=1e-5)
+    squares = [math.log(sum(map(math.exp, row))) ** 2 for row in logits]
+    assert z_loss.item() == pytest.approx(sum(squares) / 50, rel=1e-5)
+    (balance + z_loss).backward()
+    assert gate.weight.grad is not None and gate.weight.grad.abs().min() > 0
+    gate.weight.data.zero_()  # all alike: the balance loss is 1, whoever is chosen
+    assert [loss.item() for loss in gate(x)[2:]] == pytest.approx([1.0, math.log(4) ** 2])
     assert torch.equal(histogram(chosen.flatten(), 4), torch.bincount(chosen.flatten(), minlength=4))
+
+
+def test_the_bias_evens_the_load_and_is_in_no_weight() -> None:
+    gate, x = Gate(8, 4, 1), torch.randn(400, 8)
+    gate.weight.data = torch.randn(4, 8) / 8
+    gate.weight.data[0] = x.mean(0) * 20  # a popular expert
+    first, *_ = gate(x)
+    for _ in range(60):
+        gate.move_bias(histogram(gate(x)[0].flatten(), 4), 0.01)
+    chosen, weights, *_ = gate(x)
+    assert histogram(chosen.flatten(), 4).max() < 130 < histogram(first.flatten(), 4).max()
+    assert torch.equal(weights, torch.ones(400, 1))
+    gate.top_k = 2
+    chosen, weights, *_ = gate(x)
+    score = (x @ gate.weight.T).softmax(-1).gather(1, chosen)
+    assert torch.allclose(weights, score / score.sum(1, keepdim=True))
 
 
 @pytest.mark.parametrize("counts", [[3, 0, 5, 8], [16, 0, 0, 0], [0, 0, 0, 16]])

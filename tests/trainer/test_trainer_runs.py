@@ -37,6 +37,8 @@ TRACE = FOLDER / "trace.json"
 TOP = {"data", "forward", "backward", "optimizer", "schedule"}
 INSIDE = ["attention", "cast", "gate", "count", "exchange", "prepare", "wait", "dispatch", "sort", "gemm1", "gemm2"]
 
+ROUTERS = ["router_loss", "balance_loss", "z_loss", "largest_load"]
+
 
 def path(name: str, variant: str) -> Path:
     return FOLDER / f"{name}-{variant}.txt"
@@ -194,6 +196,22 @@ def test_loads_add_up_to_the_choices_of_all_tokens() -> None:
             if said[run - 1]["strategy"] != "padded":
                 assert sum(r["amount"] for r in ranks) == chosen
             assert all(r["remote"] <= r["amount"] for r in ranks)
+
+
+def test_the_losses_of_the_routers_and_the_largest_load_are_printed_each_step() -> None:
+    values = [r for r in rows("moe-layer", "values") if r["step"] is not None]
+    by_key = {key: {(r["run"], r["step"]): r["value"] for r in values if r["key"] == key} for key in ROUTERS}
+    chosen: dict[tuple[int, int], list[int]] = {}
+    for r in rows("moe-layer", "loads"):
+        if r["expert"] is not None:
+            chosen.setdefault((r["run"], r["step"]), []).append(r["amount"])
+    assert len(by_key["router_loss"]) == 3 * STEPS["moe-layer"] == len(chosen)
+    for place, counts in chosen.items():
+        assert by_key["largest_load"][place] == pytest.approx(max(counts) * len(counts) / sum(counts), abs=1e-4)
+        parts = 0.01 * by_key["balance_loss"][place] + 0.001 * by_key["z_loss"][place]
+        assert by_key["router_loss"][place] == pytest.approx(parts, abs=1e-6)
+    said = configs("moe-layer")[0]
+    assert (said["balance_coefficient"], said["z_coefficient"], said["bias_rate"]) == (0.01, 0.001, 0)
 
 
 def test_only_the_padded_strategy_drops() -> None:
