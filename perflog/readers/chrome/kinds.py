@@ -53,7 +53,7 @@ COMPUTED = "perflog_"
 @cache
 def role_and_kind(phase: Any, category: Any) -> tuple[int, int]:
     """Return the role of an event, and the code of its kind, -1 if that is unknown."""
-    role = _ROLES.get(phase, UNREAD) if isinstance(phase, str) else UNREAD
+    role = _ROLES.get(phase, UNREAD)
     if role == EVENT and phase != "X":
         return role, KIND_CODE["mark"]
     name = category.lower() if isinstance(category, str) else ""
