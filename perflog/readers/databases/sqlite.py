@@ -245,8 +245,11 @@ class Database:
         if all(field.type in _ARROW_TYPES[types[field.name]] for field in reader.schema):
             try:
                 for batch in reader:
+                    batch.validate(full=True)  # a late blob among strings becomes one that need not be UTF-8
                     yield batch
                     read += batch.num_rows
+            except pa.ArrowInvalid:
+                pass
             except OSError as error:
                 if _OTHER_TYPE not in str(error):
                     raise
@@ -293,9 +296,12 @@ def _copy_with_changes(file: Path, source: Source) -> tempfile.TemporaryDirector
     if not beside:
         return None
     try:
-        folder = tempfile.TemporaryDirectory(dir=temporary.folder())
-        for ending in ("", *beside):
-            shutil.copyfile(f"{file}{ending}", Path(folder.name, _COPY + ending))
+        with ExitStack() as undone:
+            folder = tempfile.TemporaryDirectory(dir=temporary.folder())
+            undone.callback(folder.cleanup)
+            for ending in ("", *beside):
+                shutil.copyfile(f"{file}{ending}", Path(folder.name, _COPY + ending))
+            undone.pop_all()
     except OSError as err:
         reason = f"no copy of it and its {beside[0]}: {err.strerror or err}"
         raise InputError(reason, source.name, temporary.MORE_ROOM) from err
