@@ -209,10 +209,11 @@ def range_holds_more(data: LintInput) -> Iterator[Finding]:
                 shared = fsum(time for *_, time in same)
                 if shared < _SAME_ROWS * outer["gpu_s"]:
                     continue
+                around, inside = count(outer["calls"], "call"), count(inner["calls"], "call")
                 message = (
-                    f"{outer['name']} ({outer['calls']} calls, {seconds(outer['gpu_s'])} of GPU time) contains "
-                    f"{inner['name']} ({inner['calls']} calls, {seconds(inner['gpu_s'])}): {len(same)} rows, "
-                    f"{seconds(shared)}, have the same calls and time in both"
+                    f"{outer['name']} ({around}, {seconds(outer['gpu_s'])} of GPU time) contains "
+                    f"{inner['name']} ({inside}, {seconds(inner['gpu_s'])}): "
+                    f"{count(len(same), 'row')} with the same calls and time in both, {seconds(shared)}"
                 )
                 numbers = {"outer": outer["name"], "inner": inner["name"], "shared": shared}
                 yield Finding(run.id, message, {run.id: [outer["line"], inner["line"]]}, numbers)

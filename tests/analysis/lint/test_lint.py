@@ -246,7 +246,7 @@ def test_each_rule_has_a_spoiled_log() -> None:
     } | {code for code, rule in RULES.items() if "events" in rule.needs}
     assert list(SPOILED) == [
         code for code in RULES if code not in elsewhere
-    ]  # test_lint_frameworks, test_lint_losses, test_lint_traces, test_lint_lines, test_line_stamps
+    ]  # test_lint_frameworks, test_losses, test_traces, test_lint_lines, test_line_stamps
 
 
 @pytest.mark.parametrize("steps", [1, 5, 6])

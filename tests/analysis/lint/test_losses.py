@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support.linted import TableRow, linted
 
 import perflog
 from perflog.analysis.compare.gates import Gate, failures
@@ -160,3 +161,43 @@ def test_an_mfu_of_the_peak_of_another_device_is_told(tmp_path: Path) -> None:
     )
     assert not answer.parts  # what the work takes at the peak of this device is not known
     assert not [f for f in findings(perflog.read(written(tmp_path, text))) if f.code == "mfu-other-device"]
+
+
+def values(key: str, *numbers: float, **more: object) -> list[TableRow]:
+    return [{"table": "values", "key": key, "value": number, **more} for number in numbers]
+
+
+INF = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("rows", "severity", "message"),
+    [
+        ([{"loss": INF}], "warning", "loss inf in its 1 value"),
+        ([{"loss": INF}] * 2, "warning", "loss inf in all 2 values"),
+        ([{"loss": 2.5}, {"loss": INF}], "warning", "loss inf since line 2 (last finite 2.5)"),
+        ([{"loss": INF}, {"loss": 2.5}], "note", "loss inf in 1 of 2 values, first at line 1"),
+        ([{"loss": 2.5}, {"loss": INF}, {"loss": 2.5}], "warning", "loss inf in 1 of 3 values, first at line 2"),
+        ([{"grad_norm": 2.5}, {"grad_norm": INF}], "warning", "grad_norm inf since line 2 (last finite 2.5)"),
+        (
+            [{"grad_norm": 2.5}, {"grad_norm": INF}, {"grad_norm": 2.5}],
+            "note",
+            "grad_norm inf in 1 of 3 values, first at line 2",
+        ),
+        ([{"grad_norm": INF}], "note", "grad_norm inf in its 1 value"),
+        (values("aux_loss", 2.5, INF, 2.5), "note", "aux_loss inf in 1 of 3 values, first at line 2"),
+    ],
+)
+def test_values_without_a_step(rows: list[TableRow], severity: str, message: str) -> None:
+    """A loss of the steps that was finite before is a warning, and so is what is lost at the end."""
+    (finding,) = linted("diverged", rows)
+    assert (finding.severity, finding.message) == (severity, message)
+    assert finding.numbers == {"values": message.count("all 2") + 1, "of": len(rows)}
+
+
+@pytest.mark.parametrize(("count", "more"), [(3, ""), (4, "; and 1 more"), (5, "; and 2 more")])
+def test_three_series_are_named_by_their_lines(count: int, more: str) -> None:
+    rows = [row for n in range(count) for row in values(f"loss_{n}", 2.5, INF)]
+    (finding,) = linted("diverged", [row | {"line": 100 - i} for i, row in enumerate(rows[::-1])])
+    assert finding.message.count("last finite") == 3
+    assert finding.message.startswith("loss_0 ") and finding.message.endswith(f"(last finite 2.5){more}")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from support.field_logs import needs_corpus
 from support.trace_tables import Event, by_hand, kernel, real, reduce, step
 
-from perflog.analysis.lint import RULES, findings
-from perflog.metrics import Tables
+from perflog.analysis.lint import RULES, Finding, findings
+from perflog.analysis.lint.registry import LintInput
+from perflog.analysis.lint.traces import _lost_at_start
+from perflog.metrics import Options, Tables
 
 
 def clean(ranks: int = 2, steps: int = 3, lag: int = 0) -> list[Event]:
@@ -161,3 +164,74 @@ def test_the_real_traces() -> None:
         "not match them, or the clocks differ",
         "kernels-differ": "kernels: 1,154 on rank 0, 1,104 on rank 1",
     }
+
+
+@pytest.mark.parametrize(
+    ("lost", "total", "found"), [(9, 20, 0), (10, 20, 10), (10, 1000, 0), (11, 1000, 11), (20, 20, 0)]
+)
+def test_launches_at_an_edge_are_lost_if_they_are_ten_and_above_1_percent(lost: int, total: int, found: int) -> None:
+    assert _lost_at_start(np.arange(total) >= lost) == found
+
+
+def only(code: str, events: list[Event], **config: object) -> Finding:
+    (finding,) = RULES[code](LintInput(by_hand(events, **config), Options()))
+    return finding
+
+
+def test_kernels_overlap_a_long_one_that_began_before() -> None:
+    """On each of two streams: the third begins in the first, the second does not reach it."""
+    spans = [(0, 100_000), (10_000, 20_000), (50_000, 60_000), (98_000, 110_000)]
+    events = [kernel(*span, f"k{n}", stream=stream) for stream in (8, 7) for n, span in enumerate(spans)]
+    finding = only("kernels-overlap", events)
+    assert finding.numbers == pytest.approx({"kernels": 6, "copies": 0, "overlap": 44e-6, "time": 264e-6})
+    assert sorted(finding.lines["r"]) == [2, 3, 4, 6, 7, 8]
+
+
+def test_kernels_of_queues_and_of_other_contexts_may_overlap() -> None:
+    elsewhere: list[Event] = [{"context": 1}, {"context": 2}, {"process": "p"}, {"device": 3}]
+    assert not RULES["kernels-overlap"](LintInput(by_hand([kernel(0, 50_000) | each for each in elsewhere]), Options()))
+
+
+def test_an_unknown_event_is_named_with_its_category() -> None:
+    events = [kernel(0, 5, kind="cpu"), kernel(5, 9, kind=None), kernel(5, 9, kind="operation")]
+    finding = only("no-device-work", events)
+    assert finding.message == (
+        "none of 2 events is known as work of a device; 1 is of a kind that perflog does not know: no category"
+    )
+    assert list(finding.lines["r"]) == [2] and finding.numbers == {"events": 2}
+    finding = only("no-device-work", events[:1])
+    assert finding.message == "none of 1 event is known as work of a device" and list(finding.lines["r"]) == [1]
+
+
+def test_three_groups_of_unmatched_collectives_are_named() -> None:
+    """No group has a number, and each is one of two ranks more often."""
+    events = [
+        reduce(1000 * n, 1000 * n + 100, rank=rank, part=rank, device=rank, stream=stream)
+        for stream in range(4)
+        for rank in (0, 1)
+        for n in range(2 + rank)
+    ]
+    finding = only("collectives-unmatched", events)
+    assert finding.message.count("kernels of stream") == 3
+    assert finding.numbers == {"calls": 20}
+
+
+def test_numbers_of_ranges_and_waits_are_in_seconds() -> None:
+    events = [
+        *clean(1),
+        step(0, 100, 700, kind="device_range", device=0),
+        step(1, 700, 800, kind="device_range", device=0),
+        kernel(0, 50, "Event Sync", kind="sync"),
+    ]
+    numbers = only("ranges-on-device", events).numbers
+    assert numbers == pytest.approx({"device_range": 700e-9, "sync": 50e-9, "busy": 1.74e-6}, abs=1e-15)
+
+
+@pytest.mark.parametrize(("fewer", "found"), [(1, False), (2, True)])
+def test_ranks_with_more_than_1_percent_other_kernels(fewer: int, found: bool) -> None:
+    """Of the larger number, 100."""
+    events = [
+        *(kernel(100 * n, 100 * n + 50, rank=r, part=r, device=r) for r in (0, 1) for n in range(99 - fewer * r)),
+        *(reduce(10**6, 10**6 + 10, rank=r, part=r, device=r, group="0", seq=0) for r in (0, 1)),
+    ]
+    assert len(RULES["kernels-differ"](LintInput(by_hand(events), Options()))) == found
