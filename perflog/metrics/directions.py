@@ -26,7 +26,7 @@ _WORDS: dict[str, Better] = {
     **dict.fromkeys(
         ("acc", "accuracy", "auc", "f1", "bleu", "rouge", "throughput", "mfu", "map", "iou", "miou", "reward", "score",
          "acc1", "acc5", "top1", "top5", "efficiency", "precision", "recall", "ips", "psnr", "ssim",
-         "speedup", "qps", "rps", "tps", "fps", "rtfx"), "higher",
+         "speedup", "qps", "rps", "tps", "fps", "rtfx", "sypd"), "higher",
     ),
 }  # fmt: skip
 """Words inside the name of a value that show which way is better."""
@@ -39,6 +39,9 @@ _NO_WAY = frozenset("less fewer saved saving savings reduced reduction spread".s
 
 PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one after the other in the name of a rate, such as `tokens_per_sec`."""
+
+_SIMULATED, _DAY = ("ns", "us", "ps", "years"), "day"
+"""Words of how much of a simulated time a day of computing takes: `ns/day`."""
 
 _ENERGY = frozenset(("energy", "joule", "joules", "kwh", "wh"))
 _ENERGY_UNITS = frozenset(("j", "joule", "joules", "wh", "kwh", "w", "watt", "watts"))
@@ -70,7 +73,8 @@ def direction(change: float, better: Better | None) -> Direction:
 
 def names_rate(words: Sequence[str]) -> bool:
     """Return whether a name is a rate, such as `tokens_per_sec`, by its words."""
-    return any(per in PER and word in _SECOND for per, word in pairwise(words))
+    is_simulated = [word for word in words[-3:] if word not in PER][-1:] == [_DAY] and words[0] in _SIMULATED
+    return is_simulated or any(per in PER and word in _SECOND for per, word in pairwise(words))
 
 
 def names_energy(words: Sequence[str]) -> bool:

@@ -856,6 +856,13 @@ ODD_LINES: dict[str, tuple[dict[str, float], dict[str, float]]] = {  # the line 
         {"epoch": 0, "loss": 1.5, "learning_rate": 0.5},
         {"samples_done": 64, "Loss_mean": 1.25, "Data_t": 14.25, "Batch_t": 18.5, "Batch_t_rate": 1.75},
     ),
+    "Train Epoch: 1 [784/18783 (4%)] Batch (t): 32.5, 24.5/s, 12.25/s/gpu LR: 0.5 Loss: 1.5": (
+        {"epoch": 1, "loss": 1.5, "learning_rate": 0.5},
+        {"samples_done": 784, "Batch_t": 32.5, "Batch_t_rate": 24.5, "Batch_t_rate_per_gpu": 12.25},
+    ),
+    "step 9 | loss: 0.5 | tps: 11278.5, 1409.5/gpu lr: 0.25": (
+        {"step": 9, "loss": 0.5, "tokens_per_s": 11278.5, "learning_rate": 0.25}, {"tps_per_gpu": 1409.5},
+    ),
     "Validation Results - Epoch[1] Avg accuracy: 0.95 Avg loss: 0.15": (
         {}, {"Epoch": 1, "validation_Avg_accuracy": 0.95, "validation_Avg_loss": 0.15},
     ),

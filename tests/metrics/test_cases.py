@@ -178,6 +178,21 @@ def test_what_follows_from_a_parameter_is_no_figure(tmp_path: Path) -> None:
     assert perflog.overview(log).figures == []
 
 
+SIMULATED = """
+Test   Constraints  H mass (amu)  dt (fs)  Platform  ns/day
+gbsa   HBonds       1.5           4        CUDA      2560.83
+rf     HBonds       1.5           4        CUDA      1916.01
+pme    HBonds       1.5           4        CUDA      1773.54
+amoeba None         1             2        CUDA      53.1193
+"""
+
+
+def test_numbers_that_follow_from_a_parameter_are_no_variants(tmp_path: Path) -> None:
+    log = log_of(tmp_path, SIMULATED.lstrip())
+    assert list(cases(log)["key"]) == ["ns_day"]
+    assert set(case_pairs(log)["key"]) == {"ns_day"}
+
+
 def test_a_column_with_one_value_is_no_headline(tmp_path: Path) -> None:
     text = "| Metric | BASE | MID |\n|---|---|---|\n| CORE | 0.22 | - |\n| ARC | - | 0.29 |\n| GSM8K | - | 0.03 |\n"
     assert perflog.overview(log_of(tmp_path, text, "run.md")).figures == []

@@ -28,6 +28,8 @@ from perflog.metrics.directions import better, direction, names_energy, names_ra
         ("tokens/s", "", "higher"),
         ("sec_per_token", "", None),
         ("tokens_per_joule", "J", "higher"),
+        ("ns_day", "", "higher"),
+        ("ns/day", "", "higher"),
         ("energy", "", "lower"),
         ("kWh used", "", "lower"),
         ("bytes", "B", None),  # the amount of work

@@ -152,7 +152,7 @@ _NAME_OF_JOB = "job"
 
 _COUNTS = MOMENTS.union(
     "timestep timesteps index idx id no line row time timestamp date datetime elapsed request request_id "
-    "uuid trial".split()
+    "uuid trial samples_done".split()
 )
 """Names of what a series runs over: its records are no cases."""
 
@@ -511,7 +511,7 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
     has_failed = np.any([bad[name] for name in outcomes], axis=0) if outcomes else np.zeros(number, np.bool_)
     others = {*parameters, *settings, *outcomes}
     rest = [n for n in names if n not in others and n.lower() not in _PROGRESS and not _TRIAL.fullmatch(n)]
-    rest = [name for name in rest if not _follows(columns[name], units[name], [columns[n] for n in parameters])]
+    rest = [name for name in rest if not _follows(name, columns[name], units[name], [columns[n] for n in parameters])]
     figures = {name: np.array([_number(x) for x in columns[name]]) for name in rest}
     figures = {
         name: of
@@ -794,9 +794,12 @@ def _is_redundant(name: str, leading: Sequence[str], columns: dict[str, list[Any
     return len(set(zip(*others, strict=True))) == len(set(zip(*others, cells, strict=True)))
 
 
-def _follows(cells: Sequence[Any], unit: str, parameters: Sequence[Sequence[Any]]) -> bool:
-    """Whether whole numbers follow from one of the parameters, with values that several records share."""
-    if not _is_whole(cells, unit):
+def _follows(name: str, cells: Sequence[Any], unit: str, parameters: Sequence[Sequence[Any]]) -> bool:
+    """Whether numbers follow from one of the parameters, with values that several records share.
+
+    Such whole numbers configure the records; so do others if no unit and no name says that they are measured.
+    """
+    if not _is_whole(cells, unit) and (unit or None in cells or better(name, "") is not None):
         return False
     mappings = (dict(zip(values, cells, strict=True)) for values in parameters)
     return any(

@@ -149,7 +149,8 @@ class MeterNames(Struct):
             return "", None  # `Epoch 1 12/6879`: no second epoch
         if per:
             return key, f"per_{per}"
-        is_rate = bool(unit) and "/" in unit_text.strip("/") and not self._speed(unit)  # `286.57 us, 25.61 GB/s`
+        is_rate = bool(unit) and "/" in unit_text[1:] and not self._speed(unit)  # `286.57 us, 25.61 GB/s`
+        is_rate &= not unit_text.startswith("/")
         if is_rate and unit_text != self.last_unit_text and not self.bracket:
             return "", None  # `71.1 samples/sec 1971.6 tokens/sec`: the unit names the number
         return self._key_of_another(key, unit, unit_text)
@@ -161,7 +162,8 @@ class MeterNames(Struct):
         if base_of(unit) == "1/s" and (self.last_unit != unit or unit_text != self.last_unit_text):
             if not unit_text.startswith("/"):
                 return "", None  # `loss = 1.53 (1725.5 examples/sec)`: the unit names the number
-            return key, f"{RATE}_{MEAN}" if self.bracket else RATE
+            per = unit_text[1:].partition("/")[2]
+            return key, "_".join(filter(None, (RATE, f"per_{per}" * bool(per), MEAN * bool(self.bracket))))
         if unit and not self._has_unit_of_last(unit):
             if speed := self._speed(unit):  # `MFU: 41.2% (407.5 TFLOPS/GPU)`, `time: 0.034 ms, 221.1 TFLOPS, 12 GB/s`
                 stem = "" if self.bracket and "mfu" in key.lower() else _TIME_AT_END.sub("", key)

@@ -81,7 +81,7 @@ def _unit_after(parts: Sequence[Token], k: int, unit_names: Mapping[str, str]) -
     if first.text == "%" and len(first.gap) < 2:
         return "%", k + 2
     if first.text == "/" and not first.gap and second is not None and not second.gap and second.kind in (NAME, UNIT):
-        unit = unit_of(f"it/{second.text}")[0]
+        unit = unit_of(f"it/{second.text.partition('/')[0]}")[0]  # `24/s/gpu`
         return (unit, k + 3) if unit else ("", k + 1)
     if first.kind not in (NAME, UNIT) or len(first.gap) > 1 or (first.text in MAGNITUDES and not first.gap):
         return "", k + 1

@@ -251,6 +251,7 @@ class MeterText(Struct):
         unit, end, unit_text, scale = unit_of_number(parts, k, " ".join(names.words), names.declaration)
         per = counted_per(parts, k + 1) if after == "/" and not unit_text else ""
         key, suffix = names.key_of_number(unit, token.text, unit_text, per)
+        end += 2 * bool(per and suffix == f"per_{per}")  # the word after the slash begins no name
         if suffix is None and UNITS.get(unit) == UNITS["1/s"]:
             label = f"{names.last} " if names.declaration.measures and len(token.gap) > 1 else ""
             key, suffix = f"{label}{unit_text.replace('/', '_per_')}", ""
