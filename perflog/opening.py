@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _LEAST_READ = 0.2
 """The share of the lines of a log that a guess must read. A text that is no log has numbers on a few of its lines."""
+ARE_GUESSES = "names, units and tables are guesses"
+"""Words of the warning on a log that no format reads."""
 
 # What reads logs is imported where it is used: a store is listed in the time that these modules take to load.
 
@@ -279,7 +281,7 @@ def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
     log = _find_runs(name, store)
     log.name = name
     if GUESS in log.some_columns("runs", "format")["format"].to_pylist():
-        log.warnings.append(f"{name}: names, units and tables are guesses; `perflog lint` names the rows")
+        log.warnings.append(f"{name}: {ARE_GUESSES}; `perflog lint` names the rows")
     return log
 
 

@@ -58,7 +58,8 @@ _BETWEEN_NS = 60 * _SECOND
 _RESULTS = ("collectives", "summaries")
 """Tables of the results of benchmarks."""
 
-_UNKNOWN = "unknown program"
+UNKNOWN = "unknown program"
+"""The program of a log that measures something and in which only generic formats read lines."""
 
 
 Spans = dict[str, tuple[int, int]]
@@ -277,4 +278,4 @@ def _programs(formats: set[str]) -> set[str]:
 
 def _names_of(formats: set[str]) -> str:
     """Return the names of the programs that print in a log."""
-    return ", ".join(known()[name].program or name for name in sorted(_programs(formats))) or _UNKNOWN
+    return ", ".join(known()[name].program or name for name in sorted(_programs(formats))) or UNKNOWN

@@ -16,7 +16,7 @@ import numpy as np
 
 from perflog.analysis.job_endings import Culprit
 from perflog.analysis.overview.ranks_apart import often
-from perflog.analysis.overview.what_if import at_fault, fault_in_words
+from perflog.analysis.overview.what_if import at_fault
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, imbalance, node_pairs, whatif
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
@@ -26,7 +26,7 @@ from perflog.metrics.skew.ranks import RankRow, rank_rows
 from perflog.metrics.what_if.step_replay import OPERATIONS
 from perflog.parsing.failures.first_cause import LIKELY, SURE
 from perflog.statistics.standing_out import LEVEL
-from perflog.tables.nulls import none_if_null, row_dicts
+from perflog.tables.nulls import int_or_none, none_if_null, row_dicts
 from perflog.units import show
 
 SLOW_RANK, SLOW_LINK, SLOW_NODE = "slow_rank", "slow_link", "slow_node"
@@ -224,26 +224,20 @@ def _stages(tables: Tables, options: Options) -> Iterator[Culprit]:
 
 
 def _replayed(tables: Tables, options: Options) -> Iterator[Culprit]:
-    """The worker, stage or replica at fault, by a replay of the operations of each job, as the overview says it."""
+    """The workers, the stage or the replica at fault, by a replay of the operations of each job, as in the overview."""
     timed = [run for run, format in tables.rows("runs").records("run", "format") if format == OPERATIONS]
     if not timed:
         return
     rows = whatif.table(tables.only(timed), options)
     for run in timed:
         job = rows[(rows["run"] == run) & (rows["rests_on"] == OPERATIONS)]
-        worst = at_fault(job) if len(job) else None
-        if worst is None:
+        fault = at_fault(job) if len(job) else None
+        if fault is None:
             continue
-        known = {
-            name: int(worst[name]) for name in ("rank", "stage", "dp_rank") if none_if_null(worst[name]) is not None
-        }
-        rank, stage, replica = map(known.get, ("rank", "stage", "dp_rank"))
-        if stage is None and replica is None:
-            continue  # several workers, which the table does not name
-        kind = SLOW_STAGE if replica is None else SLOW_REPLICA if stage is None else SLOW_RANK
-        yield Culprit(
-            rank, None, None, None, None, kind, LIKELY, (fault_in_words(worst),), stage=stage, dp_rank=replica
-        )
+        for member in fault.members:
+            rank, stage, replica = (int_or_none(member[name]) for name in ("rank", "stage", "dp_rank"))
+            kind = SLOW_STAGE if replica is None else SLOW_REPLICA if stage is None else SLOW_RANK
+            yield Culprit(rank, None, None, None, None, kind, LIKELY, (fault.words,), stage=stage, dp_rank=replica)
 
 
 def _uneven_stages(tables: Tables, options: Options) -> Sequence[dict[str, Any]]:

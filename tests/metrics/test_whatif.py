@@ -146,6 +146,19 @@ def test_a_slow_worker_by_hand(tmp_path: Path) -> None:
     assert f"B: {' '.join(reasons[:2])}" in told
 
 
+@pytest.mark.parametrize("slow", [(9,), (5, 9)])
+def test_the_slowest_workers_have_names(tmp_path: Path, slow: tuple[int, ...]) -> None:
+    """The slowest 3 % of 34 workers are two. Where only one of them takes longer than the others, it alone is named."""
+    job = made_job(34, 1, 1)
+    known = {"forward-compute": 1.0, "backward-compute": 2.0}
+    times = times_of(job, 1, lambda _, r, n: known.get(n[1], 0.0) + 4.0 * (r in slow and n[1] == "backward-compute"))
+    log = perflog.read(write_table(tmp_path / "trace.parquet", rows_of(job, times, 1)))
+    names = [f"rank {rank} (dp rank {rank} stage 0)" for rank in slow]
+    (told,) = (text for text in perflog.overview(log).reasons if "at fault" in text)
+    assert told.lower().startswith(f"{'; '.join(names)} {'are' if len(slow) > 1 else 'is'} at fault: ")
+    assert [culprit.rank for culprit in perflog.diagnose(log).culprits] == list(slow)
+
+
 @st.composite
 def _jobs(draw: st.DrawFn) -> tuple[MadeJob, Times, int]:
     stages = draw(st.integers(1, 4))

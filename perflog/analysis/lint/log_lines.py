@@ -19,6 +19,9 @@ from perflog.units import count, first_few, plural
 _OF_ROWS = [name for name in TABLES if name not in ("runs", "lines", "events", "failures")]
 """Tables with rows that several ranks may print at once, or a guess may fill. Events come from one profiler's file."""
 
+GUESSED = "guessed-rows"
+"""Code of the rule on guessed rows."""
+
 _REPEATED = 3  # warnings; fewer may be from the start of the program
 _SHOWN = 60  # characters of an unread line
 
@@ -127,7 +130,7 @@ def _memory_share(run: LintedRun) -> float | None:
 
 
 @rule(
-    code="guessed-rows",
+    code=GUESSED,
     severity="warning",
     title="perflog guessed what the rows mean",
     why="No format describes these lines. perflog made one from the log: names, units and tables are guesses from the "

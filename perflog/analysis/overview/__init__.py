@@ -6,7 +6,8 @@ screen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import isfinite
 from statistics import stdev
 from typing import TYPE_CHECKING, Never
@@ -17,7 +18,8 @@ from msgspec.structs import replace
 from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.job_endings import Ending, endings
 from perflog.analysis.job_hosts import run_of_hosts, without_other_hosts
-from perflog.analysis.lint import findings
+from perflog.analysis.lint import Finding, findings
+from perflog.analysis.lint.log_lines import GUESSED
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.energy_facts import energy_facts
 from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores, slowdowns
@@ -36,6 +38,7 @@ from perflog.analysis.overview.subject import common_name, subject
 from perflog.analysis.overview.targets import targets_reached
 from perflog.analysis.overview.version_changes import since_when
 from perflog.analysis.repeats import ROUND, Difference, Result, differing
+from perflog.formats.registry import known
 from perflog.log import Log, RunKey
 from perflog.metrics import Options, Tables, sweep
 from perflog.metrics.attempts import attempts
@@ -44,9 +47,10 @@ from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.many_runs.scaling_studies import studies
 from perflog.metrics.traces.operators.recorded_operators import companions
+from perflog.opening import ARE_GUESSES
 from perflog.providers import provider
 from perflog.tables.nulls import nullable_frame
-from perflog.units import count, show_change
+from perflog.units import count, first_few, show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -255,6 +259,8 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
     if other_hosts := run_of_hosts(tables):
         return _of_hosts(log, tables, options, names, other_hosts)
     groups, figures = run_groups(log), run_figures(tables, options)
+    if values := _values_beside(tables, figures):
+        return _without_values(log, tables, options, names, values)
     attempts_of = attempts(tables)
     together = folder_metric(tables, options)
     differences = [] if together else _differences(tables, groups, figures, options)
@@ -285,7 +291,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
             *_reasons(log, tables, groups, figures, bases, options),
             *energy_facts(tables, groups, options),
         ],
-        doubts=doubts(findings(tables, options)),
+        doubts=doubts(_not_warned_of(findings(tables, options), log)),
         next=next_commands(
             names, log, groups, tables, _ranks_something(tables, figures), together, _in_common(figures, groups)
         ),
@@ -293,6 +299,32 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         keys={key.id: key for key in log.run_keys},
         find_causes=lambda: _causes(tables, groups, options),
     )
+
+
+def _values_beside(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:
+    """Return the runs of no known program that only print values which answer nothing, where others have a metric."""
+    ranked = {run for figure in figures for run in figure.values}
+    if not ranked:
+        return set()
+    values = tables.rows("values")
+    telling = {run for name in ("steps", "failures", "summaries") for run in tables.counts(name)}
+    telling |= ranked | set(values.where(values.known("step")).counts("run"))
+    formats = {run: known().get(name) for run, name in tables.rows("runs").records("run", "format")}
+    return {run for run, form in formats.items() if form is not None and form.generic and run not in telling}
+
+
+def _without_values(
+    log: Log, tables: Tables, options: Options, names: Sequence[str], values: Collection[str]
+) -> Overview:
+    """Return the overview of runs without some logs that only print values."""
+    kept = [key for key in log.run_keys if key.id not in values]
+    answer = overview_of(log.select(*kept), tables.only([key.id for key in kept]), options, names)
+    logs = list(dict.fromkeys(os.path.basename(key.log) for key in log.run_keys if key.id in values))
+    beside = f"Not counted as a run: {first_few(logs, 3)}, only values that no metric uses."
+    return replace(
+        answer, lines=log.line_account, read_figures=log.figure_account, reasons=[*answer.reasons, beside],
+        keys={key.id: key for key in log.run_keys},
+    )  # fmt: skip
 
 
 def _of_hosts(
@@ -320,6 +352,12 @@ def _of_hosts(
         next=list(dict.fromkeys([*failed, *answer.next])),
         keys={key.id: key for key in log.run_keys},
     )
+
+
+def _not_warned_of(found: Sequence[Finding], log: Log) -> list[Finding]:
+    """Return the findings without guessed names where a warning says that the log was read under them."""
+    is_warned = any(ARE_GUESSES in text for text in log.warnings)
+    return [each for each in found if not (is_warned and each.code == GUESSED)]
 
 
 def _causes(tables: Tables, groups: Sequence[RunGroup], options: Options) -> list[Cause]:

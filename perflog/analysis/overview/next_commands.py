@@ -16,6 +16,7 @@ from perflog.metrics import (
     curves,
     device_kernels,
     device_ranges,
+    factors,
     host_operators,
     kernels,
     phases,
@@ -63,7 +64,7 @@ def next_commands(
         commands.append("perflog compare " + join([os.path.join(names[0], folder) for folder in folders]))
     elif in_common and len(groups) > 1 and _may_be_pooled(varied, metric_of_folder):
         commands.append(f"perflog compare {shown} --by {varied[0]}")
-    elif len(groups) > 3 and len(varied) > 1 and tables.count("steps") and metric_of_folder != scaling.name:
+    elif len(groups) > 3 and len(varied) > 1 and metric_of_folder != scaling.name and have_factors(varied, tables):
         commands.append(f"perflog analyze {shown} factors")
     elif (
         len(groups) > 1
@@ -90,6 +91,11 @@ def _may_be_pooled(varied: Sequence[str], metric_of_folder: str | None) -> bool:
     Runs of a scaling study may not: the settings do not have their sizes.
     """
     return len(varied) == 1 and varied != ["format"] and metric_of_folder != scaling.name
+
+
+def have_factors(varied: Sequence[str], tables: Tables) -> bool:
+    """Return whether metric `factors` says what a setting does. Runs of several programs are no sweep."""
+    return "format" not in varied and bool(factors.table(tables, Options())["change"].notna().any())
 
 
 def _how_to_read_more(name: str, tables: Tables) -> list[str]:

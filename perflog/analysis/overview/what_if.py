@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from perflog.metrics import Options, Tables, whatif
 from perflog.metrics.what_if.step_replay import OPERATIONS
+from perflog.metrics.what_if.whatif import number_of_slowest
 from perflog.tables.nulls import none_if_null, row_dicts
-from perflog.units import show
+from perflog.units import first_few, show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 _TELLING = 1.03  # S below it is no slowdown that has a cause
 _FAULT = 0.5  # of the slowdown that one part mends: then it is its fault
 _WHOLE = 0.95
+_NAMED = 4  # workers
 
 
 def slowdown_of_job(tables: Tables, run: str, options: Options) -> Iterator[str]:
@@ -37,9 +41,10 @@ def slowdown_of_job(tables: Tables, run: str, options: Options) -> Iterator[str]
         f"The job is {slowdown:.2f}x slower than without stragglers: a replay of its operations without them takes "
         f"{ideal} a step instead of {replayed}."
     )
-    worst = at_fault(rows)
-    if worst is not None:
-        yield f"{_name(worst)} is at fault: {fault_in_words(worst)}."
+    fault = at_fault(rows)
+    if fault is not None:
+        several = len(fault.members) > 1
+        yield f"{_names(fault.members)} {'are' if several else 'is'} at fault: {fault.words}."
     elif any(_several(rows, of) for of in ("dp_rank", "stage")):
         yield "No single worker, replica or stage is at fault: times of operations vary on all of them."
     kinds = rows[rows["mended"].notna() & (rows["of"] == "kind")]
@@ -49,8 +54,15 @@ def slowdown_of_job(tables: Tables, run: str, options: Options) -> Iterator[str]
         yield f"By kind of operation, each alone: {each}."
 
 
-def at_fault(rows: pd.DataFrame) -> pd.Series[Any] | None:
-    """Return the smallest part that mends the slowdown of a job: a worker, then a replica or a stage.
+class Fault(Struct, frozen=True):
+    """Who causes the slowdown of a job: rows of metric `whatif` of workers, of a replica or of a stage; the cost."""
+
+    members: Sequence[Mapping[str, Any]]
+    words: str
+
+
+def at_fault(rows: pd.DataFrame) -> Fault | None:
+    """Return the smallest part that mends the slowdown of a job: workers, then a replica or a stage.
 
     None if there is none, or no slowdown. `rows`: of metric `whatif`, of one job.
     """
@@ -60,16 +72,22 @@ def at_fault(rows: pd.DataFrame) -> pd.Series[Any] | None:
     parts = rows[rows["mended"].notna()]
     parts = parts[(parts["mended"].astype(float) >= _FAULT) & (parts["longer"].astype(float) >= _TELLING)]
     groups = [of for of in ("dp_rank", "stage") if _several(rows, of)]
-    workers = parts[(parts["of"] == "slowest workers") & bool(groups)]
-    suspects = workers if len(workers) else parts[parts["of"].isin(groups)].sort_values("mended", ascending=False)
-    return suspects.iloc[0] if len(suspects) else None
+    together = parts[(parts["of"] == "slowest workers") & bool(groups)]
+    workers = rows[rows["of"] == "worker"]
+    slowest = workers.head(number_of_slowest(len(workers)))
+    slowest = slowest[slowest["longer"].astype(float) >= _TELLING]  # of a few slowest workers some are as the others
+    if len(together) and len(slowest):
+        return Fault(list(row_dicts(slowest)), _fault_in_words(together.iloc[0], len(slowest)))
+    suspects = parts[parts["of"].isin(groups)].sort_values("mended", ascending=False).head(1)
+    return Fault(list(row_dicts(suspects)), _fault_in_words(suspects.iloc[0])) if len(suspects) else None
 
 
-def fault_in_words(worst: pd.Series[Any]) -> str:
-    """Return what the times of a part cost a job."""
+def _fault_in_words(worst: pd.Series[Any], members: int = 1) -> str:
+    """Return what the times of some members cost a job."""
     share = float(worst["mended"])
     gone = "the slowdown" if share >= _WHOLE else f"{100 * share:.0f} % of the slowdown"
-    alone = f"its times alone make the job {float(worst['slowdown']):.2f}x slower"
+    times = "its times alone make" if members == 1 else "their times alone make"
+    alone = f"{times} the job {float(worst['slowdown']):.2f}x slower"
     return f"{alone}, and with the typical times of the others {gone} would be gone"
 
 
@@ -77,10 +95,12 @@ def _several(rows: pd.DataFrame, of: str) -> bool:
     return int((rows["of"] == of).sum()) > 1
 
 
-def _name(row: pd.Series[Any]) -> str:
+def _names(members: Sequence[Mapping[str, Any]]) -> str:
+    text = first_few(map(_name, members), _NAMED, "; " if len(members) > 1 else ", ")
+    return text[0].upper() + text[1:]
+
+
+def _name(row: Mapping[str, Any]) -> str:
     dp_rank, stage, rank = (none_if_null(row[column]) for column in ("dp_rank", "stage", "rank"))
-    parts = [f"dp rank {dp_rank}"] * (dp_rank is not None) + [f"stage {stage}"] * (stage is not None)
-    if not parts:
-        return "The slowest 3 % of the workers"
-    text = " ".join(parts)
-    return f"Rank {rank} ({text})" if rank is not None else text[0].upper() + text[1:]
+    text = " ".join([f"dp rank {dp_rank}"] * (dp_rank is not None) + [f"stage {stage}"] * (stage is not None))
+    return f"rank {rank} ({text})" if rank is not None else text

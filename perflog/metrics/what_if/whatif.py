@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Ints, Mask
+from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
 from perflog.metrics.row_groups import row_groups
@@ -139,6 +139,11 @@ def whatif_steps(tables: Tables, options: Options = _AS_DETECTED) -> pd.DataFram
     return as_types(pd.DataFrame(rows, columns=columns), dict.fromkeys(("step", "dp_rank", "stage"), "Int64"))
 
 
+def number_of_slowest(workers: int) -> int:
+    """Return how many workers M_W counts as the slowest."""
+    return -(-workers * _SLOWEST // 100)
+
+
 def _rows(job: Job) -> Iterator[dict[str, Any]]:
     """Give the rows of a job: the job, replicas, stages, kinds, workers, and the slowest workers together."""
     everything = np.ones(_flags(job), np.bool_)
@@ -153,7 +158,7 @@ def _rows(job: Job) -> Iterator[dict[str, Any]]:
          for stage in range(int(job.stages.max()) + 1)),
         key=lambda worker: (-worker[0], _rank(job, *worker[1:])),
     )  # fmt: skip
-    slowest = workers[: -(-len(workers) * _SLOWEST // 100)]
+    slowest = workers[: number_of_slowest(len(workers))]
     chosen = np.zeros(_flags(job), np.bool_)
     for _, dp_rank, stage in slowest:
         chosen |= _worker_flags(job, dp_rank, stage)
@@ -177,10 +182,11 @@ def _rows(job: Job) -> Iterator[dict[str, Any]]:
     for name in ("dp_rank", "stage", "kind"):
         named = [row for row in part_rows if row["of"] == name]
         yield from (same | row for row in sorted(named, key=lambda row: -row["slowdown"]))
+    longer = _longer_by_worker(job)
     for score, dp_rank, stage in workers:
         yield same | {
             "of": "worker", "dp_rank": dp_rank, "stage": stage, "rank": job.ranks.get((dp_rank, stage)),
-            "slowdown": score,
+            "slowdown": score, "longer": longer[stage, job.replicas.index(dp_rank)],
         }  # fmt: skip
     yield same | part_rows[-1]
 
@@ -216,6 +222,15 @@ def _longer(job: Job, part: _Part) -> float:
     typical = (job.typical()[:, None] * part.operations).sum() * len(job.steps)
     times = np.moveaxis(job.times, 1, 0) * part.operations
     return float(times.sum() / typical) if typical > 0 else np.nan
+
+
+def _longer_by_worker(job: Job) -> Floats:
+    """The same for each stage and replica."""
+    times, typical = job.times.sum(axis=1), job.typical() * len(job.steps)
+    stages = np.arange(int(job.stages.max()) + 1)[:, None] == job.stages
+    taken, expected = stages @ times, (stages @ typical)[:, None]
+    longer: Floats = np.divide(taken, expected, out=np.full_like(taken, np.nan), where=expected > 0)
+    return longer
 
 
 def _parts(job: Job) -> Iterator[_Part]:

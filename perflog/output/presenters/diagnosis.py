@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.diagnosis import Diagnosis
+from perflog.analysis.job_members import UNKNOWN
 from perflog.lazy_patterns import lazy_pattern
 from perflog.output.screens import folded, folded_list
 from perflog.output.sheets import Sheet, cell, pairs
@@ -45,13 +46,16 @@ def screen(answers: Sequence[Diagnosis]) -> Iterator[str]:
     if quiet and len(jobs) > 1:
         before = f"{len(quiet)} of {len(jobs)} jobs report no failure: "
         yield from folded_list(before, [*map(job_name, quiet)], 2, most=_NAMED)
-    benchmarks = [answer for answer in answers if answer.benchmark and not answer.kind]
-    if benchmarks:
+    besides = [answer for answer in answers if answer.benchmark and not answer.kind]
+    job = "the job" if len(jobs) == 1 else "these jobs"
+    if benchmarks := [answer for answer in besides if answer.benchmark != UNKNOWN]:
         report = "report" if len(benchmarks) > 1 else "reports"
-        before = f"Not of {'the job' if len(jobs) == 1 else 'these jobs'}: "
-        before += f"{count(len(benchmarks), 'benchmark')} that {report} no failure: "
+        before = f"Not of {job}: {count(len(benchmarks), 'benchmark')} that {report} no failure: "
         names = [f"{job_name(answer)} ({cell(answer.benchmark)})" for answer in benchmarks]
         yield from folded_list(before, names, 2, most=_NAMED)
+    if unknown := [answer for answer in besides if answer.benchmark == UNKNOWN]:
+        before = f"Not of {job}: values of {'an ' + UNKNOWN if len(unknown) == 1 else 'unknown programs'}: "
+        yield from folded_list(before, [*map(job_name, unknown)], 2, most=_NAMED)
 
 
 def _job(answer: Diagnosis, inset: int = 0) -> Iterator[str]:
@@ -71,7 +75,9 @@ def job_name(answer: Diagnosis) -> str:
 
 def heading(answer: Diagnosis) -> str:
     """The logs of a job or of a benchmark, which is named as such."""
-    return f"Benchmark {job_name(answer)} ({cell(answer.benchmark)})" if answer.benchmark else job_name(answer)
+    if answer.benchmark in (None, UNKNOWN):
+        return job_name(answer)
+    return f"Benchmark {job_name(answer)} ({cell(answer.benchmark)})"
 
 
 def diagnosis_sheet(answer: Diagnosis) -> Sheet:

@@ -17,15 +17,19 @@ from support.seeds import stored
 from support.trace_tables import kernel, reduce
 
 import perflog
+from perflog.analysis.diagnosis import Diagnosis
+from perflog.analysis.job_members import UNKNOWN
 from perflog.analysis.lint import findings
 from perflog.analysis.overview import Overview, overview
 from perflog.analysis.overview.doubts import doubts
+from perflog.analysis.overview.next_commands import have_factors
 from perflog.analysis.overview.parts import parts
 from perflog.analysis.overview.reasons import bottleneck
 from perflog.analysis.overview.run_figures import run_figures
 from perflog.errors import UsageError
 from perflog.log import combined
 from perflog.metrics import Options, Tables, steps, throughput
+from perflog.output.presenters.diagnosis import screen as diagnosis_screen
 from perflog.settings.run_settings import telling_settings
 
 CAMPAIGNS = SHARED / "campaigns"
@@ -594,3 +598,22 @@ def test_counters_alone_lead_to_their_table(tmp_path: Path) -> None:
     seen = overview(perflog.read(log), "smi.txt")
     assert list(seen.next) == ["perflog show smi.txt counters"]
     assert {f.name: next(iter(f.values.values())) for f in seen.figures}["power"] == 147
+
+
+def test_a_file_of_values_beside_logs_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "run.csv").write_text("step,loss\n" + "".join(f"{step},{9 / step}\n" for step in range(1, 30)))
+    (tmp_path / "truth.json").write_text('{"restart": {"attempts": 2, "goodput": 0.36}}')
+    seen = overview(perflog.read(tmp_path))
+    assert [group.name for group in seen.groups] == ["run.csv"]
+    assert seen.reasons[-1] == "Not counted as a run: truth.json, only values that no metric uses."
+    beside = Diagnosis(("truth.json",), "no failure is reported", benchmark=UNKNOWN)
+    told = list(diagnosis_screen([Diagnosis(("run.csv",), "no failure is reported"), beside]))
+    assert told[-1] == "Not of the job: values of an unknown program: truth.json"
+
+
+def test_factors_are_suggested_where_they_have_an_answer() -> None:
+    """Metric `factors` compares runs of one program that differ in settings."""
+    sweep = Tables(stored("training_sweep"))
+    assert have_factors(["model", "batch"], sweep)
+    assert not have_factors(["model", "format"], sweep)
+    assert not have_factors(["model", "batch"], Tables(stored("nvprof")))
