@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -43,15 +43,98 @@ def all_to_all(rows: Tensor, sent: Sequence[int], received: Sequence[int], clock
     return out
 
 
+class _Flight:
+    """An all-to-all that runs beside the computation, and then that of its gradients the opposite way."""
+
+    def __init__(
+        self, sent: list[int], received: list[int], clock: PhaseClock, phase: str, first_backward: bool
+    ) -> None:
+        self.sent, self.received, self.clock, self.phase = sent, received, clock, phase
+        self.first_backward = first_backward
+        self.wait: Callable[[], object] = lambda: None
+
+    def start(self, rows: Tensor, sent: list[int], received: list[int], phase: str) -> Tensor:
+        """Start to send rows and return the memory that they come to."""
+        rows, out = rows.contiguous(), rows.new_empty((sum(received), *rows.shape[1:]))
+        self.rows, self.out = rows, out
+        self.wait = self.clock.start(lambda a: dist.all_to_all_single(out, rows, received, sent, async_op=a), phase)
+        return out
+
+    def finish(self, phase: str) -> Tensor:
+        """Wait for the end of what was started and return what came."""
+        with self.clock(phase):
+            self.wait()
+        out = self.out
+        assert out is not None
+        self.wait, self.rows, self.out = lambda: None, None, None
+        return out
+
+
+class _Start(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, flight: _Flight) -> Tensor:
+        ctx.flight = flight
+        return flight.start(rows, flight.sent, flight.received, "rows_transfer")
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> tuple[Tensor, None]:
+        return ctx.flight.finish("gradients_wait"), None
+
+
+class _Finish(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, out: Tensor, flight: _Flight) -> Tensor:
+        ctx.flight = flight
+        flight.finish("rows_wait")
+        return out.view_as(out)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        flight: _Flight = ctx.flight
+        if flight.first_backward:
+            flight.clock.wait("wait_backward")
+        with flight.clock(f"{flight.phase}_backward"):
+            flight.start(grads[0], flight.received, flight.sent, "gradients_transfer")
+        return grads[0], None  # only has the shape that autograd wants: `_Start` returns what comes
+
+
+def start_all_to_all(
+    rows: Tensor,
+    sent: Sequence[int],
+    received: Sequence[int],
+    clock: PhaseClock,
+    phase: str,
+    first_backward: bool = False,
+) -> Callable[[], Tensor]:
+    """Start `all_to_all` and return the function that waits for its end and returns the rows.
+
+    What is called between the two runs beside the transfer, and so does its backward beside the transfer of the
+    gradients. `phase` is the time to start the transfer, `rows_transfer` that of the transfer itself and `rows_wait`
+    that of the wait at its end. `first_backward`: the gradients of this transfer are the first that travel, so the
+    ranks wait for each other before.
+    """
+    with clock(phase):
+        if dist.get_world_size() == 1:
+            return lambda: rows
+        flight = _Flight(list(sent), list(received), clock, phase, first_backward)
+        out: Tensor = _Start.apply(rows, flight)
+
+    def finish() -> Tensor:
+        arrived: Tensor = _Finish.apply(out, flight)
+        return arrived
+
+    return finish
+
+
 _GATHER: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 """The function of newer versions of PyTorch, where the other name is deprecated."""
 
 
 def gather_counts(counts: Tensor) -> Tensor:
-    """Gather the counts [n] of each rank: [world, n]."""
+    """Gather the counts [n, ...] of each rank: [world, n, ...]."""
     if dist.get_world_size() == 1:
         return counts[None]
-    out = counts.new_empty((dist.get_world_size(), len(counts)))
+    out = counts.new_empty((dist.get_world_size(), *counts.shape))
     _GATHER(out, counts[None])  # `all_gather` into a list copies each rank's part once more
     return out
 

@@ -22,11 +22,12 @@ import torch.nn.functional as F  # noqa: N812
 from msgspec import Struct
 from torch import Tensor
 
-from perflog.trainer.collectives import all_to_all, broadcast_from, gather_counts
+from perflog.trainer.collectives import all_to_all, broadcast_from, gather_counts, start_all_to_all
 from perflog.trainer.moe import RowGroups, grouped_matmul, histogram, to_device
 from perflog.trainer.phase_clock import PhaseClock, timed_backward
 
 RowsToRows = Callable[[Tensor], Tensor]
+Beside = Callable[[], None]
 
 
 class ExpertLoad(Struct, frozen=True):
@@ -52,12 +53,48 @@ class ExpertStrategy(Protocol):
     """Computes the experts of all tokens and returns the outputs [T, d] and the load.
 
     Args, all of one dtype: tokens x [T, d], chosen experts [T, k], their weights [T, k], the experts of this rank
-    w1 [L, d, h] and w2 [L, h, d].
+    w1 [L, d, h] and w2 [L, h, d]. `beside` is work that needs nothing of them: it is called once, while rows travel if
+    the strategy overlaps transfers with computation, else at the end.
     """
 
     def __call__(
-        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock
+        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock, beside: Beside
     ) -> tuple[Tensor, ExpertLoad]: ...
+
+
+class Part(Struct):
+    """Rows that travel together: `compute` gets those that came and returns as many in the same order."""
+
+    rows: Tensor  # in the order of the ranks that they go to
+    sent: list[int]  # rows to each rank
+    received: list[int]  # rows from each rank
+    compute: RowsToRows
+
+
+def exchange(parts: Sequence[Part], overlap: int, clock: PhaseClock, beside: Beside) -> list[Tensor]:
+    """Send rows to their experts, compute them there, and return the outputs of each part in the order of its rows.
+
+    With overlap all parts leave at once. `beside` runs while the first travels, and the experts compute a part while
+    the next ones come and those before go back. In the backward the same happens in the opposite order.
+    """
+    clock.wait()
+    if not overlap:
+        (part,) = parts
+        with clock("dispatch"):
+            arrived = all_to_all(part.rows, part.sent, part.received, clock, "dispatch_backward")
+        outputs = part.compute(arrived)
+        clock.wait()
+        with clock("combine"):
+            returned = all_to_all(outputs, part.received, part.sent, clock, "combine_backward")
+        beside()
+        return [returned]
+    arriving = [start_all_to_all(part.rows, part.sent, part.received, clock, "dispatch") for part in parts]
+    beside()
+    returning = [
+        start_all_to_all(part.compute(finish()), part.received, part.sent, clock, "combine", part is parts[-1])
+        for part, finish in zip(parts, arriving, strict=True)
+    ]
+    return [finish() for finish in returning]
 
 
 class SortedChoices(Struct):
@@ -103,20 +140,23 @@ def _two_timed_layers(rows: Tensor, clock: PhaseClock, layer1: RowsToRows, layer
 
 
 def _gather_counts_on_host(counts: Tensor, clock: PhaseClock) -> Tensor:
-    """Gather the counts [E] of each rank on the host: [world, E]."""
+    """Gather the counts [parts, E] of each rank on the host: [world, parts, E]."""
     clock.wait()
     with clock("exchange"):
         return gather_counts(counts).cpu()
 
 
 class PaddedStrategy:
-    """Every expert takes ceil(k T / E x factor) rows from every rank; choices beyond that capacity are dropped."""
+    """Every expert takes ceil(k T / E x factor) rows from every rank; choices beyond that capacity are dropped.
 
-    def __init__(self, factor: float) -> None:
-        self.factor = factor
+    With overlap the rows of each expert are divided into so many parts.
+    """
+
+    def __init__(self, factor: float, overlap: int = 0) -> None:
+        self.factor, self.overlap = factor, overlap
 
     def __call__(
-        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock
+        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock, beside: Beside
     ) -> tuple[Tensor, ExpertLoad]:
         """See `ExpertStrategy`."""
         world, local, width = dist.get_world_size(), w1.shape[0], x.shape[1]
@@ -134,53 +174,67 @@ class PaddedStrategy:
             counts = gather_counts(choices.counts)  # [world, E]
         with clock("prepare"):
             rows = x.index_select(0, choices.token)  # [T k, d]
-            buffer = x.new_zeros(last + 1, width).index_copy(0, slot, rows)[:last]  # [E capacity, d]
-        clock.wait()
-        even = [local * capacity] * world
-        with clock("dispatch"):
-            received = all_to_all(buffer, even, even, clock, "dispatch_backward")  # [world, local, capacity, d]
-        with clock("sort"):
-            by_expert = received.view(world, local, capacity, width).transpose(0, 1).reshape(local, -1, width)
-        outputs = _two_timed_layers(
-            by_expert, clock, lambda rows: torch.bmm(rows, w1), lambda rows: torch.bmm(rows, w2)
-        )  # [L, world capacity, d]
-        with clock("sort"):
-            by_rank = outputs.view(local, world, capacity, width).transpose(0, 1).reshape(-1, width)  # [E capacity, d]
-        clock.wait()
-        with clock("combine"):
-            returned = all_to_all(by_rank, even, even, clock, "combine_backward")
+            buffer = x.new_zeros(last + 1, width).index_copy(0, slot, rows)[:last].view(total, capacity, width)
+            pieces = buffer.tensor_split(min(self.overlap, capacity) or 1, dim=1)  # [E, rows of a part, d] each
+
+        def compute(arrived: Tensor) -> Tensor:
+            with clock("sort"):
+                by_expert = arrived.view(world, local, -1, width).transpose(0, 1).reshape(local, -1, width)
+            outputs = _two_timed_layers(
+                by_expert, clock, lambda rows: torch.bmm(rows, w1), lambda rows: torch.bmm(rows, w2)
+            )  # [L, world x rows of a part, d]
+            with clock("sort"):
+                return outputs.view(local, world, -1, width).transpose(0, 1).reshape(-1, width)
+
+        even = [[local * piece.shape[1]] * world for piece in pieces]
+        parts = [Part(piece.reshape(-1, width), n, n, compute) for piece, n in zip(pieces, even, strict=True)]
+        returned = exchange(parts, self.overlap, clock, beside)
         with clock("sum"):
-            rows = torch.cat([returned, returned.new_zeros(1, width)])  # [E capacity + 1, d], zeros for dropped choices
+            rows = _joined([piece.view(total, -1, width) for piece in returned], 1).view(-1, width)  # [E capacity, d]
+            rows = torch.cat([rows, rows.new_zeros(1, width)])  # zeros for dropped choices
             y = weighted_sum(rows, slot[choices.position], weights)  # [T, d]
         return y, ExpertLoad(counts, capacity)
 
 
 class DroplessStrategy:
-    """Exact routing: every rank receives as many rows as its experts were chosen for."""
+    """Exact routing: every rank receives as many rows as its experts were chosen for.
+
+    With overlap the tokens are divided into so many parts.
+    """
+
+    def __init__(self, overlap: int = 0) -> None:
+        self.overlap = overlap
 
     def __call__(
-        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock
+        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock, beside: Beside
     ) -> tuple[Tensor, ExpertLoad]:
         """See `ExpertStrategy`."""
+        n = self.overlap or 1
         with clock("count"):
-            choices = sort_by_expert(chosen, dist.get_world_size() * w1.shape[0])
-        counts = _gather_counts_on_host(choices.counts, clock)
+            choices = [sort_by_expert(part, dist.get_world_size() * w1.shape[0]) for part in chosen.tensor_split(n)]
+        counts = _gather_counts_on_host(torch.stack([part.counts for part in choices]), clock)
         with clock("prepare"):
-            rows = x.index_select(0, choices.token)  # [T k, d]
-        returned = _dispatch_compute_combine(rows, counts, w1, w2, clock)
+            tokens = zip(x.tensor_split(n), choices, strict=True)
+            rows = [of_part.index_select(0, part.token) for of_part, part in tokens]  # [T k of a part, d] each
+        parts = [_part(each, counts[:, i], w1, w2, clock) for i, each in enumerate(rows)]
+        returned = exchange(parts, self.overlap, clock, beside)
         with clock("sum"):
-            y = weighted_sum(returned, choices.position, weights)  # [T, d]
-        return y, ExpertLoad(counts)
+            outputs = zip(returned, choices, weights.tensor_split(n), strict=True)
+            y = _joined([weighted_sum(each, part.position, weight) for each, part, weight in outputs])  # [T, d]
+        return y, ExpertLoad(counts.sum(1))
 
 
 class ShadowStrategy:
-    """Copies popular experts to every rank: at most `max_copies`, all with more tokens than the mean."""
+    """Copies popular experts to every rank: at most `max_copies`, all with more tokens than the mean.
 
-    def __init__(self, max_copies: int) -> None:
-        self.max_copies = max_copies
+    With overlap the rows that leave travel in one part, while the rank computes those that stay.
+    """
+
+    def __init__(self, max_copies: int, overlap: int = 0) -> None:
+        self.max_copies, self.overlap = max_copies, overlap
 
     def __call__(
-        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock
+        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock, beside: Beside
     ) -> tuple[Tensor, ExpertLoad]:
         """See `ExpertStrategy`."""
         with clock("count"):
@@ -198,11 +252,16 @@ class ShadowStrategy:
             copy1, copy2 = (_broadcast_experts(stack, popular, clock) for stack in (w1, w2))  # [copies, ...]
         with clock("prepare"):
             sent, kept = x.index_select(0, choices.token[order]).split([leaves, len(order) - leaves])
-        sent = _dispatch_compute_combine(sent, away, w1, w2, clock)
-        if popular:
-            kept = feed_forward(kept, copy1, copy2, counts[dist.get_rank(), popular].tolist(), clock)
+        stayed = [kept]
+
+        def compute_kept() -> None:
+            if popular:
+                stayed[:] = [feed_forward(kept, copy1, copy2, counts[dist.get_rank(), popular].tolist(), clock)]
+            beside()
+
+        returned = exchange([_part(sent, away, w1, w2, clock)], self.overlap, clock, compute_kept)
         with clock("sum"):
-            y = weighted_sum(torch.cat([sent, kept]), order.argsort()[choices.position], weights)  # [T, d]
+            y = weighted_sum(torch.cat(returned + stayed), order.argsort()[choices.position], weights)  # [T, d]
         return y, ExpertLoad(counts, copied=tuple(popular))
 
     def _popular(self, total: Tensor) -> list[int]:
@@ -211,27 +270,29 @@ class ShadowStrategy:
         return sorted(int(e) for e in first if total[e] > total.float().mean())
 
 
-def _dispatch_compute_combine(rows: Tensor, counts: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock) -> Tensor:
-    """Send rows [N, d], sorted by expert, to the ranks of their experts and return the outputs in the same order.
+def _part(rows: Tensor, counts: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock) -> Part:
+    """Return the part of rows [N, d], sorted by expert, that go to the ranks of their experts.
 
     counts [world, E], on the host: the rows of each rank for each expert.
     """
     rank, local = dist.get_rank(), w1.shape[0]
     incoming = counts[:, rank * local : (rank + 1) * local]  # [world, L], rows that come to this rank
-    sent, received = counts[rank].view(-1, local).sum(1).tolist(), incoming.sum(1).tolist()
-    clock.wait()
-    with clock("dispatch"):
-        arrived = all_to_all(rows, sent, received, clock, "dispatch_backward")  # by source rank, then expert
-    with clock("sort"):
-        expert = torch.arange(local).repeat(len(received)).repeat_interleave(incoming.flatten())
-        order = to_device(expert.argsort(stable=True), rows.device)  # by expert, then source rank
-        by_expert = arrived.index_select(0, order)
-    outputs = feed_forward(by_expert, w1, w2, incoming.sum(0).tolist(), clock)
-    with clock("sort"):
-        back = torch.empty_like(outputs).index_copy(0, order, outputs)
-    clock.wait()
-    with clock("combine"):
-        return all_to_all(back, received, sent, clock, "combine_backward")
+
+    def compute(arrived: Tensor) -> Tensor:  # by source rank, then expert
+        with clock("sort"):
+            expert = torch.arange(local).repeat(len(incoming)).repeat_interleave(incoming.flatten())
+            order = to_device(expert.argsort(stable=True), rows.device)  # by expert, then source rank
+            by_expert = arrived.index_select(0, order)
+        outputs = feed_forward(by_expert, w1, w2, incoming.sum(0).tolist(), clock)
+        with clock("sort"):
+            return torch.empty_like(outputs).index_copy(0, order, outputs)
+
+    return Part(rows, counts[rank].view(-1, local).sum(1).tolist(), incoming.sum(1).tolist(), compute)
+
+
+def _joined(pieces: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Join the pieces along a dimension; a single one is not copied."""
+    return pieces[0] if len(pieces) == 1 else torch.cat([*pieces], dim)
 
 
 def _broadcast_experts(stack: Tensor, popular: Sequence[int], clock: PhaseClock) -> Tensor:

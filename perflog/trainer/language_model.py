@@ -40,18 +40,18 @@ class Attention(nn.Module):
 
 
 class DenseFeedForward(nn.Module):
-    """Feed-forward layer without experts."""
+    """Feed-forward layer that all tokens pass: without experts, or as the shared expert beside them."""
 
-    def __init__(self, width: int, hidden: int, clock: PhaseClock) -> None:
+    def __init__(self, width: int, hidden: int, clock: PhaseClock, phase: str = "mlp") -> None:
         super().__init__()
-        self.clock = clock
+        self.clock, self.phase = clock, phase
         self.up = nn.Linear(width, hidden, bias=False)
         self.down = nn.Linear(hidden, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, S, d] -> [B, S, d]."""
-        with self.clock("mlp"):
-            return timed_backward(lambda x: self.down(F.gelu(self.up(x))), x, self.clock, "mlp_backward")
+        with self.clock(self.phase):
+            return timed_backward(lambda x: self.down(F.gelu(self.up(x))), x, self.clock, f"{self.phase}_backward")
 
 
 class MoeFeedForward(nn.Module):
@@ -66,6 +66,8 @@ class MoeFeedForward(nn.Module):
         self.gate = Gate(sizes.model_dim, world * local, sizes.top_k, options.scores)
         local_experts = range(rank * local, (rank + 1) * local)
         self.experts = Experts([seed + expert for expert in local_experts], sizes.model_dim, sizes.hidden_size)
+        shared = options.shared_experts * sizes.hidden_size  # so many experts that take all tokens are one wider expert
+        self.shared = DenseFeedForward(sizes.model_dim, shared, clock, "shared") if shared else None
         self.losses: Tensor | None = None  # [2], balance loss and z-loss
         self.load: ExpertLoad | None = None
 
@@ -79,8 +81,14 @@ class MoeFeedForward(nn.Module):
         with self.clock("gate"):
             chosen, weights, balance, z_loss = self.gate(rows)  # [T, k], [T, k], [], []
             self.losses = torch.stack([balance, z_loss])
-        y, self.load = self.strategy(rows, chosen, weights, w1, w2, self.clock)
-        return y.view_as(x)
+        shared = list[Tensor]()
+
+        def beside() -> None:
+            if self.shared is not None:
+                shared.append(self.shared(x))
+
+        y, self.load = self.strategy(rows, chosen, weights, w1, w2, self.clock, beside)
+        return sum(shared, y.view_as(x))
 
 
 class Block(nn.Module):
@@ -153,9 +161,9 @@ def _feed_forward(sizes: ModelSizes, options: MoeOptions, strategy: str, seed: i
     if strategy == "dense":
         return DenseFeedForward(sizes.model_dim, sizes.hidden_size, clock)
     strategies: dict[str, ExpertStrategy] = {
-        "padded": PaddedStrategy(sizes.capacity_factor),
-        "dropless": DroplessStrategy(),
-        "shadow": ShadowStrategy(sizes.shadows),
+        "padded": PaddedStrategy(sizes.capacity_factor, options.overlap),
+        "dropless": DroplessStrategy(options.overlap),
+        "shadow": ShadowStrategy(sizes.shadows, options.overlap),
     }
     return MoeFeedForward(sizes, options, strategies[strategy], seed, clock)
 

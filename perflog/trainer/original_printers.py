@@ -43,7 +43,7 @@ class MoeLayerPrinter:
             samples=sizes.tokens,
             num_local_experts=sizes.experts_per_rank,
             top_k=sizes.top_k,
-            a2a_ffn_overlap_degree=1,
+            a2a_ffn_overlap_degree=self.spec.moe.overlap or 1,
             device="cuda:0" if device == "cuda" else device,
         )
         dist.barrier()
@@ -59,7 +59,8 @@ class MoeLayerPrinter:
             select=seconds.get("select", 0.0),
             dispatch=seconds["prepare"],
         )
-        layer_phases = ("cast", "copy_experts", "wait", "dispatch", "sort", "gemm1", "gemm2", "combine", "sum")
+        layer_phases = ["cast", "copy_experts", "wait", "dispatch", "sort", "gemm1", "gemm2", "combine", "sum"]
+        layer_phases += ["rows_wait", "shared"]
         self.log.write("forward", moe_forward=sum(seconds.get(name, 0.0) for name in layer_phases))
         dist.barrier()  # the step line closes the step
         if self.context.rank == 0:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -24,6 +25,8 @@ class PhaseClock:
         self._events: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
         self._free: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []  # of earlier steps: to make one takes time
         self._seconds: dict[str, float] = {}
+        self._transfers: dict[str, list[tuple[float, float]]] = {}  # on a CPU: begin and end of each, by phase
+        self._side: torch.cuda.Stream | None = None  # made with the first transfer that runs beside the computation
         self._barrier_value = torch.ones(1, device=device)
 
     def __call__(self, phase: str) -> AbstractContextManager[None]:
@@ -34,15 +37,48 @@ class PhaseClock:
     def time(self, phase: str) -> Iterator[None]:
         """Time a phase and do nothing else, also where a subclass adds to `__call__`."""
         if self._cuda:
-            begin, end = self._free.pop() if self._free else (_event(), _event())
-            begin.record()
+            begin, end = self._begin()
             yield
-            end.record()
-            self._events.append((phase, begin, end))
+            self._end(phase, begin, end)
         else:
             start = time.perf_counter()
             yield
             self._add(phase, time.perf_counter() - start)
+
+    def _begin(self) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+        begin, end = self._free.pop() if self._free else (_event(), _event())
+        begin.record()
+        return begin, end
+
+    def _end(self, phase: str, begin: torch.cuda.Event, end: torch.cuda.Event) -> None:
+        end.record()
+        self._events.append((phase, begin, end))
+
+    def start(self, transfer: Callable[[bool], Any], phase: str) -> Callable[[], object]:
+        """Start a transfer beside the computation, and return the function that makes the computation wait for it.
+
+        Its time is that phase, from its start to its end: transfers that run at the same time are counted once. On a
+        GPU a stream of its own runs one transfer after another. On a CPU it runs in a thread of Gloo, which takes the
+        time of its end. `transfer` starts it, if it is called with true asynchronously; its memory has to be kept.
+        """
+        if self._cuda:
+            self._side = self._side or torch.cuda.Stream()
+            self._side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._side):
+                begin, end = self._begin()
+                transfer(False)
+                self._end(phase, begin, end)
+            return lambda: torch.cuda.current_stream().wait_event(end)
+        work = transfer(True)
+        begun = time.perf_counter()
+
+        def ended(future: torch.futures.Future[Any]) -> None:
+            now = time.perf_counter()
+            future.value()  # raises what made the transfer fail
+            self._transfers.setdefault(phase, []).append((begun, max(begun, now)))
+
+        done: Callable[[], object] = work.get_future().then(ended).wait
+        return done
 
     def _add(self, phase: str, seconds: float) -> None:
         self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
@@ -64,8 +100,20 @@ class PhaseClock:
                 self._add(phase, begin.elapsed_time(end) / 1e3)
             self._free += [(begin, end) for _, begin, end in self._events]
             self._events.clear()
+        for phase, spans in self._transfers.items():
+            self._add(phase, covered(spans))
+        self._transfers.clear()
         seconds, self._seconds = self._seconds, {}
         return seconds
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the length of the union of spans, each with its begin and end."""
+    length, last = 0.0, -math.inf
+    for begin, end in sorted(spans):
+        length += max(0.0, end - max(begin, last))
+        last = max(last, end)
+    return length
 
 
 def _event() -> torch.cuda.Event:

@@ -109,6 +109,8 @@ def _print_model(log: LogWriter, spec: RunSpec, context: RankContext, matmul_par
             top_k=sizes.top_k,
             capacity_factor=sizes.capacity_factor if spec.strategy == "padded" else 0.0,
             shadows=sizes.shadows if spec.strategy == "shadow" else 0,
+            shared_experts=spec.moe.shared_experts,
+            overlap=spec.moe.overlap,
         )
         log.write_if(
             "router",

@@ -60,15 +60,13 @@ class Trainer:
         self.task = SyntheticTask(spec.sizes.vocabulary, spec.sizes.sequence_length, spec.seed, context.device)
 
     def _parallel(self) -> nn.Module:
-        """Wrap the model in DDP, without its experts."""
+        """Wrap the model in DDP, without its experts, and without its buffers: all ranks change them alike."""
         if self.context.world_size == 1:
             return self.model
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.model, list(self.experts))
+        own = [*self.experts, *(name for name, _ in self.model.named_buffers())]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.model, own)
         gpu = [self.context.device] if self.context.device.type == "cuda" else None
-        # The only buffers are the biases of the routers, which all ranks change alike.
-        return DistributedDataParallel(
-            self.model, device_ids=gpu, gradient_as_bucket_view=True, broadcast_buffers=False
-        )
+        return DistributedDataParallel(self.model, device_ids=gpu, gradient_as_bucket_view=True)
 
     def step(self, number: int) -> StepMeasurement:
         """Train one step and measure it. Every rank must call it."""
@@ -88,9 +86,10 @@ class Trainer:
                 self.move_biases()
         seconds = self.clock.read()
         loads = tuple(m.load for m in self.model.moe_layers if m.load is not None)
-        losses, world = self.model.router_losses(), self.context.world_size
-        routers = None if losses is None else RouterLosses(*means(losses.detach() / len(loads), world))
-        (mean_loss,) = means(loss.detach()[None], world)
+        of_routers = self.model.router_losses()
+        losses = loss[None] if of_routers is None else torch.cat([loss[None], of_routers / len(loads)])
+        mean_loss, *parts = means(losses.detach(), self.context.world_size)
+        routers = RouterLosses(*parts) if parts else None
         return StepMeasurement(number, seconds, mean_loss, loads, peak_memory(self.context), routers)
 
     def move_biases(self) -> None:
@@ -125,8 +124,7 @@ def means(values: Tensor, world: int) -> list[float]:
     values = values.double()
     if world > 1:
         dist.all_reduce(values)
-    means: list[float] = (values / world).tolist()
-    return means
+    return [float(value) for value in (values / world).cpu()]  # one copy
 
 
 def reset_memory(context: RankContext) -> None:

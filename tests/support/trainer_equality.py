@@ -10,6 +10,7 @@ import json
 import math
 import os
 import sys
+from unittest.mock import Mock
 
 import torch
 import torch.distributed as dist
@@ -18,6 +19,7 @@ from msgspec.structs import asdict
 from torch import Tensor
 
 from perflog.trainer.expert_strategies import (
+    Beside,
     DroplessStrategy,
     ExpertLoad,
     ExpertStrategy,
@@ -28,21 +30,26 @@ from perflog.trainer.language_model import LanguageModel
 from perflog.trainer.moe import Experts, Gate
 from perflog.trainer.phase_clock import PhaseClock
 from perflog.trainer.rank_context import join_process_group
-from perflog.trainer.recipes import ModelSizes, RunSpec
+from perflog.trainer.recipes import ModelSizes, MoeOptions, RunSpec
 from perflog.trainer.training import Trainer
 
+OVERLAP = {"rows_transfer", "rows_wait", "gradients_transfer", "gradients_wait"}
 E, K, T, D, H = 8, 2, 40, 16, 32
 CPU = torch.device("cpu")
 SIZES = ModelSizes(
     layers=2, model_dim=16, hidden_size=32, heads=2, vocabulary=19, sequence_length=8, batch=3, learning_rate=1e-2,
     top_k=2, capacity_factor=8.0, shadows=3,
 )  # fmt: skip
+OPTIONS = MoeOptions(balance_coefficient=0.1, z_coefficient=0.1, scores="sigmoid", shared_experts=2, overlap=2)
 WAYS: dict[str, ExpertStrategy] = {
     "padded": PaddedStrategy(E / K),
     "padded with drops": PaddedStrategy(1.0),
     "dropless": DroplessStrategy(),
     "shadow": ShadowStrategy(3),
     "shadow of none": ShadowStrategy(0),
+    "padded overlapped with drops": PaddedStrategy(1.0, overlap=3),
+    "dropless overlapped": DroplessStrategy(overlap=3),
+    "shadow overlapped": ShadowStrategy(3, overlap=1),
 }
 found: list[tuple[str, float]] = []
 
@@ -97,8 +104,14 @@ def strategies(dtype: torch.dtype) -> None:
         mine = copy.deepcopy(gate).to(dtype)
         own = [p.to(dtype).clone().requires_grad_() for p in (x[rank], w1[local], w2[local])]
         choice, weight, *_ = mine(own[0])
-        out, load = way(own[0], choice, weight, own[1], own[2], PhaseClock(CPU))
+        beside, clock = Mock(), PhaseClock(CPU)
+        out, load = way(own[0], choice, weight, own[1], own[2], clock, beside)
+        beside.assert_called_once_with()
         (out * g[rank].to(dtype)).sum().backward()
+        overlapped = world > 1 and "overlapped" in name
+        assert (
+            {"rows_transfer", "rows_wait", "gradients_transfer", "gradients_wait"} <= clock.read().keys()
+        ) == overlapped
         label = f"{name} {dtype}"
         compare(f"{label} output", out.detach(), y[rank].detach())
         for part, got, wanted in zip(
@@ -132,9 +145,10 @@ class Whole:
     """The strategy of the reference: all experts here."""
 
     def __call__(
-        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock
+        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock, beside: Beside
     ) -> tuple[Tensor, ExpertLoad]:
         """See `ExpertStrategy`."""
+        beside()
         return dense(x, chosen, weights, w1, w2), ExpertLoad(torch.zeros(1, w1.shape[0], dtype=torch.int64))
 
 
@@ -151,11 +165,11 @@ def reference(model: LanguageModel, world: int) -> LanguageModel:
     return whole
 
 
-def whole_model(strategy: str) -> None:
+def whole_model(name: str, options: MoeOptions) -> None:
     """Loss and gradients of one step of the model: DDP, experts and all."""
-    rank, world = dist.get_rank(), dist.get_world_size()
+    rank, world, strategy = dist.get_rank(), dist.get_world_size(), name.partition(" ")[0]
     sizes = ModelSizes(**{**asdict(SIZES), "experts_per_rank": E // world})
-    spec = RunSpec("test", strategy, "tiny", strategy, 1, 1, sizes, 1, 0, "float32", seed=1)
+    spec = RunSpec("test", strategy, "tiny", strategy, 1, 1, sizes, 1, 0, "float32", seed=1, moe=options)
     with torch.random.fork_rng():
         trainer = Trainer(spec, CLUSTER)
     whole = reference(trainer.model, world)
@@ -167,19 +181,21 @@ def whole_model(strategy: str) -> None:
     loss, total = trainer.parallel(*trainer.task.batch(0, rank, sizes.batch))
     total.backward()
     trainer.average_experts()
-    compare(f"{strategy} model loss", loss.detach(), losses[rank])
+    compare(f"{name} model loss", loss.detach(), losses[rank])
     wanted = dict(whole.named_parameters())
-    for name, parameter in trainer.model.named_parameters():
-        want = wanted[name].grad
-        own = want[rank * E // world : (rank + 1) * E // world] if name in trainer.experts else want
-        compare(f"{strategy} model gradient of {name}", parameter.grad, own)
+    for field, parameter in trainer.model.named_parameters():
+        want = wanted[field].grad
+        own = want[rank * E // world : (rank + 1) * E // world] if field in trainer.experts else want
+        compare(f"{name} model gradient of {field}", parameter.grad, own)
 
 
 with join_process_group(CPU) as CLUSTER:
     for kind in (torch.float64, torch.float32, torch.bfloat16):
         strategies(kind)
     for way in ("dense", "padded", "dropless", "shadow"):
-        whole_model(way)
+        whole_model(way, MoeOptions())
+    for way in ("padded", "dropless", "shadow"):
+        whole_model(f"{way} with all options", OPTIONS)
     if CLUSTER.rank == 0:
         os.write(1, json.dumps(found).encode())
 sys.exit(0)

@@ -14,6 +14,7 @@ from support.trainer_ranks import ENVIRONMENT
 
 from perflog.errors import InputError, UsageError
 from perflog.formats.registry import get
+from perflog.metrics.semantics import evaluate
 from perflog.trainer.log_writer import LogWriter
 from perflog.trainer.recipes import ModelSizes, RunSpec, check_sizes, load_recipe, recipe_names
 
@@ -180,6 +181,14 @@ def test_every_phase_that_is_printed_is_declared() -> None:
     printed = {n for line in form.lines if line.table == "phases" for n in line.template.names} - {"rank", "step"}
     assert printed == {phase.name for phase in form.phases}
     assert {p.of for p in form.phases} == {("step",), ("forward",), ("backward",), ("schedule",)}
+
+
+def test_the_work_counts_shared_experts_and_logs_before_them_have_none() -> None:
+    said = {"tokens_per_rank": 8, "top_k": 2, "model_dim": 4, "hidden_size": 16, "layers": 3}
+    (rate,) = (rate for rate in get("reference").rates if rate.name == "experts in the whole step")
+    now, before = (evaluate(work, said | {"shared_experts": 1}) for work in rate.work)
+    assert now == 1.5 * 12 * 8 * 2 * 4 * 16 * 3 == 1.5 * (before or 0)
+    assert [evaluate(work, said) for work in rate.work] == [None, before]
 
 
 # --- the command ----------------------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.slow
 SCRIPT = TESTS / "support" / "trainer_equality.py"
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "bfloat16": 5e-2}
 WAYS = ["padded", "padded with drops", "dropless", "shadow", "shadow of none"]
+WAYS += ["padded overlapped with drops", "dropless overlapped", "shadow overlapped"]
+OPTIONS = [f"{way} with all options" for way in ("padded", "dropless", "shadow")]
 RANKS = pytest.mark.parametrize("ranks", [1, 2, 4])
 
 
@@ -48,8 +50,8 @@ def test_loads_and_drops_are_counted_exactly(ranks: int, way: str) -> None:
 
 
 @RANKS
-@pytest.mark.parametrize("way", ["dense", "padded", "dropless", "shadow"])
+@pytest.mark.parametrize("way", ["dense", "padded", "dropless", "shadow", *OPTIONS])
 def test_a_step_of_the_whole_model_has_the_gradients_of_the_mean_loss(ranks: int, way: str) -> None:
     found = {k: v for k, v in differences(ranks).items() if k.startswith(f"{way} model ")}
-    assert len(found) == (22 if way == "dense" else 24)
+    assert len(found) == {"dense": 22, "padded": 24, "dropless": 24, "shadow": 24}.get(way, 28)
     assert {k: v for k, v in found.items() if v > 1e-5} == {}

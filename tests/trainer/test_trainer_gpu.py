@@ -87,6 +87,42 @@ def test_a_step_takes_the_events_of_the_step_before(clock: PhaseClock, monkeypat
         assert len(made) == 4
 
 
+def test_a_transfer_beside_the_computation_has_a_stream_that_each_waits_for(
+    clock: PhaseClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transfer begins after what was computed before it, and what is computed after the wait begins at its end."""
+    done: list[Any] = []
+
+    class Stream:
+        def wait_stream(self, other: Stream) -> None:
+            done.append((self, "after", other))
+
+        def wait_event(self, event: FakeEvent) -> None:
+            done.append((self, "after event", event.at))
+
+    main = Stream()
+    current = [main]
+
+    @contextmanager
+    def inside(stream: Stream) -> Iterator[None]:
+        current.append(stream)
+        yield
+        current.pop()
+
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "stream", inside)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: current[-1])
+    FakeEvent.ticks = 0
+    for _ in range(2):
+        wait = clock.start(lambda asynchronous: done.append((current[-1], asynchronous)), "rows_transfer")
+        wait()
+    side = done[0][0]
+    transfer = [(side, "after", main), (side, False)]
+    assert done == [*transfer, (main, "after event", 1), *transfer, (main, "after event", 3)]
+    assert side is not main
+    assert clock.read() == pytest.approx({"rows_transfer": 0.004})
+
+
 def ranks(monkeypatch: pytest.MonkeyPatch, gpus: int, local: int = 0, count: int = 1) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     monkeypatch.setenv("LOCAL_RANK", str(local))
@@ -169,6 +205,8 @@ def test_the_grouped_kernel_is_taken_where_it_is_one(
 
 class HostTensor:
     """A tensor of the host that notes how it is copied to a GPU."""
+
+    device = torch.device("cpu")
 
     def __init__(self, pinned: bool = False) -> None:
         self.pinned = pinned
@@ -269,7 +307,7 @@ def test_a_step_stops_the_host_only_for_its_counts(
 ) -> None:
     """Once for each layer of experts of `dropless`, which sorts by the counts on the host then.
 
-    At the end of the step the loss is read, outside of all phases.
+    At the end of the step the losses are read, outside of all phases.
     """
     monkeypatch.delenv("RANK", raising=False)
     specs = load_recipe("sweep").specs(steps=1, seed=0, dtype="float32", scale=0.1)
@@ -287,7 +325,7 @@ def test_a_step_stops_the_host_only_for_its_counts(
     assert strategy == "dense" or layers > 0
     in_phases = {where: number for where, number in found.counts.items() if where[0] is not None}
     assert in_phases == dict.fromkeys(stops, layers)
-    assert found.counts[None, "_local_scalar_dense"] == 1
+    assert found.counts[None, "_local_scalar_dense"] == (3 if layers else 1)  # of one copy to the host
 
 
 def test_what_stops_the_host_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,11 @@ if find_spec("torch") is None:
 import torch
 
 from perflog.trainer.kernels import ProfileRanges
+from perflog.trainer.language_model import LanguageModel, active_parameters
 from perflog.trainer.llama import stage_layers
 from perflog.trainer.matmul_baseline import TRIES, measure_matmuls
 from perflog.trainer.moe import Gate, RowGroups, grouped_matmul, grouped_matmul_kernel, histogram
-from perflog.trainer.phase_clock import PhaseClock, timed_backward
+from perflog.trainer.phase_clock import PhaseClock, covered, timed_backward
 from perflog.trainer.rank_context import join_process_group
 from perflog.trainer.recipes import load_recipe
 from perflog.trainer.synthetic_task import NOISE, SyntheticTask
@@ -136,6 +137,30 @@ def test_a_backward_in_a_thread_of_its_own_stands_in_the_range_of_its_forward() 
         "forward/layer.3",
         "forward/layer.3/attention",
     ]
+
+
+def test_the_shared_expert_is_added_for_all_tokens_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    spec = next(
+        load_recipe("moe-layer").specs(steps=1, seed=0, dtype="float32", scale=0.25, changes={"shared_experts": "2"})
+    )
+    sizes, x = spec.sizes, torch.randn(2, 5, spec.sizes.model_dim)
+    with join_process_group(CPU):
+        model = LanguageModel(sizes, "dropless", 0, PhaseClock(CPU), spec.moe)
+        (layer,) = model.moe_layers
+        both, shared = layer(x), layer.shared
+        layer.shared = None
+        routed, parameters = layer(x), active_parameters(model)
+        layer.shared = shared
+    assert shared is not None
+    alone = torch.nn.functional.gelu(x @ shared.up.weight.T) @ shared.down.weight.T
+    assert torch.allclose(both - routed, alone, atol=1e-5)
+    assert active_parameters(model) - parameters == 2 * 2 * sizes.model_dim * sizes.hidden_size
+
+
+def test_transfers_at_the_same_time_are_counted_once() -> None:
+    assert covered([]) == 0
+    assert covered([(4.0, 5.0), (0.0, 2.0), (1.0, 3.0), (1.5, 1.75)]) == 4.0
 
 
 def test_a_backward_is_timed_between_its_two_ends_and_is_the_same() -> None:

@@ -258,7 +258,9 @@ def test_plain_products_are_timed_before_and_after_the_steps_and_set_beside_the_
     spent = times["plain_gemm1"] + times["plain_gemm2"] + times["plain_backward"]
     assert times["plain_tflops"] == pytest.approx(work / spent / 1e12, abs=1e-6)
     found = perflog.metrics.matmul_efficiency(log("moe-layer"))
-    assert set(found["what"][found["part"] == "work"]) == {rate.name for rate in get("reference").rates}
+    assert set(found["what"][found["part"] == "work"]) == {
+        rate.name for rate in get("reference").rates if not rate.name.startswith("shared")
+    }
     assert (found.dropna(subset=["ratio"])["ratio"] > 0).all()
     found = perflog.metrics.matmul_efficiency(counted("moe-layer"))
     assert found[found["part"] != "work"].groupby("run")["share"].sum().between(0.8, 1.2).all()  # sums of medians
@@ -267,13 +269,19 @@ def test_plain_products_are_timed_before_and_after_the_steps_and_set_beside_the_
 def test_two_nodes_with_a_log_each_have_the_same_runs(tmp_path: Path) -> None:
     """Of two nodes with one rank each: each log names its runs and holds its own rank."""
     logs = [tmp_path / "node0.txt", tmp_path / "node1.txt"]
-    ForkedRanks(2, logs, "perflog.trainer", "moe-layer", "--steps", "2", "--scale", "0.25", "--device", "cpu").end()
+    options = ["--set", "shared_experts=1", "--set", "overlap=2"]
+    small = ["moe-layer", "--steps", "2", "--scale", "0.25", "--device", "cpu"]
+    ForkedRanks(2, logs, "perflog.trainer", *small, *options).end()
     each = sorted((perflog.read(log) for log in logs), key=lambda log: log.row_counts.get("steps", 0))
     for rank, one in zip((1, 0), each, strict=True):
         assert [run.label for run in one.run_keys] == [f"moe-layer {way}" for way in ("padded", "dropless", "shadow")]
         assert one.line_account["unread"] == 0
         assert set(one.table("phases")["rank"]) == {rank}
-        assert {json.loads(said)["world_size"] for said in one.runs["config"]} == {2}
+        configs = [json.loads(said) for said in one.runs["config"]]
+        assert {(said["world_size"], said["shared_experts"], said["overlap"]) for said in configs} == {(2, 1, 2)}
+        assert {"shared", "shared_backward", "rows_wait", "gradients_wait"} <= set(one.table("phases")["phase"])
+        hidden = perflog.metrics.phases(one).query("hidden")["phase"]
+        assert set(hidden) == {"rows_transfer", "gradients_transfer"}
         assert (one.table("phases")["occurrence"] == 1).all()
     assert [one.row_counts.get("steps", 0) for one in each] == [0, 6]
 

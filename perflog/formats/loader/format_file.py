@@ -117,7 +117,7 @@ def _rates(file: File, lines: list[Line], names: set[str]) -> tuple[Rate, ...]:
     for entry in entries(file, "rate"):
         phases = entry.texts("of", required=True)
         entry.refuse_unknown("of", phases, timed, _NOT_TIMED)
-        work = entry.expr("work", entry.get("work", str, required=True), names)
+        work = tuple(entry.expr("work", text, names) for text in entry.texts("work", required=True))
         # FLOP/s of plain matrix products of the same shapes, to compare with
         plain = entry.expr("plain", entry.get("plain", str), names) if "plain" in entry.data else None
         rates.append(Rate(entry.get("name", str, required=True), phases, work, plain))

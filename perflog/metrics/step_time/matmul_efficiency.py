@@ -117,7 +117,7 @@ def _rate_rows(
     `table`: the rows of the run in its steady steps.
     """
     numbers = run.semantics.numbers
-    work = evaluate(rate.work, numbers)
+    work = next((known for each in rate.work if (known := evaluate(each, numbers)) is not None), None)
     rows = table.where(np.any([table.named(name) for name in rate.of], axis=0))
     if work is None or not work > 0 or not len(rows):
         return
