@@ -65,7 +65,7 @@ _SYNONYMS = {
     "tok/s/user tokens/s/user tokens/sec/user tok/s/u",
     "1/s": "it/s iter/s iters/s step/s steps/s batch/s batches/s sample/s samples/s samples/sec seq/s sequences/s "
     "img/s imgs/s image/s images/s images/sec img/sec example/s examples/s samples/second op/s ops/s msg/s msgs/s t/s "
-    "rps qps",
+    "rps qps fps",
 }  # fmt: skip
 _BY_WORD = {word: unit for unit, words in _SYNONYMS.items() for word in words.split()}
 _BY_WORD |= {u.lower(): u for u in UNITS if u.endswith("B") and u != "kB"}

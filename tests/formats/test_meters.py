@@ -161,7 +161,7 @@ PROGRAMS = {
         '"lr": "0.00017226", "gnorm": "1.833", "clip": "1", "train_wall": "61", "wall": "30542"}\n',
         "fairseq",
         {"step": 33700, "loss": 8.206, "perplexity": 132.47, "tokens_per_s": 1195.4, "learning_rate": 0.00017226,
-         "grad_norm": 1.833},
+         "grad_norm": 1.833, "step_time_s": 1 / 1.62},
         {"epoch": 27, "update": 26.267, "nll_loss": 7.049, "updates_per_s": 1.62, "wpb": 738.1, "bsz": 46.4, "clip": 1,
          "train_wall": 61, "wall": 30542},
     ),
@@ -1334,3 +1334,22 @@ def test_a_time_of_an_event_alone_makes_no_step(line: str) -> None:
 @pytest.mark.parametrize("line", ["gemm" + " " * 200_000 + "x", "gemm" + "  1.5 us" * 20_000 + " x"])
 def test_a_long_line_is_tried_as_a_row_in_linear_time(line: str) -> None:
     assert re.match(f"(?s:{MEASURED_PATTERN})", line) is None
+
+
+def test_a_rate_of_steps_gives_the_time_of_a_step() -> None:
+    """Only if the rate counts what the step counts, and has enough digits."""
+    for text, time in (
+        ("step=%d loss=2.9 steps_per_sec=2.50\n", 0.4),
+        ("Iter %d: loss 2.9, It/sec 2.000\n", 0.5),
+        ("iteration %d loss=2.9 steps/s=12034.5\n", None),
+        ("step=%d loss=2.9 steps_per_sec=0.04\n", None),
+        ("step=%d loss=2.9 steps_per_sec=2.50 step_time=0.5s\n", 0.5),
+    ):
+        rows = read("".join(text % k for k in (1, 2)).encode()).rows("steps")
+        assert [row["step_time_s"] for row in rows] == [time] * 2
+
+
+def test_the_printed_unit_says_what_a_rate_counts() -> None:
+    text = "".join(f"step {k}: speed = 1200 img/sec, loss = 2.5, 19.8K tok/s, sec/step=0.5\n" for k in (1, 2))
+    rows = read(text.encode()).rows("steps")
+    assert [(r["samples_per_s"], r["tokens_per_s"], r["step_time_s"]) for r in rows] == [(1200, 19800, 0.5)] * 2

@@ -38,7 +38,7 @@ parsing.match: header_rows table_evidence bar_states block_bodies setting_blocks
 parsing.failures: kinds origins reader rows first_cause __init__
 parsing.assemble: column_values run_state run_failures run_tracker line_account figure_account text_blocks
 parsing.assemble: rank_streams scopes pending_records step_groups line_rows local_ranks rank_votes rank_rules
-parsing.assemble: step_partners step_windows run_ends step_repeats run_clocks setting_series phase_counts
+parsing.assemble: step_partners step_windows run_ends step_repeats step_rates run_clocks setting_series phase_counts
 parsing.assemble: matrix_cells table_builder average_windows assembler
 log
 readers: interface registry companions rank_files processes odd_numbers

@@ -25,7 +25,7 @@ _RATES_OF_WORK = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "tfl
 _DERIVED = {
     "line": "step times are the differences of the time stamps of the lines",
     "bar": "step times are the differences of a progress bar's whole seconds, at least 20 s apart",
-    "rate": "step times are the smoothed rate of a progress bar",
+    "rate": "step times are computed from a printed rate, which may be smoothed",
 }
 _DRIFT = 0.01
 _COARSE = 0.01  # of the median: a smaller unit of the print hides no change that counts

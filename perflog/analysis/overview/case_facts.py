@@ -7,11 +7,14 @@ from typing import Any
 
 from perflog.metrics import Options, Tables, case_pairs, cases
 from perflog.metrics.benchmarks.cases import MOST_FAILED, OBJECTIVES, CaseTable, case_tables, names_without_case
+from perflog.metrics.directions import words_of
 from perflog.metrics.many_runs.scaling_studies import table_studies
 from perflog.tables.nulls import row_dicts
 from perflog.units import show
 
 _MOST_FIGURES, _MOST_PAIRS, _MOST_TABLES, _MOST_SETTINGS = 4, 3, 4, 3
+_WORK = frozenset("tok toks token tokens sample samples img imgs image images".split())
+_RATES = ("1/s", "TFLOP/s", "GB/s")
 _APART = 0.005  # variants that are nearer to each other are equal
 _DIGITS = 4
 
@@ -41,7 +44,7 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
         named = [row for row in row_dicts(table_rows) if row["key"] in OBJECTIVES]
         first = [*with_direction.to_dict("records"), *others.to_dict("records")]
         named += [row for row in first if row["key"] not in OBJECTIVES]
-        parts = [_ends(row) for row in named[:_MOST_FIGURES]]
+        parts = [_ends(row) for row in _with_a_rate(named)]
         more = f"; {len(table_rows) - len(parts)} more metrics" if len(table_rows) > len(parts) else ""
         worst = table_rows.loc[table_rows["failed"].idxmax()]
         left = worst["failed"] - MOST_FAILED
@@ -54,6 +57,16 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
         yield f"{number_of_tables - _MOST_TABLES} more tables of cases."
     if not number_of_tables:
         yield from _without_case(tables, run)
+
+
+def _with_a_rate(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the first rows. If none is a rate, the last one gives way to the plainest rate of tokens or samples."""
+    shown, rates = list(rows[:_MOST_FIGURES]), [row for row in rows if row["unit"] in _RATES]
+    if rates and not any(row["unit"] in _RATES for row in shown):
+        words = [words_of(row["key"]) for row in rates]
+        order = [(_WORK.isdisjoint(of), len(of)) for of in words]
+        shown[-1] = rates[order.index(min(order))]
+    return shown
 
 
 def _own_settings(found: Sequence[CaseTable]) -> list[str]:

@@ -33,6 +33,7 @@ from perflog.metrics import (
 )
 from perflog.metrics.benchmarks.cases import case_tables, names_of_records, names_without_case
 from perflog.metrics.benchmarks.serving import is_latency_statistic
+from perflog.metrics.directions import names_rate, words_of
 from perflog.metrics.jobs.step_levels import run_levels
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.metrics.possible import are_moments
@@ -72,9 +73,12 @@ _CONFIGURES = lazy_pattern(
     re.IGNORECASE,
 )
 """Names of values that configure a run, or count what it did."""
+_SPEED_UNITS = ("1/s", "TFLOP/s", "GB/s")
+"""Base units of rates."""
+_SPEED_WORDS = frozenset("throughput bandwidth tps qps rps fps ips".split())
+"""Words in names of rates that are printed without a unit."""
 _LONGER = 0.005  # of a step: less is not shown
 _SAME = 1e-3  # relative difference of medians that are the same
-_PRINTED = 3  # summaries, and last values, that are shown of a log without other figures
 
 
 class RunFigure(Struct, frozen=True):
@@ -122,6 +126,8 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
     figures = [figure for kind in _KINDS for figure in kind(tables, options) if figure.values]
     if not figures:
         figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
+        if figures and not any(map(_is_speed, figures)):
+            figures = [*(speed for speed in _values(tables, options) if _is_speed(speed)), *figures]
     figures += _loss(tables) if figures else [*_unnumbered_steps(tables), *_values(tables, options)]
     if scaling := [figure for figure in _scaling(tables, options) if figure.values]:
         names = {figure.name for figure in scaling}
@@ -403,10 +409,10 @@ def _unnumbered_steps(tables: Tables) -> Iterator[RunFigure]:
 
 
 def _values(tables: Tables, options: Options) -> list[RunFigure]:
-    """The last values of all series, those first that a run prints once and for no step: they are its results.
+    """The last values of all series. Rates come first, then those that a run prints for no step: they are its results.
 
-    Rates come before the rest, as for a server. Values that configure a run by their names, and what progress
-    bars show of loading and the like, come last.
+    Of equals the times of steps come first, then other times. Values that configure a run by their names, and what
+    progress bars show of loading and the like, come last.
     """
     figures = list(_last_values(tables, options)) or list(_named_values(tables))
     case_names = set(_names_of_cases(tables))
@@ -416,12 +422,20 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     rows = tables.rows("values")
     step_counts = rows.where(rows.known("step")).counts("key")
 
-    def place(figure: RunFigure) -> tuple[bool, bool, bool, bool]:
+    def place(figure: RunFigure) -> tuple[bool, bool, bool, bool, int]:
         configures = _CONFIGURES.fullmatch(figure.name) is not None
         is_of_step = bool(step_counts.get(figure.name))
-        return bool(OF_BARS.search(figure.name)), configures, is_of_step, figure.unit != "1/s"
+        nearness = 2 if figure.unit != "s" else 0 if _is_step_time(figure.name) else 1
+        return bool(OF_BARS.search(figure.name)), configures, not _is_speed(figure), is_of_step, nearness
 
     return sorted(figures, key=place)
+
+
+def _is_speed(figure: RunFigure) -> bool:
+    """Return whether a value is a rate by its unit, or by its name if it has no unit. Bars have rates of anything."""
+    words = words_of(figure.name)
+    is_named = figure.unit == "" and (names_rate(words) or not _SPEED_WORDS.isdisjoint(words))
+    return (figure.unit in _SPEED_UNITS or is_named) and not OF_BARS.search(figure.name)
 
 
 def _names_of_cases(tables: Tables) -> Iterator[str]:

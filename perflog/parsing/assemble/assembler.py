@@ -31,7 +31,7 @@ from perflog.parsing.assemble.local_ranks import LocalRanks
 from perflog.parsing.assemble.pending_records import NO_LIMIT, PendingRecords
 from perflog.parsing.assemble.rank_rules import RankDecisions, RankRules
 from perflog.parsing.assemble.rank_streams import RankStreams
-from perflog.parsing.assemble.run_clocks import RunClocks, reads_clock
+from perflog.parsing.assemble.run_clocks import RunClocks, reads_clock, times_steps
 from perflog.parsing.assemble.run_ends import RunEnds, milestones_of
 from perflog.parsing.assemble.run_failures import RunFailures
 from perflog.parsing.assemble.run_state import RunIndex, RunSettings, RunState
@@ -236,7 +236,7 @@ class Assembler:
         if steps:
             self._step_counter.fill(steps, runs)
             self._windows.add_steps(steps, runs)
-        if any(row.line.clock or (row.line.table == "steps" and row.records.stamps is not None) for row in rows):
+        if any(times_steps(row) for row in rows):
             self._clocks.fill([row for row in rows if reads_clock(row)], runs)
         tables = self._builder.tables(rows)
         if series:

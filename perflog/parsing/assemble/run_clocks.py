@@ -6,7 +6,8 @@ something else than steps before it printed them. Out: columns `elapsed_s`, `ste
 
 A row reads the best clock that its line has: a field with the time since a start (key `clock` of the line), the time
 stamp before the line, the time since a progress bar began. A run with printed step times needs no stamps.
-A bar that is too short for differences has its smoothed rate.
+A bar that is too short for differences has its smoothed rate. A line that prints how many steps a second it does, and
+no time of a step, gives that time: see `step_rates`.
 
 The time of a step is the difference between its reading and the reading of the step before it, over the number of steps
 in between. It is null across a pause or a start, and where the clock or the steps go back. A clock of whole seconds may
@@ -26,6 +27,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.parsing.assemble.column_values import nanoseconds, unit_of
 from perflog.parsing.assemble.line_rows import BAR, CLOCK, LINE, RATE, ClockColumns, LineRows
 from perflog.parsing.assemble.run_state import ClockTotal, RunIndex
+from perflog.parsing.assemble.step_rates import rate_of_steps, seconds_of_steps
 from perflog.parsing.assemble.step_repeats import by_number
 from perflog.parsing.assemble.step_windows import UNKNOWN
 from perflog.parsing.match.bar_states import APART, SMOOTHED
@@ -104,7 +106,13 @@ def reads_clock(row: LineRows) -> bool:
     """Return whether rows, or what they print of steps, matter for the clock of their run."""
     if row.line.clock or row.line.pause:
         return True
-    return row.line.table == "steps" and (row.records.stamps is not None or prints_step_time(row))
+    return times_steps(row) or (row.line.table == "steps" and prints_step_time(row))
+
+
+def times_steps(row: LineRows) -> bool:
+    """Return whether rows read a clock, or are steps with a stamp or a rate of steps."""
+    is_timed = row.records.stamps is not None or rate_of_steps(row.line) is not None
+    return bool(row.line.clock) or (row.line.table == "steps" and is_timed)
 
 
 def prints_step_time(row: LineRows) -> bool:
@@ -115,7 +123,8 @@ def prints_step_time(row: LineRows) -> bool:
 def _array(row: LineRows) -> Ints:
     """Return what matters of rows, as an array with a column for each."""
     line = row.line
-    is_step, prints = line.table == "steps", prints_step_time(row)
+    is_step = line.table == "steps"
+    prints = prints_step_time(row) or (is_step and rate_of_steps(line) is not None)
     flags = (line.pause, is_step and not prints, is_step and prints, line.clock_of_bar)
     constants = (np.full(len(row), flag, np.int64) for flag in flags)
     events = (_is_event(row, fields) for fields in (line.clock_starts, line.clock_stops))
@@ -153,9 +162,15 @@ def _readings(row: LineRows) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _rates(row: LineRows) -> Floats:
-    """Return the seconds of a step by the smoothed rate of a bar that is too short for differences, else NaN."""
-    rates = row.records.columns.get(SMOOTHED) if row.line.clock_of_bar and row.line.table == "steps" else None
-    return np.full(len(row), np.nan) if rates is None else np.asarray(rates, np.float64)
+    """Return the seconds of a step by a printed rate, or that of a bar too short for differences, else NaN."""
+    line, columns = row.line, row.records.columns
+    if line.table == "steps" and line.clock_of_bar and SMOOTHED in columns:
+        return np.asarray(columns[SMOOTHED], np.float64)
+    name = rate_of_steps(line) if line.table == "steps" and not prints_step_time(row) else None
+    values = columns.get(name) if name else None
+    if name is None or not isinstance(values, np.ndarray):
+        return np.full(len(row), np.nan)
+    return seconds_of_steps(line, name, values.astype(np.float64))
 
 
 def _times(row: LineRows) -> Ints:

@@ -617,3 +617,9 @@ def test_factors_are_suggested_where_they_have_an_answer() -> None:
     assert have_factors(["model", "batch"], sweep)
     assert not have_factors(["model", "format"], sweep)
     assert not have_factors(["model", "batch"], Tables(stored("nvprof")))
+
+
+def test_the_speed_comes_first_among_last_values(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text("".join(f"step {k}: loss = 2.5, cache = {k}.5 MB, speed = 12{k} frames/s\n" for k in (1, 2, 3)))
+    assert [figure.name for figure in overview(perflog.read(log)).figures][:2] == ["speed", "loss"]

@@ -187,15 +187,17 @@ class MeterNames(Struct):
         pattern = _NAMES_OF.get(base_of(unit))
         return pattern is None or pattern.search(self.bracket) is not None
 
-    def field_of(self, key: str, suffix: str | None, unit: str, magnitude: str, text: str) -> str:
-        """Return the field that takes a number."""
+    def field_of(
+        self, key: str, suffix: str | None, unit: str, magnitude: str, text: str, unit_text: str = ""
+    ) -> str:
+        """Return the field that takes a number. `unit_text`: its unit as printed."""
         declaration, names = self.declaration, self.fields
         if suffix is None or not (key and declaration.shape.number_rows):
             return declaration.shape.dropped_field(key)
         if declaration.shape.dropped and (look_up(declaration.shape.dropped, key) or ("*",))[0] != "*":
             return declaration.shape.dropped_field(key)
         known = plain_name(key)
-        declared, key, unit = self._declared(key, suffix, unit)
+        declared, key, unit = self._declared(key, suffix, unit, unit_text)
         declared, self.labels_rank = ("rank" if self.labels_rank else declared), False
         if declared == "step" and self.step not in ("", known):
             declared, key = "", f"other {key}" if known == "step" else key  # `step` is the name of a column
@@ -230,17 +232,20 @@ class MeterNames(Struct):
         self.printed |= set() if suffix else {known}
         return name
 
-    def _declared(self, key: str, suffix: str, unit: str) -> tuple[str, str, str]:
+    def _declared(self, key: str, suffix: str, unit: str, unit_text: str) -> tuple[str, str, str]:
         """Return the field that the family declares for a name, "" for none, and the name and its unit.
 
-        The unit may be in the name alone: `step_ms`, `step_time_ms`.
+        The unit may be in the name alone: `step_ms`, `step_time_ms`. Or the printed one says what a rate counts:
+        `Speed: 10.9 samples/sec`.
         """
         keys = self.declaration.keys
-        declared = keys.get(plain_name(f"{key} {suffix or unit}")) or keys.get("" if suffix else plain_name(key), "")
+        with_unit = (plain_name(f"{key} {printed}") for printed in ([suffix] if suffix else [unit, unit_text]))
+        declared = next((keys[name] for name in with_unit if keys.get(name)), "")
+        declared = declared or keys.get("" if suffix else plain_name(key), "")
         if unit or suffix:
             return declared, key, unit
         if declared:
-            in_name = name_and_unit(key)[1]
+            in_name = name_and_unit(key)[1] or unit_of(key)[0]  # `sec/step: 0.41`
             return declared, key, in_name if base_of(in_name) == "s" else ""
         key, unit = self._without_unit(key)
         return keys.get(plain_name(key), "") if unit else "", key, unit

@@ -11,7 +11,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.units import MAGNITUDES, UNITS, unit_of
 
 SPREAD = "±"
-SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 """Factors of rates."""
 
 _ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a space before them
@@ -34,7 +34,7 @@ def unit_of_number(
     is_minutes = after == ["m"] and parts[k + 1].kind == NAME and not parts[k + 1].gap and not unit
     if is_minutes and _TIMED.search(name):  # `total time: 1.03m`
         return "min", k + 2, "m", 0.0
-    if scale := _scale_after(parts, k) * declared.measures:
+    if scale := _scale_after(parts, k, declared.measures):
         return "1/s", k + 3, parts[k + 2].text, scale
     return unit, end, unit_text, 0.0
 
@@ -62,10 +62,14 @@ def _ends_in_rate(parts: Sequence[Token], k: int) -> bool:
     return True
 
 
-def _scale_after(parts: Sequence[Token], k: int) -> float:
-    """Return the factor of a rate that is printed apart from its unit, after the number parts[k]; 0 without one."""
+def _scale_after(parts: Sequence[Token], k: int, may_be_word: bool) -> float:
+    """Return the factor of a rate that is printed apart from its unit, after the number parts[k]; 0 without one.
+
+    `may_be_word`: whether a letter with a space before it is a factor too: `166.28 M elem/s`, as `19.8K tok/s`.
+    """
     after = parts[k + 1 : k + 3]
-    is_apart = len(after) == 2 and all(part.kind == NAME and part.gap == " " for part in after)
+    gaps = ("", " ") if may_be_word else ("",)
+    is_apart = [part.kind for part in after] == [NAME, NAME] and after[0].gap in gaps and after[1].gap == " "
     is_rate = is_apart and UNITS.get(unit_of(after[1].text)[0]) == UNITS["1/s"]
     return SCALES.get(after[0].text, 0.0) if is_rate else 0.0
 

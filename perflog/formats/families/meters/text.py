@@ -271,7 +271,7 @@ class MeterText(Struct):
             key = _with_counted(key, unit or names.key_unit, unit_text)
         key = self._event(parts, k, end) if plain_name(key) == "took" else key
         magnitude = after if attached and not is_factor else ""
-        name = names.field_of(key, suffix, unit or names.key_unit, magnitude, token.text)
+        name = names.field_of(key, suffix, unit or names.key_unit, magnitude, token.text, unit_text)
         if scale and name in names.units:
             names.units[name] = Unit("1/s", scale)
         factor = "q" if attached and names.has_factor(key, unit or names.key_unit, after, token.text) else ""
