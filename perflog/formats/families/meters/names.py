@@ -187,9 +187,7 @@ class MeterNames(Struct):
         pattern = _NAMES_OF.get(base_of(unit))
         return pattern is None or pattern.search(self.bracket) is not None
 
-    def field_of(
-        self, key: str, suffix: str | None, unit: str, magnitude: str, text: str, unit_text: str = ""
-    ) -> str:
+    def field_of(self, key: str, suffix: str | None, unit: str, magnitude: str, text: str, unit_text: str = "") -> str:
         """Return the field that takes a number. `unit_text`: its unit as printed."""
         declaration, names = self.declaration, self.fields
         if suffix is None or not (key and declaration.shape.number_rows):
