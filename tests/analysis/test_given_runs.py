@@ -89,3 +89,8 @@ def test_a_file_of_another_kind_is_no_run_of_a_side(folder: Path, tmp_path: Path
 def test_what_names_no_runs(given: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         log_of(given)
+
+
+def test_one_log_is_itself(folder: Path) -> None:
+    log = perflog.read(folder / "0.json")
+    assert log_of(log) is log and log_of([log]) is log

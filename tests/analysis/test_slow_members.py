@@ -141,6 +141,7 @@ def test_a_hot_gpu(monkeypatch: pytest.MonkeyPatch, figure: str, ratio: float, u
         (named(3, "forward", times=24), [SLOW]),
         (named(3, "forward", times=23), []),
         (named(3, "forward", ranks=2), []),
+        (named(1, "forward", ranks=3), [(1, "slow_rank", "sure")]),
         (named(3, "forward", worse=False), []),
         (named(3, "memory", unit="B"), []),
     ],

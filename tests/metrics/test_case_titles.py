@@ -71,3 +71,31 @@ def test_titles_name_parameters(titles: list[str], expected: dict[str, list[Any]
     found = with_parameters({"title": titles, "time": [1.5, 2.5]})
     assert found.pop("time") == [1.5, 2.5]
     assert {name: [str(cell).removesuffix(".0") for cell in cells] for name, cells in found.items()} == expected
+
+
+@pytest.mark.parametrize(("line", "found"), [(4, [["a", 1.5], ["a", 2.5]]), (5, [["a", 1.5], [2.5]])])
+def test_a_rule_may_be_between_two_rows_of_a_table(line: int, found: list[list[Any]]) -> None:
+    assert records((1, "table_title", "a"), (2, "time", 1.5), (line, "time", 2.5)) == found
+
+
+@pytest.mark.parametrize(
+    ("titles", "words"),
+    [
+        (["run of batch 8", "run of batch 16"], ["batch 8", "batch 16"]),
+        (["run of the small one", "run of the large one"], ["small one", "large one"]),
+        (["run of 8", "run of 16"], ["of 8", "of 16"]),
+        (["run a", "run a"], ["run a", "run a"]),
+        (["run", "run a"], ["run", "run a"]),
+        (["run a"], ["run a"]),
+        (["run a", None], ["run a", None]),
+    ],
+)
+def test_words_that_all_titles_begin_with_are_left_out(titles: list[Any], words: list[Any]) -> None:
+    """But not the name of a number, and not the last word."""
+    assert with_parameters({"title": titles}) == {"title": words}
+
+
+def test_titles_of_tables_are_a_column_table() -> None:
+    titles = ["small", "large"]
+    assert with_parameters({"table_title": titles}) == {"table": titles}
+    assert with_parameters({"table_title": titles, "table": [1, 2]}) == {"table_title": titles, "table": [1, 2]}

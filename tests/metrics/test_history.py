@@ -48,7 +48,7 @@ def test_equal_nights_are_one_level(tmp_path: Path) -> None:
     log = nightly(tmp_path, slower=1)
     rows = history(log)
     assert set(rows["level"]) == {1}
-    assert rows["change"].isna().all()
+    assert rows["change"].isna().all() and rows["stands_out"].isna().all()
     assert not any(text.startswith("Since") for text in perflog.overview(log).reasons)
 
 

@@ -86,3 +86,7 @@ def test_a_cut_off_result_counts_as_the_slowest(tmp_path: Path, cut_off: int, sc
     (row,) = [row for row in records(time_to_train(perflog.read(tmp_path))) if row["of"] == "folder"]
     assert (row["n"], row["time_s"], row["median_s"], row["score_s"]) == (3, 62.0, 61.0, score)
     assert row["status"] == f"3 success, {cut_off} without an end"
+
+
+def test_of_three_runs_the_middle_one_is_the_score() -> None:
+    assert of_folder(times=[3.0, 1.0, 2.5])["score_s"] == 2.5

@@ -150,7 +150,7 @@ class RangeWork(Struct, frozen=True, eq=False):
 
     def same(self, i: int) -> Mask:
         """Flags of the ranges that are the same work as i."""
-        equal = (self.calls == self.calls[i]) & (self.time == self.time[i]) & (self.calls > 0)
+        equal = (self.calls == self.calls[i]) & (self.time == self.time[i])
         common = (equal * self.time[i]).sum(axis=1)
         flags: Mask = (common > 0) & (common >= SAME * np.maximum(self.inclusive, self.inclusive[i]))
         flags[i] = False

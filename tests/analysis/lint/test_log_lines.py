@@ -35,6 +35,7 @@ def test_unread_figures_of_known_lines() -> None:
     assert finding.message == "7 figures of 2 shapes of line not read; the shape with most (4 figures): 'b 2'"
     assert finding.evidence["lines"] == {"r": [5, 6]}
     assert linted("unread-figures", [lines("unread", "c 3", unread=9)]) == []
+    assert len(linted("unread-figures", [lines("read", "a 1", unread=1)])) == 1
 
 
 def notice(line: int, count: int, kind: str = "allocator_retry", **more: Any) -> TableRow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from support.metrics_logs import rows
 from support.rank_traces import collectives_of, ns, trace_job, write_job
@@ -12,7 +13,8 @@ import perflog
 from perflog.metrics import (
     collective_wait,
 )
-from perflog.metrics.traces.collectives.collective_matching import listed_numbers
+from perflog.metrics.traces.collectives.collective_matching import _clock_ok, listed_numbers
+from perflog.metrics.traces.collectives.jobs import Job
 
 
 @pytest.mark.parametrize(("seed", "world"), [(1, 4), (2, 6), (3, 2)])
@@ -56,3 +58,19 @@ def test_ranks_that_one_rank_does_not_print_are_those_of_the_only_group_of_this_
 )
 def test_listed_numberss_are_read_where_the_list_is_whole(printed: str | None, ranks: tuple[int, ...] | None) -> None:
     assert listed_numbers(printed) == ranks
+
+
+@pytest.mark.parametrize(
+    ("whole", "apart", "count", "is_one"),
+    [
+        (10, 0, 10, True), (10, 10**9, 10, False), (0, 0, 10, False), (10, 0, 1, None), (0, 10**9, 1, None),
+    ],
+)  # fmt: skip
+def test_one_clock_shows_in_collectives_that_overlap_and_end_together(
+    whole: int, apart: int, count: int, is_one: bool | None
+) -> None:
+    collectives = pd.DataFrame({
+        "op": "all_reduce", "whole": [n < whole for n in range(count)], "end_skew": apart, "longest": 1000,
+    })  # fmt: skip
+    assert _clock_ok(Job((), None, None), collectives) is is_one
+    assert _clock_ok(Job((), not is_one, None), collectives) is (not is_one)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from statistics import mean
+from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from support.metrics_logs import row, rows
 from support.trace_tables import Event, by_hand, kernel, real, reduce
 
 from perflog.metrics import collective_wait, stragglers
+from perflog.metrics.traces.collectives import collective_wait as module
 from perflog.metrics.traces.collectives.collective_matching import collective_op
 from perflog.metrics.traces.collectives.jobs import jobs
 
@@ -281,3 +284,32 @@ def test_runs_of_a_rank_each_are_matched() -> None:
 )  # fmt: skip
 def test_operations_by_name(name: str, found: str | None) -> None:
     assert collective_op(name) == found
+
+
+@pytest.mark.parametrize(
+    ("matched", "unmatched", "clock_ok", "why"),
+    [
+        (["clocks"], [], False, "clocks"),
+        (["clocks"], ["order"], None, "clocks"),
+        (["clocks"], ["order"], True, None),
+        ([], ["order"], True, "order"),
+        ([], [], None, None),
+    ],
+)
+def test_why_a_straggler_is_undetermined(
+    matched: list[str], unmatched: list[str], clock_ok: bool | None, why: str | None
+) -> None:
+    """The reason of the collectives if the clocks differ; of those that are not matched if there are no others."""
+    frames = (pd.DataFrame({"reason": reasons}) for reasons in (matched, unmatched))
+    of: Any = SimpleNamespace(clock_ok=clock_ok, **dict(zip(("collectives", "unmatched"), frames, strict=True)))
+    few = "19 collectives in which its waiting is known: at least 20 are needed"
+    assert module._why_undetermined(of, 19) == (why or few)
+    assert module._why_undetermined(of, 20) is None
+
+
+def test_rows_have_the_label_of_the_first_member_of_one_run() -> None:
+    members = [SimpleNamespace(label=label) for label in "ab"]
+    of: Any = SimpleNamespace(job=SimpleNamespace(run="r", members=members))
+    assert module._run_columns(of) == {"run": "r", "label": "a"}
+    of.job.run = None
+    assert module._run_columns(of) == {"run": None, "label": None}

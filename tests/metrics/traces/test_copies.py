@@ -97,3 +97,11 @@ def test_every_copy_of_a_real_trace(rank: int) -> None:
         assert (row["calls"], row["bytes"]) == (calls[name], sizes[name])
         assert row["time_s"] * 1e9 == pytest.approx(times[name])
         assert row["bandwidth"] == pytest.approx(sizes[name] / times[name])
+
+
+def test_a_copy_of_a_nanosecond_has_a_bandwidth_and_one_of_no_time_has_none(tmp_path: Path) -> None:
+    name = "Memcpy HtoD (Pinned -> Device)"
+    lengths = (0.001, 0)
+    log = trace(tmp_path / "a.json", *(event("gpu_memcpy", name, 10 * n, at, bytes=2) for n, at in enumerate(lengths)))
+    (row,) = copies(log).to_dict("records")
+    assert (row["calls"], row["bytes"], row["bandwidth"]) == (2, 4, 2.0)

@@ -39,6 +39,7 @@ def test_shapes_that_are_no_json_stay_as_printed() -> None:
         ([[[2, 3], []], [4]], "(2x3, []), 4"),
         ([[[2]] * 6], "(2, 2, 2, 2, 2, 2)"),
         ([[[2, 5]] * 7, [4]], "(7 tensors, 70 elements), 4"),
+        ([[[2, 5]] * 7 + [3, []]], "(7 tensors, 70 elements)"),
         ([[[[2]] * 7, [3]]], "((7 tensors, 14 elements), 3)"),
         ([[], 5], None),
     ],

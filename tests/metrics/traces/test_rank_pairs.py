@@ -65,3 +65,16 @@ def test_without_whole_splits_no_matrix_is_guessed(tmp_path: Path, printed: str)
         if event["args"].get("Process Group Name") == "ep":
             event["args"]["In split size"] = printed
     assert rows(rank_pairs(perflog.read(write_job(tmp_path, job))), op="all_to_all") == []
+
+
+@pytest.mark.parametrize(("size", "is_known"), [(4, True), (2, False)])
+def test_a_group_without_its_ranks_is_the_job_if_it_is_as_large(tmp_path: Path, size: int, is_known: bool) -> None:
+    job = trace_job(13)
+    whole = rows(rank_pairs(perflog.read(write_job(tmp_path, job))), op="all_to_all")
+    for event in (event for events in job.values() for event in events):
+        if event["args"].get("Process Group Name") == "ep":
+            event["args"] |= {"Process Group Ranks": "", "Group size": size}
+    (tmp_path / "b").mkdir()
+    found = rows(rank_pairs(perflog.read(write_job(tmp_path / "b", job))), op="all_to_all")
+    pairs = [[(r["sender"], r["receiver"], r["bytes"]) for r in each] for each in (found, whole)]
+    assert pairs[0] == (pairs[1] if is_known else [])

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from support.commands import run
 from support.paths import ROOT
@@ -13,6 +14,17 @@ from support.paths import ROOT
 import perflog
 from perflog.analysis.overview import overview
 from perflog.log import combined
+from perflog.metrics import Tables
+from perflog.metrics.traces.operators.recorded_operators import (
+    _completed,
+    _partner,
+    _places,
+    _Recording,
+    companions,
+    untimed_runs,
+)
+from perflog.tables.columns import NULL
+from perflog.tables.schema import TABLES
 
 NAMES = {11: "aten::linear", 12: "aten::addmm", 13: "aten::relu", 14: "c10d::allreduce_"}
 TENSOR = [1, 2, 0, 100, 4, "cpu"]
@@ -171,3 +183,89 @@ def test_compare_has_operators_by_name_and_shapes(tmp_path: Path) -> None:
     assert (rows["metric"] == "calls of aten::addmm 100, 12").any()
     timed_rows = perflog.compare(read(tmp_path, c=timed()), read(tmp_path, d=timed(shift=1))).rows
     assert {"all", "aten::addmm"} <= set(timed_rows.loc[timed_rows["kind"] == "operator", "metric"])
+
+
+def calls(run: str, *rows: tuple[Any, ...], start: int | None = None, **more: Any) -> list[dict[str, Any]]:
+    """Operators of a process: name, number, shapes, bytes; with times if `start` is given."""
+    usual = {"run": run, "kind": "cpu", "process": "p", "start_ns": start, "duration_ns": None if start is None else 7}
+    return [
+        usual | {"name": name, "record": number, "shapes": shapes, "bytes": size} | more
+        for name, number, shapes, size in rows
+    ]
+
+
+def made(*rows: dict[str, Any]) -> Tables:
+    events = [{"line": at, "part": 0} | row for at, row in enumerate(rows, 1)]
+    frames = {"events": events, "runs": [{"run": run} for run in dict.fromkeys(row["run"] for row in rows)]}
+    return Tables({
+        table: pd.DataFrame(of).reindex(columns=[c.name for c in TABLES[table]]) for table, of in frames.items()
+    })  # fmt: skip
+
+
+def recording(*rows: dict[str, Any]) -> _Recording:
+    events = made(*rows).rows("events")
+    return _Recording(rows[0]["run"], 0, events, events["duration_ns"])
+
+
+def test_calls_are_the_same_by_process_number_and_name() -> None:
+    """A number may be 0; one that is not known, or of another process, is of no call."""
+    own = calls("a", ("mm", 0, None, None), ("add", 5, None, None), ("relu", None, None, None), ("mm", 9, None, None))
+    other = calls("b", ("relu", None, None, None), ("add", 5, None, None), ("mm", 0, None, None))
+    places = _places(recording(*own).rows, recording(*other).rows)
+    assert places is not None and places.tolist() == [2, 1, -1, -1]
+    apart = [row | {"process": "q"} for row in other]
+    assert _places(recording(*own).rows, recording(*apart).rows) is None
+    unknown = [row | {"process": None} for row in other]
+    assert _places(recording(*own).rows, recording(*unknown).rows) is None
+
+
+@pytest.mark.parametrize(("others", "agree"), [(0, True), (1, True), (2, False)])
+def test_recordings_agree_in_99_percent_of_the_names(others: int, agree: bool) -> None:
+    own = calls("a", *((f"op{n}", n, None, None) for n in range(100)))
+    other = calls("b", *((f"op{n}" if n >= others else "x", n, None, None) for n in range(100)))
+    places = _places(recording(*own).rows, recording(*other).rows)
+    assert (places is not None) == agree
+    assert places is None or [*places] == [-1] * others + [*range(others, 100)]
+
+
+def test_the_recording_with_most_calls_in_common_is_the_other_one() -> None:
+    rows = [("mm", 1, None, None), ("add", 2, None, None)]
+    own = recording(*calls("a", *rows))
+    fewer = recording(*calls("b", rows[0], ("relu", 3, None, None), start=0))
+    more = recording(*calls("c", *rows, start=0))
+    untimed = recording(*calls("d", *rows))
+    found = _partner(own, [own, fewer, untimed, more])
+    assert found is not None and found[0] is more and found[1].tolist() == [0, 1]
+    assert _partner(own, [more, more]) is None  # which of the two is not known
+    assert _partner(own, [untimed]) is None
+    assert _partner(recording(*calls("a", ("mm", None, None, None))), [more]) is None
+    assert _partner(recording(*calls("a", *rows, rank=0)), [recording(*calls("c", *rows, start=0, rank=1))]) is None
+
+
+def test_only_what_is_missing_is_filled_in() -> None:
+    own = calls("a", ("mm", 1, "[1]", 5), ("add", 2, None, None), ("relu", 3, None, None), start=0)
+    other = calls("b", ("mm", 1, "[2]", 6), ("add", 2, "[1]", 8), ("relu", 4, "[9]", 9))
+    timed, untimed = recording(*own), recording(*other)
+    found = _completed(timed, *_partner(timed, [untimed]) or (None, None))
+    texts = [found.shape_texts[code] if code >= 0 else None for code in found.shapes.tolist()]
+    assert texts == ["[1]", "[1]", None] and found.other == "b"
+    assert found.bytes.tolist() == [5, 8, NULL] and found.times.tolist() == [7, 7, 7]
+    back = _completed(untimed, *_partner(untimed, [timed]) or (None, None))
+    assert back.times.tolist() == back.own.tolist() == [7, 7, NULL]
+    assert [back.shape_texts[code] for code in back.shapes.tolist()] == ["[2]", "[1]", "[9]"]
+    assert back.bytes.tolist() == [6, 8, 9]
+
+
+@pytest.mark.parametrize(("ranks", "rank"), [((3, 3), 3), ((0, 0), 0), ((0, 1), None), ((None, None), None)])
+def test_operators_have_the_rank_of_all_calls(ranks: tuple[int | None, int | None], rank: int | None) -> None:
+    rows = [row for each in ranks for row in calls("a", ("mm", 1, None, None), rank=each)]
+    assert _completed(recording(*rows), None, None).rank == rank
+
+
+def test_the_runs_that_only_fill_in_others() -> None:
+    rows = [("mm", 1, None, None), ("add", 2, None, None)]
+    timed, untimed = calls("a", *rows, start=0), calls("b", *rows)
+    assert companions(made(*timed, *untimed)) == {"b": "a"}
+    assert companions(made(*untimed)) == companions(made(*timed)) == {}
+    assert untimed_runs(made(*timed, *untimed)) == {"b"}
+    assert untimed_runs(made(*timed, *[row | {"run": "a"} for row in untimed])) == frozenset()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +19,8 @@ from support.trace_tables import by_hand, reduce
 
 import perflog
 from perflog.metrics import replay, whatif
+from perflog.metrics.traces.device_steps import TraceSteps
+from perflog.metrics.traces.replays import scenarios
 
 REAL = sorted((CORPUS / "torchtrace").glob("*.json.gz"))
 SMALL = [path for path in REAL if path.stat().st_size < 500_000]
@@ -168,3 +172,16 @@ def test_of_a_long_trace_without_steps_a_stretch_is_replayed(tmp_path: Path, mon
         assert row["error_s"] == 0
         gained.append((row["gain"], row["replayed"]))
     assert gained[1] == (pytest.approx(gained[0][0], abs=0.01), pytest.approx(0.5, abs=0.01))
+
+
+@pytest.mark.parametrize(
+    ("most", "chosen"),
+    [(1, [3]), (2, [3]), (3, [3, 4]), (5, [2, 3, 4]), (13, [*range(7)]), (99, [*range(7)])],
+)
+def test_the_steps_in_the_middle_are_replayed(monkeypatch: pytest.MonkeyPatch, most: int, chosen: list[int]) -> None:
+    """As many as hold so many pieces of work, two in each step; the trace lists its steps in another order."""
+    monkeypatch.setattr(scenarios, "_MOST", most)
+    starts, order = 100 * np.arange(7), np.array([4, 0, 6, 2, 5, 1, 3])
+    steps = TraceSteps(order, starts[order], starts[order] + 100, order)
+    work: Any = SimpleNamespace(starts=np.arange(0, 700, 50))
+    assert steps.numbers[scenarios._middle(work, steps)].tolist() == chosen
