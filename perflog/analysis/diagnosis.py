@@ -32,7 +32,7 @@ from perflog.metrics.series.divergence import Divergence, divergences
 from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE, process_of
 from perflog.parsing.failures.kinds import title_of
 from perflog.parsing.failures.rows import FailureRow
-from perflog.tables.nulls import row_dicts
+from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import count, first_few, plural
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ def _stuck(tables: Tables, names: Sequence[str], timeouts: Sequence[FailureRow])
 
 def _stuck_text(row: Mapping[str, Any]) -> str:
     """Return what a rank lacks, or what it calls instead of the calls of the others."""
-    where = row["purpose"] or row["group"]
+    where = none_if_null(row["purpose"]) or row["group"]
     if row["stuck"] == "device":
         return f"has not completed {count(int(row['behind']), 'call')} of {where} that others have"
     if row["stuck"] == "mismatch":

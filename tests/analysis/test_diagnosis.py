@@ -18,7 +18,7 @@ from support.planted_jobs import KINDS, planted
 
 import perflog
 from perflog.analysis.compare.sides import named_sides
-from perflog.analysis.diagnosis import Diagnosis
+from perflog.analysis.diagnosis import Diagnosis, _stuck_text
 from perflog.output.presenters.diagnosis import screen
 
 STEADY_STEP = "[rank{rank}]: step {step} | loss: 2.1000 | forward: {forward:.2f}ms | allreduce: {wait:.2f}ms\n"
@@ -393,3 +393,11 @@ def test_a_snapshot_of_the_allocator_shows_who_held_the_memory(tmp_path: Path) -
     assert any(line.startswith("Memory: device 1 (rank 1) at the snapshot") for line in lines)
     (tmp_path / "memory_rank1.pickle").unlink()  # what rank 0 held says nothing of the device of rank 1
     assert told("diagnose", tmp_path, "--format", "json")["memory"] == []
+
+
+@pytest.mark.parametrize(("purpose", "where"), [("dp", "dp"), (None, "3"), (float("nan"), "3")])
+def test_a_group_is_named_by_its_purpose_if_it_has_one(purpose: object, where: str) -> None:
+    row = {"purpose": purpose, "group": "3", "stuck": "device", "behind": 1.0, "lacks": "all_reduce", "waiting": "1, 2"}
+    assert _stuck_text(row) == f"has not completed 1 call of {where} that others have"
+    assert _stuck_text(row | {"stuck": "mismatch"}) == f"calls all_reduce, in {where}"
+    assert _stuck_text(row | {"stuck": "host", "behind": 2.0}) == f"lacks 2 calls of {where}; waiting: 1, 2"

@@ -89,7 +89,7 @@ def _hot_experts(rows: pd.DataFrame) -> Iterator[str]:
     hottest = layers[layers["since"].notna()].sort_values("imbalance", ascending=False, kind="stable")
     if len(hottest):
         row = hottest.iloc[0]
-        layer = "" if row["layer"] is None else f" of layer {row['layer']}"
+        layer = "" if none_if_null(row["layer"]) is None else f" of layer {row['layer']}"
         yield (
             f"{int(last['hot'])} experts have over twice the mean load; expert {int(row['hottest'])}{layer} has "
             f"{1 + row['imbalance']:.2f} times the mean, and has been hot since step {int(row['since']):,}."

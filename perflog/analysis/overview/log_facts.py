@@ -25,7 +25,7 @@ from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import step_series
 from perflog.metrics.step_time.breakdown import UNTIMED, misfits
 from perflog.tables.columns import Rows
-from perflog.tables.nulls import row_dicts
+from perflog.tables.nulls import records, row_dicts
 from perflog.units import count, first_few, show
 
 if TYPE_CHECKING:
@@ -160,15 +160,15 @@ def collective(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rows = _of_run(collectives.table(tables, options), run)
     peaks = rows["peak_busbw"].astype(float).fillna(rows["peak_algbw"].astype(float))
     rows = rows.assign(peak=peaks).sort_values("n", ascending=False, kind="stable")  # both buffers first
-    for row in row_dicts(rows.drop_duplicates("op")):
+    for row in records(rows.drop_duplicates("op")):
         name, largest = row["op"] or "Collective without a name", row["largest"]
-        if row["peak"] != row["peak"]:
+        if row["peak"] is None:
             yield from _latency(name, row)
             continue
         text = f"{name}: peak {show(row['peak'], 'GB/s')}"
-        if largest is not None and largest == largest:
+        if largest is not None:
             text += f" at {show(float(row['peak_at']), 'B')}"
-        if (from_size := row["saturated_at"]) is None or from_size != from_size:
+        if (from_size := row["saturated_at"]) is None:
             pass  # messages of one size, or the bandwidth falls again
         elif from_size == largest:
             text += "; it still rises at the largest message"
@@ -178,12 +178,12 @@ def collective(tables: Tables, run: str, options: Options) -> Iterator[str]:
             text += f"; smaller messages than {show(float(from_size), 'B')} reach less than 90 % of it"
         yield f"{text}."
         if row["wrong"]:
-            yield f"{name}: {row['wrong']} wrong results."
+            yield f"{name}: {count(int(row['wrong']), 'wrong result')}."
 
 
 def _latency(name: str, row: dict[str, Any]) -> Iterator[str]:
     """The times of the smallest and the largest message of a collective without a bandwidth, if they are known."""
-    if row["smallest_s"] != row["smallest_s"]:
+    if row["smallest_s"] is None:
         return
     text = f"{name}: latency {show(row['smallest_s'], 's')} at {show(float(row['smallest']), 'B')}"
     if row["largest"] > row["smallest"]:

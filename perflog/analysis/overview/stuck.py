@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from perflog.metrics import Options, Tables, stuck_ranks
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
-from perflog.tables.nulls import row_dicts
+from perflog.tables.nulls import records
 from perflog.units import count, first_few, plural
 
 _NAMED = 2  # ranks with their missing call shown
@@ -35,7 +35,7 @@ def stuck(tables: Tables, run: str, options: Options) -> Iterator[str]:
         yield f"Stuck: {_ranks(each_other)} wait for each other: they may call collectives in different orders."
     else:
         yield f"Pending on {_ranks(waiting)}: calls that every rank with a dump has enqueued."
-    for row in row_dicts(holding.drop_duplicates("rank").head(_NAMED)):
+    for row in records(holding.drop_duplicates("rank").head(_NAMED)):
         lacks = f", first {row['lacks']}" if isinstance(row["lacks"], str) else ""
         of = row["purpose"] or f"group {row['group']}"
         calls = count(int(row["behind"]), "call")
