@@ -8,6 +8,7 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,6 +27,11 @@ REFERENCE = "reference"
 @click.option(
     "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Precision.  [default: the preset's]"
 )
+@click.option(
+    "--parameters",
+    type=click.Choice(["float32", "bfloat16"]),
+    help="Dtype that parameters are kept in; bfloat16: with float32 copies in the optimizer.  [default: float32]",
+)
 @click.option("--steps", type=click.IntRange(1), help="Steps of each run.  [default: the preset's]")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of parameters and data.")
 @click.option("--scale", type=click.FloatRange(0, min_open=True), default=1.0, help="Factor of the model width.")
@@ -37,6 +43,7 @@ def train(
     preset: str,
     device: str | None,
     dtype: str | None,
+    parameters: str | None,
     steps: int | None,
     seed: int,
     scale: float,
@@ -46,8 +53,8 @@ def train(
 ) -> None:
     """Train RECIPE and print its log to stdout. torchrun starts it on each rank; started alone, it is the only rank."""
     recipe = load_recipe(name)
-    changed = parse_changes(changes)
-    specs = list(recipe.specs(preset, steps=steps, seed=seed, dtype=dtype, scale=scale, changes=changed))
+    settings: dict[str, Any] = {"steps": steps, "seed": seed, "dtype": dtype, "scale": scale, "parameters": parameters}
+    specs = list(recipe.specs(preset, **settings, changes=parse_changes(changes)))
     _check_options(recipe, dialect, output)
     for spec in specs:
         check_sizes(spec, int(os.environ.get("WORLD_SIZE", "1")), recipe.program)

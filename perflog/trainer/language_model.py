@@ -153,7 +153,8 @@ class LanguageModel(nn.Module):
     def _loss(self, x: Tensor, targets: Tensor) -> Tensor:
         """[B, S, d], targets [B, S] -> mean loss."""
         logits = self.head(self.norm(x))  # [B, S, V]
-        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        wide = torch.promote_types(logits.dtype, torch.float32)  # as autocast computes it
+        return F.cross_entropy(logits.flatten(0, 1).to(wide), targets.flatten())
 
 
 def _feed_forward(sizes: ModelSizes, options: MoeOptions, strategy: str, seed: int, clock: PhaseClock) -> nn.Module:

@@ -91,6 +91,7 @@ class RunSpec(Struct, frozen=True):
     seed: int
     plain: bool = False  # also time plain matrix products with the shapes of the experts
     moe: MoeOptions = MoeOptions()
+    parameters: str = "float32"  # dtype that they are kept in; bfloat16: with float32 copies in the optimizer
 
 
 class Recipe(Struct, frozen=True):
@@ -118,13 +119,18 @@ class Recipe(Struct, frozen=True):
         dtype: str | None,
         scale: float,
         changes: Mapping[str, str] | None = None,
+        parameters: str | None = None,
     ) -> Iterator[RunSpec]:
         """Yield the runs of a preset with the options of the user. At most half of the steps are warm-up.
 
+        `parameters`: the dtype that they are kept in; bfloat16 is then also that of the computation.
         `changes`: new values of fields of `ModelSizes` and `MoeOptions`, by name, as the user wrote them.
         """
         if seed >= SEEDS:
             raise UsageError(f"seed {seed} is too large", help=f"take one below {SEEDS}")
+        kept = parameters or "float32"
+        if kept != "float32" and dtype not in (None, kept):
+            raise UsageError(f"parameters in {kept}, but computation in {dtype}", help=f"take --dtype {kept}")
         preset_data = self._preset(preset)
         sizes_of = {name: ModelSizes(**sizes).scaled(scale) for name, sizes in preset_data["model"].items()}
         models = {name: _changed(sizes, changes or {}) for name, sizes in sizes_of.items()}
@@ -142,10 +148,11 @@ class Recipe(Struct, frozen=True):
                 sizes=models[name],
                 steps=count,
                 warmup_steps=min(preset_data["warmup_steps"], count // 2),
-                dtype=dtype or preset_data["dtype"],
+                dtype=dtype or (preset_data["dtype"] if kept == "float32" else kept),
                 seed=seed,
                 plain=self.plain,
                 moe=moe,
+                parameters=kept,
             )
 
     def _preset(self, name: str) -> Mapping[str, Any]:
@@ -212,6 +219,10 @@ def check_sizes(spec: RunSpec, world: int, program: str) -> None:
         (sizes.heads % kv_heads, f"{kv_heads} heads of keys and values do not divide {sizes.heads} heads"),
         (mixture and not experts, f"strategy {spec.strategy} without experts"),
         (mixture and sizes.top_k > experts, f"the {sizes.top_k} best of {experts} experts: take more ranks"),
+        (
+            pipeline and spec.parameters != "float32",
+            "no float32 copies of parameters in a pipeline: keep them in float32",
+        ),
         (pipeline and world > parts, f"{world} stages, but {parts} layers with embedding and head: take fewer ranks"),
         (
             pipeline and world > sizes.micro_batches,

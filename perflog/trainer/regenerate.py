@@ -15,7 +15,15 @@ from msgspec.structs import fields
 
 from perflog.errors import UsageError
 from perflog.trainer.launch import SILENCE, TORCHRUN, RankOptions, launch, stderr_file
-from perflog.trainer.recipes import ModelSizes, Recipe, RunSpec, check_sizes, load_recipe, recipe_names
+from perflog.trainer.recipes import (
+    ModelSizes,
+    Recipe,
+    RunSpec,
+    check_sizes,
+    load_recipe,
+    parse_changes,
+    recipe_names,
+)
 from perflog.units import first_few
 
 if TYPE_CHECKING:
@@ -86,6 +94,7 @@ def make_plan(
     log: Path | None = None,
     options: Sequence[str] = (),
     silence: float | None = SILENCE,
+    changes: Sequence[str] = (),
     **asked: Any,
 ) -> RegenerationPlan:
     """Check the options and return the plan of a regeneration.
@@ -97,15 +106,18 @@ def make_plan(
         log: Log file to write; None names it after recipe and time.
         options: Options of torchrun.
         silence: Seconds without output that mean a hang; None sets no limit.
-        asked: Options of the trainer: device, dtype, steps, seed, scale, dialect, output. None leaves the choice to it.
+        changes: Values of the recipe that are set anew, each NAME=VALUE.
+        asked: Options of the trainer: device, dtype, parameters, steps, seed, scale, dialect, output. None leaves the
+            choice to it.
 
     Raises:
         UsageError: if the sizes do not fit together, or the log exists already.
     """
     chosen = load_recipe(name)
     given = {key: value for key, value in asked.items() if value is not None}
-    sizes = {"steps": None, "seed": 0, "dtype": None, "scale": 1.0}
-    specs = tuple(chosen.specs(preset, **sizes | {k: v for k, v in given.items() if k in sizes}))
+    sizes = {"steps": None, "seed": 0, "dtype": None, "scale": 1.0, "parameters": None}
+    values = {k: v for k, v in given.items() if k in sizes}
+    specs = tuple(chosen.specs(preset, **sizes | values, changes=parse_changes(changes)))
     count = ranks or chosen.ranks(preset)
     if given.get("dialect") == "original" and chosen.dialect is None:
         raise UsageError(f"recipe {name} has no original dialect", help="leave out --dialect")
@@ -119,7 +131,8 @@ def make_plan(
     if log.is_file() and log.stat().st_size:
         raise UsageError("this log exists already", str(log), "name another one, or remove it")
     words = [word for key, value in given.items() for word in (f"--{key}", str(value))]
-    full = preset == FULL and given.get("scale", 1.0) == 1.0
+    words += [word for change in changes for word in ("--set", change)]
+    full = preset == FULL and given.get("scale", 1.0) == 1.0 and not changes
     return RegenerationPlan(
         chosen, specs, (name, "--preset", preset, *words), RankOptions(count, tuple(options), silence), log, full
     )

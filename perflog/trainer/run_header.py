@@ -70,6 +70,7 @@ def _print_settings(log: LogWriter, spec: RunSpec, context: RankContext) -> None
         steps=spec.steps,
         warmup_steps=spec.warmup_steps,
     )
+    log.write_if("parameters", context.first_on_node, parameters=spec.parameters)
     log.write_once(
         "start",
         started=datetime.now().astimezone().isoformat(timespec="seconds"),

@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from perflog.trainer.expert_strategies import ExpertLoad
 from perflog.trainer.language_model import LanguageModel, expert_parameters
+from perflog.trainer.master_weights import MasterAdamW
 from perflog.trainer.phase_clock import PhaseClock
 from perflog.trainer.rank_context import RankContext
 from perflog.trainer.recipes import RunSpec
@@ -54,8 +55,13 @@ class Trainer:
         torch.manual_seed(spec.seed)
         self.model = LanguageModel(spec.sizes, spec.strategy, spec.seed, self.clock, spec.moe).to(context.device)
         self.experts = expert_parameters(self.model)
+        settings = {"lr": spec.sizes.learning_rate, "weight_decay": 0.01}
+        self.optimizer: torch.optim.AdamW | MasterAdamW
+        if spec.parameters == "bfloat16":  # rounds them, so before DDP makes room for their gradients
+            self.optimizer = MasterAdamW(self.model.parameters(), **settings)
+        else:
+            self.optimizer = torch.optim.AdamW(self.model.parameters(), **settings)
         self.parallel = self._parallel()
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=spec.sizes.learning_rate, weight_decay=0.01)
         self.scaler = loss_scaler(spec.dtype, context)
         self.task = SyntheticTask(spec.sizes.vocabulary, spec.sizes.sequence_length, spec.seed, context.device)
 
@@ -74,13 +80,13 @@ class Trainer:
         with self.clock("elapsed"):
             with self.clock("data"):
                 tokens, targets = self.task.batch(number, self.context.rank, self.spec.sizes.batch)  # [B, S]
-            with self.clock("forward"), precision(self.spec.dtype, self.context):
+            with self.clock("forward"), precision(self.spec, self.context):
                 loss, total = self.parallel(tokens, targets)
             with self.clock("backward"):
                 self.scaler.scale(total).backward()
             with self.clock("optimizer"):
                 self.average_experts()
-                self.scaler.step(self.optimizer)
+                self.scaler.step(self.optimizer)  # type: ignore[arg-type]  # without scaling it only calls `step`
                 self.scaler.update()
                 self.optimizer.zero_grad(set_to_none=True)
                 self.move_biases()
@@ -106,9 +112,9 @@ class Trainer:
             torch._foreach_div_(grads, float(self.context.world_size))
 
 
-def precision(dtype: str, context: RankContext) -> AbstractContextManager[object]:
-    """Return autocast for bfloat16 and float16; float32 runs without it."""
-    return torch.autocast(context.device.type, getattr(torch, dtype), enabled=dtype != "float32")
+def precision(spec: RunSpec, context: RankContext) -> AbstractContextManager[object]:
+    """Return autocast for bfloat16 and float16; parameters that have the dtype already run without it."""
+    return torch.autocast(context.device.type, getattr(torch, spec.dtype), enabled=spec.dtype != spec.parameters)
 
 
 def loss_scaler(dtype: str, context: RankContext) -> ShardedGradScaler:

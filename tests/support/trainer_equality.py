@@ -27,6 +27,7 @@ from perflog.trainer.expert_strategies import (
     ShadowStrategy,
 )
 from perflog.trainer.language_model import LanguageModel
+from perflog.trainer.master_weights import MasterAdamW
 from perflog.trainer.moe import Experts, Gate
 from perflog.trainer.phase_clock import PhaseClock
 from perflog.trainer.rank_context import join_process_group
@@ -189,6 +190,33 @@ def whole_model(name: str, options: MoeOptions) -> None:
         compare(f"{name} model gradient of {field}", parameter.grad, own)
 
 
+def master_weights() -> None:
+    """A step with parameters in bfloat16: of the masters as AdamW makes it, and the same on all ranks."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    sizes = ModelSizes(**{**asdict(SIZES), "experts_per_rank": E // world})
+    spec = RunSpec("test", "v", "tiny", "dropless", 1, 1, sizes, 1, 0, "bfloat16", seed=1, parameters="bfloat16")
+    trainer = Trainer(spec, CLUSTER)
+    optimizer = trainer.optimizer
+    assert isinstance(optimizer, MasterAdamW)
+    before = [master.detach().clone() for master in optimizer.masters]
+    with torch.autocast("cpu", enabled=False):
+        _, total = trainer.parallel(*trainer.task.batch(0, rank, sizes.batch))
+    total.backward()
+    trainer.average_experts()
+    gradients = [parameter.grad.float() for parameter in optimizer.parameters]
+    optimizer.step()
+    for (name, parameter), master, old, g in zip(
+        trainer.model.named_parameters(), optimizer.masters, before, gradients, strict=True
+    ):
+        wanted = old * (1 - 1e-2 * 0.01) - 1e-2 * g / (g.abs() + 1e-8)  # of AdamW's first step
+        compare(f"masters of {name}", master.detach(), wanted)
+        compare(f"masters rounded of {name}", parameter.detach(), master.detach().bfloat16())
+        if name not in trainer.experts:
+            first = master.detach().clone()
+            dist.broadcast(first, 0)
+            compare(f"masters everywhere of {name}", master.detach(), first)
+
+
 with join_process_group(CPU) as CLUSTER:
     for kind in (torch.float64, torch.float32, torch.bfloat16):
         strategies(kind)
@@ -196,6 +224,7 @@ with join_process_group(CPU) as CLUSTER:
         whole_model(way, MoeOptions())
     for way in ("padded", "dropless", "shadow"):
         whole_model(f"{way} with all options", OPTIONS)
+    master_weights()
     if CLUSTER.rank == 0:
         os.write(1, json.dumps(found).encode())
 sys.exit(0)

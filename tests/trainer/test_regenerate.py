@@ -100,10 +100,10 @@ def test_a_log_is_not_overwritten(work: Path, played: Any) -> None:
 def test_the_trainer_gets_what_was_asked(played: Any) -> None:
     started = played("moe_layer.txt")
     asked = "--ranks 3 --device cpu --dtype bfloat16 --steps 7 --seed 2 --scale 0.5 --dialect original --timeout 9"
-    run("moe-layer", *asked.split(), "--", "--nnodes", "2")
+    run("moe-layer", *asked.split(), "--set", "top_k=1", "--set", "overlap=2", "--", "--nnodes", "2")
     ((program, ranks),) = started
     want = "-m perflog.trainer moe-layer --preset default --device cpu --dtype bfloat16 --steps 7 --seed 2 --scale 0.5"
-    assert program == [*want.split(), "--dialect", "original"]
+    assert program == [*want.split(), "--dialect", "original", "--set", "top_k=1", "--set", "overlap=2"]
     assert ranks == RankOptions(3, ("--nnodes", "2"), 9.0)
 
 

@@ -55,3 +55,10 @@ def test_a_step_of_the_whole_model_has_the_gradients_of_the_mean_loss(ranks: int
     found = {k: v for k, v in differences(ranks).items() if k.startswith(f"{way} model ")}
     assert len(found) == {"dense": 22, "padded": 24, "dropless": 24, "shadow": 24}.get(way, 28)
     assert {k: v for k, v in found.items() if v > 1e-5} == {}
+
+
+@RANKS
+def test_masters_of_bfloat16_parameters_are_equal_on_all_ranks(ranks: int) -> None:
+    found = {k: v for k, v in differences(ranks).items() if k.startswith("masters ")}
+    assert len(found) == 3 * 23 - 4  # experts differ from rank to rank
+    assert {k: v for k, v in found.items() if v > (1e-6 if k.startswith("masters of") else 0)} == {}

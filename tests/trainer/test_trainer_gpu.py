@@ -318,6 +318,7 @@ def test_a_step_stops_the_host_only_for_its_counts(
         clock = NamingClock(here.device)
         trainer = Trainer(spec, here, clock)
         trainer.step(0)  # the optimizer makes its state
+        assert isinstance(trainer.optimizer, torch.optim.AdamW)
         counters = [state["step"] for state in trainer.optimizer.state.values()]
         with Stops(monkeypatch, clock.phases, counters) as found:
             trainer.step(1)

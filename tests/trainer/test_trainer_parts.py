@@ -17,12 +17,14 @@ import torch
 from perflog.trainer.kernels import ProfileRanges
 from perflog.trainer.language_model import LanguageModel, active_parameters
 from perflog.trainer.llama import stage_layers
+from perflog.trainer.master_weights import MasterAdamW
 from perflog.trainer.matmul_baseline import TRIES, measure_matmuls
 from perflog.trainer.moe import Gate, RowGroups, grouped_matmul, grouped_matmul_kernel, histogram
 from perflog.trainer.phase_clock import PhaseClock, covered, timed_backward
 from perflog.trainer.rank_context import join_process_group
 from perflog.trainer.recipes import load_recipe
 from perflog.trainer.synthetic_task import NOISE, SyntheticTask
+from perflog.trainer.training import Trainer
 
 CPU = torch.device("cpu")
 
@@ -137,6 +139,43 @@ def test_a_backward_in_a_thread_of_its_own_stands_in_the_range_of_its_forward() 
         "forward/layer.3",
         "forward/layer.3/attention",
     ]
+
+
+def test_masters_follow_adamw_and_keep_changes_that_a_bfloat16_cannot_hold() -> None:
+    start = torch.tensor([1.0, -3.14159, 0.001, 7.0])
+    (parameter,) = parameters = [torch.nn.Parameter(start.clone())]
+    optimizer = MasterAdamW(parameters, lr=1e-4, weight_decay=0.01)
+    assert torch.equal(parameter, start.bfloat16())
+    value, mean, square = start.double(), torch.zeros(4).double(), torch.zeros(4).double()
+    for step in range(1, 101):
+        gradient = (torch.tensor([1.0, -2.0, 0.3, 0.0]) + step / 50).bfloat16()
+        parameter.grad = gradient.clone()
+        optimizer.step()
+        mean = 0.9 * mean + 0.1 * gradient.double()
+        square = 0.999 * square + 0.001 * gradient.double() ** 2
+        change = (mean / (1 - 0.9**step)) / ((square / (1 - 0.999**step)).sqrt() + 1e-8)
+        value = value * (1 - 1e-4 * 0.01) - 1e-4 * change
+        assert torch.allclose(optimizer.masters[0].double(), value, rtol=1e-5, atol=1e-8)
+        assert torch.equal(parameter, optimizer.masters[0].bfloat16())
+        optimizer.zero_grad(set_to_none=True)
+        assert parameter.grad is None
+    assert start[0] - 1e-4 == pytest.approx(1, abs=2e-3) and parameter[0] < 0.995  # one change is less than it can hold
+
+
+def test_parameters_in_bfloat16_train_as_well_as_with_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    losses = {}
+    for parameters in ("float32", "bfloat16"):
+        options: dict[str, Any] = {"steps": 12, "seed": 3, "dtype": "bfloat16", "scale": 0.5}
+        spec = next(load_recipe("moe-layer").specs(**options, parameters=parameters, changes={"bias_rate": "0.01"}))
+        with join_process_group(CPU) as here:
+            trainer = Trainer(spec, here)
+            losses[parameters] = [trainer.step(number).loss for number in range(spec.steps)]
+        assert {p.dtype for p in trainer.model.parameters()} == {getattr(torch, parameters)}
+        assert {b.dtype for b in trainer.model.buffers()} == {torch.float32}
+        assert trainer.model.moe_layers[0].gate.bias.abs().max() > 0.015
+    assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.05)
+    assert losses["bfloat16"][-1] < 0.6 * losses["bfloat16"][0]
 
 
 def test_the_shared_expert_is_added_for_all_tokens_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:

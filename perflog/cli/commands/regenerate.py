@@ -33,10 +33,22 @@ if TYPE_CHECKING:
 @click.option(
     "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Precision.  [default: the preset's]"
 )
+@click.option(
+    "--parameters",
+    type=click.Choice(["float32", "bfloat16"]),
+    help="Dtype that parameters are kept in; bfloat16: with float32 copies in the optimizer.  [default: float32]",
+)
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps of each run.  [default: the preset's]")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of parameters and data.  [default: 0]")
 @click.option(
     "--scale", type=options.FiniteRange(0, 1e6, min_open=True), metavar="X", help="Factor of the model width."
+)
+@click.option(
+    "--set",
+    "changes",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A value of the recipe: overlap=2.",
 )
 @click.option(
     "--dialect",
