@@ -24,6 +24,11 @@ _COMMAS = r"(?<!,)[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9]|,[0-9])"
 _FIGURE = rf"(?:{_COMMAS}|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NOT_FINITE = r"(?i:nan|inf|infinity)(?!\w| (?!ms\b|s\b|tok)[A-Za-z])"  # but not in `number of nan iterations`
 _CLOCK = r"[0-9]{1,3}:[0-9]{2}(?::[0-9]{2})?(?:[.,][0-9]+)?"
+_MONTH = "(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)"
+_WRITTEN_DATE = (  # Mon Nov 30 10:00:02 2026, 30 Nov 2026 10:00:02
+    rf"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? )?(?:{_MONTH} +[0-9]{{1,2}},?|[0-9]{{1,2}} {_MONTH})(?: [0-9]{{4}},?)? "
+    rf"[0-9]{{2}}:[0-9]{{2}}(?::[0-9]{{2}}(?:[.,][0-9]+)?)?(?: [A-Z]{{3,4}})?(?: (?:19|20)[0-9]{{2}})?(?!\w)"
+)
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 _BEFORE_LEVEL = rf"[)\]]?[ \t|\[]*{LEVEL}\b"
 _AFTER_MARK = "|".join(rf"(?<=[:=(\[]{' ' * n})" for n in range(4))
@@ -37,6 +42,7 @@ _OPAQUE = (
     r"[+-]?[0-9]+\.#[A-Z]+",  # one that is not finite, as Microsoft's library prints it: `1.#INF`
     rf"(?:{PARTS}|{DAYS_AND_CLOCK})(?![\w:])",  # a duration
     r"[A-Za-z][A-Za-z0-9+.-]*://[^ \t]+",  # an address
+    _WRITTEN_DATE,
     rf"[0-9]{{4}}(?:-[0-9]{{2}}-[0-9]{{2}}|/[0-9]{{2}}/[0-9]{{2}})(?:T{_CLOCK}{_ZONE}|[-_][0-9][0-9:.,-]*)?",  # a date
     r"[0-9]{1,2}/[0-9]{1,2}/(?:[0-9]{4}|[0-9]{2})(?![\w/])",
     rf"{_CLOCK}{_ZONE}(?!\w|:[^ \t])",  # a time of day, or an elapsed time

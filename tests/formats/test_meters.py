@@ -1353,3 +1353,17 @@ def test_the_printed_unit_says_what_a_rate_counts() -> None:
     text = "".join(f"step {k}: speed = 1200 img/sec, loss = 2.5, 19.8K tok/s, sec/step=0.5\n" for k in (1, 2))
     rows = read(text.encode()).rows("steps")
     assert [(r["samples_per_s"], r["tokens_per_s"], r["step_time_s"]) for r in rows] == [(1200, 19800, 0.5)] * 2
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        "Nov 30 10:00:02",
+        "Nov  3 10:00:02.123",
+        "Mon Nov 30 10:00:02 UTC 2026",
+        "Nov 30, 2026 10:00:02",
+        "30 Nov 2026 10:00",
+    ],
+)
+def test_a_date_in_words_is_one_token(date: str) -> None:
+    assert [token.text for token in tokens.tokens(f"[{date}] step 1")] == ["[", date, "]", "step", "1"]

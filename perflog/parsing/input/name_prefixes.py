@@ -1,63 +1,100 @@
-"""Names of nodes, services or pods that a launcher puts before each line of the processes that it started.
+"""Names of nodes, services, pods or processes before each line of the processes that a launcher started.
 
     worker-0: step 1, loss 2.5               pdsh, clush, the launcher of DeepSpeed
     trainer-0  | step 1, loss 2.5            docker compose
     train-worker-0 pytorch step 1, loss 2.5  stern: pod and container
 
+    10:00:02 [node01] step 1, loss 2.5       the logger of the program, after its time stamp
+    [GPU 1] step 1, loss 2.5                 the program itself
+    Nov 30 10:00:02 node01 python[7]: step 1 syslog, journalctl: host and process
+
 Each becomes a label: `[pod/worker-0] step 1, loss 2.5`. A program may begin its own lines the same way
 (`layer0: 1.2 ms`). So nearly all of the first lines must have a name, the names must alternate, and several kinds of
-lines must follow them.
+lines must follow them. Or the names distinguish the lines of a step: several print each step, each prints it once.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from itertools import groupby
 
 from msgspec import Struct
 
+from perflog.formats.vocabulary import LEVEL
 from perflog.lazy_patterns import lazy_pattern
 
 
 class _Form(Struct, frozen=True):
-    """How a launcher writes names: patterns of a name, of the separator after it, of the part in which names differ.
+    """How a name is written: patterns of a name, of the separator after it, of the part in which names differ.
 
-    `most_stems`: how many different names may remain without that part.
+    Attributes:
+        most_stems: How many different names may remain without that part.
+        lead: Pattern of what may precede the name.
+        needs_steps: Whether only steps that several names print show that they are names: programs number much.
     """
 
     name: bytes
     separator: bytes
-    varies: bytes
-    most_stems: int
+    varies: bytes = rb"[0-9]+"
+    most_stems: int = 2
+    lead: bytes = b""
+    needs_steps: bool = False
+
+    @property
+    def pattern(self) -> bytes:
+        return b"(?P<lead>" + self.lead + b")(?P<name>" + self.name + b")" + self.separator
 
 
-_FORMS = (
-    _Form(rb"[A-Za-z][A-Za-z0-9_.-]{0,62}[-_][0-9]{1,6}", rb" {1,40}\| ?", rb"[0-9]+", 16),
-    _Form(rb"[A-Za-z][A-Za-z_.-]{0,62}[0-9][A-Za-z0-9_.-]{0,62}|[0-9]+(?:\.[0-9]+){3}", rb": ", rb"[0-9]+", 2),
-    _Form(rb"[a-z][a-z0-9.-]{0,62}-[a-z0-9]{1,16}", rb" [a-z][a-z0-9-]{0,62} ", rb"[a-z0-9]*[0-9][a-z0-9]*", 2),
+_STAMP = rb"(?:(?:[A-Z][a-z]{2}|[0-9][0-9TZ:.,/+-]*) +)"
+_LEAD = (  # a time stamp, a level, in any order
+    rb"(?>(?>[\[(]?(?:[0-9]{1,4}[0-9TZ:.,/+-]{0,40}|"
+    + LEVEL.encode()
+    + rb")[\]):,|]{0,3}|[-|])(?: {1,4}|(?=[\[(]))){0,6}"
 )
-_PATTERNS = [lazy_pattern(b"(?P<name>" + form.name + b")" + form.separator) for form in _FORMS]
+_NUMBERED_NAME = rb"[A-Za-z][A-Za-z0-9_.-]{0,62}?(?:[ :=_.-]?[0-9]{1,6})(?:[._-][A-Za-z0-9_.-]{1,40})?"
+_FORMS = (
+    _Form(rb"[A-Za-z][A-Za-z0-9_.-]{0,62}[-_][0-9]{1,6}", rb" {1,40}\| ?", most_stems=16),
+    _Form(rb"[A-Za-z][A-Za-z_.-]{0,62}[0-9][A-Za-z0-9_.-]{0,62}|[0-9]+(?:\.[0-9]+){3}", rb": "),
+    _Form(rb"[a-z][a-z0-9.-]{0,62}-[a-z0-9]{1,16}", rb" [a-z][a-z0-9-]{0,62} ", rb"[a-z0-9]*[0-9][a-z0-9]*"),
+    _Form(rb"[A-Za-z][A-Za-z0-9.-]{0,62} [A-Za-z][A-Za-z0-9_.-]{0,30}(?:\[[0-9]+\])?", rb": ", lead=_STAMP + b"{1,4}"),
+    _Form(rb"[\[(](?:" + _NUMBERED_NAME + rb"|[0-9]{1,6})[\])]", rb":? ?(?:[|-] )?", lead=_LEAD, needs_steps=True),
+    _Form(_NUMBERED_NAME + b"|[0-9]{1,6}(?= \\|)", rb"(?:: | \| | - )", lead=_LEAD, needs_steps=True),
+)
+_PATTERNS = [lazy_pattern(form.pattern) for form in _FORMS]
 _OF_A_PROGRAM = frozenset(
-    b"batch block bucket case chunk config cuda device epoch exp experiment expert fold gpu group head iter iteration "
-    b"layer microbatch npu phase run sample seed stage step stream test thread trial".split()
+    b"batch block bucket case chunk config epoch exp experiment expert fold group head iter iteration layer microbatch "
+    b"phase run sample seed stage step stream test thread trial update".split()
 )
 """Words that programs number themselves: they name no nodes."""
+
+_DEVICES = frozenset(b"cuda device gpu npu".split())
+"""Words that programs number themselves too, but each process may be named by its own device."""
 
 _LONGEST = 256  # bytes: no name with what separates it from the line is longer
 _LOOKED_AT = 400  # first lines
 _SAMPLED = 8  # of them, before all are examined: most logs have no names
 _NEARLY_ALL = 0.9
+_MOST = 0.5
 _KINDS = 3  # kinds of lines after the names, at least
+_STEPS = 3  # steps that several names print, at least
 _DIGITS = lazy_pattern(rb"[0-9]+")
 _NO_LETTERS = lazy_pattern(rb"[^a-z]+")
+_NO_NAME = lazy_pattern(rb"[^A-Za-z0-9_./-]+")
+_STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:step|iteration|iter|update|batch)[^a-z0-9]{1,4}([0-9]+)")
+_RANK = lazy_pattern(rb"(?i)(?<![a-z])rank[^a-z0-9]{0,2}([0-9]+)")
+_LABEL_OF_RANK = rb"(?:[\[(](?:[Rr]ank|RANK)[ :=]?([0-9]{1,9})[\])]:? ?)?"
 
 
 class NamePrefixes(Struct, frozen=True):
-    """The names before the lines of a log, as one pattern with a group, and the label that replaces each."""
+    """The names before the lines of a log, as one pattern of what precedes a name, and the name.
+
+    `label` replaces them; without it each name is the label of a pod.
+    """
 
     pattern: bytes
-    label: bytes
+    label: bytes = b""
 
     def labelled(self, blocks: Iterator[bytes]) -> Generator[bytes]:
         """Yield the blocks of a log with labels instead of the names.
@@ -65,6 +102,7 @@ class NamePrefixes(Struct, frozen=True):
         The last line of a block waits for the next one, unless it is longer than any name.
         """
         pattern, left, is_inside = lazy_pattern(self.pattern, re.MULTILINE), b"", False
+        label = self.label or _pod_label
         for block in blocks:
             data = left + block
             if is_inside:  # the line began in an earlier block
@@ -74,9 +112,16 @@ class NamePrefixes(Struct, frozen=True):
             end = data.rfind(b"\n") + 1
             if len(data) - end > _LONGEST:
                 is_inside, end = True, len(data)
-            yield pattern.sub(self.label, data[:end])
+            yield pattern.sub(label, data[:end])
             left = data[end:]
-        yield pattern.sub(self.label, left)
+        yield pattern.sub(label, left)
+
+
+def _pod_label(match: re.Match[bytes]) -> bytes:
+    """Return the labels that replace a name, and the rank after it, before what precedes the name."""
+    lead, name, rank = match[1], _NO_NAME.sub(b"-", match[2]).strip(b"-"), match[3]
+    labels = b"[pod/" + (b"process-" + name if name.isdigit() else name) + b"] "
+    return labels + (b"[rank" + rank + b"]:" if rank else b"") + lead
 
 
 def name_prefixes(head: bytes) -> NamePrefixes | None:
@@ -88,26 +133,53 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
             continue
         lines = [line for line in every if line.strip()]
         found = [match for line in lines if (match := pattern.match(line))]
-        if len(found) < _NEARLY_ALL * len(lines) or not _alternate(found):
+        if not _alternate(found):
             continue
         is_table = b"|" in form.separator and all(b"|" in match.string[match.end() :] for match in found)
-        if is_table:
+        has_steps = len(found) >= _MOST * len(lines) and _distinguish_steps(found)
+        has_kinds = len(found) >= _NEARLY_ALL * len(lines) and _share_kinds(found) and not is_table
+        if not (has_steps or (has_kinds and not form.needs_steps)):
             continue
         varies = re.compile(form.varies)
         stems = {form.varies.join(map(re.escape, varies.split(match["name"]))) for match in found}
         words = {_NO_LETTERS.sub(b"", match["name"].lower()) for match in found}
         if words == {b"rank"}:
-            return NamePrefixes(b"^[Rr][Aa][Nn][Kk][-_.]?([0-9]{1,9})" + form.separator, rb"[rank\1]:")
-        if len(stems) <= form.most_stems and not words & _OF_A_PROGRAM:
-            return NamePrefixes(b"^(" + b"|".join(sorted(stems)) + b")" + form.separator, rb"[pod/\1] ")
+            names = rb"[\[(]?[Rr][Aa][Nn][Kk][ :=_.-]?([0-9]{1,9})[\])]?"
+            return NamePrefixes(b"^(" + form.lead + b")" + names + form.separator, rb"[rank\2]:\1")
+        of_a_program = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
+        if len(stems) <= form.most_stems and not words & of_a_program:
+            names = b"(" + b"|".join(sorted(stems)) + b")"
+            return NamePrefixes(b"^(" + form.lead + b")" + names + form.separator + _LABEL_OF_RANK)
     return None
 
 
 def _alternate(found: Sequence[re.Match[bytes]]) -> bool:
-    """Return whether names alternate, with several kinds of lines after them, one of these after several names."""
+    """Return whether names alternate."""
     names = [match["name"] for match in found]
+    return sum(1 for _ in groupby(names)) > len(set(names)) > 1
+
+
+def _share_kinds(found: Sequence[re.Match[bytes]]) -> bool:
+    """Return whether several kinds of lines are after the names, one of these after several names."""
     lines = [(match["name"], _DIGITS.sub(b"0", match.string[match.end() :])) for match in found]
     kinds = {text for _, text in lines}
     shared = {text for text in kinds if len({name for name, each in lines if each == text}) > 1}
-    changes = sum(1 for _ in groupby(names))
-    return changes > len(set(names)) > 1 and len(kinds) >= _KINDS and bool(shared)
+    return len(kinds) >= _KINDS and bool(shared)
+
+
+def _distinguish_steps(found: Sequence[re.Match[bytes]]) -> bool:
+    """Return whether most steps are printed after all names, and hardly any step twice after one name."""
+    names, printed = set[bytes](), list[tuple[bytes, bytes, bytes]]()
+    for match in found:
+        if (text := match.string[match.end() :]) and (step := _STEP.search(text)):
+            rank = _RANK.search(text)
+            name = match["name"] + (b"/" + rank[1] if rank else b"")
+            names.add(name)
+            printed.append((name, step[1], _NO_LETTERS.sub(b"", text.lower())))
+    steps = Counter((step, kind) for _, step, kind in set(printed))
+    complete = sum(count == len(names) for count in steps.values())
+    return (
+        len(names) > 1
+        and complete >= max(_STEPS, _MOST * len(steps))
+        and len(set(printed)) >= _NEARLY_ALL * len(printed)
+    )

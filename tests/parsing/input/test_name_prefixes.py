@@ -123,3 +123,66 @@ def test_a_line_without_an_end_is_passed_on_as_it_comes() -> None:
     labelled = list(prefixes.labelled(iter(endless)))
     assert max(map(len, labelled[2:])) < 2_500  # no block waits for the end of the line
     assert b"".join(labelled).endswith(b"[pod/worker-1] " + b"worker-2: x" * 5_000 + b"y\n[pod/worker-3] z\n")
+
+
+def step_lines(
+    prefix: str, processes: int = 3, steps: int = 4, text: str = "iter {step} loss 2.98 time 1.5 s"
+) -> bytes:
+    """One kind of line alone, as `grep step` leaves a log: each process prints each step."""
+    lines = (prefix.format(k) + text.format(step=step) for step in range(1, steps + 1) for k in range(processes))
+    return "\n".join([*lines, ""]).encode()
+
+
+@pytest.mark.parametrize(
+    ("prefix", "label"),
+    [
+        ("node{:02}: ", "[pod/node01] "),
+        ("[node-{}] ", "[pod/node-1] "),
+        ("2026-11-30 10:00:02,123 [node{}] [INFO] ", "[pod/node1] 2026-11-30 10:00:02,123 [INFO] "),
+        ("[2026-11-30 10:00:02] INFO [worker {}] ", "[pod/worker-1] [2026-11-30 10:00:02] INFO "),
+        ("[GPU{}] ", "[pod/GPU1] "),
+        ("(cuda:{}) ", "[pod/cuda-1] "),
+        ("process {}: ", "[pod/process-1] "),
+        ("[{}] ", "[pod/process-1] "),
+        ("{} | ", "[pod/process-1] "),
+        ("Nov 30 10:00:02 node{0} python[12{0}]: ", "[pod/node1-python-121] Nov 30 10:00:02 "),
+        ("2026-11-30T10:00:02+00:00 node{} train: ", "[pod/node1-train] 2026-11-30T10:00:02+00:00 "),
+        ("rank{}: ", "[rank1]:"),
+        ("INFO [RANK {}] ", "[rank1]:INFO "),
+        ("[node-{}][rank 0] ", "[pod/node-1] [rank0]:"),
+    ],
+)
+def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> None:
+    data = step_lines(prefix)
+    prefixes = name_prefixes(data)
+    assert prefixes is not None
+    assert b"".join(prefixes.labelled(iter([data]))).splitlines()[1].decode() == label + "iter 1 loss 2.98 time 1.5 s"
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        step_lines("[stage {}] "),
+        step_lines("expert {}: "),
+        step_lines("[node{}] ", steps=2),  # two steps may be a coincidence
+        step_lines("[node{}] ", processes=1),
+        step_lines("[node{}] ", text="fan 1200 rpm"),
+        step_lines("[node{}] ", text="iter 1 loss 2.98"),  # one step, printed again
+        b"".join(step_lines(f"round {k}: ", processes=1) for k in range(4)),  # one after the other
+        "".join(f"[node{k}] step {step} loss 2.5\n" for step in range(12) for k in (step % 3,)).encode(),  # in turn
+    ],
+    ids=["stages", "experts", "two steps", "one process", "no steps", "one step", "rounds", "in turn"],
+)
+def test_numbers_that_do_not_distinguish_the_lines_of_a_step(log: bytes) -> None:
+    assert name_prefixes(log) is None
+
+
+def test_equal_ranks_of_several_nodes_are_local() -> None:
+    lines = [
+        f"[node-{node}][rank {rank}] step {step} loss 2.5" for step in range(4) for node in (0, 1) for rank in (0, 1)
+    ]
+    steps = read("\n".join(lines).encode()).rows("steps")
+    assert {row["source"] for row in steps} == {f"node-{node}, local rank {rank}" for node in (0, 1) for rank in (0, 1)}
+    assert {row.get("rank") for row in steps} == {None}
+    spread = [line.replace("node-1][rank ", "node-1][rank 1") for line in lines]  # ranks 10 and 11
+    assert {row["rank"] for row in read("\n".join(spread).encode()).rows("steps")} == {0, 1, 10, 11}
