@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from support.reading import Reading, read
-
-from perflog.parsing.input.bar_cuts import bar_cuts
 
 DICT = "{{'loss': {loss}, 'grad_norm': 1.5, 'learning_rate': 1e-05, 'epoch': {epoch}}}"
 
@@ -30,48 +26,6 @@ def steps_of(got: Reading, *columns: str) -> list[tuple[object, ...]]:
 
 def unread(got: Reading) -> int:
     return sum(row["figures_unread"] for row in got.rows("lines"))
-
-
-# --- cuts -------------------------------------------------------------------------------------------------------------
-
-GLUED = [
-    ["{'loss': 0.5, 'epoch': 1.0} ", "10%|#         | 3/30 [00:10<01:30,  5.00s/it]"],
-    ["100%|##| 7/7 [2:16:02<00:00,  1.39s/it]", "100%|##| 7/7 [2:16:02<00:00,  1.68s/it]", "Saved to ./model"],
-    [" 10%|#   | 10/100 [00:20<03:00,  2.00s/it]", "[2025-01-01 10:00:20,000] [INFO] time (ms) | forward: 3"],
-    ["[rank3]: Epoch 3:  10%|#   | 10/100 [00:20<03:00,  2.00s/it, loss=[1, 2]]"],
-    ["3:  10%|#   | 10/100 [00:20<03:00,  2.00s/it]", "4:  10%|#   | 11/100 [00:20<03:00,  2.00s/it]"],
-    ["speed=50.1, memory=40.2GB  ", "0%|          | 0/1562 [00:00<?, ?it/s]", "INFO 09-15 10:00:00 woke up"],
-    [
-        "  train: 100%|##| 211/211 [05:25<00:00,  1.5s/it]",
-        "   eval : 100%|##| 3/3 [00:02<00:00,  1.25it/s]   loss=0.75",
-    ],
-    ["Epoch 1 [Val]: 100%|###| 37/37 [00:08<00:00,  4.25it/s] loss: 2.3421, acc: 45.23%"],
-    ["Training Iteration: 4072  step_loss : 0.5 ", "Iteration:  49%|##| 1350/2771 [01:02<01:15,  1.25it/s]"],
-    ["(actor pid=12, ip=1.2.3.4) Epoch 0: :  49%|##| 1350/2771 [01:02<01:15,  1.25it/s]"],
-    ["2024-05-01 10:11:12 | INFO | Training:  44%|####5     | 20/45 [1 day, 1:10:00<00:00,  1.57s/it]"],
-    ["14it [00:01, 12.9it/s]", "done"],
-]
-
-
-@pytest.mark.parametrize("parts", GLUED, ids=[parts[0][:20] for parts in GLUED])
-def test_states_are_cut_from_other_text(parts: list[str]) -> None:
-    raw = "".join(parts).encode() + b"\n"
-    cuts = [0, *bar_cuts(raw, len(raw)), len(raw) - 1]
-    assert [raw[a:b].decode() for a, b in pairwise(cuts)] == parts
-
-
-def test_lines_without_a_bar_are_not_cut() -> None:
-    raw = b"step 10 | 50% | 3/4 [2025-01-01 10:00:20] it [10]\n[00:10] 12:30 10%| 5/10\n"
-    assert bar_cuts(raw, len(raw)) == []
-
-
-def test_time_is_linear_in_the_states_on_a_line() -> None:
-    states = "".join(f"{k // 2000}%|#| {k}/200000 [00:01<00:10, 9.0it/s]" for k in range(200_000)).encode() + b"\n"
-    assert len(bar_cuts(states, len(states))) == 199_999
-    returned = states.replace(b"]", b"]\r")
-    assert bar_cuts(returned, len(returned)) == []
-    cut = b"10%|#| 5/10 [00:01<" * 20_000 + b"\n"
-    assert bar_cuts(cut, len(cut)) == []
 
 
 # --- steps of dictionaries --------------------------------------------------------------------------------------------
