@@ -177,7 +177,7 @@ def reported(line: str) -> Report | None:
 
 def message_start(line: str, report_offset: int) -> int:
     """Return where the message begins: after the prefix of the line, and not after the report of the failure."""
-    begin = len(line) - len(line.lstrip())
+    begin = 0
     for end in _starts(line):
         if end <= report_offset and not re.search(r"(?:Error|Exception|Interrupt|error)\S*: *$", line[:end]):
             begin = end

@@ -135,7 +135,8 @@ def test_a_message_in_a_record_of_json_is_neither_code_nor_advice() -> None:
 
 
 @pytest.mark.parametrize("before", ["raise ", "  12 | raise ", "12: assert ", "# ", "- ", "logger.warning(x, ",
-                                    "x = f\"", "print(", "if you see ", "It may also be ", "to avoid ", "Note "])  # fmt: skip
+                                    "x = f\"", "print(", "if you see ", "It may also be ", "to avoid ",
+                                    "Note "])  # fmt: skip
 def test_code_and_advice_before_a_message(before: str) -> None:
     assert reported(f"{before}CUDA out of memory") is None
 
@@ -146,6 +147,8 @@ def test_other_words_before_a_message(before: str) -> None:
 
 
 def test_values_of_a_report_have_no_digits_in_their_names() -> None:
+    report = reported("[rank0] ValueError: bad")
+    assert report is not None and report.values == {"name": "ValueError"}
     names = {name for _, sample in SAMPLES if (report := reported(sample)) for name in report.values}
     assert "exit_code" in names and not any(name[-1].isdigit() for name in names)
 

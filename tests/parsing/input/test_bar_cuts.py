@@ -79,7 +79,7 @@ def test_what_belongs_to_a_state(parts: list[str]) -> None:
     ("text", "cuts"),
     [
         (f"a\n{OPEN}more\nb\n", [24]), (f"{OPEN}x\r{OPEN}y\n", [22, 46]), (f"a\r{OPEN}x\n", [24]),
-        (f"words {BAR}", [6]), (f"words {BAR}\rx{BAR}", [6]),
+        (f"words {BAR}", [6]), (f"a\nb\nwords {BAR}", [10]), (f"words {BAR}\rx{BAR}", [6]),
     ],
 )  # fmt: skip
 def test_cuts_are_offsets_in_the_whole_text(text: str, cuts: list[int]) -> None:

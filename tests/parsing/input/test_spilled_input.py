@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,8 +26,8 @@ class Pipe:
     """An input into which a test writes."""
 
     def __init__(self, interval: float) -> None:
-        self._reads, self.writes = os.pipe()
-        self.input = SpilledInput(self._reads, interval)
+        self.reads, self.writes = os.pipe()
+        self.input = SpilledInput(self.reads, interval)
         self._is_open = True
 
     def write(self, data: bytes) -> None:
@@ -37,7 +38,7 @@ class Pipe:
         self._is_open = False
 
     def close(self) -> None:
-        os.close(self._reads)
+        os.close(self.reads)
         if self._is_open:
             self.end()
         self.input.close()
@@ -136,4 +137,13 @@ def test_errors_name_what_failed(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_an_input_that_is_no_file_of_the_system_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("text"))
+    assert standard_input() is None
+
+
+def test_an_input_that_can_be_waited_for_is_kept(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(fileno=lambda: pipe.reads))
+    kept = standard_input()
+    assert kept is not None
+    kept.close()
+    monkeypatch.setattr(os, "name", "nt")
     assert standard_input() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ NAME = DeclaredColumn("name", (CellForm(Template("{name:w}")),))
 TOTAL = DeclaredColumn("total", (CellForm(Template("{total:d}")),))
 
 
-def read(columns: tuple[DeclaredColumn, ...], rows: list[tuple[str, ...]], filled: tuple[str, ...] = ()) -> Any:
+def read(columns: tuple[DeclaredColumn, ...], rows: Sequence[tuple[str, ...]], filled: tuple[str, ...] = ()) -> Any:
     """Shape, indices and values of the rows that parsed, and their number."""
     table = SimpleNamespace(must_fill=lambda column: column.name in filled)
     header: Any = SimpleNamespace(declared_columns=columns, table=table)
