@@ -111,7 +111,11 @@ def test_arguments_are_counted_in_all_pieces() -> None:
     for number in (1, 2):
         found, *_ = contents(*[piece] * number)
         counted = {name: (f.stored, f.dropped, f.unread) for name, f in found.account.figures.items()}
-        assert (counted["External id"], counted["Ev Idx"], counted["odd"]) == ((number, 0, 0), (0, number, 0), (0, 0, number))
+        assert (counted["External id"], counted["Ev Idx"], counted["odd"]) == (
+            (number, 0, 0),
+            (0, number, 0),
+            (0, 0, number),
+        )
         assert found.account.figures["Ev Idx"].because and not found.account.figures["odd"].because
 
 
