@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_type_hints
 
 from msgspec import Struct
 
 from perflog.metrics.compared import ComparedColumn, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables, cached
-from perflog.tables.nulls import nullable_frame
+from perflog.tables.nulls import as_types, nullable_frame
 from perflog.units import plural
 
 if TYPE_CHECKING:
@@ -32,7 +31,8 @@ class MetricColumn(Struct, frozen=True):
     """A column of a metric's table.
 
     `unit`: base unit of its values. `better`: which way is better, or None. `meaning`: what it holds, or its formula.
-    `brief`: tables on the screen and in Markdown show it; CSV and JSON have all columns.
+    `brief`: tables on the screen and in Markdown show it; CSV and JSON have all columns. `type`: the pandas type of its
+    values, "float64" by default for values with a unit; "" if it follows from the values: none of them is null.
     """
 
     name: str
@@ -40,6 +40,12 @@ class MetricColumn(Struct, frozen=True):
     better: Literal["lower", "higher"] | None = None
     meaning: str = ""
     brief: bool = True
+    type: Literal["", "Int64", "float64", "boolean", "bool", "object"] = ""
+
+    @property
+    def dtype(self) -> str:
+        """The pandas type of its values; "" if it follows from them."""
+        return self.type or ("float64" if self.unit else "")
 
     @property
     def short(self) -> str:
@@ -53,6 +59,9 @@ RUN_COLUMNS = (
 )
 """The first columns of each metric's table."""
 
+
+MetricRows: TypeAlias = "Iterable[Mapping[str, Any]] | Iterable[tuple[Any, ...]] | Iterable[pd.DataFrame]"
+"""What a metric's function returns: rows by column name or in the order of the columns, or tables of rows."""
 
 Sampler = Callable[[Tables, Steady], Iterator[Sample]]
 """A function that yields the samples of runs in their steady steps."""
@@ -71,7 +80,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
         main: Name of the main column; `unit` and `better` are the unit and direction of this column.
         formula: How the values are computed.
         source: Where formula and thresholds are from.
-        compute: The function from tables and options to the table.
+        compute: The function from tables and options to the rows of the table.
         compares: What comparisons read of it: columns of its table, or functions where they take a value of each step.
     """
 
@@ -82,7 +91,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
     main: str
     formula: str
     source: str
-    compute: Callable[[Tables, Options], pd.DataFrame]
+    compute: Callable[[Tables, Options], MetricRows]
     compares: tuple[ComparedColumn | Sampler, ...] = ()
 
     def __post_init__(self) -> None:
@@ -165,18 +174,20 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
                 yield from compared(tables, steady)
 
     def _table(self, tables: Tables, options: Options) -> pd.DataFrame:
-        if any(not tables.count(name) for name in self.needs):
-            return self._no_rows
-        table = self.compute(tables, options)
-        names = table.columns.tolist()
-        assert names == [c.name for c in self.columns], (self.name, names)
-        return table.reset_index(drop=True)
+        has_all = all(tables.count(name) for name in self.needs)
+        return metric_table(self.columns, self.compute(tables, options) if has_all else [])
 
-    @cached_property
-    def _no_rows(self) -> pd.DataFrame:
-        import pandas as pd
 
-        return pd.DataFrame(columns=[c.name for c in self.columns])
+def metric_table(columns: Sequence[MetricColumn], rows: MetricRows) -> pd.DataFrame:
+    """Return rows as a table with these columns, in their types."""
+    import pandas as pd
+
+    found, names = list(rows), [column.name for column in columns]
+    if found and isinstance(found[0], pd.DataFrame):
+        table = pd.concat(found, ignore_index=True).reindex(columns=names)
+    else:
+        table = pd.DataFrame(found, columns=names)
+    return as_types(table, {column.name: column.dtype for column in columns if column.dtype})
 
 
 def metric(
@@ -187,14 +198,14 @@ def metric(
     formula: str,
     source: str,
     compares: tuple[ComparedColumn | Sampler, ...] = (),
-) -> Callable[[Callable[[Tables, Options], pd.DataFrame]], Metric]:
+) -> Callable[[Callable[[Tables, Options], MetricRows]], Metric]:
     """Make a function a metric of its name. `perflog.metrics.METRICS` lists the metrics that perflog has.
 
     The docstring of the function: what one row is, then what the reader has to know, then `Example:`. Arguments and
     columns are added to it.
     """
 
-    def decorate(compute: Callable[[Tables, Options], pd.DataFrame]) -> Metric:
+    def decorate(compute: Callable[[Tables, Options], MetricRows]) -> Metric:
         decorated = Metric(compute.__name__, title, needs, columns, main, formula, source, compute, compares)
         decorated.column(main)  # fails here if there is no such column
         return decorated

@@ -44,7 +44,7 @@ def row_dicts(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 @cache
-def _dtype(type: Any) -> Any:
+def _dtype(type: str) -> Any:
     """The type that a name means; pandas tries all that it knows."""
     import pandas as pd
 
@@ -52,21 +52,21 @@ def _dtype(type: Any) -> Any:
 
 
 @cache
-def _no_values(type: Any) -> Any:
+def _no_values(type: str) -> Any:
     """An empty column of a type."""
     import pandas as pd
 
     return pd.Series([], dtype=type).array
 
 
-def _values_as(column: pd.Series[Any], type: Any) -> Any:
+def _values_as(column: pd.Series[Any], type: str) -> Any:
     """The values of a column in another type: as `Series.astype`, which takes three times as long."""
-    if type is object:  # a column, not its array: pandas makes strings of an array of objects
+    if type == "object":  # a column, not its array: pandas makes strings of an array of objects
         return column.astype(object)
     return column.array.astype(_dtype(type))
 
 
-def as_types(table: pd.DataFrame, types: Mapping[str, Any]) -> pd.DataFrame:
+def as_types(table: pd.DataFrame, types: Mapping[str, str]) -> pd.DataFrame:
     """Return a table with some columns in other types: as `DataFrame.astype`, which takes three times as long."""
     import pandas as pd
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -26,14 +26,11 @@ from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import better, words_of
 from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import Rows
 from perflog.units import UNITS, base_of, first_few, show, unit_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_FAILED = 3
 """Failed cases that are named."""
@@ -288,7 +285,7 @@ def case_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     formula="smallest and largest value of a quantity over the cases; a repeated case counts by its median",
     source="values as printed; parameters are the leading names of a record that together identify the records",
 )
-def cases(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def cases(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Quantities that a run prints over parameters: the best case, the worst, and their ratio.
 
     Rows of `values` of one record, for no step, are one measurement. Steps, epochs and requests are series, no cases.
@@ -298,10 +295,7 @@ def cases(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (al
         >>> len(table)
         0
     """
-    import pandas as pd
-
-    rows = _rows_of_runs(tables, _rows)
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    return _rows_of_runs(tables, _rows)
 
 
 @metric(
@@ -312,7 +306,7 @@ def cases(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (al
     formula="value of a variant / value of the base at the same values of all other parameters; geometric mean",
     source="a variant is a value of a parameter that is a word, or one of several quantities side by side",
 )
-def case_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
+def case_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
     """Variants of what is measured, such as implementations and libraries, compared case by case with the first one.
 
     Example:
@@ -320,10 +314,7 @@ def case_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
         >>> len(table)
         0
     """
-    import pandas as pd
-
-    rows = _rows_of_runs(tables, _pairs)
-    return pd.DataFrame(rows, columns=[c.name for c in _PAIR_COLUMNS])
+    return _rows_of_runs(tables, _pairs)
 
 
 def _rows_of_runs(tables: Tables, rows_of: Callable[[CaseTable], Iterator[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +11,11 @@ from perflog.arrays import Floats
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import Better
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.row_groups import split
 from perflog.metrics.run_tables import Tables
 from perflog.tables.columns import Rows
 from perflog.units import show
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -27,20 +24,25 @@ _COLUMNS = (
     MetricColumn("ranks", meaning="number of ranks"),
     MetricColumn("buffer", meaning="`out of place`, or `in place`: the result replaces the input; `all`: both"),
     MetricColumn("n", meaning="number of measurements"),
-    MetricColumn("smallest", "B", None, "smallest message"),
-    MetricColumn("largest", "B", None, "largest message"),
+    MetricColumn("smallest", "B", None, "smallest message", type="Int64"),
+    MetricColumn("largest", "B", None, "largest message", type="Int64"),
     MetricColumn("smallest_s", "s", "lower", "median time of the smallest message: the latency"),
     MetricColumn("largest_s", "s", "lower", "median time of the largest message"),
     MetricColumn("mean_busbw", "GB/s", "higher", "mean bus bandwidth over all measurements, as nccl-tests averages"),
     MetricColumn("peak_busbw", "GB/s", "higher", "highest bus bandwidth"),
     MetricColumn(
-        "peak_at", "B", None, "message size of the highest bus bandwidth; algorithm bandwidth where no other is printed"
+        "peak_at",
+        "B",
+        None,
+        "message size of the highest bus bandwidth; algorithm bandwidth where no other is printed",
+        type="Int64",
     ),
     MetricColumn(
         "saturated_at",
         "B",
         None,
         "smallest message from which on this bandwidth is at least 90 % of the highest",
+        type="Int64",
     ),
     MetricColumn("peak_algbw", "GB/s", "higher", "highest algorithm bandwidth"),
     MetricColumn("wrong", "", "lower", "number of wrong results; null if none was checked"),
@@ -93,7 +95,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     source="NVIDIA/nccl-tests doc/PERFORMANCE.md; bandwidths and times as printed",
     compares=(_samples,),
 )
-def collectives(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def collectives(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Bandwidth and latency of each collective that a run measures, for each kind of buffer and for both together.
 
     Example:
@@ -101,14 +103,12 @@ def collectives(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
         >>> len(table)
         0
     """
-    import pandas as pd
-
     labels = tables.labels()
     rows = []
     for run, run_rows in tables.rows_by_run("collectives").items():
         for group in split(run_rows, "op", "dtype", "ranks"):
             rows += [{"run": run, "label": labels.get(run), **row} for row in _rows(group)]
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    return rows
 
 
 def _rows(group: Rows) -> Iterator[dict[str, Any]]:

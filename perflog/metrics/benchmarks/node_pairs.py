@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from perflog.arrays import Floats
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.row_groups import split
 from perflog.metrics.run_tables import Tables
 from perflog.statistics.samples import OUTLIER, median, modified_z_scores
 from perflog.tables.columns import Rows
-from perflog.tables.nulls import as_types
 from perflog.tables.row_order import natural_sort_key
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SLOW = 0.9  # of the median: links of one cluster differ by some percent
 _ENOUGH_PAIRS = 5  # from which on a slow pair can be detected
@@ -30,16 +26,17 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("of", meaning="node: median of its pairs; pair: its runs"),
     MetricColumn("op", meaning="collective operation"),
-    MetricColumn("ranks", meaning="number of ranks of a pair"),
-    MetricColumn("size", "B", None, "largest of the messages that most pairs measured"),
+    MetricColumn("ranks", meaning="number of ranks of a pair", type="Int64"),
+    MetricColumn("size", "B", None, "largest of the messages that most pairs measured", type="Int64"),
     MetricColumn("node", meaning="node; of a pair the first one"),
     MetricColumn("other", meaning="second node of a pair; of a node its partner in its slowest pair"),
-    MetricColumn("pairs", meaning="number of measured pairs of a node"),
+    MetricColumn("pairs", meaning="number of measured pairs of a node", type="Int64"),
     MetricColumn("busbw", "GB/s", "higher", "bus bandwidth, mean of both buffers; of a node median over its pairs"),
     MetricColumn("ratio", "1", "higher", "busbw / median over all pairs; of a node / median over all nodes"),
     MetricColumn(
         "slow",
         meaning=f"below {_SLOW} of this median, and an outlier (modified z < -{OUTLIER}); null: too few pairs",
+        type="boolean",
     ),
     MetricColumn("lowest", "GB/s", "higher", "of a node: bus bandwidth of its slowest pair"),
     MetricColumn("dtype", meaning="element type", brief=False),
@@ -54,7 +51,7 @@ _COLUMNS = (
     formula="bandwidth of a node = median over its pairs; ratio = bandwidth / median of all nodes or pairs",
     source="bandwidths as printed; modified z: Iglewicz and Hoaglin 1993",
 )
-def node_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def node_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Bus bandwidth of each node and each pair of nodes, of runs that measure a collective between two nodes.
 
     Nodes and pairs are in the order of their bandwidth, the slowest first, for each operation and number of ranks. A
@@ -66,8 +63,6 @@ def node_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
         >>> len(table)
         0
     """
-    import pandas as pd
-
     rows = tables.rows("collectives")
     pairs = {run: pair for run, config in tables.rows("runs").records("run", "config") if (pair := _nodes(config))}
     rows = rows.where(rows.one_of("run", pairs) & rows.known("bytes", "busbw_gbps"))
@@ -75,9 +70,8 @@ def node_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
     for alike in split(rows, "op", "ranks", "dtype"):
         columns = next(alike.dicts("op", "ranks", "dtype"))
         table += [{**columns, **row} for row in _group_rows(alike, pairs)]
-    frame = pd.DataFrame(table, columns=[c.name for c in _COLUMNS])
-    frame["label"] = frame["run"].map(tables.labels())
-    return as_types(frame, {"ranks": "Int64", "size": "Int64", "pairs": "Int64", "slow": "boolean"})
+    labels = tables.labels()
+    return [row | {"label": labels.get(row.get("run", ""))} for row in table]
 
 
 def _nodes(config: str | None) -> tuple[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -15,12 +15,9 @@ from perflog.metrics.benchmarks.cases import case_tables
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import Better
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.tables.columns import Rows
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _STATISTICS = ("mean", "median", "p90", "p95", "p99", "min", "max")
 
@@ -94,7 +91,7 @@ def serving_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     formula="statistics as the report prints them, else over the requests, or over the readings with running requests",
     source="reports of serving benchmarks; logs of engines that print their state from time to time",
 )
-def serving(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def serving(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Latency of requests and tokens, then throughput, requests and cache of a server, while requests run.
 
     Example:
@@ -102,8 +99,6 @@ def serving(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (
         >>> len(table)
         0
     """
-    import pandas as pd
-
     rows: list[dict[str, Any]] = []
     for run, label in tables.labels().items():
         for name, found in served(tables).get(run, {}).items():
@@ -112,7 +107,7 @@ def serving(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (
             if found.values.get("median") and "p99" in found.values:
                 row["tail"] = found.values["p99"] / found.values["median"]
             rows.append(row | {"first_line": found.lines[0], "last_line": found.lines[1]})
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    return rows
 
 
 def served(tables: Tables) -> dict[str, dict[str, _Found]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isnan
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -12,12 +11,8 @@ from perflog.metrics.causes import job_causes, profile_causes, run_causes, step_
 from perflog.metrics.causes.binding import binding
 from perflog.metrics.causes.cause import SUBJECTS, Cause, Source
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SOURCES: tuple[Source, ...] = (
     job_causes.stuck, job_causes.slow_ranks, job_causes.slowest_ranks, job_causes.stragglers_by_replay,
@@ -28,14 +23,14 @@ _SOURCES: tuple[Source, ...] = (
 
 COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("binds", meaning="whether this binds the whole: at most one cause of a run does"),
+    MetricColumn("binds", meaning="whether this binds the whole: at most one cause of a run does", type="bool"),
     MetricColumn("of", meaning="the whole: a whole of metric breakdown, pipeline (its layers alone), run, or job"),
     MetricColumn("subject", meaning="; ".join(f"{subject}: {meaning}" for subject, meaning in SUBJECTS.items())),
     MetricColumn("name", meaning="which one: phase, kernel, direction of a stage, call that a rank lacks"),
-    MetricColumn("rank", meaning="its rank"),
-    MetricColumn("device", meaning="its device"),
-    MetricColumn("dp_rank", meaning="its data-parallel rank"),
-    MetricColumn("stage", meaning="its pipeline stage"),
+    MetricColumn("rank", meaning="its rank", type="Int64"),
+    MetricColumn("device", meaning="its device", type="Int64"),
+    MetricColumn("dp_rank", meaning="its data-parallel rank", type="Int64"),
+    MetricColumn("stage", meaning="its pipeline stage", type="Int64"),
     MetricColumn("time_s", "s", "lower", "its time in the whole"),
     MetricColumn("share", "1", None, "time_s / whole_s"),
     MetricColumn(
@@ -45,8 +40,8 @@ COLUMNS = (
     MetricColumn(
         "by", meaning="what the gain rests on: replay of the dependencies, a bound under the model, or sum: its time"
     ),
-    MetricColumn("ratio", "", None, "its time / the mean time of its peers"),
-    MetricColumn("n", meaning="how often it happens in the whole or in the log"),
+    MetricColumn("ratio", "", None, "its time / the mean time of its peers", type="float64"),
+    MetricColumn("n", meaning="how often it happens in the whole or in the log", type="Int64"),
     MetricColumn("each_s", "s", "lower", "time of each: the mean", brief=False),
     MetricColumn("whole_s", "s", "lower", "time of the whole", brief=False),
     MetricColumn("model", meaning="what the gain assumes", brief=False),
@@ -66,7 +61,7 @@ COLUMNS = (
     source="metrics breakdown, device_time, launches, replay, stragglers, whatif, stuck_ranks, ranks, named_ranks, "
     "stages, pauses, headroom",
 )
-def causes(tables: Tables, options: Options) -> pd.DataFrame:
+def causes(tables: Tables, options: Options) -> MetricRows:
     """What takes the time of each run or holds it up: first the cause that binds it, then the others by their gain.
 
     Every sentence of the overview, of `diagnose` and of reports about what holds a run up is made from these rows.
@@ -77,18 +72,13 @@ def causes(tables: Tables, options: Options) -> pd.DataFrame:
            binds  subject  name  share
         ...
     """
-    import pandas as pd
-
     labels = tables.labels()
-    rows = [
+    return [
         {column.name: getattr(cause, column.name) for column in COLUMNS if column.name != "label"}
         | {"label": labels[run]}
         for run, found in causes_by_run(tables, options).items()
         for cause in found
     ]
-    integers = dict.fromkeys(("rank", "device", "dp_rank", "stage", "n"), "Int64")
-    figures = dict.fromkeys(("time_s", "share", "gain_s", "gain", "ratio", "each_s", "whole_s"), "float64")
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in COLUMNS]), integers | figures | {"binds": "bool"})
 
 
 def causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause]]:

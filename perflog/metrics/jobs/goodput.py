@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -10,14 +10,10 @@ from msgspec import Struct
 from perflog.metrics.jobs.attempt_time import DOWN, KINDS, REPEATED, TRAINING, Interval
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import steady_medians
 from perflog.statistics.samples import median
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _NS = 1e9
 _FIRST, _NOTICE, _NO_CAUSE = "first", "notice", "no failure reported"
@@ -72,7 +68,7 @@ _COLUMNS = (
     source="Google, ML Productivity Goodput and ml-goodput-measurement; MegaScale's effective training time ratio is "
     "the same quotient (2402.15627)",
 )
-def goodput(tables: Tables, options: Options) -> pd.DataFrame:
+def goodput(tables: Tables, options: Options) -> MetricRows:
     """Goodput of each job, the seconds of each kind, time to the first step, time to recover, and what was lost.
 
     A job is a run, or the attempts that continue each other. `lost_by` names the first failure of each attempt that
@@ -84,14 +80,9 @@ def goodput(tables: Tables, options: Options) -> pd.DataFrame:
         >>> set(table["clock"])
         {'steps'}
     """
-    import pandas as pd
-
     labels = tables.labels()
     utilisation = steady_medians(tables, "mfu", options.warmup)
-    rows = [_row(tables, job, labels[job.job], utilisation) for job in job_timelines(tables)]
-    table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    numbers = [c.name for c in _COLUMNS if c.unit]
-    return as_types(table, dict.fromkeys(numbers, "float64"))
+    return [_row(tables, job, labels[job.job], utilisation) for job in job_timelines(tables)]
 
 
 def _row(tables: Tables, job: JobTimeline, label: str | None, utilisation: dict[str, float]) -> dict[str, Any]:

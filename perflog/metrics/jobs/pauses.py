@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,13 +13,9 @@ from perflog.formats.vocabulary import EVALUATIONS
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.options import Options
 from perflog.metrics.possible import fits, impossible
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.tables.columns import NULL, Rows
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -70,7 +66,7 @@ class _Pause(NamedTuple):
     source="own; the step time is the printed one, else the median around the gap",
     compares=(ComparedColumn("run", "{kind} pause", "mean_s", by=("kind",)),),
 )
-def pauses(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def pauses(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Number and time of the validations and checkpoints of each run, and the share of the run's time.
 
     Durations that the log prints come first, then starts and ends, then gaps of the clock: a run has rows of one source
@@ -82,10 +78,7 @@ def pauses(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
         >>> len(table)
         0
     """
-    import pandas as pd
-
-    frame = pd.DataFrame(pause_rows(tables), columns=[c.name for c in _COLUMNS])
-    return as_types(frame, {"share": "float64", "run_s": "float64"})
+    return pause_rows(tables)
 
 
 def pause_rows(tables: Tables) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -12,18 +12,14 @@ from perflog.arrays import Floats
 from perflog.metrics.jobs.timeline import moment
 from perflog.metrics.options import Options
 from perflog.metrics.possible import RATES
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.levels import Level
 from perflog.statistics.samples import mad, median
 from perflog.statistics.shifts import shifts
 from perflog.tables.columns import NULL, Rows
-from perflog.tables.nulls import as_types
 from perflog.units import show
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _FIGURES = {"step_time_s": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s", "tflops": "TFLOP/s"}
 """Metrics of speed with their units: the first that a run prints determines its levels."""
@@ -49,7 +45,9 @@ _COLUMNS = (
     MetricColumn("at", meaning="time of the line before the first step, if lines have times"),
     MetricColumn("value", meaning="median over the level"),
     MetricColumn("change", "1", None, "value / value of the level before - 1; null for the first level"),
-    MetricColumn("p", meaning="p-value of this change: the larger of a t-test's and a permutation test's"),
+    MetricColumn(
+        "p", meaning="p-value of this change: the larger of a t-test's and a permutation test's", type="float64"
+    ),
     MetricColumn(
         "with_it",
         meaning="what changed between the last step before and the first step after: phases and values, with the rank "
@@ -82,7 +80,7 @@ class RunLevels(Struct, frozen=True):
     "times what blocks elsewhere do, and if neither side changes by half of it",
     source="own; levels by Scott and Knott 1974; James and Matteson 2014",
 )
-def levels(tables: Tables, options: Options) -> pd.DataFrame:
+def levels(tables: Tables, options: Options) -> MetricRows:
     """Levels of the step time of each run with a lasting shift of its speed; no rows for other runs.
 
     A slope, single long steps, pauses and short periods are no shift. A run that prints no step times has its levels by
@@ -93,11 +91,7 @@ def levels(tables: Tables, options: Options) -> pd.DataFrame:
         >>> len(table)
         0
     """
-    import pandas as pd
-
-    rows = [row for run in run_levels(tables, options.warmup).values() for row in _rows(tables, run)]
-    table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    return as_types(table, {"change": "float64", "p": "float64"})
+    return [row for run in run_levels(tables, options.warmup).values() for row in _rows(tables, run)]
 
 
 def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels]:

@@ -16,21 +16,17 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
 
 from perflog.metrics.compared import ComparedColumn, Measure, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.tables.arrow import one_of
 from perflog.tables.columns import Rows
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ENQUEUED, COMPLETED = "last_enqueued_collective", "last_completed_collective"
 CALL_COUNTS = (ENQUEUED, "last_started_collective", COMPLETED)
@@ -43,8 +39,10 @@ _GROUP = "process_group."  # key of the value with purpose and ranks of a group
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("rank", meaning="rank that lacks a call, or that has no dump"),
-    MetricColumn("holds_up", meaning="others wait for this rank, and it waits for none; null: it has no dump"),
+    MetricColumn("rank", meaning="rank that lacks a call, or that has no dump", type="Int64"),
+    MetricColumn(
+        "holds_up", meaning="others wait for this rank, and it waits for none; null: it has no dump", type="boolean"
+    ),
     MetricColumn(
         "stuck",
         meaning="host: it has enqueued fewer calls than others; device: it has completed fewer; mismatch: it calls "
@@ -55,11 +53,18 @@ _COLUMNS = (
         "",
         "lower",
         "calls that it lacks: the largest number that a member enqueued, or of a device completed, - its own",
+        type="Int64",
     ),
     MetricColumn("group", meaning="process group in which it lacks them; null: it has no dump"),
     MetricColumn("purpose", meaning="purpose of the process group, as named in the dump"),
-    MetricColumn("enqueued", meaning="number of calls that the rank enqueued in the group; null: point-to-point calls"),
-    MetricColumn("completed", meaning="number of calls that it completed in the group; null: point-to-point calls"),
+    MetricColumn(
+        "enqueued",
+        meaning="number of calls that the rank enqueued in the group; null: point-to-point calls",
+        type="Int64",
+    ),
+    MetricColumn(
+        "completed", meaning="number of calls that it completed in the group; null: point-to-point calls", type="Int64"
+    ),
     MetricColumn("lacks", meaning="first call that it lacks, by the dumps of the others; of a mismatch, both calls"),
     MetricColumn("waiting", meaning="ranks that wait for it in the group"),
 )
@@ -129,7 +134,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     source="status of process groups and pending calls, as PyTorch's flight recorder dumps them",
     compares=(ComparedColumn("value", "calls that a rank lacks, at most", "behind", "", largest=True), _samples),
 )
-def stuck_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def stuck_ranks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Ranks that lack a call which others have enqueued; ranks that hold the job up come first.
 
     A rank may have fewer calls because it waits for another one: then it does not hold the job up. A rank without a
@@ -140,15 +145,11 @@ def stuck_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
         >>> len(table)
         0
     """
-    import pandas as pd
-
     rows = []
     labels = tables.labels()
     for run, job in jobs_of_dumps(tables).items():
         rows += [{"run": run, "label": labels[run], **row} for row in _rows(job)]
-    table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    integers = dict.fromkeys(("rank", "behind", "enqueued", "completed"), "Int64")
-    return as_types(table, integers | {"holds_up": "boolean"})
+    return rows
 
 
 def jobs_of_dumps(tables: Tables) -> dict[str, Job]:

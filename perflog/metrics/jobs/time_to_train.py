@@ -6,18 +6,15 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from perflog.arrays import Mask
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SUCCESS = frozenset(("success", "True", "true"))
 _SCORED = 3  # runs, from which on two can be left out
@@ -54,7 +51,7 @@ _COLUMNS = (
     source="mlcommons/training_policies, training_rules.adoc: benchmark results",
     compares=(ComparedColumn("run", "elapsed", "time_s", rows=lambda table: table[table["of"] == "run"]),),
 )
-def time_to_train(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def time_to_train(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Time of each run that prints a clock, then mean, spread and score of the runs of each folder.
 
     A score needs three runs of a folder, and is null if more than one of them did not end in success: was aborted, or
@@ -66,15 +63,12 @@ def time_to_train(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
         >>> len(table)
         0
     """
-    import pandas as pd
-
     runs = tables.rows("runs")
     timed = [_timed_run(row) for row in runs.where(runs.known("elapsed_s")).dicts(*_OF_RUN)]
     folders: dict[str, list[Mapping[str, Any]]] = {}
     for run in timed:
         folders.setdefault(run["folder"], []).append(run)
-    rows = [*timed, *(_folder_row(folder, members) for folder, members in folders.items() if len(members) > 1)]
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    return [*timed, *(_folder_row(folder, members) for folder, members in folders.items() if len(members) > 1)]
 
 
 _OF_RUN = ("run", "label", "log", "config", "elapsed_s", "elapsed_from", "elapsed_line")

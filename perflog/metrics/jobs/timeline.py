@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,13 +19,9 @@ from perflog.metrics.jobs.attempt_time import (
     on_a_clock,
 )
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
-from perflog.tables.nulls import as_types
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _NS = 1e9
 
@@ -35,8 +31,8 @@ _COLUMNS = (
     MetricColumn("attempt", meaning="number of the attempt in its job, from 1; of a down time the attempt after it"),
     MetricColumn("kind", meaning=", ".join(KINDS)),
     MetricColumn("begin", meaning="begin as a date and time; without a date the time since the clock began"),
-    MetricColumn("begin_ns", "ns", None, "the same, on the clock of the log: see `clock`", brief=False),
-    MetricColumn("end_ns", "ns", None, "end: the begin of the next interval", brief=False),
+    MetricColumn("begin_ns", "ns", None, "the same, on the clock of the log: see `clock`", brief=False, type="Int64"),
+    MetricColumn("end_ns", "ns", None, "end: the begin of the next interval", brief=False, type="Int64"),
     MetricColumn(
         "clock",
         meaning="clock of begin and end, as in table `steps`; elapsed: printed time since a start; steps: printed "
@@ -44,8 +40,8 @@ _COLUMNS = (
         brief=False,
     ),
     MetricColumn("time_s", "s", None, "end - begin"),
-    MetricColumn("first_step", meaning="first step of the interval; null without steps"),
-    MetricColumn("last_step", meaning="last step of the interval"),
+    MetricColumn("first_step", meaning="first step of the interval; null without steps", type="Int64"),
+    MetricColumn("last_step", meaning="last step of the interval", type="Int64"),
     MetricColumn("first_line", meaning="line that proves its begin", brief=False),
     MetricColumn("last_line", meaning="line that proves its end", brief=False),
     MetricColumn(
@@ -67,7 +63,7 @@ _COLUMNS = (
     "other time before the line: what lines in between report, else training, or, from ten usual steps on, a stall",
     source="own; kinds follow the badput types of Google's ml-goodput-measurement",
 )
-def timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def timeline(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Intervals of the wall time of each job, without gap or overlap: what each was, and the lines that prove its ends.
 
     A job is a run, or the attempts that continue each other. Times are line stamps. Without them they are printed times
@@ -81,12 +77,8 @@ def timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
         >>> sorted(set(table["known_by"]))
         ['printed']
     """
-    import pandas as pd
-
     labels = tables.labels()
-    rows = [_row(interval, job, labels) for job in job_timelines(tables) for interval in job.intervals]
-    table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    return as_types(table, dict.fromkeys(("begin_ns", "end_ns", "first_step", "last_step"), "Int64"))
+    return [_row(interval, job, labels) for job in job_timelines(tables) for interval in job.intervals]
 
 
 class JobTimeline:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.settings_by_run import settings_by_run
@@ -24,9 +24,6 @@ from perflog.settings.run_settings import (
     varying,
 )
 from perflog.statistics.effects import mean_of_runs
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _TIME = "step_time_s"
 
@@ -114,7 +111,7 @@ class _Sweep(Struct, frozen=True):
     formula="value = geometric mean over the runs of a configuration of the median of their steady steps",
     source="runs of one format, program and model; intervals: Student's t of the logarithms",
 )
-def configurations(tables: Tables, options: Options) -> pd.DataFrame:
+def configurations(tables: Tables, options: Options) -> MetricRows:
     """Configurations of all runs, the best first; no rows where no setting varies.
 
     The rate of tokens or samples is compared where all runs have one, since step times are not comparable between runs
@@ -127,10 +124,7 @@ def configurations(tables: Tables, options: Options) -> pd.DataFrame:
            rank         configuration  change
         ...
     """
-    import pandas as pd
-
-    rows = [row for sweep in _sweeps(tables, options) for row in _configuration_rows(sweep, options.level)]
-    return pd.DataFrame(rows, columns=[c.name for c in _CONFIGURATION_COLUMNS])
+    return [row for sweep in _sweeps(tables, options) for row in _configuration_rows(sweep, options.level)]
 
 
 @metric(
@@ -141,7 +135,7 @@ def configurations(tables: Tables, options: Options) -> pd.DataFrame:
     formula="change = exp(mean over groups of log(metric / metric at base)) - 1; in a group the other factors agree",
     source="matched groups of a factorial design; intervals: Student's t over the groups",
 )
-def factors(tables: Tables, options: Options) -> pd.DataFrame:
+def factors(tables: Tables, options: Options) -> MetricRows:
     """What each setting does on its own: its values compared between runs that agree in all other factors.
 
     A value without groups was never varied alone, so its effect is unknown. Intervals show how much the change differs
@@ -153,15 +147,12 @@ def factors(tables: Tables, options: Options) -> pd.DataFrame:
                       factor value  groups  change
         ...
     """
-    import pandas as pd
-
-    rows = [
+    return [
         row
         for sweep in _sweeps(tables, options)
         for factor in sweep.factors
         for row in _factor_rows(sweep, factor, options.level)
     ]
-    return pd.DataFrame(rows, columns=[c.name for c in _FACTOR_COLUMNS])
 
 
 # --- sweeps -------------------------------------------------------------------------------------------------------

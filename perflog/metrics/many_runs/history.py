@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perflog.metrics.directions import better
 from perflog.metrics.many_runs.version_levels import (
@@ -16,16 +16,12 @@ from perflog.metrics.many_runs.version_levels import (
 )
 from perflog.metrics.many_runs.versions import versions_of_tests
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.series.curves import curves
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import steady_medians
 from perflog.statistics.levels import FEWEST
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SPEEDS = {"step_time_s": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s"}
 """Metrics of speed, with their units: the first that all runs of a history have."""
@@ -43,13 +39,13 @@ _COLUMNS = (
     MetricColumn("unit", meaning="its unit; empty: none", brief=False),
     MetricColumn("version", meaning="the commit of the runs, or the day or moment at which they started"),
     MetricColumn("at", meaning="date of the commit, or of its first run, in UTC where the log names its time zone"),
-    MetricColumn("runs", meaning="number of runs of the version; `run` is the first", brief=False),
+    MetricColumn("runs", meaning="number of runs of the version; `run` is the first", brief=False, type="Int64"),
     MetricColumn("value", meaning="geometric mean over these runs; of speeds of the medians of the steady steps"),
-    MetricColumn("level", meaning="number of the level that the version belongs to, from 1"),
+    MetricColumn("level", meaning="number of the level that the version belongs to, from 1", type="Int64"),
     MetricColumn(
         "level_value", meaning="geometric mean over the versions of the level, without outliers; along the drift"
     ),
-    MetricColumn("level_versions", meaning="number of these versions", brief=False),
+    MetricColumn("level_versions", meaning="number of these versions", brief=False, type="Int64"),
     MetricColumn(
         "stands_out",
         meaning="`outlier`: 5 scaled MADs or more from its level, and the versions next to it are not; "
@@ -81,7 +77,7 @@ _COLUMNS = (
     "p <= 5 % among 999 random orders; of fewer than 20 versions p <= 1 % by the scatter of all histories",
     source="Scott and Knott 1974; James and Matteson 2014, as used for nightly tests by Daly et al. 2020; Smyth 2004",
 )
-def history(tables: Tables, options: Options) -> pd.DataFrame:
+def history(tables: Tables, options: Options) -> MetricRows:
     """Metrics of like runs in the order of their commits or dates, and the versions that begin another level.
 
     A history has eight versions or more of one format, program and model with known commits or start times, from
@@ -95,17 +91,13 @@ def history(tables: Tables, options: Options) -> pd.DataFrame:
         >>> len(table)
         0
     """
-    import pandas as pd
-
     settings = settings_by_run(tables)
     found = versions_of_tests(tables).tests if len(settings) >= FEWEST else ()
     figures = [(test, figure) for test in found for figure in _figures(tables, test.runs, options)]
     settings_by_test = {test.test: version_settings(test, settings) for test in found}
     courses = figure_courses(figures, settings_by_test, options.level)
     labels = tables.labels()
-    rows = [row for course in courses if isinstance(course, FigureCourse) for row in history_rows(course, labels)]
-    whole = dict.fromkeys(("runs", "level", "level_versions"), "Int64")
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole)
+    return [row for course in courses if isinstance(course, FigureCourse) for row in history_rows(course, labels)]
 
 
 def history_rows(course: FigureCourse, labels: Mapping[str, str | None]) -> Iterator[dict[str, Any]]:

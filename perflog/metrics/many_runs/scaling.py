@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import geometric_mean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perflog.metrics.many_runs.scaling_studies import Study, studies, table_studies
 from perflog.metrics.options import Options
 from perflog.metrics.power.energy import energy_of_units
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.statistics.growth import Growth
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -61,7 +58,7 @@ _PREDICTED = 3  # sizes, at least, from which a larger one is predicted
     source="strong: Amdahl, doi:10.1145/1465482.1465560; weak: Gustafson, doi:10.1145/42411.42415; other terms: "
     "Extra-P, doi:10.1145/2503210.2503277",
 )
-def scaling(tables: Tables, options: Options) -> pd.DataFrame:
+def scaling(tables: Tables, options: Options) -> MetricRows:
     """Speed-up and efficiency of runs on different numbers of GPUs, and what twice the largest number would bring.
 
     The last row of a study is a prediction, if it has three sizes or more: `error` shows how well the smaller sizes
@@ -72,17 +69,15 @@ def scaling(tables: Tables, options: Options) -> pd.DataFrame:
         >>> len(table)
         0
     """
-    import pandas as pd
-
     if not (found := [*studies(tables, options), *table_studies(tables)]):
-        return pd.DataFrame(columns=[c.name for c in _COLUMNS])
+        return []
     labels = tables.labels()
     joules = energy_of_units(tables, options)
     rows = [row for study in found for row in _rows(study, options.level, {} if study.table else joules)]
     rows = [row | {"label": labels[row["run"]]} for row in rows]
     if options.gpu_hour is not None:
         rows = [row | {"cost_million": _cost(row["gpu_time_s"], options.gpu_hour)} for row in rows]
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    return rows
 
 
 def model_text(growth: Growth) -> str:

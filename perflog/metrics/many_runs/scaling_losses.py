@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from perflog.metrics.many_runs.scaling_studies import Study, studies
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_time.waterfall import BARS, shares_by_run
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _ROUNDED = 1e-12  # of the GPU time of a unit: less comes from rounding
 
@@ -65,7 +62,7 @@ class Loss(Struct, frozen=True):
     "(this - the same on the smallest size) / (gpus / speed)",
     source="metrics scaling and waterfall; the efficiencies of POP, pop-coe.eu, are the same as factors",
 )
-def scaling_losses(tables: Tables, options: Options) -> pd.DataFrame:
+def scaling_losses(tables: Tables, options: Options) -> MetricRows:
     """What each size of a scaling study loses against the smallest one, by the bars and parts of the waterfall.
 
     A study has rows if all its runs have a waterfall of the same whole. A part that a size lacks took no time there.
@@ -74,13 +71,9 @@ def scaling_losses(tables: Tables, options: Options) -> pd.DataFrame:
         >>> len(perflog.metrics.scaling_losses(perflog.find_runs("reference:moe_layer.txt")))
         0
     """
-    import pandas as pd
-
     labels = tables.labels()
     rows = [row for study in studies(tables, options) for row in _rows(tables, study, options)]
-    return pd.DataFrame(
-        [row | {"label": labels[row["run"]]} for row in rows], columns=[column.name for column in _COLUMNS]
-    )
+    return [row | {"label": labels[row["run"]]} for row in rows]
 
 
 def _rows(tables: Tables, study: Study, options: Options) -> Iterator[dict[str, Any]]:

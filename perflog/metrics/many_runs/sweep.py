@@ -7,22 +7,19 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from string import Formatter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import run_semantics
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.settings.run_settings import incidental_test, outcomes_of, varying
 from perflog.statistics.samples import median_interval
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MODEL = "model"  # runs of different models do different work: a speed-up between them means nothing
 
@@ -69,7 +66,7 @@ class _SweptRun(Struct, frozen=True):
     formula="speed-up = median step time of the first run of the group / median step time of the run",
     source="groups: runs of one log and model that differ in one factor only; intervals: benchstat",
 )
-def sweep(tables: Tables, options: Options) -> pd.DataFrame:
+def sweep(tables: Tables, options: Options) -> MetricRows:
     """Step times of the runs of each log against the settings that vary; no rows if nothing varies.
 
     Logs of one run each and one format count as one log: a sweep that wrote a log for each run. A factor is a setting
@@ -84,8 +81,6 @@ def sweep(tables: Tables, options: Options) -> pd.DataFrame:
                          label ...
         ...
     """
-    import pandas as pd
-
     series = {s.run: s for s in step_series(tables, "step_time_s", options.warmup)}
     rows = []
     table = list(tables.rows("runs").dicts("run", "log_sha256", "format", "config", "outcomes"))
@@ -98,7 +93,7 @@ def sweep(tables: Tables, options: Options) -> pd.DataFrame:
             alike.append(_swept_run(row, series[row["run"]]))
     for runs in logs.values():
         rows += list(_rows_of_log(_without_incidental(runs), options.level))
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    return rows
 
 
 def _swept_run(row: Mapping[str, Any], series: StepSeries) -> _SweptRun:

@@ -17,7 +17,7 @@ from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.pipelines.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.row_groups import row_groups
 from perflog.metrics.run_rows import totals_of_steps
 from perflog.metrics.run_tables import Tables
@@ -87,7 +87,7 @@ _PIPELINE = (
     formula="per step: sum over the layers of a stage on its slowest rank; then the median over the steady steps",
     source="the log's own times of layers; they lack whatever a layer's timer leaves out",
 )
-def stages(tables: Tables, options: Options) -> pd.DataFrame:
+def stages(tables: Tables, options: Options) -> MetricRows:
     """Time of each pipeline stage in a step, and per micro-batch.
 
     Example:
@@ -103,7 +103,7 @@ def stages(tables: Tables, options: Options) -> pd.DataFrame:
             if stage != NULL:
                 row = {"run": run.run, "label": run.label, "stage": stage, "ranks": _names(rows["rank"])}
                 table.append(row | {"layers": _names(rows["layer"])} | times)
-    return _frame(table, _STAGES)
+    return table
 
 
 def layers_by_stage(
@@ -141,7 +141,7 @@ def _layer_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     source="the log's own times of layers; they lack whatever a layer's timer leaves out",
     compares=(_layer_samples,),
 )
-def layers(tables: Tables, options: Options) -> pd.DataFrame:
+def layers(tables: Tables, options: Options) -> MetricRows:
     """Time of each layer in a step. The parts of a layer on several stages add up.
 
     Example:
@@ -157,7 +157,7 @@ def layers(tables: Tables, options: Options) -> pd.DataFrame:
             calls = int(np.median(_per_step(rows, "calls")[1])) if rows.known("calls").all() else None
             row = {"run": run.run, "label": run.label, "layer": layer, "stages": _names(rows["stage"])}
             table.append(row | {"calls": calls} | times)
-    return _frame(table, _LAYERS)
+    return table
 
 
 @metric(
@@ -168,7 +168,7 @@ def layers(tables: Tables, options: Options) -> pd.DataFrame:
     formula="idle = bubble / all stage time (fraction of total); over_ideal = bubble / busy time (ratio to ideal)",
     source="GPipe 1811.06965; 1F1B and interleaved: Narayanan et al. 2104.04473, section 2.2",
 )
-def pipeline(tables: Tables, options: Options) -> pd.DataFrame:
+def pipeline(tables: Tables, options: Options) -> MetricRows:
     """Pipeline bubble by models of the 1F1B schedule, from counts only and from the times of the stages.
 
     Example:
@@ -184,7 +184,7 @@ def pipeline(tables: Tables, options: Options) -> pd.DataFrame:
         counts = {name: run.count(name) for name in ("stages", "micro_batches", "chunks")}
         models = (*_equal_stages(**counts), *_timed_stages(run, counts["stages"], counts["micro_batches"]))
         table += [{"run": run.run, "label": run.label} | counts | row for row in models]
-    return _frame(table, _PIPELINE)
+    return table
 
 
 class TimedPipeline(Struct, frozen=True):
@@ -411,9 +411,3 @@ def _per_step(rows: Rows, column: str, *keys: str) -> tuple[Ints, Floats]:
 def _names(values: Array) -> str | None:
     """Return the distinct values as one string, in their order."""
     return " ".join(str(value) for value in dict.fromkeys(values.tolist()) if value not in (None, NULL)) or None
-
-
-def _frame(rows: list[dict[str, Any]], columns: tuple[MetricColumn, ...]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(rows, columns=[c.name for c in columns])

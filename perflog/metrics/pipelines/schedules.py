@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -22,15 +21,12 @@ from perflog.metrics.pipelines.schedule_simulation import (
     ZB_V,
     step,
 )
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import semantics_by_run
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import rows_from_arrow
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _BACKWARD = 2.0  # times the forward, where the log has no times: two matrix products for each one of the forward
 _MOST_STAGES = 64
@@ -101,7 +97,7 @@ class ScheduleRow(Struct, frozen=True):
     "(p - 1) (F + B - 2 W) of ZB-H1, (p / 2 - 1) (F + 2 B - 3 W) of DualPipe",
     source="GPipe 1811.06965; 1F1B, interleaved 2104.04473; ZB-H1 2401.10241; ZB-V 2405.15362; DualPipe 2412.19437",
 )
-def schedules(tables: Tables, options: Options) -> pd.DataFrame:
+def schedules(tables: Tables, options: Options) -> MetricRows:
     """Idle share, step and memory of each pipeline under six schedules, with its micro-batches and twice as many.
 
     No value is measured. Times of stages come from the log's layers, or from a profile of all its ranks; else all
@@ -114,11 +110,8 @@ def schedules(tables: Tables, options: Options) -> pd.DataFrame:
            schedule  micro_batches ...
         ...
     """
-    import pandas as pd
-
     labels = tables.labels()
-    rows = [asdict(row) | {"label": labels.get(row.run)} for row in schedule_rows(tables, options)]
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    return [asdict(row) | {"label": labels.get(row.run)} for row in schedule_rows(tables, options)]
 
 
 def schedule_rows(tables: Tables, options: Options) -> Sequence[ScheduleRow]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -20,16 +20,12 @@ from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.directions import PER, names_energy, words_of
 from perflog.metrics.options import Options
 from perflog.metrics.power.telemetry import telemetry
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.step_time.run_rates import Rate, run_rates, sized_runs
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Rows
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ONE, ALL, NODE = "one GPU", "all GPUs", "node"
 GPU, PARTS = "GPU", "other parts"
@@ -38,17 +34,27 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("source", meaning="name of the printed power or energy; samples: telemetry; null: a price alone"),
     MetricColumn("of", meaning="what the power is for: one GPU, all GPUs or a node; null: unknown"),
-    MetricColumn("measured", meaning="number of GPUs measured, by rank or sample; null: unknown", brief=False),
-    MetricColumn("gpus", meaning="number of GPUs of the run; null: not printed"),
+    MetricColumn(
+        "measured", meaning="number of GPUs measured, by rank or sample; null: unknown", brief=False, type="Int64"
+    ),
+    MetricColumn("gpus", meaning="number of GPUs of the run; null: not printed", type="Int64"),
     MetricColumn("power_w", "W", None, "mean power of what `of` names"),
     MetricColumn("power_gpu_w", "W", None, "mean power of one GPU", brief=False),
     MetricColumn("energy_step_j", "J", "lower", "all GPUs: power * median time of a step"),
     MetricColumn("energy_token_j", "J", "lower", "power / tokens in a second, both of all GPUs or of one"),
     MetricColumn("energy_sample_j", "J", "lower", "power / samples in a second, both of all GPUs or of one"),
-    MetricColumn("cost_step", "", "lower", "all GPUs: price of a GPU hour * median time of a step in hours"),
-    MetricColumn("cost_million_tokens", "", "lower", "price of a GPU hour / tokens of a GPU in an hour * 1e6"),
-    MetricColumn("cost_million_samples", "", "lower", "price of a GPU hour / samples of a GPU in an hour * 1e6"),
-    MetricColumn("cost_run", "", "lower", "all GPUs: price of a GPU hour * elapsed time of the run in hours"),
+    MetricColumn(
+        "cost_step", "", "lower", "all GPUs: price of a GPU hour * median time of a step in hours", type="float64"
+    ),
+    MetricColumn(
+        "cost_million_tokens", "", "lower", "price of a GPU hour / tokens of a GPU in an hour * 1e6", type="float64"
+    ),
+    MetricColumn(
+        "cost_million_samples", "", "lower", "price of a GPU hour / samples of a GPU in an hour * 1e6", type="float64"
+    ),
+    MetricColumn(
+        "cost_run", "", "lower", "all GPUs: price of a GPU hour * elapsed time of the run in hours", type="float64"
+    ),
     MetricColumn("energy_run_j", "J", "lower", "energy of the run, as printed once or counted up"),
     MetricColumn("run_source", meaning="name of this energy, the GPUs' if several are printed", brief=False),
     MetricColumn("run_of", meaning="what this energy is for; GPU: one or all; null: unknown", brief=False),
@@ -110,7 +116,7 @@ class _Power(Struct, frozen=True):
         ComparedColumn("energy", "energy of a sample", "energy_sample_j", "J"),
     ),
 )
-def energy(tables: Tables, options: Options) -> pd.DataFrame:
+def energy(tables: Tables, options: Options) -> MetricRows:
     """Energy of a step, a token and a sample of each run that prints or samples a power; with a price, their cost.
 
     The power is the mean over the steady steps, the rate their median.
@@ -120,11 +126,7 @@ def energy(tables: Tables, options: Options) -> pd.DataFrame:
         >>> list(table.columns[-5:-1])
         ['energy_run_j', 'run_source', 'run_of', 'energy_machine_j']
     """
-    import pandas as pd
-
-    table = pd.DataFrame(list(_rows(tables, options)), columns=[c.name for c in _COLUMNS])
-    floats = {c.name: "float64" for c in _COLUMNS if c.unit or c.name.startswith("cost_")}
-    return as_types(table, {"measured": "Int64", "gpus": "Int64", **floats})
+    return list(_rows(tables, options))
 
 
 def energy_of_units(tables: Tables, options: Options) -> dict[str, dict[str, float]]:

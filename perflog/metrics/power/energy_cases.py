@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -20,12 +20,8 @@ from perflog.metrics.benchmarks.cases import CaseTable, case_tables
 from perflog.metrics.directions import PER, names_rate, words_of
 from perflog.metrics.options import Options
 from perflog.metrics.power.energy import ALL, GPU, NO_MEAN, NODE, ONE, PARTS, scope_of
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -40,7 +36,9 @@ _COLUMNS = (
     MetricColumn("energy_j", "J", None, "energy of the case, if it is printed"),
     MetricColumn("power_w", "W", None, "mean power of the case, if it is printed"),
     MetricColumn("best", meaning="true: no case of this unit in its table takes less"),
-    MetricColumn("cost_million", "", "lower", "price of a GPU hour * GPUs / units in an hour * 1e6", brief=False),
+    MetricColumn(
+        "cost_million", "", "lower", "price of a GPU hour * GPUs / units in an hour * 1e6", brief=False, type="float64"
+    ),
 )
 
 _UNITS = {
@@ -85,7 +83,7 @@ class CaseEnergy(Struct, frozen=True):
     formula="energy of a unit as printed, 1 / work of a joule, energy / units, or power / rate",
     source="values of one row of a table, by their names and units; power / rate only for one GPU",
 )
-def energy_cases(tables: Tables, options: Options) -> pd.DataFrame:
+def energy_cases(tables: Tables, options: Options) -> MetricRows:
     """Energy of each case of a sweep or of a table of results, the best marked.
 
     Example:
@@ -93,17 +91,13 @@ def energy_cases(tables: Tables, options: Options) -> pd.DataFrame:
         >>> len(table)
         0
     """
-    import pandas as pd
-
     labels = tables.labels()
-    rows = [
+    return [
         {"run": run, "label": labels.get(run), "table": number} | row
         for run, found in case_tables(tables).items()
         for number, table in enumerate(found, 1)
         for row in _rows(table, options.gpu_hour)
     ]
-    table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    return as_types(table, {c.name: "float64" for c in _COLUMNS if c.unit or c.name == "cost_million"})
 
 
 def _rows(table: CaseTable, price: float | None) -> Iterator[dict[str, Any]]:

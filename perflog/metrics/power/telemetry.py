@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -18,18 +18,13 @@ from msgspec import Struct
 from perflog.arrays import Floats, Ints
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.row_groups import row_groups
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.over_time.counters import Readings, readings
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
-from perflog.tables.nulls import as_types
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _NOT_MEASURED = r"(?!.*(?:limit|cap|max|min|default|percent|memory_temp|throttle))"
 _QUANTITIES = {
@@ -53,9 +48,9 @@ _NO_WORD = lazy_pattern(r"\W+")
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("part", meaning="run: from the first step to the last; step: one step"),
-    MetricColumn("step", meaning="number of the step; null for the whole run"),
-    MetricColumn("device", meaning="device that was sampled; null if the samples do not name it"),
-    MetricColumn("samples", meaning="number of times in the window at which the device was sampled"),
+    MetricColumn("step", meaning="number of the step; null for the whole run", type="Int64"),
+    MetricColumn("device", meaning="device that was sampled; null if the samples do not name it", type="Int64"),
+    MetricColumn("samples", meaning="number of times in the window at which the device was sampled", type="Int64"),
     MetricColumn("power_w", "W", None, "mean of the power samples in the window"),
     MetricColumn("power_max_w", "W", None, "largest power sample in the window", brief=False),
     MetricColumn("energy_j", "J", "lower", "energy of the window; null if the samples do not enclose it"),
@@ -69,7 +64,11 @@ _COLUMNS = (
     MetricColumn("clock_max_hz", "Hz", "higher", "largest sample of this clock", brief=False),
     MetricColumn("span_s", "s", None, "length of the window", brief=False),
     MetricColumn("telemetry", meaning="id of the run that has the samples", brief=False),
-    MetricColumn("note", meaning="why the clocks of steps and samples cannot be compared; then all values are null"),
+    MetricColumn(
+        "note",
+        meaning="why the clocks of steps and samples cannot be compared; then all values are null",
+        type="object",
+    ),
 )
 _MEANS = {"power": "power_w", "utilisation": "utilisation", "memory": "memory_bytes", "temperature": "temperature_c",
           "clock": "clock_hz"}  # fmt: skip
@@ -97,7 +96,7 @@ class TimedSteps(Struct, frozen=True):
     "line of the step before; energy = integral of the power over this window, linear between samples",
     source="trapezoidal rule; samples of nvidia-smi, dmon, DCGM, Weights & Biases by their names; end: printed time",
 )
-def telemetry(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def telemetry(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Power, energy, utilisation, memory, temperature and clock of each device in each step, and in the whole run.
 
     Example:
@@ -105,15 +104,8 @@ def telemetry(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
         >>> list(table.columns[2:7])
         ['part', 'step', 'device', 'samples', 'power_w']
     """
-    import pandas as pd
-
-    names = [c.name for c in _COLUMNS]
     samples = _samples(tables)
-    rows = [row for windows in timed_steps(tables) for row in _rows(windows, samples)]
-    table = pd.DataFrame(rows, columns=names)
-    integers = dict.fromkeys(("step", "device", "samples"), "Int64")
-    floats = {c.name: "float64" for c in _COLUMNS if c.unit}
-    return as_types(table, integers | floats | {"note": object, "label": object})
+    return [row for windows in timed_steps(tables) for row in _rows(windows, samples)]
 
 
 def timed_steps(tables: Tables) -> Iterator[TimedSteps]:

@@ -8,56 +8,54 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.readers.dumps.allocator_snapshot import BLOCK, OUT_OF_MEMORY
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import one_of
 from perflog.tables.columns import NULL, Rows, rows_from_arrow
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ALLOCATED, FREE = "active_allocated", "inactive"
 NO_STACK = "(no stack recorded)"
 """Replaces the holder of memory that has no stack in the snapshot."""
 
 _DEVICE = (
-    MetricColumn("rank", meaning="rank of the snapshot"),
-    MetricColumn("device", meaning="number of the device"),
+    MetricColumn("rank", meaning="rank of the snapshot", type="Int64"),
+    MetricColumn("device", meaning="number of the device", type="Int64"),
 )
 _COLUMNS = (
     *RUN_COLUMNS,
     *_DEVICE,
-    MetricColumn("reserved", "B", "lower", "bytes that the allocator holds of the device"),
-    MetricColumn("allocated", "B", "lower", "bytes of blocks in use"),
-    MetricColumn("free", "B", None, "bytes of blocks that it keeps without use"),
-    MetricColumn("waiting", "B", None, "bytes of freed blocks that wait for a stream", brief=False),
-    MetricColumn("largest_free", "B", None, "largest block without use"),
-    MetricColumn("private", "B", None, "bytes of blocks in private pools, such as the pools of CUDA graphs"),
+    MetricColumn("reserved", "B", "lower", "bytes that the allocator holds of the device", type="Int64"),
+    MetricColumn("allocated", "B", "lower", "bytes of blocks in use", type="Int64"),
+    MetricColumn("free", "B", None, "bytes of blocks that it keeps without use", type="Int64"),
+    MetricColumn("waiting", "B", None, "bytes of freed blocks that wait for a stream", brief=False, type="Int64"),
+    MetricColumn("largest_free", "B", None, "largest block without use", type="Int64"),
+    MetricColumn(
+        "private", "B", None, "bytes of blocks in private pools, such as the pools of CUDA graphs", type="Int64"
+    ),
     MetricColumn("fragmentation", "1", "lower", "(reserved - allocated) / reserved"),
-    MetricColumn("asked", "B", None, "bytes of the allocation that failed, the last one recorded"),
+    MetricColumn("asked", "B", None, "bytes of the allocation that failed, the last one recorded", type="Int64"),
     MetricColumn("would_fit", meaning="whether the free blocks together hold it, though no single one does"),
-    MetricColumn("blocks", meaning="number of blocks in use"),
-    MetricColumn("first_line", meaning="number of its first block in the snapshot", brief=False),
+    MetricColumn("blocks", meaning="number of blocks in use", type="Int64"),
+    MetricColumn("first_line", meaning="number of its first block in the snapshot", brief=False, type="Int64"),
 )
 _HOLDER_COLUMNS = (
     *RUN_COLUMNS,
     *_DEVICE,
     MetricColumn("holder", meaning=f"file, line and function of the program that asked for it; {NO_STACK}"),
     MetricColumn("during", meaning="optimizer, backward, loading: by frames of the framework; null: unknown"),
-    MetricColumn("bytes", "B", "lower", "bytes of its blocks in use"),
+    MetricColumn("bytes", "B", "lower", "bytes of its blocks in use", type="Int64"),
     MetricColumn("share", "1", None, "bytes / all bytes in use on the device"),
-    MetricColumn("blocks", meaning="number of its blocks"),
-    MetricColumn("largest", "B", None, "its largest block", brief=False),
-    MetricColumn("first_line", meaning="number of its first block in the snapshot", brief=False),
+    MetricColumn("blocks", meaning="number of its blocks", type="Int64"),
+    MetricColumn("largest", "B", None, "its largest block", brief=False, type="Int64"),
+    MetricColumn("first_line", meaning="number of its first block in the snapshot", brief=False, type="Int64"),
 )
 
 _FRAME = lazy_pattern(r"(?P<name>.*) \((?P<file>.*):(?P<line>[0-9]+)\)")
@@ -83,7 +81,7 @@ _SOURCE = "events `block` of a snapshot of PyTorch's caching allocator; names of
     formula="sums over blocks by state; fragmentation = (reserved - allocated) / reserved",
     source=_SOURCE,
 )
-def allocator(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def allocator(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Reserved and allocated memory of each device in a snapshot, and whether free blocks are too small.
 
     Example:
@@ -91,12 +89,7 @@ def allocator(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
         >>> len(table)
         0
     """
-    import pandas as pd
-
-    rows = [dict(zip(("run", "label", "rank", "device"), place, strict=True)) | row for place, row in _devices(tables)]
-    table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    whole = ("rank", "device", "blocks", "first_line", *(c.name for c in _COLUMNS if c.unit == "B"))
-    return as_types(table, dict.fromkeys(whole, "Int64") | {"fragmentation": "float64"})
+    return [dict(zip(("run", "label", "rank", "device"), place, strict=True)) | row for place, row in _devices(tables)]
 
 
 @metric(
@@ -107,7 +100,7 @@ def allocator(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
     formula="sum over the blocks in use with the same line as innermost frame outside of the framework",
     source=_SOURCE,
 )
-def allocator_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
+def allocator_holders(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
     """The lines of the program that hold memory, the largest first.
 
     Example:
@@ -115,16 +108,12 @@ def allocator_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa
         >>> len(table)
         0
     """
-    import pandas as pd
-
     rows = []
     for place, blocks in _blocks(tables):
         used = blocks.where(blocks.one_of("category", (ALLOCATED,)))
         names = dict(zip(("run", "label", "rank", "device"), place, strict=True))
         rows += [names | row for row in _held(used)]
-    table = pd.DataFrame(rows, columns=[c.name for c in _HOLDER_COLUMNS])
-    whole = dict.fromkeys(("rank", "device", "bytes", "blocks", "largest", "first_line"), "Int64")
-    return as_types(table, whole | {"share": "float64"})
+    return rows
 
 
 _Place = tuple[str, str | None, int | None, int | None]

@@ -16,7 +16,7 @@ from perflog.metrics.compared import ALL, Kind, Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.profiles.kernel_categories import category
 from perflog.metrics.profiles.operator_tables import device_rows, device_totals
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     source="nvprof Time(%), nsys Time (%): share of the table, neither of the step nor of the GPU's busy time",
     compares=(_samples,),
 )
-def kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def kernels(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Shares of the whole profile by name and by category, GPU work by range, host time of ranges.
 
     Ranges nest: their GPU shares add up to more than 1, and their host times have no meaningful total.
@@ -105,7 +105,7 @@ def kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (
         by_range = [_by_range(rows, profile), _host_times(rows)]
         for by, found in {"name": [profile], "category": [_by_category(profile)], "range": by_range}.items():
             parts += [part.assign(by=by, run=run, label=labels.get(run)) for part in found if len(part)]
-    return pd.concat([part.reindex(columns=names).astype(object) for part in parts]).infer_objects()
+    return [pd.concat([part.reindex(columns=names).astype(object) for part in parts]).infer_objects()]
 
 
 def with_activity(tables: Tables) -> pd.DataFrame:

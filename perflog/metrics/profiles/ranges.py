@@ -28,7 +28,7 @@ from msgspec import Struct
 from perflog.arrays import Floats, Mask
 from perflog.metrics.options import Options
 from perflog.metrics.profiles.kernels import with_activity
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.tables.row_order import natural_sort_key
 
@@ -73,7 +73,7 @@ _COLUMNS = (
     "they share a + b - all > 0 calls, and B has at least as many calls and as much time of every activity",
     source="nvprof: the table of a range lists all that was launched in it; bounds: inclusion and exclusion",
 )
-def ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def ranges(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """The tree of the ranges of each run, with inclusive and exclusive GPU time and host time.
 
     `clock` is asynchronous if the GPU time is more than the host time: the range ended before its work was done, or
@@ -86,14 +86,12 @@ def ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
                      range  depth parent  gpu_s  host_s
         ...
     """
-    import pandas as pd
-
     tree = []
     labels = tables.labels()
     for run, rows in with_activity(tables).groupby("run", sort=False):
         if rows["range"].notna().any():
             tree += [{"run": run, "label": labels.get(run), **row} for row in _rows(range_work(rows))]
-    return pd.DataFrame(tree, columns=[c.name for c in _COLUMNS])
+    return tree
 
 
 class RangeWork(Struct, frozen=True, eq=False):

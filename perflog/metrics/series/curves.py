@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,27 +12,26 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.benchmarks.cases import case_tables
 from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import codes_in, lines_of_runs, run_numbers
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.series.series_ends import summary_samples, value_samples
 from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import NULL, RowColumns, Rows
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("key", meaning="name of the series; `loss` without a name: the loss of the step lines"),
+    MetricColumn("key", meaning="name of the series; `loss` without a name: the loss of the step lines", type="object"),
     MetricColumn(
         "of",
         meaning="curve; counter: whole numbers without a unit that rise, fall only to the smallest, and are not all "
         "powers of two; constant: printed several times, always the same; single: printed once; case: of no step, in a "
         "table of cases",
     ),
-    MetricColumn("place", meaning="rank, stage or data-parallel rank that the values belong to; null: the run"),
-    MetricColumn("unit", meaning="unit of its values; null: a plain number"),
+    MetricColumn(
+        "place", meaning="rank, stage or data-parallel rank that the values belong to; null: the run", type="object"
+    ),
+    MetricColumn("unit", meaning="unit of its values; null: a plain number", type="object"),
     MetricColumn("n", meaning="number of printed values; NaN and infinity count nowhere"),
     MetricColumn("first", meaning="first value"),
     MetricColumn("last", meaning="last finite value"),
@@ -47,7 +46,6 @@ _COLUMNS = (
     MetricColumn("last_line", meaning="line of the last value", brief=False),
 )
 
-_TYPES = dict.fromkeys(("run", "label", "key", "place", "unit"), object)
 _PLACES = ("rank", "stage", "dp_rank")
 _TOGETHER = 1 << 19  # values: of a log of millions of steps, all series at once take more memory than all else
 
@@ -61,7 +59,7 @@ _TOGETHER = 1 << 19  # values: of a log of millions of steps, all series at once
     source="values as printed; runs of different length are compared at an equal step",
     compares=(value_samples, summary_samples),
 )
-def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def curves(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """First, last, smallest and largest value of each series that a run prints by name, and of the loss of its steps.
 
     Curves come first, then counters and what never changes. Moments since 1970 are no series. Which way is better is
@@ -77,7 +75,7 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
 
     batches = (printed_values(tables, keys) for keys in _key_batches(tables))
     if not (parts := [_curves(values) for values in batches if len(values.line)]):
-        return pd.DataFrame(columns=[c.name for c in _COLUMNS])
+        return []
     columns: dict[str, Any] = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     numbers, runs = columns["run"], tables.rows("runs")
     columns |= {name: runs[name][numbers] for name in ("run", "label")}
@@ -87,7 +85,7 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     order = np.lexsort((columns["first_line"], columns["of"] != "curve", numbers))
     for name in ("last_step", "min_step", "max_step", "equal_step"):
         columns[name] = pd.arrays.IntegerArray(columns[name], columns[name] == NULL)
-    return pd.DataFrame({c.name: pd.Series(columns[c.name][order], dtype=_TYPES.get(c.name)) for c in _COLUMNS})
+    return [pd.DataFrame({c.name: pd.Series(columns[c.name][order], dtype=c.type or None) for c in _COLUMNS})]
 
 
 def _curves(values: PrintedValues) -> dict[str, npt.NDArray[Any]]:

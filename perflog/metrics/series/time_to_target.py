@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.compared import ComparedColumn, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.series.curves import PrintedValues, printed_counts, printed_values
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -31,16 +27,20 @@ _COLUMNS = (
     ),
     MetricColumn("better", meaning="lower or higher: the way in which most runs with this series go"),
     MetricColumn("reached", meaning="whether a printed value reaches it"),
-    MetricColumn("step", meaning="first step with a value that reaches the target; null if none does, or has a step"),
+    MetricColumn(
+        "step",
+        meaning="first step with a value that reaches the target; null if none does, or has a step",
+        type="Int64",
+    ),
     MetricColumn("time_s", "s", "lower", "last reading of the run's clock up to there; null if it prints none"),
     MetricColumn("samples", "", "lower", "samples up to there, as the run counts them"),
     MetricColumn("tokens", "", "lower", "tokens up to there: steps x tokens of a step, as the format declares"),
     MetricColumn("value", meaning="this value"),
     MetricColumn("kept", "1", "higher", "share of the values from there on that reach the target"),
     MetricColumn("best", meaning="best printed value: how far a run without the target came"),
-    MetricColumn("best_step", meaning="its step, the first of several; null if the line prints none"),
+    MetricColumn("best_step", meaning="its step, the first of several; null if the line prints none", type="Int64"),
     MetricColumn("n", meaning="number of printed values"),
-    MetricColumn("line", meaning="line of this value; null if the target is not reached", brief=False),
+    MetricColumn("line", meaning="line of this value; null if the target is not reached", brief=False, type="Int64"),
 )
 
 _WORDS = frozenset(("loss", "perplexity", "ppl", "accuracy", "acc"))
@@ -67,7 +67,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     source="MLPerf training rules: time to a quality target; target: option, setting, else worst last value",
     compares=(_samples,),
 )
-def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
+def time_to_target(tables: Tables, options: Options) -> MetricRows:
     """Step, time, samples and tokens after which each loss, perplexity and accuracy of a run first reaches its target.
 
     The target is the option `--target val_loss=3.28`: then other series are left out. Else it is a setting of the run:
@@ -81,8 +81,6 @@ def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
             key better  step
         ...
     """
-    import pandas as pd
-
     values = printed_values(tables, _names(printed_counts(tables), options.targets))
     values = values.where(values.place == 0)
     runs = tables.rows("runs")["run"]
@@ -105,10 +103,9 @@ def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
             columns = {"run": run, "label": labels.get(run), "key": key, "n": len(curve.value)}
             columns |= {"better": "lower" if lower else "higher", **worst, **_stated(key, by_run[run], options)}
             table.append(columns | _reached(tables, curve, columns, by_run[run]))
-    whole = dict.fromkeys(("step", "best_step", "line"), "Int64")
     order = tables.run_order()
     table.sort(key=lambda row: order[row["run"]])
-    return as_types(pd.DataFrame(table, columns=[c.name for c in _COLUMNS]), whole)
+    return table
 
 
 def _words(name: str) -> list[str]:

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -14,22 +14,18 @@ from msgspec import Struct
 from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
-from perflog.tables.nulls import as_types
 from perflog.tables.row_order import natural_sort_key
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _HOT = 2.0  # times the mean of the experts
 
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("of", meaning="step: all layers in one step; layer: one layer over the steps, and at its last step"),
-    MetricColumn("step", meaning="step; of a layer its last one"),
+    MetricColumn("step", meaning="step; of a layer its last one", type="Int64"),
     MetricColumn("layer", meaning="layer; null: the log prints none"),
     MetricColumn("experts", meaning="number of experts; of a step the largest of its layers"),
     MetricColumn("n", meaning="of a layer: number of its steps; of a step: number of its layers"),
@@ -40,14 +36,18 @@ _COLUMNS = (
     MetricColumn("max_imbalance", "1", "lower", "largest over the steps of a layer, or over the layers of a step"),
     MetricColumn("max_at", meaning="step, or layer, with the largest imbalance; the first of several"),
     MetricColumn("hot", "", "lower", "number of experts with at least twice the mean; of a step: of all its layers"),
-    MetricColumn("hottest", meaning="of a layer: the expert that alone has most work"),
-    MetricColumn("since", meaning="of a layer: first step from which on this expert has at least twice the mean"),
+    MetricColumn("hottest", meaning="of a layer: the expert that alone has most work", type="Int64"),
+    MetricColumn(
+        "since", meaning="of a layer: first step from which on this expert has at least twice the mean", type="Int64"
+    ),
     MetricColumn("kept", "1", None, "of a step: share of its layers with the same hottest expert as the step before"),
     MetricColumn("hot_experts", meaning="of a layer: all hot experts, the hottest first"),
     MetricColumn("idle", "", "lower", "number of experts without work; of a step: of all its layers"),
-    MetricColumn("ranks", meaning="number of ranks with loads that are added up; null if unknown", brief=False),
+    MetricColumn(
+        "ranks", meaning="number of ranks with loads that are added up; null if unknown", brief=False, type="Int64"
+    ),
     MetricColumn("unit", meaning="what is counted", brief=False),
-    MetricColumn("first_step", meaning="of a layer: its first step", brief=False),
+    MetricColumn("first_step", meaning="of a layer: its first step", brief=False, type="Int64"),
     MetricColumn(
         "runs", meaning="number of runs that add up: the files of a job, one for each step and rank", brief=False
     ),
@@ -72,7 +72,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     source="MaxVio: Wang et al. 2024 (2408.15664), eq. 4; load / mean: utilisation ratio",
     compares=(_samples,),
 )
-def hot_experts(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def hot_experts(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Imbalance of experts step by step over all layers, then each layer with its hot experts.
 
     Files of one folder that are each named after another step and rank are one job: their loads add up. Only steps
@@ -84,14 +84,11 @@ def hot_experts(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
         >>> len(table)
         0
     """
-    import pandas as pd
-
     table: list[dict[str, Any]] = []
     for job in expert_jobs(tables):
         rows = (*_step_rows(job.layers), *map(_layer_row, job.layers))
         table += [{**job.names, "unit": job.unit, **row} for row in rows]
-    whole = dict.fromkeys(("step", "hottest", "since", "first_step", "ranks"), "Int64")
-    return as_types(pd.DataFrame(table, columns=[c.name for c in _COLUMNS]), whole)
+    return table
 
 
 class LayerLoads(Struct, frozen=True):

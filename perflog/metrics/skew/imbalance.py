@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, step_rows
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.step_time.phase_table import phases_of_runs
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("of", meaning="load (its unit is the name, with a printed layer), phase, or layer (by direction)"),
-    MetricColumn("name", meaning="what is uneven"),
-    MetricColumn("occurrence", meaning="of a phase: k-th time in the step; null: not known which"),
+    MetricColumn("name", meaning="what is uneven", type="object"),
+    MetricColumn("occurrence", meaning="of a phase: k-th time in the step; null: not known which", type="Int64"),
     MetricColumn("over", meaning="rank, expert, stage (sum of its layers) or layer (numbered layers, which are alike)"),
-    MetricColumn("kind", meaning="of a phase, as declared; a mixed phase also waits, which hides imbalance of work"),
+    MetricColumn(
+        "kind",
+        meaning="of a phase, as declared; a mixed phase also waits, which hides imbalance of work",
+        type="object",
+    ),
     MetricColumn("members", meaning="number of ranks, experts, stages or layers"),
     MetricColumn("imbalance", "1", "lower", "percent imbalance: max / mean - 1; over experts: MaxVio"),
     MetricColumn("efficiency", "1", "higher", "load-balance efficiency: mean / max"),
@@ -34,7 +38,9 @@ _COLUMNS = (
     MetricColumn("relative", "1", "lower", "relative imbalance (Sakellariou), the loss: 1 - mean / max"),
     MetricColumn("cv", "1", "lower", "coefficient of variation: sd / mean; sd with n, because no member is missing"),
     MetricColumn("max_over_min", "", "lower", "max / min; null if min is 0", brief=False),
-    MetricColumn("largest", meaning="member that alone has the largest value in most steps; of times, the slowest"),
+    MetricColumn(
+        "largest", meaning="member that alone has the largest value in most steps; of times, the slowest", type="object"
+    ),
     MetricColumn("largest_share", "1", None, "share of the steps in which it alone has the largest value"),
     MetricColumn("total", meaning="sum over the members, median; times in s", brief=False),
     MetricColumn("mean", meaning="mean over the members, median; times in s", brief=False),
@@ -51,7 +57,6 @@ _FIGURES = (
     "max_share",
 )  # fmt: skip
 _KEYS = ("of", "name", "occurrence", "over", "kind")
-_TYPES: dict[str, Any] = {"occurrence": "Int64", **dict.fromkeys(("name", "kind", "largest"), object)}
 _Key = tuple[str, str | None, int | None, str, str | None]
 
 
@@ -112,7 +117,7 @@ class _StepFigures(Struct, frozen=True):
     source="percent imbalance: Pearce et al., ICS 2012; efficiency: POP; craypat: DeRose et al. 2007; relative: "
     "Sakellariou and Gurd 1997; MaxVio: Wang et al. 2024 (2408.15664), eq. 4",
 )
-def imbalance(tables: Tables, options: Options) -> pd.DataFrame:
+def imbalance(tables: Tables, options: Options) -> MetricRows:
     """Imbalance of loads, phases, stages and layers of each run.
 
     Example:
@@ -139,8 +144,7 @@ def imbalance(tables: Tables, options: Options) -> pd.DataFrame:
             | {name: values[i] for name, values in medians.items()}
             | {"largest": largest, "largest_share": times / n if times else np.nan}
         )
-    columns = {c.name: pd.Series([row[c.name] for row in rows], dtype=_TYPES.get(c.name)) for c in _COLUMNS}
-    return pd.DataFrame(columns)
+    return [pd.DataFrame({c.name: pd.Series([row[c.name] for row in rows], dtype=c.type or None) for c in _COLUMNS})]
 
 
 def _most_often(steps: _StepFigures, groups: Groups) -> list[tuple[Any, int]]:

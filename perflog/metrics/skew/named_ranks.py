@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -16,13 +15,10 @@ from msgspec.structs import asdict
 
 from perflog.metrics.directions import better
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.samples import binomial
 from perflog.tables.columns import Rows
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 HIGHEST, LOWEST = "rank_with_highest_", "rank_with_lowest_"
 """Prefixes of keys of table `values`: the number is the extreme over all ranks, its rank the rank that has it."""
@@ -99,7 +95,7 @@ class NamedRank(Struct, frozen=True):
     formula="p = min(1, ranks * P(X >= times)), X binomial of n = reports and probability 1 / ranks",
     source="reports of Megatron-LM's StragglerDetector, NVIDIA's resiliency extension, FlagScale",
 )
-def named_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def named_ranks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """The rank that reports over all ranks name most often at each end of a metric, and ranks called stragglers.
 
     A rank at the worse end need not be broken: a pipeline stage with more work is the slowest too.
@@ -111,13 +107,10 @@ def named_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
         Columns: [figure, end, rank, times, reports]
         Index: []
     """
-    import pandas as pd
-
     labels = tables.labels()
-    rows = [
+    return [
         asdict(each) | {"label": labels.get(each.run), "unit": each.unit or None} for each in named_rank_rows(tables)
     ]
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
 def named_rank_rows(tables: Tables) -> list[NamedRank]:

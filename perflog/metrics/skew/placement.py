@@ -5,21 +5,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median_low
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from perflog.arrays import Floats
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.skew.hot_experts import ExpertJob, LayerLoads, expert_jobs
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 AS_PLACED, MOVED, REDUNDANT = "as placed", "moved", "redundant"
 
@@ -31,16 +27,18 @@ _EXPERT_RANKS = lazy_pattern(
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("of", meaning="step: the layer in the middle of all layers; layer: one layer at its last step"),
-    MetricColumn("step", meaning="step"),
+    MetricColumn("step", meaning="step", type="Int64"),
     MetricColumn("layer", meaning="layer"),
-    MetricColumn("experts", meaning="number of experts"),
-    MetricColumn("ranks", meaning="number of ranks that hold the experts: as set, else ranks with loads of experts"),
+    MetricColumn("experts", meaning="number of experts", type="Int64"),
+    MetricColumn(
+        "ranks", meaning="number of ranks that hold the experts: as set, else ranks with loads of experts", type="Int64"
+    ),
     MetricColumn(
         "placement",
         meaning="as placed: blocks of experts in their order; moved: the same number on each rank, spread greedily; "
         "redundant: copies of the busiest experts too",
     ),
-    MetricColumn("copies", meaning="number of redundant experts"),
+    MetricColumn("copies", meaning="number of redundant experts", type="Int64"),
     MetricColumn("slowest", "", "lower", "work of the busiest rank / mean of the ranks"),
     MetricColumn("gain", "", "higher", "slowest as placed / slowest: the upper bound of the speed-up of the experts"),
 )
@@ -54,7 +52,7 @@ _COLUMNS = (
     formula="slowest = max / mean over ranks of the work of their experts; a copy takes an equal share of its expert",
     source="greedy: longest first (Graham 1969, doi:10.1137/0117039); copies: EPLB, github.com/deepseek-ai/EPLB",
 )
-def placement(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def placement(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """What moving experts, and what redundant ones would bring, step by step and by layer.
 
     The loads are measured, so `gain` holds for a placement made for exactly this step. One and two more experts for
@@ -65,11 +63,7 @@ def placement(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
         >>> len(table)
         0
     """
-    import pandas as pd
-
-    rows = [row for job in expert_jobs(tables) for row in placements(tables, job)]
-    whole = dict.fromkeys(("step", "experts", "ranks", "copies"), "Int64")
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole)
+    return [row for job in expert_jobs(tables) for row in placements(tables, job)]
 
 
 def placements(tables: Tables, job: ExpertJob) -> list[dict[str, Any]]:

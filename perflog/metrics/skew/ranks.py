@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -11,7 +10,7 @@ from msgspec import Struct
 from perflog.arrays import Floats, Ints
 from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.skew.named_ranks import names_an_extreme
 from perflog.metrics.unlabelled_ranks import unlabelled_ranks
@@ -21,9 +20,6 @@ from perflog.statistics.standing_out import StandingOut, standing_out
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import TABLES
 from perflog.units import show
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -86,7 +82,7 @@ class RankFigure(Struct, frozen=True):
     "p < 0.005, and the difference is at least 2 % (5 % below 20 rows)",
     source="MAD: Iglewicz and Hoaglin 1993; shrinkage: Smyth 2004, moderated t; p: Bonferroni",
 )
-def ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def ranks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Spread over the ranks of each metric that several ranks print, and the ranks that stand out in it.
 
     Ranks that stand out need not be the cause: if ranks wait for one another, the slow one waits the least.
@@ -97,15 +93,26 @@ def ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (al
             figure  ranks    median lowest highest
         0  process      4  0.003762      1       3
     """
-    import pandas as pd
-
     labels = tables.labels()
-    rows = [
-        (row.run, labels.get(row.run), row.of, row.figure, row.unit or None, row.ranks, row.rows, row.median,
-         row.min, row.lowest, row.max, row.highest, row.rank, *_out_columns(row.out))
+    return [
+        (
+            row.run,
+            labels.get(row.run),
+            row.of,
+            row.figure,
+            row.unit or None,
+            row.ranks,
+            row.rows,
+            row.median,
+            row.min,
+            row.lowest,
+            row.max,
+            row.highest,
+            row.rank,
+            *_out_columns(row.out),
+        )
         for row in rank_rows(tables)
-    ]  # fmt: skip
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    ]
 
 
 def _out_columns(out: _Out | None) -> tuple[float, ...]:

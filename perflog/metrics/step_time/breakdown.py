@@ -19,7 +19,7 @@ from perflog.formats.model import WHOLES
 from perflog.metrics.options import Options
 from perflog.metrics.possible import fits
 from perflog.metrics.profiles.kernels import PRINTED_TOTAL, kernels
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, is_steady
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
@@ -27,7 +27,6 @@ from perflog.metrics.step_time.phase_table import PhaseTable
 from perflog.metrics.step_time.phases import rows_with_wholes
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.statistics.groups import Groups, groups_of
-from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,9 +59,9 @@ _COLUMNS = (
     MetricColumn("share", "1", None, "time_s / whole_s"),
     MetricColumn("whole_s", "s", "lower", "time of the whole; all parts of it add up to this"),
     MetricColumn("n", meaning="number of steady steps, of times that the phases are printed, of devices or steps, "
-                 "or of calls"),
-    MetricColumn("first_step", meaning="first steady step", brief=False),
-    MetricColumn("last_step", meaning="last steady step", brief=False),
+                 "or of calls", type="Int64"),
+    MetricColumn("first_step", meaning="first steady step", brief=False, type="Int64"),
+    MetricColumn("last_step", meaning="last steady step", brief=False, type="Int64"),
 )  # fmt: skip
 
 
@@ -95,7 +94,7 @@ _RARE = "waiting"  # a state that few devices are ever in
     "category",
     source="parents of phases: the format's [[phase]] entries; hidden phases run in parallel and are no part",
 )
-def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
+def breakdown(tables: Tables, options: Options) -> MetricRows:
     """Parts of each run's time that add up to its step, its trace or its profile, the largest part first.
 
     A run has no rows if nothing inside its whole is timed, or if the ranks of a phase are not known: a mean over ranks
@@ -109,15 +108,13 @@ def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    names = [c.name for c in _COLUMNS]
     parts = list(_parts_of_steps(tables, options.warmup))
     parts += _parts_of_phases(tables, {part["run"] for part in parts})
     parts += [*_parts_of_traces(tables, options), *_parts_of_profiles(tables, options)]
     order = tables.run_order()
     parts.sort(key=lambda part: (order[part["run"]], -part["time_s"]))
-    table = pd.DataFrame(parts, columns=names)
-    table = table.assign(share=table["time_s"] / table["whole_s"])
-    return as_types(table, dict.fromkeys(("n", "first_step", "last_step"), "Int64"))
+    table = pd.DataFrame(parts, columns=[c.name for c in _COLUMNS])
+    return [table.assign(share=table["time_s"] / table["whole_s"])]
 
 
 # --- steps --------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import numpy as np
 
 from perflog.arrays import Floats
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, rank_means, step_rows, worlds_of
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_time.phase_table import (
@@ -23,7 +23,7 @@ from perflog.metrics.step_time.phase_table import (
     times_on_ranks,
 )
 from perflog.statistics.groups import groups_of
-from perflog.tables.nulls import as_types, int_or_none
+from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,8 +32,8 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("part", meaning="phase; total: sum of all communication phases; fit: time against remote share"),
     MetricColumn("phase", meaning="phase of kind communication, or with a printed remote share"),
-    MetricColumn("occurrence", meaning="k-th time in the step on its rank; null: not known which"),
-    MetricColumn("rank", meaning="rank; null: over the ranks"),
+    MetricColumn("occurrence", meaning="k-th time in the step on its rank; null: not known which", type="Int64"),
+    MetricColumn("rank", meaning="rank; null: over the ranks", type="Int64"),
     MetricColumn("kind", meaning="as declared; a mixed phase does not only communicate"),
     MetricColumn("hidden", meaning="whether it runs in parallel to the step; hidden phases have a separate total"),
     MetricColumn("time_s", "s", "lower", "steady median; over the ranks: of step medians (total: means)"),
@@ -62,7 +62,7 @@ _FEWEST_POINTS = {1: 3, 2: 6}
     formula="median times; fit: least squares of the ranks' median times on their median remote shares; rho: Spearman",
     source="kind and remote_share of the format's [[phase]] entries; warm-up: metric steps",
 )
-def communication(tables: Tables, options: Options) -> pd.DataFrame:
+def communication(tables: Tables, options: Options) -> MetricRows:
     """Communication phases of each run by rank, their sum, and time against remote share within and across runs.
 
     Example:
@@ -71,8 +71,6 @@ def communication(tables: Tables, options: Options) -> pd.DataFrame:
            hidden  time_s  share
         ...
     """
-    import pandas as pd
-
     runs: list[SteadyRun] = []
     rows_by_run: list[list[dict[str, Any]]] = []
     for piece in tables.in_pieces("phases"):
@@ -89,7 +87,7 @@ def communication(tables: Tables, options: Options) -> pd.DataFrame:
     rows = [row for found in rows_by_run for row in found]
     if points["place"].nunique() > 1:
         rows += [fit for _, fit in _fits(points, _FIT)]
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), {"occurrence": "Int64", "rank": "Int64"})
+    return rows
 
 
 def _median_loads(tables: Tables, warmup: int | None) -> dict[str, dict[int, float]]:

@@ -7,11 +7,11 @@ rank, for example, is also a part of its communication.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from perflog.metrics.options import Options
 from perflog.metrics.pipelines.pipeline import timed_pipelines
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import means_without_pauses
 from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, breakdown
@@ -21,9 +21,6 @@ from perflog.metrics.step_time.throughput import throughput
 from perflog.metrics.traces.replays.scenario_changes import RANK
 from perflog.metrics.traces.replays.scenario_gains import ScenarioGain, scenario_gains
 from perflog.tables.nulls import row_dicts
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Gain(NamedTuple):
@@ -87,7 +84,7 @@ _CHANGED = {
     source="bounds by Amdahl's law, AFIPS 1967; breakdown, pipeline, throughput, matmul_efficiency, replay: these "
     "metrics",
 )
-def headroom(tables: Tables, options: Options) -> pd.DataFrame:
+def headroom(tables: Tables, options: Options) -> MetricRows:
     """Upper bounds of what each run could save if one thing were ideal, the largest first.
 
     Example:
@@ -96,16 +93,13 @@ def headroom(tables: Tables, options: Options) -> pd.DataFrame:
                             ideal   gain
         ...
     """
-    import pandas as pd
-
     gains = [gain for kind in _KINDS for gain in kind(tables, options) if gain.gain_s > 0]
     order = tables.run_order()
     labels = tables.labels()
-    rows = [
+    return [
         (run, labels[run], of, ideal, time, time - gain, gain, gain / time, model)
         for run, of, ideal, time, gain, model in sorted(gains, key=lambda g: (order[g[0]], -g[4] / g[3]))
     ]
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
 def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:

@@ -10,7 +10,7 @@ import numpy as np
 from perflog.arrays import Floats, Ints
 from perflog.formats.model import Rate
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, rank_means, worlds_of
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import evaluate
@@ -27,7 +27,7 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("part", meaning="work: a declared rate; phase: one without phases inside; rest: unattributed time"),
     MetricColumn("what", meaning="name of the rate or phase; of a rest: the parent with this unattributed time"),
-    MetricColumn("rank", meaning="rank; null: mean over the ranks"),
+    MetricColumn("rank", meaning="rank; null: mean over the ranks", type="Int64"),
     MetricColumn("of", meaning="of a rate: the phases that it is measured over; of a phase: its parent", brief=False),
     MetricColumn("time_s", "s", "lower", "median of this time over the steady steps"),
     MetricColumn("share", "1", None, "time_s / median step time; phases and rests add up to about 1"),
@@ -51,7 +51,7 @@ _COLUMNS = (
     "harmonic mean of the plain rates",
     source="work, phases and plain products: the format's [[rate]] entries; split of the step: metric phases",
 )
-def matmul_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
+def matmul_efficiency(tables: Tables, options: Options) -> MetricRows:
     """Rates of the declared work of each run against plain matrix products, then the split of its step.
 
     Example:
@@ -61,15 +61,13 @@ def matmul_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
                                what  tflops  plain_tflops  ratio
         ...
     """
-    import pandas as pd
-
     rates = work_rates(tables, options)
     phase_rows = phases.table(tables.only(rates["run"].unique()), options)
     splits = dict(iter(phase_rows.groupby("run", sort=False)))
     rows: list[dict[str, Any]] = []
     for run, run_rates in rates.groupby("run", sort=False):
         rows += [*run_rates.to_dict("records"), *_split(splits.get(run, phase_rows[:0]))]
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), {"rank": "Int64"})
+    return rows
 
 
 def work_rates(tables: Tables, options: Options) -> pd.DataFrame:

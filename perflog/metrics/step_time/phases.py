@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.model import WHOLES
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, codes_in, lines_of_runs, run_numbers, totals_of_steps
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
@@ -27,17 +27,15 @@ from perflog.metrics.step_time.phase_table import (
 from perflog.metrics.step_time.unattributed_time import unattributed_times
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Array, Rows
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("part", meaning="whole: step, forward or backward, as printed; phase; rest: unattributed time"),
     MetricColumn("phase", meaning="name of the whole or phase; of a rest: the parent with this unattributed time"),
-    MetricColumn("occurrence", meaning="k-th time in the step on its rank; null: all, or not known which"),
-    MetricColumn("rank", meaning="rank; null: over all values of the step, whichever ranks they are of"),
+    MetricColumn(
+        "occurrence", meaning="k-th time in the step on its rank; null: all, or not known which", type="Int64"
+    ),
+    MetricColumn("rank", meaning="rank; null: over all values of the step, whichever ranks they are of", type="Int64"),
     MetricColumn("parent", meaning="what its time is part of, as declared; null: nothing, or not known which"),
     MetricColumn("kind", meaning="compute, communication, wait, prepare or mixed, as declared; null: not declared"),
     MetricColumn("hidden", meaning="whether it, or its parent, runs in parallel to the step"),
@@ -116,7 +114,7 @@ def _numbers_of_ranks(rows: Rows, part: Ints, parts: int) -> tuple[list[int], li
     source="parents of phases: the format's [[phase]] entries; warm-up: metric steps",
     compares=(_samples,),
 )
-def phases(tables: Tables, options: Options) -> pd.DataFrame:
+def phases(tables: Tables, options: Options) -> MetricRows:
     """Phases of each run as a tree from the step down, by rank and over all ranks, with unattributed time.
 
     Example:
@@ -125,10 +123,7 @@ def phases(tables: Tables, options: Options) -> pd.DataFrame:
                phase   mean_s rest_by
         ...
     """
-    import pandas as pd
-
-    rows = (row for table in rows_with_wholes(tables, options.warmup) for row in _trees(table))
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), {"occurrence": "Int64", "rank": "Int64"})
+    return (row for table in rows_with_wholes(tables, options.warmup) for row in _trees(table))
 
 
 def rows_with_wholes(tables: Tables, warmup: int | None) -> Iterator[PhaseTable]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from perflog.arrays import Floats
 from perflog.metrics.compared import STEP_MEASURES, STEP_TIME, TOKENS_PER_S, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.samples import NORMAL, mad, median, median_interval
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 STABLE = 0.02
 """A run is stable below this coefficient of variation (nsight-python)."""
@@ -85,7 +82,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     source="intervals: benchstat; percentiles: Hyndman and Fan 1996, type 7; stable: nsight-python; noisy: pyperf",
     compares=(_samples,),
 )
-def steps(tables: Tables, options: Options) -> pd.DataFrame:
+def steps(tables: Tables, options: Options) -> MetricRows:
     """Step times of each run, over all steps and over the steady steps.
 
     Example:
@@ -95,8 +92,6 @@ def steps(tables: Tables, options: Options) -> pd.DataFrame:
         0     all  4   0.02202
         1  steady  3    0.0219
     """
-    import pandas as pd
-
     rows = []
     for column in ("step_time_s", "forward_s", "backward_s"):
         for series in step_series(tables, column, options.warmup):
@@ -104,7 +99,7 @@ def steps(tables: Tables, options: Options) -> pd.DataFrame:
                 rows.append(_row(series, part, cut, options.level))
     order = tables.run_order()
     rows.sort(key=lambda row: order[row["run"]])
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    return rows
 
 
 def _row(series: StepSeries, part: str, cut: int, level: float) -> dict[str, Any]:

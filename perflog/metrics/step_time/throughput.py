@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -19,16 +19,13 @@ from perflog.metrics.hardware import given_peak, gpu_model
 from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.options import Options
 from perflog.metrics.possible import RATES, impossible
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, series_of_values, step_series
 from perflog.statistics.samples import median_interval
 from perflog.tables import schema
 from perflog.tables.columns import Rows
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _PER_GPU, _PER_GPU_KEYS = "tokens_per_s_gpu", {"tokens_per_gpu_per_s", "tokens_per_device_per_s"}
 _NO_SHARE = 1.5  # an MFU above it is a percentage
@@ -82,7 +79,7 @@ _COLUMNS = (
     formula="TFLOP/s per GPU = FLOPs of a GPU in a step / step time; MFU = TFLOP/s / peak; totals are work / time",
     source="FLOPs: the convention's own; MFU: PaLM, arXiv:2204.02311; HFU: Korthikanti et al., arXiv:2205.05198",
 )
-def throughput(tables: Tables, options: Options) -> pd.DataFrame:
+def throughput(tables: Tables, options: Options) -> MetricRows:
     """Rates of each run that prints a rate or enough to compute one, over all steps and over the steady steps.
 
     Example:
@@ -91,8 +88,6 @@ def throughput(tables: Tables, options: Options) -> pd.DataFrame:
              part  tflops  printed_tflops    mfu
         ...
     """
-    import pandas as pd
-
     chosen = convention(options.flops) if options.flops else None
     peak = _Peak.from_options(options)
     semantics_of = semantics_by_run(tables.rows("runs"))
@@ -108,7 +103,7 @@ def throughput(tables: Tables, options: Options) -> pd.DataFrame:
             continue
         rates = _RunRates(flops, semantics, _numbers(semantics, world_size), dtype, peak, options.level)
         rows += [rates.row(series, steps, part, cut) for part, cut in (("all", 0), ("steady", series.warmup.cut))]
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    return rows
 
 
 _Columns = Mapping[str, Floats]

@@ -12,7 +12,7 @@ import numpy as np
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, is_steady, rank_means, worlds_of
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_time.phase_table import PhaseTable, phases_of_runs, times_on_ranks
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("phase", meaning="phase of kind wait"),
-    MetricColumn("exposes", meaning="hidden phase that it waits for, as declared; null: not declared"),
-    MetricColumn("rank", meaning="rank; null: mean over the ranks"),
+    MetricColumn("exposes", meaning="hidden phase that it waits for, as declared; null: not declared", type="object"),
+    MetricColumn("rank", meaning="rank; null: mean over the ranks", type="Int64"),
     MetricColumn("exposed_s", "s", "lower", "time waited, median over the steady steps"),
     MetricColumn("hidden_s", "s", "higher", "time of the phase waited for - time waited, median"),
     MetricColumn("total_s", "s", "lower", "time of the phase waited for, median"),
@@ -56,7 +56,7 @@ _COLUMNS = (
     formula="exposed = time of a wait phase; hidden = time of the phase it exposes - exposed; medians",
     source="kind and exposes of the format's [[phase]] entries; warm-up: metric steps",
 )
-def wait(tables: Tables, options: Options) -> pd.DataFrame:
+def wait(tables: Tables, options: Options) -> MetricRows:
     """Exposed and hidden time of each wait phase, over the ranks and by rank.
 
     Example:
@@ -66,14 +66,11 @@ def wait(tables: Tables, options: Options) -> pd.DataFrame:
         0  <NA>     0.0022    0.0019        0.5191
         1     0     0.0023    0.0018        0.4272
     """
-    import pandas as pd
-
     rows: list[dict[str, Any]] = []
     for piece in tables.in_pieces("phases"):
         steps = _all_steps(piece, options.warmup)
         rows += _medians(steps.where(steps.steady()))
-    table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    return as_types(table, {"rank": "Int64", "exposes": object})
+    return rows
 
 
 def wait_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) -> pd.DataFrame:

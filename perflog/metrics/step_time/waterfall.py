@@ -16,7 +16,7 @@ from msgspec import Struct
 from perflog.formats.model import WHOLES
 from perflog.metrics.options import Options
 from perflog.metrics.pipelines.pipeline import TimedPipeline, timed_pipelines
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import step_rows
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
@@ -31,7 +31,7 @@ from perflog.metrics.step_time.throughput import throughput
 from perflog.metrics.traces.collectives.time_loss import DeviceLosses, device_losses
 from perflog.metrics.traces.device_work import seconds
 from perflog.statistics.groups import groups_of
-from perflog.tables.nulls import as_types, row_dicts
+from perflog.tables.nulls import row_dicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,11 +96,11 @@ _COLUMNS = (
     MetricColumn("whole_s", "s", "lower", "time of the whole; all bars of it add up to this"),
     MetricColumn("doubt", meaning="why the bar is less certain than it looks; null: no known reason"),
     MetricColumn("rows", meaning="phases, metric or kinds of events that the time is from"),
-    MetricColumn("n", meaning="number of steady steps, or of devices and their steps"),
-    MetricColumn("first_step", meaning="first steady step", brief=False),
-    MetricColumn("last_step", meaning="last steady step", brief=False),
-    MetricColumn("first_line", meaning="first line of these rows", brief=False),
-    MetricColumn("last_line", meaning="last line of these rows", brief=False),
+    MetricColumn("n", meaning="number of steady steps, or of devices and their steps", type="Int64"),
+    MetricColumn("first_step", meaning="first steady step", brief=False, type="Int64"),
+    MetricColumn("last_step", meaning="last steady step", brief=False, type="Int64"),
+    MetricColumn("first_line", meaning="first line of these rows", brief=False, type="Int64"),
+    MetricColumn("last_line", meaning="last line of these rows", brief=False, type="Int64"),
     MetricColumn("formula", meaning="how the bar is computed", brief=False),
 )
 
@@ -114,7 +114,7 @@ _COLUMNS = (
     source="phases and their kinds: the format; transfer and waiting: TraceLens; ramp and stages: Narayanan et al. "
     "2104.04473; padding and plain products: metrics imbalance, matmul_efficiency",
 )
-def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
+def waterfall(tables: Tables, options: Options) -> MetricRows:
     """Work and losses of each run, which add up to its mean step or to its trace, in the order of the bars.
 
     A bar exists only where the log has its values. A run with a log that shows nothing of the inside of its steps has
@@ -134,10 +134,9 @@ def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
     wholes.sort(key=lambda whole: order[whole.names["run"]])
     table = pd.DataFrame([row for whole in wholes for row in whole.rows()], columns=names)
     whole = table.groupby(["run", "of"])["time_s"].transform("sum")
-    integers = dict.fromkeys(("n", "first_step", "last_step", "first_line", "last_line"), "Int64")
     steady = table[~table["bar"].isin(NOT_OF_A_STEP)]
     steady_share = steady["time_s"] / steady.groupby(["run", "of"])["time_s"].transform("sum")
-    return as_types(table.assign(whole_s=whole, share=table["time_s"] / whole, of_steady=steady_share), integers)
+    return [table.assign(whole_s=whole, share=table["time_s"] / whole, of_steady=steady_share)]
 
 
 class Shares(Struct, frozen=True):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import (
     COMMUNICATION,
@@ -20,10 +20,6 @@ from perflog.metrics.traces.device_work import (
     trace_devices,
 )
 from perflog.metrics.traces.intervals import union
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _WORDS = {"h": "host", "d": "device", "p": "peer", "a": "array"}
 _PLACE = "(host|device|peer|array|[hdpa])"
@@ -35,14 +31,14 @@ _COLUMNS = (
     *DEVICE_COLUMNS,
     MetricColumn("direction", meaning="from where to where, such as `host to device`; else the name as printed"),
     MetricColumn("memory", meaning="pageable, pinned, managed or unified memory of the host; null: unknown"),
-    MetricColumn("calls", meaning="number of copies"),
-    MetricColumn("bytes", "B", None, "bytes of the copies with a known size"),
+    MetricColumn("calls", meaning="number of copies", type="Int64"),
+    MetricColumn("bytes", "B", None, "bytes of the copies with a known size", type="Int64"),
     MetricColumn("time_s", "s", "lower", "sum of the times of the copies"),
     MetricColumn("bandwidth", "GB/s", "higher", "bytes / time of the copies with a known size"),
     MetricColumn("median_bytes", "B", None, "median size", brief=False),
     MetricColumn("exposed_s", "s", "lower", "time of these copies in which nothing computes or communicates"),
     MetricColumn("share", "1", None, "exposed_s / time between the device's first and last event"),
-    MetricColumn("first_line", meaning="line of the first copy in the trace's file", brief=False),
+    MetricColumn("first_line", meaning="line of the first copy in the trace's file", brief=False, type="Int64"),
 )
 
 
@@ -54,7 +50,7 @@ _COLUMNS = (
     formula="bandwidth = sum of bytes / sum of times; exposed = |union of the copies - compute - communication|",
     source="directions and memory: names of CUPTI's and ROCm's copies",
 )
-def copies(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def copies(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Copies of each device by direction and memory of the host; the longest first. Memsets are no copies.
 
     Copies of many small sizes are slow whatever the link: compare `bandwidth` with `median_bytes` beside it.
@@ -64,11 +60,7 @@ def copies(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
         >>> len(table)
         0
     """
-    import pandas as pd
-
-    rows = [row for device in trace_devices(tables) for row in _rows(device)]
-    whole = dict.fromkeys(("rank", "device", "calls", "bytes", "first_line"), "Int64")
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole)
+    return [row for device in trace_devices(tables) for row in _rows(device)]
 
 
 def way_of(name: str) -> tuple[str, str | None]:

@@ -14,7 +14,7 @@ import numpy as np
 from perflog.arrays import Ints
 from perflog.metrics.compared import STEP_TIME, Measure, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import (
     COMMUNICATION,
@@ -30,7 +30,6 @@ from perflog.metrics.traces.device_work import (
 )
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.steady_work import steady_devices, windows
-from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +44,7 @@ _COLUMNS = (
         meaning="trace: from the device's first event to its last; step: an annotated step, else "
         "an iteration that its kernels repeat",
     ),
-    MetricColumn("step", meaning="number of the step; null for the whole trace"),
+    MetricColumn("step", meaning="number of the step; null for the whole trace", type="Int64"),
     MetricColumn(
         "span_s",
         "s",
@@ -80,8 +79,8 @@ _COLUMNS = (
         "busy time of work that the step launched and that runs before or after it; null if the trace does not link "
         "launches with kernels",
     ),
-    MetricColumn("events", meaning="number of kernels, copies and memsets that start in the part"),
-    MetricColumn("first_line", meaning="line of the first of these events", brief=False),
+    MetricColumn("events", meaning="number of kernels, copies and memsets that start in the part", type="Int64"),
+    MetricColumn("first_line", meaning="line of the first of these events", brief=False, type="Int64"),
 )
 
 
@@ -126,7 +125,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     "what waits: perflog/metrics/profiles/waiting_kernels.toml",
     compares=(_samples,),
 )
-def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def device_time(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Time of each device that computes, communicates, copies, waits or idles, in the trace and in each step.
 
     Example:
@@ -135,16 +134,10 @@ def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
             part    span_s  compute_s  communication_s    idle_s
         ...
     """
-    import pandas as pd
-
-    names = [c.name for c in _COLUMNS]
     by_run: dict[str, list[TraceDevice]] = {}
     for device in trace_devices(tables):
         by_run.setdefault(device.run, []).append(device)
-    parts = [part for devices in by_run.values() for part in _parts([device for device in devices if device.span])]
-    table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
-    whole = dict.fromkeys(("rank", "device", "step", "events", "first_line"), "Int64")
-    return as_types(table, whole | {"device_name": object})
+    return [part for devices in by_run.values() for part in _parts([device for device in devices if device.span])]
 
 
 def wholes_of_traces(rows: pd.DataFrame) -> pd.DataFrame:

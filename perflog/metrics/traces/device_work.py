@@ -62,9 +62,11 @@ _Key = tuple[int | None, int | None, str | None]  # rank, device, name of the de
 _MOST_HELD = 1 << 20  # pieces of work
 
 DEVICE_COLUMNS = (
-    MetricColumn("rank", meaning="rank of the trace"),
-    MetricColumn("device", meaning="number of the device in the trace"),
-    MetricColumn("device_name", meaning="name of the device, and its context if it has no number", brief=False),
+    MetricColumn("rank", meaning="rank of the trace", type="Int64"),
+    MetricColumn("device", meaning="number of the device in the trace", type="Int64"),
+    MetricColumn(
+        "device_name", meaning="name of the device, and its context if it has no number", brief=False, type="object"
+    ),
 )
 """The columns that name a device."""
 _FEW = 1 << 16

@@ -10,13 +10,12 @@ import numpy as np
 from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 from perflog.metrics.traces.idle_causes import CAUSES, DeviceIdle, idle_causes
 from perflog.metrics.traces.steady_work import steady_devices, windows
 from perflog.tables.columns import NULL
-from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,19 +34,23 @@ _COLUMNS = (
         meaning="trace: from the device's first event to its last; step: an annotated step, else "
         "an iteration that its kernels repeat",
     ),
-    MetricColumn("step", meaning="number of the step; null for the whole trace"),
+    MetricColumn("step", meaning="number of the step; null for the whole trace", type="Int64"),
     MetricColumn("span_s", "s", "lower", "time of the part, as in metric device_time"),
     MetricColumn("idle_s", "s", "lower", "time in which nothing runs"),
     *(MetricColumn(f"{cause}_s", "s", "lower", f"idle: {meaning}") for cause, meaning in CAUSES.items()),
-    MetricColumn("launches", meaning="number of kernels, copies and memsets with a known launch that begin in it"),
+    MetricColumn(
+        "launches", meaning="number of kernels, copies and memsets with a known launch that begin in it", type="Int64"
+    ),
     MetricColumn("latency_s", "s", "lower", "median time from a launch to its work, where it found the device idle"),
     MetricColumn("delay_s", "s", None, "median time from a launch to its work, of all"),
     MetricColumn("call_s", "s", "lower", "median time of the call that launches", brief=False),
     MetricColumn("work_s", "s", None, "median time of the launched work", brief=False),
     MetricColumn("short_share", "1", "lower", "share of the launches with work shorter than their call"),
-    MetricColumn("queue", "", None, "mean number of pieces of work that are launched and have not begun"),
-    MetricColumn("queue_max", "", None, "largest number of them", brief=False),
-    MetricColumn("first_line", meaning="line of the first of this work", brief=False),
+    MetricColumn(
+        "queue", "", None, "mean number of pieces of work that are launched and have not begun", type="float64"
+    ),
+    MetricColumn("queue_max", "", None, "largest number of them", brief=False, type="Int64"),
+    MetricColumn("first_line", meaning="line of the first of this work", brief=False, type="Int64"),
 )
 
 
@@ -84,7 +87,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     "of a stream; queue: Little's law",
     compares=(_samples,),
 )
-def launches(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def launches(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Why each device idles, in the trace and in each step; how late launched work begins, and how much of it waits.
 
     A launch is known if exactly one call of the runtime has the correlation number of the work.
@@ -95,14 +98,9 @@ def launches(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
             part    idle_s    host_s  launch_s     queue
         ...
     """
-    import pandas as pd
-
     rows = [row for idle in idle_causes(tables) for row in (*_trace(idle), *_steps(idle))]
     rows.sort(key=lambda row: (row["run"], row["part"] == "step"))
-    whole = dict.fromkeys(("rank", "device", "step", "launches", "queue_max", "first_line"), "Int64")
-    names = [column.name for column in _COLUMNS]
-    figures = dict.fromkeys((name for name in names if name.endswith(("_s", "_share"))), "float64")
-    return as_types(pd.DataFrame(rows, columns=names), whole | figures | {"queue": "float64"})
+    return rows
 
 
 def _trace(idle: DeviceIdle) -> Iterator[dict[str, Any]]:
@@ -188,7 +186,9 @@ def _time_after(times: Ints, starts: Ints, ends: Ints) -> Floats:
 _QUEUE_COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
-    MetricColumn("period", meaning=f"number of the period, from 1: the trace is divided into {_BINS} of one length"),
+    MetricColumn(
+        "period", meaning=f"number of the period, from 1: the trace is divided into {_BINS} of one length", type="Int64"
+    ),
     MetricColumn("at_s", "s", None, "begin of the period since the device's first event"),
     MetricColumn("queue", "", None, "mean number of pieces of work that are launched and have not begun"),
     MetricColumn("busy_share", "1", "higher", "share of the period in which anything runs"),
@@ -204,7 +204,7 @@ _QUEUE_COLUMNS = (
     formula="queue = time from launch to begin of all work, inside the period / length of the period",
     source="as in metric launches",
 )
-def launch_queue(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def launch_queue(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """How many launched pieces of work wait for each device, over the time of the trace.
 
     A queue near zero means that the device takes work as soon as the host launches it: the host is the bottleneck.
@@ -215,12 +215,7 @@ def launch_queue(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG
            period  queue  busy_share
         ...
     """
-    import pandas as pd
-
-    parts = [part for idle in idle_causes(tables) if (part := _periods(idle)) is not None]
-    names = [column.name for column in _QUEUE_COLUMNS]
-    table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
-    return as_types(table, dict.fromkeys(("rank", "device", "period"), "Int64") | {"device_name": object})
+    return [part for idle in idle_causes(tables) if (part := _periods(idle)) is not None]
 
 
 def _periods(idle: DeviceIdle) -> pd.DataFrame | None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.row_groups import row_groups
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.replays.scenarios import ReplayedRanks, replayed_ranks
@@ -42,10 +42,10 @@ _COLUMNS = (
         "of", meaning="job, dp_rank (a replica), stage, kind (of operation), worker (of replica and stage), "
         "slowest workers (as many as M_W counts)"
     ),
-    MetricColumn("dp_rank", meaning="data-parallel rank"),
-    MetricColumn("stage", meaning="pipeline stage"),
+    MetricColumn("dp_rank", meaning="data-parallel rank", type="Int64"),
+    MetricColumn("stage", meaning="pipeline stage", type="Int64"),
     MetricColumn("kind", meaning="kind of operation"),
-    MetricColumn("rank", meaning="rank of the worker, as printed"),
+    MetricColumn("rank", meaning="rank of the worker, as printed", type="Int64"),
     MetricColumn(
         "slowdown", "", "lower",
         "mean step if this alone took as long as in the log / ideal; of the job S; of a worker the smaller one of its "
@@ -60,8 +60,8 @@ _COLUMNS = (
     MetricColumn("ideal_s", "s", None, "mean step if each operation took the typical time of its kind"),
     MetricColumn("replayed_s", "s", None, "mean step of the replay that changes nothing", brief=False),
     MetricColumn("traced_s", "s", None, "mean step as traced, with what the model does not know", brief=False),
-    MetricColumn("n", meaning="number of steps"),
-    MetricColumn("left_out", meaning="number of steps with incomplete operations", brief=False),
+    MetricColumn("n", meaning="number of steps", type="Int64"),
+    MetricColumn("left_out", meaning="number of steps with incomplete operations", brief=False, type="Int64"),
     MetricColumn("rests_on", meaning="operations as traced, or a model: layers (of stages), phases (of ranks), "
         "collectives (of traces of ranks)"),
     MetricColumn("assumes", meaning="what the model assumes; without values, why it cannot be replayed", brief=False),
@@ -93,7 +93,7 @@ class _Part(Struct, frozen=True, eq=False):
     "mean, of communication the median without waiting; mended = (replayed - without) / (replayed - ideal)",
     source="Understanding Stragglers in Large Model Training Using What-if Analysis, OSDI 2025, equations 1 to 5",
 )
-def whatif(tables: Tables, options: Options) -> pd.DataFrame:
+def whatif(tables: Tables, options: Options) -> MetricRows:
     """How much slower a job is than without stragglers, and what each part of it costs, the most expensive first.
 
     Slowdowns do not multiply, and shares that are mended do not add up: parts wait for each other.
@@ -103,8 +103,6 @@ def whatif(tables: Tables, options: Options) -> pd.DataFrame:
         >>> "slowdown" in table
         True
     """
-    import pandas as pd
-
     rows = []
     labels = tables.labels()
     for run, job in replayed_jobs(tables, options).items():
@@ -115,8 +113,7 @@ def whatif(tables: Tables, options: Options) -> pd.DataFrame:
             rows += [place | row for row in _rows(job)]
     for found in replayed_ranks(tables) if tables.count("events") else ():
         rows += [{"run": found.run, "label": labels[found.run]} | row for row in _rows_of_ranks(found)]
-    integers = ("dp_rank", "stage", "rank", "n", "left_out")
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), dict.fromkeys(integers, "Int64"))
+    return rows
 
 
 def whatif_steps(tables: Tables, options: Options = _AS_DETECTED) -> pd.DataFrame:

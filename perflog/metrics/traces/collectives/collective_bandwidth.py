@@ -9,11 +9,11 @@ import numpy as np
 
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collectives.collective_matching import MatchedCollectives, all_collectives, bus_factor
 from perflog.metrics.traces.device_work import seconds
-from perflog.tables.nulls import as_types, none_if_null
+from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,22 +29,22 @@ _COLUMNS = (
     MetricColumn("group", meaning="process group, as the trace names it"),
     MetricColumn("group_ranks", meaning="ranks of the group, as printed"),
     MetricColumn("dtype", meaning="element type"),
-    MetricColumn("of_ranks", meaning="number of ranks of the group, as printed"),
+    MetricColumn("of_ranks", meaning="number of ranks of the group, as printed", type="Int64"),
     MetricColumn(
         "timed",
         meaning="transfer: from the start of the last rank, of collectives with matched ranks; kernel: kernels of "
         "one rank, with their waiting for the others, so that the bandwidth is a lower bound",
     ),
-    MetricColumn("rank", meaning="rank of the kernels; null: all matched ranks"),
-    MetricColumn("calls", meaning="number of collectives, or of kernels"),
+    MetricColumn("rank", meaning="rank of the kernels; null: all matched ranks", type="Int64"),
+    MetricColumn("calls", meaning="number of collectives, or of kernels", type="Int64"),
     MetricColumn("time_s", "s", "lower", "sum of the times"),
-    MetricColumn("bytes", "B", None, "sum of the larger buffers of the collectives with printed sizes"),
+    MetricColumn("bytes", "B", None, "sum of the larger buffers of the collectives with printed sizes", type="Int64"),
     MetricColumn("median_bytes", "B", None, "median of the larger buffer"),
-    MetricColumn("largest", "B", None, "largest of these buffers", brief=False),
+    MetricColumn("largest", "B", None, "largest of these buffers", brief=False, type="Int64"),
     MetricColumn("algbw", "GB/s", "higher", "algorithm bandwidth: bytes / time of the collectives with printed sizes"),
     MetricColumn("busbw", "GB/s", "higher", "bus bandwidth: algbw * f(of_ranks); null if the group's size is unknown"),
     MetricColumn("peak_busbw", "GB/s", "higher", "bus bandwidth of the fastest one"),
-    MetricColumn("first_line", meaning="line of the first kernel in the file of its rank", brief=False),
+    MetricColumn("first_line", meaning="line of the first kernel in the file of its rank", brief=False, type="Int64"),
 )
 
 
@@ -83,7 +83,7 @@ def _name_of(keys: Mapping[str, Any]) -> str:
         ),
     ),
 )
-def collective_bandwidth(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def collective_bandwidth(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Bytes, algorithm and bus bandwidth of each kind of collective in each process group; the longest first.
 
     Example:
@@ -91,13 +91,8 @@ def collective_bandwidth(tables: Tables, options: Options) -> pd.DataFrame:  # n
         >>> table[["op", "timed", "calls", "busbw"]].columns.tolist()
         ['op', 'timed', 'calls', 'busbw']
     """
-    import pandas as pd
-
     parts = [sorted(_rows(matched), key=lambda row: -row["time_s"]) for matched in all_collectives(tables)]
-    table = pd.DataFrame([row for rows in parts for row in rows], columns=[c.name for c in _COLUMNS])
-    whole = dict.fromkeys(("of_ranks", "rank", "calls", "bytes", "largest", "first_line"), "Int64")
-    figures = dict.fromkeys(("time_s", "median_bytes", "algbw", "busbw", "peak_busbw"), "float64")
-    return as_types(table, whole | figures)
+    return [row for rows in parts for row in rows]
 
 
 def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:

@@ -8,12 +8,11 @@ import numpy as np
 
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collectives.collective_matching import MatchedCollectives, bus_factor, matched_collectives
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 from perflog.statistics.samples import OUTLIER, modified_z_scores
-from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,15 +27,19 @@ _COLUMNS = (
     MetricColumn("op", meaning="collective, named by the trace, else by the kernel's name"),
     MetricColumn("group", meaning="process group, as the trace names it"),
     MetricColumn("group_ranks", meaning="ranks of the group, as printed; they distinguish groups of one name"),
-    MetricColumn("stream", meaning="stream on the first of its ranks", brief=False),
-    MetricColumn("place", meaning="printed number in the group, or k-th in its stream; null: not matched"),
-    MetricColumn("matched_by", meaning="seq: group and number are printed; order: k-th of the same stream or group"),
-    MetricColumn("collectives", meaning="1; if not matched: number of kernels on all ranks"),
-    MetricColumn("ranks", meaning="number of ranks with matched kernels"),
+    MetricColumn("stream", meaning="stream on the first of its ranks", brief=False, type="Int64"),
     MetricColumn(
-        "of_ranks", meaning="number of ranks of the group, as printed; if it is more, wait_s is a lower bound"
+        "place", meaning="printed number in the group, or k-th in its stream; null: not matched", type="Int64"
     ),
-    MetricColumn("bytes", "B", None, "size of the larger buffer, as printed", brief=False),
+    MetricColumn("matched_by", meaning="seq: group and number are printed; order: k-th of the same stream or group"),
+    MetricColumn("collectives", meaning="1; if not matched: number of kernels on all ranks", type="Int64"),
+    MetricColumn("ranks", meaning="number of ranks with matched kernels", type="Int64"),
+    MetricColumn(
+        "of_ranks",
+        meaning="number of ranks of the group, as printed; if it is more, wait_s is a lower bound",
+        type="Int64",
+    ),
+    MetricColumn("bytes", "B", None, "size of the larger buffer, as printed", brief=False, type="Int64"),
     MetricColumn("transfer_s", "s", "lower", "duration on the rank that arrived last: the shortest"),
     MetricColumn("busbw_gbps", "GB/s", "higher", "bus bandwidth of the transfer; null if size or group is not printed"),
     MetricColumn("wait_s", "s", "lower", "time waited for the last rank, mean over the ranks"),
@@ -45,7 +48,7 @@ _COLUMNS = (
     MetricColumn("last", meaning="rank that arrived last; null: several together, or not known"),
     MetricColumn("clock_ok", meaning="whether the clocks agree: collectives overlap on all ranks and end together"),
     MetricColumn("reason", meaning="why it is not matched, or its waiting is not known"),
-    MetricColumn("first_line", meaning="line of its first kernel", brief=False),
+    MetricColumn("first_line", meaning="line of its first kernel", brief=False, type="Int64"),
 )
 
 
@@ -60,7 +63,7 @@ _COLUMNS = (
     source="TraceLens; bus bandwidth: nccl-tests, doc/PERFORMANCE.md; matched by process group and number, else by "
     "order if all ranks have the same number",
 )
-def collective_wait(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def collective_wait(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Each collective of the ranks of a job: time waited for the last rank, and time of the transfer.
 
     Example:
@@ -72,14 +75,8 @@ def collective_wait(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: 
 
         A trace of a single device has no rows: there is no other rank to wait for.
     """
-    import pandas as pd
-
-    names = [c.name for c in _COLUMNS]
     jobs = matched_collectives(tables)
-    parts = [part for job in jobs for part in (_matched_rows(job), _unmatched_rows(job)) if len(part)]
-    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-    integers = dict.fromkeys(("stream", "place", "collectives", "ranks", "of_ranks", "bytes", "first_line"), "Int64")
-    return as_types(table.reindex(columns=names), integers)
+    return [part for job in jobs for part in (_matched_rows(job), _unmatched_rows(job)) if len(part)]
 
 
 def _matched_rows(matched: MatchedCollectives) -> pd.DataFrame:
@@ -159,7 +156,7 @@ _STRAGGLERS = (
         ),
     ),
 )
-def stragglers(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def stragglers(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Each rank of a job: how often it arrives last to a collective, how long it waits and makes others wait.
 
     Example:
@@ -171,11 +168,7 @@ def stragglers(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
 
         A trace of a single device has no rows: there is no other rank to keep waiting.
     """
-    import pandas as pd
-
-    rows = [row for matched in matched_collectives(tables) for row in _straggler_rows(matched)]
-    table = pd.DataFrame(rows, columns=[c.name for c in _STRAGGLERS])
-    return as_types(table, {"rank": "Int64", "device": "Int64", "device_name": object})
+    return [row for matched in matched_collectives(tables) for row in _straggler_rows(matched)]
 
 
 def _straggler_rows(matched: MatchedCollectives) -> list[dict[str, Any]]:

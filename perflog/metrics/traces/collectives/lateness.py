@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from perflog.arrays import Ints
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collectives.collective_matching import MatchedCollectives, matched_collectives
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, STATES, DeviceWork, TraceDevice, seconds
 from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 from perflog.metrics.traces.operators.device_ranges import range_trees
 from perflog.metrics.traces.work_tree import OUTSIDE, UNKNOWN, last_of_path
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 IDLE = "idle"
 
@@ -38,7 +33,9 @@ _COLUMNS = (
         f"null if the trace has no ranges; {OUTSIDE}, {UNKNOWN}: as in `device_ranges`",
     ),
     MetricColumn(
-        "collectives", meaning="number of collectives in which only this rank came last and did this meanwhile"
+        "collectives",
+        meaning="number of collectives in which only this rank came last and did this meanwhile",
+        type="Int64",
     ),
     MetricColumn("time_s", "s", "lower", "time of this between the start of the first rank and the start of this rank"),
     MetricColumn("share", "1", None, "time_s / all time that this rank imposed on others by coming last"),
@@ -58,7 +55,7 @@ _COLUMNS = (
     source="states as in `device_time`, of several pieces of one state the one that began first; ranges as in "
     "`device_ranges`",
 )
-def lateness(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def lateness(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """What each rank of a job did while others waited for it in a collective, by state and range; the longest first.
 
     Example:
@@ -68,15 +65,10 @@ def lateness(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
 
         A trace of a single device has no rows: no other rank waits for it.
     """
-    import pandas as pd
-
     # A collective with a `reason` has no known waits: the reason says why.
     with_waits = [matched for matched in matched_collectives(tables) if matched.collectives["reason"].isna().any()]
     nodes = _nodes_by_device(tables) if with_waits else {}
-    rows = [row for matched in with_waits for row in _rows(matched, nodes)]
-    whole = dict.fromkeys(("rank", "device", "collectives"), "Int64")
-    figures = dict.fromkeys(("time_s", "share", "of_span"), "float64")
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole | figures)
+    return [row for matched in with_waits for row in _rows(matched, nodes)]
 
 
 def _nodes_by_device(tables: Tables) -> dict[int, _Nodes]:

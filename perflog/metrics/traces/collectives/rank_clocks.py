@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collectives.collective_matching import TOGETHER, MatchedCollectives, matched_collectives
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 _FEWEST = 3  # collectives of a rank
 _ROUNDS = 20  # of reweighting
@@ -28,7 +23,9 @@ _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
     MetricColumn("reference", meaning="rank with the reference clock: the first"),
-    MetricColumn("collectives", meaning="number of its collectives that are used: matched, and none leaves early"),
+    MetricColumn(
+        "collectives", meaning="number of its collectives that are used: matched, and none leaves early", type="Int64"
+    ),
     MetricColumn("offset_s", "s", None, "estimated offset: its clock - the reference's clock"),
     MetricColumn("spread_s", "s", "lower", "how far its ends scatter around the estimate: 1.4826 * MAD"),
     MetricColumn("least_s", "s", None, "lower bound of the offset: the rank starts before the reference may end"),
@@ -51,7 +48,7 @@ _COLUMNS = (
     source="no rank leaves an all-reduce, all-gather, reduce-scatter, all-to-all or barrier before the last arrives; "
     "least absolute deviations by iteratively reweighted least squares",
 )
-def rank_clocks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def rank_clocks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Offset of the clock of each rank from the clock of the first rank, with its uncertainty.
 
     Metrics of waiting do not use the offsets: they print no waiting where the clocks differ. The bounds hold whatever
@@ -64,12 +61,7 @@ def rank_clocks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
 
         A trace of a single device has no rows: there is no other clock.
     """
-    import pandas as pd
-
-    rows = [row for matched in matched_collectives(tables) for row in _rows(matched)]
-    whole = dict.fromkeys(("rank", "device", "collectives"), "Int64")
-    figures = dict.fromkeys(("offset_s", "spread_s", "least_s", "most_s"), "float64")
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole | figures)
+    return [row for matched in matched_collectives(tables) for row in _rows(matched)]
 
 
 def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:

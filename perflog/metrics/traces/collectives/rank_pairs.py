@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric, metric_table
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collectives.collective_matching import MatchedCollectives, all_collectives, listed_numbers
 from perflog.metrics.traces.device_work import seconds
@@ -20,17 +20,23 @@ if TYPE_CHECKING:
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("op", meaning="send_recv; all_to_all: only calls with printed split sizes count"),
-    MetricColumn("sender", meaning="rank that sends"),
-    MetricColumn("receiver", meaning="rank that receives; of an all-to-all the sender too: what it keeps"),
-    MetricColumn("calls", meaning="number of transfers, or of all-to-alls in which the pair has a part, also of 0 B"),
-    MetricColumn("bytes", "B", None, "sum of the bytes from sender to receiver, as far as printed"),
+    MetricColumn("sender", meaning="rank that sends", type="Int64"),
+    MetricColumn(
+        "receiver", meaning="rank that receives; of an all-to-all the sender too: what it keeps", type="Int64"
+    ),
+    MetricColumn(
+        "calls",
+        meaning="number of transfers, or of all-to-alls in which the pair has a part, also of 0 B",
+        type="Int64",
+    ),
+    MetricColumn("bytes", "B", None, "sum of the bytes from sender to receiver, as far as printed", type="Int64"),
     MetricColumn("share", "1", None, "bytes / bytes of all pairs of this operation"),
     MetricColumn("time_s", "s", "lower", "sum of the transfers: from the start of the later rank; null of all_to_all"),
     MetricColumn("bandwidth", "GB/s", "higher", "bytes / time of the transfers with printed bytes"),
     MetricColumn("wait_s", "s", "lower", "sum of the time that the earlier rank waits; null if clocks differ"),
     MetricColumn("later", "1", None, "share of these transfers to which the sender came later than the receiver"),
     MetricColumn("timed", meaning="transfer: both ranks are matched; kernel: kernels of one rank, with their waiting"),
-    MetricColumn("first_line", meaning="line of the first kernel in the file of its rank", brief=False),
+    MetricColumn("first_line", meaning="line of the first kernel in the file of its rank", brief=False, type="Int64"),
 )
 
 
@@ -43,7 +49,7 @@ _COLUMNS = (
     "bandwidth = sum of bytes / sum of the shorter kernels of each send and its receive",
     source="ranks and split sizes as PyTorch's profiler prints them; sends and receives of a pair matched in order",
 )
-def rank_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def rank_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Bytes and time from each rank to each other, by operation: a matrix as rows.
 
     Example:
@@ -51,16 +57,11 @@ def rank_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
         >>> table[["op", "sender", "receiver", "bytes"]].columns.tolist()
         ['op', 'sender', 'receiver', 'bytes']
     """
-    import pandas as pd
-
     rows = [row for matched in all_collectives(tables) for row in (*_transfers(matched), *_exchanges(matched))]
-    table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
-    whole = dict.fromkeys(("sender", "receiver", "calls", "bytes", "first_line"), "Int64")
-    figures = dict.fromkeys(("time_s", "bandwidth", "wait_s", "later"), "float64")
-    table = table.astype(whole | figures)
+    table = metric_table(_COLUMNS, rows)
     job = table["run"].fillna("")
     total = table["bytes"].groupby([job, table["op"]]).transform("sum").astype(float)
-    return table.assign(share=table["bytes"].astype(float) / total.where(total > 0))
+    return [table.assign(share=table["bytes"].astype(float) / total.where(total > 0))]
 
 
 def _run_columns(matched: MatchedCollectives) -> dict[str, Any]:

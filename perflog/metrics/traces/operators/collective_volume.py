@@ -9,33 +9,36 @@ import numpy as np
 from perflog.arrays import Ints
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.operators.recorded_operators import operators_by_file
 from perflog.statistics.groups import Keys, groups_of
 from perflog.tables.arrow import Where, one_of
 from perflog.tables.columns import NULL, Rows, rows_from_arrow
-from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("rank", meaning="rank of the trace"),
-    MetricColumn("op", meaning="operation, as named in the trace; of c10d operators their name"),
-    MetricColumn("group", meaning="process group, as named in the trace"),
-    MetricColumn("group_description", meaning="purpose of the group, as named in the trace"),
-    MetricColumn("group_ranks", meaning="ranks of the group, as printed", brief=False),
-    MetricColumn("ranks", meaning="number of ranks in the group"),
-    MetricColumn("dtype", meaning="element type"),
-    MetricColumn("calls", meaning="number of calls"),
+    MetricColumn("rank", meaning="rank of the trace", type="Int64"),
+    MetricColumn("op", meaning="operation, as named in the trace; of c10d operators their name", type="object"),
+    MetricColumn("group", meaning="process group, as named in the trace", type="object"),
+    MetricColumn("group_description", meaning="purpose of the group, as named in the trace", type="object"),
+    MetricColumn("group_ranks", meaning="ranks of the group, as printed", brief=False, type="object"),
+    MetricColumn("ranks", meaning="number of ranks in the group", type="Int64"),
+    MetricColumn("dtype", meaning="element type", type="object"),
+    MetricColumn("calls", meaning="number of calls", type="Int64"),
     MetricColumn(
-        "bytes", "B", "lower", "sum of the messages: of each call the larger of its buffers; null: not stated"
+        "bytes",
+        "B",
+        "lower",
+        "sum of the messages: of each call the larger of its buffers; null: not stated",
+        type="Int64",
     ),
-    MetricColumn("largest", "B", None, "bytes of the largest message"),
-    MetricColumn("smallest", "B", None, "bytes of the smallest message", brief=False),
-    MetricColumn("first_line", meaning="line of the first call", brief=False),
+    MetricColumn("largest", "B", None, "bytes of the largest message", type="Int64"),
+    MetricColumn("smallest", "B", None, "bytes of the smallest message", brief=False, type="Int64"),
+    MetricColumn("first_line", meaning="line of the first call", brief=False, type="Int64"),
 )
 _KEYS = ("group", "group_description", "group_ranks", "dtype")
 _C10D = lazy_pattern(r"c10d::_?(\w+?)_*$")  # operators of torch.distributed, where the trace describes no message
@@ -51,7 +54,7 @@ _NO_MESSAGE = frozenset(("barrier", "monitored_barrier"))
     "as call of the host, else as c10d operator with the bytes of its tensors",
     source="events that describe a message: PyTorch's profiler and execution traces, NVTX ranges of NCCL, RCCL",
 )
-def collective_volume(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def collective_volume(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Calls and bytes of the collectives of each trace by operation, group and element type, the most bytes first.
 
     Example:
@@ -59,8 +62,6 @@ def collective_volume(tables: Tables, options: Options) -> pd.DataFrame:  # noqa
         >>> sorted(table.columns)[:3]
         ['bytes', 'calls', 'dtype']
     """
-    import pandas as pd
-
     labels = tables.labels()
     where: Where = {"kind": one_of("kernel", "cpu", "range", "library", "runtime")}
     columns = (
@@ -81,10 +82,7 @@ def collective_volume(tables: Tables, options: Options) -> pd.DataFrame:  # noqa
         if chosen is not None:
             table = _volumes(*chosen, _bytes(chosen[0], place, tables))
             parts.append(table.assign(run=place[0], label=labels.get(place[0])))
-    names = [c.name for c in _COLUMNS]
-    table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
-    whole = dict.fromkeys(("rank", "ranks", "calls", "bytes", "largest", "smallest", "first_line"), "Int64")
-    return as_types(table, whole | dict.fromkeys(("op", *_KEYS), object))
+    return parts
 
 
 def _messages(rows: Rows) -> tuple[Rows, Keys, list[str]] | None:

@@ -10,14 +10,13 @@ import numpy as np
 from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.steady_work import SteadyDevices, steady_devices, work_times
 from perflog.statistics.groups import Keys
 from perflog.tables.columns import NULL, Rows
-from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +25,7 @@ _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
     MetricColumn("by", meaning="name: as the trace prints it; category: what the names do"),
-    MetricColumn("calls", meaning="number of calls"),
+    MetricColumn("calls", meaning="number of calls", type="Int64"),
     MetricColumn("time_s", "s", "lower", "total time"),
     MetricColumn("share_kernel", "1", None, "time / sum of the times of all kernels, copies and memsets of the device"),
     MetricColumn("share_busy", "1", None, "time / busy time of the device; the sum is above 1 if streams overlap"),
@@ -37,10 +36,12 @@ _COLUMNS = (
     MetricColumn("max_s", "s", "lower", "longest call"),
     MetricColumn("tflops", "TFLOP/s", "higher", "FLOP that the trace states / time of these calls; null if none do"),
     MetricColumn("gbps", "GB/s", "higher", "bytes that the trace states / time of these calls; null if none do"),
-    MetricColumn("state", meaning="its state in metric device_time: compute, communication, memory or waiting"),
-    MetricColumn("category", meaning="what it does, derived from its name"),
-    MetricColumn("name", meaning="name as printed, or category"),
-    MetricColumn("first_line", meaning="line of its first call in the trace's file", brief=False),
+    MetricColumn(
+        "state", meaning="its state in metric device_time: compute, communication, memory or waiting", type="object"
+    ),
+    MetricColumn("category", meaning="what it does, derived from its name", type="object"),
+    MetricColumn("name", meaning="name as printed, or category", type="object"),
+    MetricColumn("first_line", meaning="line of its first call in the trace's file", brief=False, type="Int64"),
 )
 
 _UNNAMED = "<NA>"
@@ -83,7 +84,7 @@ def _times_by_name(of: SteadyDevices) -> Mapping[str, Floats]:
     source="share_kernel: nvprof Time(%), nsys Time (%); categories: perflog/metrics/profiles/kernel_categories.py",
     compares=(_samples,),
 )
-def device_kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def device_kernels(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Time of kernels, copies and memsets on each device by category, then by name; the longest first.
 
     Example:
@@ -92,13 +93,7 @@ def device_kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
            name  calls    time_s  share_busy
         ...
     """
-    import pandas as pd
-
-    names = [c.name for c in _COLUMNS]
-    parts = [_shares(device, by) for by in ("does", "name") for device in trace_devices(tables)]
-    table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
-    integers = dict.fromkeys(("rank", "device", "calls", "first_line"), "Int64")
-    return as_types(table, integers | dict.fromkeys(("device_name", "state", "category", "name"), object))
+    return [_shares(device, by) for by in ("does", "name") for device in trace_devices(tables)]
 
 
 def _shares(device: TraceDevice, by: str) -> pd.DataFrame:

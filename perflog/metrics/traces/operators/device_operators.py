@@ -6,11 +6,11 @@ An operator is identified by its name, the shapes of its inputs where the trace 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from perflog.metrics.options import Options
 from perflog.metrics.profiles.kernel_names import short_kernel
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.device_work import seconds
@@ -25,11 +25,7 @@ from perflog.metrics.traces.work_tree import (
     work_by_name,
     work_trees,
 )
-from perflog.tables.nulls import as_types
 from perflog.units import first_few
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 OPERATOR = "operator"
 """The kind of a call that is no range and no module."""
@@ -41,17 +37,21 @@ Launched = Mapping[str, tuple[int, int]]
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("rank", meaning="rank of the trace"),
+    MetricColumn("rank", meaning="rank of the trace", type="Int64"),
     MetricColumn(
         "operator",
         meaning="name of the operator, range or module, depth first, the longest first; N replaces the numbers of "
         f"steps; {OUTSIDE}, {UNKNOWN}: all other work",
     ),
     MetricColumn("shapes", meaning="shapes of its inputs that are tensors; null: not printed"),
-    MetricColumn("depth", meaning="number of operators and ranges around it"),
+    MetricColumn("depth", meaning="number of operators and ranges around it", type="Int64"),
     MetricColumn("kind", meaning="operator, step, range, module, autograd", brief=False),
-    MetricColumn("calls", meaning="number of its calls"),
-    MetricColumn("launched", meaning="number of kernels, copies and memsets launched in it, in nested operators too"),
+    MetricColumn("calls", meaning="number of its calls", type="Int64"),
+    MetricColumn(
+        "launched",
+        meaning="number of kernels, copies and memsets launched in it, in nested operators too",
+        type="Int64",
+    ),
     MetricColumn("gpu_s", "s", "lower", "inclusive GPU time: sum of all work launched in it, in nested operators too"),
     MetricColumn("share", "1", None, "gpu_s / sum of the times of all work of the file's devices"),
     MetricColumn("exclusive_s", "s", "lower", "GPU time of the work launched outside of nested operators"),
@@ -60,7 +60,7 @@ _COLUMNS = (
     MetricColumn(
         "path", meaning=f"names of what is around it and its own, with `{PATH_MARK.strip()}` in between", brief=False
     ),
-    MetricColumn("first_line", meaning="line of its first call in the trace's file", brief=False),
+    MetricColumn("first_line", meaning="line of its first call in the trace's file", brief=False, type="Int64"),
 )
 
 
@@ -74,7 +74,7 @@ _COLUMNS = (
     source="the launching call is the one with the correlation number of the work, or the operator with its external "
     "number; operators and ranges by the thread and the time of that call",
 )
-def device_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def device_operators(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """The tree of operators, ranges and modules of each trace, with the GPU time of what was launched in them.
 
     Operators of one name with different shapes of their inputs have separate rows. An operator without work of a device
@@ -86,12 +86,7 @@ def device_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa:
                 operator  depth  calls     gpu_s
         ...
     """
-    import pandas as pd
-
-    rows = [row for tree in operator_trees(tables) for row in _rows(tree)]
-    whole = dict.fromkeys(("rank", "depth", "calls", "launched", "first_line"), "Int64")
-    figures = dict.fromkeys(("gpu_s", "share", "exclusive_s", "host_s"), "float64")
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole | figures)
+    return [row for tree in operator_trees(tables) for row in _rows(tree)]
 
 
 def operator_trees(tables: Tables) -> list[WorkTree]:

@@ -9,23 +9,19 @@ there count as a range, BACKWARD. Numbered steps are one range: `ProfilerStep#7`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.device_work import STEP_NAME, seconds
 from perflog.metrics.traces.operators.device_kernels import times_by_name
 from perflog.metrics.traces.steady_work import SteadyDevices, steady_devices, work_times
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN, Word, WorkTree, work_trees
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 BACKWARD = "backward (autograd)"
 """The range of all functions that autograd runs."""
@@ -38,18 +34,20 @@ RANGE_KINDS = ("range", "python", "cpu")
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("rank", meaning="rank of the trace"),
+    MetricColumn("rank", meaning="rank of the trace", type="Int64"),
     MetricColumn(
         "range",
         meaning="name of the range or module, depth first, the longest first; N replaces the numbers of steps; "
         f"{OUTSIDE}, {UNKNOWN}: all other work",
     ),
-    MetricColumn("depth", meaning="number of ranges around it"),
+    MetricColumn("depth", meaning="number of ranges around it", type="Int64"),
     MetricColumn(
         "kind", meaning="step: all numbered ranges of a name; range; module; autograd: all functions of a backward"
     ),
-    MetricColumn("entered", meaning="number of times that it was entered"),
-    MetricColumn("launched", meaning="number of kernels, copies and memsets launched in it, in nested ranges too"),
+    MetricColumn("entered", meaning="number of times that it was entered", type="Int64"),
+    MetricColumn(
+        "launched", meaning="number of kernels, copies and memsets launched in it, in nested ranges too", type="Int64"
+    ),
     MetricColumn("gpu_s", "s", "lower", "inclusive GPU time: sum of all work launched in it, in nested ranges too"),
     MetricColumn("share", "1", None, "gpu_s / sum of the times of all work of the file's devices"),
     MetricColumn("exclusive_s", "s", "lower", "GPU time of the work launched outside of nested ranges"),
@@ -57,7 +55,7 @@ _COLUMNS = (
     MetricColumn(
         "path", meaning=f"names of the ranges around it and its own, with `{PATH_MARK.strip()}` in between", brief=False
     ),
-    MetricColumn("first_line", meaning="line of its first entry in the trace's file", brief=False),
+    MetricColumn("first_line", meaning="line of its first entry in the trace's file", brief=False, type="Int64"),
 )
 
 
@@ -104,7 +102,7 @@ def _times_by_path(trees: Sequence[WorkTree], of: SteadyDevices) -> Iterator[tup
     "number; ranges by the thread and the time of that call",
     compares=(_samples,),
 )
-def device_ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def device_ranges(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """The tree of the ranges and modules of each trace, with the GPU time of what was launched in them.
 
     Work is counted where it was launched, whenever it ran: a range that ends before its work has run has all of it.
@@ -117,12 +115,7 @@ def device_ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
                     range  depth  gpu_s  host_s
         ...
     """
-    import pandas as pd
-
-    rows = [row for tree in range_trees(tables) for row in _rows(tree)]
-    whole = dict.fromkeys(("rank", "depth", "entered", "launched", "first_line"), "Int64")
-    figures = dict.fromkeys(("gpu_s", "share", "exclusive_s", "host_s"), "float64")
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), whole | figures)
+    return [row for tree in range_trees(tables) for row in _rows(tree)]
 
 
 def range_trees(tables: Tables) -> list[WorkTree]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.input_shapes import shapes_text
@@ -18,27 +18,33 @@ from perflog.metrics.traces.operators.recorded_operators import Operators, opera
 from perflog.metrics.traces.steady_work import devices_by_run
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL
-from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("rank", meaning="rank of the trace"),
-    MetricColumn("operator", meaning="name of the operator"),
-    MetricColumn("shapes", meaning="shapes of its inputs; null: no recording of the process has them"),
-    MetricColumn("calls", meaning="number of calls"),
+    MetricColumn("rank", meaning="rank of the trace", type="Int64"),
+    MetricColumn("operator", meaning="name of the operator", type="object"),
+    MetricColumn("shapes", meaning="shapes of its inputs; null: no recording of the process has them", type="object"),
+    MetricColumn("calls", meaning="number of calls", type="Int64"),
     MetricColumn("share", "1", None, "self_s / sum of the self times of all operators of the file"),
     MetricColumn("self_s", "s", "lower", "time of the host in these calls, without the operators that they call"),
     MetricColumn("time_s", "s", "lower", "time of the host in these calls, with the operators that they call"),
     MetricColumn("avg_s", "s", "lower", "time_s / number of the calls with a known time", brief=False),
-    MetricColumn("bytes", "B", "lower", "bytes of the tensors that these calls take and return, as the trace states"),
+    MetricColumn(
+        "bytes",
+        "B",
+        "lower",
+        "bytes of the tensors that these calls take and return, as the trace states",
+        type="Int64",
+    ),
     MetricColumn(
         "joined",
         meaning="run with a recording of the same process, the source of times, or of shapes and bytes",
+        type="object",
     ),
-    MetricColumn("first_line", meaning="line of the first call", brief=False),
+    MetricColumn("first_line", meaning="line of the first call", brief=False, type="Int64"),
 )
 
 
@@ -92,7 +98,7 @@ def _figures(rows: pd.DataFrame, volumes: pd.DataFrame) -> Iterator[tuple[str, s
     "process are joined by the number of the recorded function (`rf_id`, `Record function id`)",
     compares=(_samples,),
 )
-def host_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def host_operators(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Calls and host time of the operators of each trace by name and shapes, the longest self time first.
 
     An execution trace has no times, and a profile often has no shapes. Where both of one process are among the runs,
@@ -103,15 +109,8 @@ def host_operators(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
         >>> list(table.columns)[3:6]
         ['operator', 'shapes', 'calls']
     """
-    import pandas as pd
-
     labels = tables.labels()
-    parts = [_rows(operators, labels.get(operators.run)) for operators in operators_by_file(tables)]
-    names = [c.name for c in _COLUMNS]
-    table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
-    whole = dict.fromkeys(("rank", "calls", "bytes", "first_line"), "Int64")
-    figures = dict.fromkeys(("share", "self_s", "time_s", "avg_s"), "float64")
-    return as_types(table, whole | figures | dict.fromkeys(("operator", "shapes", "joined"), object))
+    return [_rows(operators, labels.get(operators.run)) for operators in operators_by_file(tables)]
 
 
 def _rows(operators: Operators, label: str | None) -> pd.DataFrame:

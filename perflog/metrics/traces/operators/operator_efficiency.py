@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -14,16 +14,12 @@ from perflog.errors import UsageError
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.hardware import bandwidth_tbs, given_peak, gpu_model, precision
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.device_work import TraceDevice, seconds
 from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.metrics.traces.operators.operator_calls import FileOperators, OperatorCalls, operators_by_file
 from perflog.metrics.traces.operators.operator_work import COMMUNICATION, PRODUCTS, class_of, work_of
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COMPUTE_BOUND, MEMORY_BOUND = "compute", "memory"
 """The sides of the roofline: what bounds an operator."""
@@ -32,7 +28,7 @@ _TERA = 1e12
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("rank", meaning="rank of the trace"),
+    MetricColumn("rank", meaning="rank of the trace", type="Int64"),
     MetricColumn("by", meaning="trace: all work of its devices; class: of its operators; shape: operator and shapes"),
     MetricColumn("class", meaning="what the operator does; null: no formula for its work, it wraps one that counts, or "
                  "it copies over a bus"),
@@ -40,7 +36,7 @@ _COLUMNS = (
     MetricColumn("inputs", meaning="shapes of its tensors, in short: 8x16, 16x4"),
     MetricColumn("shapes", meaning="shapes of its inputs, as printed", brief=False),
     MetricColumn("dtype", meaning="element type of its first input that counts"),
-    MetricColumn("calls", meaning="number of calls that launched work"),
+    MetricColumn("calls", meaning="number of calls that launched work", type="Int64"),
     MetricColumn("time_s", "s", "lower", "sum of the times of the launched work"),
     MetricColumn("share", "1", None, "time_s / sum of the times of all work of the file's devices"),
     MetricColumn("known_share", "1", "higher", "share of time_s with known FLOP or bytes"),
@@ -61,7 +57,7 @@ _COLUMNS = (
     MetricColumn("bound", meaning="the larger of these two: compute or memory"),
     MetricColumn("impossible", meaning="whether the arithmetic is faster than the peak: the trace lacks part of its "
                  "work, or the peak is for other arithmetic; then it has no roof", brief=False),
-    MetricColumn("first_line", meaning="line of the first call in the trace's file", brief=False),
+    MetricColumn("first_line", meaning="line of the first call in the trace's file", brief=False, type="Int64"),
 )  # fmt: skip
 
 
@@ -101,7 +97,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     "products as torch.utils.flop_counter; peaks: data sheets",
     compares=(_samples,),
 )
-def operator_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
+def operator_efficiency(tables: Tables, options: Options) -> MetricRows:
     """Time, work and rates of the operators of each trace, by operator, shapes and type of its inputs.
 
     The work of a device belongs to the innermost operator around its launch that has a formula, and counts once.
@@ -115,8 +111,6 @@ def operator_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
               operator  ... tflops  roof_share    bound
         ...
     """
-    import pandas as pd
-
     runs = {run: (label, device) for run, label, device in tables.rows("runs").records("run", "label", "device")}
     rows: list[dict[str, Any]] = []
     for file, operators in known_operators(tables):
@@ -124,9 +118,7 @@ def operator_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
         roof = _Roof.of(options, [device, *file.device_names])
         file_columns = {"run": file.run, "label": label, "rank": file.rank}
         rows += [file_columns | row for row in _rows(file, operators, roof)]
-    whole = dict.fromkeys(("rank", "calls", "first_line"), "Int64")
-    figures = {column.name: "float64" for column in _COLUMNS if column.unit}
-    return as_types(pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]), whole | figures)
+    return rows
 
 
 class Operator(Struct, frozen=True):

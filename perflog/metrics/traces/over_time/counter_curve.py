@@ -10,13 +10,12 @@ import numpy as np
 from perflog.arrays import Ints
 from perflog.metrics.jobs.stuck_ranks import CALL_COUNTS
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where
 from perflog.tables.columns import Rows, rows_from_arrow
-from perflog.tables.nulls import as_types
 from perflog.units import UNITS
 
 if TYPE_CHECKING:
@@ -30,14 +29,16 @@ _COLUMNS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
     MetricColumn("counter", meaning="name of the counter"),
-    MetricColumn("subject", meaning="what was counted, such as a network port; null: the whole device"),
+    MetricColumn("subject", meaning="what was counted, such as a network port; null: the whole device", type="object"),
     MetricColumn("at_s", "s", None, "begin of the period since the first reading in the file"),
     MetricColumn("mean", meaning="mean of the readings in the period"),
     MetricColumn("min", meaning="smallest reading"),
     MetricColumn("max", meaning="largest reading"),
-    MetricColumn("unit", meaning="unit of mean, min and max: the base unit where the printed one is known"),
-    MetricColumn("readings", meaning="number of readings", brief=False),
-    MetricColumn("first_line", meaning="line of the first reading of the period", brief=False),
+    MetricColumn(
+        "unit", meaning="unit of mean, min and max: the base unit where the printed one is known", type="object"
+    ),
+    MetricColumn("readings", meaning="number of readings", brief=False, type="Int64"),
+    MetricColumn("first_line", meaning="line of the first reading of the period", brief=False, type="Int64"),
 )
 
 
@@ -49,7 +50,7 @@ _COLUMNS = (
     formula=f"mean over the readings in each of {_BINS} periods between the first and the last reading of the file",
     source="counter events of Chrome traces; GPU and network metrics of nsys; telemetry of GPUs",
 )
-def counter_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def counter_curve(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """The curve of each counter that was read at least three times at points in time; periods without one have no row.
 
     Counters of single kernels and of calls have no curve.
@@ -59,8 +60,6 @@ def counter_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
         >>> len(table)
         0
     """
-    import pandas as pd
-
     labels = tables.labels()
     frames = []
     columns = ("rank", "name", "subject", "device", "device_name", "start_ns", "correlation", "calls", "value", "unit")
@@ -69,10 +68,7 @@ def counter_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
         rows = rows_from_arrow(readings)
         rows = rows.where(rows.known("start_ns", "value") & ~rows.known("correlation") & ~rows.known("calls"))
         frames += [frame.assign(run=run, label=labels[run]) for frame in _curves(rows)]
-    names = [column.name for column in _COLUMNS]
-    table = pd.concat(frames, ignore_index=True)[names] if frames else pd.DataFrame(columns=names)
-    whole = dict.fromkeys(("rank", "device", "readings", "first_line"), "Int64")
-    return as_types(table, whole | dict.fromkeys(("device_name", "subject", "unit"), object))
+    return frames
 
 
 def _curves(rows: Rows) -> Iterator[pd.DataFrame]:

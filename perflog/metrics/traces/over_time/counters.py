@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,13 +11,12 @@ from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.jobs.stuck_ranks import CALL_COUNTS
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS
 from perflog.metrics.traces.over_time.device_memory import ALLOCATOR_TOTALS
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import RowColumns, Rows
-from perflog.tables.nulls import as_types
 from perflog.units import UNITS
 
 if TYPE_CHECKING:
@@ -32,10 +31,14 @@ _COLUMNS = (
     MetricColumn("mean", meaning="mean of the readings, weighted by calls where a reading is of several"),
     MetricColumn("min", meaning="smallest reading"),
     MetricColumn("max", meaning="largest reading"),
-    MetricColumn("unit", meaning="unit of mean, min and max: the base unit where the printed one is known"),
-    MetricColumn("readings", meaning="number of readings; of calls where the log sums them up"),
-    MetricColumn("subject", meaning="what was counted, such as a kernel or a network port; null: the whole device"),
-    MetricColumn("first_line", meaning="line of the first reading", brief=False),
+    MetricColumn(
+        "unit", meaning="unit of mean, min and max: the base unit where the printed one is known", type="object"
+    ),
+    MetricColumn("readings", meaning="number of readings; of calls where the log sums them up", type="Int64"),
+    MetricColumn(
+        "subject", meaning="what was counted, such as a kernel or a network port; null: the whole device", type="object"
+    ),
+    MetricColumn("first_line", meaning="line of the first reading", brief=False, type="Int64"),
 )
 
 
@@ -64,7 +67,7 @@ def _device_readings(rows: pd.DataFrame) -> pd.DataFrame:
         ),
     ),
 )
-def counters(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def counters(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Mean, smallest and largest reading of each counter, by device and by what was counted.
 
     Example:
@@ -72,8 +75,6 @@ def counters(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
         >>> list(table.columns[2:6])
         ['rank', 'device', 'device_name', 'counter']
     """
-    import pandas as pd
-
     rows, labels = tables.rows("counters"), tables.labels()
     found = readings(rows.where(~rows.one_of("name", CALL_COUNTS)))  # these are of no hardware: see `stuck_ranks`
     groups = groups_of(*(found.rows.keys(name) for name in _KEYS), found.unit)
@@ -83,15 +84,12 @@ def counters(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
         "max": groups.order_statistics(found.most)[2], "readings": weights,
     }  # fmt: skip
     first = list(found.rows.where(groups.first).dicts(*_KEYS, "name", "line"))
-    table = [
+    return [
         {**first[group], "label": labels[first[group]["run"]], "counter": first[group]["name"],
          "first_line": first[group]["line"], "unit": found.units[found.unit[groups.first[group]]],
          **{name: float(values[group]) for name, values in figures.items()}}
         for group in groups.in_order.tolist()
     ]  # fmt: skip
-    types: dict[str, Any] = dict.fromkeys(("rank", "device", "readings", "first_line"), "Int64")
-    types |= dict.fromkeys(("label", "device_name", "unit", "subject"), object)
-    return as_types(pd.DataFrame(table, columns=[c.name for c in _COLUMNS]), types)
 
 
 class Readings(RowColumns, frozen=True):

@@ -10,13 +10,13 @@ import numpy as np
 from perflog.arrays import Ints
 from perflog.metrics.compared import ComparedColumn, Measure, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.over_time.device_memory import MemoryCurve, device_memory
 from perflog.metrics.traces.over_time.memory_holders import NOT_TRACED, HeldMemory, held_memory
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK
-from perflog.tables.nulls import as_types, none_if_null
+from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,9 +31,9 @@ _SHOWN = 6  # holders that the curve shows separately
 _LEAST_STEPS = 3  # that growth needs
 
 _DEVICE = (
-    MetricColumn("rank", meaning="rank of the trace"),
+    MetricColumn("rank", meaning="rank of the trace", type="Int64"),
     MetricColumn("memory", meaning="device or host"),
-    MetricColumn("device", meaning="number of the device in the trace"),
+    MetricColumn("device", meaning="number of the device in the trace", type="Int64"),
     MetricColumn("device_name", meaning="name of the device", brief=False),
     MetricColumn("process", meaning="process that allocates, as named in the trace", brief=False),
 )
@@ -42,49 +42,66 @@ _PRINTED = "printed: total of the allocator; blocks: blocks with an allocation i
 _PEAK_COLUMNS = (
     *RUN_COLUMNS,
     *_DEVICE,
-    MetricColumn("peak", "B", "lower", "largest number of bytes that were allocated at once"),
+    MetricColumn("peak", "B", "lower", "largest number of bytes that were allocated at once", type="Int64"),
     MetricColumn("basis", meaning=_PRINTED),
     MetricColumn("at_s", "s", None, "moment of the peak, since the first event of memory or step in the file"),
-    MetricColumn("step", meaning="step in which the peak lies"),
-    MetricColumn("reserved", "B", "lower", "bytes that the allocator held at the peak, for blocks and for later ones"),
+    MetricColumn("step", meaning="step in which the peak lies", type="Int64"),
+    MetricColumn(
+        "reserved",
+        "B",
+        "lower",
+        "bytes that the allocator held at the peak, for blocks and for later ones",
+        type="Int64",
+    ),
     MetricColumn("fragmentation", "1", "lower", "(reserved - allocated) / reserved, at the peak"),
-    MetricColumn("reserved_peak", "B", "lower", "largest number of bytes that the allocator held"),
-    MetricColumn("blocks", meaning="number of blocks that lived at the peak, of those allocated in the trace"),
-    MetricColumn("not_traced", "B", None, "bytes at the peak without an allocation in the trace; null: not known"),
+    MetricColumn("reserved_peak", "B", "lower", "largest number of bytes that the allocator held", type="Int64"),
+    MetricColumn(
+        "blocks", meaning="number of blocks that lived at the peak, of those allocated in the trace", type="Int64"
+    ),
+    MetricColumn(
+        "not_traced", "B", None, "bytes at the peak without an allocation in the trace; null: not known", type="Int64"
+    ),
     MetricColumn(
         "growth", "B", "lower", "bytes by which memory at ends of steps grows a step, from the second step on"
     ),
-    MetricColumn("freed_unknown", "B", None, "bytes that were freed and not allocated in the trace", brief=False),
-    MetricColumn("first_line", meaning="line of the event of the peak", brief=False),
+    MetricColumn(
+        "freed_unknown", "B", None, "bytes that were freed and not allocated in the trace", brief=False, type="Int64"
+    ),
+    MetricColumn("first_line", meaning="line of the event of the peak", brief=False, type="Int64"),
 )
 
 _HOLDER_COLUMNS = (
     *RUN_COLUMNS,
     *_DEVICE,
     MetricColumn("holder", meaning=f"range and operator in short; {NOT_TRACED}: allocation not in the trace"),
-    MetricColumn("bytes", "B", "lower", "bytes that it held at the peak"),
+    MetricColumn("bytes", "B", "lower", "bytes that it held at the peak", type="Int64"),
     MetricColumn("share", "1", None, "bytes / all bytes allocated at the peak"),
-    MetricColumn("blocks", meaning="number of its blocks"),
-    MetricColumn("oldest_step", meaning="step in which the oldest of them was allocated; null: in none", brief=False),
+    MetricColumn("blocks", meaning="number of its blocks", type="Int64"),
+    MetricColumn(
+        "oldest_step",
+        meaning="step in which the oldest of them was allocated; null: in none",
+        brief=False,
+        type="Int64",
+    ),
     MetricColumn("operator", meaning="innermost operator around the allocation that does more than allocate"),
     MetricColumn(
         "range",
         meaning=f"path of the ranges and modules around it, with `{PATH_MARK.strip()}` in between; {OUTSIDE}: in none",
     ),
-    MetricColumn("first_line", meaning="line of the first of these allocations", brief=False),
+    MetricColumn("first_line", meaning="line of the first of these allocations", brief=False, type="Int64"),
 )
 
 _CURVE_COLUMNS = (
     *RUN_COLUMNS,
     *_DEVICE,
     MetricColumn("at_s", "s", None, "moment, since the first event of memory or step in the file"),
-    MetricColumn("step", meaning="step in which it lies"),
+    MetricColumn("step", meaning="step in which it lies", type="Int64"),
     MetricColumn("holder", meaning=f"as in `memory_holders`; {OTHER}: those that hold little at the peak"),
-    MetricColumn("bytes", "B", "lower", "bytes that the holder held"),
-    MetricColumn("allocated", "B", "lower", "all bytes that were allocated"),
-    MetricColumn("reserved", "B", "lower", "bytes that the allocator held; null: not printed"),
+    MetricColumn("bytes", "B", "lower", "bytes that the holder held", type="Int64"),
+    MetricColumn("allocated", "B", "lower", "all bytes that were allocated", type="Int64"),
+    MetricColumn("reserved", "B", "lower", "bytes that the allocator held; null: not printed", type="Int64"),
     MetricColumn("is_peak", meaning="whether it is the peak", brief=False),
-    MetricColumn("first_line", meaning="line of the event", brief=False),
+    MetricColumn("first_line", meaning="line of the event", brief=False, type="Int64"),
 )
 
 _SOURCE = "events `[memory]` of torch.profiler with the totals of its allocator; CUDA_GPU_MEMORY_USAGE_EVENTS of nsys"
@@ -123,7 +140,7 @@ def _held_at_peaks(tables: Tables, steady: Steady) -> Iterator[Sample]:
         for column, name in _COMPARED.items()
     ),
 )
-def memory_peak(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def memory_peak(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """The peak of the memory of each device, and of the host, with what the allocator held beyond it.
 
     A block is freed by the next event of its address. Memory that was allocated before the trace began is in the
@@ -137,16 +154,9 @@ def memory_peak(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
 
         A trace has these events if memory was profiled: `profile(..., profile_memory=True)`.
     """
-    import pandas as pd
-
     curves = device_memory(tables)
     begins = _begins(curves)
-    rows = [_peak(curve, begins[curve.run, curve.part]) for curve in curves]
-    whole = ("rank", "device", "peak", "step", "reserved", "reserved_peak", "blocks", "not_traced", "freed_unknown")
-    types = dict.fromkeys((*whole, "first_line"), "Int64") | dict.fromkeys(
-        ("at_s", "fragmentation", "growth"), "float64"
-    )
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _PEAK_COLUMNS]), types)
+    return [_peak(curve, begins[curve.run, curve.part]) for curve in curves]
 
 
 @metric(
@@ -159,7 +169,7 @@ def memory_peak(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     source=f"{_SOURCE}; the calls around the allocation by its thread and time, or by the call of the runtime",
     compares=(_held_at_peaks,),
 )
-def memory_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def memory_holders(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Who held the memory of each device at its peak: ranges, modules and operators that allocated it, the most first.
 
     Operators that only allocate, such as `aten::empty`, count as the operator around them.
@@ -170,11 +180,7 @@ def memory_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
                        holder  bytes  share
         0  (not in the trace)    512    1.0
     """
-    import pandas as pd
-
-    rows = [row for held in held_memory(tables) for row in _holders(held)]
-    whole = dict.fromkeys(("rank", "device", "bytes", "blocks", "oldest_step", "first_line"), "Int64")
-    return as_types(pd.DataFrame(rows, columns=[c.name for c in _HOLDER_COLUMNS]), whole | {"share": "float64"})
+    return [row for held in held_memory(tables) for row in _holders(held)]
 
 
 @metric(
@@ -186,7 +192,7 @@ def memory_holders(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     "that live then",
     source=_SOURCE,
 )
-def memory_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def memory_curve(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """The memory of each device over time, divided by holder; the holders are the largest ones at the peak.
 
     Example:
@@ -195,15 +201,9 @@ def memory_curve(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG
              at_s              holder  bytes  allocated  reserved
         0  0.0001  (not in the trace)    512        512   2097152
     """
-    import pandas as pd
-
     memory = held_memory(tables)
     begins = _begins([held.curve for held in memory])
-    frames = [_curve(held, begins[held.curve.run, held.curve.part]) for held in memory]
-    names = [c.name for c in _CURVE_COLUMNS]
-    table = pd.concat(frames, ignore_index=True)[names] if frames else pd.DataFrame(columns=names)
-    whole = ("rank", "device", "step", "bytes", "allocated", "reserved", "first_line")
-    return as_types(table, dict.fromkeys(whole, "Int64") | {"at_s": "float64"})
+    return [_curve(held, begins[held.curve.run, held.curve.part]) for held in memory]
 
 
 def holders_of(peak: Mapping[Hashable, Any], holders: pd.DataFrame) -> pd.DataFrame:

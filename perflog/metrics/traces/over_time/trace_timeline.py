@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from perflog.arrays import Ints
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, STATES, TraceDevice, exposed_of
@@ -27,7 +27,6 @@ from perflog.metrics.traces.replays.critical_path import critical_paths
 from perflog.metrics.traces.replays.path_walk import CriticalPath, kinds_of
 from perflog.metrics.traces.steady_work import devices_by_run
 from perflog.statistics.groups import distinct
-from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +51,7 @@ _COLUMNS = (
     MetricColumn("part", meaning=f"{DEVICES}: all devices, each a track; {TRACE}: one device, the one with the longest "
         f"steps; {STEP}: the step of median length of that device; "
         f"{MIDDLE}: where there are no two steps, a {_PARTS}th of the trace in its middle"),
-    MetricColumn("step", meaning="number of the step; null of other parts"),
+    MetricColumn("step", meaning="number of the step; null of other parts", type="Int64"),
     MetricColumn("track", meaning="what the span is on: the device (its state, or why it is idle), a stream, the "
         "ranges of a thread by depth, the critical path"),
     MetricColumn("kind", meaning="category of work, state of the device, kind of a piece of the critical path, "
@@ -61,7 +60,7 @@ _COLUMNS = (
     MetricColumn("begin_s", "s", None, "begin, since the first work of all devices; where the clocks of devices have "
         "no time in common, of the device"),
     MetricColumn("span_s", "s", None, "end - begin"),
-    MetricColumn("events", meaning="number of events, gaps or pieces that the span holds"),
+    MetricColumn("events", meaning="number of events, gaps or pieces that the span holds", type="Int64"),
     MetricColumn("time_s", "s", None, "sum of the times of events of this kind; the rest of span_s is other kinds, or "
         "nothing"),
     MetricColumn("grain_s", "s", None, "what is shorter than this was merged with its neighbours; 0: nothing was",
@@ -103,7 +102,7 @@ class _Track(Struct, frozen=True, eq=False):
     "theirs evenly",
     source="events as recorded; levels of detail: perflog",
 )
-def trace_timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def trace_timeline(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """What each device did over the time of a trace, and the tracks of one device, in the whole and in one step.
 
     Example:
@@ -111,8 +110,6 @@ def trace_timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
         >>> int(table["events"].min())
         1
     """
-    import pandas as pd
-
     by_run = devices_by_run(tables)
     chosen = {run: max(devices, key=_usual_step) for run, devices in by_run.items()}
     bases = {run: _bases(devices) for run, devices in by_run.items()}
@@ -137,11 +134,7 @@ def trace_timeline(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
             window = _window(device)
             tracks = [*(each.inside(window) for each in before), window_path, *(each.inside(window) for each in after)]
             parts[run] += _part(tracks, device, window.part, bases[run], len(chosen), window.number)
-    frames = [frame for run_frames in parts.values() for frame in run_frames]
-    whole = dict.fromkeys(("rank", "device", "step", "events"), "Int64")
-    columns = [column.name for column in _COLUMNS]
-    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
-    return as_types(table[columns], whole)
+    return [frame for run_frames in parts.values() for frame in run_frames]
 
 
 def _usual_step(device: TraceDevice) -> float:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from perflog.arrays import Ints
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric, metric_table
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds
@@ -32,7 +32,6 @@ from perflog.metrics.traces.replays.replay import ALL
 from perflog.metrics.traces.replays.what_if import WhatIf
 from perflog.metrics.traces.steady_work import steady_devices
 from perflog.statistics.groups import groups_of
-from perflog.tables.nulls import as_types
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +45,7 @@ _COLUMNS = (
     *DEVICE_COLUMNS,
     MetricColumn("part", meaning="trace: from the device's first event to its last; step: an annotated step, else "
         "an iteration that its kernels repeat"),
-    MetricColumn("step", meaning="number of the step; null for the whole trace"),
+    MetricColumn("step", meaning="number of the step; null for the whole trace", type="Int64"),
     MetricColumn("by", meaning="what a row sums up: all pieces of a kind, of a name, or of a range"),
     MetricColumn("where", meaning="host or device; null for ranges, which have both"),
     MetricColumn("kind", meaning=f"a category of the device's work, or {_MEANINGS}; null for ranges"),
@@ -55,7 +54,7 @@ _COLUMNS = (
     MetricColumn("time_s", "s", "lower", "time of the pieces on the critical path; the rows by kind, by name and by "
     "range each add up to span_s"),
     MetricColumn("share", "1", None, "time_s / span_s"),
-    MetricColumn("pieces", meaning="number of pieces"),
+    MetricColumn("pieces", meaning="number of pieces", type="Int64"),
     MetricColumn("gain_s", "s", None, "upper bound of the time that would be saved if all of this took no time: the "
     f"longest path without it is that much shorter; of all kinds, and of the {_NAMES} longest names of the trace"),
     MetricColumn("gain", "1", None, "gain_s / span_s; the gains of several rows overlap and do not add up"),
@@ -94,7 +93,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     "synchronisations",
     compares=(_samples,),
 )  # fmt: skip
-def critical_path(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def critical_path(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """What each device and the host worked at or waited for on the longest chain of dependencies, in trace and steps.
 
     Only time on this path makes the step longer. Shortening it saves at most `gain_s`, because another chain is then
@@ -106,7 +105,7 @@ def critical_path(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: AR
              by           kind    time_s    gain_s
         ...
     """
-    return _frame(chain.from_iterable(map(_rows, dependencies(tables))))  # holds one device at a time
+    return _ordered(chain.from_iterable(map(_rows, dependencies(tables))))  # holds one device at a time
 
 
 def kinds_on_paths(tables: Tables, found: Iterable[dict[str, Any]] | None = None) -> pd.DataFrame:
@@ -119,20 +118,15 @@ def kinds_on_paths(tables: Tables, found: Iterable[dict[str, Any]] | None = None
     return cached(
         tables,
         "kinds on critical paths",
-        lambda: _frame(
+        lambda: metric_table(_COLUMNS, _ordered(
             chain.from_iterable(rows_of_kinds(PathWalk(each)) for each in dependencies(tables))
             if found is None else found
-        ),
+        )),
     )  # fmt: skip
 
 
-def _frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    ordered = sorted(rows, key=lambda row: (row["run"], row["part"] == "step"))
-    whole = dict.fromkeys(("rank", "device", "step", "pieces"), "Int64")
-    figures = dict.fromkeys(("time_s", "share", "gain_s", "gain", "span_s"), "float64")
-    return as_types(pd.DataFrame(ordered, columns=[column.name for column in _COLUMNS]), whole | figures)
+def _ordered(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (row["run"], row["part"] == "step"))
 
 
 class DevicePaths(Struct, frozen=True, eq=False):

@@ -8,14 +8,14 @@ middle is replayed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.collectives.collective_matching import matched_collectives
@@ -35,10 +35,6 @@ from perflog.metrics.traces.replays.dependencies import Dependencies, dependenci
 from perflog.metrics.traces.replays.path_walk import PathWalk
 from perflog.metrics.traces.replays.scenario_changes import RANK, SCENARIOS, Scenario, scenarios
 from perflog.metrics.traces.replays.what_if import WhatIf
-from perflog.tables.nulls import as_types
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MOST = 1 << 18  # pieces of work of a device that are replayed
 _TOUCH = 0.01  # of a step: a longer gap between two steps is time outside of them
@@ -69,7 +65,7 @@ _COLUMNS = (
         "share of the steps, or of the trace, that is replayed: of long ones the middle",
         brief=False,
     ),
-    MetricColumn("n", meaning="number of steps that are replayed"),
+    MetricColumn("n", meaning="number of steps that are replayed", type="Int64"),
 )
 
 
@@ -83,7 +79,7 @@ _COLUMNS = (
     "replayed unchanged - end with the pieces of the scenario taking no time",
     source="dependencies: as in critical_path; replay: own",
 )
-def replay(tables: Tables, options: Options) -> pd.DataFrame:
+def replay(tables: Tables, options: Options) -> MetricRows:
     """How much shorter the steps of each device, else its trace, would be in each scenario, the largest gain first.
 
     A device has rows if it is known what launched its work: without launches, it is unknown what waits for the host.
@@ -96,12 +92,10 @@ def replay(tables: Tables, options: Options) -> pd.DataFrame:
         ...
     """
     roof = options.gpu, options.peak_tflops
-    return cached(tables, f"replay of traces, {roof}", lambda: _frame(tables, options)).copy()
+    return cached(tables, f"replay of traces, {roof}", lambda: _all_rows(tables, options))
 
 
-def _frame(tables: Tables, options: Options) -> pd.DataFrame:
-    import pandas as pd
-
+def _all_rows(tables: Tables, options: Options) -> list[dict[str, Any]]:
     in_steps = _runs_in_steps(tables)
     roofs = shares_above_roof(tables, options)
     rows: list[dict[str, Any]] = []
@@ -115,8 +109,7 @@ def _frame(tables: Tables, options: Options) -> pd.DataFrame:
     kinds_on_paths(tables, kinds)  # they cost little here, and going through the dependencies once more does not
     rows += _rows_of_ranks(tables)
     rows.sort(key=lambda row: (row["run"], -row["gain_s"]))
-    integers = dict.fromkeys(("rank", "device", "n"), "Int64")
-    return as_types(pd.DataFrame(rows, columns=[column.name for column in _COLUMNS]), integers)
+    return rows
 
 
 def _runs_in_steps(tables: Tables) -> set[str]:
