@@ -25,7 +25,7 @@ from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import step_series
 from perflog.metrics.step_time.breakdown import UNTIMED, misfits
 from perflog.tables.columns import Rows
-from perflog.tables.nulls import records, row_dicts
+from perflog.tables.nulls import records
 from perflog.units import count, first_few, show
 
 if TYPE_CHECKING:
@@ -241,12 +241,11 @@ _DIGITS = 3
 def latencies(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Median, else mean, and p99 of each latency; which tail is long."""
     rows = serving.table(tables, options)
-    for row in row_dicts(rows[rows["run"].eq(run) & rows["of"].isin(list(_LATENCIES))]):
-        parts = [
-            f"{name} {show(row[name], 's', _DIGITS)}" for name in ("mean", "median", "p99") if row[name] == row[name]
-        ]
+    for row in records(rows[rows["run"].eq(run) & rows["of"].isin(list(_LATENCIES))]):
+        names = ("mean", "median", "p99")
+        parts = [f"{name} {show(row[name], 's', _DIGITS)}" for name in names if row[name] is not None]
         tail = row["tail"]
-        long = f" ({tail:.2g} times the median)" if tail == tail and tail is not None and tail >= _LONG_TAIL else ""
+        long = f" ({tail:.2g} times the median)" if tail is not None and tail >= _LONG_TAIL else ""
         number = f", {int(row['n']):,} requests" if row["by"] == "requests" else ""
         yield f"{_LATENCIES[row['of']]}: {', '.join(parts)}{long}{number}."
 
@@ -255,7 +254,7 @@ def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Requests and cache of an engine while requests run; that it is saturated."""
     rows = serving.table(tables, options)
     rows = rows[(rows["run"] == run) & (rows["by"] == "readings")]
-    of: dict[str, dict[str, Any]] = {row["of"]: row for row in row_dicts(rows)}
+    of: dict[str, dict[str, Any]] = {row["of"]: row for row in records(rows)}
     if RUNNING not in of:
         return
     every = tables.rows_of("values", run)

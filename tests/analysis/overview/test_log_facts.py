@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import pandas as pd
 import pytest
+from support.metric_tables import replace_table
 from support.metrics_logs import by_hand
 
 from perflog.analysis.overview import log_facts as module
@@ -22,16 +23,7 @@ NAN = math.nan
 
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Replaces the table of a metric by these rows; rows of another run are among them."""
-
-    def replaced(metric: str, *rows: dict[str, Any], **other: Any) -> None:
-        columns = list(dict.fromkeys(name for row in (*rows, other) for name in row))
-        made = pd.DataFrame(
-            [{"run": "r"} | row for row in rows] + [{"run": "other"} | other], columns=["run", *columns]
-        )
-        monkeypatch.setattr(module, metric, SimpleNamespace(table=lambda *_: made))
-
-    return replaced
+    return partial(replace_table, monkeypatch, module)
 
 
 @pytest.fixture

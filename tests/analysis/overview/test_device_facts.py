@@ -1,0 +1,345 @@
+"""Sentences on the devices of a trace: when each is a reason, and what it says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from support.metric_tables import replace_table
+
+from perflog.analysis.overview import device_facts as module
+from perflog.metrics import Options
+from perflog.metrics.causes.cause import REPLAY
+from perflog.metrics.profiles.kernel_names import short_kernel
+from perflog.metrics.traces.over_time.memory_holders import NOT_TRACED
+from perflog.metrics.traces.start_up import CAPTURE, COMPILATION
+from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN
+
+NAN = math.nan
+TABLES: Any = None  # each table that a sentence needs is replaced
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(module, "wholes_of_traces", lambda rows: rows[rows["part"] == "trace"])
+    return partial(replace_table, monkeypatch, module)
+
+
+def said(sentences: Any, *more: Any) -> list[str]:
+    return list(sentences(TABLES, "r", Options(), *more))
+
+
+# --- ranks and idle time ------------------------------------------------------------------------------------------
+
+
+def late(rank: int | None, share: float, imposed: float = 1.0, **more: Any) -> dict[str, Any]:
+    usual = {"rank": rank, "device": 7, "imposed_s": imposed, "imposed_share": share, "last_share": 0.5}
+    return usual | {"collectives": 1200} | more
+
+
+def doing(rank: int | None, what: str, path: str | None, share: float, device: int = 7) -> dict[str, Any]:
+    return {"rank": rank, "device": device, "doing": what, "path": path, "share": share}
+
+
+def test_the_rank_that_others_wait_for(table: Any) -> None:
+    table("stragglers", late(1, 0.05, 1.0), late(2, 0.1, 2.0), late(3, 0.03, 9.0), **late(4, 0.9, 99.0))
+    step = f"ProfilerStep#N{PATH_MARK}"
+    table(
+        "lateness", doing(1, "idle", "x", 0.9), doing(2, "compute", f"{step}forward", 0.3),
+        doing(2, "compute", "forward", 0.25), doing(2, "idle", OUTSIDE, 0.4), doing(2, "memory", "x", 0.9, device=8),
+        **doing(2, "idle", "y", 0.9),
+    )  # fmt: skip
+    assert said(module.late_rank) == [
+        (
+            "Rank 2 comes last in 50 % of its 1,200 collectives; others wait for it in 10 % of the time, 55 % of that "
+            "while it computes in forward."
+        )
+    ]
+    table("stragglers", late(None, 0.05, collectives=1), **late(4, 0.9))
+    table("lateness", doing(None, "idle", OUTSIDE, 0.4), doing(2, "compute", "x", 0.9), **doing(2, "idle", "y", 0.9))
+    (text,) = said(module.late_rank)
+    assert text.startswith("Device 7 comes last in 50 % of its 1 collective; ")
+    assert text.endswith(" 40 % of that while its GPU idles.")
+    table("stragglers", late(1, 0.03), **late(4, 0.9))
+    assert said(module.late_rank) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "range_name"),
+    [
+        (f"ProfilerStep#N{PATH_MARK}a{PATH_MARK}b", "a"),
+        ("aN", "aN"),
+        ("ProfilerStep#N", None),
+        (OUTSIDE, None),
+        (NAN, None),
+    ],
+)
+def test_the_outermost_range_that_is_no_step(path: object, range_name: str | None) -> None:
+    assert module._outermost(path) == range_name
+
+
+CAUSES = {"part": "trace", "span_s": 10.0} | dict.fromkeys(("host_s", "sync_s", "data_s", "launch_s", "waiting_s"), 0.0)
+CAUSES["unknown_s"] = 0.0
+ALL_CAUSES = "30 % host-bound, 20 % of that after a synchronisation, 5 % while data is loaded, 5 % queued"
+
+
+@pytest.mark.parametrize(
+    ("idle_s", "of", "text"),
+    [
+        (0.3, {}, None),
+        (0.4, {}, "4 % of the time."),
+        (5.0, {"host_s": 0.3}, "50 % of the time."),
+        (5.0, {"host_s": 0.2, "sync_s": 0.2}, "50 % of the time: 4 % host-bound."),
+        (
+            5.0,
+            {"host_s": 1.0, "sync_s": 2.0, "data_s": 0.5, "launch_s": 0.2, "waiting_s": 0.3},
+            f"50 % of the time: {ALL_CAUSES}.",
+        ),
+    ],
+)
+def test_idle_time_by_cause(table: Any, idle_s: float, of: dict[str, float], text: str | None) -> None:
+    table("device_time", {"part": "trace", "idle_s": idle_s, "span_s": 10.0}, part="step", idle_s=9.0, span_s=1.0)
+    table("launches", CAUSES | of, **CAUSES)
+    assert said(module.idle) == ([f"The GPU idles {text}"] if text else [])
+
+
+def test_the_critical_path(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts above 3 %; of kernels and the host the two largest kinds; none where a replay finds another bottleneck."""
+    times = {
+        ("device", "gemm"): 30.0, ("device", "elementwise"): 4.0, ("device", "softmax"): 3.0, ("device", "norm"): 3.5,
+        ("device", "communication"): 20.0, ("device", "memcpy"): 2.0, ("device", "memset"): 2.0,
+        ("host", "launch"): 3.0, ("host", "operator"): 30.0, ("host", "python"): 2.5,
+    }  # fmt: skip
+    rows = [{"run": "r", "part": "trace", "where": w, "kind": k, "time_s": t} for (w, k), t in times.items()]
+    rows += [rows[0] | {"part": "step"}, rows[0] | {"run": "other"}]
+    monkeypatch.setattr(module, "kinds_on_paths", lambda _: pd.DataFrame(rows))
+    bound: list[Any] = [None]
+    monkeypatch.setattr(module, "bound_by", lambda *_: bound[0])
+    table("launches", CAUSES, **CAUSES)
+    text = (
+        "On the critical path: kernels 40 % (gemm 30 %, elementwise 4 %), host 32 % (operator 30 %), communication "
+        "20 %, copies 4 %."
+    )
+    assert said(module.critical) == [text]
+    for subject, metric, is_shown in (
+        ("host", REPLAY, False), ("compute", REPLAY, True), ("host", "idle", True), ("other", REPLAY, True),
+    ):  # fmt: skip
+        bound[0] = SimpleNamespace(subject=subject, metric=metric)
+        assert said(module.critical) == [text] * is_shown
+    del rows[1:10]  # one kind alone: the states of the device say it
+    bound[0] = None
+    assert said(module.critical) == []
+    table("launches", CAUSES | {"host_s": None}, **CAUSES)
+    assert said(module.critical) == []
+
+
+@pytest.mark.parametrize(
+    ("gain", "host", "bound", "is_shown"),
+    [
+        (0.2, 0.4, "host", True), (0.03, 0.4, "host", False), (0.2, 0.2, "host", False), (0.2, 0.4, None, True),
+        (0.2, 0.4, CAPTURE, False), (0.2, 0.4, COMPILATION, False),
+    ],
+)  # fmt: skip
+def test_what_graphs_would_save(
+    table: Any, monkeypatch: pytest.MonkeyPatch, gain: float, host: float, bound: str | None, is_shown: bool
+) -> None:
+    causes = {"r": [SimpleNamespace(subject="other", gain=0.9), SimpleNamespace(subject="graphs", gain=gain)]}
+    monkeypatch.setattr(module, "causes_by_run", lambda *_: causes)
+    monkeypatch.setattr(module, "bound_by", lambda *_: bound and SimpleNamespace(subject=bound))
+    row = CAUSES | {"host_s": host / 2, "launch_s": host / 2, "data_s": 5.0, "call_s": 6e-6, "work_s": 2e-6}
+    table("launches", row, row | {"part": "step", "call_s": 1.0}, **row)
+    text = "CUDA graphs would save at most 20 % of the time: the median launch takes 6 us, its work 2 us."
+    assert said(module.launching) == [text] * is_shown
+
+
+# --- the largest work and ranges ----------------------------------------------------------------------------------
+
+STATES = {"part": "trace", "span_s": 10.0, "compute_s": 5.0, "communication_s": 2.0, "memory_s": 0.3, "waiting_s": 0.2}
+STATES |= {"waiting_kernels_s": 0.0, "communicating_s": 4.0, "overlap": 0.5}
+
+
+def work(state: str, name: str | None, calls: int, time_s: float, by: str = "name") -> dict[str, Any]:
+    return {"by": by, "state": state, "name": name, "calls": calls, "time_s": time_s}
+
+
+def test_the_largest_work_of_each_state(table: Any) -> None:
+    table("device_time", STATES, **STATES)
+    kernels = [
+        work("compute", "relu", 2, 2.0), work("compute", "gemm", 1, 1.0), work("compute", "gemm", 3, 1.5),
+        work("compute", None, 1, 9.0), work("compute", "x", 1, 9.0, by="kind"), work("communication", "ncclA", 1, 2.0),
+        work("memory", "Memcpy HtoD (Pinned -> Device)", 2, 0.3), work("waiting", "wait", 4, 3.0),
+    ]  # fmt: skip
+    table("device_kernels", *kernels, **work("compute", "y", 1, 99.0))
+    collective = "Largest collective: ncclA, 1 call x 2 s; 50 % of all communication is hidden."
+    assert said(module.largest_work) == ["Largest kernel: gemm, 4 calls x 625 ms.", collective]
+    table("device_time", STATES | {"waiting_kernels_s": 0.4, "memory_s": 0.4}, **STATES)
+    size = {"direction": "host to device", "memory": "pinned", "bytes": 4e9, "bandwidth": 2.0}
+    unknown = size | {"bandwidth": NAN, "bytes": 9e9}
+    table("copies", size, size | {"bandwidth": 4.0}, unknown, size | {"memory": None}, **size)
+    assert said(module.largest_work)[2:] == [
+        f"Largest copy: {short_kernel('Memcpy HtoD (Pinned -> Device)')}, 2 calls x 150 ms at 2.67 GB/s.",
+        "Largest wait: wait, 4 calls x 750 ms; the streams wait 400 ms, 200 ms of it with nothing else running.",
+    ]
+    table(
+        "device_time", STATES | dict.fromkeys(("compute_s", "communication_s", "memory_s", "waiting_s"), 0.0), **STATES
+    )
+    assert said(module.largest_work) == ["Largest kernel: gemm, 4 calls x 625 ms."]  # the largest state of all
+
+
+@pytest.mark.parametrize(
+    ("overlap", "text"),
+    [(0.0, "no"), (0.001, "hardly any"), (0.4, "only 40 % of all"), (0.5, "50 % of all"), (0.9, "90 % of all")],
+)
+def test_how_much_communication_is_hidden(overlap: float, text: str) -> None:
+    rows = [{"communicating_s": 2.0, "overlap": overlap}, {"communicating_s": 0.0, "overlap": NAN}]
+    assert module._hidden(pd.DataFrame(rows)) == text
+
+
+def ranges(*paths: tuple[Sequence[str], str, float, float]) -> list[dict[str, Any]]:
+    return [
+        {"path": PATH_MARK.join(path), "range": path[-1], "kind": kind, "exclusive_s": own, "gpu_s": time}
+        for path, kind, own, time in paths
+    ]
+
+
+def test_ranges_inside_of_steps_and_of_the_whole_program(table: Any) -> None:
+    rows = ranges(
+        (("main",), "range", 0.0, 10.0), (("main", "step"), "step", 0.0, 8.0),
+        (("main", "step", "forward"), "range", 3.0, 3.0), (("main", "step", "backward"), "range", 3.0, 4.0),
+        (("main", "step", "backward", "inner"), "range", 1.0, 1.0), (("main", "save"), "range", 1.7, 1.7),
+        (("main", "step", "short"), "range", 0.3, 0.3), (("other",), "range", 1.0, 1.0),
+    )  # fmt: skip
+    table("device_ranges", *rows, **rows[0])
+    assert said(module.ranges) == ["GPU time by range: backward 40 %, forward 30 %, save 17 %, other 10 %."]
+    table("device_ranges", rows[2], **rows[0])
+    assert said(module.ranges) == []
+    table("device_ranges", *ranges(((OUTSIDE,), "range", 5.0, 5.0), ((UNKNOWN,), "range", 5.0, 5.0)), **rows[0])
+    assert said(module.ranges) == []
+    table("device_ranges", rows[0], **rows[0])
+    assert said(module.ranges) == []
+    many = ranges(*(((f"r{n}",), "range", 1.0, 1.0 - n / 100) for n in range(7)))
+    table("device_ranges", *many, **rows[0])
+    (text,) = said(module.ranges)
+    assert text.count("%") == 5 and "r4" in text and "r5" not in text
+
+
+def test_host_time_by_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Any] = [(10.0, {"a": 5.0, "b": 0.4, "c": 0.3} | {f"r{n}": 1.0 for n in range(4)})]
+    monkeypatch.setattr(module, "host_time_of_steps", lambda *_: found[0])
+    assert said(module.host_ranges) == ["Host time of the steps by range: a 50 %, b 4 %, r0 10 %, r1 10 %, r2 10 %."]
+    for found[0] in (None, (10.0, {"a": 0.3})):
+        assert said(module.host_ranges) == []
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+GIB = 2.0**30
+
+
+def test_the_peak_of_memory(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    peak = {
+        "memory": "device",
+        "device": 3,
+        "rank": 0,
+        "peak": 2 * GIB,
+        "at_s": 1.5,
+        "step": 7,
+        "reserved_peak": 3 * GIB,
+    }
+    table("memory_peak", peak | {"peak": GIB}, peak, peak | {"memory": "host", "peak": 9 * GIB}, **peak)
+    table("memory_holders", holder="x")
+    held = pd.DataFrame(
+        {"holder": ["a", "b", "a", NOT_TRACED, "c", "d", "e"], "share": [0.2, 0.3, 0.2, 0.1, 0.03, 0.04, 0.05]}
+    )
+    monkeypatch.setattr(module, "holders_of", lambda *_: held)
+    assert said(module.memory) == [
+        (
+            "Memory of device 3 (rank 0): 2 GiB at most, 1.5 s into the trace, in step 7; 3 GiB reserved. Held by a "
+            "40 %, b 30 %, memory from before the trace 10 %, e 5 %."
+        )
+    ]
+    host = peak | {"memory": "host", "device": None} | dict.fromkeys(("rank", "step", "reserved_peak"))
+    table("memory_peak", host, **peak)
+    monkeypatch.setattr(module, "holders_of", lambda *_: held[:0])
+    assert said(module.memory) == ["Memory of the host: 2 GiB at most, 1.5 s into the trace."]
+
+
+def test_what_an_allocator_held(table: Any) -> None:
+    device = {
+        "device": 1, "rank": 0, "reserved": 8 * GIB, "allocated": 6 * GIB, "free": 2 * GIB, "largest_free": GIB,
+        "asked": None, "would_fit": None,
+    }  # fmt: skip
+    holder = {
+        "rank": 0,
+        "device": 1,
+        "holder": "a",
+        "during": "forward",
+        "share": 0.5,
+        "bytes": 3 * GIB,
+        "blocks": 1,
+    }
+    held = [holder, holder | {"holder": "b", "during": None, "blocks": 2, "rank": None}, holder | {"share": 0.03}]
+    others = [holder | {"rank": 1}, holder | {"device": 2}]
+    rows = [device, device | {"rank": 1, "device": 2, "allocated": 5 * GIB}]
+    table("allocator_holders", *held, *others, **holder)
+    table("allocator", *rows, **device | {"allocated": 9 * GIB})
+    state = "Memory of device 1 (rank 0) at the snapshot: 6 GiB in use of 8 GiB reserved"
+    text = f"{state}; 2 GiB kept without use, 1 GiB the largest block of it."
+    holders = "Held by a, forward 50 % (3 GiB in 1 block); b 50 % (3 GiB in 2 blocks)."
+    assert said(module.held_by_allocator) == [text, holders]
+    assert said(module.held_by_allocator, [1])[0].startswith("Memory of device 2 (rank 1) ")
+    assert said(module.held_by_allocator, [5])[0] == text
+    table("allocator", *rows, rows[1] | {"asked": GIB, "would_fit": True}, **device)
+    fits = " The free blocks would hold it together, no single one does: fragmentation."
+    assert said(module.held_by_allocator)[1] == f"An allocation of 1 GiB failed.{fits}"
+    table("allocator", device | {"asked": GIB, "would_fit": False, "free": 0.0, "rank": None}, **device)
+    found = said(module.held_by_allocator)
+    assert found[0] == f"{state}.".replace(" (rank 0)", "") and found[1] == "An allocation of 1 GiB failed."
+    table("allocator", **device)
+    assert said(module.held_by_allocator) == []
+
+
+# --- operators ----------------------------------------------------------------------------------------------------
+
+
+def operator(time_s: float, roof_s: float, by: str = "shape", **more: Any) -> dict[str, Any]:
+    usual = {"operator": "mm", "shapes": "s", "inputs": "2x3", "dtype": "bf16", "bound": "compute", "class": "product"}
+    return usual | {"by": by, "time_s": time_s, "roof_s": roof_s, "flop": 1e12} | more
+
+
+def test_operators_and_their_roof(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PRODUCTS", ["product"])
+    whole = operator(10.0, NAN, by="trace")
+    add = operator(2.0, 1.9, operator="add", dtype=None, bound="memory")
+    table("operator_efficiency", whole, operator(1.0, 0.5), operator(1.0, 0.6), add, operator(0.0, 9.0), **whole)
+    text = "Operators with a roof take 40 % of the GPU time and run at 75 % of the roofline"
+    lost = "; most is lost in mm of 2x3 (bf16): 55 % of it, compute-bound, 20 % of the GPU time"
+    assert said(module.operators) == [f"{text}{lost}."]
+    table("operator_efficiency", whole, operator(1.0, 0.9), operator(1.0, 0.9) | {"operator": "x"}, add, **whole)
+    assert said(module.operators) == [f"{text.replace('75 %', '92 %')}."]
+    table("operator_efficiency", whole, operator(0.3, 0.1), **whole)
+    assert said(module.operators) == []
+
+
+def test_the_rate_of_products(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PRODUCTS", ["product"])
+    whole = operator(10.0, NAN, by="trace")
+    rows = [
+        operator(0.25, NAN, flop=5e12),
+        operator(0.25, NAN),
+        operator(0.5, NAN, inputs="4x4", flop=4e12, dtype=None),
+    ]
+    none = [operator(5.0, NAN, flop=NAN), operator(5.0, NAN) | {"class": "other"}]
+    table("operator_efficiency", whole, *rows, *none, **whole)
+    text = "Matrix products, convolutions and attention take 10 % of the GPU time and run at 10 TFLOP/s"
+    assert said(module.operators) == [f"{text}; the longest is mm of 2x3 (bf16): 12 TFLOP/s, 5 % of the GPU time."]
+    short = [operator(0.25, NAN, inputs=str(n)) for n in range(4)]
+    table("operator_efficiency", whole, *short, **whole)
+    assert said(module.operators) == [f"{text.replace('10 TFLOP', '4 TFLOP')}."]
+    table("operator_efficiency", whole, operator(0.3, NAN), **whole)
+    assert said(module.operators) == []

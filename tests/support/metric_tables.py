@@ -1,0 +1,25 @@
+"""Tables of metrics with given rows, instead of those that a log would have."""
+
+from __future__ import annotations
+
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from perflog.tables.nulls import nullable_frame
+
+if TYPE_CHECKING:
+    import pytest
+
+MetricRow = dict[str, Any]
+
+
+def replace_table(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, metric: str, *rows: MetricRow, **other: Any
+) -> None:
+    """Let a module find these rows of run `r` in the table of a metric; `other`: a row of another run beside them."""
+    columns = list(dict.fromkeys(name for row in (*rows, other) for name in row))
+    every = [{"run": "r"} | row for row in rows] + [{"run": "other"} | other]
+    made = nullable_frame(pd.DataFrame(every, columns=["run", *columns]))
+    monkeypatch.setattr(module, metric, SimpleNamespace(table=lambda *_: made))
