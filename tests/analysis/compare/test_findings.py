@@ -74,17 +74,17 @@ def test_printed_averages_over_other_steps() -> None:
     assert "Printed loss: base 2 s .. 3 s, side 1.5 s." in finding.message
 
 
-def work(base: float, side: float, forward: float = 1.0) -> list[Any]:
+def work(base: float, side: float, forward: float = 2.0) -> list[Any]:
     """Rows of forward and backward, with these backward times."""
-    values = {"forward": (forward, forward), "backward": (base, side)}
+    values = {"forward": (forward, forward), "backward": (base * forward, side * forward)}
     return [figure_row(case="c", metric=name, base_value=of[0], side_value=of[1]) for name, of in values.items()]
 
 
 @pytest.mark.parametrize(
     ("rows", "is_found"),
     [
-        (work(2.0, 0.7), False),
-        (work(2.0, 0.6), True),
+        (work(2.0, 0.6667), False),
+        (work(2.0, 0.6666), True),
         (work(0.6, 2.0), True),
         (work(2.0, 2.0), False),
         (work(2.0, 0.0), True),
@@ -98,10 +98,10 @@ def test_steps_that_divide_differently(rows: list[Any], is_found: bool) -> None:
     findings = found(BASE, SIDE, rows=rows)
     assert [each.code for each in findings] == ["comparison-other-work"] * is_found
     for each in findings:
-        values = {"base": rows[1].base_value, "side": rows[1].side_value}
+        values = {"base": rows[1].base_value / 2, "side": rows[1].side_value / 2}
         assert json.loads(each.evidence) == values
         assert each.message.startswith(
-            f"backward / forward is {values['base']:g} on base and {values['side']:g} on side: "
+            f"backward / forward is {values['base']:g} on base and {values['side']:.3g} on side: "
         )
 
 

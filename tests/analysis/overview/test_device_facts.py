@@ -151,16 +151,16 @@ def test_what_graphs_would_save(
     causes = {"r": [SimpleNamespace(subject="other", gain=0.9), SimpleNamespace(subject="graphs", gain=gain)]}
     monkeypatch.setattr(module, "causes_by_run", lambda *_: causes)
     monkeypatch.setattr(module, "bound_by", lambda *_: bound and SimpleNamespace(subject=bound))
-    row = CAUSES | {"host_s": host / 2, "launch_s": host / 2, "data_s": 5.0, "call_s": 6e-6, "work_s": 2e-6}
+    row = CAUSES | {"host_s": host / 2, "launch_s": host / 2, "data_s": 5.0, "call_s": 6.1234e-6, "work_s": 2e-6}
     table("launches", row, row | {"part": "step", "call_s": 1.0}, **row)
-    text = "CUDA graphs would save at most 20 % of the time: the median launch takes 6 us, its work 2 us."
+    text = "CUDA graphs would save at most 20 % of the time: the median launch takes 6.12 us, its work 2 us."
     assert said(module.launching) == [text] * is_shown
 
 
 # --- the largest work and ranges ----------------------------------------------------------------------------------
 
 STATES = {"part": "trace", "span_s": 10.0, "compute_s": 5.0, "communication_s": 2.0, "memory_s": 0.3, "waiting_s": 0.2}
-STATES |= {"waiting_kernels_s": 0.0, "communicating_s": 4.0, "overlap": 0.5}
+STATES |= {"waiting_kernels_s": 0.2, "communicating_s": 4.0, "overlap": 0.5}
 
 
 def work(state: str, name: str | None, calls: int, time_s: float, by: str = "name") -> dict[str, Any]:
@@ -171,7 +171,7 @@ def test_the_largest_work_of_each_state(table: Any) -> None:
     table("device_time", STATES, **STATES)
     kernels = [
         work("compute", "relu", 2, 2.0), work("compute", "gemm", 1, 1.0), work("compute", "gemm", 3, 1.5),
-        work("compute", None, 1, 9.0), work("compute", "x", 1, 9.0, by="kind"), work("communication", "ncclA", 1, 2.0),
+        work("compute", "aten", 9, 2.5), work("compute", None, 1, 9.0), work("compute", "x", 1, 9.0, by="kind"), work("communication", "ncclA", 1, 2.0),
         work("memory", "Memcpy HtoD (Pinned -> Device)", 2, 0.3), work("waiting", "wait", 4, 3.0),
     ]  # fmt: skip
     table("device_kernels", *kernels, **work("compute", "y", 1, 99.0))
@@ -260,7 +260,7 @@ def test_the_peak_of_memory(table: Any, monkeypatch: pytest.MonkeyPatch) -> None
     assert said(module.memory) == [
         (
             "Memory of device 3 (rank 0): 2 GiB at most, 1.5 s into the trace, in step 7; 3 GiB reserved. Held by a "
-            "40 %, b 30 %, memory from before the trace 10 %, e 5 %."
+            "40 %, z 10 %, memory from before the trace 10 %, b 10 %."
         )
     ]
     host = peak | {"memory": "host", "device": None} | dict.fromkeys(("rank", "step", "reserved_peak"))
