@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +16,15 @@ from support.commands import run, told
 from support.json_logs import json_log, steady_times
 
 import perflog
+from perflog.analysis import track as module
 from perflog.analysis.compare import baselines
 from perflog.analysis.track import Track, track
 from perflog.errors import UsageError
 from perflog.metrics import Tables
+from perflog.metrics.compared import Measure
+from perflog.metrics.many_runs.version_levels import LAST_P, ChangedSetting
 from perflog.metrics.many_runs.versions import versions_of_tests
+from perflog.metrics.series.series_ends import AT_STEP
 from perflog.metrics.settings_by_run import settings_by_run
 
 FIRST = datetime(2026, 3, 1, 2)  # noqa: DTZ001 (logs name no time zone)
@@ -316,3 +323,150 @@ def test_a_machine_that_is_not_known_is_not_said_to_be_the_same(tmp_path: Path, 
     levels = [level * (1.1 if k >= 9 else 1) for k, level in enumerate(scatter(18))]
     (change,) = (change for _, change in track(nightly(tmp_path / "runs", levels, settings)).changes[:1])
     assert (change.same_machine, change.settings, change.cause) == ((), (), None)
+
+
+# --- its parts ----------------------------------------------------------------------------------------------------
+
+STEP = Measure("step", "step_time")
+RATE = Measure("step", "tokens_per_s", "1/s", "higher", derived=True)
+LAST, LAST_AT = Measure("value", "loss"), Measure("value", f"loss{AT_STEP}100")
+KERNEL = Measure("kernel", "gemm")
+
+
+@pytest.mark.parametrize(
+    ("measures", "wanted", "chosen"),
+    [
+        ([STEP, RATE, KERNEL], (), [STEP]),
+        ([RATE, KERNEL], (), [RATE]),
+        ([KERNEL], (), [KERNEL]),
+        ([STEP, LAST, LAST_AT], (), [STEP, LAST_AT]),
+        ([STEP, LAST], (), [STEP, LAST]),
+        ([STEP, RATE, KERNEL], ["TOKENS*", "gemm"], [RATE, KERNEL]),
+        ([], (), []),
+    ],
+)
+def test_the_metrics_that_are_tracked(measures: list[Measure], wanted: list[str], chosen: list[Measure]) -> None:
+    """A rate that follows from a step time is no other metric; kernels are only if there is nothing else."""
+    assert module._chosen(measures, wanted) == chosen
+
+
+@pytest.mark.parametrize(
+    ("said", "better"),
+    [
+        (["lower"], "lower"),
+        (["higher"] * 2, "higher"),
+        (["lower", "higher"], None),
+        ([None], None),
+        (["lower", None], None),
+    ],
+)
+def test_runs_say_which_way_is_better(said: list[str | None], better: str | None) -> None:
+    assert module._better_of([{"better": each} if each else {} for each in said]) == better
+
+
+@pytest.mark.parametrize(
+    ("p", "off"),
+    [
+        ([LAST_P], [True]), ([LAST_P * 1.01], [False]), ([LAST_P, 1.0], [False, False]),
+        ([LAST_P, LAST_P / 2], [True, True]), ([LAST_P / 2, 1.0], [True, False]), ([math.nan, LAST_P], [False, True]),
+        ([LAST_P * 0.9, LAST_P * 0.6, 1.0], [False, False, False]), ([math.nan], [False]),
+    ],
+)  # fmt: skip
+def test_the_last_version_is_off_among_all_metrics(
+    monkeypatch: pytest.MonkeyPatch, p: list[float], off: list[bool]
+) -> None:
+    monkeypatch.setattr(module, "replace", lambda _, is_last_off: SimpleNamespace(is_last_off=is_last_off))
+    courses: Any = [SimpleNamespace(course=SimpleNamespace(last_p=each)) for each in p]
+    assert [course.is_last_off for course in module._surely_off(courses)] == off
+
+
+HASH = "0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (HASH, HASH[:9]), (HASH[:12].upper(), HASH[:9].upper()), (HASH[:11], HASH[:11]),
+        (f"{HASH},dirty", f"{HASH[:9]},dirty"),
+        ("v2.10.0-release", "v2.10.0-release"), ("", ""),
+    ],
+)  # fmt: skip
+def test_a_commit_is_shown_by_nine_digits(name: str, text: str) -> None:
+    assert module.short(name) == text
+
+
+def test_what_to_do_without_enough_versions() -> None:
+    assert module._advice("commit") == module._advice("date") and "--by SETTING" in module._advice("date")
+    assert module._advice("ingested") == "Other runs need dates or commits."
+    assert module._advice("torch") == "`perflog compare --by torch` compares few versions."
+
+
+def changed(*settings: str, cause: str = "program", same: Sequence[str] = ("gpu",)) -> Any:
+    """A change of level with settings that change."""
+    named = [ChangedSetting(name, "a", "b") for name in settings]
+    return SimpleNamespace(settings=named, cause=cause, same_machine=same)
+
+
+def test_what_changed_with_a_level_in_words() -> None:
+    driver, batch = "driver_version a -> b", "batch a -> b"
+    assert module.cause_words(changed("driver_version")) == f"the machine changed: {driver}"
+    both = f"the machine changed: {driver}; settings changed: {batch}"
+    assert module.cause_words(changed("batch", "driver_version")) == both
+    assert module.cause_words(changed("batch")) == f"settings changed: {batch}"
+    assert module.cause_words(changed(cause="unknown")) is None
+    names = [f"n{k}" for k in range(module._OTHERS)]
+    text = "settings and machine are the same ({}): so the program changed"
+    assert module.cause_words(changed(same=names)) == text.format(", ".join(names))
+    assert module.cause_words(changed(same=[*names, "x"])) == text.format(f"{', '.join(names)} and more")
+
+
+@pytest.mark.parametrize(
+    ("at", "name", "text"),
+    [
+        ("2026-03-01T02:00:00", "c", " (2026-03-01T02:00)"),
+        ("2026-03-01", "2026-03-01", ""),
+        ("", "c", ""),
+        (None, "c", ""),
+    ],
+)
+def test_the_date_of_a_version(at: str | None, name: str, text: str) -> None:
+    change: Any = SimpleNamespace(after=SimpleNamespace(at=at, name=name))
+    assert module._date(change) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(0.039, 0.045, "(+3.9 to +4.5 %)"), (math.nan, 0.1, ""), (0.1, math.inf, ""), (-math.inf, 0.1, "")],
+)
+def test_the_interval_of_a_change(low: float, high: float, text: str) -> None:
+    change: Any = SimpleNamespace(low=low, high=high)
+    assert module.interval(change) == text
+    assert module._number(low) == (low if math.isfinite(low) else None)
+
+
+def test_sentences_begin_with_what_tests_do_not_share() -> None:
+    of: Any = SimpleNamespace(courses=[SimpleNamespace(test=name) for name in ("a, x, b", "a, y, b", "a, x, b")])
+    assert module.test_names(of) == {"a, x, b": "x", "a, y, b": "y"}
+    of.courses = of.courses[:1]
+    assert module.test_names(of) == {"a, x, b": ""}
+    of.courses = []
+    assert module.test_names(of) == {}
+    assert module._sentence("x", "it is slow") == "x: it is slow."
+    assert module._sentence("", "it is slow") == "It is slow."
+
+
+def test_drift_and_calm_are_said_from_the_threshold_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    course = SimpleNamespace(
+        test="t", figure=SimpleNamespace(name="step"), drift=-0.02, changes=(), versions=range(9),
+        course=SimpleNamespace(outliers=()),
+    )  # fmt: skip
+    of: Any = SimpleNamespace(courses=[course], unconfirmed=[], changes=[], threshold=0.02, by="commit")
+    assert list(module._sentences(of)) == [
+        "Over 9 versions step drifts by -2.0 %, with no version at which it changes."
+    ]
+    course.changes = ("change",)
+    assert next(module._sentences(of)).endswith(" beside its changes.")
+    of.threshold = 0.021
+    assert list(module._sentences(of)) == ["No metric changes by 2.1 % or more over 9 versions."]
+    of.courses = []
+    assert list(module._sentences(of)) == [f"No metric has enough versions. {module._advice('commit')}"]

@@ -171,7 +171,8 @@ def test_the_largest_work_of_each_state(table: Any) -> None:
     table("device_time", STATES, **STATES)
     kernels = [
         work("compute", "relu", 2, 2.0), work("compute", "gemm", 1, 1.0), work("compute", "gemm", 3, 1.5),
-        work("compute", "aten", 9, 2.5), work("compute", None, 1, 9.0), work("compute", "x", 1, 9.0, by="kind"), work("communication", "ncclA", 1, 2.0),
+        work("compute", "aten", 9, 2.5), work("compute", None, 1, 9.0),
+        work("compute", "x", 1, 9.0, by="kind"), work("communication", "ncclA", 1, 2.0),
         work("memory", "Memcpy HtoD (Pinned -> Device)", 2, 0.3), work("waiting", "wait", 4, 3.0),
     ]  # fmt: skip
     table("device_kernels", *kernels, **work("compute", "y", 1, 99.0))
@@ -253,9 +254,8 @@ def test_the_peak_of_memory(table: Any, monkeypatch: pytest.MonkeyPatch) -> None
     }
     table("memory_peak", peak | {"peak": GIB}, peak, peak | {"memory": "host", "peak": 9 * GIB}, **peak)
     table("memory_holders", holder="x")
-    held = pd.DataFrame(
-        {"holder": ["a", "b", "a", NOT_TRACED, "c", "d", "e"], "share": [0.2, 0.3, 0.2, 0.1, 0.03, 0.04, 0.05]}
-    )
+    names, shares = ["a", "z", "a", NOT_TRACED, "c", "d", "b"], [0.2, 0.1, 0.2, 0.1, 0.03, 0.04, 0.1]
+    held = pd.DataFrame({"holder": names, "share": shares})
     monkeypatch.setattr(module, "holders_of", lambda *_: held)
     assert said(module.memory) == [
         (

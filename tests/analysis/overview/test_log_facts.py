@@ -241,13 +241,8 @@ def test_the_peak_of_a_collective(table: Any, of: dict[str, Any], texts: list[st
 
 def test_the_most_loaded_member(table: Any) -> None:
     row = {"of": "load", "mean": 2.0, "max": 3.0, "members": 8, "over": "expert"}
-    table(
-        "imbalance",
-        row,
-        row | {"max": 1.0, "mean": 0.5, "members": 4},
-        row | {"of": "time", "max": 9.0},
-        row | {"mean": 0.0},
-    )
+    worst, none = {"max": 1.0, "mean": 0.5, "members": 4}, {"mean": 0.0}
+    table("imbalance", row, row | worst, row | {"of": "time", "max": 9.0}, row | none)
     assert said(module.loads) == ["Loads: the largest of 4 experts does 2.00 times the mean."]
     table("imbalance", row | {"mean": 0.0}, **row)
     assert said(module.loads) == []
@@ -319,13 +314,8 @@ def summary(key: str, *numbers: float, unit: str | None = "s") -> list[dict[str,
 
 def test_summaries_that_each_process_prints() -> None:
     """A time comes first; values of equal number are named with it. Values before the last step do not count."""
-    rows = [
-        *summary("early", 1.0, 2.0),
-        {"step": 1},
-        *summary("rate", 5.0, 7.0, unit="1"),
-        *summary("number", 8.0, 8.0, unit=None),
-        *summary("same", 4.0, 4.0),
-    ]
+    rows = [*summary("early", 1.0, 2.0), {"step": 1}, *summary("rate", 5.0, 7.0, unit="1")]
+    rows += [*summary("number", 8.0, 8.0, unit=None), *summary("same", 4.0, 4.0)]
     rows += [*summary("time", 100.25, 100.5), *summary("three", 1.0, 2.0, 3.0), *summary("once", 1.0)]
     text = "time is printed 2 times after the last step: 100.25 s to 100.5 s; mean rate 6, number 8, same 4 s."
     assert said(module.process_summaries, *rows) == [text]
