@@ -65,9 +65,10 @@ _SYNONYMS = {
     "tok/s/user tokens/s/user tokens/sec/user tok/s/u",
     "1/s": "it/s iter/s iters/s step/s steps/s batch/s batches/s sample/s samples/s samples/sec seq/s sequences/s "
     "img/s imgs/s image/s images/s images/sec img/sec example/s examples/s samples/second op/s ops/s msg/s msgs/s t/s "
-    "rps qps fps",
+    "rps qps fps iops",
 }  # fmt: skip
 _BY_WORD = {word: unit for unit, words in _SYNONYMS.items() for word in words.split()}
+_BY_WORD |= {"celsius": "°C", "celsius degree": "°C", "degrees celsius": "°C"}
 _BY_WORD |= {u.lower(): u for u in UNITS if u.endswith("B") and u != "kB"}
 STEP_WORDS = frozenset("it iter iters iteration iterations batch batches step steps update updates".split())
 """Words for the steps that a program counts, and for what a rate or a time is counted per: `it/s`, `sec/step`."""

@@ -15,6 +15,7 @@ from perflog.formats.families.cell_cutting import cells_of, is_rule, spans, with
         ("csv", '"a, b",2', ["a, b", "2"]),
         ("tab", "step\tloss\t", ["step", "loss"]),
         ("bars", "| step | **loss** |", ["", "step", "loss"]),
+        ("bars", "| ~11 | **~83%** | a~5 |", ["", "11", "83%", "a~5"]),
         ("bars", "Time | TPOT (ms) ||", ["Time", "TPOT (ms)", "", ""]),
         ("boxes", "│ step │ loss │", ["", "step", "loss"]),
         ("boxes", "step loss", []),

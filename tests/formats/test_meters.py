@@ -1032,6 +1032,7 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     },
     "Output throughput: 1234.5 tokens/s": {"Output_throughput_tokens_per_s": (1234.5, "1/s")},
     "general.py: 117: Request throughput: 12.5 req/s": {"Request_throughput": (12.5, "1/s")},
+    "Measuring random read IOPS: 515151 IOPS": {"Measuring_random_read_IOPS": (515151.0, "1/s")},
     "Fwd TFLOPS: 512.3": {"Fwd_TFLOPS": (512.3, "TFLOP/s")},
     "decode tok/s: 1200.5": {"decode_tok_s": (1200.5, "1/s")},
     "[BENCHMARK] forward_latency_ms 12.5": {"forward_latency": (0.0125, "s")},

@@ -28,7 +28,7 @@ _CELL = lazy_pattern(r"[^ ]+(?: [^ ]+)*")
 _RULE = lazy_pattern(r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=][-=|+: \t]*|:?--+[ \t]*(?:\|[-: \t]*)+)")
 _BOX_RULE = lazy_pattern(r"[ \t]*[\u2500-\u257f]*[─━═]{3}[\u2500-\u257f]*[ \t]*")
 _BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # after a row or a header
-_EMPHASIS = lazy_pattern(r"[*`]+")  # of Markdown, around a cell or a word of it
+_EMPHASIS = lazy_pattern(r"[*`]+|(?<![~\w])~(?=[0-9])")  # of Markdown, around a cell or a word of it; `~11` is a number
 
 
 def is_rule(text: str) -> bool:

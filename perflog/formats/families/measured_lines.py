@@ -16,7 +16,7 @@ from perflog.units import Unit
 
 UNIT = (
     r"(?:(?:[mnuµ]|milli|micro|nano)?s(?:ecs?|econds?)?|[MGTPmgtp]fl?ops?(?:/s)?(?:/gpu)?|[kmgt]i?b(?:ytes|its)?/s(?:ec)?"
-    r"|[gt]bps|tps|[a-z]+/s(?:ec(?:ond)?)?)"
+    r"|[gt]bps|tps|iops|[a-z]+/s(?:ec(?:ond)?)?)"
 )
 """Pattern of the unit of a measured value, in small letters or in any."""
 
@@ -50,7 +50,7 @@ _MEASURED = {
         r"(?:fwd|bwd|forward|backward|kernel|gpu|cuda|device|comput|exec|inference|prefill|decode|step|iter|average|avg"
         r"|mean|median|min|max|best|p[0-9]+)[a-z]*_(?:[a-z]+_)?(?:time|duration|ms|us)|(?:time|duration)_(?:mean|median|avg)"
     ),
-    "1/s": lazy_pattern(r"throughput|tok|tps|rate|speed|samples|images|requests|qps|rps"),
+    "1/s": lazy_pattern(r"throughput|tok|tps|rate|speed|samples|images|requests|qps|rps|iops"),
     "GB/s": lazy_pattern(r"bandwidth|throughput|(?:^|_)bw(?:_|$)|bus|speed"),
 }
 """By base unit, the names of measured figures. A rate of FLOP is measured, whatever its name."""

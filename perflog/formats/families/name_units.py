@@ -18,12 +18,19 @@ _UNITS = (
 """Units that end a name. Words such as `min`, `h` and `b` mean other things too."""
 
 _PER_TIME = lazy_pattern(
-    r"(?P<head>|(?!.*per[_ ./-][mun]?s[_ ./-]).*[_ ./-])(?P<unit>[mun]?s|[mun]?secs?|seconds?)"
+    r"(?P<head>|(?!.*per[_ ./-][mun]?s[_ ./-]).*[_ ./-])(?P<unit>[munµ]?s|[mun]?secs?|seconds?)"
     r"(?P<tail>[_ ./-]per[_ ./-][a-z]+.*)",
     re.IGNORECASE,
 )
+_TIME_OF = lazy_pattern(
+    r"^(?P<head>|.*?[_ .-])(?:time )?(?P<unit>[munµ]s|[mun]secs?|s(?:ecs?)?(?=/(?:it|step|batch|epoch)))"
+    r"/(?P<what>(?!s(?:ec)?\b)[a-z]+)$",
+    re.IGNORECASE,
+)
+"""Names such as `usec/xfer`, `AIC µs/step` and `s/it`."""
+
 _STATISTIC = lazy_pattern(STATISTIC, re.IGNORECASE)
-_REST = rf"(?P<rest>(?:[_ ./-]per[_ ./-](?:gpu|device|chip|rank|node))?(?:[_ ./-]{STATISTIC})?)"
+_REST = rf"(?P<rest>(?:(?:[_ ./-]per[_ ./-]|/)(?:gpu|device|chip|rank|node|user))?(?:[_ ./-]{STATISTIC})?)"
 _AT_END = lazy_pattern(
     rf"(?P<name>.*[a-z0-9)\]].*?)(?:[_ .-](?!s\b)|/(?!s(?:ecs?|econds?)?\b)|[_ ])(?P<unit>{_UNITS}){_REST}",
     re.IGNORECASE,
@@ -116,7 +123,7 @@ def name_and_unit(name: str) -> tuple[str, str]:
         return _rate(base, rate)
     if rate is not None and rate["what"].lower() in _IN_DOUBT:
         return base, ""
-    per = _PER_TIME.fullmatch(base)
+    per = _PER_TIME.fullmatch(_TIME_OF.sub(r"\g<head>\g<unit> per \g<what>", base))
     if per is not None:
         return f"{per['head']}time{per['tail']}", unit_of(per["unit"])[0]
     brings = _PER_ENERGY.fullmatch(base)

@@ -1,0 +1,25 @@
+"""Units inside the names of columns."""
+
+from __future__ import annotations
+
+import pytest
+
+from perflog.formats.families.name_units import name_and_unit
+
+
+@pytest.mark.parametrize(
+    ("name", "without_unit", "unit"),
+    [
+        ("usec/xfer", "time per xfer", "us"),
+        ("AIC µs/step", "AIC time per step", "µs"),
+        ("time us/call", "time per call", "us"),
+        ("s/it", "time per it", "s"),
+        ("s/w", "s/w", ""),
+        ("ms/s", "ms/s", ""),
+        ("GB/s/link", "GB/s/link", ""),
+        ("tok/s/gpu", "tok_per_s/gpu", "tok/s"),
+        ("Core Temperature (Celsius Degree)", "Core Temperature", "°C"),
+    ],
+)
+def test_a_unit_in_a_name(name: str, without_unit: str, unit: str) -> None:
+    assert name_and_unit(name) == (without_unit, unit)
