@@ -10,6 +10,7 @@ import numpy as np
 
 from perflog.arrays import Ints, Mask
 from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.step_counters import runs_in_parts
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 
@@ -26,10 +27,10 @@ def unlabelled_ranks(tables: Tables) -> dict[str, int]:
 
 
 def printings(tables: Tables) -> Ints:
-    """Return column `copy` of table `steps`, with 1 for each rank that prints the step without a label."""
+    """Return column `copy` of table `steps`, with 1 for each rank without a label, and for each part of a step."""
     copies: Ints = tables.rows("steps")["copy"]
-    ranks = unlabelled_ranks(tables)
-    return np.where(tables.rows("steps").one_of("run", ranks), 1, copies) if ranks else copies
+    runs = {*unlabelled_ranks(tables), *runs_in_parts(tables)}
+    return np.where(tables.rows("steps").one_of("run", runs), 1, copies) if runs else copies
 
 
 def _unlabelled_ranks(tables: Tables) -> dict[str, int]:

@@ -65,7 +65,7 @@ ingestion: batches earlier_states bulk cluster watching following in_memory
 opening
 settings: members run_settings __init__
 metrics: directions compared options run_tables row_groups registry settings_by_run run_moments attempts hardware
-metrics: semantics possible hasty_steps unlabelled_ranks step_series run_rows
+metrics: semantics possible hasty_steps step_counters unlabelled_ranks step_series run_rows
 metrics.profiles: __init__ kernel_categories kernel_names operator_tables kernels ranges allocator
 metrics.benchmarks: __init__ case_titles cases serving collectives node_pairs
 metrics.series: __init__ divergence series_ends curves time_to_target
