@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from perflog.metrics.compared import STEP_MEASURES, ComparedColumn, Measure, Steady
+from perflog.metrics.compared import STEP_MEASURES, STEP_TIME, TOKENS_PER_S, ComparedColumn, Measure, Steady
 from perflog.tables.columns import rows_from_frame
 from perflog.tables.schema import TABLES
 
@@ -62,6 +62,7 @@ def test_the_columns_of_steps_that_compare() -> None:
     ]  # fmt: skip
     assert [m.name for m in STEP_MEASURES if m.better == "higher"] == [m.name for m in STEP_MEASURES if m.derived]
     assert Measure("memory", "peak", "B").column == "peak_bytes"
+    assert (STEP_TIME.name, TOKENS_PER_S.name) == ("step_time", "tokens_per_s")
 
 
 def steps_of(steps: list[int | None], steady: Steady, until_last: bool = False) -> list[float | None]:

@@ -68,6 +68,13 @@ def test_files_that_name_the_same_step_and_rank_are_jobs_of_their_own(tmp_path: 
     (tmp_path / "a" / "table_iter1_rank0.log").write_text("0:[[1, 2]]\n")
     (tmp_path / "a" / "second_iter1_rank0.log").write_text("0:[[3, 2]]\n")
     assert set(hot_experts(perflog.read(tmp_path / "a"))["runs"]) == {1}
+    (tmp_path / "a" / "second_iter1_rank0.log").unlink()
+    assert hot_experts(perflog.read(tmp_path / "a"))["run"].notna().all()  # a file alone is a run
+
+
+def test_two_files_are_a_job(tmp_path: Path) -> None:
+    log = written(tmp_path / "job", {(1, 0): "0:[[1, 2]]\n", (1, 1): "0:[[3, 2]]\n"})
+    assert set(hot_experts(log)["runs"]) == {2} and set(hot_experts(log)["label"]) == {"job"}
 
 
 @settings(max_examples=6)

@@ -70,6 +70,7 @@ STEPS = [step(50), step(100), step(150)]
         ([*STEPS, validated(140)], [150]),
         ([*STEPS, "noted at step 170: 2.5"], [150]),  # no reading of the clock
         ([*STEPS, validated(160), validated(170)], [170]),
+        ([*STEPS[:2], validated(120)], [120]),
         ([step(50), validated(60)], [50]),  # one step line shows no distance
         ([validated(60)], []),
         ([step(100), step(50), step(150), step(150)], [150]),

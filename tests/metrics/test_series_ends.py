@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.format_files import given_file
+from support.metrics_logs import by_hand
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.series.series_ends import equal_steps, last_values, names_step_time
+from perflog.metrics.series import series_ends as module
+from perflog.metrics.series.series_ends import equal_steps, last_values, named_value_samples, names_step_time
+from perflog.tables.columns import NULL
 
 FORMAT = """
 title = "series of ranks"
@@ -143,3 +147,45 @@ def test_a_run_that_stopped_early_shortens_no_other(tmp_path: Path) -> None:
     assert shared(tmp_path, side, losses(*range(8))) == {"loss": 7}
     side = [*losses(*range(10)), start, *losses(*range(10)), start, *losses(*range(6))]
     assert shared(tmp_path, side, losses(*range(8))) == {"loss": 5}
+
+
+def by_key(*rows: tuple[str, float | None, str | None], **more: Any) -> Tables:
+    return Tables(by_hand("values", [{"key": key, "value": value, "unit": unit, **more} for key, value, unit in rows]))
+
+
+def test_only_an_mfu_is_a_share() -> None:
+    """Units of 1 are left out elsewhere: a loss of 9.6 is no 960 %."""
+    found = by_key(("val_loss", 9.6, "1"), ("mfu", 0.5, "1"), ("mfu_b", 0.5, None), step=1)
+    figures = last_values(found.rows("values"), found.rows("steps"))
+    assert [(name, unit) for name, unit, *_ in figures] == [("val_loss", ""), ("mfu", "1"), ("mfu_b", "")]
+
+
+def test_values_of_runs_that_have_nothing_else() -> None:
+    """The median of a table, the last value of a series; no moments since 1970, and nothing that is not known."""
+    scores = [("score", 1.0, None), ("score", 5.0, "B"), ("score", 2.0, "s")]
+    table = by_key(*scores, ("at", 1.7e9, None), ("x", None, None))
+    ((measure, run, values),) = named_value_samples(table, ["r"])
+    assert (measure.name, measure.unit, run, values.tolist()) == ("score, median", "B", "r", [2.0])
+    ((measure, _, values),) = named_value_samples(by_key(("score", 1.0, None), ("score", 5.0, None), step=3), ["r"])
+    assert (measure.name, measure.unit, values.tolist()) == ("score", "", [5.0])
+    ((measure, _, values),) = named_value_samples(by_key(("score", 1.0, None)), ["r"])
+    assert (measure.name, values.tolist()) == ("score", [1.0])
+
+
+@pytest.mark.parametrize(
+    ("keys", "ranks", "last"),
+    [
+        ([0, 1, 0, 1], [0, 0, 1, 0], [0, 2, 3]),
+        ([0, 1, 0, 1], [NULL] * 4, [2, 3]),
+        ([0, 1, 0, 1], [0, 0, NULL, 1], [1, 2, 3]),  # of which rank the last value of key 0 is, is not known
+        ([1, 1, 1], [NULL] * 3, [2]),
+        ([], [], []),
+    ],
+)
+@pytest.mark.parametrize("block", [1, 2, 1 << 18])
+def test_the_last_place_of_a_key_on_each_rank(
+    monkeypatch: pytest.MonkeyPatch, keys: list[int], ranks: list[int], last: list[int], block: int
+) -> None:
+    monkeypatch.setattr(module, "_BLOCK", block)
+    places = module._last_places(np.array(keys, np.int64), np.array(ranks, np.int64))
+    assert places.tolist() == last

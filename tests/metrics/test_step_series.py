@@ -17,7 +17,7 @@ from perflog.analysis.lint import findings
 from perflog.arrays import Floats
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Tables, get, steps
-from perflog.metrics.step_series import StepSeries, cut_alike, step_series
+from perflog.metrics.step_series import StepSeries, cut_alike, steady_medians, step_series
 from perflog.statistics.warmup import Warmup
 from perflog.tables.schema import TABLES
 
@@ -230,3 +230,17 @@ def test_each_metric_cuts_one_warmup_from_the_repeats_of_a_log() -> None:
     for run, cut in cuts.items():  # whoever looks at a run alone sees what the whole shows
         assert [each.warmup.cut for each in step_series(known.only([run]))] == [cut]
     assert [each.warmup.cut for each in step_series(known, warmup=2)] == [2, 2, 2]
+
+
+def test_a_run_of_half_the_usual_length_has_the_common_warmup() -> None:
+    times = np.ones(100)
+    for length, cut in ((50, 25), (49, 2)):
+        members = [with_warmup("a", 0, times), with_warmup("b", 30, times), with_warmup("c", 2, times[:length])]
+        assert [each.warmup.cut for each in cut_alike(members)][2] == cut
+
+
+def test_medians_of_runs_beside_those_that_are_cut_together() -> None:
+    configs = {"a": '{"batch": 8}', "b": '{"batch": 16}', "c": '{"batch": 32}'}
+    known = several_runs(configs, {"a": 1, "b": 4, "c": 2})
+    assert list(steady_medians(known, "step_time_s", None, ["a", "b"])) == ["a", "b", "c"]
+    assert steady_medians(known, "step_time_s", 0, ["a"]).keys() == {"a", "b", "c"}

@@ -37,6 +37,8 @@ def test_lines_that_may_cover_other_steps() -> None:
     assert messages("steps-merged", [*tens, *steps(50, steps_averaged=20)])  # more than most: also at the end
     for clock in ("line", "bar"):
         assert messages("steps-merged", [*tens, *steps(50, steps_averaged=20, step_time_by=clock)]) == []
+    twos = [row for n in (2, 4, 6) for row in steps(n, steps_averaged=2)]
+    assert "3 steps, most lines 2," in messages("steps-merged", [*twos, *steps(9, steps_averaged=3)])[0]
     one = messages("steps-merged", [*tens, *steps(31), *steps(40, steps_averaged=10)])
     assert one == ["1 line of 5: line 4 covers 1 step, most lines 10"]
     assert messages("steps-merged", [*tens, *steps(31, steps_averaged=None), *steps(40, steps_averaged=10)]) == []
@@ -81,6 +83,7 @@ def test_steps_that_are_printed_again() -> None:
         ([*steps(1, 2, 3), *steps(6, steps_averaged=2)], "2 steps missing: the number jumps from 3 to 6"),
         ([*steps(1, 2, 3, epoch=1), *steps(7, 8, epoch=2)], None),  # the epochs may be that long
         ([*steps(1, 2, 3, epoch=1), *steps(1, 4, epoch=2)], "2 steps missing: the number jumps from 1 to 4"),
+        ([row for n in range(4) for row in steps(10, 20, epoch=n)], None),
         ([*steps(1, 2, 3, epoch=1), *steps(9)], "5 steps missing: the number jumps from 3 to 9"),
     ],
 )
@@ -104,6 +107,7 @@ def test_steps_of_one_table_only() -> None:
     assert finding.numbers == {"without_details": [1, 4], "without_time": [7]}
     assert finding.evidence["lines"] == {"r": [1, 4, 7]}
     assert messages("steps-unpaired", [*steps(2, 3), phase(2), phase(3)]) == []
+    assert len(messages("steps-unpaired", [*steps(1), phase(2)])) == 1
     assert messages("steps-unpaired", steps(2, 3)) == [] == messages("steps-unpaired", [phase(2)])
     covered = [*steps(2), *steps(5, steps_averaged=3), phase(2), phase(3), phase(5)]
     assert messages("steps-unpaired", covered) == []
