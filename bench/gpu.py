@@ -50,6 +50,17 @@ def parts(device, tiny):
         yield f"moe-layer-{dtype}", 60, [*trainer, "moe-layer", "--preset", preset, *on, "--dtype", dtype, *steps]
     yield "products", 90, [*work, "products", *on, *sizes]
     yield "phases", 60, [*work, "phases", *on, *sizes]
+    options = [
+        "--parameters",
+        "bfloat16",
+        "--set",
+        "bias_rate=0.001",
+        "--set",
+        "shared_experts=1",
+        "--set",
+        "overlap=2",
+    ]
+    yield "moe-layer-options", 60, [*trainer, "moe-layer", "--preset", preset, *on, *options, *few]
     for kind in ("sync", "graph", "streams"):
         yield f"trace-{kind}", 60, [*work, f"trace-{kind}", *on, *sizes]
     yield "kernels", 90, [*trainer, "kernels", "--preset", preset, *on, *few[:2], "--output", "kernels.json.gz"]
@@ -64,6 +75,7 @@ def parts(device, tiny):
         yield "moe-layer-full", 90, full
     two = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *trainer[1:]]
     yield "two-ranks", 60, [*two, "moe-layer", "--preset", preset, *on, "--dtype", dtypes[0], *few]
+    yield "two-ranks-options", 60, [*two, "moe-layer", "--preset", preset, *on, *options, *few]
     for tool, command in (
         ("nsys", ["nsys", "profile", "-o", "nsys", "--export", "sqlite"]),
         ("ncu", ["ncu", "--csv", "--launch-count", "50"]),

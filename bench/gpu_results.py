@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import perflog
-from perflog.metrics import matmul_efficiency, steps, waterfall
+from perflog.metrics import matmul_efficiency, steps, wait, waterfall
 from perflog.metrics.traces.operators.device_ranges import device_ranges
 
 
@@ -55,7 +55,8 @@ def print_log(name, path):
     table = steps(log)
     steady = table[(table["of"] == "step_time") & (table["part"] == "steady")]
     bars = waterfall(log)
-    rates = matmul_efficiency(log)
+    rates, waits = matmul_efficiency(log), wait(log)
+    hidden = waits[waits["rank"].isna() & waits["total_s"].notna()]  # transfers beside computation
     for run, label, median_s in steady[["run", "label", "median_s"]].itertuples(index=False):
         of_run = bars[(bars["run"] == run) & (bars["of"] == "step")].nlargest(4, "share")
         shares = ", ".join(
@@ -64,6 +65,8 @@ def print_log(name, path):
         print(f"  {label or run}: {1e3 * median_s:.3f} ms a step; {shares}")
         for row in rates[(rates["run"] == run) & rates["rank"].isna() & rates["ratio"].notna()].to_dict("records"):
             print(f"    {row['what']}: {row['ratio']:.2f} of plain products")
+        for row in hidden[hidden["run"] == run].to_dict("records"):
+            print(f"    {row['exposes']}: {1e3 * row['total_s']:.3f} ms, {100 * row['hidden_share']:.0f} % hidden")
 
 
 def print_repeats(paths):

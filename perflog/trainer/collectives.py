@@ -44,7 +44,7 @@ def all_to_all(rows: Tensor, sent: Sequence[int], received: Sequence[int], clock
 
 
 class _Flight:
-    """An all-to-all that runs beside the computation, and then that of its gradients the opposite way."""
+    """An all-to-all that runs beside the computation, and the one that sends its gradients the opposite way."""
 
     def __init__(
         self, sent: list[int], received: list[int], clock: PhaseClock, phase: str, first_backward: bool
@@ -109,8 +109,8 @@ def start_all_to_all(
     """Start `all_to_all` and return the function that waits for its end and returns the rows.
 
     What is called between the two runs beside the transfer, and so does its backward beside the transfer of the
-    gradients. `phase` is the time to start the transfer, `rows_transfer` that of the transfer itself and `rows_wait`
-    that of the wait at its end. `first_backward`: the gradients of this transfer are the first that travel, so the
+    gradients. `phase` times the start of the transfer, `rows_transfer` the transfer itself, `rows_wait` the wait at its
+    end. `first_backward`: the gradients of this transfer are the first that travel, so the
     ranks wait for each other before.
     """
     with clock(phase):

@@ -215,7 +215,7 @@ class DroplessStrategy:
         counts = _gather_counts_on_host(torch.stack([part.counts for part in choices]), clock)
         with clock("prepare"):
             tokens = zip(x.tensor_split(n), choices, strict=True)
-            rows = [of_part.index_select(0, part.token) for of_part, part in tokens]  # [T k of a part, d] each
+            rows = [each.index_select(0, part.token) for each, part in tokens]  # [T k of a part, d] each
         parts = [_part(each, counts[:, i], w1, w2, clock) for i, each in enumerate(rows)]
         returned = exchange(parts, self.overlap, clock, beside)
         with clock("sum"):

@@ -15,7 +15,7 @@ class MasterAdamW:
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], lr: float, weight_decay: float) -> None:
-        """Keep the float32 parameters as masters and round the parameters themselves, in place."""
+        """Copy the float32 parameters to masters and round the parameters themselves."""
         self.parameters = [*parameters]
         self.masters = [nn.Parameter(parameter.detach().clone()) for parameter in self.parameters]
         self.adamw = torch.optim.AdamW(self.masters, lr=lr, weight_decay=weight_decay)

@@ -50,7 +50,7 @@ class Gate(nn.Module):
         return chosen, (weights / weights.sum(-1, keepdim=True)).to(x.dtype), balance, z_loss
 
     def move_bias(self, counts: Tensor, rate: float) -> None:
-        """Raise the bias of experts that were chosen less often than the mean by `rate`, lower that of the others.
+        """Raise the bias of experts that were chosen less often than the mean by `rate`, lower the bias of the others.
 
         `counts` [E]: choices by all ranks, so that the biases stay equal on all ranks.
         """

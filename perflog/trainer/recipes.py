@@ -123,7 +123,7 @@ class Recipe(Struct, frozen=True):
     ) -> Iterator[RunSpec]:
         """Yield the runs of a preset with the options of the user. At most half of the steps are warm-up.
 
-        `parameters`: the dtype that they are kept in; bfloat16 is then also that of the computation.
+        `parameters`: the dtype that they are kept in; the computation is in bfloat16 too if they are.
         `changes`: new values of fields of `ModelSizes` and `MoeOptions`, by name, as the user wrote them.
         """
         if seed >= SEEDS:

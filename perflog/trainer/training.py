@@ -92,8 +92,8 @@ class Trainer:
                 self.move_biases()
         seconds = self.clock.read()
         loads = tuple(m.load for m in self.model.moe_layers if m.load is not None)
-        of_routers = self.model.router_losses()
-        losses = loss[None] if of_routers is None else torch.cat([loss[None], of_routers / len(loads)])
+        router_losses = self.model.router_losses()
+        losses = loss[None] if router_losses is None else torch.cat([loss[None], router_losses / len(loads)])
         mean_loss, *parts = means(losses.detach(), self.context.world_size)
         routers = RouterLosses(*parts) if parts else None
         return StepMeasurement(number, seconds, mean_loss, loads, peak_memory(self.context), routers)

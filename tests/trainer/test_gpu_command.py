@@ -6,13 +6,15 @@ import json
 import subprocess
 import sys
 import tarfile
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 from support.paths import ROOT
 
 import perflog
+from perflog.trainer.__main__ import train
+from perflog.trainer.recipes import load_recipe, parse_changes
 
 if find_spec("torch") is None:
     pytest.skip("needs PyTorch", allow_module_level=True)
@@ -21,6 +23,21 @@ if find_spec("torch") is None:
 def gpu(out: Path, *options: str) -> int:
     command = [sys.executable, str(ROOT / "bench" / "gpu.py"), "run", str(out), "--tiny", *options]
     return subprocess.run(command, capture_output=True, check=False).returncode
+
+
+@pytest.mark.parametrize("tiny", [True, False])
+def test_the_trainer_takes_the_options_of_each_part(tiny: bool) -> None:
+    code = spec_from_file_location("gpu", ROOT / "bench" / "gpu.py")
+    assert code is not None and code.loader is not None
+    module = module_from_spec(code)
+    code.loader.exec_module(module)
+    commands = [command for _, _, command in module.parts("cpu", tiny) if "perflog.trainer" in command]
+    assert len(commands) > 10
+    for command in commands:
+        arguments = command[command.index("perflog.trainer") + 1 :]
+        given = train.make_context("trainer", [*arguments]).params
+        settings = {name: given[name] for name in ("preset", "steps", "seed", "dtype", "scale", "parameters")}
+        assert all(load_recipe(given["name"]).specs(**settings, changes=parse_changes(given["changes"])))
 
 
 def test_parts_run_on_a_cpu_and_come_back(tmp_path: Path) -> None:
