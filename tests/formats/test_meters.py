@@ -1033,6 +1033,13 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     "Output throughput: 1234.5 tokens/s": {"Output_throughput_tokens_per_s": (1234.5, "1/s")},
     "general.py: 117: Request throughput: 12.5 req/s": {"Request_throughput": (12.5, "1/s")},
     "Measuring random read IOPS: 515151 IOPS": {"Measuring_random_read_IOPS": (515151.0, "1/s")},
+    "MALL BW, GPU ID: 0, duration:407.1 ms, mean:6423.1 GB/sec, stdev=16.3 GB/sec": {
+        "GPU_ID": (0.0, None), "duration": (0.4071, "s"), "mean": (6423.1, "GB/s"), "stdev": (16.3, "GB/s"),
+    },
+    "  s1=  8192  fa=  527.0 us ( 24.45 TFLOP/s)  speedup=0.33x  err: ours=1.75e-05": {
+        "s1": (8192.0, None), "fa": (527e-6, "s"), "fa_tflops": (24.45, "TFLOP/s"), "speedup": (0.33, None),
+        "ours": (1.75e-05, None),
+    },
     "Fwd TFLOPS: 512.3": {"Fwd_TFLOPS": (512.3, "TFLOP/s")},
     "decode tok/s: 1200.5": {"decode_tok_s": (1200.5, "1/s")},
     "[BENCHMARK] forward_latency_ms 12.5": {"forward_latency": (0.0125, "s")},

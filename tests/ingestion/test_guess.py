@@ -316,6 +316,12 @@ def test_a_number_has_no_name_of_another(text: str, log: Path) -> None:
     assert read.figure_account["unread"] == 0
 
 
+def test_words_after_a_number_without_a_name_tell_the_names_of_lines_apart(log: Path) -> None:
+    text = "".join(f"[dump, 444] [ROOT][{what} time] HOST : 5 US\n" for what in ("RPC", "NPU", "QNN NPU"))
+    keys = [key for key, _, _ in values(log, text) if not key.startswith("number")]
+    assert keys == ["rpc_time_host", "npu_time_host", "qnn_npu_time_host"]
+
+
 def test_a_header_right_above_its_rows_names_the_columns(log: Path) -> None:
     rows = "".join(f"{k * 100:8d} {300 + k:12.6f} {-5 - k:12.7f}\n" for k in range(4))
     assert values(log, f"Step Temp E_pair\n{rows}")[-2:] == [("Temp", 303, None), ("E_pair", -8, None)]

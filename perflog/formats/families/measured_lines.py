@@ -50,8 +50,10 @@ _MEASURED = {
         r"(?:fwd|bwd|forward|backward|kernel|gpu|cuda|device|comput|exec|inference|prefill|decode|step|iter|average|avg"
         r"|mean|median|min|max|best|p[0-9]+)[a-z]*_(?:[a-z]+_)?(?:time|duration|ms|us)|(?:time|duration)_(?:mean|median|avg)"
     ),
-    "1/s": lazy_pattern(r"throughput|tok|tps|rate|speed|samples|images|requests|qps|rps|iops"),
-    "GB/s": lazy_pattern(r"bandwidth|throughput|(?:^|_)bw(?:_|$)|bus|speed"),
+    "1/s": lazy_pattern(
+        r"throughput|tok|tps|rate|speed|samples|images|requests|qps|rps|iops|^(?:mean|avg|average|median)$"
+    ),
+    "GB/s": lazy_pattern(r"bandwidth|throughput|(?:^|_)bw(?:_|$)|bus|speed|^(?:mean|avg|average|median)$"),
 }
 """By base unit, the names of measured figures. A rate of FLOP is measured, whatever its name."""
 
@@ -85,11 +87,15 @@ _IS_LIST = lazy_pattern(
     r"#?\w[\w ]*: ?\{[^{}]*\}[^,{}:]*(?:, \w[\w ]*: ?\{[^{}]*\}[^,{}:]*)+"
 )  # pairs, and nothing else
 _PAIR = r"[A-Za-z][\w./ -]*[:=] ?\{[^{}]*\}(?: ?[A-Za-z%µ/]+)?|[A-Z]\w* ?\((?:\w+ ?= ?\{[^{}]*\}(?:, ?)?)+\)"
-_IS_PAIRS = lazy_pattern(  # also arguments, or all of them after a label: `Trial 1: a_tps=2.5, b_tps=3`
-    rf"(?:[\w #]+(?:\{{[^{{}}]*\}})?:(?:\{{_:b\}}| ))?(?:{_PAIR})(?:(?:, ?| ?[|;] ?|\{{_:b\}})(?:{_PAIR}))+"
+_IS_PAIRS = lazy_pattern(  # also arguments, or all of them after a label: `Trial 1: a_tps=2.5`
+    rf"(?:[\w #]+(?:(?:\{{[^{{}}]*\}})?:(?:\{{_:b\}}| )|, ))?(?:{_PAIR})(?:(?:, ?| ?[|;] ?|\{{_:b\}})(?:{_PAIR}))+"
 )
-_BARE_PAIR = r"[A-Za-z]\w*=\{[^{}]*\}(?:\{_:b\}| |$)"
-_ARE_PAIRS = lazy_pattern(rf"(?:[A-Za-z]\w*:? )?(?:{_BARE_PAIR}){{3,}}")  # with nothing but spaces between them
+_BARE_PAIR = (  # perhaps with its unit and a rate: `fa=  526.99 us ( 24.450 TFLOP/s)`
+    r"[A-Za-z]\w*=(?:\{_:b\}| )?\{[^{}]*\}(?: ?[A-Za-zµ%/]+)?(?: ?\( ?\{[^{}]*\} ?[A-Za-zµ%/]+\))?(?:\{_:b\}| |$)"
+)
+_ARE_PAIRS = lazy_pattern(  # with nothing but spaces between them, or a label before the last ones
+    rf"(?:\{{_:b\}})?(?:[A-Za-z]\w*:? )?(?:{_BARE_PAIR}){{3,}}(?:[A-Za-z]\w*: (?:{_BARE_PAIR})+)?"
+)
 _RATE_AT_END = lazy_pattern(r"(?:^|_)[km]?tps$")
 _IN_TREE = lazy_pattern(r"[├└╰]─+ ")
 _IS_ROW = lazy_pattern(

@@ -59,8 +59,9 @@ def _telling_words(name: str, entries: Sequence[LineDraft]) -> list[list[str]]:
         telling = _without_common([(named.printed or named.name).split("_") for named in firsts])
         is_torn = any(len(word) < _LEAST_LETTERS for words in telling for word in words)  # `s_att` of `loss_att`
         return [[] for _ in entries] if is_torn else telling
-    if not any(telling) and all(len(entry.numbers) == 1 for entry in entries):
-        return _without_common([_words_after(entry) for entry in entries])
+    if not any(telling) and all(len(_named_numbers(entry)) == 1 for entry in entries):
+        before = _without_first([_words_before(entry) for entry in entries])
+        return before if any(before) else _without_common([_words_after(entry) for entry in entries])
     return telling
 
 
@@ -70,9 +71,25 @@ def _without_common(words: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[word for word in own if word not in common][:_MOST_WORDS] for own in words]
 
 
+def _without_first(words: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return lists of words without the words that all of them begin with."""
+    alike = sum(1 for _ in takewhile(lambda own: len(set(own)) == 1, zip(*words, strict=False)))
+    return [list(own[alike : alike + _MOST_WORDS]) for own in words]
+
+
+def _named_numbers(entry: LineDraft) -> list[Slot]:
+    return [slot for slot in entry.numbers if not slot.named.vague]
+
+
+def _words_before(entry: LineDraft) -> list[str]:
+    """Return the words before the only number of an entry that has a name: `[main, 444] [total time] host: 5 ms`."""
+    before = takewhile(lambda slot: slot is not _named_numbers(entry)[0], entry.slots)
+    return naming.WORDS.findall(" ".join(slot.texts[0].lower() for slot in before if slot.kind == LITERAL))
+
+
 def _words_after(entry: LineDraft) -> list[str]:
     """Return the words after the number of an entry: `1020.5 (with the time to connect)`."""
-    place = entry.slots.index(entry.numbers[0])
+    place = entry.slots.index(_named_numbers(entry)[0])
     text = " ".join(slot.texts[0].lower() for slot in entry.slots[place + 1 :] if slot.kind == LITERAL)
     return [word for word in naming.WORDS.findall(text) if not unit_of(word)[0]]
 
