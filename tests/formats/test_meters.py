@@ -1375,3 +1375,15 @@ def test_the_printed_unit_says_what_a_rate_counts() -> None:
 )
 def test_a_date_in_words_is_one_token(date: str) -> None:
     assert [token.text for token in tokens.tokens(f"[{date}] step 1")] == ["[", date, "]", "step", "1"]
+
+
+def test_a_batch_without_an_epoch_is_a_step() -> None:
+    text = "".join(f"I [train.py:103] Batch {k} Loss: 11.5, Speed: 10.5 samples/sec, lr: 0.0001\n" for k in (0, 1))
+    rows = read(text.encode()).rows("steps")
+    assert [(row["step"], row["loss"], row["samples_per_s"]) for row in rows] == [(0, 11.5, 10.5), (1, 11.5, 10.5)]
+
+
+def test_a_time_in_a_line_about_an_evaluation_is_of_the_evaluation() -> None:
+    text = "***Train Epoch 3: loss: 1.5, train time: 45.5 s\n***Val Epoch 3: loss: 1.25, train time: 2.5 s\n"
+    values = {row["key"]: row["value"] for row in read(text.encode()).rows("values")}
+    assert values == {"Epoch": 3, "loss": 1.5, "train_time": 45.5, "val_loss": 1.25, "val_train_time": 2.5}

@@ -116,7 +116,9 @@ DEVICES_AFTER = lazy_pattern(
 )
 """In the shape of a line, a number of devices that only the word after it names."""
 
-_PER_OTHER = lazy_pattern(r"\} ?[\w/%]+ per (?!s(?:ec|econd)?\b)")  # `1450617.5 Mflop/s per node`: not the total
+_PER_OTHER = lazy_pattern(
+    r"(?<!\{_:b)\} ?[\w/%]+ per (?!s(?:ec|econd)?\b)"
+)  # `1450617.5 Mflop/s per node`: not the total
 
 
 def is_measured(template: Template, units: Mapping[str, Unit], among_others: bool = False) -> bool:

@@ -107,8 +107,8 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
     shape = _shape(entry, scopes, fields)
     needs = tuple(_alternatives(with_names(entry, text)) for text in entry.texts("needs"))
     measures, titles = entry.get("measures", bool, False), entry.get("titles", bool, False)
-    unnamed = entry.get("unnamed", bool, False)
-    if not (needs or measures or titles or unnamed) and shape.letters < MIN_LETTERS:
+    unnamed, headings = entry.get("unnamed", bool, False), entry.get("headings", bool, False)
+    if not (needs or measures or titles or unnamed or headings) and shape.letters < MIN_LETTERS:
         raise entry.error("the lines have neither a head nor names", "needs", "write `needs`: names that each line has")
     return MeterFamily(
         name=shape.line.name,
@@ -119,6 +119,7 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
         needs=needs,
         unit_names=unit_names(entry),
         measures=measures,
+        headings=headings,
         titles=titles,
         unnamed=unnamed,
     )

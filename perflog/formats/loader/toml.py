@@ -34,7 +34,7 @@ _KEYS = {
         "dropped",
     },
     "meters": {
-        "name", "head", "plain_names", "needs", "measures", "titles", "unnamed", "keys", "sample",
+        "name", "head", "plain_names", "needs", "measures", "headings", "titles", "unnamed", "keys", "sample",
         "table", "unit", "set", "compute", "map", "run", "opens", "closes",
         "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
         "fills_steps", "step_by", "outside", "telling", "unknown", "dropped", "unit_names",

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from perflog.arrays import Ints, Mask
 from perflog.formats.model import Format, Line
-from perflog.formats.vocabulary import plain_name
-from perflog.parsing.assemble.column_values import field_values, typed
+from perflog.formats.vocabulary import PLACES, field_of, plain_name
+from perflog.parsing.assemble.column_values import field_values, typed, unit_of
 from perflog.parsing.assemble.line_rows import LineRows
 from perflog.tables.arrow import numbers_of
 from perflog.tables.schema import TABLES, TableColumn, column_for
@@ -44,8 +44,24 @@ def step_columns(line: Line) -> tuple[tuple[str, TableColumn], ...]:
         return ()
     if _prints_names(line):
         return tuple(("value", column) for column in TABLES["steps"] if _is_plain(column))
-    fields = ((f.name, column_for("steps", f.name)) for f in line.template.fields if f.numeric and not f.is_dropped)
-    return tuple((name, column) for name, column in fields if column is not None and column.type == "float64")
+    names = [f.name for f in line.template.fields if f.numeric and not f.is_dropped]
+    fields = [(name, column_for("steps", name) or _known(line, name)) for name in names]
+    return tuple(
+        (name, column)
+        for name, column in fields
+        if column is not None and column.type == "float64" and _has_unit(line, name, column)
+    )
+
+
+def _known(line: Line, name: str) -> TableColumn | None:
+    """Return the column of a quantity that a program of any kind prints under this name, if its line fills steps."""
+    return column_for("steps", field_of(name)) if line.fills_steps and field_of(name) not in ("", *PLACES) else None
+
+
+def _has_unit(line: Line, name: str, column: TableColumn) -> bool:
+    """Return whether a number has the unit of a column: without one, nobody knows what `step_time: 412` is in."""
+    unit = unit_of(line, name)
+    return (unit.base if unit is not None else "") == (column.unit or "")
 
 
 def _prints_names(line: Line) -> bool:
@@ -115,7 +131,7 @@ class StepPartners:
 
     def _own_steps(self, library_rows: Sequence[LineRows]) -> dict[int, LineRows]:
         """Return the library's rows as steps, of runs in which no program prints any: those with most columns."""
-        own = [row for row in library_rows if not _prints_names(row.line)]
+        own = [row for row in library_rows if not _prints_names(row.line) and row.step_known.any()]
         free = [row for row in own if self._led.isdisjoint(row.groups.run_number.tolist())]
         if not free:
             return {}

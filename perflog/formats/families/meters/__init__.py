@@ -33,6 +33,8 @@ from perflog.formats.families.meters.names import (
     MeterNames,
 )
 from perflog.formats.families.meters.text import MeterText
+from perflog.formats.families.step_headings import PATTERN as HEADING_PATTERN
+from perflog.formats.families.step_headings import heading_text
 from perflog.formats.families.title_lines import PATTERN as TITLE_PATTERN
 from perflog.formats.families.title_lines import title_parts
 from perflog.formats.families.unnamed_values import PATTERN as UNNAMED_PATTERN
@@ -64,6 +66,7 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     Attributes:
         text: The declaration, for display.
         needs: Names that a line must have, each with its alternatives; `*` matches any string.
+        headings: Whether the lines are headings of the lines of one step: see `step_headings`.
         titles: Whether the lines are titles of what the lines below them measure: see `title_lines`.
         unnamed: Whether the lines have a step and a number that nothing names: see `unnamed_values`.
     """
@@ -72,6 +75,7 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     text: str
     samples: tuple[str, ...]
     needs: tuple[tuple[str, ...], ...] = ()
+    headings: bool = False
     titles: bool = False
     unnamed: bool = False
 
@@ -89,8 +93,8 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
 
     @cached_property
     def pattern(self) -> str:
-        if self.unnamed:
-            return UNNAMED_PATTERN
+        if self.unnamed or self.headings:
+            return UNNAMED_PATTERN if self.unnamed else HEADING_PATTERN
         if self.measures or self.titles:
             measured = MEASURED_PATTERN if self.proves_format else AMONG_OTHERS
             return measured if self.measures else TITLE_PATTERN
@@ -130,7 +134,7 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         return lines
 
     def _lines(self, text: str) -> tuple[Line, ...]:
-        if self.titles:
+        if self.titles or self.headings:
             return self._titles(text)
         if self.unnamed:
             return self._unnamed(text)
@@ -149,8 +153,10 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         return ()
 
     def _titles(self, text: str) -> tuple[Line, ...]:
-        parts = title_parts(text.rstrip(" \t"))
-        template = template_of(f"{literal(parts[0])}{{{parts[1]}}}{literal(parts[2])}") if parts else None
+        parts = title_parts(text.rstrip(" \t")) if self.titles else None
+        shape = f"{literal(parts[0])}{{{parts[1]}}}{literal(parts[2])}" if parts else None
+        shape = heading_text(text.rstrip(" \t")) if self.headings else shape
+        template = template_of(shape) if shape else None
         return () if template is None else (self.shape.line_of(template, ()),)
 
     def _unnamed(self, text: str) -> tuple[Line, ...]:

@@ -30,6 +30,7 @@ BAR_NAMES = (BAR, EPOCH_BAR, TRAINING_BAR, ANY_BAR)
 
 EXACT = frozenset((*PLACES, "epoch"))
 """Fields that hold exact numbers."""
+_PARTS = EVALUATIONS | TRAINING
 COUNTER_WORDS = COUNTERS | {"num_updates", "global_step", "eta"}
 ITERATIONS = frozenset("iter iters iteration iterations it".split())
 ITERATION_TIMES = frozenset(("iter_time", "iteration_time"))
@@ -135,6 +136,7 @@ class MeterNames(Struct):
             is_sentence = not self.is_bound and self.words[-1].lower() in _PREPOSITIONS
             ends_in_is = not self.is_bound and self.words[-1] == "is"
             is_place = self.words[0].lower() == "of" and self.words[-1].lower() in COUNTERS  # `it 1/3 of epoch 0`
+            is_place |= self.words[0].lower() in _PARTS and self.words[1:] in (["Epoch"], ["epoch"])  # `Val Epoch 3`
             words = " ".join(self.words[is_place : -1 if ends_in_is else None])
             is_counter = plain_name(words) in EXACT  # `Ep 1 (Step 50): loss 0.5`
             return (
@@ -207,7 +209,7 @@ class MeterNames(Struct):
         if self.has_factor(key, unit, magnitude, text):
             is_rounded, magnitude = declared in EXACT, ""
         is_counter = (declared in EXACT or known in COUNTER_WORDS) and known not in BAR_NAMES
-        evaluation = self._evaluation_of(known)
+        evaluation = self._evaluation_of(known, is_time=resolved is not None and resolved.base == "s")
         is_evaluated = bool(evaluation) and not is_counter and known.split("_")[0] not in EVALUATIONS
         key = f"{evaluation} {key}" if is_evaluated else f"{self.group} {key}".lstrip()
         fits = (
@@ -265,12 +267,15 @@ class MeterNames(Struct):
             return key, ""
         return label, unit
 
-    def _evaluation_of(self, known: str) -> str:
+    def _evaluation_of(self, known: str, is_time: bool) -> str:
         """Return the word of an evaluation that belongs to a name; "" if there is none.
 
         A name that comes again after one of an evaluation is about it too: `loss 0.5 acc 0.9 val_loss 0.6 acc 0.8`.
+        So is any time of a line about one: `Val Epoch 3: loss 0.5, train time 2.1 s` has no time of training.
         """
         first = known.split("_", maxsplit=1)[0]
+        if is_time and self.evaluation and first in TRAINING:
+            return self.evaluation
         if first in EVALUATIONS | TRAINING:
             self._part = first if first in EVALUATIONS else ""
             self.evaluation = self.evaluation if self._part else ""
