@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from perflog.tables.nulls import nullable_frame
-
 if TYPE_CHECKING:
     import pytest
 
@@ -21,5 +19,5 @@ def replace_table(
     """Let a module find these rows of run `r` in the table of a metric; `other`: a row of another run beside them."""
     columns = list(dict.fromkeys(name for row in (*rows, other) for name in row))
     every = [{"run": "r"} | row for row in rows] + [{"run": "other"} | other]
-    made = nullable_frame(pd.DataFrame(every, columns=["run", *columns]))
+    made = pd.DataFrame(every, columns=["run", *columns])
     monkeypatch.setattr(module, metric, SimpleNamespace(table=lambda *_: made))

@@ -103,14 +103,12 @@ class Cause(Struct, frozen=True, kw_only=True):
     @property
     def share(self) -> float:
         """Its share of the whole; NaN if it is not known."""
-        known = self.time_s is not None and self.whole_s
-        return self.time_s / self.whole_s if known and self.time_s is not None and self.whole_s else float("nan")
+        return self.time_s / self.whole_s if self.time_s is not None and self.whole_s else float("nan")
 
     @property
     def gain(self) -> float:
         """How much shorter the whole were, relative to it; NaN if it is not known."""
-        known = self.gain_s is not None and self.whole_s
-        return self.gain_s / self.whole_s if known and self.gain_s is not None and self.whole_s else float("nan")
+        return self.gain_s / self.whole_s if self.gain_s is not None and self.whole_s else float("nan")
 
 
 Source = Callable[[Tables, Options], Iterator[Cause]]

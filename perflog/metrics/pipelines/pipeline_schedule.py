@@ -39,11 +39,11 @@ def one_f_one_b(forward: Sequence[float], micro_batches: int, backward: Sequence
         for stage, order in enumerate(orders):
             while position[stage] < len(order):
                 batch, direction = order[position[stage]]
-                needs = _needs(stage, stages, batch, direction)
-                if needs is not None and needs not in done:
+                source = needs(stage, stages, batch, direction)
+                if source is not None and source not in done:
                     waiting = True
                     break
-                start = max(free[stage], done[needs].end_s if needs else 0.0)
+                start = max(free[stage], done[source].end_s if source else 0.0)
                 times = forward if direction == FORWARD or backward is None else backward
                 done[stage, batch, direction] = Slot(stage, batch, direction, start, start + times[stage])
                 free[stage] = start + times[stage]
@@ -62,7 +62,7 @@ def _order(stage: int, stages: int, micro_batches: int, both: bool) -> list[tupl
     return order
 
 
-def _needs(stage: int, stages: int, batch: int, direction: str) -> tuple[int, int, str] | None:
+def needs(stage: int, stages: int, batch: int, direction: str) -> tuple[int, int, str] | None:
     """Return the key of the slot that this slot waits for: of the stage before; in the backward, of the stage after."""
     if direction == FORWARD:
         return (stage - 1, batch, FORWARD) if stage else None

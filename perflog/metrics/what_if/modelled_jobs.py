@@ -12,7 +12,7 @@ import numpy as np
 from perflog.arrays import Floats, Ints
 from perflog.metrics.options import Options
 from perflog.metrics.pipelines.pipeline import StageTimes, stage_times
-from perflog.metrics.pipelines.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
+from perflog.metrics.pipelines.pipeline_schedule import BACKWARD, FORWARD, Slot, needs, one_f_one_b
 from perflog.metrics.run_rows import SteadyRun
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_time.phase_table import PhaseTable, phases_of_runs
@@ -155,14 +155,11 @@ def _job_of_layers(timed: StageTimes, directions: Sequence[str]) -> Job:
 def _graph_of(slots: Sequence[Slot]) -> Graph:
     """Return what each slot waits for: the slot before it on its stage, and its micro-batch on the stage before."""
     place = {(slot.stage, slot.micro_batch, slot.direction): number for number, slot in enumerate(slots)}
-    last = max(slot.stage for slot in slots)
+    stages = max(slot.stage for slot in slots) + 1
     after: list[tuple[int, ...]] = []
     for number, slot in enumerate(slots):
         waits = {number - 1} if number and slots[number - 1].stage == slot.stage else set()
-        up = slot.stage - 1 if slot.direction == FORWARD else slot.stage + 1
-        if 0 <= up <= last:
-            waits.add(place[up, slot.micro_batch, slot.direction])
-        elif slot.direction == BACKWARD:
-            waits.add(place[slot.stage, slot.micro_batch, FORWARD])
+        if (source := needs(slot.stage, stages, slot.micro_batch, slot.direction)) is not None:
+            waits.add(place[source])
         after.append(tuple(sorted(waits)))
     return in_order(after, [Unit((number,)) for number in range(len(slots))])
