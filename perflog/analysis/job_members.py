@@ -35,9 +35,10 @@ from perflog.tables.columns import NULL
 from perflog.tables.schema import NO_DATE
 
 _NUMBERED = lazy_pattern(
-    r"(?<![a-z])(rank|node|worker|proc|process|task|gpu|host|global_rank|local_rank)([-_. =]?)\d+", re.IGNORECASE
+    r"(?<![a-z])(rank|node|worker|proc|process|task|gpu|host|global_rank|local_rank)([-_. =]?)(\d+)", re.IGNORECASE
 )
 _ENDING = lazy_pattern(r"\.(?:log|txt|out|err|stdout|stderr)(?:\.(?:gz|zst|xz))?$|(?:_|\.)(?:stdout|stderr)$")
+_NODES = ("node", "host")
 _MEASUREMENTS = ("values", "summaries", "collectives", "kernels", "layers", "loads")
 """Tables of a log that measures something of its own, such as a benchmark."""
 
@@ -130,7 +131,11 @@ class _Groups:
     def may_be_one(self, one: str, other: str) -> bool:
         """Return whether two groups print no different job ids."""
         its, others = self._ids[self.of(one)], self._ids[self.of(other)]
-        return not its or not others or not its.isdisjoint(others)
+        return not its or not others or self.have_one_id(one, other)
+
+    def have_one_id(self, one: str, other: str) -> bool:
+        """Return whether two groups print a job id in common."""
+        return not self._ids[self.of(one)].isdisjoint(self._ids[self.of(other)])
 
 
 def _groups(tables: Tables, by_log: Mapping[str, Sequence[RunKey]]) -> dict[str, str]:
@@ -144,10 +149,17 @@ def _groups(tables: Tables, by_log: Mapping[str, Sequence[RunKey]]) -> dict[str,
         groups.join(log_of[one], log_of[other])
     spans = _spans(tables, _STEPS)  # a rank without steps may print only what ended it, long after the others
     trained = {log: _together(spans, runs) for log, runs in by_log.items()}
+    names_alike: dict[str, list[str]] = {}
+    for runs in by_log.values():
+        names_alike.setdefault(_without_numbers(runs[0].log), []).append(runs[0].log)
+    counted = {name for name, logs in names_alike.items() if _count_processes(logs)}
     named: dict[str, list[str]] = {}  # the first log of each job with logs of a name
     for log, runs in by_log.items():
-        alike = named.setdefault(_without_numbers(runs[0].log), [])
+        name = _without_numbers(runs[0].log)
+        alike = named.setdefault(name, [])
         fits = (each for each in alike if groups.may_be_one(each, log) and not _are_apart(trained[each], trained[log]))
+        if name not in counted:
+            fits = (each for each in fits if groups.have_one_id(each, log) or _overlap(trained[each], trained[log]))
         fitting = next(fits, None)
         if fitting is None:
             alike.append(log)
@@ -169,6 +181,23 @@ def _without_numbers(log: str) -> str:
     folder, name = os.path.split(log)
     name = _ENDING.sub("", name)
     return os.path.join(_NUMBERED.sub(r"\1\2#", folder), _NUMBERED.sub(r"\1\2#", name))
+
+
+def _count_processes(logs: Sequence[str]) -> bool:
+    """Return whether the numbers in the names of some logs count the processes of one job, from 0 or from 1.
+
+    `rank8.log` and `rank16.log` are of two jobs, with adapters of rank 8 and 16; a few numbers may be missing. A node
+    has any number as its name, but 2, 4 and 8 are numbers of nodes.
+    """
+    numbers = [[(word.lower(), int(digits)) for word, _, digits in _NUMBERED.findall(log)] for log in logs]
+    for column in zip(*numbers, strict=True):
+        values = {number for _, number in column}
+        has_gap = max(values) - min(values) >= len(values)
+        is_doubled = all(number & (number - 1) == 0 for number in values)
+        most_are_missing = 0 not in values and max(values) >= 2 * len(values)
+        if has_gap and 0 not in values and (is_doubled or (most_are_missing and column[0][0] not in _NODES)):
+            return False
+    return True
 
 
 def _printed(

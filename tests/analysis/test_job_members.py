@@ -82,6 +82,27 @@ def test_names_that_differ_in_a_number(first: Facts, second: Facts, is_one: bool
 
 
 @pytest.mark.parametrize(
+    ("name", "numbers", "is_one"),
+    [
+        ("rank", (0, 1, 3), True),
+        ("rank", (0, 8), True),
+        ("rank", (1, 2, 3), True),
+        ("rank", (2, 3, 5, 6), True),
+        ("rank", (8, 16), False),  # ranks of adapters
+        ("rank", (1, 2, 4), False),
+        ("gpus/gpu", (17, 40), False),
+        ("node", (17, 40), True),  # names of nodes
+        ("node", (2, 4), False),
+    ],
+)
+def test_numbers_that_count_processes(name: str, numbers: tuple[int, ...], is_one: bool) -> None:
+    found = jobs({f"{name}{number}.log": {"seed": number} for number in numbers})
+    assert len(found) == (1 if is_one else len(numbers))
+    assert len(jobs({f"{name}{number}.log": {"seed": number, "id": 7} for number in numbers})) == 1
+    assert len(jobs({f"{name}{number}.log": {"seed": number, "at": 1000} for number in numbers})) == 1
+
+
+@pytest.mark.parametrize(
     ("first", "second", "is_one"),
     [
         ({"at": 1000}, {"at": 1000}, True),

@@ -140,6 +140,8 @@ def _fill_ranks(rows: Sequence[FailureRow], world_size: int | None, file: str, h
         is_launched &= not (tasks and 2 * (max(tasks) + 1) > world_size)
     one_node = world_size <= _ON_A_NODE if world_size is not None else len({row.node for row in rows} - {None}) < 2
     in_name = rank_in_name(file)
+    if in_name is not None and world_size is not None and in_name >= world_size:
+        in_name = None  # the rank of an adapter
     for row in rows:
         if row.rank is not None:
             continue
