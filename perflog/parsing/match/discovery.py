@@ -68,6 +68,7 @@ _MOST_TORN = 2  # lines of one torn shape: each tear makes another one
 _MOST_HELD = 1 << 16  # shapes that are kept
 _ENOUGH_OF_SHAPE = 8  # strings of one shape that show nothing: the others show nothing either
 _FEW_BYTES = 1 << 13  # of lines, up to which compiling patterns for RE2 takes longer than searching in Python
+_LONG = 1 << 8  # bytes of a line; of a longer one Python's search takes longer, by the square of its length
 _BLOCK = 64  # strings tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
 
@@ -100,7 +101,7 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> Mask:
     held = held_literals(texts, tuple(literal for literal, _ in by_literal))
     # Without repeats: families of progress bars share one pattern.
     patterns = list(dict.fromkeys(f"(?s:{family.pattern})" for literal, family in by_literal if literal in held))
-    if texts.nbytes > _FEW_BYTES:
+    if texts.nbytes > _FEW_BYTES or any(len(text) > _LONG for text in texts.to_pylist()):
         return matching_mask(texts, patterns, ANY_LABELS)
     regexes = [kept_pattern(pattern) for pattern in patterns]
     begins = [without_each_label(text) for text in texts.to_pylist()]
