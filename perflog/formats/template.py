@@ -443,6 +443,12 @@ class Template:
         return re.compile(self.pattern.encode(), re.DOTALL)
 
     @cached_property
+    def fails_fast(self) -> bool:
+        """Whether Python finds quickly that a short string does not match: few fields may end at any character."""
+        types = [f.type for f in self.fields]
+        return not {"p", "a", "B"}.intersection(types) and sum(type_ in "sSx" for type_ in types) <= 3
+
+    @cached_property
     def prefix(self) -> bytes:
         """The bytes that every line of this shape starts with."""
         return (

@@ -5,6 +5,7 @@ pa.array and to_numpy import pandas where it is installed: 0.3 s, too long for t
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
@@ -15,7 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from perflog.arrays import Ints, Mask
+from perflog.lazy_patterns import kept_pattern
 
+FEW_BYTES = 1 << 13  # of strings, up to which compiling patterns for RE2 takes longer than searching in Python
 _EXPRESSION_BYTES = 1 << 12  # of patterns that are compiled together: larger ones do not fit RE2's fast automaton
 _TYPES = {
     np.dtype(np.int64): pa.int64(),
@@ -296,6 +299,24 @@ def numbers_of(values: pa.Array) -> npt.NDArray[Any]:
     """Return Arrow numbers without nulls as a numpy array that shares their memory."""
     dtype = {pa.int64(): np.int64, pa.int32(): np.int32, pa.float64(): np.float64}[values.type]
     return np.frombuffer(values.buffers()[1], dtype, len(values), values.offset * np.dtype(dtype).itemsize)
+
+
+def literal_mask(texts: pa.Array, literals: Iterable[bytes]) -> Mask:
+    """Return a mask of the strings that hold at least one literal."""
+    literals = sorted(literals)
+    if texts.nbytes > FEW_BYTES:
+        return matching_mask(texts, [re.escape(literal.decode()) for literal in literals])
+    return np.array([any(literal in text for literal in literals) for text in texts.to_pylist()], np.bool_)
+
+
+def constant_mask(texts: pa.Array, pattern: str) -> Mask:
+    """Return a mask of the strings in which a pattern is found that is the same for all logs."""
+    import pyarrow.compute as pc
+
+    if texts.nbytes > FEW_BYTES:
+        return mask_of(pc.match_substring_regex(texts, pattern))
+    search = kept_pattern(pattern).search
+    return np.array([search(text) is not None for text in texts.to_pylist()], np.bool_)
 
 
 def matching_mask(texts: pa.Array, patterns: Iterable[str], before: str = "") -> Mask:

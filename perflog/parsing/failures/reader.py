@@ -16,7 +16,6 @@ import numpy as np
 from msgspec import Struct, field
 
 from perflog.arrays import Ints, Mask
-from perflog.formats.template import escape
 from perflog.formats.vocabulary import LEVELS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.failures.kinds import (
@@ -37,7 +36,7 @@ from perflog.parsing.failures.origins import Origin, origin_of, split_labels
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.prefilter import held_literals
 from perflog.parsing.match.records import MAX_TEXT, Batch, FormatLine, strings
-from perflog.tables.arrow import matching_mask
+from perflog.tables.arrow import literal_mask
 from perflog.tables.row_order import PART_BITS, PART_MASK
 from perflog.tables.schema import CLOCKS
 
@@ -620,7 +619,7 @@ class FailureReader:
 
 def _holding_needles(texts: pa.Array) -> Mask:
     """Return which lines hold a literal of a kind. Few of the many literals are in a log: the others are not tried."""
-    return matching_mask(texts, [escape(literal.decode()) for literal in sorted(held_literals(texts, needles()))])
+    return literal_mask(texts, held_literals(texts, needles()))
 
 
 def _places(lines: Sequence[FormatLine], batch: Batch) -> tuple[Ints, frozenset[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -40,14 +40,25 @@ def capture(template: Template, texts: pa.Array) -> tuple[Ints, dict[str, Column
     return rows, columns
 
 
+def capture_each(template: Template, texts: Sequence[bytes]) -> tuple[Ints, dict[str, Column]]:
+    """Do what `capture` does for a few strings, one by one, with the pattern that Python keeps."""
+    fields = [f for f in template.fields if not f.is_dropped]
+    numeric = [f for f in fields if f.numeric]
+    matches = [(row, match) for row, text in enumerate(texts) if (match := template.regex.fullmatch(text))]
+    matches = [(row, match) for row, match in matches if all(f.fits(match[f.name]) for f in numeric)]
+    values = [template.values(match) for _, match in matches]
+    columns = {f.name: _column(f, [each[f.name] for each in values]) for f in fields} if values else {}
+    return np.array([row for row, _ in matches], np.int64), columns
+
+
 def columns_of(template: Template, values: Mapping[str, Value]) -> dict[str, Column]:
     """Return the values of one record as columns."""
-    columns: dict[str, Column] = {}
-    for f in template.fields:
-        if not f.is_dropped:
-            value, dtype = values[f.name], np.int64 if f.type == "d" else np.float64
-            columns[f.name] = np.array([value], dtype) if f.numeric else text_array([str(value)])
-    return columns
+    return {f.name: _column(f, [values[f.name]]) for f in template.fields if not f.is_dropped}
+
+
+def _column(f: Field, values: Sequence[Value]) -> Column:
+    """Return values of a field as a column."""
+    return np.array(values, np.int64 if f.type == "d" else np.float64) if f.numeric else text_array(map(str, values))
 
 
 def _captured_values(f: Field, captured: pa.StructArray) -> Column | None:

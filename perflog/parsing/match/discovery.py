@@ -21,7 +21,7 @@ from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.object_shapes import ObjectShapes
 from perflog.formats.surroundings import prefix_ends
-from perflog.formats.template import Template, escape, unnamed
+from perflog.formats.template import Template, unnamed
 from perflog.formats.torn_shapes import is_torn_shape
 from perflog.lazy_patterns import kept_pattern, lazy_pattern
 from perflog.parsing.input.chunks import Chunk
@@ -38,7 +38,7 @@ from perflog.parsing.match.rank_labels import (
 from perflog.parsing.match.records import Batch, FormatLine
 from perflog.parsing.match.scanner import Scanner
 from perflog.parsing.match.spliced_lines import is_usual
-from perflog.tables.arrow import index_array, matching_mask
+from perflog.tables.arrow import FEW_BYTES, index_array, literal_mask, matching_mask
 from perflog.tables.row_order import PART_MASK
 
 MAX_LINES = 256
@@ -67,7 +67,6 @@ family reads it; a program that prints figures repeats its shapes. With more, a 
 _MOST_TORN = 2  # lines of one torn shape: each tear makes another one
 _MOST_HELD = 1 << 16  # shapes that are kept
 _ENOUGH_OF_SHAPE = 8  # strings of one shape that show nothing: the others show nothing either
-_FEW_BYTES = 1 << 13  # of lines, up to which compiling patterns for RE2 takes longer than searching in Python
 _LONG = 1 << 8  # bytes of a line; of a longer one Python's search takes longer, by the square of its length
 _BLOCK = 64  # strings tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
@@ -101,7 +100,7 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> Mask:
     held = held_literals(texts, tuple(literal for literal, _ in by_literal))
     # Without repeats: families of progress bars share one pattern.
     patterns = list(dict.fromkeys(f"(?s:{family.pattern})" for literal, family in by_literal if literal in held))
-    if texts.nbytes > _FEW_BYTES or any(len(text) > _LONG for text in texts.to_pylist()):
+    if texts.nbytes > FEW_BYTES or any(len(text) > _LONG for text in texts.to_pylist()):
         return matching_mask(texts, patterns, ANY_LABELS)
     regexes = [kept_pattern(pattern) for pattern in patterns]
     begins = [without_each_label(text) for text in texts.to_pylist()]
@@ -111,10 +110,10 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> Mask:
 def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> Mask:
     """Return a mask of the strings that could be partly known lines. Their patterns are long, so literals go first."""
     held = held_literals(texts, tuple(literal for family in families for literal in family.literals))
-    mask = matching_mask(texts, [escape(literal.decode()) for literal in sorted(held)])
+    mask = literal_mask(texts, held)
     texts = texts.take(index_array(mask))
     few = None
-    if texts.nbytes <= _FEW_BYTES:
+    if texts.nbytes <= FEW_BYTES:
         few = {text: prefix_ends(text) for line in texts.to_pylist() for text in without_each_label(line)}
     patterns = [f"(?s:{pattern})" for family in families if (pattern := family.pattern_with(held, few))]
     mask[mask] = matching_mask(texts, patterns, ANY_LABELS)
@@ -363,7 +362,8 @@ class TemplateDiscovery:
         """Add the new Lines that some strings show to `new`."""
         unread = self._unread[tuple(f"{form.name}/{family.name}" for form, family in families)]
         while len(texts):
-            block, texts, patterns = texts.slice(0, _BLOCK), texts.slice(_BLOCK), []
+            block, texts = texts.slice(0, _BLOCK), texts.slice(_BLOCK)
+            lines_of_block: list[Line] = []
             while len(block):
                 text = block[0].as_py()
                 block = block.slice(1)
@@ -373,10 +373,9 @@ class TemplateDiscovery:
                 if not lines:
                     unread.add(text)
                 elif not lines[-1].by_object:
-                    patterns_of_lines = [f"^(?s:{unnamed(line.template.pattern)})$" for line in lines]
-                    block = block.take(index_array(~matching_mask(block, patterns_of_lines)))
-                    patterns += patterns_of_lines
-            texts = texts.take(index_array(~matching_mask(texts, patterns))) if patterns else texts
+                    block = _unlike(lines, block)
+                    lines_of_block += lines
+            texts = _unlike(lines_of_block, texts)
 
     def _lines_of(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
         """Return the Lines that the first fitting family makes of a string; add the unknown ones to `new`.
@@ -427,6 +426,20 @@ class TemplateDiscovery:
             if line.by_object and line.object is not None:
                 self._objects.add(True, line.object)
         return [(form, line) for line in unknown]
+
+
+def _unlike(lines: Sequence[Line], texts: pa.Array) -> pa.Array:
+    """Return the strings that none of the Lines reads."""
+    templates = [line.template for line in lines]
+    mask = np.ones(len(texts), np.bool_)
+    if texts.nbytes <= FEW_BYTES:
+        has_literals = [any(x.has_literals(text) for x in templates) for text in texts.to_pylist()]
+        mask = np.array(has_literals, np.bool_)
+    if not mask.any():
+        return texts
+    candidates = texts if mask.all() else texts.take(index_array(mask))
+    mask[mask] = matching_mask(candidates, [f"^(?s:{unnamed(x.pattern)})$" for x in templates])
+    return texts.take(index_array(~mask)) if mask.any() else texts
 
 
 class _LinesOfTexts:

@@ -39,7 +39,7 @@ from perflog.parsing.match.rank_labels import (
     bare_texts,
 )
 from perflog.parsing.match.records import FormatLine
-from perflog.tables.arrow import index_array, mask_of, numbers_of, valid_mask
+from perflog.tables.arrow import constant_mask, index_array, mask_of, numbers_of, valid_mask
 from perflog.units import unit_of
 
 MAX_LENGTH = 1 << 14
@@ -351,7 +351,7 @@ def _labelled_beginnings(texts: pa.Array, counts: Ints) -> re.Pattern[bytes] | N
         texts: Texts with their labels.
         counts: How many lines each of them represents.
     """
-    rows = np.flatnonzero(mask_of(pc.match_substring_regex(texts, f"^{BARE_LABEL}")))
+    rows = np.flatnonzero(constant_mask(texts, f"^{BARE_LABEL}"))
     if not len(rows):
         return None
     masked = masked_digits(bare_texts(texts.take(index_array(rows))))

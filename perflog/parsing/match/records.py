@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from perflog.arrays import Ints
 from perflog.formats.model import Format, Line
 from perflog.parsing.input.chunks import Chunk
-from perflog.tables.arrow import index_array, numbers_of
+from perflog.tables.arrow import bytes_array, index_array, numbers_of
 from perflog.tables.row_order import PART_BITS, PART_MASK
 
 BLANK = -1
@@ -34,6 +34,7 @@ FAILURE = -3
 MAX_TEXT = 2000
 """Bytes of a line that are kept as its content."""
 
+_FEW = 16  # strings, up to which a call of Arrow takes longer than copying each
 _SHAPE_BYTES = 160  # of an unread line, which make its shape
 
 Column = Any
@@ -325,6 +326,8 @@ def strings(data: bytearray, begin: Ints, end: Ints) -> pa.Array:
 
     Begins and ends in turn are the offsets of an array of strings and the gaps between them; `take` drops the gaps.
     """
+    if len(begin) <= _FEW:
+        return bytes_array([bytes(data[first:last]) for first, last in zip(begin.tolist(), end.tolist(), strict=True)])
     offsets = np.empty(2 * len(begin), np.int32)
     offsets[0::2], offsets[1::2] = begin, end
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]

@@ -26,7 +26,7 @@ from perflog.arrays import Ints, Mask
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
-from perflog.parsing.match.captures import capture
+from perflog.parsing.match.captures import capture, capture_each
 from perflog.parsing.match.fixed_width import FixedWidthMatcher
 from perflog.parsing.match.numeric import MatchedLines, NumericMatcher, NumericTemplate, numeric_template
 from perflog.parsing.match.object_lines import ObjectLines
@@ -62,13 +62,15 @@ from perflog.parsing.match.records import (
     strings,
 )
 from perflog.parsing.match.spliced_lines import torn_texts
-from perflog.tables.arrow import index_array, mask_of, numbers_of
+from perflog.tables.arrow import constant_mask, index_array, numbers_of
 from perflog.tables.row_order import PART_BITS, PART_MASK
 
 Parts = dict[int, list[Records]]
 """Records by kind, as the steps find them."""
 
 _FEW = 64  # lines that are each asked for literals by themselves
+_VERY_FEW = 16  # lines, up to which compiling a pattern for RE2 takes longer than to read them one by one
+_LONG = 1 << 8  # bytes of a line; of a longer one Python's search takes longer, by a power of its length
 _PREPARED = 16  # lists of lines for which matchers are kept
 
 
@@ -328,7 +330,7 @@ class Scanner:
                 rows = candidates.with_literals(template, rows)
             if not len(rows):
                 continue
-            matches, columns = capture(template, texts.take(index_array(rows)))
+            matches, columns = candidates.capture(template, rows)
             if len(matches) and lines.is_open is not None and lines.is_open[rows[matches]].any():
                 whole = ~lines.is_open[rows[matches]] | ends_whole(template, texts.take(index_array(rows[matches])))
                 matches, columns = matches[whole], Records(matches, columns).take(whole).columns
@@ -460,6 +462,13 @@ class _Candidates:
         """Return the rows that contain the literals of the template."""
         return np.array([row for row in rows.tolist() if template.has_literals(self._text(row))], np.int64)
 
+    def capture(self, template: Template, rows: Ints) -> tuple[Ints, dict[str, Column]]:
+        """Match some of the lines with a template: return which of them match, and the values of the fields there."""
+        lengths = self._lines.end[rows] - self._lines.begin[rows]
+        if template.fails_fast and len(rows) <= _VERY_FEW and lengths.max() <= _LONG:
+            return capture_each(template, [*map(self._text, rows.tolist())])
+        return capture(template, self._texts.take(index_array(rows)))
+
     def _text(self, row: int) -> bytes:
         if row not in self._bytes:
             self._bytes[row] = bytes(self._lines.data[self._lines.begin[row] : self._lines.end[row]])
@@ -468,7 +477,7 @@ class _Candidates:
     @cached_property
     def without_label(self) -> Mask:
         """A mask of the lines without a rank label."""
-        return ~mask_of(pc.match_substring_regex(self._texts, f"^{LAUNCHER_LABEL}"))
+        return ~constant_mask(self._texts, f"^{LAUNCHER_LABEL}")
 
     @cached_property
     def _blanks(self) -> Ints:
