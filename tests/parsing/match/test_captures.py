@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from perflog.formats.template import Template
-from perflog.parsing.match.captures import capture, columns_of
+from perflog.parsing.match.captures import capture, capture_each, columns_of
 
 
 def listed(columns: dict[str, Any]) -> dict[str, list[Any]]:
@@ -20,6 +20,9 @@ def listed(columns: dict[str, Any]) -> dict[str, list[Any]]:
 def captured(text: str, lines: list[str | bytes]) -> tuple[list[int], dict[str, list[Any]]]:
     texts = [line if isinstance(line, bytes) else line.encode() for line in lines]
     rows, columns = capture(Template(text), pa.array(texts))
+    few, columns_of_few = capture_each(Template(text), texts)
+    assert few.tolist() == rows.tolist()
+    assert repr(listed(columns_of_few)) == repr(listed(columns))  # nan is nan
     return rows.tolist(), listed(columns)
 
 
