@@ -853,8 +853,8 @@ ODD_LINES: dict[str, tuple[dict[str, float], dict[str, float]]] = {  # the line 
         {"step": 2, "epoch": 1, "loss": 8.5}, {"Train": 12},
     ),
     "Train Epoch: 0 [  64/1094 (6%)] Loss: 1.5 (1.25) Data (t): 14.25 Batch (t): 18.5, 1.75/s LR: 0.5": (
-        {"epoch": 0, "loss": 1.5, "learning_rate": 0.5},
-        {"samples_done": 64, "Loss_mean": 1.25, "Data_t": 14.25, "Batch_t": 18.5, "Batch_t_rate": 1.75},
+        {"epoch": 0, "loss": 1.5, "learning_rate": 0.5, "step_time_s": 18.5, "samples_per_s": 1.75},
+        {"samples_done": 64, "Loss_mean": 1.25, "data_time": 14.25},
     ),
     "Train Epoch: 1 [784/18783 (4%)] Batch (t): 32.5, 24.5/s, 12.25/s/gpu LR: 0.5 Loss: 1.5": (
         {"epoch": 1, "loss": 1.5, "learning_rate": 0.5},
@@ -1039,6 +1039,9 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     "  s1=  8192  fa=  527.0 us ( 24.45 TFLOP/s)  speedup=0.33x  err: ours=1.75e-05": {
         "s1": (8192.0, None), "fa": (527e-6, "s"), "fa_tflops": (24.45, "TFLOP/s"), "speedup": (0.33, None),
         "ours": (1.75e-05, None),
+    },
+    "Reqs: Avg: 424.5MB/s, 50%: 412.5MB/s, 99.9%: 2.5MB/s": {
+        "Avg": (0.4245, "GB/s"), "p50": (0.4125, "GB/s"), "p99_9": (0.0025, "GB/s"),
     },
     "Fwd TFLOPS: 512.3": {"Fwd_TFLOPS": (512.3, "TFLOP/s")},
     "decode tok/s: 1200.5": {"decode_tok_s": (1200.5, "1/s")},

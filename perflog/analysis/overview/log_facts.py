@@ -140,7 +140,11 @@ def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
     """Return the medians of the times that most steps print by name, the longest first: their meaning is not known."""
     steps, values = tables.rows_of("steps", run), tables.rows_of("values", run)
     values = values.where(values.one_of("unit", ["s"]))
-    values = values.where(values.known("step", "value"))
+    values = values.where(values.known("value"))
+    if steps.known("step").any():
+        values = values.where(values.known("step"))
+    else:  # the lines of steps have no number
+        values = values.where(np.isin(values["line"], steps["line"]))
     by_name = [
         (name, rows)
         for name, rows in values.by("key").items()

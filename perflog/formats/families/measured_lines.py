@@ -49,6 +49,7 @@ _MEASURED = {
         r"latency|(?:^|_)lat(?:_|$)|ttft|tpot|itl\b|time_(?:to_first|per)_|per_iter|^(?:fwd|bwd|forward|backward)(?:_pass)?$|"
         r"(?:fwd|bwd|forward|backward|kernel|gpu|cuda|device|comput|exec|inference|prefill|decode|step|iter|average|avg"
         r"|mean|median|min|max|best|p[0-9]+)[a-z]*_(?:[a-z]+_)?(?:time|duration|ms|us)|(?:time|duration)_(?:mean|median|avg)"
+        r"|^p[0-9]{2}(?:_[0-9]+)?$"
     ),
     "1/s": lazy_pattern(
         r"throughput|tok|tps|rate|speed|samples|images|requests|qps|rps|iops|^(?:mean|avg|average|median)$"

@@ -197,6 +197,10 @@ def test_times_that_steps_print_by_name(table: Any) -> None:
     assert said(module.unknown_causes, *parts, *often)[1].endswith(" medians: forward 3 s, load 2.35 s.")
     phase = {"table": "phases", "phase": "a", "time_s": 1.0}
     assert said(module.unknown_causes, *parts, *often, phase)[1].endswith(" medians: load 2.35 s.")
+    unnumbered = [{"step": None, "step_time_s": 1.0, "line": n} for n in range(3)]
+    on_their_lines = [value("load", 2.0, None, line=n) for n in range(3)]
+    elsewhere = [value("eval", 5.0, None, line=n + 10) for n in range(3)]
+    assert said(module.unknown_causes, *unnumbered, *on_their_lines, *elsewhere)[1].endswith(" medians: load 2 s.")
 
 
 def test_the_peak_of_another_device(table: Any) -> None:

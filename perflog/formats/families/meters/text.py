@@ -78,6 +78,11 @@ class MeterText(Struct):
                 names.words.append(token.text)
                 k += 1
                 continue
+            if self._is_percentile(parts, k):
+                self.text += gap_text(token.gap) + token.text + parts[k + 1].text
+                names.words, names.is_bound = [f"p{token.text}"], False
+                k += 2
+                continue
             if token.kind == NUMBER or (names.is_bound and token.text.lower() in _NOT_FINITE):
                 k = self._add_number(parts, k, bool(k) or is_inside)
                 continue
@@ -296,6 +301,12 @@ class MeterText(Struct):
         after = [part.text for part in takewhile(lambda part: part.kind == NAME, parts[end:])]
         is_name = [part.kind == NUMBER or part.text in "=:" for part in parts[end + len(after) :][:1]] == [True]
         return " ".join([*before, *([] if is_name else after)][-_MOST_WORDS:])
+
+    def _is_percentile(self, parts: Sequence[Token], k: int) -> bool:
+        """Return whether a number with a percent sign names a measured one: `Avg: 424 KiB/s, 50%: 412 KiB/s`."""
+        texts, kinds = [part.text for part in parts[k + 1 : k + 3]], [part.kind for part in parts[k + 3 : k + 4]]
+        is_key = parts[k].kind == NUMBER and texts in (["%", ":"], ["%", "="]) and kinds == [NUMBER]
+        return self.names.declaration.measures and is_key and not self.names.is_bound
 
     def _is_index(self, parts: Sequence[Token], k: int) -> bool:
         """Return whether a whole number ends the name of a measured one: `batch 1: 522.09s`, `gemm 64   3 us`."""
