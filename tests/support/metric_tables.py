@@ -17,7 +17,5 @@ def replace_table(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, metric: str, *rows: MetricRow, **other: Any
 ) -> None:
     """Let a module find these rows of run `r` in the table of a metric; `other`: a row of another run beside them."""
-    columns = list(dict.fromkeys(name for row in (*rows, other) for name in row))
-    every = [{"run": "r"} | row for row in rows] + [{"run": "other"} | other]
-    made = pd.DataFrame(every, columns=["run", *columns])
+    made = pd.DataFrame([*({"run": "r"} | row for row in rows), {"run": "other"} | other])
     monkeypatch.setattr(module, metric, SimpleNamespace(table=lambda *_: made))

@@ -37,6 +37,16 @@ unit = { step_time = "ms", forward = "ms", backward = "ms" }
 check = "step_time == forward + backward"
 sample = "finished step 3 in 2.50 ms, forward 1.00, backward 1.5"
 [[line]]
+name = "pass"
+table = "steps"
+text = "pass {step:d} has loss {loss:.2f}, twice {own:.2f}, and norm {grad_norm:.1f}"
+check = "own == 2 * loss"
+sample = "pass 3 has loss 2.50, twice 5.00, and norm 1.5"
+[[line]]
+name = "note"
+text = "note {a:d} and {b:d}"
+sample = "note 1 and 2"
+[[line]]
 name = "value"
 table = "values"
 text = "measured {total:d} tokens of {rows:d} rows"
@@ -101,6 +111,15 @@ def test_whole_numbers_are_exact_and_settings_of_the_run_count(contradictions: A
         assert each.numbers == {"printed": total, "expected": 16, "of": 2} and each.first_line == 3
 
 
+def test_a_number_without_a_column_of_its_own(contradictions: Any) -> None:
+    """Other lines print steps, and lines that are not kept, too."""
+    lines = ["note 1 and 2", "pass 1 has loss 2.50, twice 5.00, and norm 1.5", step(2, "2.50", "1.00", "1.5")]
+    assert contradictions(*lines) == []
+    (finding,) = contradictions(*lines, "pass 3 has loss 2.50, twice 5.03, and norm 1.5")
+    assert finding.message.endswith("line 5 prints own 5.03, its other numbers give 5.00")
+    assert finding.numbers["of"] == 2
+
+
 @pytest.mark.parametrize(
     ("type", "spec", "value", "error"),
     [
@@ -127,8 +146,11 @@ def test_half_of_the_last_printed_digit(type: str, spec: str, value: float, erro
 
 def twice(ratio: float, **more: Any) -> list[TableRow]:
     """Steps of a second with a rate, and the same rate by name, larger by a factor."""
-    rows = [row for n in (1, 2, 3) for row in steps(n, samples_per_s=100.0, **more)]
-    return [*rows, *({"table": "values", "key": "samples_per_s", "step": n, "value": 100.0 * ratio} for n in (2, 3, 4))]
+    rows = [row for n in (1, 2, 3) for row in steps(n, samples_per_s=50.0 * n, **more)]
+    return [
+        *rows,
+        *({"table": "values", "key": "samples_per_s", "step": n, "value": 50.0 * n * ratio} for n in (2, 3, 4)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -147,7 +169,11 @@ def test_a_value_that_is_printed_twice(ratio: float, said: str | None) -> None:
 
 def test_of_a_value_that_is_printed_twice_the_first_and_the_positive_count() -> None:
     rows = twice(0.5)
-    again = [*rows, *(row | {"value": 100.0} for row in rows[3:]), *(row | {"samples_per_s": 9.0} for row in rows[:3])]
+    again = [
+        *rows,
+        *(row | {"value": row["value"] * 2} for row in rows[3:]),
+        *(row | {"samples_per_s": 9.0} for row in rows[:3]),
+    ]
     (finding,) = linted("figures-disagree", again)
     assert finding.numbers == {"ratio": 0.5}
     assert linted("figures-disagree", [*rows[:3], *(row | {"value": 0.0} for row in rows[3:])]) == []
@@ -248,3 +274,23 @@ def test_phases_that_are_longer_than_the_step() -> None:
     assert finding.numbers == {"parts": 1.25, "whole": 1.0} and len([*finding.lines["r"]]) == 16
     fits = [row | {"time_s": 0.25} if row["table"] == "phases" else row for row in rows]
     assert linted("parts-exceed-whole", fits) == []
+
+
+@pytest.mark.parametrize(("first", "is_long"), [(0.25, False), (0.5, True)])
+def test_phases_that_name_another_one_fit_into_it(first: float, is_long: bool) -> None:
+    """Forward takes 0.7 s of each step."""
+    names = {"forward_a": first, "forward_b": 0.375}
+    rows = [row for n in range(1, 9) for row in steps(n, forward_s=0.7)]
+    rows += [phase(name, n, time) for n in range(1, 9) for name, time in names.items()]
+    found = linted("parts-exceed-whole", rows)
+    assert len(found) == is_long
+    for each in found:
+        assert f" take {0.375 + first:g} s together, forward 700 ms, " in each.message.replace("875 ms", "0.875 s")
+        assert each.message.endswith("or not this phase; it is not divided")
+
+
+def test_steps_that_are_printed_again_do_not_make_phases_fit() -> None:
+    rows = [row for n in range(1, 9) for row in [*steps(n), phase("a", n, 1.25)]]
+    again = [row | {"copy": 2, "step_time_s": 9.0} for row in rows if row["table"] == "steps"]
+    assert len(linted("parts-exceed-whole", [*rows, *again])) == 1
+    assert linted("parts-exceed-whole", [row | {"step_time_s": None} for row in rows if row["table"] == "steps"]) == []

@@ -93,8 +93,8 @@ def test_what_the_runs_have_in_common() -> None:
 
 def test_a_trace_of_one_rank_of_several(monkeypatch: pytest.MonkeyPatch) -> None:
     def device(rank: int | None, iterations: int = 4, annotated: int = 0) -> Any:
-        of_steps, of_annotated = (SimpleNamespace(numbers=range(number)) for number in (iterations, annotated))
-        return SimpleNamespace(rank=rank, steps=of_steps, annotated=of_annotated)
+        repeated, named = (SimpleNamespace(numbers=range(number)) for number in (iterations, annotated))
+        return SimpleNamespace(rank=rank, steps=repeated, annotated=named)
 
     devices = [device(3), device(None)]
     monkeypatch.setattr(module, "trace_devices", lambda _: devices)
