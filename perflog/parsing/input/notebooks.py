@@ -62,4 +62,4 @@ def _texts(output: dict[str, Any]) -> Iterator[str]:
 
 
 def _joined(text: str | list[str]) -> str:
-    return text if isinstance(text, str) else "".join(text)
+    return "".join(text)  # of one string or several

@@ -80,6 +80,7 @@ def own(rank: int, step: int = 7) -> str:
         ([turn(-1), TOOK], [(None, None, 1)]),
         ([turn(0), TOOK, turn(1, 2), TOOK, TOOK], [(0, "header", 1), (1, "header", 2), (1, "header", 2)]),
         ([turn(3), f"[rank4]:{TOOK}"], [(4, "label", 1)]),
+        ([turn(3), f"[rank0]:{TOOK}"], [(0, "label", 1)]),
         ([turn(3), START, TOOK], [(None, None, None)]),  # of another run
     ],
 )
