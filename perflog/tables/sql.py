@@ -137,13 +137,10 @@ def _plain_column(column: pa.ChunkedArray) -> Any:
 
 def _distinct(names: list[str]) -> list[str]:
     """Return names that differ: `run`, `run_2`, as DuckDB names them in a subquery."""
-    seen: dict[str, int] = {}
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
     counts: dict[str, int] = {}
     distinct = []
     for name in names:
         counts[name] = counts.get(name, 0) + 1
         again = f"{name}_{counts[name]}"
-        distinct.append(name if counts[name] == 1 or again in seen else again)
+        distinct.append(name if counts[name] == 1 or again in names else again)
     return distinct

@@ -79,9 +79,6 @@ def test_the_formats_of_the_output() -> None:
     ("query", "message"),
     [
         ("selec 1", "syntax error"),
-        ("select * from step", "step does not exist"),
-        ("select nothing from steps", "nothing"),
-        ("", "the query has no result"),
         ("select * from 'http://localhost/x.parquet'", "the query may not do this"),
     ],
 )
