@@ -305,15 +305,15 @@ class Rate(Struct, frozen=True):
 
     Attributes:
         of: The phases that count, or "step". Missing phases count as zero.
-        work: FLOP per step and rank, an expression of the run's settings: the first one that all settings are known of.
-        plain: FLOP/s of plain matrix products of the same shapes, an expression of the settings and of the rank's
-            numbers in table `values`; None if the log has none.
+        work: FLOP per step and rank, expressions of the run's settings: the first one counts that all are known of.
+        plain: FLOP/s of plain matrix products of the same shapes, expressions of the settings and of the rank's
+            numbers in table `values`, in the same way; () if the log has none.
     """
 
     name: str
     of: tuple[str, ...]
     work: tuple[Expression, ...]
-    plain: Expression | None = None
+    plain: tuple[Expression, ...] = ()
 
 
 class Format(Struct, frozen=True, eq=False):

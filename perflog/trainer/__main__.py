@@ -14,7 +14,7 @@ import click
 
 from perflog.errors import PerflogError, UsageError
 from perflog.trainer.log_writer import LogWriter
-from perflog.trainer.recipes import Recipe, check_sizes, load_recipe, parse_changes, recipe_names
+from perflog.trainer.recipes import MoeOptions, Recipe, check_sizes, load_recipe, parse_changes, recipe_names
 
 REFERENCE = "reference"
 """The trainer's own dialect and the name of its format."""
@@ -55,7 +55,7 @@ def train(
     recipe = load_recipe(name)
     settings: dict[str, Any] = {"steps": steps, "seed": seed, "dtype": dtype, "scale": scale, "parameters": parameters}
     specs = list(recipe.specs(preset, **settings, changes=parse_changes(changes)))
-    _check_options(recipe, dialect, output)
+    _check_options(recipe, specs[0].moe, dialect, output)
     for spec in specs:
         check_sizes(spec, int(os.environ.get("WORLD_SIZE", "1")), recipe.program)
     if find_spec("torch") is None:
@@ -70,10 +70,12 @@ def train(
             program.run(specs, context, LogWriter(recipe.like, context.rank), dialect=recipe.dialect)
 
 
-def _check_options(recipe: Recipe, dialect: str, output: Path | None) -> None:
+def _check_options(recipe: Recipe, moe: MoeOptions, dialect: str, output: Path | None) -> None:
     """Raise UsageError for an option that the recipe does not support."""
     if dialect != REFERENCE and recipe.dialect is None:
         raise UsageError(f"recipe {recipe.name} has no original dialect", help="leave out --dialect")
+    if dialect != REFERENCE and (moe.expert_matrices, moe.shared_experts) != (2, 0):
+        raise UsageError("the original's rate counts chosen experts of two matrices", help="leave out --dialect")
     if output and recipe.program != "kernels":
         raise UsageError(f"recipe {recipe.name} writes no trace", help="leave out --output, or take recipe kernels")
 

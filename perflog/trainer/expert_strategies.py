@@ -18,12 +18,11 @@ from typing import Protocol
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F  # noqa: N812
 from msgspec import Struct
 from torch import Tensor
 
 from perflog.trainer.collectives import all_to_all, broadcast_from, gather_counts, start_all_to_all
-from perflog.trainer.moe import RowGroups, grouped_matmul, histogram, to_device
+from perflog.trainer.moe import RowGroups, activate, grouped_matmul, histogram, to_device
 from perflog.trainer.phase_clock import PhaseClock, timed_backward
 
 RowsToRows = Callable[[Tensor], Tensor]
@@ -53,8 +52,8 @@ class ExpertStrategy(Protocol):
     """Computes the experts of all tokens and returns the outputs [T, d] and the load.
 
     Args, all of one dtype: tokens x [T, d], chosen experts [T, k], their weights [T, k], the experts of this rank
-    w1 [L, d, h] and w2 [L, h, d]. `beside` is work that needs nothing of them: it is called once, while rows travel if
-    the strategy overlaps transfers with computation, else at the end.
+    w1 [L, d, h], or [L, d, 2 h] with gates, and w2 [L, h, d]. `beside` is work that needs nothing of them: it is
+    called once, while rows travel if the strategy overlaps transfers with computation, else at the end.
     """
 
     def __call__(
@@ -122,19 +121,19 @@ def weighted_sum(rows: Tensor, position: Tensor, weights: Tensor) -> Tensor:
 def feed_forward(rows: Tensor, w1: Tensor, w2: Tensor, counts: list[int], clock: PhaseClock) -> Tensor:
     """Compute the experts on rows [N, d] sorted by expert, `counts` rows each -> [N, d]."""
     groups = RowGroups(counts, rows.device)
-    return _two_timed_layers(
-        rows, clock, lambda x: grouped_matmul(x, w1, groups), lambda x: grouped_matmul(x, w2, groups)
-    )
+    return _two_timed_layers(rows, w1, w2, clock, lambda x, w: grouped_matmul(x, w, groups))
 
 
-def _two_timed_layers(rows: Tensor, clock: PhaseClock, layer1: RowsToRows, layer2: RowsToRows) -> Tensor:
-    """Compute two layers with GELU between them; time each, and their backward as one."""
+def _two_timed_layers(
+    rows: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock, product: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
+    """Compute both layers of the experts by that product; time each, and their backward as one."""
 
     def both(x: Tensor) -> Tensor:
         with clock("gemm1"):
-            hidden = F.gelu(layer1(x))
+            hidden = activate(product(x, w1), w2.shape[-2])
         with clock("gemm2"):
-            return layer2(hidden)
+            return product(hidden, w2)
 
     return timed_backward(both, rows, clock, "experts_backward")
 
@@ -180,9 +179,7 @@ class PaddedStrategy:
         def compute(arrived: Tensor) -> Tensor:
             with clock("sort"):
                 by_expert = arrived.view(world, local, -1, width).transpose(0, 1).reshape(local, -1, width)
-            outputs = _two_timed_layers(
-                by_expert, clock, lambda rows: torch.bmm(rows, w1), lambda rows: torch.bmm(rows, w2)
-            )  # [L, world x rows of a part, d]
+            outputs = _two_timed_layers(by_expert, w1, w2, clock, torch.bmm)  # [L, world x rows of a part, d]
             with clock("sort"):
                 return outputs.view(local, world, -1, width).transpose(0, 1).reshape(-1, width)
 

@@ -17,7 +17,7 @@ from perflog.trainer.expert_strategies import (
     PaddedStrategy,
     ShadowStrategy,
 )
-from perflog.trainer.moe import Experts, Gate
+from perflog.trainer.moe import Experts, Gate, activate
 from perflog.trainer.phase_clock import PhaseClock, timed_backward
 from perflog.trainer.recipes import ModelSizes, MoeOptions
 
@@ -42,16 +42,20 @@ class Attention(nn.Module):
 class DenseFeedForward(nn.Module):
     """Feed-forward layer that all tokens pass: without experts, or as the shared expert beside them."""
 
-    def __init__(self, width: int, hidden: int, clock: PhaseClock, phase: str = "mlp") -> None:
+    def __init__(self, width: int, hidden: int, clock: PhaseClock, matrices: int, phase: str = "mlp") -> None:
         super().__init__()
         self.clock, self.phase = clock, phase
-        self.up = nn.Linear(width, hidden, bias=False)
+        self.up = nn.Linear(width, hidden * (matrices - 1), bias=False)
         self.down = nn.Linear(hidden, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, S, d] -> [B, S, d]."""
         with self.clock(self.phase):
-            return timed_backward(lambda x: self.down(F.gelu(self.up(x))), x, self.clock, f"{self.phase}_backward")
+            return timed_backward(self._layers, x, self.clock, f"{self.phase}_backward")
+
+    def _layers(self, x: Tensor) -> Tensor:
+        y: Tensor = self.down(activate(self.up(x), self.down.in_features))
+        return y
 
 
 class MoeFeedForward(nn.Module):
@@ -65,9 +69,10 @@ class MoeFeedForward(nn.Module):
         rank, world, local = dist.get_rank(), dist.get_world_size(), sizes.experts_per_rank
         self.gate = Gate(sizes.model_dim, world * local, sizes.top_k, options.scores)
         local_experts = range(rank * local, (rank + 1) * local)
-        self.experts = Experts([seed + expert for expert in local_experts], sizes.model_dim, sizes.hidden_size)
+        seeds, matrices = [seed + expert for expert in local_experts], options.expert_matrices
+        self.experts = Experts(seeds, sizes.model_dim, sizes.hidden_size, matrices)
         shared = options.shared_experts * sizes.hidden_size  # so many experts that take all tokens are one wider expert
-        self.shared = DenseFeedForward(sizes.model_dim, shared, clock, "shared") if shared else None
+        self.shared = DenseFeedForward(sizes.model_dim, shared, clock, matrices, "shared") if shared else None
         self.losses: Tensor | None = None  # [2], balance loss and z-loss
         self.load: ExpertLoad | None = None
 
@@ -160,7 +165,7 @@ class LanguageModel(nn.Module):
 def _feed_forward(sizes: ModelSizes, options: MoeOptions, strategy: str, seed: int, clock: PhaseClock) -> nn.Module:
     """Return the feed-forward layer of a strategy."""
     if strategy == "dense":
-        return DenseFeedForward(sizes.model_dim, sizes.hidden_size, clock)
+        return DenseFeedForward(sizes.model_dim, sizes.hidden_size, clock, options.expert_matrices)
     strategies: dict[str, ExpertStrategy] = {
         "padded": PaddedStrategy(sizes.capacity_factor, options.overlap),
         "dropless": DroplessStrategy(options.overlap),

@@ -26,6 +26,7 @@ class MatmulBaseline(Struct, frozen=True):
     """
 
     experts: int  # on this rank
+    matrices: int  # of each expert
     rows: int  # of each expert
     tries: int
     warmup: int  # tries before those that count
@@ -52,7 +53,9 @@ def measure_matmuls(spec: RunSpec, context: RankContext) -> MatmulBaseline:
     times = [_time_products(products, clock) for _ in range(tries)]
     medians = {name: median(row[name] for row in times) for name in products}
     forward = {f"plain_{name}": medians.pop(name) for name in ("gemm1", "gemm2")}
-    return MatmulBaseline(local, rows, tries, warmup, {**forward, "plain_backward": sum(medians.values())})
+    return MatmulBaseline(
+        local, spec.moe.expert_matrices, rows, tries, warmup, {**forward, "plain_backward": sum(medians.values())}
+    )
 
 
 def _time_products(products: Mapping[str, Callable[[], None]], clock: PhaseClock) -> dict[str, float]:
@@ -64,19 +67,21 @@ def _time_products(products: Mapping[str, Callable[[], None]], clock: PhaseClock
 
 
 def _products(spec: RunSpec, device: torch.device, n: int) -> dict[str, Callable[[], None]]:
-    """Return the products by name: n rows of each of L experts, d model width, h hidden width.
+    """Return the products by name: n rows of each of L experts, d model width, h hidden width, u width of gemm1.
 
     Their outputs are allocated beforehand.
     """
     count, d, h = spec.sizes.experts_per_rank, spec.sizes.model_dim, spec.sizes.hidden_size
+    u = h * (spec.moe.expert_matrices - 1)
     random = torch.Generator(device).manual_seed(spec.seed)
 
     def random_matrices(*shape: int) -> Tensor:
         return torch.randn(count, *shape, generator=random, device=device).to(getattr(torch, spec.dtype))
 
-    x, hidden = random_matrices(n, d), random_matrices(n, h)  # [L, n, d], [L, n, h]
-    w1, w2 = random_matrices(d, h), random_matrices(h, d)  # [L, d, h], [L, h, d]
-    out = {shape: torch.empty(shape, dtype=x.dtype, device=device) for shape in ((n, h), (n, d), (d, h), (h, d))}
+    x, hidden, wide = random_matrices(n, d), random_matrices(n, h), random_matrices(n, u)  # [L, n, ...] each
+    w1, w2 = random_matrices(d, u), random_matrices(h, d)  # [L, d, u], [L, h, d]
+    shapes = {(n, u), (n, h), (n, d), (d, u), (h, d)}
+    out = {shape: torch.empty(shape, dtype=x.dtype, device=device) for shape in shapes}
 
     def product(left: Tensor, right: Tensor) -> Callable[[], None]:
         def run() -> None:
@@ -86,10 +91,10 @@ def _products(spec: RunSpec, device: torch.device, n: int) -> dict[str, Callable
         return run
 
     return {
-        "gemm1": product(x, w1),  # [n, d] [d, h]
+        "gemm1": product(x, w1),  # [n, d] [d, u]
         "gemm2": product(hidden, w2),  # [n, h] [h, d]
         "gemm2, rows": product(x, w2.mT),  # gradient of its rows: [n, d] [d, h]
         "gemm2, matrix": product(hidden.mT, x),  # gradient of its matrix: [h, n] [n, d]
-        "gemm1, rows": product(hidden, w1.mT),  # [n, h] [h, d]
-        "gemm1, matrix": product(x.mT, hidden),  # [d, n] [n, h]
+        "gemm1, rows": product(wide, w1.mT),  # [n, u] [u, d]
+        "gemm1, matrix": product(x.mT, wide),  # [d, n] [n, u]
     }

@@ -63,15 +63,26 @@ def histogram(chosen: Tensor, experts: int) -> Tensor:
     return chosen.new_zeros(experts).scatter_add(0, chosen, torch.ones_like(chosen))
 
 
+def activate(first: Tensor, hidden: int) -> Tensor:
+    """Return what the second layer of a feed-forward gets, [..., h]: GELU of the first layer's output [..., h].
+
+    If that is [..., 2 h], its first half is the gate of the other (SwiGLU).
+    """
+    if first.shape[-1] == hidden:
+        return F.gelu(first)
+    gate, up = first.chunk(2, -1)
+    return F.silu(gate) * up
+
+
 class Experts(nn.Module):
-    """L experts as two stacks of matrices. Each expert has two layers with GELU between them.
+    """L experts as two stacks of matrices. Each expert has two layers with `activate` between them.
 
     Each expert is initialised from its own seed, so its start does not depend on its rank.
     """
 
-    def __init__(self, seeds: Sequence[int], width: int, hidden: int) -> None:
+    def __init__(self, seeds: Sequence[int], width: int, hidden: int, matrices: int = 2) -> None:
         super().__init__()
-        self.w1 = nn.Parameter(torch.empty(len(seeds), width, hidden))  # [L, d, h]
+        self.w1 = nn.Parameter(torch.empty(len(seeds), width, hidden * (matrices - 1)))  # [L, d, h], or 2 h with a gate
         self.w2 = nn.Parameter(torch.empty(len(seeds), hidden, width))  # [L, h, d]
         for first, second, seed in zip(self.w1.data, self.w2.data, seeds, strict=True):
             random = torch.Generator().manual_seed(seed)

@@ -68,8 +68,14 @@ class MoeOptions(Struct, frozen=True):
     z_coefficient: Annotated[float, Meta(ge=0)] = 0.001  # of the router z-loss, as in ST-MoE
     bias_rate: Annotated[float, Meta(ge=0)] = 0.0  # change of an expert's bias in a step, as in DeepSeek-V3; 0: no bias
     scores: Literal["softmax", "sigmoid"] = "softmax"  # of the router
+    activation: Literal["gelu", "swiglu"] = "gelu"  # of the experts; swiglu has a third matrix, for its gate
     shared_experts: Annotated[int, Meta(ge=0)] = 0  # that take all tokens, beside those that the router chooses
     overlap: Annotated[int, Meta(ge=0)] = 0  # parts in which rows travel beside computation; 0: they take turns
+
+    @property
+    def expert_matrices(self) -> int:
+        """Number of matrices of an expert."""
+        return 3 if self.activation == "swiglu" else 2
 
 
 Values = TypeVar("Values", ModelSizes, MoeOptions)

@@ -53,6 +53,7 @@ class ReferencePrinter:
             "plain",
             rank=self.context.rank,
             plain_experts=baseline.experts,
+            plain_matrices=baseline.matrices,
             plain_rows=baseline.rows,
             plain_tries=baseline.tries,
             plain_warmup=baseline.warmup,

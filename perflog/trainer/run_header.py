@@ -107,6 +107,8 @@ def _print_model(log: LogWriter, spec: RunSpec, context: RankContext, matmul_par
             context.first_on_node,
             strategy=spec.strategy,
             num_local_experts=sizes.experts_per_rank,
+            activation=spec.moe.activation,
+            expert_matrices=spec.moe.expert_matrices,
             top_k=sizes.top_k,
             capacity_factor=sizes.capacity_factor if spec.strategy == "padded" else 0.0,
             shadows=sizes.shadows if spec.strategy == "shadow" else 0,

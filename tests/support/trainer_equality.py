@@ -41,7 +41,9 @@ SIZES = ModelSizes(
     layers=2, model_dim=16, hidden_size=32, heads=2, vocabulary=19, sequence_length=8, batch=3, learning_rate=1e-2,
     top_k=2, capacity_factor=8.0, shadows=3,
 )  # fmt: skip
-OPTIONS = MoeOptions(balance_coefficient=0.1, z_coefficient=0.1, scores="sigmoid", shared_experts=2, overlap=2)
+OPTIONS = MoeOptions(
+    balance_coefficient=0.1, z_coefficient=0.1, scores="sigmoid", activation="swiglu", shared_experts=2, overlap=2
+)
 WAYS: dict[str, ExpertStrategy] = {
     "padded": PaddedStrategy(E / K),
     "padded with drops": PaddedStrategy(1.0),
@@ -79,7 +81,9 @@ def dense(x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, ke
         for j in range(chosen.shape[1]):
             mine = chosen[:, j] == expert
             mine = mine if kept is None else mine & kept[:, j]
-            y = y + mine.unsqueeze(1) * weights[:, j : j + 1] * (F.gelu(x @ w1[expert]) @ w2[expert])
+            first, hidden = x @ w1[expert], w2.shape[1]
+            second = F.gelu(first) if w1.shape[2] == hidden else F.silu(first[:, :hidden]) * first[:, hidden:]
+            y = y + mine.unsqueeze(1) * weights[:, j : j + 1] * (second @ w2[expert])
     return y
 
 

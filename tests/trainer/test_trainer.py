@@ -186,7 +186,7 @@ def test_every_phase_that_is_printed_is_declared() -> None:
 def test_the_work_counts_shared_experts_and_logs_before_them_have_none() -> None:
     said = {"tokens_per_rank": 8, "top_k": 2, "model_dim": 4, "hidden_size": 16, "layers": 3}
     (rate,) = (rate for rate in get("reference").rates if rate.name == "experts in the whole step")
-    now, before = (evaluate(work, said | {"shared_experts": 1}) for work in rate.work)
+    now, before = (evaluate(work, said | {"shared_experts": 1, "expert_matrices": 2}) for work in rate.work)
     assert now == 1.5 * 12 * 8 * 2 * 4 * 16 * 3 == 1.5 * (before or 0)
     assert [evaluate(work, said) for work in rate.work] == [None, before]
 
@@ -220,6 +220,10 @@ COMMANDS = [
     (
         ("moe-layer", "--set", "bias_rate=-1"),
         "cannot set bias_rate=-1: Expected `float` >= 0.0 - at `$.bias_rate`\n",
+    ),
+    (
+        ("moe-layer", "--dialect", "original", "--set", "activation=swiglu"),
+        "the original's rate counts chosen experts of two matrices\nleave out --dialect\n",
     ),
     (("sweep", "--steps", "0"), "Invalid value for '--steps': 0 is not in the range x>=1.\n"),
 ]

@@ -13,6 +13,7 @@ if find_spec("torch") is None:
     pytest.skip("needs PyTorch", allow_module_level=True)
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 
 from perflog.trainer.kernels import ProfileRanges
 from perflog.trainer.language_model import LanguageModel, active_parameters
@@ -178,10 +179,15 @@ def test_parameters_in_bfloat16_train_as_well_as_with_autocast(monkeypatch: pyte
     assert losses["bfloat16"][-1] < 0.6 * losses["bfloat16"][0]
 
 
-def test_the_shared_expert_is_added_for_all_tokens_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("activation", ["gelu", "swiglu"])
+def test_the_shared_expert_is_added_for_all_tokens_and_counted(
+    monkeypatch: pytest.MonkeyPatch, activation: str
+) -> None:
     monkeypatch.delenv("RANK", raising=False)
     spec = next(
-        load_recipe("moe-layer").specs(steps=1, seed=0, dtype="float32", scale=0.25, changes={"shared_experts": "2"})
+        load_recipe("moe-layer").specs(
+            steps=1, seed=0, dtype="float32", scale=0.25, changes={"shared_experts": "2", "activation": activation}
+        )
     )
     sizes, x = spec.sizes, torch.randn(2, 5, spec.sizes.model_dim)
     with join_process_group(CPU):
@@ -192,9 +198,12 @@ def test_the_shared_expert_is_added_for_all_tokens_and_counted(monkeypatch: pyte
         routed, parameters = layer(x), active_parameters(model)
         layer.shared = shared
     assert shared is not None
-    alone = torch.nn.functional.gelu(x @ shared.up.weight.T) @ shared.down.weight.T
-    assert torch.allclose(both - routed, alone, atol=1e-5)
-    assert active_parameters(model) - parameters == 2 * 2 * sizes.model_dim * sizes.hidden_size
+    first, hidden = x @ shared.up.weight.T, 2 * sizes.hidden_size
+    gated = first.shape[-1] == 2 * hidden
+    second = first[..., :hidden].sigmoid() * first[..., :hidden] * first[..., hidden:] if gated else F.gelu(first)
+    assert torch.allclose(both - routed, second @ shared.down.weight.T, atol=1e-5)
+    assert active_parameters(model) - parameters == (3 if gated else 2) * 2 * sizes.model_dim * sizes.hidden_size
+    assert gated == (activation == "swiglu")
 
 
 def test_transfers_at_the_same_time_are_counted_once() -> None:
@@ -226,13 +235,14 @@ def test_a_backward_is_timed_between_its_two_ends_and_is_the_same() -> None:
     assert torch.equal(a.grad, wanted[0]) and torch.equal(b.grad, wanted[1])
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("dtype", "activation"), [("float32", "gelu"), ("bfloat16", "swiglu")])
 def test_plain_products_have_the_shapes_of_the_experts_and_all_their_work(
-    monkeypatch: pytest.MonkeyPatch, dtype: str
+    monkeypatch: pytest.MonkeyPatch, dtype: str, activation: str
 ) -> None:
     """Of a rank's balanced experts: twice two products forward, and the gradients of rows and matrices of both."""
     monkeypatch.delenv("RANK", raising=False)
-    spec = next(load_recipe("moe-layer").specs(steps=1, seed=0, dtype=dtype, scale=0.25))
+    changes = {"activation": activation}
+    spec = next(load_recipe("moe-layer").specs(steps=1, seed=0, dtype=dtype, scale=0.25, changes=changes))
     assert spec.plain
     seen: list[tuple[int, ...]] = []
     product = torch.mm
@@ -247,9 +257,11 @@ def test_plain_products_have_the_shapes_of_the_experts_and_all_their_work(
         plain = measure_matmuls(spec, here)
     n, d, h, experts = plain.rows, spec.sizes.model_dim, spec.sizes.hidden_size, spec.sizes.experts_per_rank
     assert (plain.experts, n * experts) == (experts, spec.sizes.tokens * spec.sizes.top_k)
-    once = [(n, d, h), (n, h, d), (n, d, h), (h, n, d), (n, h, d), (d, n, h)]
+    u = {2: h, 3: 2 * h}[plain.matrices]  # with a gate gemm1 is twice as wide
+    once = [(n, d, u), (n, h, d), (n, d, h), (h, n, d), (n, u, d), (d, n, u)]
     assert seen == [shape for shape in once for _ in range(experts)] * (plain.tries + plain.warmup)
-    assert sum(2 * a * b * c for a, b, c in once) * experts == 12 * n * experts * d * h
+    assert sum(2 * a * b * c for a, b, c in once) * experts == 6 * plain.matrices * n * experts * d * h
+    assert plain.matrices == {"gelu": 2, "swiglu": 3}[activation]
     assert TRIES[0] <= plain.tries <= TRIES[1]
     assert set(plain.seconds) == {"plain_gemm1", "plain_gemm2", "plain_backward"}
     assert min(plain.seconds.values()) > 0

@@ -269,7 +269,7 @@ def test_plain_products_are_timed_before_and_after_the_steps_and_set_beside_the_
 def test_two_nodes_with_a_log_each_have_the_same_runs(tmp_path: Path) -> None:
     """Of two nodes with one rank each: each log names its runs and holds its own rank."""
     logs = [tmp_path / "node0.txt", tmp_path / "node1.txt"]
-    options = ["--set", "shared_experts=1", "--set", "overlap=2"]
+    options = ["--set", "shared_experts=1", "--set", "overlap=2", "--set", "activation=swiglu"]
     small = ["moe-layer", "--steps", "2", "--scale", "0.25", "--device", "cpu"]
     ForkedRanks(2, logs, "perflog.trainer", *small, *options).end()
     each = sorted((perflog.read(log) for log in logs), key=lambda log: log.row_counts.get("steps", 0))
@@ -280,6 +280,8 @@ def test_two_nodes_with_a_log_each_have_the_same_runs(tmp_path: Path) -> None:
         configs = [json.loads(said) for said in one.runs["config"]]
         assert {(said["world_size"], said["shared_experts"], said["overlap"]) for said in configs} == {(2, 1, 2)}
         assert {"shared", "shared_backward", "rows_wait", "gradients_wait"} <= set(one.table("phases")["phase"])
+        plain = one.table("values").query("key == 'plain_tflops'")["value"]
+        assert {said["plain_matrices"] for said in configs} == {3} and (plain > 0).all()
         hidden = perflog.metrics.phases(one).query("hidden")["phase"]
         assert set(hidden) == {"rows_transfer", "gradients_transfer"}
         assert (one.table("phases")["occurrence"] == 1).all()

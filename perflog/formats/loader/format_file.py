@@ -119,7 +119,7 @@ def _rates(file: File, lines: list[Line], names: set[str]) -> tuple[Rate, ...]:
         entry.refuse_unknown("of", phases, timed, _NOT_TIMED)
         work = tuple(entry.expr("work", text, names) for text in entry.texts("work", required=True))
         # FLOP/s of plain matrix products of the same shapes, to compare with
-        plain = entry.expr("plain", entry.get("plain", str), names) if "plain" in entry.data else None
+        plain = tuple(entry.expr("plain", text, names) for text in entry.texts("plain"))
         rates.append(Rate(entry.get("name", str, required=True), phases, work, plain))
     return tuple(rates)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perflog.arrays import Floats, Ints
+from perflog.formats.expressions import Expression
 from perflog.formats.model import Rate
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
@@ -115,7 +116,7 @@ def _rate_rows(
     `table`: the rows of the run in its steady steps.
     """
     numbers = run.semantics.numbers
-    work = next((known for each in rate.work if (known := evaluate(each, numbers)) is not None), None)
+    work = _first_known(rate.work, numbers)
     rows = table.where(np.any([table.named(name) for name in rate.of], axis=0))
     if work is None or not work > 0 or not len(rows):
         return
@@ -125,7 +126,7 @@ def _rate_rows(
     times |= {rank: (steps[ranks == rank], seconds[ranks == rank]) for rank in np.unique(ranks).tolist()}
     plain_rates: dict[int | None, float] = {}
     for measuring_rank, values in measured.items():
-        plain = None if rate.plain is None else evaluate(rate.plain, {**numbers, **values})
+        plain = _first_known(rate.plain, {**numbers, **values})
         if plain is not None and plain > 0:
             plain_rates[measuring_rank] = plain
     if plain_rates:
@@ -133,6 +134,11 @@ def _rate_rows(
     for rank, spent in times.items():
         if len(spent[0]):
             yield _row(rate, run, rank, spent, work, plain_rates.get(rank))
+
+
+def _first_known(expressions: Iterable[Expression], numbers: Mapping[str, float]) -> float | None:
+    """Return the value of the first expression that all numbers are known of."""
+    return next((value for each in expressions if (value := evaluate(each, numbers)) is not None), None)
 
 
 def _row(
