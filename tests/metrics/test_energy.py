@@ -11,6 +11,7 @@ from support.metrics_logs import rows
 
 import perflog
 from perflog.metrics import energy, scaling
+from perflog.metrics.power.energy import ALL, ONE, _energy, _Power
 
 WORLD = "using world size: 16, data-parallel size: 16, tensor-model-parallel size: 1, pipeline-model-parallel size: 1\n"
 
@@ -146,3 +147,23 @@ def test_compare_says_what_a_sample_takes(tmp_path: Path) -> None:
     (row,) = (row for row in perflog.compare(*paths).row_records if row.metric == "energy of a sample")
     assert row.base_value == pytest.approx(350 * 16 * 60 / 1024)
     assert row.change == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("power", "gpus", "found"),
+    [
+        (_Power("s", ALL, 800.0, 4), None, {"power_w": 800.0, "energy_step_j": 1600.0}),
+        (_Power("s", ALL, 800.0, 4), 4, {"power_gpu_w": 200.0, "energy_step_j": 1600.0, "energy_token_j": 4.0}),
+        (_Power("s", ONE, 200.0, 1), 4, {"power_gpu_w": 200.0, "energy_step_j": 1600.0, "energy_token_j": 4.0}),
+        (_Power("s", ONE, 200.0, 1), None, {"power_gpu_w": 200.0, "energy_token_j": 4.0}),
+        (_Power("s", None, 200.0, 1), 1, {"power_gpu_w": 200.0, "energy_step_j": 400.0, "of": ONE}),
+        (_Power("s", None, 200.0, 1), 4, {"power_w": 200.0, "of": None}),
+    ],
+)
+def test_energy_of_one_gpu_or_of_all(power: _Power, gpus: int | None, found: dict[str, object]) -> None:
+    """2 s a step, 50 tokens/s on each GPU."""
+    energies = _energy(power, gpus, 2.0, {"token": ("tokens_per_s", 50.0)})
+    assert energies.items() >= found.items()
+    assert "energy_step_j" not in _energy(power, gpus, None, {})
+    assert ("energy_step_j" in energies) == ("energy_step_j" in found)
+    assert ("energy_token_j" in energies) == ("power_gpu_w" in energies)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.errors import UsageError
-from perflog.metrics.hardware import GPU_MODELS, PRECISIONS, GpuModel, gpu_model, precision
+from perflog.metrics.hardware import GPU_MODELS, PRECISIONS, GpuModel, bandwidth_tbs, gpu_model, precision
 
 
 @pytest.mark.parametrize("row", GPU_MODELS, ids=lambda row: row.name)
@@ -129,3 +129,18 @@ def test_a_dtype_without_a_figure_is_an_error() -> None:
     with pytest.raises(UsageError) as caught:
         gpu_model("A100").peak_tflops("flaot16")
     assert caught.value.help == "did you mean `float16`?"
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (("H100 SXM",), 3.35),
+        (("A100",), None),  # of 40 or of 80 GB
+        (("A100", "NVIDIA A100-SXM4-80GB"), 2.039),
+        (("A100", None, "A100-SXM4-40GB"), 1.555),
+        (("H100 SXM", "NVIDIA A100-SXM4-80GB"), 3.35),  # another model
+        (("T4", "80GB"), gpu_model("T4").bandwidth_tbs),
+    ],
+)
+def test_the_bandwidth_of_a_model_depends_on_its_memory(names: tuple[str | None, ...], found: float | None) -> None:
+    assert bandwidth_tbs(*names) == found

@@ -15,6 +15,7 @@ from support.paths import ROOT
 
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Metric, Options, get
+from perflog.metrics.registry import MetricColumn
 
 ALL = pytest.mark.parametrize("metric", METRICS.values(), ids=list(METRICS))
 
@@ -104,3 +105,10 @@ def test_a_type_checker_knows_what_a_metric_takes_and_returns(tmp_path: Path) ->
     lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
     assert lines[0].endswith('Revealed type is "pandas.core.frame.DataFrame"'), lines
     assert [line.partition(":")[2].partition(":")[0] for line in lines[1:3]] == ["4", "5"]
+
+
+def test_the_type_of_a_column() -> None:
+    """Values with a unit are floats, unless the column says more."""
+    assert [MetricColumn("x").dtype, MetricColumn("x", "s").dtype] == ["", "float64"]
+    assert MetricColumn("x", "s", type="Int64").dtype == "Int64"
+    assert [MetricColumn("x_s", unit).short for unit in ("s", "", "B")] == ["x", "x_s", "x_s"]

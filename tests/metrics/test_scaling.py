@@ -15,6 +15,7 @@ from support.paths import SHARED
 
 import perflog
 from perflog.metrics import scaling
+from perflog.metrics.many_runs.scaling import _cost
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -194,3 +195,9 @@ def test_the_plot_has_a_line_for_each_study_and_the_predictions(tmp_path: Path) 
     drawn = np.asarray(lines["b"].get_ydata()).tolist()
     assert drawn == pytest.approx([one / (STRONG_A + STRONG_B / n) for n in (1, 2, 4)])
     assert axes.get_xlim()[1] > 8
+
+
+def test_the_cost_of_a_million() -> None:
+    """At 3 a GPU hour, 1.2 ms of a GPU cost a millionth of 1."""
+    assert _cost(1.2e-3, 3.0) == pytest.approx(1.0)
+    assert _cost(None, 3.0) is None

@@ -123,3 +123,13 @@ def test_phases_form_no_circle(name: str) -> None:
                 if parent in phases and parent not in seen:
                     seen.add(parent)
                     todo.append(parent)
+
+
+def test_the_parents_of_phases_that_no_format_declares() -> None:
+    """The step has none; a part is named after its phase."""
+    meaning = run_semantics(None, None)
+    assert meaning.possible_parents("step") == ()
+    assert meaning.possible_parents("forward") == meaning.possible_parents("backward") == ("step",)
+    assert meaning.possible_parents("backward_params") == ("backward",)
+    assert meaning.possible_parents("forward_backward") == meaning.possible_parents("other") == ("step",)
+    assert meaning.lineage("backward_params", 1) == ("backward_params", "backward", "step")

@@ -16,6 +16,8 @@ from perflog.analysis.compare.verdicts import (
     Evidence,
     Verdict,
     VerdictRule,
+    _runs_needed,
+    _what_would_decide,
     decide,
     severity,
     without_exploratory,
@@ -208,3 +210,21 @@ def test_verdicts_by_severity() -> None:
     assert severity("exploratory improvement") == severity("improvement") > severity("exploratory different")
     assert without_exploratory("exploratory regression") in CHANGES
     assert judged(0.1, 0.005, 0.001, (1, 1), "steps").decision == "regression"
+
+
+@pytest.mark.parametrize("runs", [(3, 3), (2, 6), (6, 2)])
+def test_how_many_runs_would_decide(runs: tuple[int, int]) -> None:
+    """As the variation between runs shows: an error rests on the numbers of runs of both sides."""
+    deviation = 0.02
+    effect = Effect(0.05, deviation * math.sqrt(1 / runs[0] + 1 / runs[1]), 4.0)
+    text = _what_would_decide(effect, Evidence(runs, (0.0, 0.1)), DEFAULT_RULE)
+    needed = max(_runs_needed(deviation, 0.05, 0.5 + DEFAULT_RULE.level / 2), max(runs) + 1)
+    assert text == f"it would take about {needed:.0f} runs per side to decide"
+    held = Evidence(runs, (0.0, 0.1), sessions="held")
+    assert "in one session" in _what_would_decide(effect, held, DEFAULT_RULE)
+
+
+def test_runs_that_vary_too_much() -> None:
+    assert "more than 100 runs" in _what_would_decide(Effect(0.02, 1.0, 4.0), Evidence((3, 3), (-1, 1)), DEFAULT_RULE)
+    assert _runs_needed(0.1, 0.0, 0.9) == _runs_needed(0.1, -1.0, 0.9) == math.inf
+    assert _runs_needed(1e-9, 1.0, 0.9) == 2
