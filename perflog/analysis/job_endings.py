@@ -18,7 +18,7 @@ from msgspec.structs import asdict, fields, replace
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.metrics.benchmarks.serving import RUNNING
-from perflog.metrics.run_tables import cached
+from perflog.metrics.run_tables import computed_once
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
 from perflog.parsing.failures.kinds import (
     CAUSE,
@@ -183,21 +183,9 @@ class Ending(Struct, frozen=True):
         return self.judged.kind in ("collective_timeout", "rendezvous_timeout") and bool(self.judged.ranks)
 
 
+@computed_once
 def endings(tables: Tables) -> list[Ending]:
     """Return the failures of each log, cut where steps follow, in the order of the logs."""
-    return cached(tables, ("endings",), lambda: _endings(tables))
-
-
-def is_ended(tables: Tables, run: str) -> bool:
-    """Return whether a failure ended the log of a run, or an attempt in it."""
-    log = run.partition("-")[0]
-    return any(
-        each.run.partition("-")[0] == log and each.is_proven and (each.restarts or not each.goes_on)
-        for each in endings(tables)
-    )
-
-
-def _endings(tables: Tables) -> list[Ending]:
     if not tables.count("failures"):
         return []
     by_log: dict[str, list[FailureRow]] = {}
@@ -215,6 +203,15 @@ def _endings(tables: Tables) -> list[Ending]:
         last_line = int(counts.where(counts.one_of("run", log_runs))["count"].sum())  # each line has a shape
         found += _cut(rows, _Steps(tables, log_runs), world, last_line, _finished_at(tables, log_runs))
     return found
+
+
+def is_ended(tables: Tables, run: str) -> bool:
+    """Return whether a failure ended the log of a run, or an attempt in it."""
+    log = run.partition("-")[0]
+    return any(
+        each.run.partition("-")[0] == log and each.is_proven and (each.restarts or not each.goes_on)
+        for each in endings(tables)
+    )
 
 
 class _Steps:

@@ -13,7 +13,7 @@ import numpy as np
 from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.attempts import job_id
-from perflog.metrics.run_tables import cached
+from perflog.metrics.run_tables import computed_once
 from perflog.tables.columns import Rows
 from perflog.tables.schema import NO_DATE
 
@@ -24,15 +24,12 @@ _EQUAL_LOSSES = 10
 """Different losses that logs of one job have in common. Losses of other jobs may be equal in a few steps."""
 
 
+@computed_once
 def run_of_hosts(tables: Tables) -> dict[str, str]:
     """Return the run that represents each run of another host of its job: the run of the longest log, else the first.
 
     Runs that represent others, and runs of one log alone, are not in it.
     """
-    return cached(tables, ("runs of hosts",), lambda: _run_of_hosts(tables))
-
-
-def _run_of_hosts(tables: Tables) -> dict[str, str]:
     if len(set(tables.rows("runs")["log_sha256"].tolist())) < 2:
         return {}
     members: dict[str, list[str]] = {}

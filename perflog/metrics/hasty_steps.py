@@ -10,7 +10,7 @@ import numpy as np
 
 from perflog.arrays import Mask
 from perflog.metrics.possible import RATES
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Rows
 
@@ -20,12 +20,9 @@ _EARLY = 5  # printed steps at the start of a run, among which the launch is not
 _FEWEST = 3  # steps from which the median shows the usual rate
 
 
+@computed_once
 def hasty_steps(tables: Tables) -> Mask:
     """Flag the rows of table `steps` with a time too short for the work that they report."""
-    return cached(tables, ("hasty steps",), lambda: _hasty_steps(tables))
-
-
-def _hasty_steps(tables: Tables) -> Mask:
     steps = tables.rows("steps")
     flags = np.zeros(len(steps), np.bool_)
     for rate in RATES[:3]:

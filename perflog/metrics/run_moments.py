@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.tables.columns import NULL
 
 _NAMES = ("started", "started_at", "start_time", "datetime", "date", "timestamp", "created_at", "begin_time")
@@ -39,13 +39,20 @@ class Moment(Struct, frozen=True, order=True):
         return f"{self.at:%Y-%m-%d}" if self.at.time() == time() else f"{self.at:%Y-%m-%d %H:%M:%S}"
 
 
+@computed_once
 def moments(tables: Tables) -> dict[str, Moment]:
     """Return when each run started, by run id, without the runs with an unknown start.
 
     A setting of the run counts before a date in the name of its log or of a folder around it: `2026-01-16_nightly.txt`,
     `run_20260116-093000/rank0.log`. Few of these state a time zone: the times are local to whoever wrote them.
     """
-    return cached(tables, "moments of runs", lambda: _moments(tables))
+    found = {}
+    for run, log, config in tables.rows("runs").records("run", "log", "config"):
+        text = "" if config == NULL or config is None else config
+        moment = _moment_in_settings(json.loads(text)) if _IN_SETTINGS.search(text) else None
+        if moment := moment or _moment_in_name(log):
+            found[run] = moment
+    return found
 
 
 def moment_of(text: str) -> Moment | None:
@@ -63,16 +70,6 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _moments(tables: Tables) -> dict[str, Moment]:
-    found = {}
-    for run, log, config in tables.rows("runs").records("run", "log", "config"):
-        text = "" if config == NULL or config is None else config
-        moment = _moment_in_settings(json.loads(text)) if _IN_SETTINGS.search(text) else None
-        if moment := moment or _moment_in_name(log):
-            found[run] = moment
-    return found
 
 
 def _moment_in_settings(settings: Mapping[str, Any]) -> Moment | None:

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.groups import Keys, groups_of
@@ -61,16 +61,13 @@ def worlds_of(runs: Sequence[SteadyRun]) -> Floats:
     return np.array([np.nan if run.world is None else run.world for run in runs], np.float64)
 
 
+@computed_once
 def step_rows(tables: Tables, name: str, column: str, warmup: int | None) -> StepRows:
     """Return the rows of all runs in table `name` with a step and a value in `column`.
 
     The warm-up is taken from the step times of each run; for steps before the first step time it is detected in the
     sums of `column`.
     """
-    return cached(tables, ("step rows", name, column, warmup), lambda: _step_rows(tables, name, column, warmup))
-
-
-def _step_rows(tables: Tables, name: str, column: str, warmup: int | None) -> StepRows:
     rows = tables.rows(name)
     rows = rows.where(rows.known("step", column))
     numbers = run_numbers(tables, rows)

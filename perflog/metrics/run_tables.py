@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from functools import wraps
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
 _Key = TypeVar("_Key", str, int)
 
 _AT_ONCE = 1 << 20
@@ -374,6 +376,26 @@ def cached(tables: Mapping[str, pd.DataFrame], key: Hashable, compute: Callable[
         tables.results[key] = compute()
     result: T = tables.results[key]
     return result
+
+
+def computed_once(compute: Callable[Concatenate[Tables, P], T]) -> Callable[Concatenate[Tables, P], T]:
+    """Decorate a function of tables and of values with a hash: each result is computed once, as `cached` does."""
+
+    @wraps(compute)
+    def once(tables: Tables, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return cached(tables, (compute, args, tuple(kwargs.items())), lambda: compute(tables, *args, **kwargs))
+
+    return once
+
+
+def computed_list(compute: Callable[Concatenate[Tables, P], Iterator[T]]) -> Callable[Concatenate[Tables, P], list[T]]:
+    """Decorate an iterator over what tables hold: it becomes a list that is computed once."""
+
+    @wraps(compute)
+    def listed(tables: Tables, /, *args: P.args, **kwargs: P.kwargs) -> list[T]:
+        return list(compute(tables, *args, **kwargs))
+
+    return computed_once(listed)
 
 
 def merge_tables(logs: tuple[Log | Tables | Mapping[str, pd.DataFrame], ...]) -> Tables:

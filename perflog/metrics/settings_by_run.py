@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, cached, computed_once
 from perflog.settings.run_settings import Settings, settings_of, telling_settings
 
 MFU_PEAK_OF = "mfu_peak_of"
@@ -12,9 +12,12 @@ STOPPED_BY = "stopped_by"
 """Setting of runs that their program itself ended before the announced steps: the reason that it prints."""
 
 
+@computed_once
 def settings_by_run(tables: Tables) -> dict[str, Settings]:
     """Return the settings of all runs, by run id."""
-    return cached(tables, "settings by run", lambda: _settings_by_run(tables))
+    names = ("run", "format", "program", "model", "world_size", "device", "dtype", "process", "config",
+             "outcomes", "provenance")  # fmt: skip
+    return {row["run"]: settings_of(row) for row in tables.rows("runs").dicts(*names)}
 
 
 def repeats(tables: Tables) -> list[list[str]]:
@@ -28,9 +31,3 @@ def _repeats(known_settings: dict[str, Settings]) -> list[list[str]]:
     for run, settings in known_settings.items():
         groups.setdefault(tuple(settings.get(name) for name in names), []).append(run)
     return [runs for runs in groups.values() if len(runs) > 1]
-
-
-def _settings_by_run(tables: Tables) -> dict[str, Settings]:
-    names = ("run", "format", "program", "model", "world_size", "device", "dtype", "process", "config",
-             "outcomes", "provenance")  # fmt: skip
-    return {row["run"]: settings_of(row) for row in tables.rows("runs").dicts(*names)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from perflog.arrays import Ints, Mask
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.step_counters import runs_in_parts
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
@@ -21,9 +21,15 @@ _MOST, _USUAL, _HALF = 0.9, 0.6, 0.5  # shares of the steps
 _NEAR = 3  # printings of a step are among so many times their number of lines
 
 
+@computed_once
 def unlabelled_ranks(tables: Tables) -> dict[str, int]:
     """Return how many ranks print each step, by run, if several do and their lines do not name them."""
-    return cached(tables, ("unlabelled ranks",), lambda: _unlabelled_ranks(tables))
+    rows = tables.rows("steps")
+    if not (rows["copy"] > 1).any():
+        return {}
+    rows = rows.where(rows.known("step"))
+    found = {run: _ranks_of(run_steps) for run, run_steps in rows.by("run").items() if (run_steps["copy"] > 1).any()}
+    return {run: number for run, number in found.items() if number > 1}
 
 
 def printings(tables: Tables) -> Ints:
@@ -31,15 +37,6 @@ def printings(tables: Tables) -> Ints:
     copies: Ints = tables.rows("steps")["copy"]
     runs = {*unlabelled_ranks(tables), *runs_in_parts(tables)}
     return np.where(tables.rows("steps").one_of("run", runs), 1, copies) if runs else copies
-
-
-def _unlabelled_ranks(tables: Tables) -> dict[str, int]:
-    rows = tables.rows("steps")
-    if not (rows["copy"] > 1).any():
-        return {}
-    rows = rows.where(rows.known("step"))
-    found = {run: _ranks_of(run_steps) for run, run_steps in rows.by("run").items() if (run_steps["copy"] > 1).any()}
-    return {run: number for run, number in found.items() if number > 1}
 
 
 def _ranks_of(rows: Rows) -> int:

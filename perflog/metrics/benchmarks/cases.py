@@ -27,7 +27,7 @@ from perflog.metrics.directions import better, words_of
 from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import Rows
 from perflog.units import UNITS, base_of, first_few, show, unit_of
@@ -225,9 +225,19 @@ class CaseTable(Struct, frozen=True):
         return {case: (float(np.median(self.figures[figure][of])), of[0]) for case, of in found.items()}
 
 
+@computed_once
 def case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     """Return the tables of cases of each run that has any, in the order of the log."""
-    return cached(tables, ("cases",), lambda: _case_tables(tables))
+    rows = tables.rows("values")
+    steps = tables.rows("steps")
+    trains = steps.where(steps.known("step")).counts("run")  # other values of a run with steps configure it
+    rows = rows.where(~rows.known("step") & ~rows.one_of("run", trains) & ~rows.one_of("key", _bar_names(rows)))
+    messages = tables.rows_by_run("collectives")  # values beside them are measured over operation and size
+    by_run = rows.by("run")
+    for run in messages.keys() & by_run.keys():
+        by_run[run] = by_run[run].where(~np.isin(by_run[run]["line"], messages[run]["line"]))
+    found = {run: list(_tables_of(run_values)) for run, run_values in by_run.items()}
+    return {run: sorted(of, key=lambda table: int(table.lines[0])) for run, of in found.items() if of}
 
 
 def names_of_records(tables: Tables) -> set[str]:
@@ -405,19 +415,6 @@ def _providers(table: CaseTable) -> list[str]:
 
 
 # --- tables of records ----------------------------------------------------------------------------------------------
-
-
-def _case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
-    rows = tables.rows("values")
-    steps = tables.rows("steps")
-    trains = steps.where(steps.known("step")).counts("run")  # other values of a run with steps configure it
-    rows = rows.where(~rows.known("step") & ~rows.one_of("run", trains) & ~rows.one_of("key", _bar_names(rows)))
-    messages = tables.rows_by_run("collectives")  # values beside them are measured over operation and size
-    by_run = rows.by("run")
-    for run in messages.keys() & by_run.keys():
-        by_run[run] = by_run[run].where(~np.isin(by_run[run]["line"], messages[run]["line"]))
-    found = {run: list(_tables_of(run_values)) for run, run_values in by_run.items()}
-    return {run: sorted(of, key=lambda table: int(table.lines[0])) for run, of in found.items() if of}
 
 
 def _bar_names(rows: Rows) -> list[str]:

@@ -16,7 +16,7 @@ from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import Better
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.tables.columns import Rows
 
 _STATISTICS = ("mean", "median", "p90", "p95", "p99", "min", "max")
@@ -110,12 +110,9 @@ def serving(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (al
     return rows
 
 
+@computed_once
 def served(tables: Tables) -> dict[str, dict[str, _Found]]:
     """Return the quantities of each run that serves requests, latencies first."""
-    return cached(tables, ("serving",), lambda: _served(tables))
-
-
-def _served(tables: Tables) -> dict[str, dict[str, _Found]]:
     found: dict[str, dict[str, _Found]] = {}
     readings = tables.rows("values")
     readings = readings.where(~readings.known("step"))

@@ -12,7 +12,7 @@ from perflog.metrics.causes.binding import binding
 from perflog.metrics.causes.cause import SUBJECTS, Cause, Source
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 
 _SOURCES: tuple[Source, ...] = (
     job_causes.stuck, job_causes.slow_ranks, job_causes.slowest_ranks, job_causes.stragglers_by_replay,
@@ -81,22 +81,19 @@ def causes(tables: Tables, options: Options) -> MetricRows:
     ]
 
 
+@computed_once
 def causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause]]:
     """Return the causes of each run that has any, in the order of the runs: first what binds it, then by gain."""
-    return cached(tables, ("causes by run", options), lambda: _causes_by_run(tables, options))
-
-
-def bound_by(tables: Tables, run: str, options: Options) -> Cause | None:
-    """Return what binds a run; None if its log does not show it, or nothing takes enough of its time."""
-    return next((cause for cause in causes_by_run(tables, options).get(run, ()) if cause.binds), None)
-
-
-def _causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause]]:
     found: dict[str, list[Cause]] = {run: [] for (run,) in tables.rows("runs").records("run")}
     for source in _SOURCES:
         for cause in source(tables, options):
             found[cause.run].append(cause)
     return {run: _ranked(members) for run, members in found.items() if members}
+
+
+def bound_by(tables: Tables, run: str, options: Options) -> Cause | None:
+    """Return what binds a run; None if its log does not show it, or nothing takes enough of its time."""
+    return next((cause for cause in causes_by_run(tables, options).get(run, ()) if cause.binds), None)
 
 
 def _ranked(members: Sequence[Cause]) -> list[Cause]:

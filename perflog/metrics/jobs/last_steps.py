@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.groups import distinct
 from perflog.tables.columns import Rows
 
 
+@computed_once
 def last_steps(tables: Tables) -> dict[str, int]:
     """Return the last step of each run that prints steps, by run id."""
-    return cached(tables, "last steps", lambda: _last_steps(tables))
-
-
-def _last_steps(tables: Tables) -> dict[str, int]:
     steps, values, runs = tables.rows("steps"), tables.rows("values"), tables.rows("runs")
     by_run = steps.where(steps.known("step")).by("run")
     read = dict(runs.where(runs.known("elapsed_line")).records("run", "elapsed_line"))

@@ -13,7 +13,7 @@ from perflog.metrics.jobs.timeline import moment
 from perflog.metrics.options import Options
 from perflog.metrics.possible import RATES
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.levels import Level
 from perflog.statistics.samples import mad, median
@@ -94,12 +94,9 @@ def levels(tables: Tables, options: Options) -> MetricRows:
     return [row for run in run_levels(tables, options.warmup).values() for row in _rows(tables, run)]
 
 
+@computed_once
 def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels]:
     """Return the levels of the runs that have several, by run id."""
-    return cached(tables, ("levels of runs", warmup), lambda: _run_levels(tables, warmup))
-
-
-def _run_levels(tables: Tables, warmup: int | None) -> dict[str, RunLevels]:
     done: set[str] = set()
     found = {}
     for column, unit in _FIGURES.items():

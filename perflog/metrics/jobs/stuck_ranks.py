@@ -24,7 +24,7 @@ from msgspec import Struct, field
 from perflog.metrics.compared import ComparedColumn, Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.tables.arrow import one_of
 from perflog.tables.columns import Rows
 
@@ -152,12 +152,9 @@ def stuck_ranks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
     return rows
 
 
+@computed_once
 def jobs_of_dumps(tables: Tables) -> dict[str, Job]:
     """Return the calls that the ranks of each job had enqueued, by run; only of runs that dump the status of groups."""
-    return cached(tables, "jobs of dumps", lambda: _jobs_of_dumps(tables))
-
-
-def _jobs_of_dumps(tables: Tables) -> dict[str, Job]:
     rows = tables.rows("counters")
     dumped = rows.where(rows.one_of("name", CALL_COUNTS))
     if not len(dumped):

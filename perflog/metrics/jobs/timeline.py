@@ -20,7 +20,7 @@ from perflog.metrics.jobs.attempt_time import (
 )
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_list
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
 
 _NS = 1e9
@@ -106,12 +106,9 @@ class JobTimeline:
         return (self.intervals[-1][2].end - self.intervals[0][2].begin) / _NS
 
 
-def job_timelines(tables: Tables) -> list[JobTimeline]:
+@computed_list
+def job_timelines(tables: Tables) -> Iterator[JobTimeline]:
     """Return the timelines of all jobs that have one; a run that is no attempt of a job is a job of its own."""
-    return cached(tables, ("timelines",), lambda: list(_job_timelines(tables)))
-
-
-def _job_timelines(tables: Tables) -> Iterator[JobTimeline]:
     known, number_of = extents(tables), attempts(tables)
     runs_of: dict[str, list[str]] = {}
     for run in tables.rows("runs")["run"].tolist():

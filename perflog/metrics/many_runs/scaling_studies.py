@@ -19,7 +19,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.benchmarks.cases import SAME, CaseTable, case_tables
 from perflog.metrics.directions import words_of
 from perflog.metrics.options import Options
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, cached, computed_list
 from perflog.metrics.step_time.run_rates import Rate, SizedRun, named_rates, run_rates, sized, sized_runs
 from perflog.metrics.step_time.throughput import throughput
 from perflog.settings.run_settings import independent
@@ -123,12 +123,9 @@ def _printed_flop_rates(tables: Tables, options: Options) -> dict[str, float]:
     return {str(run): float(rate) for run, rate in rates.items() if rate > 0}
 
 
-def table_studies(tables: Tables) -> list[Study]:
+@computed_list
+def table_studies(tables: Tables) -> Iterator[Study]:
     """Return the scaling studies in the tables of cases of each run: a row for each size."""
-    return cached(tables, ("scaling of tables",), lambda: list(_find_in_tables(tables)))
-
-
-def _find_in_tables(tables: Tables) -> Iterator[Study]:
     for run, found in case_tables(tables).items():
         for number, table in enumerate(found, 1):
             described = dict(_sized_rows(table))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -22,7 +22,7 @@ from perflog.metrics.pipelines.schedule_simulation import (
     step,
 )
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_list
 from perflog.metrics.semantics import semantics_by_run
 from perflog.statistics.groups import groups_of
 from perflog.tables.arrow import Where, one_of
@@ -114,12 +114,9 @@ def schedules(tables: Tables, options: Options) -> MetricRows:
     return [asdict(row) | {"label": labels.get(row.run)} for row in schedule_rows(tables, options)]
 
 
-def schedule_rows(tables: Tables, options: Options) -> Sequence[ScheduleRow]:
+@computed_list
+def schedule_rows(tables: Tables, options: Options) -> Iterator[ScheduleRow]:
     """Return the rows of the metric in the order of the runs."""
-    return cached(tables, ("schedule rows", options), lambda: list(_rows(tables, options)))
-
-
-def _rows(tables: Tables, options: Options) -> Iterator[ScheduleRow]:
     timed = {times.run: times for times in stage_times(tables, options)} if tables.count("layers") else {}
     profiled = {times.run: (times, chunks) for times, chunks in _operation_times(tables)}
     for run, means in semantics_by_run(tables.rows("runs")).items():

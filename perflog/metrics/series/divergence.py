@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from perflog.arrays import Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_list
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 
@@ -57,15 +57,12 @@ class Divergence(Struct, frozen=True):
         return self.lasts and (self.last_finite is not None or self.name == LOSS)
 
 
-def divergences(tables: Tables) -> list[Divergence]:
+@computed_list
+def divergences(tables: Tables) -> Iterator[Divergence]:
     """Return the losses and gradient norms with NaN or infinite values, grouped by run.
 
     NaN counts where it is printed; a DataFrame that takes NaN for a missing value holds none.
     """
-    return cached(tables, ("divergences",), lambda: list(_divergences(tables)))
-
-
-def _divergences(tables: Tables) -> Iterator[Divergence]:
     steps, values = tables.rows("steps"), tables.rows("values")
     keys = [key for key in values.codes("key")[1] if _is_watched(key)]
     watched = values.where(values.one_of("key", keys)) if keys else values.where(np.zeros(0, np.int64))

@@ -15,7 +15,7 @@ from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.row_order import natural_sort_key
@@ -129,12 +129,9 @@ class ExpertJob(Struct, frozen=True):
         return {step: float(np.median(ratios_by_step[step])) for step in sorted(ratios_by_step)}
 
 
+@computed_once
 def expert_jobs(tables: Tables) -> list[ExpertJob]:
     """Return the jobs with expert loads, once for every unit of work."""
-    return cached(tables, "expert jobs", lambda: _expert_jobs(tables))
-
-
-def _expert_jobs(tables: Tables) -> list[ExpertJob]:
     rows = tables.rows("loads")
     rows = rows.where(rows.known("step", "amount", "expert"))
     if not len(rows):

@@ -12,7 +12,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, step_rows
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.step_time.phase_table import phases_of_runs
 from perflog.statistics.groups import Groups, groups_of, positions_in
 
@@ -189,11 +189,8 @@ def imbalance_steps(
     return pd.DataFrame({**columns, "largest": pd.Series(steps.largest, dtype=object), "steady": steps.steady()})
 
 
+@computed_once
 def _by_step(tables: Tables, warmup: int | None) -> _StepFigures:
-    return cached(tables, ("imbalance by step", warmup), lambda: _all_steps(tables, warmup))
-
-
-def _all_steps(tables: Tables, warmup: int | None) -> _StepFigures:
     """The measures of all groups by step, run by run in the order of the runs."""
     parts = [_figures(_loads(tables, warmup))]
     parts += [_figures(_phases(piece, warmup)) for piece in tables.in_pieces("phases")]

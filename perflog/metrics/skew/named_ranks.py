@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from perflog.metrics.directions import better
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_list
 from perflog.statistics.samples import binomial
 from perflog.tables.columns import Rows
 
@@ -113,9 +113,23 @@ def named_ranks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
     ]
 
 
-def named_rank_rows(tables: Tables) -> list[NamedRank]:
+@computed_list
+def named_rank_rows(tables: Tables) -> Iterator[NamedRank]:
     """Return the rows of the metric in the order of the runs."""
-    return cached(tables, ("named ranks",), lambda: list(_rows(tables)))
+    runs = tables.rows("runs")
+    worlds: dict[str, int] = dict(runs.where(runs.known("world_size")).records("run", "world_size"))
+    for run, rows in tables.rows_by_run("values").items():
+        keys = rows.counts("key")
+        extreme_keys = [key for key in keys if names_an_extreme(key)]
+        straggler_keys = [key for key in keys if key.partition("[")[0] == STRAGGLER]
+        extremes, stragglers = (rows.where(rows.one_of("key", chosen)) for chosen in (extreme_keys, straggler_keys))
+        if not len(extremes) and not len(stragglers):
+            continue
+        largest = max(int(extremes["rank"].max(initial=0)), int(stragglers["value"].max(initial=0)))
+        ranks = worlds.get(run) or 1 + largest
+        for figure in dict.fromkeys(map(_figure, extreme_keys)):
+            yield from _extremes(rows, run, figure, ranks)
+        yield from _stragglers(stragglers, run, ranks)
 
 
 def hanging_ranks(tables: Tables) -> dict[str, tuple[list[int], int]]:
@@ -132,24 +146,6 @@ def hanging_ranks(tables: Tables) -> dict[str, tuple[list[int], int]]:
 def names_an_extreme(key: str) -> bool:
     """Return whether a key of table `values` is an extreme over all ranks, which is no series of its rank."""
     return key.startswith((HIGHEST, LOWEST))
-
-
-def _rows(tables: Tables) -> Iterator[NamedRank]:
-    """Yield for each run the ranks at the ends of each metric, then the stragglers."""
-    runs = tables.rows("runs")
-    worlds: dict[str, int] = dict(runs.where(runs.known("world_size")).records("run", "world_size"))
-    for run, rows in tables.rows_by_run("values").items():
-        keys = rows.counts("key")
-        extreme_keys = [key for key in keys if names_an_extreme(key)]
-        straggler_keys = [key for key in keys if key.partition("[")[0] == STRAGGLER]
-        extremes, stragglers = (rows.where(rows.one_of("key", chosen)) for chosen in (extreme_keys, straggler_keys))
-        if not len(extremes) and not len(stragglers):
-            continue
-        largest = max(int(extremes["rank"].max(initial=0)), int(stragglers["value"].max(initial=0)))
-        ranks = worlds.get(run) or 1 + largest
-        for figure in dict.fromkeys(map(_figure, extreme_keys)):
-            yield from _extremes(rows, run, figure, ranks)
-        yield from _stragglers(stragglers, run, ranks)
 
 
 def _figure(key: str) -> str:

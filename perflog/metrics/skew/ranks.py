@@ -11,7 +11,7 @@ from perflog.arrays import Floats, Ints
 from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_list
 from perflog.metrics.skew.named_ranks import names_an_extreme
 from perflog.metrics.unlabelled_ranks import unlabelled_ranks
 from perflog.statistics.groups import groups_of
@@ -154,12 +154,9 @@ def rank_name(rank: str) -> str:
     return f"rank {rank}" if rank.isdigit() else rank
 
 
-def rank_rows(tables: Tables) -> list[RankRow]:
+@computed_list
+def rank_rows(tables: Tables) -> Iterator[RankRow]:
     """Return the rows of the metric in the order of the runs."""
-    return cached(tables, ("metrics by rank",), lambda: list(_rank_rows(tables)))
-
-
-def _rank_rows(tables: Tables) -> Iterator[RankRow]:
     by_run: dict[str, list[RankFigure]] = {run: [] for run in tables.rows("runs")["run"].tolist()}
     for figure in rank_figures(tables):
         by_run[figure.run].append(figure)

@@ -13,7 +13,7 @@ from perflog.formats.model import Rate
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, rank_means, worlds_of
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.semantics import evaluate
 from perflog.metrics.step_time.phase_table import PhaseTable, times_on_ranks
 from perflog.metrics.step_time.phases import phases, rows_with_wholes
@@ -71,12 +71,9 @@ def matmul_efficiency(tables: Tables, options: Options) -> MetricRows:
     return rows
 
 
+@computed_once
 def work_rates(tables: Tables, options: Options) -> pd.DataFrame:
     """Return the rows of the metric that are declared rates, of the runs that measure plain matrix products."""
-    return cached(tables, ("work rates", options), lambda: _work_rates(tables, options))
-
-
-def _work_rates(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     rows: list[dict[str, Any]] = []

@@ -9,7 +9,7 @@ import numpy as np
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.step_time.breakdown import breakdown
 from perflog.metrics.step_time.phase_table import PhaseTable
 from perflog.metrics.step_time.phases import rows_with_wholes
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _FIGURES = ("fastest_s", "mean_s", "slowest_s")
 
 
+@computed_once
 def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
     """Return the spread of the ranks in each phase, by its parent: times in a step, means over the steady steps.
 
@@ -33,10 +34,6 @@ def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
         slowest_s. A phase with only the fastest and the slowest rank printed has no mean_s. No rows for phases of a
         single rank, or of unknown ranks.
     """
-    return cached(tables, ("rank spread", options), lambda: _rank_spread(tables, options))
-
-
-def _rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
     import pandas as pd
 
     parts = breakdown.table(tables, options)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.directions import PER, names_rate, words_of
 from perflog.metrics.options import Options
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, cached, computed_once
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import steady_medians
 from perflog.metrics.step_time.throughput import throughput
@@ -76,12 +76,9 @@ _Printed = Mapping[str, tuple[Mapping[str, str], Mapping[str, float]]]
 """The strings and the numbers of each run, by name."""
 
 
+@computed_once
 def sized_runs(tables: Tables) -> dict[str, SizedRun]:
     """Return the size, the batch and the settings of each run that prints how many GPUs it has."""
-    return cached(tables, ("sized runs",), lambda: _sized_runs(tables))
-
-
-def _sized_runs(tables: Tables) -> dict[str, SizedRun]:
     settings = settings_by_run(tables)
     is_incidental = incidental_test(settings.values())
     described = {}
@@ -122,12 +119,9 @@ def sized(settings: Mapping[str, str], texts: Mapping[str, str], numbers: Mappin
     return SizedRun(key, gpus, batch, None if batch is None else batch / gpus)
 
 
+@computed_once
 def _printed_once(tables: Tables) -> _Printed:
     """Return the strings and the numbers that each run prints once, for no step and no rank."""
-    return cached(tables, ("printed once",), lambda: _find_printed_once(tables))
-
-
-def _find_printed_once(tables: Tables) -> _Printed:
     rows = tables.rows("values")
     rows = rows.where(~rows.known("step") & ~rows.known("rank"))
     series = groups_of(rows.codes("run")[0], rows.codes("key")[0]).inverse

@@ -18,7 +18,7 @@ from perflog.metrics.options import Options
 from perflog.metrics.pipelines.pipeline import TimedPipeline, timed_pipelines
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import step_rows
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import means_without_pauses
@@ -151,12 +151,9 @@ class Shares(Struct, frozen=True):
     times: Mapping[tuple[str, str], float]
 
 
+@computed_once
 def shares_by_run(tables: Tables, options: Options) -> dict[str, Shares]:
     """Return the shares of each run in the metric's table; of a run with several wholes the shares of the step."""
-    return cached(tables, ("shares of bars", options), lambda: _find_shares(tables, options))
-
-
-def _find_shares(tables: Tables, options: Options) -> dict[str, Shares]:
     found: dict[str, Shares] = {}
     for whole in _wholes(tables, options):
         steady = [piece for piece in whole.pieces if piece.bar not in NOT_OF_A_STEP and piece.seconds]

@@ -23,7 +23,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.profiles.kernel_categories import OTHER, WAIT, category, category_of_profiler
 from perflog.metrics.registry import MetricColumn
 from perflog.metrics.row_groups import split
-from perflog.metrics.run_tables import Tables, cached, frame_for_metrics
+from perflog.metrics.run_tables import Tables, cached, computed_list, computed_once, frame_for_metrics
 from perflog.metrics.traces.device_steps import NO_STEPS, TraceSteps, on_device
 from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 from perflog.metrics.traces.iterations import iterations
@@ -185,12 +185,9 @@ def are_in_steps(devices: Sequence[TraceDevice]) -> bool:
     return all(each.work.busy.inside(each.steps.starts, each.steps.ends).any() for each in devices)
 
 
-def trace_devices(tables: Tables) -> list[TraceDevice]:
+@computed_list
+def trace_devices(tables: Tables) -> Iterator[TraceDevice]:
     """Return the devices of all runs with device work in table `events`."""
-    return cached(tables, "devices of traces", lambda: list(_devices(tables)))
-
-
-def _devices(tables: Tables) -> Iterator[TraceDevice]:
     labels = tables.labels()
     windows, store = step_windows(tables), _WorkStore(tables)
     for (run, part), events in tables.arrow_by_file("events", IS_WORK, *_COLUMNS):
@@ -387,15 +384,12 @@ def has_times(rows: Rows) -> Mask:
     return flags
 
 
+@computed_once
 def step_windows(tables: Tables) -> dict[tuple[str, int], dict[str | None, TraceSteps]]:
     """Return the annotated steps of each run and file by process: host ranges with names like `ProfilerStep#7`.
 
     If ranges of several such names nest, the steps are the ranges with the longest total time.
     """
-    return cached(tables, "windows of traces", lambda: _windows(tables))
-
-
-def _windows(tables: Tables) -> dict[tuple[str, int], dict[str | None, TraceSteps]]:
     where: Where = {"kind": one_of("range"), "name": lambda name: name and STEP_NAME.fullmatch(name)}
     events = tables.chosen("events", where, "name", "process", "start_ns", "duration_ns")
     windows: dict[tuple[str, int], dict[str | None, TraceSteps]] = {}

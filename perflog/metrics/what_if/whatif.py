@@ -12,7 +12,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.row_groups import row_groups
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.traces.replays.scenarios import ReplayedRanks, replayed_ranks
 from perflog.metrics.what_if.modelled_jobs import jobs_of_layers, jobs_of_phases
 from perflog.metrics.what_if.operation_graph import COMPUTE, KINDS, TRANSFERS, ModelError, Operation, step_graph
@@ -259,15 +259,12 @@ def _flags(job: Job) -> tuple[int, int]:
 # --- operations of a trace -----------------------------------------------------------------------------------------
 
 
+@computed_once
 def replayed_jobs(tables: Tables, options: Options) -> dict[str, Job | NoJob]:
     """Return the job of each run with the operations of all its ranks, or why it cannot be replayed.
 
     Without operations, it is modelled from the layers of pipeline stages, else from the phases of ranks.
     """
-    return cached(tables, ("replayed jobs", options), lambda: _jobs(tables, options))
-
-
-def _jobs(tables: Tables, options: Options) -> dict[str, Job | NoJob]:
     jobs: dict[str, Job | NoJob] = dict(_jobs_of_operations(tables))
     for jobs_from in (jobs_of_layers, jobs_of_phases):
         for run, job in jobs_from(tables, options):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from perflog.arrays import Floats, Mask
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_list
 from perflog.metrics.traces.collectives.jobs import Job, jobs
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import groups_of
@@ -81,12 +81,9 @@ def matched_collectives(tables: Tables) -> list[MatchedCollectives]:
     return [matched for matched in all_collectives(tables) if len(matched.job.members) > 1]
 
 
-def all_collectives(tables: Tables) -> list[MatchedCollectives]:
+@computed_list
+def all_collectives(tables: Tables) -> Iterator[MatchedCollectives]:
     """Return the collectives of each job that has any; then of each device without a job, all unmatched."""
-    return cached(tables, "collectives of traces", lambda: list(_all_collectives(tables)))
-
-
-def _all_collectives(tables: Tables) -> Iterator[MatchedCollectives]:
     known_jobs = jobs(tables)
     members = {id(device) for job in known_jobs for device in job.members}
     alone = [Job((device,), True, None) for device in trace_devices(tables) if id(device) not in members]

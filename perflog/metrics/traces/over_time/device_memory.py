@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_list
 from perflog.metrics.traces.device_steps import NO_STEPS, TraceSteps
 from perflog.metrics.traces.device_work import step_windows
 from perflog.statistics.groups import groups_of
@@ -124,12 +124,9 @@ def carried(values: Ints) -> Ints:
     return filled
 
 
-def device_memory(tables: Tables) -> list[MemoryCurve]:
+@computed_list
+def device_memory(tables: Tables) -> Iterator[MemoryCurve]:
     """Return the memory of devices and hosts in all traces, in order of run, file and device."""
-    return cached(tables, "memory of traces", lambda: list(_curves(tables)))
-
-
-def _curves(tables: Tables) -> Iterator[MemoryCurve]:
     labels = tables.labels()
     windows, totals = step_windows(tables), _printed_totals(tables)
     for place, events in tables.arrow_by_file("events", {"kind": one_of("memory")}, *_COLUMNS):

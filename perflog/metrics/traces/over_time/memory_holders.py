@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from perflog.arrays import Ints
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.traces.call_tree import NO_CALL, call_trees
 from perflog.metrics.traces.launches import Calls, Launches, threads_of
 from perflog.metrics.traces.operators.device_operators import OPERATOR, operator_word
@@ -76,12 +76,9 @@ class HeldMemory(Struct, frozen=True, eq=False, dict=True):
         return int(curve.allocated[event] - curve.live[event]) if curve.is_printed else None
 
 
+@computed_once
 def held_memory(tables: Tables) -> list[HeldMemory]:
     """Return the memory of devices and hosts in all traces with the holders of their blocks."""
-    return cached(tables, "holders of memory", lambda: _held_memory(tables))
-
-
-def _held_memory(tables: Tables) -> list[HeldMemory]:
     curves = device_memory(tables)
     if not curves:
         return []

@@ -16,7 +16,7 @@ from msgspec import Struct
 from perflog.arrays import Ints, Mask
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, cached, computed_list
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.collectives.collective_matching import matched_collectives
 from perflog.metrics.traces.collectives.rank_replay import RankReplay, replay_of_ranks
@@ -177,12 +177,9 @@ class ReplayedRanks(Struct, frozen=True):
         return [member.rank for member in self.members]
 
 
-def replayed_ranks(tables: Tables) -> list[ReplayedRanks]:
+@computed_list
+def replayed_ranks(tables: Tables) -> Iterator[ReplayedRanks]:
     """Return the replay of each job with clocks that agree."""
-    return cached(tables, "replay of ranks", lambda: list(_replayed_ranks(tables)))
-
-
-def _replayed_ranks(tables: Tables) -> Iterator[ReplayedRanks]:
     in_steps = _runs_in_steps(tables)
     for matched in matched_collectives(tables):
         members, steps = matched.job.members, all(device.run in in_steps for device in matched.job.members)
