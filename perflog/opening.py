@@ -16,7 +16,7 @@ from perflog.files.bundled import bundled
 from perflog.log import Log, RowCounts, RunKey, run_keys
 from perflog.parsing.input.log_names import NOTHING_KNOWN, REFERENCE, LogName, expand, left_out
 from perflog.provenance import as_json, provenance
-from perflog.tables.arrow import Where, rows_where, text_array
+from perflog.tables.arrow import Where, rows_where, text_array, with_column
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import GUESS
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
@@ -249,7 +249,7 @@ def _with_provenance(store: Store) -> pa.Table:
         return runs
     logs = runs["log_sha256"].to_pylist()
     texts = text_array([as_json(known.get(log[:LOG_ID], {})) for log in logs])
-    return runs.set_column(runs.column_names.index("provenance"), runs.schema.field("provenance"), texts)
+    return with_column(runs, "provenance", texts)
 
 
 def reference() -> Log:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from perflog.formats.template import LOOSE, Template, escape, unnamed
+from perflog.formats.template import LOOSE, Template, escape, letters_in, unnamed
 
 ENOUGH = 6
 """Letters and digits of literals by which an opening is known."""
@@ -47,13 +47,13 @@ def opening_of(template: Template, enough: int = ENOUGH) -> Opening | None:
         first = re.sub(r"^[^A-Za-z0-9\[({<]+", "", first)
     blanks = 0 if begin else len(literals[0]) - len(first)
     pattern, parts, opening = f" {{0,{blanks}}}" if blanks else "", [first], ""
-    longest, letters = first, _letters(first)
+    longest, letters = first, letters_in(first)
     for k, field in enumerate(fields[begin:], begin):
         if field.type in LOOSE:
             break
         pattern += escape(parts[-1]) + field.pattern("")
         parts.append(literals[k + 1])
-        letters += _letters(parts[-1])
+        letters += letters_in(parts[-1])
         if letters >= enough and not opening:
             opening = pattern + escape(parts[-1].rstrip(" "))
             longest = max((part.rstrip(" ") for part in parts), key=len)
@@ -64,7 +64,3 @@ def opening_of(template: Template, enough: int = ENOUGH) -> Opening | None:
         "utf-8", "surrogateescape"
     )
     return Opening(unnamed(opening or pattern), raw, unnamed(pattern))
-
-
-def _letters(text: str) -> int:
-    return sum(map(str.isalnum, text))

@@ -138,7 +138,7 @@ def unnamed(pattern: str) -> str:
     return re.sub(r"[?]P<[^>]*>", "?:", pattern)
 
 
-def _letters(text: str) -> int:
+def letters_in(text: str) -> int:
     """Return the number of letters and digits."""
     return sum(map(str.isalnum, text))
 
@@ -460,7 +460,7 @@ class Template:
     @cached_property
     def required_literal(self) -> bytes:
         """Bytes that every line of this shape contains: the literal with the most letters and digits."""
-        return max((x.strip(" \t") for x in self.literals), key=_letters).encode("utf-8", "surrogateescape")
+        return max((x.strip(" \t") for x in self.literals), key=letters_in).encode("utf-8", "surrogateescape")
 
     @cached_property
     def _encoded_literals(self) -> tuple[bytes, ...]:
@@ -508,7 +508,7 @@ class Template:
     @cached_property
     def letters(self) -> int:
         """Number of letters and digits in the literals: the more, the less likely is a match by chance."""
-        return _letters("".join(self.literals))
+        return letters_in("".join(self.literals))
 
     def values(self, match: re.Match[bytes]) -> dict[str, Value]:
         """Return the typed values of a match of `regex`, by field name."""

@@ -39,7 +39,7 @@ from perflog.parsing.match.records import Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.readers.interface import ReadOptions
 from perflog.readers.registry import find_reader
-from perflog.tables.arrow import text_array
+from perflog.tables.arrow import text_array, with_column
 from perflog.tables.sink import IngestResult, Sink, run_id
 
 Observer = Callable[[Mapping[str, pa.Table], RunSettings], None]
@@ -300,15 +300,14 @@ class _Reading:
     def _write(self, name: str, rows: pa.Table) -> None:
         """Hand rows to the sink. Replace the numbers of their runs by run ids, which need the hash of the whole log."""
         digest = self._hash.result()
-        column = rows.column_names.index("run")
         parts, numbers, ids = [], None, None
-        for part in rows.column(column).chunks:
+        for part in rows.column("run").chunks:
             # The dictionary is almost always the same for all parts; converting each would take runs x parts steps.
             if numbers is None or not part.dictionary.equals(numbers):
                 numbers = part.dictionary
                 ids = text_array(run_id(digest, n) for n in numbers.to_pylist())
             parts.append(pa.DictionaryArray.from_arrays(part.indices, ids))
-        self.sink.add(name, rows.set_column(column, rows.schema.field(column), pa.chunked_array(parts)))
+        self.sink.add(name, with_column(rows, "run", pa.chunked_array(parts)))
 
     def _end(self, runs: list[RunState], writer: Executor, writes: deque[Future[None]], last: bool = False) -> None:
         """Queue the rows of runs that have ended: their row in `runs`, their line shapes in `lines`."""

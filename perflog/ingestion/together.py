@@ -28,7 +28,7 @@ from perflog.parsing.match.records import Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.parsing.match.setting_blocks import without_settings
 from perflog.readers.registry import find_reader
-from perflog.tables.arrow import number_array, numbers_of, text_array, without_chunks
+from perflog.tables.arrow import number_array, numbers_of, text_array, with_column, without_chunks
 from perflog.tables.row_order import in_order
 from perflog.tables.sink import IngestResult, Sink, run_id
 
@@ -181,7 +181,7 @@ class _Together:
                 words = rows["run"].chunk(0)
                 run_of_word = [int(number) - 1 for number in words.dictionary.to_pylist()]
                 words_of_ids = text_array(ids[run] for run in run_of_word)
-                run_rows = _with_column(rows, "run", pa.DictionaryArray.from_arrays(words.indices, words_of_ids))
+                run_rows = with_column(rows, "run", pa.DictionaryArray.from_arrays(words.indices, words_of_ids))
                 sink.add(name, in_order(run_rows, ids))  # who wants one run reads few row groups
                 counts = np.bincount(_logs_of(rows, self._log_of_run), minlength=len(logs))
                 for log in np.flatnonzero(counts).tolist():
@@ -193,7 +193,7 @@ class _Together:
         before = number_array(self._logs.first_lines[_logs_of(rows, self._log_of_run)] - 1)
         for name in _LINES_OF_LOG:
             if name in rows.column_names:
-                rows = _with_column(rows, name, pc.subtract(rows[name].chunk(0), before))
+                rows = with_column(rows, name, pc.subtract(rows[name].chunk(0), before))
         return rows
 
 
@@ -203,8 +203,3 @@ def _logs_of(rows: pa.Table, log_of_run: Ints) -> Ints:
     run_of_word = np.array([int(number) - 1 for number in words.dictionary.to_pylist()], np.int64)
     logs: Ints = log_of_run[run_of_word][numbers_of(words.indices)]
     return logs
-
-
-def _with_column(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    place = rows.schema.get_field_index(name)
-    return rows.set_column(place, rows.schema.field(place), values)

@@ -22,6 +22,7 @@ from perflog.metrics.run_moments import moments
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.settings.run_settings import Settings, incidental_test
+from perflog.tables.arrow import with_column
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.sink import column_of
 
@@ -226,8 +227,7 @@ def with_attempts(runs: pa.Table, log: Log) -> pa.Table:
     found = [attempt_by_run.get(run) for run in runs["run"].to_pylist()]
     jobs_of, numbers = [each and each.job for each in found], [each and each.number for each in found]
     for name, values in (("job", jobs_of), ("attempt", numbers)):
-        place = runs.schema.get_field_index(name)
-        runs = runs.set_column(place, runs.schema.field(place), column_of("runs", name, list(values)))
+        runs = with_column(runs, name, column_of("runs", name, list(values)))
     return runs
 
 

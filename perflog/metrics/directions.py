@@ -90,3 +90,8 @@ def _is_work_of_energy(words: Sequence[str]) -> bool:
 def words_of(key: str) -> list[str]:
     """Return the words of a name, in lower case."""
     return [word.lower() for word in re.findall(_WORD, key)]
+
+
+def letter_words(name: str) -> list[str]:
+    """Return the words of a name that have letters alone, in lower case."""
+    return re.findall(r"[a-z]+", name.lower())

@@ -163,6 +163,11 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
         """Return the metric's table from tables and options. Each is computed once; the caller gets a copy."""
         return cached(tables, (self.name, options), lambda: self._table(tables, options)).copy()
 
+    def table_of(self, run: str, tables: Tables, options: Options) -> pd.DataFrame:
+        """Return the rows of a run of the metric's table."""
+        table = self.table(tables, options)
+        return table[table["run"] == run]
+
     def samples(self, tables: Tables, steady: Steady) -> Iterator[Sample]:
         """Yield what comparisons read of the metric."""
         if any(not tables.count(name) for name in self.needs):

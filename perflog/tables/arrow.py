@@ -130,6 +130,12 @@ def _rounded(count: int) -> int:
     return 1 << max(count - 1, 0).bit_length()
 
 
+def with_column(table: pa.Table, name: str, values: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """Return a table with other values in a column."""
+    index = table.schema.get_field_index(name)
+    return table.set_column(index, table.schema.field(index), values)
+
+
 def without_chunks(table: pa.Table) -> pa.Table:
     """Return a table in one chunk. All columns of nulls of a type share their memory: most of a wide table is null."""
     return joined(table.columns, table.schema)

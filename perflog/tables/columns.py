@@ -132,6 +132,11 @@ class Rows:
         codes, words = self._columns.words(name)
         return codes[self._index], words
 
+    def first_word(self, name: str) -> str | None:
+        """Return the word of the first row."""
+        codes, words = self.codes(name)
+        return words[codes[0]] if codes[0] >= 0 else None
+
     def keys(self, name: str) -> Array:
         """Return a column of words or integers as integers that are equal where the values are, to group rows by."""
         return self._columns.keys(name, self._index)

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from perflog.errors import PerflogError, UsageError
 from perflog.files import temporary
+from perflog.ingestion.workers import cores
 from perflog.trainer.watched_process import GRACE, ProgramExit, run_program
 
 SILENCE = 300.0
@@ -95,7 +96,7 @@ def stderr_file(log: Path) -> Path:
 def environment(ranks: int, base: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of the launcher: ours, with threads divided among ranks and perflog on the path."""
     env = dict(os.environ if base is None else base)
-    env.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // ranks)))
+    env.setdefault("OMP_NUM_THREADS", str(max(1, cores() // ranks)))
     env["PYTHONUNBUFFERED"] = "1"  # the log has what a killed rank printed
     env["PYTHONSAFEPATH"] = "1"  # do not import a torch.py of the current folder
     env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = "[rank ${rank}] "  # the same prefix as in the log
@@ -103,10 +104,6 @@ def environment(ranks: int, base: Mapping[str, str] | None = None) -> dict[str, 
     if home.name not in ("site-packages", "dist-packages"):  # a checkout works without installation
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(home), env.get("PYTHONPATH"))))
     return env
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # --- error messages ----------------------------------------------------------------------------------------------

@@ -12,7 +12,16 @@ from perflog.trainer.reference_printer import ReferencePrinter, RunPrinter, aver
 from perflog.trainer.training import StepMeasurement, Trainer
 
 
-class MoeLayerPrinter:
+class _Printer:
+    """What both benchmarks print from. `printed`: the values of the steps so far."""
+
+    def __init__(self, log: LogWriter, trainer: Trainer) -> None:
+        self.log, self.trainer = log, trainer
+        self.spec, self.context = trainer.spec, trainer.context
+        self.printed: list[dict[str, Value]] = []
+
+
+class MoeLayerPrinter(_Printer):
     """The MoE layer benchmark.
 
     Its step excludes attention, as in the original, and the parts that the original does not have: embedding, head,
@@ -20,11 +29,6 @@ class MoeLayerPrinter:
     """
 
     WINDOW = 10  # steps in the mean
-
-    def __init__(self, log: LogWriter, trainer: Trainer) -> None:
-        self.log, self.trainer = log, trainer
-        self.spec, self.context = trainer.spec, trainer.context
-        self.printed: list[dict[str, Value]] = []
 
     def begin(self) -> None:
         """See `RunPrinter`."""
@@ -85,15 +89,10 @@ class MoeLayerPrinter:
         dist.barrier()
 
 
-class SweepPrinter:
+class SweepPrinter(_Printer):
     """The training-step sweep: rank 0 prints steps; backward includes the optimizer, as in the original."""
 
     WINDOW = 60  # steps in the mean
-
-    def __init__(self, log: LogWriter, trainer: Trainer) -> None:
-        self.log, self.trainer = log, trainer
-        self.spec, self.context = trainer.spec, trainer.context
-        self.printed: list[dict[str, Value]] = []
 
     def begin(self) -> None:
         """See `RunPrinter`."""

@@ -85,12 +85,12 @@ _ON_PATH = {
 
 def late_rank(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """The rank that others wait for longest in collectives, and what it does meanwhile."""
-    rows = _of_run(stragglers.table(tables, options), run)
+    rows = stragglers.table_of(run, tables, options)
     rows = rows[rows["imposed_share"].astype(float) > _TELLING]
     if not len(rows):
         return
     worst = rows.loc[rows["imposed_s"].astype(float).idxmax()]
-    is_rank, did = none_if_null(worst["rank"]) is not None, _of_run(lateness.table(tables, options), run)
+    is_rank, did = none_if_null(worst["rank"]) is not None, lateness.table_of(run, tables, options)
     for column in ("rank", "device"):
         is_null = none_if_null(worst[column]) is None
         did = did[did[column].isna() if is_null else (did[column] == worst[column]).fillna(False)]
@@ -115,7 +115,7 @@ def _outermost(path: object) -> str | None:
 
 def idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """How much of the time the devices idle, and for which cause."""
-    rows = wholes_of_traces(_of_run(device_time.table(tables, options), run))
+    rows = wholes_of_traces(device_time.table_of(run, tables, options))
     if not len(rows) or not (share := float(rows["idle_s"].sum() / rows["span_s"].sum())) > _TELLING:
         return
     idle_shares = _idle_shares(tables, run, options)
@@ -131,7 +131,7 @@ def idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def _idle_shares(tables: Tables, run: str, options: Options) -> dict[str, float]:
     """The share of each cause of idle time in the time of all devices of a run."""
-    rows = wholes_of_traces(_of_run(launches.table(tables, options), run))
+    rows = wholes_of_traces(launches.table_of(run, tables, options))
     whole = float(rows["span_s"].sum())
     return {cause: float(rows[f"{cause}_s"].sum()) / whole if whole else 0.0 for cause in CAUSES}
 
@@ -142,10 +142,11 @@ def critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
     A replay may find another bottleneck than the kind that most of the path is: another path is nearly as long, and
     this one tells nothing.
     """
-    idle = _of_run(launches.table(tables, options), run)
+    idle = launches.table_of(run, tables, options)
     if not idle["host_s"].notna().any():
         return
-    rows = _of_run(kinds_on_paths(tables), run)
+    rows = kinds_on_paths(tables)
+    rows = rows[rows["run"] == run]
     rows = rows[rows["part"].isin(wholes_of_traces(idle)["part"])]
     whole = float(rows["time_s"].sum())
     times: dict[str, dict[str, float]] = {}
@@ -176,7 +177,7 @@ def launching(tables: Tables, run: str, options: Options) -> Iterator[str]:
         return
     shares = _idle_shares(tables, run, options)
     if shares["host"] + shares["launch"] > _TELLING:
-        rows = _of_run(launches.table(tables, options), run)
+        rows = launches.table_of(run, tables, options)
         rows = rows[rows["part"] == "trace"]
         call, work = (show(float(rows[column].median()), "s", 3) for column in ("call_s", "work_s"))
         yield (
@@ -191,11 +192,11 @@ def largest_work(tables: Tables, run: str, options: Options) -> Iterator[str]:
     Of collectives also the share of all communication that is hidden. Waits of a stream are hidden by the work of
     others: the time of all streams decides, and both are shown.
     """
-    rows = wholes_of_traces(_of_run(device_time.table(tables, options), run))
+    rows = wholes_of_traces(device_time.table_of(run, tables, options))
     if not len(rows):
         return
     shares = {state: float(rows[f"{state}_s"].sum() / rows["span_s"].sum()) for state in _NOUNS}
-    kernels = _of_run(device_kernels.table(tables, options), run)
+    kernels = device_kernels.table_of(run, tables, options)
     for state in sorted(shares, key=lambda state: -shares[state]):
         state_rows = kernels[(kernels["by"] == "name") & (kernels["state"] == state) & kernels["name"].notna()]
         part = float(rows["waiting_kernels_s"].sum() / rows["span_s"].sum()) if state == "waiting" else shares[state]
@@ -232,7 +233,7 @@ def _hidden(rows: pd.DataFrame) -> str:
 
 def _copied_at(tables: Tables, run: str, name: str, options: Options) -> float | None:
     """The bandwidth of a kind of copies in GB/s, if the trace has their sizes."""
-    rows = _of_run(copies.table(tables, options), run)
+    rows = copies.table_of(run, tables, options)
     direction, memory = way_of(name)
     alike = rows["memory"].isna() if memory is None else rows["memory"] == memory
     rows = rows[(rows["direction"] == direction) & alike & rows["bandwidth"].notna()]
@@ -242,7 +243,7 @@ def _copied_at(tables: Tables, run: str, name: str, options: Options) -> float |
 
 def ranges(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """The ranges of the program that launched most of the GPU time: those inside of its steps, and beside them."""
-    rows = _of_run(device_ranges.table(tables, options), run)
+    rows = device_ranges.table_of(run, tables, options)
     total = float(rows["exclusive_s"].sum())
     if not total > 0:
         return
@@ -271,7 +272,7 @@ def host_ranges(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def memory(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """The largest peak of the memory of a device, or else of the host, and who held it."""
-    rows = _of_run(memory_peak.table(tables, options), run)
+    rows = memory_peak.table_of(run, tables, options)
     on_device = rows[rows["memory"] == "device"]
     rows = on_device if len(on_device) else rows
     if not len(rows):
@@ -298,7 +299,7 @@ def held_by_allocator(tables: Tables, run: str, options: Options, ranks: Collect
 
     The device is the fullest: of some ranks, if they have a snapshot, and where an allocation failed, if one did.
     """
-    rows = _of_run(allocator.table(tables, options), run)
+    rows = allocator.table_of(run, tables, options)
     if not len(rows):
         return
     if (accused := rows["rank"].isin(list(ranks))).any():
@@ -317,7 +318,7 @@ def held_by_allocator(tables: Tables, run: str, options: Options, ranks: Collect
         together = "The free blocks would hold it together, no single one does: fragmentation."
         fits = f" {together}" if device["would_fit"] else ""
         yield f"An allocation of {show(float(device['asked']), 'B', 3)} failed.{fits}"
-    held = _of_run(allocator_holders.table(tables, options), run)
+    held = allocator_holders.table_of(run, tables, options)
     held = held[(held["rank"].isna() | (held["rank"] == device["rank"])) & (held["device"] == device["device"])]
     each = [_holder(row) for row in held[held["share"] > _TELLING].head(_HOLDERS).to_dict("records")]
     if each:
@@ -340,17 +341,12 @@ def _all_in(path: str, some: set[str]) -> bool:
     return True
 
 
-def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:
-    return table[table["run"] == run]
-
-
 # --- operators -------------------------------------------------------------------------------------------------------
 
 
 def operators(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Yield a sentence on the operators of a run with known work, if they take a large part of the GPU time."""
-    rows = operator_efficiency.table(tables, options)
-    rows = rows[rows["run"] == run]
+    rows = operator_efficiency.table_of(run, tables, options)
     whole = float(rows[rows["by"] == "trace"]["time_s"].sum())
     rows = rows[rows["by"] == "shape"]
     under = rows[rows["roof_s"].notna() & (rows["time_s"] > 0)]

@@ -27,7 +27,7 @@ def host_operator_sentences(tables: Tables, run: str, options: Options) -> Itera
     """
     if any(device.run == run for device in trace_devices(tables)):
         return
-    rows = _of_run(host_operators.table(tables, options), run)
+    rows = host_operators.table_of(run, tables, options)
     if not len(rows):
         return
     timed = rows["self_s"].notna().any()
@@ -66,7 +66,7 @@ def _shapes(rows: pd.DataFrame, row: dict[str, Any]) -> str:
 
 
 def _collectives(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    rows = _of_run(collective_volume.table(tables, options), run)
+    rows = collective_volume.table_of(run, tables, options)
     if not len(rows):
         return
     keys = ["op", "group", "group_description", "dtype"]
@@ -86,10 +86,6 @@ def _volume(row: dict[str, Any]) -> str:
     return ", ".join(words + ([str(dtype)] if dtype else []))
 
 
-def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:
-    return table[table["run"] == run]
-
-
 # --- ranges of the host ----------------------------------------------------------------------------------------------
 
 
@@ -100,8 +96,7 @@ def host_time_of_steps(tables: Tables, run: str, options: Options) -> tuple[floa
         The times, with OUTSIDE for the rest of the step, last. None if the trace has device work, since its time shows
         more, or if no range lies in its steps.
     """
-    rows = device_ranges.table(tables, options)
-    rows = rows[rows["run"] == run]
+    rows = device_ranges.table_of(run, tables, options)
     steps = rows[(rows["kind"] == "step") & (rows["depth"] == 0)]
     if not len(steps) or rows["gpu_s"].notna().any():
         return None

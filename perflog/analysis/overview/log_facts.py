@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import nlargest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,6 @@ from perflog.tables.columns import Rows
 from perflog.tables.nulls import records
 from perflog.units import count, first_few, show
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 KERNELS = "kernels"
 JOB_STATE = "job_state"
 _OF_RUN = lazy_pattern(r"(?:^|_)(?:elapsed|eta|remaining|uptime|walltime|total)(?:_|$)|time_left$")
@@ -47,7 +44,7 @@ _PARTS_OF_STEP = ("forward", "backward")
 def held_up(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """What delays the step, what no timer covers, and timed phases that cannot be its parts."""
     yield from _unfit(tables, run, options)
-    rows = _of_run(breakdown.table(tables, options), run)
+    rows = breakdown.table_of(run, tables, options)
     rows = rows[rows["of"].isin(["step", "phases"])]
     waits = float(rows["share"][rows["kind"].isin(_HELD_UP)].sum())
     if waits > _TELLING:
@@ -114,7 +111,7 @@ def profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """What the log lacks, and the one number that shows how much there is to win."""
-    rates = _of_run(throughput.table(tables, options), run)
+    rates = throughput.table_of(run, tables, options)
     rates = rates[rates["part"] == "steady"]
     mfu = rates["mfu"].astype(float).fillna(rates["printed_mfu"].astype(float)).dropna()
     named = [f"{name} {show(time, 's', 3)}" for name, time in _named_times(tables, run)]
@@ -161,7 +158,7 @@ def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
 
 def collective(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """The peak of each measured collective, and the size from which it is reached."""
-    rows = _of_run(collectives.table(tables, options), run)
+    rows = collectives.table_of(run, tables, options)
     peaks = rows["peak_busbw"].astype(float).fillna(rows["peak_algbw"].astype(float))
     rows = rows.assign(peak=peaks).sort_values("n", ascending=False, kind="stable")  # both buffers first
     for row in records(rows.drop_duplicates("op")):
@@ -197,7 +194,7 @@ def _latency(name: str, row: dict[str, Any]) -> Iterator[str]:
 
 def loads(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """How far the most loaded rank or expert lies above the mean."""
-    rows = _of_run(imbalance.table(tables, options), run)
+    rows = imbalance.table_of(run, tables, options)
     rows = rows[(rows["of"] == "load") & rows["mean"].gt(0)]
     if len(rows):
         worst = rows.loc[(rows["max"] / rows["mean"]).astype(float).idxmax()]
@@ -228,10 +225,6 @@ def job_states(tables: Tables, run: str, options: Options) -> Iterator[str]:  # 
     states = [state for state in dict.fromkeys([settings_by_run(tables)[run].get(JOB_STATE), *listed]) if state]
     if states:
         yield f"Job state in the scheduler's accounting: {', '.join(map(str, states[:_MOST_NAMED]))}."
-
-
-def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:
-    return table[table["run"] == run]
 
 
 # --- servers ---------------------------------------------------------------------------------------------------------

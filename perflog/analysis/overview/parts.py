@@ -35,8 +35,7 @@ def parts(tables: Tables, run: str, options: Options) -> list[Part]:
 
     Of a run that times no parts, the bars of its waterfall, if it has any.
     """
-    rows = breakdown.table(tables, options)
-    rows = rows[rows["run"] == run]
+    rows = breakdown.table_of(run, tables, options)
     if not len(rows):
         rows = waterfall.table(tables, options)
         bars = rows[(rows["run"] == run) & ~rows["bar"].isin(NOT_OF_A_STEP)]

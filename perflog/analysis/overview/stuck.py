@@ -17,8 +17,7 @@ def stuck(tables: Tables, run: str, options: Options) -> Iterator[str]:
     job = jobs_of_dumps(tables).get(run)
     if job is None:
         return
-    rows = stuck_ranks.table(tables, options)
-    rows = rows[rows["run"] == run]
+    rows = stuck_ranks.table_of(run, tables, options)
     holding = rows[rows["holds_up"].astype("boolean").fillna(False)]
     ranks = list(dict.fromkeys(map(int, holding["rank"])))
     without_dump = list(map(int, rows.loc[rows["holds_up"].isna(), "rank"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from perflog.arrays import Floats, Ints
 from perflog.formats.vocabulary import EVALUATIONS
 from perflog.metrics.compared import ComparedColumn
+from perflog.metrics.directions import letter_words
 from perflog.metrics.options import Options
 from perflog.metrics.possible import fits, impossible
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
@@ -133,13 +133,9 @@ def pause_lines(
             yield from ((kind, line, None) for line in values["line"][values.one_of("key", {key})].tolist())
 
 
-def _words(name: str) -> list[str]:
-    return re.findall(r"[a-z]+", name.lower())
-
-
 def _kind(name: str) -> str | None:
     """The kind of pause that a name speaks of."""
-    return next((_KINDS[word] for word in _words(name) if word in _KINDS), None)
+    return next((_KINDS[word] for word in letter_words(name) if word in _KINDS), None)
 
 
 def _printed(rows: Rows | None, name: str, column: str, steps: Rows | None) -> Iterator[_Pause]:
@@ -148,7 +144,7 @@ def _printed(rows: Rows | None, name: str, column: str, steps: Rows | None) -> I
         return
     for key in rows.counts(name):
         kind = _kind(key)
-        if kind is None or not _DURATION.issuperset(word for word in _words(key) if word not in _KINDS):
+        if kind is None or not _DURATION.issuperset(word for word in letter_words(key) if word not in _KINDS):
             continue
         key_rows = rows.where(rows.one_of(name, {key}))
         is_time = (key_rows[column] > 0) & ~impossible("time_s", key_rows[column])  # a moment since 1970 is none
@@ -171,7 +167,7 @@ def _printed(rows: Rows | None, name: str, column: str, steps: Rows | None) -> I
 def _moments(values: Rows) -> Iterator[_Pause]:
     """Times between a moment `eval_start` and the next `eval_stop`, by name."""
     values = values.where(values.one_of("unit", {"s"}))
-    moments = {key: _words(key) for key in values.counts("key")}
+    moments = {key: letter_words(key) for key in values.counts("key")}
     moments = {key: words for key, words in moments.items() if words and words[-1] in _ENDS and _kind(key)}
     begun: dict[str, tuple[float, int]] = {}  # time and line, by the rest of the name
     for key, line, value in values.where(values.one_of("key", moments)).records("key", "line", "value"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.compared import ComparedColumn, Sample, Steady
+from perflog.metrics.directions import letter_words
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
@@ -108,10 +108,6 @@ def time_to_target(tables: Tables, options: Options) -> MetricRows:
     return table
 
 
-def _words(name: str) -> list[str]:
-    return re.findall(r"[a-z]+", name.lower())
-
-
 def _names(names: Iterable[str], targets: Mapping[str, float] | None) -> Collection[str]:
     """Return the series that have targets: as given by the option, else losses, perplexities and accuracies."""
     names = list(names)
@@ -119,17 +115,17 @@ def _names(names: Iterable[str], targets: Mapping[str, float] | None) -> Collect
         if name not in names:
             help = did_you_mean(name, names, f"there are: {', '.join(names) or 'none'}")
             raise UsageError(f"no run prints a series `{name}`", help=help)
-    return targets or [name for name in names if not _WORDS.isdisjoint(_words(name))]
+    return targets or [name for name in names if not _WORDS.isdisjoint(letter_words(name))]
 
 
 def _stated(key: str, semantics: RunSemantics, options: Options) -> dict[str, Any]:
     """The target of the option, else of a setting: for the whole name of the series first, then for its last word."""
     if options.targets:
         return {"target": options.targets[key], "target_from": "option"}
-    targets = {name: value for name, value in semantics.numbers.items() if "target" in _words(name)}
-    for wanted in (set(_words(key)), set(_words(key)[-1:])):
+    targets = {name: value for name, value in semantics.numbers.items() if "target" in letter_words(name)}
+    for wanted in (set(letter_words(key)), set(letter_words(key)[-1:])):
         for name, value in targets.items():
-            if set(_words(name)) - {"target"} == wanted:
+            if set(letter_words(name)) - {"target"} == wanted:
                 return {"target": float(value), "target_from": name}
     return {}
 

@@ -19,7 +19,7 @@ from perflog.parsing.assemble.line_rows import LineRows
 from perflog.parsing.assemble.run_state import RunIndex
 from perflog.parsing.assemble.step_repeats import by_number
 from perflog.parsing.assemble.table_builder import key_names, names_its_number
-from perflog.tables.arrow import number_array, word_array
+from perflog.tables.arrow import number_array, with_column, word_array
 from perflog.tables.schema import column_for
 
 if TYPE_CHECKING:
@@ -137,9 +137,9 @@ class AverageWindows:
         known = np.array([window is not None for window in windows], np.bool_)
         for position, name in enumerate(("window_first", "window_last")):
             steps = np.array([window[position] if window else 0 for window in windows], np.int64)
-            summaries = _with_column(summaries, name, number_array(steps, known))
+            summaries = with_column(summaries, name, number_array(steps, known))
         fits = np.array([-1 if window is None else int(not window[2]) for window in windows], np.int64)
-        return _with_column(summaries, "window_fit", word_array(fits, ("exact", "rounding")))
+        return with_column(summaries, "window_fit", word_array(fits, ("exact", "rounding")))
 
     def _remember(self, figures: dict[str, _RankValues], row: LineRows, low: int, high: int) -> None:
         for rank, selected in by_number(row.ranks.rank[low:high]):
@@ -226,8 +226,3 @@ def _decimals(f: Field) -> int:
 def _steps_kept(ranks: Mapping[int, object]) -> int:
     """Return how many steps of each of these ranks are kept, so that a run's total stays the same."""
     return max(LEAST_STEPS, MOST_STEPS // len(ranks))
-
-
-def _with_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    index = table.schema.get_field_index(name)
-    return table.set_column(index, table.schema.field(index), values)

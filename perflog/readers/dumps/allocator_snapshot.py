@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import asdict
+
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
-from perflog.readers.dumps.dumped_data import PICKLE, dumped
+from perflog.readers.dumps.dumped_data import PICKLE, as_list, dumped
 from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.odd_numbers import whole
@@ -83,9 +85,9 @@ class Snapshot:
     def __init__(self, source: Source) -> None:
         self.name = source.name
         content = dumped(source, _LARGEST)
-        self.segments = [each for each in _list(content.get("segments")) if isinstance(each, dict)]
-        self._traces = _list(content.get("device_traces"))
-        self.size = sum(len(_list(segment.get("blocks"))) for segment in self.segments)
+        self.segments = [each for each in as_list(content.get("segments")) if isinstance(each, dict)]
+        self._traces = as_list(content.get("device_traces"))
+        self.size = sum(len(as_list(segment.get("blocks"))) for segment in self.segments)
         known = content.get("allocator_settings")
         settings = known.items() if isinstance(known, dict) else ()
         self.settings = {f"allocator.{key}": value for key, value in settings if isinstance(value, str | int | float)}
@@ -94,7 +96,7 @@ class Snapshot:
         """Give a row of table `events` for each block, with its state, bytes and stack."""
         line = 0
         for segment in self.segments:
-            for block in _list(segment.get("blocks")):
+            for block in as_list(segment.get("blocks")):
                 line += 1
                 size = whole(block.get("size")) if isinstance(block, dict) else None
                 if size is None:
@@ -102,7 +104,7 @@ class Snapshot:
                     continue
                 account.add("read", "block of memory", 1, line)
                 account.figures_of("blocks", line).stored += 2
-                yield _place(origin) | {
+                yield asdict(origin) | {
                     "line": line, "kind": "memory", "name": BLOCK, "category": str(block.get("state")),
                     "device": whole(segment.get("device")), "stream": whole(segment.get("stream")), "bytes": size,
                     "address": whole(block.get("address")), "domain": _pool(segment), "stack": stack_of(block),
@@ -112,14 +114,14 @@ class Snapshot:
         """Give a row of table `events` for each allocation of the history that failed; count the rest."""
         line = self.size
         for device, history in enumerate(self._traces):
-            entries = _list(history)
+            entries = as_list(history)
             for entry in entries:
                 if isinstance(entry, dict) and entry.get("action") == "oom":
                     line += 1
                     account.add("read", OUT_OF_MEMORY, 1, line)
                     account.figures_of(OUT_OF_MEMORY, line).stored += 1
                     time = whole(entry.get("time_us"))
-                    yield _place(origin) | {
+                    yield asdict(origin) | {
                         "line": line, "kind": "mark", "name": OUT_OF_MEMORY, "device": device,
                         "bytes": whole(entry.get("size")), "start_ns": None if time is None else time * 1000,
                         "stack": stack_of(entry), "category": "oom",
@@ -134,7 +136,7 @@ class Snapshot:
             account.figures_of("sizes of segments", line).stored += len(self.segments)
             account.figures_of("layout", line, because=_LAYOUT).dropped += len(self.segments)
             for name, size in zip(names, sizes, strict=True):
-                yield _place(origin) | {
+                yield asdict(origin) | {
                     "line": line, "name": name, "device": device, "value": float(size), "unit": "B",
                 }  # fmt: skip
 
@@ -148,7 +150,7 @@ class Snapshot:
                 of["reserved in private pools"] = of.get("reserved in private pools", 0) + (
                     whole(segment.get("total_size")) or 0
                 )
-            for block in _list(segment.get("blocks")):
+            for block in as_list(segment.get("blocks")):
                 state = str(block.get("state")) if isinstance(block, dict) else ""
                 size = (whole(block.get("size")) or 0) if isinstance(block, dict) else 0
                 if state == "active_allocated":
@@ -161,10 +163,10 @@ class Snapshot:
 
 def stack_of(block: Mapping[Any, Any]) -> str | None:
     """Return the call stack of a block, the innermost frame first; older snapshots have it in a history."""
-    frames = _list(block.get("frames"))
-    history = _list(block.get("history"))
+    frames = as_list(block.get("frames"))
+    history = as_list(block.get("history"))
     if not frames and history and isinstance(history[0], dict):
-        frames = _list(history[0].get("frames"))
+        frames = as_list(history[0].get("frames"))
     shown = [f"{f.get('name')} ({f.get('filename')}:{f.get('line')})" for f in frames if isinstance(f, dict)]
     return "; ".join(shown) or None
 
@@ -173,11 +175,3 @@ def _pool(segment: Mapping[Any, Any]) -> str | None:
     """Return the name of a private pool, such as a CUDA graph has; None for the pool of all others."""
     number = segment.get("segment_pool_id")
     return str(tuple(number)) if isinstance(number, list | tuple) and any(number) else None
-
-
-def _place(origin: EventOrigin) -> dict[str, Any]:
-    return {"run": origin.run, "part": origin.part, "rank": origin.rank, "rank_by": origin.rank_by}
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else ()

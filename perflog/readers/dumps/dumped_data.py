@@ -74,3 +74,13 @@ def _parts(container: Mapping[Any, Any] | Sequence[Any]) -> Iterator[Any]:
     yield from container
     if isinstance(container, dict):
         yield from container.values()
+
+
+def as_list(value: Any) -> Sequence[Any]:
+    """Return a value that must be a list; () for any other."""
+    return value if isinstance(value, list | tuple) else ()
+
+
+def as_dict(value: Any) -> Mapping[Any, Any]:
+    """Return a value that must be a dictionary; {} for any other."""
+    return value if isinstance(value, dict) else {}

@@ -14,9 +14,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import asdict
+
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
-from perflog.readers.dumps.dumped_data import PICKLE, dumped
+from perflog.readers.dumps.dumped_data import PICKLE, as_dict, as_list, dumped
 from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.odd_numbers import nanoseconds, whole
@@ -115,13 +117,13 @@ class Dump:
         content = dumped(source, _LARGEST)
         self.version, self.nccl_version = (_text(content.get(key)) for key in ("version", "nccl_version"))
         self.nccl_version = self.nccl_version or _text(content.get("comm_lib_version"))
-        self.entries: Sequence[Any] = _list(content.get("entries"))
+        self.entries: Sequence[Any] = as_list(content.get("entries"))
         self.groups = {
             str(name): (_text(group.get("desc")), _ranks(group.get("ranks")))
-            for name, group in _dict(content.get("pg_config")).items()
+            for name, group in as_dict(content.get("pg_config")).items()
             if isinstance(group, dict)
         }
-        self._status = {str(key): _dict(value) for key, value in _dict(content.get("pg_status")).items()}
+        self._status = {str(key): as_dict(value) for key, value in as_dict(content.get("pg_status")).items()}
         self.size = len(self.entries) + len(self._status) + len(self.groups)
         # Of each group the members; a job of another tool may name the whole job otherwise: the largest group is it.
         self.world_size = max((len(ranks) for _, ranks in self.groups.values()), default=0) or None
@@ -138,13 +140,13 @@ class Dump:
 
     def event_rows(self, origin: EventOrigin, account: EventAccount) -> Iterator[dict[str, Any]]:
         """Give a row of table `events` for each entry. Its start is when the host enqueued it."""
-        place = _place(origin)
+        place = asdict(origin)
         for line, entry in enumerate(self.entries, 1):
             if not isinstance(entry, dict):
                 account.add("unread", "entry that is no record", 1, line)
                 continue
             _count_figures(account, entry, line)
-            names = _list(entry.get("process_group"))
+            names = as_list(entry.get("process_group"))
             group = str(names[0]) if names else _text(entry.get("pg_id"))
             description = _text(names[1]) if len(names) > 1 else None
             ranks = self.groups.get(group or "", (None, ()))[1]
@@ -154,7 +156,7 @@ class Dump:
             name = _text(entry.get("profiling_name"))
             operation = (name or "").rpartition(":")[2].partition(" ")[0]
             source, target = _pair(name or "", ranks)
-            dtypes = [*_list(entry.get("input_dtypes")), *_list(entry.get("output_dtypes"))]
+            dtypes = [*as_list(entry.get("input_dtypes")), *as_list(entry.get("output_dtypes"))]
             yield place | {
                 "line": line, "kind": "library", "name": name, "category": _text(entry.get("state")),
                 "thread": " ".join(str(entry[key]) for key in ("thread_name", "thread_id") if entry.get(key)) or None,
@@ -180,7 +182,7 @@ class Dump:
                 account.figures_of("status of a process group", line).stored += value >= 0 and name is not None
                 account.figures_of("status of an unknown group", line).unread += value >= 0 and name is None
                 if value >= 0 and name is not None:
-                    yield _place(origin) | {"line": line, "name": counter, "subject": name, "value": float(value)}
+                    yield asdict(origin) | {"line": line, "name": counter, "subject": name, "value": float(value)}
 
     def group_rows(
         self, origin: EventOrigin, named: Collection[str], account: EventAccount
@@ -191,7 +193,7 @@ class Dump:
             account.figures_of("ranks of a process group", line).stored += len(ranks)
             if name not in named:
                 text = json.dumps({"purpose": purpose, "ranks": ranks})
-                yield _place(origin) | {"line": line, "key": f"process_group.{name}", "text": text}
+                yield asdict(origin) | {"line": line, "key": f"process_group.{name}", "text": text}
 
     def _groups_by_id(self) -> dict[str, str]:
         """Name of the process group of each status.
@@ -202,7 +204,7 @@ class Dump:
         printed = {
             str(entry["pg_id"]): str(entry["process_group"][0])
             for entry in self.entries
-            if isinstance(entry, dict) and "pg_id" in entry and _list(entry.get("process_group"))
+            if isinstance(entry, dict) and "pg_id" in entry and as_list(entry.get("process_group"))
         }
         names, keys = list(self.groups), list(self._status)
         if len(names) == len(keys) and all(_PLAIN_NUMBER.fullmatch(text) for text in (*names, *keys)):
@@ -226,10 +228,6 @@ def _config(dumps: Sequence[Dump]) -> dict[str, Any]:
         "nccl_version": libraries.pop() if len(libraries) == 1 else None,
         "timeout_ms": timeouts.pop() if len(timeouts) == 1 else None,
     }
-
-
-def _place(origin: EventOrigin) -> dict[str, Any]:
-    return {"run": origin.run, "part": origin.part, "rank": origin.rank, "rank_by": origin.rank_by}
 
 
 def _count_figures(account: EventAccount, entry: Mapping[Any, Any], line: int) -> None:
@@ -267,7 +265,7 @@ def _bytes(entry: Mapping[Any, Any]) -> int | None:
     """Return the bytes of a collective's inputs or outputs, whichever are more; None if an element type is unknown."""
     sides = []
     for side in ("input", "output"):
-        shapes, dtypes = _list(entry.get(f"{side}_sizes")), _list(entry.get(f"{side}_dtypes"))
+        shapes, dtypes = as_list(entry.get(f"{side}_sizes")), as_list(entry.get(f"{side}_dtypes"))
         sizes = [_ELEMENT_BYTES.get(str(dtype)) for dtype in dtypes]
         if len(shapes) != len(sizes) or None in sizes:
             return None
@@ -281,14 +279,14 @@ def _bytes(entry: Mapping[Any, Any]) -> int | None:
 
 def _elements(shape: Any) -> int | None:
     """Return the number of elements of a tensor; None for what is no shape."""
-    lengths = [_integer(length) for length in _list(shape)]
+    lengths = [_integer(length) for length in as_list(shape)]
     known = [length for length in lengths if length is not None and length >= 0]
     return math.prod(known) if len(known) == len(lengths) <= _MOST_DIMENSIONS else None
 
 
 def _stack(frames: Any) -> str | None:
     """Return the call stack, the innermost frame first."""
-    shown = [f"{f.get('name')} ({f.get('filename')}:{f.get('line')})" for f in _list(frames) if isinstance(f, dict)]
+    shown = [f"{f.get('name')} ({f.get('filename')}:{f.get('line')})" for f in as_list(frames) if isinstance(f, dict)]
     return "; ".join(shown) or None
 
 
@@ -307,11 +305,3 @@ def _integer(value: Any) -> int | None:
 
 def _text(value: Any) -> str | None:
     return None if value is None or value == "" else str(value)
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else ()
-
-
-def _dict(value: Any) -> Mapping[Any, Any]:
-    return value if isinstance(value, dict) else {}

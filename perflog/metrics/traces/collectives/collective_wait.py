@@ -90,7 +90,7 @@ def _matched_rows(matched: MatchedCollectives) -> pd.DataFrame:
     times |= {"end_skew": collectives["end_skew"]}
     columns: dict[str, Any] = {f"{name}_s": np.where(known, seconds(ns), np.nan) for name, ns in times.items()}
     return collectives[["op", "group", "group_ranks", "stream", "place", "ranks", "bytes", "reason"]].assign(
-        **_run_columns(matched), matched_by=collectives["by"], collectives=1, of_ranks=collectives["size"],
+        **matched.job.run_columns(), matched_by=collectives["by"], collectives=1, of_ranks=collectives["size"],
         busbw_gbps=_bus_bandwidth(collectives), transfer_s=seconds(collectives["transfer"]), **columns,
         last=collectives["last"].where(known, -1).map(names), clock_ok=matched.clock_ok, first_line=collectives["line"],
     )  # fmt: skip
@@ -109,14 +109,8 @@ def _unmatched_rows(matched: MatchedCollectives) -> pd.DataFrame:
     """Rows of the lanes that are not matched."""
     lanes = matched.unmatched
     return lanes[["op", "group", "group_ranks", "stream", "reason"]].assign(
-        **_run_columns(matched), collectives=lanes["calls"], clock_ok=matched.clock_ok, first_line=lanes["line"]
+        **matched.job.run_columns(), collectives=lanes["calls"], clock_ok=matched.clock_ok, first_line=lanes["line"]
     )
-
-
-def _run_columns(matched: MatchedCollectives) -> dict[str, Any]:
-    """Run and label of a job; None if each rank is a run of its own."""
-    job = matched.job
-    return {"run": job.run, "label": job.members[0].label if job.run else None}
 
 
 _STRAGGLERS = (

@@ -31,6 +31,10 @@ class Job(Struct, frozen=True, eq=False):
         runs = {device.run for device in self.members}
         return runs.pop() if len(runs) == 1 else None
 
+    def run_columns(self) -> dict[str, str | None]:
+        """Run and label; None if each rank's trace is a run of its own."""
+        return {"run": self.run, "label": self.members[0].label if self.run else None}
+
     def name(self, place: int) -> str:
         """Name of a member: its rank, else its device; both if a rank has several devices."""
         member = self.members[place]

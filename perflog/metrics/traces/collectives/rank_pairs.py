@@ -64,12 +64,6 @@ def rank_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 
     return [table.assign(share=table["bytes"].astype(float) / total.where(total > 0))]
 
 
-def _run_columns(matched: MatchedCollectives) -> dict[str, Any]:
-    """Run and label of a job; None if each rank is a run of its own."""
-    job = matched.job
-    return {"run": job.run, "label": job.members[0].label if job.run else None}
-
-
 def _transfers(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
     """Yield the rows of sends and receives: of matched ones, else of the rank that has more of them."""
     found: dict[tuple[int, int], dict[str, Any]] = {}
@@ -89,7 +83,7 @@ def _transfers(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
         row = _sums(rows["bytes"], rows["length"]) | {"timed": "kernel", "first_line": int(rows["line"].iloc[0])}
         found.setdefault((sender, receiver), row)
     for (sender, receiver), row in sorted(found.items()):
-        yield _run_columns(matched) | {"op": "send_recv", "sender": sender, "receiver": receiver} | row
+        yield matched.job.run_columns() | {"op": "send_recv", "sender": sender, "receiver": receiver} | row
 
 
 def _sums(sizes: pd.Series[int], lengths: pd.Series[int]) -> dict[str, Any]:
@@ -127,4 +121,4 @@ def _exchanges(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
                     sums.setdefault(pair, []).append(elements * moved / largest if largest else 0.0)
     for (sender, receiver), parts in sorted(sums.items()):
         row = {"op": "all_to_all", "sender": sender, "receiver": receiver, "calls": len(parts)}
-        yield _run_columns(matched) | row | {"bytes": round(sum(parts)), "first_line": lines[sender, receiver]}
+        yield matched.job.run_columns() | row | {"bytes": round(sum(parts)), "first_line": lines[sender, receiver]}

@@ -90,7 +90,7 @@ def _curves(rows: Rows) -> Iterator[pd.DataFrame]:
 def _curve(rows: Rows, period: Ints, length: int) -> pd.DataFrame:
     import pandas as pd
 
-    known: dict[str, Any] = {name: _first_word(rows, name) for name in ("name", "subject", "device_name", "unit")}
+    known: dict[str, Any] = {name: rows.first_word(name) for name in ("name", "subject", "device_name", "unit")}
     unit = UNITS.get(known["unit"] or "")
     values = rows["value"] * (unit.factor if unit else 1.0)
     distinct, first, inverse = np.unique(period, return_index=True, return_inverse=True)
@@ -105,8 +105,3 @@ def _curve(rows: Rows, period: Ints, length: int) -> pd.DataFrame:
         "min": least, "max": most, "unit": unit.base if unit else known["unit"], "readings": count,
         "first_line": rows["line"][first],
     })  # fmt: skip
-
-
-def _first_word(rows: Rows, name: str) -> str | None:
-    codes, words = rows.codes(name)
-    return words[codes[0]] if codes[0] >= 0 else None

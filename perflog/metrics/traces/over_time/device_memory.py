@@ -137,7 +137,7 @@ def device_memory(tables: Tables) -> Iterator[MemoryCurve]:
             own = rows_from_arrow(events.take(index_array(order)))
             blocks, freed_unknown = _blocks(own["address"], own["bytes"])
             rank, device = (_only(own[name]) for name in ("rank", "device"))
-            process, name = (_word(own, column) for column in ("process", "device_name"))
+            process, name = (own.first_word(column) for column in ("process", "device_name"))
             yield MemoryCurve(
                 *(place[0], labels[place[0]], place[1], rank, process, device, name),
                 _steps_of(process, windows.get(place, {})),
@@ -190,11 +190,6 @@ def _by_device(rows: Rows, index: Ints) -> Iterator[Ints]:
 
 def _only(values: Ints) -> int | None:
     return None if values[0] == NULL else int(values[0])
-
-
-def _word(rows: Rows, name: str) -> str | None:
-    codes, words = rows.codes(name)
-    return words[codes[0]] if codes[0] >= 0 else None
 
 
 def _steps_of(process: str | None, windows: Mapping[str | None, TraceSteps]) -> TraceSteps:
