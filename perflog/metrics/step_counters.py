@@ -8,19 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Rows
 
 _REPEATED = 0.5  # share of the steps that are printed several times, at least
 
 
+@computed_once
 def runs_in_parts(tables: Tables) -> dict[str, str]:
     """Return the runs whose lines are parts of steps, and the name of what counts them."""
-    return cached(tables, ("runs in parts",), lambda: _runs_in_parts(tables))
-
-
-def _runs_in_parts(tables: Tables) -> dict[str, str]:
     steps = tables.rows("steps")
     if not (steps["copy"] > 1).any():
         return {}
