@@ -18,9 +18,9 @@ from perflog.errors import UsageError, did_you_mean
 from perflog.metrics import METRICS, Metric, Options, Tables, get
 from perflog.metrics.registry import call_signature, show_as_function
 from perflog.metrics.run_tables import merge_tables
-from perflog.plots.canvas import Canvas, Size
-from perflog.plots.sketch import Sketch
-from perflog.plots.style import styled
+from perflog.plots.drawing.canvas import Canvas, Size
+from perflog.plots.drawing.sketch import Sketch
+from perflog.plots.drawing.style import styled
 
 if TYPE_CHECKING:
     from typing import Never

@@ -24,8 +24,8 @@ from perflog.metrics.step_time.breakdown import part_name
 from perflog.metrics.step_time.wait import wait_steps
 from perflog.output.report import collect, to_html
 from perflog.output.report.html.pictures import _dates, _png, picture, round_numbers
-from perflog.plots.canvas import extremes
-from perflog.plots.sketch import Cells, Sketch, set_cell_names, set_mark_name
+from perflog.plots.drawing.canvas import extremes
+from perflog.plots.drawing.sketch import Cells, Sketch, set_cell_names, set_mark_name
 
 DATA = TESTS / "data"
 

@@ -34,7 +34,7 @@ from perflog.output.report.data import PlotSketch
 from perflog.output.report.html.elements import Html, breakable, join, tag, with_code
 from perflog.output.report.html.metric_tables import rows_shown
 from perflog.output.sheets import cell, escaped
-from perflog.plots.sketch import Sketch
+from perflog.plots.drawing.sketch import Sketch
 
 DATA = TESTS / "data"
 NAMES = ("moe_layer", "moe_layer_early", "training_sweep", "nvprof", "pipeline_layers")

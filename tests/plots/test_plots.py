@@ -32,8 +32,8 @@ from perflog.cli.main import main
 from perflog.errors import PerflogError, UsageError
 from perflog.metrics import Options, Tables
 from perflog.plots import PLOTS
-from perflog.plots.canvas import FILLS, envelope, plain, unit_of
-from perflog.plots.heatmaps import coarse
+from perflog.plots.drawing.canvas import FILLS, envelope, plain, unit_of
+from perflog.plots.drawing.heatmaps import coarse
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from support.trace_tables import by_hand, kernel, real, reduce, step
 
 from perflog import plots
 from perflog.metrics import Options, Tables, critical_path, device_time, trace_timeline
-from perflog.plots.sketch import Spans
+from perflog.plots.drawing.sketch import Spans
 from perflog.tables.schema import TABLES
 
 

@@ -21,9 +21,7 @@ import perflog
 from perflog import plots
 from perflog.metrics import Options, Tables
 from perflog.output.report.html.pictures import CIVIDIS
-from perflog.plots import ranks
-from perflog.plots.registry import Plot
-from perflog.plots.sketch import (
+from perflog.plots.drawing.sketch import (
     Area,
     Bars,
     Cells,
@@ -35,6 +33,8 @@ from perflog.plots.sketch import (
     set_lines,
     set_mark_name,
 )
+from perflog.plots.registry import Plot
+from perflog.plots.training import ranks
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def test_a_sketch_knows_all_that_plots_ask_of_figures_and_axes() -> None:
     known = {"axes": Panel, "figure": Sketch}
     asked = {
         (node.value.id, node.attr)
-        for file in Path(inspect.getfile(Plot)).parent.glob("*.py")
+        for file in Path(inspect.getfile(Plot)).parent.rglob("*.py")
         if file.stem not in ("registry", "files", "notebook_figure", "sketch")
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known

@@ -101,9 +101,11 @@ analysis.overview: host_operators version_changes folder_answers
 analysis.overview: headline device_facts log_facts case_facts reasons job_course subject next_commands
 analysis.overview: targets __init__
 analysis: run_stops slow_members diagnosis live_steps run_list track
-plots: sketch style files notebook_figure canvas heatmaps registry stacked_bars breakdown curves devices counters
-plots: launches memory experts kernels ranges phases pipeline ranks step_times sweep collectives node_pairs
-plots: trace_timeline critical_path rank_pairs roofline waterfall history job_timeline whatif scaling
+plots.drawing: __init__ sketch style files notebook_figure canvas heatmaps stacked_bars
+plots: registry
+plots.training: __init__ breakdown curves experts phases pipeline ranks step_times waterfall job_timeline whatif
+plots.traces: __init__ devices counters launches memory kernels ranges trace_timeline critical_path rank_pairs roofline
+plots.benchmarks: __init__ sweep collectives node_pairs history scaling
 plots: __init__
 output: terminal column_widths sheets screens brief
 output.export: event_tracks metric_tracks step_timeline __init__

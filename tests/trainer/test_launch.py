@@ -19,6 +19,7 @@ from support.paths import ROOT
 from support.patience import PATIENCE_S, SilenceClock, wait_until
 
 from perflog.errors import PerflogError, UsageError
+from perflog.ingestion.workers import cores
 from perflog.trainer import launch as launching
 from perflog.trainer import watched_process
 from perflog.trainer.launch import LaunchError, RankOptions, environment, failed_ranks, launch, stderr_file
@@ -74,9 +75,8 @@ def test_torchruns_own_options_replace_the_rendezvous(log: Path, options: str) -
 
 
 def test_threads_are_shared_out_unless_the_user_says() -> None:
-    cores = launching._cores()
-    assert environment(1, {})["OMP_NUM_THREADS"] == str(cores)
-    assert environment(10 * cores, {})["OMP_NUM_THREADS"] == "1"
+    assert environment(1, {})["OMP_NUM_THREADS"] == str(cores())
+    assert environment(10 * cores(), {})["OMP_NUM_THREADS"] == "1"
     assert environment(1, {"OMP_NUM_THREADS": "3"})["OMP_NUM_THREADS"] == "3"
 
 

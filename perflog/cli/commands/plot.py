@@ -63,7 +63,7 @@ def plot(
     from perflog import plots
     from perflog.opening import find_runs
     from perflog.output import sheets
-    from perflog.plots.files import check_size
+    from perflog.plots.drawing.files import check_size
 
     chosen = plots.kind(kind) if kind else None
     if output:

@@ -15,7 +15,7 @@ from perflog.analysis.diagnosis import Diagnosis
 from perflog.analysis.overview import Overview
 from perflog.metrics import MetricColumn
 from perflog.output.sheets import Quantity
-from perflog.plots.sketch import Sketch
+from perflog.plots.drawing.sketch import Sketch
 
 TableRow = dict[str, Any]
 

@@ -19,7 +19,7 @@ from support.trace_tables import Event, by_hand, kernel, real, reduce
 from perflog.metrics import collective_wait, stragglers
 from perflog.metrics.traces.collectives import collective_wait as module
 from perflog.metrics.traces.collectives.collective_matching import collective_op
-from perflog.metrics.traces.collectives.jobs import jobs
+from perflog.metrics.traces.collectives.jobs import Job, jobs
 
 EPOCH = 1_712_195_495_505_582_988
 
@@ -308,8 +308,7 @@ def test_why_a_straggler_is_undetermined(
 
 
 def test_rows_have_the_label_of_the_first_member_of_one_run() -> None:
-    members = [SimpleNamespace(label=label) for label in "ab"]
-    of: Any = SimpleNamespace(job=SimpleNamespace(run="r", members=members))
-    assert module._run_columns(of) == {"run": "r", "label": "a"}
-    of.job.run = None
-    assert module._run_columns(of) == {"run": None, "label": None}
+    members: list[Any] = [SimpleNamespace(label=label, run="r") for label in "ab"]
+    assert Job(tuple(members), None, None).run_columns() == {"run": "r", "label": "a"}
+    members[1].run = "s"
+    assert Job(tuple(members), None, None).run_columns() == {"run": None, "label": None}

@@ -19,7 +19,20 @@ import numpy as np
 
 from perflog.arrays import Floats
 from perflog.output.report.html.elements import Html, as_html, tag
-from perflog.plots.sketch import Area, Axis, Bars, Cells, ColorScale, Line, Mark, Panel, Sketch, Span, Spans, Text
+from perflog.plots.drawing.sketch import (
+    Area,
+    Axis,
+    Bars,
+    Cells,
+    ColorScale,
+    Line,
+    Mark,
+    Panel,
+    Sketch,
+    Span,
+    Spans,
+    Text,
+)
 
 _WIDE = 10_000  # units across of the inner picture, and
 _SMALL = 4  # pixels of a circle

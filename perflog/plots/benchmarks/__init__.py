@@ -1,0 +1,1 @@
+"""Plots of benchmarks, sweeps and histories: what many runs measure."""

@@ -1,0 +1,1 @@
+"""What plots are drawn with: figures and sketches, panels, bars, heatmaps, files."""

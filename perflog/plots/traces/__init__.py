@@ -1,0 +1,1 @@
+"""Plots of profiles and traces: the time of devices, kernels and ranges, memory, counters."""

@@ -1,0 +1,1 @@
+"""Plots of training: steps and their parts, curves, ranks, experts, pipelines, jobs."""
