@@ -50,6 +50,7 @@ from perflog.metrics.traces.operators.recorded_operators import companions
 from perflog.opening import ARE_GUESSES
 from perflog.providers import provider
 from perflog.tables.nulls import nullable_frame
+from perflog.tables.schema import TABLES
 from perflog.units import count, first_few, show_change
 
 if TYPE_CHECKING:
@@ -307,7 +308,7 @@ def _values_beside(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:
     if not ranked:
         return set()
     values = tables.rows("values")
-    telling = {run for name in ("steps", "failures", "summaries") for run in tables.counts(name)}
+    telling = {run for name in TABLES.keys() - {"runs", "lines", "values"} for run in tables.counts(name)}
     telling |= ranked | set(values.where(values.known("step")).counts("run"))
     formats = {run: known().get(name) for run, name in tables.rows("runs").records("run", "format")}
     return {run for run, form in formats.items() if form is not None and form.generic and run not in telling}

@@ -13,16 +13,18 @@ import numpy as np
 
 from perflog.analysis.job_endings import is_ended
 from perflog.analysis.overview.parts import percent
+from perflog.arrays import Floats, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, serving, throughput
 from perflog.metrics.benchmarks.serving import CACHE, RUNNING, WAITING
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
+from perflog.metrics.causes.run_causes import far_longer
 from perflog.metrics.possible import are_moments
 from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.series.series_ends import names_step_time
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
-from perflog.metrics.step_series import step_series
+from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.step_time.breakdown import UNTIMED, misfits
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import records
@@ -36,6 +38,8 @@ _HELD_UP = ("wait", "communication")
 _MOST_NAMED = 4  # times that are named in a sentence
 _TELLING = 0.03  # of the whole: smaller parts are no reason
 _UNTIMED = 0.3  # of the step
+_MOSTLY = 0.5  # of what slow steps take longer
+_OFTEN = 3  # slow steps; fewer show no period
 
 _PARTS_OF_STEP = ("forward", "backward")
 """Columns of steps, in seconds, for times inside of a step."""
@@ -80,6 +84,45 @@ def slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
         printed = f"{len(times):,} of {count(done + 1, 'step')} are printed"
         extra = show(cause.gain_s, "s", 3)
         yield f"{take}, by {extra} together, {percent(cause.gain)} of the printed time ({printed}); {last}"
+    slow = far_longer(series)
+    yield from _period(steps, slow)
+    yield from _part_of_slow_steps(tables, run, series, slow)
+
+
+def _period(steps: Ints, slow: Mask) -> Iterator[str]:
+    """The distance of slow steps, if it is always the same, and some printed steps are between them."""
+    between, printed = np.diff(steps[slow]), np.diff(steps)
+    if len(between) >= _OFTEN - 1 and (between == between[0]).all() and between[0] >= 2 * np.median(printed):
+        yield f"One of these slow steps comes every {between[0]:,} steps, the first at step {steps[slow][0]:,}."
+
+
+def _part_of_slow_steps(tables: Tables, run: str, series: StepSeries, slow: Mask) -> Iterator[str]:
+    """The timed part that takes most of what slow steps take longer than the median."""
+    steps, times = series.steps[series.warmup.cut :], series.steady
+    more = float((times[slow] - np.median(times)).sum())
+    parts = []
+    for name, numbers, values in _times_by_name(tables, run):
+        step, inverse = np.unique(numbers, return_inverse=True)
+        means = np.bincount(inverse, values) / np.bincount(inverse)  # over the ranks
+        is_slow = np.isin(step, steps[slow])
+        usual = means[np.isin(step, steps[~slow])]
+        if is_slow.sum() == slow.sum() and len(usual):
+            middle = float(np.median(usual))
+            parts.append((float((means[is_slow] - middle).sum()) / more, name, float(means[is_slow].mean()), middle))
+    share, name, longer, middle = max(parts, default=(0.0, "", 0.0, 0.0))
+    if _MOSTLY <= share < 1 + _TELLING:
+        them = "them" if slow.sum() > 1 else "it"
+        change = f"{show(longer, 's', 3)} in {them} instead of {show(middle, 's', 3)}"
+        yield f"{percent(share)} of the extra time is {name}: {change}."
+
+
+def _times_by_name(tables: Tables, run: str) -> Iterator[tuple[str, Ints, Floats]]:
+    """Yield the times in seconds that steps print by name: the name, the steps, the times."""
+    for table, name, value in (("phases", "phase", "time_s"), ("values", "key", "value")):
+        rows = tables.rows_of(table, run)
+        rows = rows.where(rows.one_of("unit", ["s"])) if table == "values" else rows
+        for each, timed in rows.where(rows.known("step", value)).by(name).items():
+            yield each, timed["step"], timed[value]
 
 
 def between_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:

@@ -114,6 +114,18 @@ def test_steps_that_take_far_longer(causes: Any, of: dict[str, Any], text: str |
     assert said(module.slow_steps) == []
 
 
+def test_slow_steps_have_a_period_and_a_part_that_takes_the_time(causes: Any) -> None:
+    causes(cause("slow steps", gain=0.25, n=3))
+    rows = [{"step": n, "step_time_s": 5.0 if n % 8 == 0 else 1.0} for n in range(1, 29)]
+    load = [{"table": "values", "step": row["step"], "key": "data_time", "unit": "s",
+             "value": 3.8 if row["step"] % 8 == 0 else 0.2} for row in rows]  # fmt: skip
+    assert said(module.slow_steps, *rows, *load)[1:] == [
+        "One of these slow steps comes every 8 steps, the first at step 8.",
+        "90 % of the extra time is data_time: 3.8 s in them instead of 200 ms.",
+    ]
+    assert said(module.slow_steps, *rows)[2:] == []
+
+
 def test_time_between_steps(causes: Any) -> None:
     outside = cause("outside of steps", share=0.5, time_s=30.123)
     validation = cause("validation", name="validation", n=4, each_s=2.5, share=0.1)
