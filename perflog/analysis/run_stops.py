@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 
 from msgspec import Struct
 
+from perflog.formats.vocabulary import field_of
 from perflog.metrics import Tables
 from perflog.metrics.attempts import extents
 from perflog.metrics.semantics import semantics_by_run
@@ -73,11 +75,21 @@ def last_stop(tables: Tables) -> Stop | None:
     at_end = steps.where(steps["step"] == reached)
     line = int(at_end["line"].max())
     semantics = semantics_by_run(tables.rows("runs"))[last]
-    planned = semantics.quantities.get("steps") if STOPPED_BY not in semantics.config else None
+    planned = semantics.quantities.get("steps") or _counted_to(steps, semantics.numbers)
+    if STOPPED_BY in semantics.config:
+        planned = None
     is_number = planned is not None and planned >= reached
     return Stop(
         last, reached, line, _time(at_end), int(planned) if is_number and planned is not None else None, _behind(steps)
     )
+
+
+def _counted_to(steps: Rows, numbers: Mapping[str, float]) -> float | None:
+    """Return the 500 of `step 40/500`; None if the steps are counted anew in each epoch."""
+    stems = {name: name.removesuffix("_total") for name in numbers if name.endswith("_total")}
+    totals = {numbers[name] for name, stem in stems.items() if field_of(stem) == "step"}
+    epochs = {epoch for epoch in steps["epoch"].tolist() if epoch != NULL}
+    return totals.pop() if len(totals) == 1 and len(epochs) < 2 else None
 
 
 def _time(steps: Rows) -> str | None:

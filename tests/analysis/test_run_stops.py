@@ -54,6 +54,21 @@ def test_the_announced_number_of_steps(planned: int, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("config", "epochs", "planned"),
+    [
+        ('{"iter_total": 500}', (None, None), 500),
+        ('{"Step_total": 500}', (1, 1), 500),
+        ('{"Step_total": 500}', (1, 2), None),  # of each epoch
+        ('{"file_total": 500}', (None, None), None),
+        ('{"iter_total": 500, "step_total": 400}', (None, None), None),
+    ],
+)
+def test_the_number_after_the_slash_of_a_step(config: str, epochs: tuple[int | None, ...], planned: int | None) -> None:
+    rows = [step(40 + k, k, epoch=epoch) for k, epoch in enumerate(epochs, 1)]
+    assert last(*rows, config=config).planned == planned
+
+
+@pytest.mark.parametrize(
     ("clock", "time"),
     [
         (UTC, "2026-01-02 03:04:05 UTC"),
