@@ -183,6 +183,8 @@ class MeterText(Struct):
             names.words, names.is_bound = [names.last, "spread"], True
         elif mark == ",":
             names.words, names.is_bound = (names.words, True) if names.is_bound else ([], False)
+        elif mark in "+&" and not names.is_bound and k + 1 < len(parts) and parts[k + 1].kind == NAME:
+            pass  # `fwd+bwd 412 ms` is no time of the backward pass
         elif mark not in "'\"":
             names.forget()
         return k
