@@ -1391,3 +1391,8 @@ def test_a_time_in_a_line_about_an_evaluation_is_of_the_evaluation() -> None:
     text = "***Train Epoch 3: loss: 1.5, train time: 45.5 s\n***Val Epoch 3: loss: 1.25, train time: 2.5 s\n"
     values = {row["key"]: row["value"] for row in read(text.encode()).rows("values")}
     assert values == {"Epoch": 3, "loss": 1.5, "train_time": 45.5, "val_loss": 1.25, "val_train_time": 2.5}
+
+
+def test_measured_pairs_may_come_after_what_a_logger_prints() -> None:
+    got = read(b"2026-11-02 09:00:00 INFO bench: RESULT model=llama tp=8 ttft_ms=32.5 tok_s=3201.5\n").rows("values")
+    assert {row["key"]: row["value"] for row in got if row["value"]} == {"tp": 8, "ttft": 0.0325, "tok_s": 3201.5}

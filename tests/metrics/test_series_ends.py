@@ -189,3 +189,10 @@ def test_the_last_place_of_a_key_on_each_rank(
     monkeypatch.setattr(module, "_BLOCK", block)
     places = module._last_places(np.array(keys, np.int64), np.array(ranks, np.int64))
     assert places.tolist() == last
+
+
+def test_a_time_measured_again_and_again_is_a_median_and_a_clock_is_read_last(tmp_path: Path) -> None:
+    epochs = [f"server time epoch is {value} ms" for value in (900, 400, 500)]
+    clock = [f"server time clock is {value} ms" for value in (100, 200, 300)]
+    found = {name: value for name, _, _, value in lasts(tmp_path, [*epochs, *clock])}
+    assert found == pytest.approx({"epoch": 0.5, "clock": 0.3})

@@ -428,7 +428,8 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
         nearness = 2 if figure.unit != "s" else 0 if _is_step_time(figure.name) else 1
         return bool(OF_BARS.search(figure.name)), configures, not _is_speed(figure), is_of_step, nearness
 
-    return sorted(figures, key=place)
+    digits = ((figure, _LOSS_DIGITS if "loss" in words_of(figure.name) else figure.digits) for figure in figures)
+    return sorted((replace(figure, digits=number) for figure, number in digits), key=place)
 
 
 def _is_speed(figure: RunFigure) -> bool:

@@ -362,7 +362,8 @@ class _Line(Struct):
             return True
         if self._kind(end) == NUMBER:
             is_same = self._texts(end + 1, end + 1 + len(unit)) == unit
-            return is_same or not (self._is_rate(k, end) and self._is_rate(end, self._plain_end(end)))
+            is_size = len(unit) == 1 and _SIZE.fullmatch(unit[0]) is not None
+            return is_same or not ((self._is_rate(k, end) or is_size) and self._is_rate(end, self._plain_end(end)))
         if following in ("…", "–") or self._text(end + 1) == "x":
             return True
         if is_number and self._kind(end) in (NAME, UNIT) and self._text(end + 2) == following:
@@ -423,8 +424,8 @@ class _Line(Struct):
         if len(self.parts[k].gap) > 1 or is_key:
             return False
         is_rate = "/" in self._text(k)
-        if self._kind(k + 1) == NUMBER and not is_rate:
-            return False
+        if self._kind(k + 1) == NUMBER and not is_rate:  # `copy 16 MiB 25.1 GB/s`
+            return _SIZE.fullmatch(self._text(k)) is not None and self._is_rate(k + 1, self._plain_end(k + 1))
         return is_rate or self._text(k) == "%" or bool(unit_of(self._text(k))[0])
 
     def _is_rate(self, k: int, end: int) -> bool:
@@ -559,7 +560,7 @@ class _Line(Struct):
         is_chained = self._is_bound(self._number_before(first))
         if not (self._begins_segment(first) or is_chained):
             return None
-        if not (self._ends(end) or self._leads_to_number(end)):
+        if not (self._ends(end) or self._leads_to_number(end) or self._kind(end) == NUMBER):
             return None
         is_last = is_chained and "_" in words[-1]  # of `dtype float16 batch_size 8`
         return Bond(words[-1:] if is_last else words, unit_of_name=self._unit_of_name(k))

@@ -33,6 +33,8 @@ EqualSteps = Mapping[str, int]
 """Step by name of the series."""
 
 _BLOCK = 1 << 18  # rows that are numbered together
+_SAMPLED = ("1/s", "s")
+_TIMES = 3  # so many, one of them smaller than the one before, are no clock
 _REACHED = 0.5  # of its side's usual last step: a run that stopped before shortens no other run
 
 
@@ -53,7 +55,8 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
     """Yield the last value of each series that a run prints by name, and the last loss of its steps.
 
     If several ranks print a series, it is the median of their last values. A rate that is sampled without steps, as a
-    server does, is the median of its samples above zero: its last sample belongs to an idle server. The step time comes
+    server does, is the median of its samples above zero: its last sample belongs to an idle server. So is a time that
+    is measured again and again, such as that of an epoch, but not a clock, which never goes back. The step time comes
     first. Moments since 1970 are left out, and series with no better direction by name or unit. `either_way`: names of
     series that are kept without one. Printed NaN is a value.
     """
@@ -68,8 +71,9 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
         else:
             last = by_line[_last_places(keys[by_line], ranks[by_line])]
         last_by_key: dict[str, list[tuple[str | None, float]]] = {}
-        rates_of_all = numbers.where(numbers.one_of("unit", ["1/s"]))  # mostly none: first by words, which are there
-        rates = rates_of_all.where(~rates_of_all.known("step") & (rates_of_all["value"] > 0)).by("key")
+        in_order = numbers if by_line is None else numbers.where(by_line)
+        sampled = in_order.where(in_order.one_of("unit", _SAMPLED))  # mostly none: first by words, which are there
+        samples = sampled.where(~sampled.known("step") & (sampled["value"] > 0)).by("key")
         numbers = numbers.where(last)
         for key, unit, value in numbers.where(~are_moments(numbers["value"])).records("key", "unit", "value"):
             last_by_key.setdefault(key, []).append((unit, value))
@@ -79,8 +83,9 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
             better = None if declared else better_way(key, unit or "")
             if declared or better is not None:
                 last_of_ranks = [value for each, value in printed if each == unit]
-                at_work = rates[key]["value"] if unit == "1/s" and key in rates else last_of_ranks
-                value = float(np.median(at_work))
+                at_work = samples[key]["value"] if unit in _SAMPLED and key in samples else last_of_ranks
+                is_clock = len(at_work) < _TIMES or len(printed) > 1 or bool((np.diff(at_work) >= 0).all())
+                value = float(np.median(last_of_ranks if unit == "s" and is_clock else at_work))
                 is_share = unit == "1" and "mfu" in words_of(key)  # a loss of 9.6 is no 960 %
                 yield key, "" if unit == "1" and not is_share else unit or "", better, np.array([value])
 

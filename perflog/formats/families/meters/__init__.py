@@ -41,6 +41,7 @@ from perflog.formats.families.unnamed_values import PATTERN as UNNAMED_PATTERN
 from perflog.formats.families.unnamed_values import parts_of
 from perflog.formats.model import Line
 from perflog.formats.openings import Opening
+from perflog.formats.surroundings import prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, Template, unnamed
 from perflog.formats.tokens import NAME, NUMBER, Token, tokens
 from perflog.formats.vocabulary import EVALUATIONS
@@ -150,6 +151,15 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
                 line = self._line(_text(raw[: match.start()]), head, _text(raw[match.end() :]))
                 if line is not None and line.template.match(raw) is not None:
                     return (line,)
+        return self._after_prefix(raw) if self.measures else ()
+
+    def _after_prefix(self, raw: bytes) -> tuple[Line, ...]:
+        """Return the Line of measured pairs after a logger's prefix: `09:00:01 INFO bench: RESULT tp=8 tok_s=3.5`."""
+        for end in reversed(prefix_ends(raw)):
+            line = self._line("", self.shape.heads[0], _text(raw[end:]))
+            template = template_of(f"{{_:p}}{line.template.text}") if line is not None else None
+            if line is not None and template is not None and template.match(raw) is not None:
+                return (replace(line, template=template),)
         return ()
 
     def _titles(self, text: str) -> tuple[Line, ...]:
