@@ -273,9 +273,12 @@ def _begins_alike(template: Template, raw: bytes) -> bool:
 def _may_be_glued(line: Line) -> bool:
     """Return whether records of the line may be joined to others: its template alone identifies it.
 
-    Records of a line without numbers that may end with any string are not joined: other lines print its words.
+    Records of a line without numbers that may end with any string are not joined: other lines print its words, and so
+    they do the words of an indented heading.
     """
     fields = line.template.fields
+    if not fields and line.template.literals[0][:1].isspace():
+        return False
     ends = bool(line.template.literals[-1].strip()) or not any(f.type in TEXTS for f in fields[-1:])
     has_number = line.role == "line" and any(f.numeric for f in fields)
     is_alone = not line.under_header and not line.template.has_appendix and not line.template.has_prefix

@@ -85,6 +85,12 @@ def test_a_number_next_to_a_tear_is_whole_only_with_its_decimals(template: str, 
     assert ends_whole(Template(template), pa.array([text.encode()], pa.binary())).tolist() == [is_whole]
 
 
+def test_the_words_of_an_indented_heading_begin_no_record() -> None:
+    assert parts("GPU Core Temperature (C), GPU Power (W)", "    Temperature", "    Power") == [
+        "GPU Core Temperature (C), GPU Power (W)"
+    ]
+
+
 def test_an_opening_needs_letters() -> None:
     assert opening_of(Template("{a:d} {b:d}")) is None
     assert opening_of(Template("end")) is None
