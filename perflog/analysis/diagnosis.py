@@ -28,7 +28,7 @@ from perflog.metrics.jobs.attempt_time import STALL
 from perflog.metrics.jobs.goodput import losses_of
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.metrics.jobs.timeline import job_timelines
-from perflog.metrics.series.divergence import Divergence, divergences
+from perflog.metrics.series.divergence import Divergence, Rise, divergences, rises_before
 from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE, process_of
 from perflog.parsing.failures.kinds import title_of
 from perflog.parsing.failures.rows import FailureRow
@@ -176,7 +176,7 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
     if chosen is None:
         lost = [each for each in divergences(tables) if each.is_lost]
         if lost:
-            return _of_numbers(names, lost[0])
+            return _of_numbers(names, lost[0], list(rises_before(tables, lost[0])))
         texts = count(sum(len(ending.rows) for ending in found), "failure text")
         caught = f"; the program went on after {texts}" if found else ""
         slow = slow_members(tables, Options())
@@ -396,16 +396,25 @@ def _held_up(names: Sequence[str], culprits: Sequence[Culprit]) -> Diagnosis:
     return Diagnosis(names, verdict, kind, culprits, None, culprits[0].certainty, why, evidence)
 
 
-def _of_numbers(names: Sequence[str], lost: Divergence) -> Diagnosis:
-    """Return that a loss is NaN or infinite."""
-    step = f" since step {lost.step}" if lost.step is not None else f" since line {lost.line:,}"
-    verdict = f"{lost.name} is {lost.value:g}{step}"
+def _of_numbers(names: Sequence[str], lost: Divergence, rises: Sequence[Rise]) -> Diagnosis:
+    """Return that a loss is NaN or infinite, and what rose before."""
+    verdict = f"{lost.name} is {lost.value:g} since {_place(lost.step, lost.line)}"
     text = f"line {lost.line:,}: {lost.name} {lost.value:g}"
+    if rises:
+        first = min(rises, key=lambda rise: rise.line)
+        verdict += f"; {first.name} rises from {_place(first.step, first.line)} on"
+    rose = [
+        f"line {rise.line:,}: {rise.name} rises to {rise.value:.4g}, usual before {rise.usual:.3g}" for rise in rises
+    ]
     own = lost.ranks if len(lost.ranks) == 1 else ()
     culprits = [Culprit(rank, None, None, None, None, "not_a_number", LIKELY, (text,)) for rank in own]
     alike = "several ranks print it" if lost.ranks else "all ranks print it, or the log does not show which rank does"
     reason = None if culprits else alike
     return Diagnosis(
-        names, verdict, "not_a_number", culprits, reason, LIKELY if culprits else NOT_KNOWN, "", [text], "", "",
-        lost.last_finite_step,
+        names, verdict, "not_a_number", culprits, reason, LIKELY if culprits else NOT_KNOWN, "", [*rose, text], "",
+        "", lost.last_finite_step,
     )  # fmt: skip
+
+
+def _place(step: int | None, line: int) -> str:
+    return f"step {step}" if step is not None else f"line {line:,}"

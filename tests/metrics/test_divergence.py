@@ -10,7 +10,7 @@ from support.format_files import given_file
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.series.divergence import Divergence, divergences
+from perflog.metrics.series.divergence import Divergence, divergences, rises_before
 
 FORMAT = """
 title = "losses of ranks"
@@ -123,3 +123,20 @@ def test_each_run_has_its_own(tmp_path: Path) -> None:
         ("1", 1, True),
         ("3", 0, False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("values", "rise"),
+    [
+        ([2.5, 2.4] * 20 + [7.5, 9.5], ("loss", 40, 7.5, 2.5)),
+        ([2.5, 2.4] * 20 + [7.5, 2.5], None),  # it falls again
+        ([2.5, 2.4] * 20 + [2.6], None),
+        ([2.5, 9.5], None),  # too few to know what is usual
+    ],
+)
+def test_what_rises_before_a_loss_is_not_finite(
+    tmp_path: Path, values: list[float], rise: tuple[str, int, float, float] | None
+) -> None:
+    (lost,) = found(tmp_path, losses(*values, "nan"))
+    rises = list(rises_before(Tables(perflog.read(tmp_path / "run.txt", format=str(tmp_path / "own.toml"))), lost))
+    assert [(each.name, each.step, each.value, each.usual) for each in rises] == ([rise] if rise else [])

@@ -19,6 +19,7 @@ _COLUMNS = (LOSS, GRAD_NORM)
 _WORD = lazy_pattern(r"[a-z]+")
 _NO_LOSS = frozenset(("scale", "scaler", "scaling", "best", "min", "weight", "coef", "coeff", "z"))
 """Words of names with the word `loss` that are not losses: factors, or values that are NaN until they are known."""
+_COMPARED, _FAR, _FAR_SHARE = 50, 10.0, 0.5  # values; times their scatter, and share of their median, of a rise
 _LONGER, _SPARSE = 3, 3  # times the longest gap before; number of gaps
 
 
@@ -76,6 +77,41 @@ def divergences(tables: Tables) -> Iterator[Divergence]:
     for run in tables.rows("runs")["run"].tolist():
         for name, rows, column in found.get(run, ()):
             yield from _series_divergences(run, name, rows, column)
+
+
+class Rise(Struct, frozen=True):
+    """A series of steps that is far above its usual values just before it, or another one, diverges.
+
+    `line`, `step` and `value`: of the first such value. `usual`: the median of the values before.
+    """
+
+    name: str
+    line: int
+    step: int | None
+    value: float
+    usual: float
+
+
+def rises_before(tables: Tables, lost: Divergence) -> Iterator[Rise]:
+    """Yield the loss and the gradient norm that rise, without a fall, up to the line where a series diverges."""
+    steps = tables.rows_of("steps", lost.run)
+    steps = steps.where(steps["line"] < lost.line)
+    if lost.ranks:
+        steps = steps.where(np.isin(steps["rank"], lost.ranks))
+    steps = steps.where(np.argsort(steps["line"], kind="stable"))
+    for name in _COLUMNS:
+        rows = steps.where(steps.known(name) & ~_not_finite(steps, name))
+        values = rows[name][-_COMPARED:]
+        if len(values) < _COMPARED // 2:
+            continue
+        usual = float(np.median(values))
+        scatter = float(np.median(np.abs(values - usual)))
+        far = values > usual + max(_FAR * scatter, _FAR_SHARE * abs(usual))
+        high = len(values) if far.all() else int((~far)[::-1].argmax())
+        if high:
+            first = len(rows) - high
+            step = int(rows["step"][first])
+            yield Rise(name, int(rows["line"][first]), None if step == NULL else step, float(rows[name][first]), usual)
 
 
 def _is_watched(key: str) -> bool:
