@@ -17,8 +17,8 @@ from msgspec.structs import fields, replace
 
 from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, text_of
 from perflog.analysis.job_members import runs_of_jobs
-from perflog.analysis.overview.device_facts import held_by_allocator
-from perflog.analysis.overview.job_course import level_changes
+from perflog.analysis.overview.facts.device_facts import held_by_allocator
+from perflog.analysis.overview.facts.job_course import level_changes
 from perflog.analysis.run_names import without_common_folder
 from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members

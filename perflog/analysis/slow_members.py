@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from perflog.analysis.job_endings import Culprit
+from perflog.analysis.overview.facts.what_if import at_fault
 from perflog.analysis.overview.ranks_apart import often
-from perflog.analysis.overview.what_if import at_fault
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, imbalance, node_pairs, whatif
 from perflog.metrics.semantics import RunSemantics, semantics_by_run

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.compare import Comparison, Gate, results
-from perflog.analysis.compare.attribution import part_name, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS
+from perflog.analysis.compare.explanations.attribution import part_name, telling_parts
 from perflog.analysis.compare.gates import Outcome
 from perflog.analysis.compare.left_out import ENDINGS
 from perflog.ci.systems import Job

@@ -92,14 +92,14 @@ metrics: __init__
 analysis: tables_as_logs given_runs run_names repeats job_endings job_hosts job_members run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
-analysis.compare: result_rows sides left_out operator_trees
-analysis.compare: measures verdicts figures history baselines rows headline aa attribution operators averages
-analysis.compare: warmup_costs findings cause_changes comparison gates ci_formats __init__
-analysis.overview: run_groups run_figures ranks_apart doubts hosts parts outliers stuck
-analysis.overview: what_if scaling_facts energy_facts
-analysis.overview: host_operators version_changes folder_answers
-analysis.overview: headline device_facts log_facts case_facts reasons job_course subject next_commands
-analysis.overview: targets __init__
+analysis.compare: result_rows sides left_out operator_trees measures verdicts figures history baselines rows
+analysis.compare: headline aa
+analysis.compare.explanations: __init__ attribution operators averages warmup_costs cause_changes
+analysis.compare: findings comparison gates ci_formats __init__
+analysis.overview: run_groups run_figures ranks_apart doubts hosts parts outliers
+analysis.overview.facts: __init__ stuck what_if scaling_facts energy_facts host_operators version_changes
+analysis.overview.facts: folder_answers device_facts log_facts case_facts job_course targets
+analysis.overview: headline reasons subject next_commands __init__
 analysis: run_stops slow_members diagnosis live_steps run_list track
 plots.drawing: __init__ sketch style files notebook_figure canvas heatmaps stacked_bars
 plots: registry

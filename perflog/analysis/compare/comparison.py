@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from perflog.analysis.compare import attribution, averages, baselines, findings, operators, rows, warmup_costs
-from perflog.analysis.compare.cause_changes import CauseChange, cause_changes
+from perflog.analysis.compare import baselines, findings, rows
+from perflog.analysis.compare.explanations import attribution, averages, operators, warmup_costs
+from perflog.analysis.compare.explanations.cause_changes import CauseChange, cause_changes
 from perflog.analysis.compare.headline import (
     BestSide,
     best_sides,
@@ -240,22 +241,22 @@ class Comparison(Struct, frozen=True, dict=True):
 
     @cached_property
     def attribution(self) -> pd.DataFrame:
-        """What each part adds to a difference: see `perflog.analysis.compare.attribution.COLUMNS`."""
+        """What each part adds to a difference: see `perflog.analysis.compare.explanations.attribution.COLUMNS`."""
         return _table_of(self.attribution_records, attribution.COLUMNS)
 
     @cached_property
     def operators(self) -> pd.DataFrame:
-        """The operators of traces on both sides: see `perflog.analysis.compare.operators.COLUMNS`."""
+        """The operators of traces on both sides: see `perflog.analysis.compare.explanations.operators.COLUMNS`."""
         return _table_of(self.operator_records, operators.COLUMNS)
 
     @cached_property
     def summaries(self) -> pd.DataFrame:
-        """Printed averages, and the mean of the same steps on the other sides: see `.compare.averages.COLUMNS`."""
+        """Printed averages, and the mean of the same steps on the other sides: see `.explanations.averages.COLUMNS`."""
         return _table_of(self.summary_records, averages.COLUMNS)
 
     @cached_property
     def warmups(self) -> pd.DataFrame:
-        """What the warm-up costs on each side: see `perflog.analysis.compare.warmup_costs.COLUMNS`."""
+        """What the warm-up costs on each side: see `perflog.analysis.compare.explanations.warmup_costs.COLUMNS`."""
         return _table_of(self.warmup_records, warmup_costs.COLUMNS)
 
     @cached_property

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from perflog.analysis.compare.averages import AverageRow, window_of
+from perflog.analysis.compare.explanations.averages import AverageRow, window_of
 from perflog.analysis.compare.headline import RATES, unequal_steps
 from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.rows import FigureRow, by_measure

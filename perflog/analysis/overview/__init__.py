@@ -21,11 +21,14 @@ from perflog.analysis.job_hosts import run_of_hosts, without_other_hosts
 from perflog.analysis.lint import Finding, findings
 from perflog.analysis.lint.log_lines import GUESSED
 from perflog.analysis.overview.doubts import Doubt, doubts
-from perflog.analysis.overview.energy_facts import energy_facts
-from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores, slowdowns
+from perflog.analysis.overview.facts.energy_facts import energy_facts
+from perflog.analysis.overview.facts.folder_answers import folder_answers, folder_metric, scores, slowdowns
+from perflog.analysis.overview.facts.job_course import course_of_job
+from perflog.analysis.overview.facts.log_facts import process_summaries
+from perflog.analysis.overview.facts.scaling_facts import by_size
+from perflog.analysis.overview.facts.targets import targets_reached
+from perflog.analysis.overview.facts.version_changes import since_when
 from perflog.analysis.overview.hosts import findings_of_hosts, hosts_apart, hosts_in_words
-from perflog.analysis.overview.job_course import course_of_job
-from perflog.analysis.overview.log_facts import process_summaries
 from perflog.analysis.overview.next_commands import diagnosis_of, next_commands
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
@@ -33,10 +36,7 @@ from perflog.analysis.overview.ranks_apart import ranks_apart, ranks_named, rank
 from perflog.analysis.overview.reasons import bottleneck, first_bottleneck, time_saved, why_slower
 from perflog.analysis.overview.run_figures import TOTAL, RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
-from perflog.analysis.overview.scaling_facts import by_size
 from perflog.analysis.overview.subject import common_name, subject
-from perflog.analysis.overview.targets import targets_reached
-from perflog.analysis.overview.version_changes import since_when
 from perflog.analysis.repeats import ROUND, Difference, Result, differing
 from perflog.formats.registry import known
 from perflog.log import Log, RunKey

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from perflog.analysis.compare.operators import moved_between, moved_text, time_basis
-from perflog.analysis.overview import case_facts, device_facts, log_facts, scaling_facts
+from perflog.analysis.compare.explanations.operators import moved_between, moved_text, time_basis
+from perflog.analysis.overview.facts import case_facts, device_facts, log_facts, scaling_facts
+from perflog.analysis.overview.facts.host_operators import host_operator_sentences, host_time_of_steps
+from perflog.analysis.overview.facts.stuck import stuck
+from perflog.analysis.overview.facts.what_if import slowdown_of_job
 from perflog.analysis.overview.headline import headline
-from perflog.analysis.overview.host_operators import host_operator_sentences, host_time_of_steps
 from perflog.analysis.overview.parts import parts, percent
-from perflog.analysis.overview.stuck import stuck
-from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.metrics import Options, Tables, breakdown, headroom
 from perflog.metrics.step_time.breakdown import TRACED_STEP
 from perflog.metrics.traces.work_tree import OUTSIDE

@@ -17,15 +17,15 @@ from msgspec.structs import replace
 from perflog.analysis.compare import Comparison, GateFailure
 from perflog.analysis.compare.aa import COLUMNS as AA_COLUMNS
 from perflog.analysis.compare.aa import OFTEN, POWER_COLUMNS, SPLITS, TESTS
-from perflog.analysis.compare.attribution import part_name
-from perflog.analysis.compare.averages import AverageRow, window_of
 from perflog.analysis.compare.comparison import SUMMARY_KINDS
+from perflog.analysis.compare.explanations.attribution import part_name
+from perflog.analysis.compare.explanations.averages import AverageRow, window_of
+from perflog.analysis.compare.explanations.operators import kernels_of_both, time_basis
+from perflog.analysis.compare.explanations.warmup_costs import WarmupRow
 from perflog.analysis.compare.figures import TOTAL
 from perflog.analysis.compare.findings import FindingRow
-from perflog.analysis.compare.operators import kernels_of_both, time_basis
 from perflog.analysis.compare.rows import COLUMNS, FigureRow
 from perflog.analysis.compare.verdicts import NOT_COMPARABLE
-from perflog.analysis.compare.warmup_costs import WarmupRow
 from perflog.analysis.lint import SEVERITIES
 from perflog.analysis.run_names import letters
 from perflog.metrics.compared import ALL

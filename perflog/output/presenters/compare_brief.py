@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from shlex import join
 
 from perflog.analysis.compare import Comparison
-from perflog.analysis.compare.attribution import part_name, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS
+from perflog.analysis.compare.explanations.attribution import part_name, telling_parts
 from perflog.analysis.compare.rows import FigureRow
 from perflog.output.brief import BriefLine, brief
 from perflog.output.presenters.compare import figure_name, signed_time

@@ -8,10 +8,10 @@ from itertools import chain, islice
 from shlex import join
 
 from perflog.analysis.compare import Comparison
-from perflog.analysis.compare.attribution import UNEXPLAINED, AttributionRow, part_name, telling_parts
-from perflog.analysis.compare.cause_changes import grown
 from perflog.analysis.compare.comparison import OTHER_WORK, SUMMARY_KINDS
-from perflog.analysis.compare.operators import changes_kernels, kernels_of_both, moved_most, time_basis
+from perflog.analysis.compare.explanations.attribution import UNEXPLAINED, AttributionRow, part_name, telling_parts
+from perflog.analysis.compare.explanations.cause_changes import grown
+from perflog.analysis.compare.explanations.operators import changes_kernels, kernels_of_both, moved_most, time_basis
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import SEPARATOR
 from perflog.analysis.compare.verdicts import OTHER_SETTING

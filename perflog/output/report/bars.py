@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.compare import Comparison
-from perflog.analysis.compare.attribution import part_name, telling_parts
-from perflog.analysis.compare.operators import kernels_of_both, time_basis
+from perflog.analysis.compare.explanations.attribution import part_name, telling_parts
+from perflog.analysis.compare.explanations.operators import kernels_of_both, time_basis
 from perflog.analysis.compare.result_rows import TreeRow
 from perflog.metrics.step_time.waterfall import BARS
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Part, number

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import asdict, replace
 
 from perflog.analysis.compare import Comparison, VerdictRule
-from perflog.analysis.compare.attribution import COLUMNS as ATTRIBUTION_COLUMNS
-from perflog.analysis.compare.averages import COLUMNS as AVERAGE_COLUMNS
-from perflog.analysis.compare.operators import COLUMNS as OPERATOR_COLUMNS
-from perflog.analysis.compare.operators import OperatorRow, time_basis
+from perflog.analysis.compare.explanations.attribution import COLUMNS as ATTRIBUTION_COLUMNS
+from perflog.analysis.compare.explanations.averages import COLUMNS as AVERAGE_COLUMNS
+from perflog.analysis.compare.explanations.operators import COLUMNS as OPERATOR_COLUMNS
+from perflog.analysis.compare.explanations.operators import OperatorRow, time_basis
 from perflog.analysis.compare.rows import COLUMNS as COMPARISON_COLUMNS
 from perflog.metrics import MetricColumn
 from perflog.output.report.data import FigureSource, MetricTable, TableRow, informative_columns, range_text

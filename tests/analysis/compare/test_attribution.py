@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.figure_rows import Values, figure_row, made_sides
 
-from perflog.analysis.compare.attribution import AttributionRow, attribution, part_name, telling_parts
+from perflog.analysis.compare.explanations.attribution import AttributionRow, attribution, part_name, telling_parts
 from perflog.metrics.compared import ALL, STEP_TIME, Measure
 
 FORWARD, BACKWARD = Measure("step", "forward", of="step_time"), Measure("step", "backward", of="step_time")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.metrics_logs import by_hand
 
-from perflog.analysis.compare.averages import averages
+from perflog.analysis.compare.explanations.averages import averages
 from perflog.analysis.compare.sides import Case, Side
 from perflog.log import Log
 from perflog.metrics.run_tables import Tables

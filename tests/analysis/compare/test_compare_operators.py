@@ -17,7 +17,7 @@ from support.raw_operator_places import Walk
 
 import perflog
 from perflog.analysis.compare import Comparison
-from perflog.analysis.compare.operators import ALL_WORK, ITSELF, OperatorRow, moved_most
+from perflog.analysis.compare.explanations.operators import ALL_WORK, ITSELF, OperatorRow, moved_most
 from perflog.analysis.overview.reasons import why_slower
 from perflog.cli.main import main
 from perflog.metrics import Options, Tables

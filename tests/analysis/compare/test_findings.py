@@ -12,7 +12,7 @@ import pytest
 from support.figure_rows import figure_row
 from support.metrics_logs import by_hand
 
-from perflog.analysis.compare.averages import AverageRow
+from perflog.analysis.compare.explanations.averages import AverageRow
 from perflog.analysis.compare.findings import FindingRow, findings
 from perflog.analysis.compare.sides import Case, DifferingSetting
 from perflog.analysis.lint import Finding

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from support.figure_rows import made_sides
 
-from perflog.analysis.compare.measures import SideValues
-from perflog.analysis.compare.operator_trees import OperatorNode
-from perflog.analysis.compare.operators import (
+from perflog.analysis.compare.explanations.operators import (
     ALL_WORK,
     ITSELF,
     Matched,
@@ -24,6 +22,8 @@ from perflog.analysis.compare.operators import (
     moved_text,
     operator_rows,
 )
+from perflog.analysis.compare.measures import SideValues
+from perflog.analysis.compare.operator_trees import OperatorNode
 from perflog.metrics.compared import STEP_TIME
 
 

@@ -8,7 +8,7 @@ import pytest
 from support.figure_rows import made_sides
 from support.series import step_series_of
 
-from perflog.analysis.compare.warmup_costs import WarmupRow, warmup_costs
+from perflog.analysis.compare.explanations.warmup_costs import WarmupRow, warmup_costs
 from perflog.metrics.compared import STEP_TIME
 from perflog.metrics.step_series import StepSeries
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from support.metric_tables import replace_table
 
-from perflog.analysis.overview import device_facts as module
+from perflog.analysis.overview.facts import device_facts as module
 from perflog.metrics import Options
 from perflog.metrics.causes.cause import REPLAY
 from perflog.metrics.profiles.kernel_names import short_kernel

@@ -11,7 +11,7 @@ import pytest
 from support.metric_tables import replace_table
 from support.metrics_logs import by_hand
 
-from perflog.analysis.overview import log_facts as module
+from perflog.analysis.overview.facts import log_facts as module
 from perflog.metrics import Options, Tables
 from perflog.metrics.benchmarks.serving import CACHE, RUNNING, WAITING
 from perflog.metrics.causes.cause import Cause

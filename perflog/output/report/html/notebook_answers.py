@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from perflog.analysis.compare.attribution import telling_parts
 from perflog.analysis.compare.comparison import Comparison, sides_in_words
+from perflog.analysis.compare.explanations.attribution import telling_parts
 from perflog.analysis.overview import Overview
 from perflog.output.report.html.elements import Html, join, tag
 from perflog.units import show, show_change

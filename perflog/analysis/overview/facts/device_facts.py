@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from perflog.analysis.overview.host_operators import host_time_of_steps
+from perflog.analysis.overview.facts.host_operators import host_time_of_steps
 from perflog.analysis.overview.parts import percent
 from perflog.metrics import (
     Options,

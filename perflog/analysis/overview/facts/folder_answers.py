@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from perflog.analysis.overview.facts.scaling_facts import scaling_facts
+from perflog.analysis.overview.facts.stuck import stuck
+from perflog.analysis.overview.facts.version_changes import changed_since
+from perflog.analysis.overview.facts.what_if import slowdown_of_job
 from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.run_groups import RunGroup
-from perflog.analysis.overview.scaling_facts import scaling_facts
-from perflog.analysis.overview.stuck import stuck
-from perflog.analysis.overview.version_changes import changed_since
-from perflog.analysis.overview.what_if import slowdown_of_job
 from perflog.metrics import Options, Tables, hot_experts, node_pairs, time_to_train
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.metrics.many_runs.scaling_studies import studies
