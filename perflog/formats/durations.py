@@ -1,4 +1,5 @@
-"""Durations as programs print them: `0:00:24`, `1 day, 2:03:04.5`, `1-02:03:04`, `2h3m`, `1 minute 3.5 seconds`.
+"""Durations as programs print them: `0:00:24`, `1 day, 2:03:04.5`, `1-02:03:04`, `2h3m`, `1 minute 3.5 seconds`,
+`51s 253ms`.
 
 Two numbers with one colon, such as `5:37`, are no duration: nothing says whether they are minutes or hours.
 """
@@ -17,7 +18,9 @@ _HOURS = r"[0-9]+ ?h(?:rs?|ours?)?"
 _DAYS = r"[0-9]+ ?d(?:ays?)?"
 _NEXT = r"(?:,? (?:and )?)?"
 _CLOCK = r"(?:[0-9]+(?: days?,? +|-))?[0-9]{1,5}:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
+_WITH_MILLISECONDS = rf"[0-9]+ ?s(?:ec(?:ond)?s?)?{_NEXT}[0-9]+ ?ms(?:ecs?)?"
 _PARTS = (
+    rf"(?:{_DAYS}{_NEXT})?(?:{_HOURS}{_NEXT})?(?:{_MINUTES}{_NEXT})?{_WITH_MILLISECONDS}",
     rf"{_DAYS}{_NEXT}{_HOURS}(?:{_NEXT}{_MINUTES})?(?:{_NEXT}{_SECONDS})?",
     rf"{_DAYS}{_NEXT}{_MINUTES}(?:{_NEXT}{_SECONDS})?",
     rf"{_HOURS}{_NEXT}{_MINUTES}(?:{_NEXT}{_SECONDS})?",
@@ -34,7 +37,7 @@ DAYS_AND_CLOCK = r"[0-9]+ days?,? +[0-9]{1,2}:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?
 """Pattern of durations of days and a clock."""
 
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_PART = r"([0-9.]+) ?([dhms])"
+_PART = r"([0-9.]+) ?(ms|[dhms])"
 _SAYS_SO = r"(?:^|_)(?:duration|elapsed|eta|runtime|run_time|walltime|uptime|remaining)(?:_|$)|._time$|time_left$"
 _OF_DAY = (
     r"(?:^|_)(?:start|starts|started|end|ends|ended|begin|began|finish|finished|stop|stopped|date|datetime|day|utc|gmt|local"
@@ -67,7 +70,10 @@ def seconds(text: str) -> float:
         93784.5
     """
     if ":" not in text:
-        parts = [(number, _UNITS[unit]) for number, unit in re.findall(_PART, text)]
+        found = re.findall(_PART, text)
+        if found[-1][1] == "ms":
+            return (sum(int(number) * _UNITS[unit] * 1000 for number, unit in found[:-1]) + int(found[-1][0])) / 1000
+        parts = [(number, _UNITS[unit]) for number, unit in found]
     else:
         days, _, clock = re.sub(" days?,? +", "-", text).rpartition("-")
         hours, minutes, second = clock.split(":")

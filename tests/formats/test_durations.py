@@ -24,6 +24,8 @@ SECONDS = {
     "1 minute 49 seconds": 109.0,
     "20 days 23 hours 27 minutes 50 seconds": 1812470.0,
     "7 minutes and 58.6 seconds": 478.6,
+    "51s 253ms": 51.253,
+    "1h 2m 3 s 79 ms": 3723.079,
 }
 ROWS = ("line", "step", "key", "value", "text", "unit")
 
