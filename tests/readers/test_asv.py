@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.benchmark_files import (
@@ -16,6 +17,7 @@ from support.benchmark_files import (
 
 import perflog
 from perflog.parsing.input.source import open_source
+from perflog.readers.benchmarks.asv import _config, _figures, _names, _scatter
 from perflog.readers.registry import find_reader
 
 
@@ -69,3 +71,52 @@ def test_other_json_is_no_history(tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
         with open_source(str(path)) as source:
             assert find_reader(source) is None
+
+
+@pytest.mark.parametrize(
+    ("params", "count", "names"),
+    [
+        ([["1", "2"], ["a"]], 2, ["b(1, a)", "b(2, a)"]),
+        ([["1", "2"], ["a", "c"]], 4, ["b(1, a)", "b(1, c)", "b(2, a)", "b(2, c)"]),
+        ([["1", "2"]], 3, ["b(1)", "b(2)", "b(3)"]), ([], 1, ["b"]), (None, 1, ["b"]), (None, 2, ["b(1)", "b(2)"]),
+        (["x", ["1"]], 1, ["b(1)"]), ([], 0, []),
+    ],
+)  # fmt: skip
+def test_names_of_values_have_those_of_their_parameters(params: Any, count: int, names: list[str]) -> None:
+    assert _names("b", params, count) == names
+
+
+def test_values_of_benchmarks_have_the_unit_of_their_kind() -> None:
+    results = {
+        "s.time_a": 1,
+        "TIMERAW_b": [[2, 3]],
+        "s.mem_c": {"result": [4]},
+        "peakmem_d": [5],
+        "s.track_e": [6, []],
+        "x": [],
+    }
+    found = list(_figures({"results": results}, {"s.track_e": "%", "s.time_a": "h"}))
+    assert [(each.place, each.name, each.value, each.unit) for each in found] == [
+        (1, "s.time_a", 1, "s"), (2, "TIMERAW_b(1)", 2, "s"), (3, "TIMERAW_b(2)", 3, "s"), (4, "s.mem_c", 4, "B"),
+        (5, "peakmem_d", 5, "B"), (6, "s.track_e", 6, "%"), (7, "x", None, ""),
+    ]  # fmt: skip
+    (renamed,) = _figures({"results": {"x": [9, 7]}, "result_columns": ["params", "result"]}, {})
+    assert renamed.value == 7
+
+
+def test_results_with_statistics_are_counted() -> None:
+    columns = ["result", "stats_ci_99_a", "stats_q_25"]
+    results = {"a": [1, 2, 3], "b": [1, None, 3], "c": [1, None], "d": {"stats": {"n": 1}}, "e": 5}
+    assert _scatter({"results": results, "result_columns": columns}) == 3
+    assert _scatter({"results": results}) == 1
+
+
+def test_the_settings_of_a_run_of_asv() -> None:
+    content = {
+        "commit_hash": "1", "date": 1_767_225_600_000, "python": "3.11", "env_name": None, "env_vars": {"a": 3, "c": 4},
+        "requirements": {"a": 2, "b": "", "commit": "x"}, "params": {"a": 1},
+    }  # fmt: skip
+    assert _config(content) == {
+        "a": 1, "c": 4, "commit": "1", "commit_date": "2026-01-01T00:00:00Z", "python": "3.11"
+    }  # fmt: skip
+    assert _config({"commit_hash": "1", "params": []}) == {"commit": "1"}

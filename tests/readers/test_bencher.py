@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.benchmark_files import (
@@ -13,6 +14,8 @@ from support.benchmark_files import (
 )
 
 import perflog
+from perflog.readers.benchmarks.bencher import _runs
+from perflog.readers.benchmarks.commit_runs import CommitRun
 
 
 def test_iterations_of_a_report_of_bencher_are_repeats_of_a_version(tmp_path: Path) -> None:
@@ -30,3 +33,56 @@ def test_iterations_of_a_report_of_bencher_are_repeats_of_a_version(tmp_path: Pa
     assert latency[0].runs == (2,) * 12
     assert latency[1].after.name == COMMITS[SLOWER]
     assert [c.verdict(change.change) for c, change in (latency, throughput)] == ["regression", "improvement"]
+
+
+def metric(report: str = "r", iteration: int = 0, value: Any = 2.5, **more: Any) -> dict[str, Any]:
+    return {"report": report, "iteration": iteration, "metric": {"value": value}} | more
+
+
+def result(*metrics: Any, units: Any = "nanoseconds (ns)", **more: Any) -> dict[str, Any]:
+    named = {name: {"name": name} for name in ("branch", "testbed", "benchmark")}
+    return named | {"measure": {"name": "latency", "units": units}, "metrics": list(metrics)} | more
+
+
+def runs(*results: Any) -> list[CommitRun]:
+    return list(_runs({"project": {"name": "p"}, "results": list(results)}))
+
+
+def test_an_iteration_of_a_report_on_a_branch_and_testbed_is_a_run() -> None:
+    other = {"testbed": {"name": "other"}}
+    found = runs(
+        result(metric(), 5, metric(iteration=1)), "x", result(metric(), benchmark={"name": "second"}), {"metrics": 7},
+        result(metric(), **other), result(metric("s"), branch={"name": 5}),
+    )  # fmt: skip
+    assert [[(figure.place, figure.name) for figure in run.figures] for run in found] == [
+        [(1, "benchmark: latency"), (4, "second: latency")], [(3, "benchmark: latency")], [(5, "benchmark: latency")],
+        [(6, "benchmark: latency")],
+    ]  # fmt: skip
+    assert [run.config for run in found[2:]] == [{"branch": "branch", "testbed": "other"}, {"testbed": "testbed"}]
+    assert {run.program for run in found} == {"p"}
+
+
+def test_the_version_and_the_time_of_a_run() -> None:
+    (run,) = runs(result(metric(version={"hash": "1", "number": 0}, start_time="2026-01-01T00:00:00Z")))
+    assert run.config == {
+        "commit": "1", "version_number": 0, "date": "2026-01-01T00:00:00Z", "branch": "branch", "testbed": "testbed"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("units", "unit"), [("nanoseconds (ns)", "ns"), ("ns", "ns"), ("operations / second (ops/s)", "ops/s"), (None, "")]
+)
+def test_the_unit_is_in_brackets(units: Any, unit: str) -> None:
+    assert runs(result(metric(), units=units))[0].figures[0].unit == unit
+
+
+def test_bounds_and_limits_are_counted() -> None:
+    bounds, limits = (
+        {"value": 1, "lower_value": 0, "upper_value": None},
+        {"baseline": 1, "lower_limit": 0, "upper_limit": 2},
+    )
+    (run,) = runs(result(metric(metric=bounds, boundary=limits), metric(metric={}, boundary={"baseline": 1})))
+    assert {name: count for name, (count, _) in run.dropped.items()} == {
+        "bounds of a value": 1, "limits of a threshold": 4
+    }  # fmt: skip
+    assert [figure.value for figure in run.figures] == [1, None]

@@ -19,6 +19,7 @@ from support.commands import run
 
 import perflog
 from perflog.errors import InputError
+from perflog.readers.benchmarks.github_benchmark import _aside, _config, _figures
 
 
 @pytest.mark.parametrize("before", ["window.BENCHMARK_DATA = ", ""], ids=["data.js", "JSON"])
@@ -103,3 +104,31 @@ def test_a_broken_history_is_an_error(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError):
         perflog.read(str(path))
+
+
+def test_the_settings_of_an_entry() -> None:
+    commit = {"id": "1", "timestamp": "2026-01-01", "message": " Title \n\nmore"}
+    assert _config({"commit": commit, "date": 1_767_225_600_000, "tool": "customBiggerIsBetter"}) == {
+        "commit": "1", "commit_date": "2026-01-01", "commit_title": "Title", "date": "2026-01-01T00:00:00Z",
+        "tool": "customBiggerIsBetter", "better": "higher",
+    }  # fmt: skip
+    assert _config({"commit": "x", "tool": ["y"]}) == {"tool": ["y"]}
+
+
+def test_values_that_follow_under_the_name_of_their_unit_count_once() -> None:
+    benches = [
+        bench("a", 1, "ns/op\t 3 B/op"),
+        bench("a - ns/op", 1, "ns/op"),
+        bench("b", 2, " ns \tx"),
+        bench("c - s", 3, "s"),
+    ]
+    assert [(each.place, each.name, each.unit, bool(each.dropped)) for each in _figures(benches, 5)] == [
+        (5, "a", "ns/op", True), (6, "a", "ns/op", False), (7, "b", "ns", False), (8, "c", "s", False)
+    ]  # fmt: skip
+
+
+def test_what_describes_values_is_counted() -> None:
+    aside = _aside(
+        [bench("a", 1, "s", range="1"), bench("b", 1, "s", range="", extra="x"), bench("c", 1, "s", range="2")]
+    )
+    assert {name: count for name, (count, _) in aside.items()} == {"range": 2, "extra": 1}

@@ -12,7 +12,8 @@ from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema, column_f
     ("table", "field", "column"),
     [
         ("steps", "loss", "loss"), ("steps", "step_time", "step_time_s"), ("steps", "step_time_s", "step_time_s"),
-        ("steps", "nothing", None), ("steps", "epoch", None), ("steps", "elapsed", None), ("steps", "printed", "printed_ns"),
+        ("steps", "nothing", None), ("steps", "epoch", None), ("steps", "elapsed", None),
+        ("steps", "printed", "printed_ns"),
         ("steps", "los", None), (None, "loss", None),
         ("", "loss", None), ("no table", "loss", None), ("kernels", "calls", "calls"),
     ],

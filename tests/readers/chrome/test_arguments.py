@@ -10,6 +10,7 @@ import pytest
 
 import perflog
 from perflog.metrics import counters, device_time
+from perflog.readers.chrome.arguments import Figures, UndeclaredArguments, account_of, undeclared_arguments
 
 Row = dict[str, Any]
 
@@ -240,3 +241,35 @@ def test_a_trace_without_device_work_is_a_finding(tmp_path: Path) -> None:
     (finding,) = (f for f in perflog.lint(log).to_dict("records") if f["code"] == "no-device-work")
     unknown = "1 is of a kind that perflog does not know: mtia_insight"
     assert finding["message"].startswith(f"none of 2 events is known as work of a device; {unknown}")
+
+
+# --- the account --------------------------------------------------------------------------------------------------
+
+
+def test_figures_of_arguments_that_nobody_declared() -> None:
+    found = UndeclaredArguments()
+    found.add(3, "odd", ["7 of 9 apples", 5, {"b": "2.5", "c": None}, "words"])
+    found.add(4, "odd", -1)
+    assert found.numbers == [(3, "odd[1]", 5.0), (3, "odd[2].b", 2.5), (4, "odd", -1.0)]
+    assert (found.stored, found.unread) == ({"odd": 3}, {"odd": 2})
+
+
+def test_undeclared_arguments_are_those_of_events_and_their_fields() -> None:
+    events = [
+        7, {"ph": "C", "args": {"odd": 1}}, {"ph": "X", "cat": "perflog_x", "args": {"odd": 2}},
+        {"ph": "X", "odd": 3, "ts": 4, "args": {"odd": 5, "ts": 6, "other": 7}}, {"ph": "X", "args": [8], "odd": 9},
+    ]  # fmt: skip
+    found = undeclared_arguments(events, {"odd", "ts"})
+    assert found.numbers == [(3, "odd", 3.0), (3, "odd", 5.0), (3, "ts", 6.0), (4, "odd", 9.0)]
+
+
+def test_each_value_of_an_argument_is_stored_dropped_or_unread() -> None:
+    undeclared = UndeclaredArguments()
+    undeclared.add(0, "odd", 5)
+    undeclared.add(0, "device", "no 7")
+    counts = {"Ev Idx": 4, "device": 3, "stream": 2, "odd": 9, "name": 5}
+    assert account_of(counts, {"device": 2, "stream": 3}, undeclared) == {
+        "Ev Idx": Figures(dropped=4), "device": Figures(stored=2, unread=2), "stream": Figures(stored=3),
+        "odd": Figures(stored=1),
+    }  # fmt: skip
+    assert account_of({"stream": 0}, {"stream": 0}, UndeclaredArguments()) == {}
