@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from support.reading import read
 
 import perflog
+from perflog.parsing.assemble.line_rows import HEADER, PRINTED, RecordRanks
+from perflog.parsing.assemble.local_ranks import ONE_NODE, UNKNOWN, LocalRanks, _Job, source_code, source_names
+from perflog.parsing.assemble.run_state import RunIndex
+from perflog.parsing.match.rank_labels import NO_RANK, local_label, nested_labels
+from perflog.parsing.match.records import Records
 
 LOSS = b"%siteration %8d/     100 | elapsed time per iteration (ms): 500.0 | lm loss: 2.5E+00 |\n"
 
@@ -164,3 +172,129 @@ def test_a_rank_beyond_the_world_is_of_two_numbers_that_met() -> None:
     memory = b"[Rank %d] (after 10 iterations) memory (MB) | allocated: 7504.0 | max allocated: 10967.0\n"
     found = read(memory % 21 + WORLD % 16 + memory % 15 + memory % 16 + labelled_steps(b"")).rows("values")
     assert [row["rank"] for row in found if row["key"] == "allocated"] == [21, 15, None]
+
+
+# --- the functions ----------------------------------------------------------------------------------------------------
+
+
+def labels(*processes: tuple[int, int]) -> Any:
+    """Labels of local ranks on nodes; node -1 is not known."""
+    return np.array([
+        int(local_label(np.array([local]))[0]) if node < 0
+        else int(nested_labels(np.array([node]), local_label(np.array([local])))[0])
+        for node, local in processes
+    ], np.int64)  # fmt: skip
+
+
+def plain(outer: int, inner: int) -> int:
+    """A label of two numbers, of which neither is known to be local."""
+    return int(nested_labels(np.array([outer]), np.array([inner]))[0])
+
+
+def records(*given: int, places: Sequence[int] = (), **columns: Any) -> Records:
+    """Records with these labels."""
+    values = {name: np.array(column) for name, column in columns.items()}
+    return Records(np.array(places or range(1, len(given) + 1)), values, np.array(given, np.int64))
+
+
+def run_of(place: int = 0, index: int = 1, world_size: int | None = None) -> Any:
+    return SimpleNamespace(index=index, place=place, world_size=world_size)
+
+
+@pytest.mark.parametrize(
+    ("processes", "outranked", "world", "meaning"),
+    [
+        ([(-1, 0), (-1, 7)], False, None, ONE_NODE), ([(-1, 0), (-1, 7)], True, None, UNKNOWN),
+        ([(-1, 0), (-1, 7)], False, 8, ONE_NODE), ([(-1, 0), (-1, 6)], False, 8, UNKNOWN),
+        ([(-1, 6)], False, 8, ONE_NODE), ([(-1, 6)], False, 9, UNKNOWN), ([(-1, 8)], False, 9, ONE_NODE),
+        ([(0, 7), (1, 7)], False, None, UNKNOWN), ([(0, 7), (1, 7)], False, 16, 8), ([(0, 3), (1, 7)], False, 16, 8),
+        ([(0, 7), (1, 7)], False, 17, UNKNOWN), ([(1, 7)], False, 16, 8), ([(1, 7)], False, 8, ONE_NODE),
+    ],
+)  # fmt: skip
+def test_what_local_ranks_mean(
+    processes: list[tuple[int, int]], outranked: bool, world: int | None, meaning: int
+) -> None:
+    assert _Job({*labels(*processes).tolist()}, outranked=outranked).processes(world) == meaning
+
+
+@pytest.mark.parametrize(
+    ("pairs", "world", "meaning"),
+    [
+        ([(0, 7), (1, 7)], 16, 8), ([(0, 0), (1, 0)], 16, UNKNOWN), ([(0, 3), (1, 11)], 16, ONE_NODE),
+        ([(0, 7), (1, 7)], None, UNKNOWN),
+    ],
+)  # fmt: skip
+def test_what_two_plain_numbers_mean(pairs: list[tuple[int, int]], world: int | None, meaning: int) -> None:
+    assert _Job(nested={plain(*pair) for pair in pairs}).processes(world) == meaning
+
+
+def test_codes_of_processes_without_a_rank_have_their_names() -> None:
+    nodes, local = np.array([0, 3, 2, (1 << 30) - 3]), np.array([0, 5, (1 << 30) - 1, 7])
+    codes = source_code(nodes, local)
+    assert (codes < -1).all() and len({*codes.tolist()}) == 4
+    assert source_names(codes, {3: "pod-a"}) == [
+        "node 0, local rank 0", "pod-a, local rank 5", "node 2", f"node {(1 << 30) - 3}, local rank 7"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("world", "ranks"), [(16, [15, 7, -1, 5]), (None, [None, None, -1, 5]), (17, [None, None, -1, 5])]
+)
+def test_the_rank_of_each_label(world: int | None, ranks: list[int | None]) -> None:
+    found = LocalRanks({})
+    given = records(*labels((1, 7), (0, 7)).tolist(), NO_RANK, 5)
+    runs = RunIndex([run_of(world_size=world)])
+    found.observe(given, runs)
+    assert [rank if rank >= -1 else None for rank in found.ranks_of(given, runs).tolist()] == ranks
+    assert found.ranks_of(Records(np.array([1, 2])), runs).tolist() == [-1, -1]
+
+
+def test_a_number_alone_is_no_rank_where_others_have_two() -> None:
+    found = LocalRanks({})
+    given = records(plain(0, 7), plain(1, 7), 2)
+    runs = RunIndex([run_of(world_size=16)])
+    found.observe(given, runs)
+    assert found.ranks_of(given, runs).tolist() == [7, 15, -1]
+
+
+def test_a_rank_that_a_node_with_its_local_rank_cannot_have() -> None:
+    """Rank 14 of local rank 7 is on the second node of 7 processes, or less."""
+    runs = RunIndex([run_of()])
+    for rank, known in ((14, 7), (15, -1)):
+        found = LocalRanks({})
+        found.observe(records(*labels((-1, 7)).tolist(), rank=[rank]), runs)
+        assert found.ranks_of(records(*labels((-1, 7)).tolist()), runs).tolist() == [known]
+
+
+def test_what_an_earlier_reading_has_settled_counts() -> None:
+    given, runs = records(*labels((1, 3)).tolist()), RunIndex([run_of()])
+    found = LocalRanks({1: 4})
+    found.observe(given, runs)
+    assert found.ranks_of(given, runs).tolist() == [7]
+    found.end(run_of(world_size=99))
+    assert found.corrections == {}
+
+
+def test_what_a_whole_run_contradicts_is_corrected() -> None:
+    given, runs = records(*labels((-1, 7)).tolist()), RunIndex([run_of()])
+    for world, corrections in ((8, {}), (16, {1: UNKNOWN})):
+        found = LocalRanks({})
+        found.observe(given, runs)
+        assert found.ranks_of(given, runs).tolist() == [7]
+        found.end(run_of(world_size=world))
+        assert found.corrections == corrections
+        found.end(run_of(world_size=world))  # forgotten
+
+
+def test_printed_ranks_are_below_the_world_size_that_was_printed_before() -> None:
+    runs = RunIndex([run_of(), run_of(place=100, index=2)])
+    found = LocalRanks({})
+    found.observe(records(-1, -1, places=[10, 20], world_size=[4, 2]), runs)
+    places, rank = np.array([5, 10, 11, 21, 22, 120]), np.array([9, 4, 4, 3, 5, 9])
+    ranks = RecordRanks(rank, np.full(6, PRINTED, np.int8))
+    assert found.impossible(ranks, places, runs).tolist() == [2, 4]
+    assert found.impossible(RecordRanks(rank, np.full(6, HEADER, np.int8)), places, runs).tolist() == [2, 4]
+    assert found.impossible(RecordRanks(rank, np.full(6, -1, np.int8)), places, runs).tolist() == []
+    assert LocalRanks({}).impossible(ranks, places, runs).tolist() == []
+    found.end(run_of())
+    assert found.impossible(ranks, places, runs).tolist() == []
