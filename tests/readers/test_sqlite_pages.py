@@ -90,6 +90,7 @@ def test_pages_are_trees_unless_one_is_found_twice(
     [
         ([first(), page(LEAF)], 2, [2]),
         ([first(), page(INNER, (4, 3, 5)), page(LEAF), page(LEAF), page(INNER, (6,)), page(LEAF)], 2, [4, 3, 6]),
+        ([first(), page(INNER, (4, 3)), page(LEAF), page(INNER, (5, 6)), page(LEAF), page(LEAF)], 2, [5, 6, 3]),
         ([first()], 1, None),
         ([first()], 2, None),  # beyond the file
         ([first(), page(LEAF)], 0, None),

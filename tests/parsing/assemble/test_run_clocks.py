@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.format_files import given_file
 from support.reading import Reading, read
@@ -12,6 +13,12 @@ from support.reading import Reading, read
 import perflog
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
+from perflog.parsing.assemble.line_rows import CLOCK, LINE, ClockColumns
+from perflog.parsing.assemble.run_clocks import _Clock, _read_elapsed, _read_steps, _starts, _stopped
+from perflog.parsing.assemble.run_state import ClockTotal
+from perflog.parsing.assemble.step_windows import UNKNOWN
+from perflog.parsing.match.bar_states import APART
+from perflog.tables.row_order import PART_BITS
 
 FORMAT = """
 title = "own"
@@ -150,3 +157,131 @@ def test_a_run_whose_only_clock_is_the_time_since_the_start_is_timed(tmp_path: P
     rows = perflog.compare(*logs).rows.set_index(["kind", "metric", "statistic"])
     assert rows.loc[("run", "elapsed", "value"), "change"] == pytest.approx(-0.5)
     assert rows.loc[("step", "step_time", "median"), "change"] == pytest.approx(-0.5, rel=0.05)
+
+
+# --- the functions ----------------------------------------------------------------------------------------------------
+
+S = 10**9
+
+
+def table_of(count: int, **rows: Any) -> Any:
+    """What matters of rows, one a column: on rank 0 without a clock, as far as nothing else is given."""
+    names = ("place", "rank", "step", "epoch", "clock", "time", "source", "digit", "starts", "stops", "pauses",
+             "derives", "prints", "is_bar", "covers")  # fmt: skip
+    values: dict[str, Any] = {"place": [k << PART_BITS for k in range(1, count + 1)], "derives": [1] * count}
+    values |= {name: [-1] * count for name in ("step", "clock", "time")} | {"covers": [UNKNOWN] * count}
+    values |= rows
+    return np.array([values.get(name, [0] * count) for name in names], np.int64)
+
+
+def step_times(clock: _Clock, count: int, rates: Any = None, **rows: Any) -> list[tuple[float, int, int] | None]:
+    """Step time, steps and line before of each row; None for no step time."""
+    columns = ClockColumns.unknown(count)
+    given = np.full(count, np.nan) if rates is None else np.array(rates, np.float64)
+    _read_steps(clock, table_of(count, **rows), columns, given)
+    found = zip(columns.step_time.tolist(), columns.steps.tolist(), columns.line.tolist(), strict=True)
+    return [None if np.isnan(row[0]) else row for row in found]
+
+
+def test_a_step_takes_the_difference_over_the_steps_in_between() -> None:
+    clock = _Clock()
+    assert step_times(clock, 3, step=[1, 2, 4], time=[S, 3 * S, 7 * S]) == [None, (2.0, 1, 1), (2.0, 2, 2)]
+    assert step_times(clock, 1, step=[5], time=[8 * S]) == [(1.0, 1, 3)]  # from the last reading of earlier rows
+
+
+@pytest.mark.parametrize(
+    ("steps", "times", "more"),
+    [
+        ([2, 1], [1, 2], {}), ([1, 2], [2, 1], {}), ([1, 1], [1, 2], {}), ([1, 2], [1, 2], {"epoch": [0, 1]}),
+        ([1, 2], [1, 2], {"pauses": [0, 1]}), ([1, 2], [1, 2], {"starts": [0, 1]}), ([1, 2], [1, 2], {"rank": [0, 1]}),
+        ([1, 2], [1, 2], {"source": [0, 2]}), ([1, 2], [1, 2], {"derives": [1, 0]}), ([-1, 2], [1, 2], {}),
+        ([1, 2], [-1, 2], {}),
+    ],
+)  # fmt: skip
+def test_what_is_no_difference_of_two_steps(steps: list[int], times: list[int], more: dict[str, Any]) -> None:
+    assert step_times(_Clock(), 2, step=steps, time=times, **more) == [None, None]
+
+
+def test_two_readings_at_once_are_a_step_of_no_time() -> None:
+    assert step_times(_Clock(), 2, step=[1, 2], time=[S, S]) == [None, (0.0, 1, 1)]
+    assert step_times(_Clock(), 2, step=[1, 2], time=[S, 2 * S], pauses=[1, 0]) == [None, (1.0, 1, 1)]
+
+
+def test_of_readings_in_one_step_the_first_counts() -> None:
+    assert step_times(_Clock(), 4, step=[1, 1, 2, 2], time=[S, 5 * S, 6 * S, 9 * S]) == [None, None, (5.0, 1, 1), None]
+    clock = _Clock()
+    assert step_times(clock, 2, step=[1, 1], time=[S, 5 * S]) == [None, None]
+    assert step_times(clock, 2, step=[1, 2], time=[6 * S, 8 * S]) == [None, (7.0, 1, 1)]
+
+
+def test_a_coarse_clock_needs_readings_apart() -> None:
+    """Whole seconds: readings count that are some times the digit apart."""
+    seconds = [1, 2, 2 + APART, 3 + APART]
+    times = [second * S for second in seconds]
+    found = step_times(_Clock(), 4, step=[1, 2, 3, 4], time=times, digit=[S] * 4, source=[2] * 4)
+    assert [row is not None for row in found] == [False, False, True, False]
+    assert found[2] == ((1 + APART) / 2, 2, 1)
+
+
+def test_stamps_do_not_count_once_a_line_prints_its_step_time() -> None:
+    rows: dict[str, Any] = {"step": [1, 2, 3], "time": [S, 2 * S, 3 * S], "source": [LINE] * 3}
+    clock = _Clock()
+    assert step_times(clock, 3, **rows, prints=[0, 0, 1]) == [None, (1.0, 1, 1), None]
+    assert step_times(clock, 3, **rows) == [None, None, None]
+    assert step_times(clock, 2, step=[5, 6], time=[S, 2 * S], source=[CLOCK] * 2) == [None, (1.0, 1, 1)]
+
+
+def test_a_rate_gives_what_no_difference_does() -> None:
+    found = step_times(_Clock(), 3, [0.5, 0.25, np.nan], step=[1, 2, 3], time=[S, 2 * S, -1])
+    assert [row and row[0] for row in found] == [0.5, 1.0, None]
+
+
+@pytest.mark.parametrize(
+    ("clock", "starts", "rows"),
+    [([1, 2, 3], [1, 0, 1], [0, 2]), ([1, 2, 3], [1, 1, 0], [0]), ([1, -1, 3], [1, 0, 1], [0]), ([-1, 2], [1, 0], [])],
+)  # fmt: skip
+def test_of_starts_in_a_row_the_first_counts(clock: list[int], starts: list[int], rows: list[int]) -> None:
+    state = _Clock()
+    assert _starts(state, table_of(len(clock), clock=clock, starts=starts)).tolist() == rows
+    again = _starts(state, table_of(1, clock=[9], starts=[1])).tolist()
+    read = [start for start, time in zip(starts, clock, strict=True) if time >= 0]
+    assert again == ([] if read[-1] else [0])
+
+
+@pytest.mark.parametrize(
+    ("starts", "stops", "stopped", "after"),
+    [
+        ([0, 0, 0], [0, 1, 0], [False, False, True], True), ([0, 0, 1], [0, 1, 0], [False, False, False], False),
+        ([0, 1, 0], [1, 0, 1], [False, False, False], True), ([0, 0], [0, 0], [False, False], False),
+        ([1, 0, 0], [0, 1, 0], [False, False, True], True),
+    ],
+)  # fmt: skip
+def test_rows_after_a_stop(starts: list[int], stops: list[int], stopped: list[bool], after: bool) -> None:
+    clock = _Clock()
+    assert _stopped(clock, table_of(len(starts), starts=starts, stops=stops)).tolist() == stopped
+    assert clock.stopped == after
+    assert _stopped(clock, table_of(2, starts=[0, 1])).tolist() == [after, False]
+    assert not clock.stopped
+
+
+def elapsed(state: _Clock, count: int, **rows: Any) -> tuple[list[float | None], Any]:
+    """Seconds since the start in each row, and the last ones with their line, of a run."""
+    columns = ClockColumns.unknown(count)
+    total = _read_elapsed(state, table_of(count, **rows), columns)
+    return [None if np.isnan(value) else value for value in columns.elapsed.tolist()], total
+
+
+def test_time_since_the_last_start() -> None:
+    clock = _Clock()
+    assert elapsed(clock, 3, clock=[S, 3 * S, -1]) == ([1.0, 3.0, None], ClockTotal(3.0, None, 2))
+    assert elapsed(clock, 2, clock=[5 * S, 9 * S], starts=[1, 0]) == ([0.0, 4.0], ClockTotal(4.0, 1, 2))
+    assert elapsed(clock, 1, clock=[10 * S]) == ([5.0], ClockTotal(5.0, 1, 1))
+    assert elapsed(clock, 1, clock=[4 * S]) == ([None], None)  # before its start
+    assert elapsed(_Clock(), 2, clock=[10**18, 10**18 - S]) == ([None, 1e9 - 1], ClockTotal(1e9 - 1, None, 2))  # a date
+
+
+def test_a_bar_that_begins_again_measures_no_run() -> None:
+    clock = _Clock()
+    assert elapsed(clock, 2, clock=[S, 3 * S], is_bar=[1, 1])[1] == ClockTotal(3.0, None, 2)
+    assert elapsed(clock, 1, clock=[2 * S], is_bar=[1]) == ([2.0], None)
+    assert elapsed(clock, 1, clock=[9 * S], is_bar=[1])[1] is None

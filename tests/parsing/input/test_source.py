@@ -608,6 +608,8 @@ def test_import_is_light() -> None:
         (b"a" * ((1 << 13) - 900) + b"\x01" * 900, True),
         (("step 1\n" * 40).encode("utf-16"), False),
         (b"", False),
+        (b"\x08\x0e\x1a\x1c\x1f\x7f" * 4 + b"a" * 200, True),  # control characters
+        (b"\x09\x0d\x1b\x20\x7e\x80" * 40, False),  # others
     ],
 )
 def test_a_file_looks_binary_by_its_control_characters(tmp_path: Path, data: bytes, expected: bool) -> None:

@@ -149,7 +149,7 @@ def test_metadata_without_the_rank() -> None:
 
 def test_the_clock_the_size_of_the_job_and_the_devices() -> None:
     assert [base_time_ns({"baseTimeNanoseconds": base}) for base in (7, "8", "x", None)] == [7, 8, 0, 0]
-    jobs = ({"world_size": 8}, {"world_size": "4"}, {}, 5, None)
+    jobs: tuple[Any, ...] = ({"world_size": 8}, {"world_size": "4"}, {}, 5, None)
     assert [world_size({"distributedInfo": job}) for job in jobs] == [8, 4, None, None, None]
     devices = [{"name": "A100"}, 5, {"name": 7}, {}, {"name": "T4"}]
     assert list(device_names({"deviceProperties": devices})) == ["A100", "T4"]
