@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perflog.analysis.lint import Finding
-from perflog.analysis.overview.doubts import ENDED, Doubt, doubts
+from perflog.analysis.overview.doubts import ENDED, doubts
 
 
 def finding(code: str, run: str = "a-1", severity: Any = "warning", message: str = "m", *others: str) -> Finding:
@@ -57,4 +57,4 @@ def test_what_has_to_be_known_before_any_metric(code: str, severity: str, is_out
 )
 def test_the_figures_that_a_finding_is_about(code: str, figures: tuple[str, ...]) -> None:
     (doubt,) = doubts([finding(code)])
-    assert isinstance(doubt, Doubt) and doubt.figures == figures
+    assert doubt.figures == figures

@@ -23,7 +23,16 @@ def rank_row(
     figure: str = "step_time_s", rank: str | None = "3", ratio: float = 1.5, t: float = 9.0, **more: Any
 ) -> RankRow:
     out = _Out(3.0, 2.0, StandingOut(3, ratio, t, more.pop("p", 0.002), 0.9)) if rank is not None else None
-    usual = {"of": "steps", "unit": "s", "ranks": 8, "rows": 30, "median": 1.0, "min": 1.0, "lowest": "0", "max": 2.0}
+    usual: dict[str, Any] = {
+        "of": "steps",
+        "unit": "s",
+        "ranks": 8,
+        "rows": 30,
+        "median": 1.0,
+        "min": 1.0,
+        "lowest": "0",
+        "max": 2.0,
+    }
     usual |= {"highest": rank}
     return RankRow(**({"run": "r", "figure": figure, "rank": rank, "out": out} | usual | more))
 
@@ -75,7 +84,7 @@ def test_three_outliers_have_a_line_each(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def named(rank: int = 3, figure: str | None = "step_time", **more: Any) -> NamedRank:
-    usual = {
+    usual: dict[str, Any] = {
         "run": "r", "unit": "s", "end": "highest", "worse": True, "times": 29, "reports": 30, "p": 1e-9, "value": 1.5,
         "ratio": 1.5, "ranks": 8, "first_line": 1, "last_line": 9,
     }  # fmt: skip
