@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.metrics_logs import by_hand
 from support.paths import ROOT
 
 import perflog
 from perflog.log import Log
 from perflog.metrics import Tables, ranks
+from perflog.metrics.skew import ranks as module
 from perflog.metrics.step_series import step_series
 
 
@@ -94,3 +96,29 @@ def test_a_figure_of_several_ranks_is_shown_as_their_median() -> None:
 def test_a_step_is_as_fast_as_its_slowest_rank(read: Callable[[str], Log]) -> None:
     (series,) = step_series(Tables(read(job(slow=5))), "tokens_per_s")
     assert np.abs(series.values / 8_000 - 1).max() < 0.1
+
+
+@pytest.mark.parametrize(("table", "steps"), [("collectives", [0, 0]), ("phases", [4, 9])])
+def test_collectives_are_of_no_step(table: str, steps: list[int]) -> None:
+    rows = Tables(by_hand("steps", [{"step": 4}, {"step": 9}])).rows("steps")
+    assert module._steps(rows, table).tolist() == steps
+
+
+@pytest.mark.parametrize(
+    ("ranks", "steps", "matrix"),
+    [
+        ([0, 1, 0, 1], [1, 1, 2, 2], [[10, 12], [11, 13]]),
+        ([0, 1, 2, 0], [1, 1, 1, 2], [[10], [11], [12]]),  # a row of one rank of three
+        ([0, 1, 2, 0, 2], [1, 1, 1, 2, 2], [[10, 13], [11, None], [12, 14]]),
+        ([0, 0], [1, 2], None),
+        ([0, 1], [1, 2], None),
+    ],
+)
+def test_values_by_rank_and_step(ranks: list[int], steps: list[int], matrix: list[list[float | None]] | None) -> None:
+    """Rows that half of the ranks print, at least two."""
+    count = len(ranks)
+    found = module._matrix(np.array(ranks), np.array(steps), np.zeros(count, np.int64), np.arange(10.0, 10 + count))
+    assert (found is None) == (matrix is None)
+    if found is not None and matrix is not None:
+        assert found[0] == tuple(sorted(set(ranks)))
+        assert [[None if value != value else value for value in row] for row in found[1].tolist()] == matrix

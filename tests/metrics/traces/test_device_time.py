@@ -16,6 +16,8 @@ from support.trace_tables import Event, by_hand, kernel, raw, real, step
 
 from perflog.analysis.lint import findings
 from perflog.metrics import METRICS, device_kernels, device_time
+from perflog.metrics.compared import Steady
+from perflog.metrics.traces.device_time import _samples
 from perflog.metrics.traces.device_work import trace_devices
 
 STATES = ("compute", "communication", "memory", "waiting", "idle")
@@ -168,3 +170,21 @@ def test_rates_of_more_flop_than_an_integer_of_64_bits_holds() -> None:
     (found,) = rows(device_kernels(by_hand(events)), by="name")
     assert found["tflops"] == pytest.approx(2e19 / 1e-6 / 1e12)
     assert found["gbps"] == pytest.approx(2e19 / 1e-6 / 1e9)
+
+
+def test_what_comparisons_read_of_each_step() -> None:
+    """Means over two devices; the overlap only of steps with communication."""
+    spans = {0: [("gemm", 0, 50), ("nccl", 40, 70)], 1: [("gemm", 0, 10), ("nccl", 10, 20)]}
+    events = [step(n, 100 * n, 100 * n + 100) for n in range(3)]
+    for device, of_step in spans.items():
+        for n in range(3):
+            for name, start, end in of_step[: 1 if n == 1 else 2]:
+                kernel_name = "ncclDevKernel_AllReduce" if name == "nccl" else name
+                events.append(kernel(100 * n + start, 100 * n + end, kernel_name, device=device))
+    found = {measure.name: values.tolist() for measure, _, values in _samples(by_hand(events), Steady({"r": 0}, {}))}
+    assert found["compute"] == pytest.approx([30e-9] * 3)
+    assert found["exposed_communication"] == pytest.approx([15e-9, 0, 15e-9])
+    assert found["idle"] == pytest.approx([55e-9, 70e-9, 55e-9])
+    assert found["busy"] == pytest.approx([0.45, 0.3, 0.45])
+    assert found["overlap"] == pytest.approx([0.25] * 2)
+    assert found["exposed_memory"] == [0.0] * 3
