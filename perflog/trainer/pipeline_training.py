@@ -18,7 +18,7 @@ from perflog.trainer.phase_clock import PhaseClock
 from perflog.trainer.rank_context import RankContext
 from perflog.trainer.recipes import RunSpec
 from perflog.trainer.synthetic_task import SyntheticTask
-from perflog.trainer.training import StepMeasurement, loss_scaler, peak_memory, reset_memory
+from perflog.trainer.training import StepMeasurement, loss_scaler, peak_memory, reset_memory, slowest
 
 WITHOUT_OUTPUTS: dict[str, Any] = (
     {"return_outputs": False} if "return_outputs" in signature(Schedule1F1B.step).parameters else {}
@@ -133,4 +133,5 @@ class PipelineTrainer:
         self.calls.clear()
         loss = torch.stack(losses).detach().mean() / scale if self.last else torch.zeros((), device=self.context.device)
         dist.broadcast(loss, self.context.world_size - 1)
-        return StageMeasurement(number, seconds, float(loss), (), peak_memory(self.context), layers=layers)
+        longest, memory = slowest(seconds, self.context), peak_memory(self.context)
+        return StageMeasurement(number, seconds, float(loss), (), longest, memory, layers=layers)

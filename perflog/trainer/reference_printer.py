@@ -113,11 +113,10 @@ class ReferencePrinter:
 
 def step_values(spec: RunSpec, measured: StepMeasurement, tokens: int) -> dict[str, Value]:
     """Return the values of a step line, without the rate: the format computes it. `tokens`: of all ranks in a step."""
-    elapsed = measured.seconds["elapsed"]
     return {
-        "step_time": elapsed,
+        "step_time": measured.slowest,
         "loss": measured.loss,
-        "tokens_per_s": tokens / elapsed,
+        "tokens_per_s": tokens / measured.slowest,
         "memory": measured.memory,
         "_": ", warm-up" if measured.step < spec.warmup_steps else "",
     }

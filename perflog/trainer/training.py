@@ -34,9 +34,10 @@ class StepMeasurement(Struct, frozen=True):
     """Measurements of one step on this rank."""
 
     step: int
-    seconds: Mapping[str, float]  # by phase; `elapsed` is the whole step
+    seconds: Mapping[str, float]  # by phase; `elapsed` is the whole step on this rank
     loss: float  # mean over the tokens of all ranks
     loads: tuple[ExpertLoad, ...]  # one per mixture-of-experts layer
+    slowest: float  # seconds of the step on the rank that took longest
     memory: int  # peak in bytes: of a GPU in this step, of a CPU process since it started
     routers: RouterLosses | None = None
 
@@ -96,7 +97,8 @@ class Trainer:
         losses = loss[None] if router_losses is None else torch.cat([loss[None], router_losses / len(loads)])
         mean_loss, *parts = means(losses.detach(), self.context.world_size)
         routers = RouterLosses(*parts) if parts else None
-        return StepMeasurement(number, seconds, mean_loss, loads, peak_memory(self.context), routers)
+        longest = slowest(seconds, self.context)
+        return StepMeasurement(number, seconds, mean_loss, loads, longest, peak_memory(self.context), routers)
 
     def move_biases(self) -> None:
         """Move the biases of the routers by the loads of this step."""
@@ -131,6 +133,15 @@ def means(values: Tensor, world: int) -> list[float]:
     if world > 1:
         dist.all_reduce(values)
     return [float(value) for value in (values / world).cpu()]  # one copy
+
+
+def slowest(seconds: Mapping[str, float], context: RankContext) -> float:
+    """Return the time of the whole step on the rank that took longest."""
+    if context.world_size == 1:
+        return seconds["elapsed"]
+    longest = torch.tensor(seconds["elapsed"], dtype=torch.float64, device=context.device)
+    dist.all_reduce(longest, dist.ReduceOp.MAX)
+    return float(longest)
 
 
 def reset_memory(context: RankContext) -> None:

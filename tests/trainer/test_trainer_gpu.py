@@ -404,7 +404,7 @@ def test_the_step_after_a_printed_one_begins_together(monkeypatch: pytest.Monkey
     trainer: Any = SimpleNamespace(spec=spec, context=here)
     printers: tuple[Callable[..., RunPrinter], ...] = (ReferencePrinter, SweepPrinter)
     seconds = dict.fromkeys(("elapsed", "forward", "backward", "optimizer"), 1.0)
-    measured = StepMeasurement(0, seconds, 2.0, (), 1)
+    measured = StepMeasurement(0, seconds, 2.0, (), 1.0, 1)
     for printer in printers:
         done.clear()
         printer(log, trainer).step(measured)

@@ -139,6 +139,11 @@ def test_every_rank_tells_its_own_step(name: str) -> None:
         (r["run"], r["step"], r["rank"]) for r in sorted(elapsed, key=lambda r: (r["run"], r["step"], r["rank"]))
     ] == [(run.index, step, rank) for run in log(name).run_keys for step in range(STEPS[name]) for rank in ranks]
     assert {r["unit"] for r in elapsed} == {"s"}
+    longest: dict[tuple[int, int], float] = {}
+    for r in elapsed:
+        longest[r["run"], r["step"]] = max(r["value"], longest.get((r["run"], r["step"]), 0.0))
+    assert {(r["run"], r["step"]): r["step_time_s"] for r in rows(name, "steps")} == longest
+    assert "parts-exceed-whole" not in set(perflog.lint(log(name))["code"])
 
 
 @pytest.mark.parametrize("name", RECIPES)
