@@ -29,6 +29,7 @@ from perflog.formats.families.meters.names import (
     COUNTER_WORDS,
     ITERATION_TIMES,
     ITERATIONS,
+    TIME,
     MeterDeclaration,
     MeterNames,
 )
@@ -44,7 +45,7 @@ from perflog.formats.openings import Opening
 from perflog.formats.surroundings import prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, Template, unnamed
 from perflog.formats.tokens import NAME, NUMBER, Token, tokens
-from perflog.formats.vocabulary import EVALUATIONS
+from perflog.formats.vocabulary import EVALUATIONS, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import Unit
 
@@ -188,8 +189,11 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
             names, prefix, rest = self._parts(common.table, before, head, after, evaluation)
         steps = [key for key, name in self.keys.items() if name == "step" and key in printed]
         iteration = next((key for key in steps if key in ITERATIONS and printed & ITERATION_TIMES), "")
-        if len(steps) > 1:  # `step: 10, global_step: 110`
-            names, prefix, rest = self._parts(common.table, before, head, after, evaluation, iteration or steps[0])
+        units = {**prefix.names.units, **rest.names.units}
+        times = bool(steps) and not names.is_taken("step_time") and _times_steps(common, units)
+        if len(steps) > 1 or times:  # `step: 10, global_step: 110`
+            parts = self._parts(common.table, before, head, after, evaluation, iteration or steps[0], times_steps=times)
+            names, prefix, rest = parts
         counters = prefix.names.counters + rest.names.counters
         if len(set(counters)) < len(counters):
             return None  # two records on one line
@@ -227,11 +231,22 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         return line.table != "steps" or not steps or not {"step", "step_rounded"}.isdisjoint(template.names)
 
     def _parts(
-        self, table: str | None, before: str, head: Template, after: str, evaluation: str, step: str = ""
+        self,
+        table: str | None,
+        before: str,
+        head: Template,
+        after: str,
+        evaluation: str,
+        step: str = "",
+        *,
+        times_steps: bool = False,
     ) -> tuple[FieldNames, MeterText, MeterText]:
-        """Return the strings of a template before and after the head. `step`: the name that alone is the step."""
+        """Return the strings of a template before and after the head.
+
+        `step`: the name that alone is the step. `times_steps`: whether a number named `time` is the time of a step.
+        """
         names = FieldNames(table, head.names)
-        prefix, rest = (MeterText(MeterNames(self, names, evaluation, step)) for _ in range(2))
+        prefix, rest = (MeterText(MeterNames(self, names, evaluation, step, times_steps)) for _ in range(2))
         prefix.add_text(before)
         rest.begin_after(head.text)
         rest.add_text(after, is_inside=bool(head.text))
@@ -252,6 +267,15 @@ def _is_evaluated(printed: Collection[str]) -> bool:
     """Return whether all names of a line, apart from counters, belong to an evaluation: `iter: 8 val_loss: 2.5`."""
     measured = [name for name in printed if name not in COUNTER_WORDS]
     return bool(measured) and all(name.split("_")[0] in EVALUATIONS for name in measured)
+
+
+def _times_steps(line: Line, units: Mapping[str, Unit]) -> bool:
+    """Return whether the number named `time` alone times the step of its line: `step: 10, loss: 2.5, time: 1600 ms`.
+
+    In seconds it may be the time since the start, which no program prints in milliseconds.
+    """
+    times = [unit for name, unit in units.items() if plain_name(name) == TIME and unit.base == "s"]
+    return line.table == "steps" and any(unit.factor < 1 for unit in times)
 
 
 def _time_of_step(names: Collection[str], units: Mapping[str, Unit]) -> Mapping[str, Expression]:

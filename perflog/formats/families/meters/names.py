@@ -33,6 +33,7 @@ EXACT = frozenset((*PLACES, "epoch"))
 _PARTS = EVALUATIONS | TRAINING
 COUNTER_WORDS = COUNTERS | {"num_updates", "global_step", "eta"}
 ITERATIONS = frozenset("iter iters iteration iterations it".split())
+TIME = "time"
 ITERATION_TIMES = frozenset(("iter_time", "iteration_time"))
 INTEGER = lazy_pattern(r"[+-]?[0-9]+")
 
@@ -73,6 +74,7 @@ class MeterNames(Struct):
     Attributes:
         evaluation: The word that begins the names of measured numbers: `val`; "" if the line is about training.
         step: The name that alone is the step, of several that could be; "" for the first of them.
+        times_steps: Whether a number named `time` is the time of a step.
         printed: The names of the numbers so far, as they are compared.
         counters: The names that count steps, ranks or epochs, as often as they occur.
         units: The printed units of fields.
@@ -97,6 +99,7 @@ class MeterNames(Struct):
     fields: FieldNames
     evaluation: str = ""
     step: str = ""
+    times_steps: bool = False
     printed: set[str] = field(default_factory=set)
     counters: list[str] = field(default_factory=list)
     units: dict[str, Unit] = field(default_factory=dict)
@@ -201,6 +204,8 @@ class MeterNames(Struct):
         declared, self.labels_rank = ("rank" if self.labels_rank else declared), False
         if declared == "step" and self.step not in ("", known):
             declared, key = "", f"other {key}" if known == "step" else key  # `step` is the name of a column
+        if self.times_steps and known == TIME:
+            declared = "step_time"
         if declared == "step_time" and self.step in ITERATIONS and known in ITERATION_TIMES:
             declared = ""  # the line counts steps too: the time of a step is computed from it
         self.counters += [known] * (declared in EXACT)
