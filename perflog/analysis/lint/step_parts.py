@@ -54,16 +54,17 @@ def _new_gaps(run: LintedRun) -> Floats:
 
 def _other_phases(run: LintedRun, rows: Rows) -> Floats:
     """Time of the step's own phases besides forward and backward, on the rank that prints each of these steps."""
-    phases_of = run.semantics.phases.values()
-    names = [p.name for p in phases_of if p.of == ("step",) and not p.hidden and p.name not in WHOLES]
-    phases = run["phases"]
-    if not names or not len(phases):
+    phases, means = run["phases"], run.semantics
+    _, names = phases.codes("phase")
+    own = [name for name in names if means.known_parent(name, None) == "step" and not means.is_hidden(name, None)]
+    phases = phases.where(phases.one_of("phase", [name for name in own if name not in WHOLES]) & phases.known("step"))
+    if not len(phases):
         return np.zeros(len(rows))
-    phases = phases.where(phases.one_of("phase", names) & phases.known("step", "rank"))
     groups = groups_of(phases["step"], phases["rank"])
-    places = zip(phases["step"][groups.first].tolist(), phases["rank"][groups.first].tolist(), strict=True)
-    times = dict(zip(places, groups.sums(phases["time_s"]).tolist(), strict=True))
-    return np.array([times.get(place, 0.0) for place in rows.records("step", "rank")], np.float64)
+    keys = zip(phases["step"][groups.first].tolist(), phases["rank"][groups.first].tolist(), strict=True)
+    times = dict(zip(keys, groups.sums(phases["time_s"]).tolist(), strict=True))
+    steps = zip(rows["step"].tolist(), rows["rank"].tolist(), strict=True)
+    return np.array([times.get(step, 0.0) for step in steps], np.float64)
 
 
 @rule(
@@ -120,6 +121,8 @@ def step_gap(data: LintInput) -> Iterator[Finding]:
             f"step - forward - backward is {seconds(middle)}, {percent(share)} of the step (medians); range "
             f"{time_range(gaps[0])}"
         )
+        if (others := median(gaps[2])) > 0:
+            message += f"; other phases take {seconds(others)} of it"
         s = run.series()
         yield Finding(run.id, message, {run.id: s.lines if s else ()}, {"gap": middle, "share": share})
 

@@ -85,13 +85,14 @@ def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
     timed = {n for line in lines if line.table == "phases" for n in line.template.names}
     in_family = any(True for kind in LOADERS for _ in entries(file, kind))
     if in_family or any("phase" in line.template.names for line in lines):  # the log names its phases: any name is fine
-        timed |= {str(entry.data.get("name")) for entry in entries(file, "phase")}
+        timed |= {name for entry in entries(file, "phase") for name in entry.texts("name")}
     phases: dict[str, Phase] = {}
     for entry in entries(file, "phase"):
-        name = entry.get("name", str, required=True)
-        if name in phases:
-            raise entry.error(f"phase `{name}` is declared twice", "name")
-        entry.refuse_unknown("name", (name,), timed, _NOT_TIMED)
+        names = entry.texts("name", required=True)
+        for name in names:
+            if name in phases:
+                raise entry.error(f"phase `{name}` is declared twice", "name")
+        entry.refuse_unknown("name", names, timed, _NOT_TIMED)
         of, kind = entry.texts("of") or ("step",), entry.get("kind", str, "compute")
         clock, exposes = entry.get("clock", str), entry.get("exposes", str)
         wholes = timed | set(WHOLES)
@@ -100,7 +101,7 @@ def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
         entry.refuse_unknown("kind", (kind,), KINDS, "`{}` is not a kind of a phase")
         entry.refuse_unknown("clock", (clock,), CLOCKS, "`{}` is not a clock of a phase")
         hidden, says = entry.get("hidden", bool, False), entry.get("says", str, "")
-        phases[name] = Phase(name, of, kind, hidden, exposes, clock, says)
+        phases |= {name: Phase(name, of, kind, hidden, exposes, clock, says) for name in names}
     return tuple(phases.values())
 
 

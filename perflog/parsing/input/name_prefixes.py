@@ -146,8 +146,8 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
         if words == {b"rank"}:
             names = rb"[\[(]?[Rr][Aa][Nn][Kk][ :=_.-]?([0-9]{1,9})[\])]?"
             return NamePrefixes(b"^(" + form.lead + b")" + names + form.separator, rb"[rank\2]:\1")
-        of_a_program = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
-        if len(stems) <= form.most_stems and not words & of_a_program:
+        numbered = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
+        if len(stems) <= form.most_stems and not words & numbered:
             names = b"(" + b"|".join(sorted(stems)) + b")"
             return NamePrefixes(b"^(" + form.lead + b")" + names + form.separator + _LABEL_OF_RANK)
     return None

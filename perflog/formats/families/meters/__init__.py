@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property, lru_cache
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.formats.bars import MARK
@@ -29,10 +30,10 @@ from perflog.formats.families.meters.names import (
     COUNTER_WORDS,
     ITERATION_TIMES,
     ITERATIONS,
-    TIME,
     MeterDeclaration,
     MeterNames,
 )
+from perflog.formats.families.meters.step_parts import parts_of_step, time_of_step
 from perflog.formats.families.meters.text import MeterText
 from perflog.formats.families.step_headings import PATTERN as HEADING_PATTERN
 from perflog.formats.families.step_headings import heading_text
@@ -45,7 +46,7 @@ from perflog.formats.openings import Opening
 from perflog.formats.surroundings import prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, Template, unnamed
 from perflog.formats.tokens import NAME, NUMBER, Token, tokens
-from perflog.formats.vocabulary import EVALUATIONS, plain_name
+from perflog.formats.vocabulary import EVALUATIONS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import Unit
 
@@ -178,38 +179,22 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
 
     def _line(self, before: str, head: Template, after: str) -> Line | None:
         """Return the Line of a string with this head; None if it lacks a name that lines of the family have."""
-        evaluation = _evaluation(before, head.text, after)
-        common = self.shape.line
-        if evaluation and common.table == "steps":
-            common = _as_values(common)
-        names, prefix, rest = self._parts(common.table, before, head, after, evaluation)
-        printed = prefix.names.printed | rest.names.printed
-        if common.table == "steps" and not evaluation and _is_evaluated(printed):
-            common = _as_values(common)
-            names, prefix, rest = self._parts(common.table, before, head, after, evaluation)
-        steps = [key for key, name in self.keys.items() if name == "step" and key in printed]
-        iteration = next((key for key in steps if key in ITERATIONS and printed & ITERATION_TIMES), "")
-        units = {**prefix.names.units, **rest.names.units}
-        times = bool(steps) and not names.is_taken("step_time") and _times_steps(common, units)
-        if len(steps) > 1 or times:  # `step: 10, global_step: 110`
-            parts = self._parts(common.table, before, head, after, evaluation, iteration or steps[0], times_steps=times)
-            names, prefix, rest = parts
-        counters = prefix.names.counters + rest.names.counters
+        common, steps, parts = self._named(before, head, after)
+        counters = parts.counters
         if len(set(counters)) < len(counters):
             return None  # two records on one line
-        if not all(any(glob(name)(x) for name in need for x in printed) for need in self.needs):
+        if not all(any(glob(name)(x) for name in need for x in parts.printed) for need in self.needs):
             return None
+        names, prefix, rest = parts.fields, parts.prefix, parts.rest
         gap = before[len(before.rstrip(" \t")) :]
         shape = prefix.text + gap_text(gap) + head.text + rest.text
         template = template_of(_with_devices(shape, names) if self.measures else shape)
         is_row = (ANY_BAR,) in self.needs and (prefix.is_row or rest.is_row)
-        units = {**prefix.names.units, **rest.names.units}
-        if template is None or is_row or not self._fits(template, common, steps, units):
+        if template is None or is_row or not self._fits(template, common, steps, parts.units):
             return None
-        if iteration and len(steps) > 1 and common.table == "steps":
-            common = replace(common, compute={**common.compute, **_time_of_step(template.names, units)})
+        if len(steps) > 1 and prefix.names.step in ITERATIONS and common.table == "steps":
+            common = replace(common, compute={**common.compute, **_time_of_step(template.names, parts.units)})
         line = replace(self.shape, line=common).line_of(template, names.from_keys, names.paths)
-        totals = prefix.names.totals | rest.names.totals
         is_counted = all(f.type == "d" for f in template.fields if f.name == line.within)  # `epoch: 0.31` is not
         within = line.within if is_counted else None
         dropped = line.dropped
@@ -219,10 +204,28 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
             line = replace(line, bar=bar.fields)
             if ELAPSED in template.names:
                 line = replace(line, clock=(ELAPSED,), clock_of_bar=True)
-        run = (*line.run, *(name for name in template.names if name in totals))
-        return replace(
-            line, unit={**line.unit, **units}, run=run, within=within, dropped=dropped, may_be_setting=self.measures
-        )
+        run = (*line.run, *(name for name in template.names if name in parts.totals))
+        phases = parts_of_step(parts.seconds, names.from_keys) if line.table == "steps" else frozenset[str]()
+        line = replace(line, unit={**line.unit, **parts.units}, phases=phases & set(template.names))
+        return replace(line, run=run, within=within, dropped=dropped, may_be_setting=self.measures)
+
+    def _named(self, before: str, head: Template, after: str) -> tuple[Line, Sequence[str], _Parts]:
+        """Return what lines of this table have in common, the names of steps in the line, and its named numbers."""
+        evaluation = _evaluation(before, head.text, after)
+        common = self.shape.line
+        if evaluation and common.table == "steps":
+            common = _as_values(common)
+        parts = self._parts(common.table, before, head, after, evaluation)
+        if common.table == "steps" and not evaluation and _is_evaluated(parts.printed):
+            common = _as_values(common)
+            parts = self._parts(common.table, before, head, after, evaluation)
+        steps = [key for key, name in self.keys.items() if name == "step" and key in parts.printed]
+        iteration = next((key for key in steps if key in ITERATIONS and parts.printed & ITERATION_TIMES), "")
+        is_timed = common.table != "steps" or not steps or parts.fields.is_taken("step_time")
+        time = "" if is_timed else time_of_step(parts.seconds, parts.units)
+        if len(steps) > 1 or time:  # `step: 10, global_step: 110`
+            parts = self._parts(common.table, before, head, after, evaluation, iteration or steps[0], time)
+        return common, steps, parts
 
     def _fits(self, template: Template, line: Line, steps: Sequence[str], units: Mapping[str, Unit]) -> bool:
         """Return whether a line measures something, or counts its step: the step of `step 989 ms` is a time."""
@@ -238,19 +241,46 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         after: str,
         evaluation: str,
         step: str = "",
-        *,
-        times_steps: bool = False,
-    ) -> tuple[FieldNames, MeterText, MeterText]:
-        """Return the strings of a template before and after the head.
+        time: str = "",
+    ) -> _Parts:
+        """Return the parts of a line before and after the head.
 
-        `step`: the name that alone is the step. `times_steps`: whether a number named `time` is the time of a step.
+        `step`: the name that alone is the step. `time`: a name that is the time of the step.
         """
         names = FieldNames(table, head.names)
-        prefix, rest = (MeterText(MeterNames(self, names, evaluation, step, times_steps)) for _ in range(2))
+        prefix, rest = (MeterText(MeterNames(self, names, evaluation, step, time)) for _ in range(2))
         prefix.add_text(before)
         rest.begin_after(head.text)
         rest.add_text(after, is_inside=bool(head.text))
-        return names, prefix, rest
+        return _Parts(names, prefix, rest)
+
+
+class _Parts(Struct, frozen=True):
+    """The strings of a line before and after its head, with the names of their numbers."""
+
+    fields: FieldNames
+    prefix: MeterText
+    rest: MeterText
+
+    @property
+    def printed(self) -> set[str]:
+        return self.prefix.names.printed | self.rest.names.printed
+
+    @property
+    def counters(self) -> list[str]:
+        return self.prefix.names.counters + self.rest.names.counters
+
+    @property
+    def units(self) -> dict[str, Unit]:
+        return {**self.prefix.names.units, **self.rest.names.units}
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        return {**self.prefix.names.seconds, **self.rest.names.seconds}
+
+    @property
+    def totals(self) -> set[str]:
+        return self.prefix.names.totals | self.rest.names.totals
 
 
 def _as_values(line: Line) -> Line:
@@ -267,15 +297,6 @@ def _is_evaluated(printed: Collection[str]) -> bool:
     """Return whether all names of a line, apart from counters, belong to an evaluation: `iter: 8 val_loss: 2.5`."""
     measured = [name for name in printed if name not in COUNTER_WORDS]
     return bool(measured) and all(name.split("_")[0] in EVALUATIONS for name in measured)
-
-
-def _times_steps(line: Line, units: Mapping[str, Unit]) -> bool:
-    """Return whether the number named `time` alone times the step of its line: `step: 10, loss: 2.5, time: 1600 ms`.
-
-    In seconds it may be the time since the start, which no program prints in milliseconds.
-    """
-    times = [unit for name, unit in units.items() if plain_name(name) == TIME and unit.base == "s"]
-    return line.table == "steps" and any(unit.factor < 1 for unit in times)
 
 
 def _time_of_step(names: Collection[str], units: Mapping[str, Unit]) -> Mapping[str, Expression]:

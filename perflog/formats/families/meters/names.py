@@ -33,10 +33,10 @@ EXACT = frozenset((*PLACES, "epoch"))
 _PARTS = EVALUATIONS | TRAINING
 COUNTER_WORDS = COUNTERS | {"num_updates", "global_step", "eta"}
 ITERATIONS = frozenset("iter iters iteration iterations it".split())
-TIME = "time"
 ITERATION_TIMES = frozenset(("iter_time", "iteration_time"))
 INTEGER = lazy_pattern(r"[+-]?[0-9]+")
 
+_DECIMAL = lazy_pattern(r"[0-9][0-9,]*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 _WHOLE = lazy_pattern(r"[+-]?[0-9]+(?:\.0*)?")  # Lightning prints `global_step=188.0`
 _OF_MEMORY = lazy_pattern(
     r"mem|byte|size|(?<![a-z])v?ram(?![a-z])", re.IGNORECASE
@@ -74,10 +74,11 @@ class MeterNames(Struct):
     Attributes:
         evaluation: The word that begins the names of measured numbers: `val`; "" if the line is about training.
         step: The name that alone is the step, of several that could be; "" for the first of them.
-        times_steps: Whether a number named `time` is the time of a step.
+        time: The name of a number that is the time of the step, beside the declared ones.
         printed: The names of the numbers so far, as they are compared.
         counters: The names that count steps, ranks or epochs, as often as they occur.
         units: The printed units of fields.
+        seconds: The times of the line, by field.
         totals: Fields that hold the total of a counter.
         words: The words since the last number or mark: the name of the next number.
         mark: The last mark that bound a value to its name.
@@ -99,10 +100,11 @@ class MeterNames(Struct):
     fields: FieldNames
     evaluation: str = ""
     step: str = ""
-    times_steps: bool = False
+    time: str = ""
     printed: set[str] = field(default_factory=set)
     counters: list[str] = field(default_factory=list)
     units: dict[str, Unit] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
     totals: set[str] = field(default_factory=set)
     words: list[str] = field(default_factory=list)
     mark: str = ""
@@ -204,7 +206,7 @@ class MeterNames(Struct):
         declared, self.labels_rank = ("rank" if self.labels_rank else declared), False
         if declared == "step" and self.step not in ("", known):
             declared, key = "", f"other {key}" if known == "step" else key  # `step` is the name of a column
-        if self.times_steps and known == TIME:
+        if known == self.time:
             declared = "step_time"
         if declared == "step_time" and self.step in ITERATIONS and known in ITERATION_TIMES:
             declared = ""  # the line counts steps too: the time of a step is computed from it
@@ -233,9 +235,14 @@ class MeterNames(Struct):
             if suffix == TOTAL:
                 self.totals.add(name)
         if resolved is not None:
-            self.units[name] = resolved
+            self._add_unit(name, resolved, text if not suffix else "")
         self.printed |= set() if suffix else {known}
         return name
+
+    def _add_unit(self, name: str, unit: Unit, text: str) -> None:
+        self.units[name] = unit
+        if unit.base == "s" and _DECIMAL.fullmatch(text):
+            self.seconds[name] = float(text.replace(",", "")) * unit.factor
 
     def _declared(self, key: str, suffix: str, unit: str, unit_text: str) -> tuple[str, str, str]:
         """Return the field that the family declares for a name, "" for none, and the name and its unit.

@@ -1,0 +1,73 @@
+"""The time of a step and its parts: what the times that a line prints by name are.
+
+    step 12 | step_time 3.01s | data 0.10s | fwd 0.61s | bwd 1.91s | opt 0.30s
+
+The word alone does not say it: `elapsed 350 s` is no part. So the numbers have to agree: together the parts take no
+longer than the step, and the parts of a part, which are named after it, no longer than that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+
+from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, STATISTICS, plain_name
+from perflog.units import Unit
+
+_STEP = "step_time"
+_COLUMNS = ("forward", "backward")
+"""Parts with a column of their own in table `steps`."""
+_TIME, _TOTALS = "time", ("total", "total_time")
+_MOST = 0.5  # share of a total that its parts take
+_ROUNDED = 1.02  # what parts may exceed their whole by, since each is rounded
+_NO_PARTS = "elapsed eta wall since start remaining left uptime clock timestamp checkpoint ckpt save saving".split()
+_OTHER_WORDS = COUNTERS | EVALUATIONS | STATISTICS | frozenset(_NO_PARTS)
+"""Words in names of times that are no parts of the step."""
+
+
+def parts_of_step(seconds: Mapping[str, float], from_keys: Collection[str]) -> frozenset[str]:
+    """Return the fields of a line that are parts of the time of its step; none if the numbers do not agree.
+
+    Args:
+        seconds: The times of the line by field.
+        from_keys: The fields that are named as the line prints them, without a column.
+    """
+    parts = {name for name in seconds if name in from_keys and _may_be_part(name)}
+    wholes = {_STEP, *_COLUMNS, *parts} & seconds.keys()
+    parents = {name: _parent(name, wholes) for name in wholes - {_STEP}}
+    if _STEP not in wholes or any(
+        _sum(seconds, _children(whole, parents)) > _ROUNDED * seconds[whole] for whole in wholes
+    ):
+        return frozenset()
+    return frozenset(parts)
+
+
+def time_of_step(seconds: Mapping[str, float], units: Mapping[str, Unit]) -> str:
+    """Return the name, as names are compared, of a time that can only be that of the step; "" for none.
+
+    `total` is, if the other times of the line are most of it, and no more: they are its parts. `time` is in
+    milliseconds: no program prints the time since its start so.
+    """
+    named = {plain_name(name): name for name in seconds}
+    whole = next((name for name in _TOTALS if name in named), "")
+    others = [seconds[name] for name in seconds if plain_name(name) != whole and _may_be_part(name)]
+    if whole and len(others) > 1 and _MOST <= sum(others) / (seconds[named[whole]] or math.inf) <= _ROUNDED:
+        return whole
+    return _TIME if _TIME in named and units[named[_TIME]].factor < 1 else ""
+
+
+def _may_be_part(name: str) -> bool:
+    return _OTHER_WORDS.isdisjoint(name.lower().split("_"))
+
+
+def _parent(name: str, wholes: Collection[str]) -> str:
+    """Return the longest whole that a part is named after, `backward` for `backward_allreduce`; else the step."""
+    return max((whole for whole in wholes if name.startswith(f"{whole}_")), key=len, default=_STEP)
+
+
+def _children(whole: str, parents: Mapping[str, str]) -> Iterator[str]:
+    return (name for name, parent in parents.items() if parent == whole)
+
+
+def _sum(seconds: Mapping[str, float], names: Iterator[str]) -> float:
+    return sum(seconds[name] for name in names)
