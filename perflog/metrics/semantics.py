@@ -13,11 +13,15 @@ from msgspec import Struct, field
 from perflog.formats.expressions import Expression
 from perflog.formats.model import WHOLES, Format, Phase, Rate
 from perflog.formats.registry import known as formats
+from perflog.lazy_patterns import lazy_pattern
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from perflog.tables.columns import Rows
+
+
+_OF_TIMES = lazy_pattern(r"(?i)^(?:times?|timings?|perf)_|_(?:time|latency|duration)$")
 
 
 class RunSemantics(Struct, frozen=True):
@@ -51,8 +55,10 @@ class RunSemantics(Struct, frozen=True):
         return {k: v for k, v in self.config.items() if isinstance(v, int | float) and not isinstance(v, bool)}
 
     def phase(self, name: str) -> Phase | None:
-        """Return the declared phase of a name, or None."""
-        return self.phases.get(name)
+        """Return the declared phase of a name, or None. Where the program is not known, `comm_time` is `comm`."""
+        declared = self.phases.get(name)
+        is_of_any = declared is None and self.format is not None and self.format.generic
+        return self.phases.get(_OF_TIMES.sub("", name)) if is_of_any else declared
 
     def parent(self, name: str, occurrence: int) -> str:
         """Return the parent of the k-th occurrence of a phase: a phase, or step, forward, backward."""
@@ -71,8 +77,12 @@ class RunSemantics(Struct, frozen=True):
         return declared.of if declared else (self._named_after(name),)
 
     def _named_after(self, name: str) -> str:
-        """Return the longest phase or whole that is a prefix of a part's name: not `forward` for `forward_backward`."""
-        known = (each for each in (*WHOLES, *self.phases) if name.startswith(f"{each}_"))
+        """Return the longest phase or whole that is a prefix of a part's name: not `forward` for `forward_backward`.
+
+        Of a program that is not known, only a whole: whether it times a phase of that name is not known.
+        """
+        phases = () if self.format is not None and self.format.generic else self.phases
+        known = (each for each in (*WHOLES, *phases) if name.startswith(f"{each}_"))
         longest = max(known, key=len, default="step")
         others = {f"{each}_" for each in WHOLES if each != longest}
         return "step" if f"{name.removeprefix(longest)[1:]}_".startswith(tuple(others)) else longest

@@ -9,7 +9,7 @@ longer than the step, and the parts of a part, which are named after it, no long
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
 from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, STATISTICS, plain_name
 from perflog.units import Unit
@@ -20,7 +20,7 @@ _COLUMNS = ("forward", "backward")
 _TIME, _TOTALS = "time", ("total", "total_time")
 _MOST = 0.5  # share of a total that its parts take
 _ROUNDED = 1.02  # what parts may exceed their whole by, since each is rounded
-_NO_PARTS = "elapsed eta wall since start remaining left uptime clock timestamp checkpoint ckpt save saving".split()
+_NO_PARTS = "elapsed eta wall since start remaining left uptime clock timestamp checkpoint ckpt save hidden overlapped".split()
 _OTHER_WORDS = COUNTERS | EVALUATIONS | STATISTICS | frozenset(_NO_PARTS)
 """Words in names of times that are no parts of the step."""
 
@@ -33,13 +33,12 @@ def parts_of_step(seconds: Mapping[str, float], from_keys: Collection[str]) -> f
         from_keys: The fields that are named as the line prints them, without a column.
     """
     parts = {name for name in seconds if name in from_keys and _may_be_part(name)}
-    wholes = {_STEP, *_COLUMNS, *parts} & seconds.keys()
-    parents = {name: _parent(name, wholes) for name in wholes - {_STEP}}
-    if _STEP not in wholes or any(
-        _sum(seconds, _children(whole, parents)) > _ROUNDED * seconds[whole] for whole in wholes
-    ):
-        return frozenset()
-    return frozenset(parts)
+    wholes = {_STEP, *_COLUMNS} & seconds.keys()
+    times: dict[str, list[float]] = {whole: [] for whole in wholes}
+    for name in (wholes | parts) - {_STEP}:
+        times.setdefault(_parent(name, wholes), []).append(seconds[name])
+    fits = all(sum(inside) <= _ROUNDED * seconds[whole] for whole, inside in times.items() if whole in wholes)
+    return frozenset(parts) if _STEP in wholes and fits else frozenset()
 
 
 def time_of_step(seconds: Mapping[str, float], units: Mapping[str, Unit]) -> str:
@@ -61,13 +60,5 @@ def _may_be_part(name: str) -> bool:
 
 
 def _parent(name: str, wholes: Collection[str]) -> str:
-    """Return the longest whole that a part is named after, `backward` for `backward_allreduce`; else the step."""
-    return max((whole for whole in wholes if name.startswith(f"{whole}_")), key=len, default=_STEP)
-
-
-def _children(whole: str, parents: Mapping[str, str]) -> Iterator[str]:
-    return (name for name, parent in parents.items() if parent == whole)
-
-
-def _sum(seconds: Mapping[str, float], names: Iterator[str]) -> float:
-    return sum(seconds[name] for name in names)
+    """Return the whole that a part is named after, `backward` for `backward_allreduce`; else the step."""
+    return next((whole for whole in wholes if name.startswith(f"{whole}_")), _STEP)
