@@ -20,7 +20,9 @@ _COLUMNS = ("forward", "backward")
 _TIME, _TOTALS = "time", ("total", "total_time")
 _MOST = 0.5  # share of a total that its parts take
 _ROUNDED = 1.02  # what parts may exceed their whole by, since each is rounded
-_NO_PARTS = "elapsed eta wall since start remaining left uptime clock timestamp checkpoint ckpt save hidden overlapped".split()
+_NO_PARTS = (
+    "elapsed eta wall since start remaining left uptime clock timestamp checkpoint ckpt save hidden overlapped".split()
+)
 _OTHER_WORDS = COUNTERS | EVALUATIONS | STATISTICS | frozenset(_NO_PARTS)
 """Words in names of times that are no parts of the step."""
 
