@@ -45,7 +45,8 @@ def _goodput(job: JobTimeline) -> str:
     if not job.whole:
         known = f"From printed durations: training {_s(seconds[TRAINING])}, {', '.join(parts)}; other time is unknown."
         return known if lost.keys() - {COMPILE} else ""
-    return f"Goodput {show(quotient, '1', 3)}: training {_s(seconds[TRAINING])} of {_s(wall)}; {', '.join(parts)}."
+    others = f"; {', '.join(parts)}" if parts else ""
+    return f"Goodput {show(quotient, '1', 3)}: training {_s(seconds[TRAINING])} of {_s(wall)}{others}."
 
 
 def _s(seconds: float) -> str:

@@ -1,0 +1,114 @@
+"""The course of a job in words: its goodput, and since which step it is at another level."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from support.metrics_logs import by_hand
+
+from perflog.analysis.overview.facts import job_course as module
+from perflog.metrics import Options, Tables
+from perflog.metrics.jobs.attempt_time import COMPILE, STALL, TRAINING
+
+TABLES = Tables(by_hand("steps", []))
+
+
+def job(runs: int = 2, whole: bool = True, wall: float = 0.0, **seconds: float) -> Any:
+    kinds = {"training": TRAINING, "stall": STALL, "compile": COMPILE}
+    times = {kinds.get(kind, kind): time for kind, time in seconds.items()}
+    return SimpleNamespace(
+        job="j", runs=list(range(runs)), whole=whole, seconds=times, wall_s=wall or sum(times.values()), is_stamped=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("of", "text"),
+    [
+        (
+            job(training=900.0, down=90.0, startup=10.0),
+            "Goodput 90 %: training 900 s of 1,000 s; down 90 s, startup 10 s.",
+        ),
+        (job(training=995.6, down=4.4), "Goodput 99.6 %: training 996 s of 1,000 s."),
+        (job(training=80.0, stall=5.0, down=15.0), "Goodput 80 %: training 80 s of 100 s; down 15 s, stall 5 s."),
+        (job(1, training=95.0, stall=5.0), ""),  # one attempt, and a high goodput
+        (job(1, training=90.0, stall=10.0), "Goodput 90 %: training 90 s of 100 s; stall 10 s."),
+        (job(1, training=45.0, down=14.9), ""),  # shorter than a minute
+        (job(1, training=45.0, down=15.0), "Goodput 75 %: training 45 s of 60 s; down 15 s."),
+        (job(1, training=40.0, stall=10.0), "Goodput 80 %: training 40 s of 50 s; stall 10 s."),
+        (job(down=10.0), ""),
+        (job(training=0.0, wall=0.0), ""),
+        (
+            job(whole=False, training=80.0, down=20.0),
+            "From printed durations: training 80 s, down 20 s; other time is unknown.",
+        ),
+        (job(whole=False, training=80.0, compile=20.0), ""),  # only steps have a duration
+    ],
+)
+def test_the_goodput_of_a_job(of: Any, text: str) -> None:
+    assert module._goodput(of) == text
+
+
+@pytest.mark.parametrize(("count", "shown"), [(1, True), (3, True), (4, False)])
+def test_a_few_jobs_are_shown_one_by_one(monkeypatch: pytest.MonkeyPatch, count: int, shown: bool) -> None:
+    jobs = [job(training=900.0, down=100.0) for _ in range(count)]
+    jobs.append(job(whole=False, training=80.0, down=20.0))  # stamped, but with no clock over all attempts
+    monkeypatch.setattr(module, "job_timelines", lambda _: jobs)
+    monkeypatch.setattr(module, "level_changes", lambda *_: iter(["changes"]))
+    groups: Any = [SimpleNamespace(mark=mark, runs=(run,)) for mark, run in (("A", "j"), ("B", "k"))]
+    text = "Goodput 90 %: training 900 s of 1,000 s; down 100 s."
+    mark = "A: " if count > 1 else ""
+    assert list(module.course_of_job(TABLES, groups, Options())) == [mark + text] * count * shown + ["changes"]
+
+
+def levels(run: str, *rows: tuple[int, float, float], figure: str = "step_time_s", **more: Any) -> list[dict[str, Any]]:
+    usual = {
+        "run": run,
+        "figure": figure,
+        "unit": "s" if figure == "step_time_s" else "1/s",
+        "at": None,
+        "with_it": None,
+    }
+    return [usual | {"first_step": step, "value": value, "change": change} | more for step, value, change in rows]
+
+
+def changes(monkeypatch: pytest.MonkeyPatch, *rows: dict[str, Any], runs: int = 1) -> list[str]:
+    table = pd.DataFrame(
+        list(rows), columns=["run", "figure", "unit", "at", "with_it", "first_step", "value", "change"]
+    )
+    monkeypatch.setattr(module, "levels_of_runs", SimpleNamespace(table=lambda *_: table))
+    frames = by_hand("steps", [])
+    every = [frames["runs"].assign(run=f"r{n}") for n in range(runs)]
+    tables = Tables(frames | {"runs": pd.concat(every, ignore_index=True)})
+    return list(module.level_changes(tables, Options(), {"r0": "A: "}))
+
+
+def test_since_when_a_run_is_at_another_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = levels("r0", (1, 1.0, 0.0), (50, 1.5, 0.5), (90, 1.0, -1 / 3))
+    assert changes(monkeypatch, *rows) == [
+        "A: Since step 50: step 1 s -> 1.5 s, +50.0 %.", "A: Since step 90: step 1.5 s -> 1 s, -33.3 %.",
+    ]  # fmt: skip
+    rate = levels(
+        "r0", (1, 12345.6, 0.0), (50, 6000.0, -0.5), figure="tokens_per_s", at="2026-03-01 02:03:04.5", with_it="x"
+    )
+    assert changes(monkeypatch, *rate) == ["A: Since step 50 (02:03:04): tokens/s 12,346 -> 6,000, -50.0 %; with it x."]
+    assert changes(monkeypatch) == []
+
+
+@pytest.mark.parametrize(
+    ("alike", "others", "runs", "text"),
+    [
+        (4, 0, 7, "4 of 7 runs change at step 50: step 1 s -> 1.5 s."),
+        (4, 0, 8, None),  # half of the runs
+        (3, 2, 5, "3 of 5 runs change at step 50: step 1 s -> 1.5 s."),
+        (2, 2, 4, None),
+    ],
+)
+def test_many_runs_that_change_at_one_step(
+    monkeypatch: pytest.MonkeyPatch, alike: int, others: int, runs: int, text: str | None
+) -> None:
+    rows = [row for n in range(alike) for row in levels(f"r{n}", (1, 1.0, 0.0), (50, 1.5, 0.5))]
+    rows += [row for n in range(others) for row in levels(f"r{alike + n}", (1, 1.0, 0.0), (60 + n, 1.5, 0.5))]
+    assert changes(monkeypatch, *rows, runs=runs) == ([text] if text else [])
