@@ -1381,6 +1381,11 @@ def test_a_date_in_words_is_one_token(date: str) -> None:
     assert [token.text for token in tokens.tokens(f"[{date}] step 1")] == ["[", date, "]", "step", "1"]
 
 
+def test_a_time_directly_after_a_step_is_its_time() -> None:
+    rows = read(b"Step 3 time: 178.5ms\nStep 4 time: 0.25 s, loss: 2.5\n").rows("steps")
+    assert [(row["step"], row["step_time_s"], row["loss"]) for row in rows] == [(3, 0.1785, None), (4, 0.25, 2.5)]
+
+
 def test_a_batch_without_an_epoch_is_a_step() -> None:
     text = "".join(f"I [train.py:103] Batch {k} Loss: 11.5, Speed: 10.5 samples/sec, lr: 0.0001\n" for k in (0, 1))
     rows = read(text.encode()).rows("steps")

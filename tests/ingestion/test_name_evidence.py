@@ -246,6 +246,8 @@ def test_a_size_in_the_settings_keeps_its_unit_as_a_value(tmp_path: Path) -> Non
         ("Iter #4: 4081.5 img/sec", {"4": ("Iter",), "4081.5": ("img/sec",)}),
         ("12 tokens, 3.5 ms/step", {"12": ("tokens",), "3.5": ("ms/step",)}),
         ("1.75/s LR: 0.25", {"0.25": ("LR",)}),
+        ("model=llama tp=8", {"8": ("tp",)}),
+        ("copy 16 MiB 25.1 GB/s", {"16": ("copy",), "25.1": ("GB/s",)}),
         ("736 x 736", {}),
     ],
 )

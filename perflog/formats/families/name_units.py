@@ -24,10 +24,10 @@ _PER_TIME = lazy_pattern(
 )
 _TIME_OF = lazy_pattern(
     r"^(?P<head>|.*?[_ .-])(?:time )?(?P<unit>[munµ]s|[mun]secs?|s(?:ecs?)?(?=/(?:it|step|batch|epoch)))"
-    r"/(?P<what>(?!s(?:ec)?\b)[a-z]+)$",
+    r"/(?P<what>(?!(?:s(?:ec)?|days?)\b)[a-z]+)$",
     re.IGNORECASE,
 )
-"""Names such as `usec/xfer`, `AIC µs/step` and `s/it`."""
+"""Names such as `usec/xfer`, `AIC µs/step` and `s/it`; but `ns/day` is what a simulation does in a day."""
 
 _STATISTIC = lazy_pattern(STATISTIC, re.IGNORECASE)
 _REST = rf"(?P<rest>(?:(?:[_ ./-]per[_ ./-]|/)(?:gpu|device|chip|rank|node|user))?(?:[_ ./-]{STATISTIC})?)"

@@ -461,6 +461,9 @@ class _Line(Struct):
             else:
                 before = k - 1
             k = before
+        if self._text(first - 1) == "=" and self._is_glued(first) and self._kind(first - 2) == NAME:
+            end = next((i for i in range(first + 1, last + 1) if not self._is_glued(i)), first)
+            words, first = words[sum(part.kind == NAME for part in self.parts[first:end]) :], end  # `model=llama tp=1`
         return self._without_tail(words, first, last)
 
     def _is_operator(self, k: int) -> bool:
@@ -504,7 +507,8 @@ class _Line(Struct):
     def _is_tail(self, k: int, words: Sequence[str], last: int) -> bool:
         """Whether the first word of a name is the unit of the number before: as in `71.5 samples/s 19.5 tokens/s`."""
         is_rate = self._is_rate(last + 1, self._plain_end(last + 1))
-        return self._is_unit(k) if k < last else len(words) == 1 and "/" in words[0] and is_rate
+        may_be_unit = "/" in words[0] or _SIZE.fullmatch(words[0]) is not None  # `16 MiB 25.1 GB/s`
+        return self._is_unit(k) if k < last else len(words) == 1 and may_be_unit and is_rate
 
     def _marked(self, mark: int) -> Bond | None:
         """Return the bond of a number after a colon or an equal sign."""

@@ -28,7 +28,9 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rows = cases.table(tables, options)
     scaling_tables = [study.table for study in table_studies(tables) if run in study.runs[study.sizes[0]]]
     rows = rows[(rows["run"] == run) & ~rows["table"].isin(scaling_tables)]
-    rows = rows[rows["min"].notna() & (rows["min"] < rows["max"])]
+    rows = rows[rows["min"].notna()]
+    varied = rows["min"] < rows["max"]
+    rows = rows[varied] if varied.any() else rows
     number_of_tables = rows["table"].nunique()
     several = number_of_tables > 1
     tables_of_run = [table_rows for _, table_rows in rows.groupby("table", sort=False)][:_MOST_TABLES]
@@ -112,6 +114,8 @@ def variants(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def _ends(row: dict[str, Any]) -> str:
     unit = row["unit"] if isinstance(row["unit"], str) else ""
+    if row["min"] == row["max"]:
+        return f"{row['key']} {show(row['min'], unit, _DIGITS)} in all"
     low, high = (f"{show(row[end], unit, _DIGITS)} ({row[f'{end}_at']})" for end in ("min", "max"))
     if not isinstance(row["better"], str):
         return f"{row['key']} {low} to {high}"

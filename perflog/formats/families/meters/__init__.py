@@ -60,6 +60,7 @@ _TABLE_ROW = lazy_pattern(r"\s*\|[^|]*\|[^|]*\|.*\|$")  # of two cells or more, 
 _DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
 _GOES_ON = lazy_pattern(rb"[eE][+-]?[0-9]|[.,'][#0-9]|(?: [0-9]{3})+(?:\.[0-9]+)?[ \t]*(?:$|[|;,()\]])")
 """What a number goes on with after a head that ends in its first digits."""
+_FEWEST_PAIRS = 3  # of a line that a logger's prefix precedes: fewer are read with what is before them
 _MOST_UNREADABLE = 1 << 14  # shapes that a family keeps
 
 
@@ -157,6 +158,8 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
 
     def _after_prefix(self, raw: bytes) -> tuple[Line, ...]:
         """Return the Line of measured pairs after a logger's prefix: `09:00:01 INFO bench: RESULT tp=8 tok_s=3.5`."""
+        if raw.count(b"=") < _FEWEST_PAIRS:
+            return ()
         for end in reversed(prefix_ends(raw)):
             line = self._line("", self.shape.heads[0], _text(raw[end:]))
             template = template_of(f"{{_:p}}{line.template.text}") if line is not None else None
