@@ -17,7 +17,7 @@ from msgspec import Struct
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics import METRICS, Metric, Options, Tables, get
 from perflog.metrics.registry import call_signature, show_as_function
-from perflog.metrics.run_tables import merge_tables
+from perflog.metrics.run_tables import cached, merge_tables
 from perflog.plots.drawing.canvas import Canvas, Size
 from perflog.plots.drawing.sketch import Sketch
 from perflog.plots.drawing.style import styled
@@ -179,8 +179,14 @@ def possible(*logs: Log | Tables | Mapping[str, pd.DataFrame], **options: Any) -
         >>> [plot.name for plot in perflog.plots.possible(perflog.find_runs("reference:nvprof.txt"))]
         ['breakdown', 'kernels', 'ranges']
     """
-    tables, settings = merge_tables(logs), Options.of(**options)
-    return [plot for plot in PLOTS.values() if plot.metric in METRICS and len(plot.rows(tables, settings))]
+    return list(_possible(merge_tables(logs), Options.of(**options)))
+
+
+def _possible(tables: Tables, options: Options) -> list[Plot]:
+    """Return the plots that have something to draw. They are looked for once."""
+    every = tuple(plot for plot in PLOTS.values() if plot.metric in METRICS)
+    key = ("possible plots", *(plot.name for plot in every), options)
+    return cached(tables, key, lambda: [plot for plot in every if len(plot.rows(tables, options))])
 
 
 def _lay_out(figure: Figure) -> None:
@@ -196,7 +202,7 @@ def _lay_out(figure: Figure) -> None:
 
 
 def _other_plots(tables: Tables, options: Options) -> str:
-    names = [plot.name for plot in possible(tables, **vars(options))]
+    names = [plot.name for plot in _possible(tables, options)]
     return f"possible: {', '.join(names)}" if names else "no plot is possible for it"
 
 

@@ -82,8 +82,8 @@ def tables(name: str, of: str = "reference") -> Tables:
 
 
 @cache
-def figure(name: str, kind: str, of: str = "reference") -> Figure:
-    return PLOTS[kind](tables(name, of))
+def figure(name: str, kind: str) -> Figure:
+    return PLOTS[kind](tables(name))
 
 
 def panels(figure: Figure) -> list[Axes]:
@@ -135,14 +135,14 @@ def test_every_kind_is_possible_for_the_logs_themselves(name: str) -> None:
     assert {one.name for one in plots.possible(seeds.log(name))} == KINDS[name]
 
 
-CASES = [(name, kind, of) for of in LOGS for name in NAMES for kind in sorted(kinds(name, of))]
+CASES = [(name, kind) for name in NAMES for kind in sorted(KINDS[name])]
 
 
 @pytest.fixture(params=CASES, ids="-".join)
 def drawn(request: pytest.FixtureRequest) -> tuple[Figure, str]:
     """Each kind of each log, and the name of the log."""
-    name, kind, of = request.param
-    return figure(name, kind, of), f"{name}.txt"
+    name, kind = request.param
+    return figure(name, kind), f"{name}.txt"
 
 
 def test_axes_say_what_they_show_and_in_which_unit(drawn: tuple[Figure, str]) -> None:

@@ -306,7 +306,7 @@ while True:
     fill(store, random.choice([A, B]), {t: n for t in ('steps', 'phases', 'values') if random.random() < 0.7})
     print(n, flush=True)
 """
-    for seed in range(12):
+    for seed in range(8):
         process = child(code, store.path, seed)
         assert process.stdout.readline()
         time.sleep(random.Random(seed).random() * 0.05)
