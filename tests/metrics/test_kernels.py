@@ -15,7 +15,7 @@ from support.seeds import MS
 
 import perflog
 from perflog.metrics import kernels, ranges
-from perflog.metrics.profiles.kernel_categories import CATEGORIES, OTHER, category
+from perflog.metrics.profiles.kernel_categories import OTHER, category
 from perflog.metrics.profiles.kernels import BY_SHARES, profile_shares, with_activity
 from perflog.metrics.run_tables import Tables
 
@@ -122,80 +122,6 @@ def test_ranges_without_a_whole_profile_have_no_shares(of: str) -> None:
     assert len(ranges(profile_of([row]))) == 1
 
 
-# --- categories -------------------------------------------------------------------------------------------------------
-
-NAMES = {
-    "communication": [  # NCCL has changed its names with 2.8, 2.15 and 2.19
-        "ncclAllReduceRingLLKernel_sum_f32(ncclColl)",
-        "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
-        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
-        "ncclDevKernel_Generic_2(ncclDevKernelArgsStorage<4096ul>)",
-        "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)",
-    ],
-    "gemm": [
-        "volta_sgemm_128x64_tn",
-        "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_tn",
-        "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8>(Params)",
-        "nvjet_tst_128x24_64x11_2x1_v_bz_TNT",
-        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
-        "Cijk_Ailk_Bljk_BBS_BH_Bias_AS_SAV_UserArgs_MT256x224x64_MI16x16x1_SN.kd",
-        "void ck::kernel_gemm_xdl_cshuffle_v3<ck::GridwiseGemm_xdl_cshuffle_v3>()",
-        "void cublasLt::splitKreduce_kernel<32, 16, int, float, float>()",
-    ],
-    "attention": [
-        "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4>>(Flash_fwd_params)",
-        "fmha_cutlassF_bf16_aligned_64x128_rf_sm80(PyTorchMemEffAttention::AttentionKernel)",
-        "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_3_64x64x64",
-        "attn_fwd.kd",
-        "bwd_kernel_dk_dv.kd",
-    ],
-    "normalisation": [
-        "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float>(int, float)",
-        "layernorm_forward_kernel6(float*, float*)",
-        "MIOpenBatchNormFwdTrainSpatial.kd",
-        "rms_norm_kernel",
-    ],
-    "optimizer": [
-        "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedAdamMathFunctor<float, 4>>()",
-        "void adamw_kernel3<float, float>(float*, float*)",
-        "void global_norm_squared_kernel<float>(float*, float const *, unsigned long)",
-    ],
-    "softmax": [
-        "softmax_forward_kernel5(float*, float)",
-        "void (anonymous namespace)::cunn_SoftMaxForward<4, float>()",
-    ],
-    "loss": ["void at::native::(anonymous namespace)::nll_loss_forward_reduce_cuda_kernel_2d<float>()"],
-    "convolution": [
-        "miopenSp3AsmConv_v30_3_1_gfx9_fp32_f2x3_stride1",
-        "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32",
-    ],
-    "elementwise": [
-        "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3>>()",
-        "gelu_forward_kernel2(float*, float const *)",
-        "triton_poi_fused_add_mul_3",
-    ],
-    "reduction": [
-        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float>>>()",
-        "void matmul_backward_bias_kernel9<float, bool=1>(float*, float const *)",
-        "triton_red_fused_sum_2",
-    ],
-    "memcpy": [
-        "[CUDA memcpy HtoD]",
-        "Memcpy DtoH (Device -> Pinned)",
-        "CopyDeviceToDevice",
-        "__amd_rocclr_copyBuffer.kd",
-    ],
-    "memset": ["[CUDA memset]", "Memset (Device)", "__amd_rocclr_fillBufferAligned.kd"],
-    "routing": ["void vllm::moe::topkGatingSoftplusSqrt<float>()", "moe_align_block_size_kernel"],
-    "layout": [
-        "void at::native::(anonymous namespace)::CatArrayBatchedCopy<float>()",
-        "permute_kernel(float*, float*)",
-    ],
-    "indexing": ["void at::native::index_elementwise_kernel<128, 4>()", "void cub::DeviceScanKernel<int>()"],
-    OTHER: ["my_kernel", "_Z3fooPfi"],
-}
-
-
 CUT = [("kernel", 30.0, 0.3, 1), ("kernel", 20.0, 0.2, 1)]
 
 
@@ -227,12 +153,6 @@ def test_a_table_that_is_cut_keeps_its_printed_shares() -> None:
 def test_shares_of_a_table_that_is_not_surely_cut(table: list[tuple[str, float, float, int]], why: str) -> None:
     found = cut_profile(table)
     assert [row["share"] for row in found] == pytest.approx([0.6, 0.4]), why
-
-
-@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in NAMES.items() for name in names])
-def test_what_a_kernel_does(kind: str, name: str) -> None:
-    assert category(name) == kind
-    assert kind in CATEGORIES
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,3 @@ _PROFILER = (  # categories that XLA's profiler gives its operations (`hlo_categ
 def category_of_profiler(text: str) -> str:
     """Return the category of an operation with an unknown name, from the profiler's category."""
     return next((known for known, pattern in _PROFILER if re.search(pattern, text, re.IGNORECASE)), OTHER)
-
-
-CATEGORIES = (WAIT, *dict.fromkeys(name for name, *_ in _GPU), OTHER)
-"""All categories of GPU activities."""

@@ -17,7 +17,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.failures.kinds import NOTICE, REPORT, SUMMARIES, kinds
 from perflog.parsing.failures.origins import tasks_of
 from perflog.parsing.failures.reader import Failure
-from perflog.tables.row_order import PART_BITS, PART_MASK
+from perflog.tables.row_order import PART_MASK
 from perflog.tables.sink import table_from_columns
 
 if TYPE_CHECKING:
@@ -162,8 +162,3 @@ def rank_in_name(file: str) -> int | None:
 def _number(values: Mapping[str, Any], name: str) -> int | None:
     text = values.get(name)
     return int(text) if text is not None and re.fullmatch(r"-?\d{1,18}", text) else None
-
-
-def place_of(row: FailureRow) -> int:
-    """Return the position of the row in its log."""
-    return row.line << PART_BITS | row.part

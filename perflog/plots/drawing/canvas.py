@@ -209,7 +209,7 @@ def is_null(value: Any) -> bool:
     return bool(pd.isna(value))
 
 
-def integer_ticks(axis: Any, most: int = 8) -> None:
+def integer_ticks(axis: Any) -> None:
     """Put ticks of an axis of steps or ranks at integers, few enough not to touch."""
     if isinstance(axis, Axis):
         axis.integer = True
@@ -217,7 +217,7 @@ def integer_ticks(axis: Any, most: int = 8) -> None:
 
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 5, 10]))
+    axis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
 
 
 def envelope(x: Floats, y: Floats, most: int = _POINTS) -> tuple[Floats, Floats, int]:

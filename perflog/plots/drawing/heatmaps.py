@@ -79,7 +79,7 @@ def _heatmap(axes: Axes, values: pd.DataFrame, ends: tuple[float, float], member
     columns = values.columns if even else [f"{place} (step {step})" for place, step in enumerate(values.columns)]
     set_cell_names(image, values.index, columns, (rows_per_cell, columns_per_cell))
     _write_some(axes.set_yticks, list(values.index), 12)
-    integer_ticks(axes.xaxis, 6)
+    integer_ticks(axes.xaxis)
     axes.set(xlabel="step" if even else "index of the step in the log", ylabel=member)
     return image
 

@@ -155,7 +155,7 @@ def _draw_name(
     low, high = np.percentile(np.concatenate([values.value[part] for _, part in parts]), [1, 99])
     if low > 0 and high > low * 10**_DECADES:
         axes.set_yscale("log")
-    integer_ticks(axes.xaxis, 6)
+    integer_ticks(axes.xaxis)
     axes.grid(axis="y")
     return handles
 

@@ -193,6 +193,6 @@ def _draw_curves(axes: Axes, rows: pd.DataFrame, curves: dict[str, Any], most: i
         mark_beyond(axes, x, y, top, handles)
         shade_warmup(axes, x, int(np.argmax(steady)) if steady.any() else len(x), handles)
     axes.set_ylim(0, top)
-    integer_ticks(axes.xaxis, 6)
+    integer_ticks(axes.xaxis)
     axes.grid(axis="y")
     axes.set(xlabel="step", ylabel="imbalance (%)")

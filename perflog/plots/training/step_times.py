@@ -157,7 +157,7 @@ def _draw_steps(
     handles |= {"step": handles.get("step", line), "median": handles.get("median", median)}
     if outlier.any():
         handles.setdefault("outlier", circles)
-    integer_ticks(axes.xaxis, 6)
+    integer_ticks(axes.xaxis)
     axes.grid(axis="y")
     axes.set(xlabel="step", ylabel=axis_label("step time", unit))
 
