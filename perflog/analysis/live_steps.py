@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from perflog.parsing.assemble.run_state import RunSettings
+from perflog.parsing.assemble.runs.run_state import RunSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from perflog.analysis.live_steps import LiveSteps, Now
 from perflog.output import terminal
 from perflog.output.presenters import live as presenter
-from perflog.parsing.assemble.run_state import RunSettings
+from perflog.parsing.assemble.runs.run_state import RunSettings
 from perflog.parsing.failures.kinds import NOTICE
 
 if TYPE_CHECKING:

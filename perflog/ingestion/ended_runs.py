@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from perflog.formats.model import Format
-from perflog.parsing.assemble.run_state import RunState, ShapeCount
+from perflog.parsing.assemble.runs.run_state import RunState, ShapeCount
 from perflog.tables.schema import arrow_schema
 from perflog.tables.sink import IngestResult, run_id, table_from_columns
 

@@ -18,7 +18,7 @@ from perflog.formats.template import caret
 from perflog.ingestion.detect import Detection, detect
 from perflog.ingestion.job_logs import group_job_logs
 from perflog.ingestion.unrecognised import nearest, nothing_recognised
-from perflog.parsing.assemble.figure_account import figures_of_text
+from perflog.parsing.assemble.runs.figure_account import figures_of_text
 from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.input.log_names import expand
 from perflog.parsing.input.source import open_source

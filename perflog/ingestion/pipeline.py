@@ -27,8 +27,8 @@ from perflog.ingestion.forked_scanner import scanned_in_fork
 from perflog.ingestion.late_formats import LateFormats, may_read
 from perflog.ingestion.unrecognised import no_rows, nothing_recognised
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
-from perflog.parsing.assemble.rank_rules import RankDecisions
-from perflog.parsing.assemble.run_state import RunSettings, RunState
+from perflog.parsing.assemble.ranks.rank_rules import RankDecisions
+from perflog.parsing.assemble.runs.run_state import RunSettings, RunState
 from perflog.parsing.input.chunks import CHUNK, Chunk, join_chunks
 from perflog.parsing.input.growing_source import GrowingSource
 from perflog.parsing.input.source import Source

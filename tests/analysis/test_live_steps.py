@@ -9,7 +9,7 @@ import pytest
 
 from perflog.analysis.live_steps import LiveSteps, Now
 from perflog.output.presenters.live import line
-from perflog.parsing.assemble.run_state import RunSettings
+from perflog.parsing.assemble.runs.run_state import RunSettings
 from perflog.tables.schema import arrow_schema
 
 

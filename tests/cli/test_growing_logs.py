@@ -14,7 +14,7 @@ from perflog.analysis.live_steps import LiveSteps
 from perflog.cli.live_lines import LiveLines
 from perflog.output import terminal
 from perflog.output.presenters import live as presenter
-from perflog.parsing.assemble.run_state import RunSettings
+from perflog.parsing.assemble.runs.run_state import RunSettings
 from perflog.parsing.input.followed_file import FollowedFile
 from perflog.tables.schema import arrow_schema
 from perflog.tables.store import Store

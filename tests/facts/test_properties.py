@@ -40,8 +40,8 @@ from support.reading import (
 
 from perflog.errors import PerflogError
 from perflog.ingestion import pipeline as ingest
-from perflog.parsing.assemble import pending_records
-from perflog.parsing.assemble.run_state import SHAPES
+from perflog.parsing.assemble.runs.run_state import SHAPES
+from perflog.parsing.assemble.steps import pending_records
 from perflog.tables.sink import MemorySink
 
 QUICK = examples(40)

@@ -36,10 +36,20 @@ parsing.match: numeric figure_counts prefilter rank_labels records opening_block
 parsing.match: spliced_lines object_lines scanner stamp_layouts line_stamps partial_lines discovery table_cells segments
 parsing.match: header_rows table_evidence bar_states block_bodies setting_blocks ordered_lines
 parsing.failures: kinds origins reader rows first_cause __init__
-parsing.assemble: column_values run_state run_failures run_tracker line_account figure_account text_blocks
-parsing.assemble: rank_streams scopes pending_records step_groups line_rows local_ranks rank_votes rank_rules
-parsing.assemble: step_partners step_windows run_ends step_repeats step_rates run_clocks setting_series phase_counts
-parsing.assemble: matrix_cells table_builder average_windows assembler
+parsing.assemble: column_values
+parsing.assemble.runs: __init__ run_state run_failures run_tracker line_account figure_account text_blocks
+parsing.assemble.ranks: __init__ rank_streams
+parsing.assemble: scopes
+parsing.assemble.steps: __init__ pending_records step_groups
+parsing.assemble: line_rows
+parsing.assemble.ranks: local_ranks rank_votes rank_rules
+parsing.assemble.steps: step_partners step_windows step_repeats step_rates
+parsing.assemble.runs: run_ends
+parsing.assemble.steps: run_clocks phase_counts
+parsing.assemble.runs: setting_series
+parsing.assemble: matrix_cells table_builder
+parsing.assemble.steps: average_windows
+parsing.assemble: assembler
 log
 readers: interface registry companions rank_files processes odd_numbers
 readers.events: __init__ element_types event_columns timestamps string_interning event_table interval_index

@@ -23,26 +23,26 @@ from itertools import groupby
 import pyarrow as pa
 
 from perflog.formats.model import Format, Line
-from perflog.parsing.assemble.average_windows import AverageWindows
-from perflog.parsing.assemble.figure_account import count_all_figures
-from perflog.parsing.assemble.line_account import count_lines
 from perflog.parsing.assemble.line_rows import LineRows, RecordRanks
-from perflog.parsing.assemble.local_ranks import LocalRanks
-from perflog.parsing.assemble.pending_records import NO_LIMIT, PendingRecords
-from perflog.parsing.assemble.rank_rules import RankDecisions, RankRules
-from perflog.parsing.assemble.rank_streams import RankStreams
-from perflog.parsing.assemble.run_clocks import RunClocks, reads_clock, times_steps
-from perflog.parsing.assemble.run_ends import RunEnds, milestones_of
-from perflog.parsing.assemble.run_failures import RunFailures
-from perflog.parsing.assemble.run_state import RunIndex, RunSettings, RunState
-from perflog.parsing.assemble.run_tracker import RunTracker
+from perflog.parsing.assemble.ranks.local_ranks import LocalRanks
+from perflog.parsing.assemble.ranks.rank_rules import RankDecisions, RankRules
+from perflog.parsing.assemble.ranks.rank_streams import RankStreams
+from perflog.parsing.assemble.runs.figure_account import count_all_figures
+from perflog.parsing.assemble.runs.line_account import count_lines
+from perflog.parsing.assemble.runs.run_ends import RunEnds, milestones_of
+from perflog.parsing.assemble.runs.run_failures import RunFailures
+from perflog.parsing.assemble.runs.run_state import RunIndex, RunSettings, RunState
+from perflog.parsing.assemble.runs.run_tracker import RunTracker
+from perflog.parsing.assemble.runs.setting_series import SeriesOfRuns
+from perflog.parsing.assemble.runs.text_blocks import TextBlocks
 from perflog.parsing.assemble.scopes import Markers, OpenScopes, closes_step, markers_of
-from perflog.parsing.assemble.setting_series import SeriesOfRuns
-from perflog.parsing.assemble.step_groups import StepGrouper
-from perflog.parsing.assemble.step_partners import StepPartners, is_partner
-from perflog.parsing.assemble.step_repeats import StepCounter
+from perflog.parsing.assemble.steps.average_windows import AverageWindows
+from perflog.parsing.assemble.steps.pending_records import NO_LIMIT, PendingRecords
+from perflog.parsing.assemble.steps.run_clocks import RunClocks, reads_clock, times_steps
+from perflog.parsing.assemble.steps.step_groups import StepGrouper
+from perflog.parsing.assemble.steps.step_partners import StepPartners, is_partner
+from perflog.parsing.assemble.steps.step_repeats import StepCounter
 from perflog.parsing.assemble.table_builder import TableBuilder
-from perflog.parsing.assemble.text_blocks import TextBlocks
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.records import Batch, FormatLine, Records
 from perflog.tables.schema import STAMPED

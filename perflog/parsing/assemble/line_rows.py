@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.model import Line
 from perflog.parsing.assemble.scopes import Inheritance
-from perflog.parsing.assemble.step_groups import StepGroups
+from perflog.parsing.assemble.steps.step_groups import StepGroups
 from perflog.parsing.match.rank_labels import is_pod
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import null_array, numbers_of, text_scalar

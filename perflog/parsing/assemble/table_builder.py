@@ -29,10 +29,10 @@ from perflog.parsing.assemble.column_values import (
     unit_of,
 )
 from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, ClockColumns, LineRows
-from perflog.parsing.assemble.local_ranks import source_names
 from perflog.parsing.assemble.matrix_cells import names_of_fields, records_of_cells
-from perflog.parsing.assemble.phase_counts import PhaseCounter
-from perflog.parsing.assemble.step_windows import UNKNOWN
+from perflog.parsing.assemble.ranks.local_ranks import source_names
+from perflog.parsing.assemble.steps.phase_counts import PhaseCounter
+from perflog.parsing.assemble.steps.step_windows import UNKNOWN
 from perflog.tables.arrow import (
     index_array,
     null_array,

@@ -13,7 +13,7 @@ import perflog
 from perflog.errors import InputError
 from perflog.formats.loader.format_file import load
 from perflog.formats.registry import known
-from perflog.parsing.assemble.figure_account import LineFigures, figures_of, figures_of_text
+from perflog.parsing.assemble.runs.figure_account import LineFigures, figures_of, figures_of_text
 
 OWN = """
 title = "own"

@@ -10,7 +10,7 @@ from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
-from perflog.parsing.assemble import line_account
+from perflog.parsing.assemble.runs import line_account
 
 FORMAT = """
 title = "lines of a program"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from perflog.formats.model import Line
-from perflog.parsing.assemble import pending_records
-from perflog.parsing.assemble.pending_records import NO_LIMIT, PendingRecords, ReleaseLimit
+from perflog.parsing.assemble.steps import pending_records
+from perflog.parsing.assemble.steps.pending_records import NO_LIMIT, PendingRecords, ReleaseLimit
 from perflog.parsing.match.records import Records
 
 NO_TEMPLATE: Any = None

@@ -13,7 +13,7 @@ from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
-from perflog.parsing.assemble.phase_counts import occurrences
+from perflog.parsing.assemble.steps.phase_counts import occurrences
 
 
 @given(

@@ -143,7 +143,8 @@ def test_a_vote_that_ends_otherwise_corrects_what_came_before(
     form: Format, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first steps name rank 0; at the end nobody can say which rank the number is of."""
-    monkeypatch.setattr("perflog.parsing.assemble.pending_records.ENOUGH_TO_VOTE", 1)  # ranks are given out at once
+    # ranks are given out at once
+    monkeypatch.setattr("perflog.parsing.assemble.steps.pending_records.ENOUGH_TO_VOTE", 1)
     first = [line for k in range(3) for line in (counted(0, 10), "moved 10 blocks", done(k + 1))]
     later = [line for k in range(3, 6) for line in (counted(1, 10), "moved 10 blocks", done(k + 1))]
     assert ranks_of(form, [START, *first, *later], chunk=chunk) == [(None, None)] * 6
@@ -152,7 +153,7 @@ def test_a_vote_that_ends_otherwise_corrects_what_came_before(
 def test_lines_before_the_first_votes_are_given_the_rank_of_the_later_ones(
     form: Format, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perflog.parsing.assemble.pending_records.ENOUGH_TO_VOTE", 1)
+    monkeypatch.setattr("perflog.parsing.assemble.steps.pending_records.ENOUGH_TO_VOTE", 1)
     steps = [line for k in range(3) for line in (counted(0, 10), counted(1, 20), done(k + 2))]
     for moved, rank in ((10, 0), (20, 1)):
         lines = [START, f"moved {moved} blocks", done(1), *steps]

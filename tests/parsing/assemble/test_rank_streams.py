@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from perflog.parsing.assemble.rank_streams import RankStreams, labels_of
-from perflog.parsing.assemble.run_state import RunIndex, RunState
+from perflog.parsing.assemble.ranks.rank_streams import RankStreams, labels_of
+from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.match.records import Records
 
 

@@ -14,9 +14,9 @@ import perflog
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
 from perflog.parsing.assemble.line_rows import CLOCK, LINE, ClockColumns
-from perflog.parsing.assemble.run_clocks import _Clock, _read_elapsed, _read_steps, _starts, _stopped
-from perflog.parsing.assemble.run_state import ClockTotal
-from perflog.parsing.assemble.step_windows import UNKNOWN
+from perflog.parsing.assemble.runs.run_state import ClockTotal
+from perflog.parsing.assemble.steps.run_clocks import _Clock, _read_elapsed, _read_steps, _starts, _stopped
+from perflog.parsing.assemble.steps.step_windows import UNKNOWN
 from perflog.parsing.match.bar_states import APART
 from perflog.tables.row_order import PART_BITS
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from perflog.parsing.assemble.run_failures import RunFailures
-from perflog.parsing.assemble.run_state import RunState
+from perflog.parsing.assemble.runs.run_failures import RunFailures
+from perflog.parsing.assemble.runs.run_state import RunState
 from perflog.parsing.failures.kinds import kinds
 from perflog.parsing.failures.origins import Origin
 from perflog.parsing.failures.reader import Failure

@@ -12,7 +12,7 @@ from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
-from perflog.parsing.assemble.run_state import ClockTotal, RunIndex, RunSettings, RunState
+from perflog.parsing.assemble.runs.run_state import ClockTotal, RunIndex, RunSettings, RunState
 from perflog.tables.row_order import PART_BITS
 
 ORDER_BITS = 6

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.formats.model import Line
-from perflog.parsing.assemble.run_tracker import RunTracker
+from perflog.parsing.assemble.runs.run_tracker import RunTracker
 from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS
 

@@ -11,7 +11,7 @@ from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
-from perflog.parsing.assemble import setting_series
+from perflog.parsing.assemble.runs import setting_series
 
 FORMAT = """
 title = "settings of a program"

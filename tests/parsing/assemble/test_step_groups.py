@@ -13,8 +13,8 @@ from support.reading import read
 
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Line
-from perflog.parsing.assemble.run_state import RunIndex, RunState
-from perflog.parsing.assemble.step_groups import StepGrouper, StepGroups
+from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
+from perflog.parsing.assemble.steps.step_groups import StepGrouper, StepGroups
 from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS
 

@@ -7,7 +7,7 @@ import pytest
 
 from perflog.formats.model import RUNNING_MEAN, Line
 from perflog.formats.template import Template
-from perflog.parsing.assemble.step_rates import rate_of_steps, seconds_of_steps
+from perflog.parsing.assemble.steps.step_rates import rate_of_steps, seconds_of_steps
 from perflog.units import UNITS, Unit
 
 

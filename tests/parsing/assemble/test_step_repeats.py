@@ -14,7 +14,7 @@ from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
-from perflog.parsing.assemble.step_repeats import StepRepeats, by_number
+from perflog.parsing.assemble.steps.step_repeats import StepRepeats, by_number
 
 RUN = (
     b"[Benchmark] world_size = 4, dtype = float16, model_dim = 1024, hidden_size = 4096, samples = 8192, "

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.parsing.assemble.step_windows import UNKNOWN, CoveredSteps, windows
+from perflog.parsing.assemble.steps.step_windows import UNKNOWN, CoveredSteps, windows
 
 
 def covered(steps: list[int], epochs: list[int] | None = None, first_step: int = UNKNOWN) -> list[int]:

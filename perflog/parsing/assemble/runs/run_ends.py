@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.arrays import Ints
-from perflog.parsing.assemble.run_state import RunIndex, RunState
+from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.match.line_stamps import HEAD_BYTES
 from perflog.parsing.match.records import Batch, Stamps
 from perflog.parsing.match.stamp_layouts import layout_of, may_have_stamp

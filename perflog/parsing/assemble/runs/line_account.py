@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perflog.arrays import Ints
-from perflog.parsing.assemble.run_state import OTHER_SHAPES, SHAPES, RunIndex, ShapeCount
+from perflog.parsing.assemble.runs.run_state import OTHER_SHAPES, SHAPES, RunIndex, ShapeCount
 from perflog.parsing.match.figure_counts import count_figures
 from perflog.parsing.match.records import BLANK, FAILURE, Batch, FormatLine, unread_shapes
 from perflog.tables.row_order import PART_BITS

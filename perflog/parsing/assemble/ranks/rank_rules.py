@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from perflog.arrays import Ints
 from perflog.formats.model import Fingerprint, Format
 from perflog.parsing.assemble.line_rows import ADJACENT, FINGERPRINT, HEADER, JoinedRows, LineRows
-from perflog.parsing.assemble.rank_votes import KeyRanks, KeyVotes, fill_ranks, key_codes, tally, vote_keys
-from perflog.parsing.assemble.run_state import RunIndex
+from perflog.parsing.assemble.ranks.rank_votes import KeyRanks, KeyVotes, fill_ranks, key_codes, tally, vote_keys
+from perflog.parsing.assemble.runs.run_state import RunIndex
 from perflog.parsing.assemble.scopes import OpenScopes
 from perflog.parsing.match.records import Records, join
 from perflog.tables.row_order import PART_BITS

@@ -26,10 +26,10 @@ from msgspec import Struct, field
 from perflog.arrays import Floats, Ints, Mask
 from perflog.parsing.assemble.column_values import nanoseconds, unit_of
 from perflog.parsing.assemble.line_rows import BAR, CLOCK, LINE, RATE, ClockColumns, LineRows
-from perflog.parsing.assemble.run_state import ClockTotal, RunIndex
-from perflog.parsing.assemble.step_rates import rate_of_steps, seconds_of_steps
-from perflog.parsing.assemble.step_repeats import by_number
-from perflog.parsing.assemble.step_windows import UNKNOWN
+from perflog.parsing.assemble.runs.run_state import ClockTotal, RunIndex
+from perflog.parsing.assemble.steps.step_rates import rate_of_steps, seconds_of_steps
+from perflog.parsing.assemble.steps.step_repeats import by_number
+from perflog.parsing.assemble.steps.step_windows import UNKNOWN
 from perflog.parsing.match.bar_states import APART, SMOOTHED
 from perflog.tables.row_order import PART_BITS
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from perflog.arrays import Ints, Mask
 from perflog.formats.model import Line
-from perflog.parsing.assemble.rank_streams import StreamOf
-from perflog.parsing.assemble.run_state import RunIndex
+from perflog.parsing.assemble.ranks.rank_streams import StreamOf
+from perflog.parsing.assemble.runs.run_state import RunIndex
 from perflog.parsing.assemble.scopes import closing_markers, next_marker
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import number_array, word_array

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from perflog.arrays import Ints
 from perflog.parsing.assemble.line_rows import HEADER, PRINTED, RecordRanks
-from perflog.parsing.assemble.run_state import RunIndex, RunState
+from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.match.rank_labels import (
     NO_RANK,
     is_local,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from perflog.arrays import Ints
-from perflog.parsing.assemble.run_state import RunIndex, RunState
+from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.match.rank_labels import process_labels
 from perflog.parsing.match.records import Records
 

@@ -16,8 +16,8 @@ from msgspec import Struct
 from perflog.arrays import Floats, Ints
 from perflog.formats.template import Field
 from perflog.parsing.assemble.line_rows import LineRows
-from perflog.parsing.assemble.run_state import RunIndex
-from perflog.parsing.assemble.step_repeats import by_number
+from perflog.parsing.assemble.runs.run_state import RunIndex
+from perflog.parsing.assemble.steps.step_repeats import by_number
 from perflog.parsing.assemble.table_builder import key_names, names_its_number
 from perflog.tables.arrow import number_array, with_column, word_array
 from perflog.tables.schema import column_for

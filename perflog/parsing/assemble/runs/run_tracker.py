@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from perflog.arrays import Ints
 from perflog.formats.model import Line
-from perflog.parsing.assemble.run_state import RunState
+from perflog.parsing.assemble.runs.run_state import RunState
 from perflog.parsing.match.records import Batch, FormatLine, Records
 from perflog.tables.row_order import PART_BITS
 

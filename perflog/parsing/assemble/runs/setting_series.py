@@ -19,8 +19,8 @@ from perflog.arrays import Ints, Mask
 from perflog.formats.model import Line
 from perflog.parsing.assemble.column_values import scaled, unit_of
 from perflog.parsing.assemble.line_rows import RULES, LineRows
-from perflog.parsing.assemble.run_state import PrintedSetting, RunState, printed_settings
-from perflog.parsing.assemble.step_repeats import by_number
+from perflog.parsing.assemble.runs.run_state import PrintedSetting, RunState, printed_settings
+from perflog.parsing.assemble.steps.step_repeats import by_number
 from perflog.tables.arrow import number_array, repeated_word, text_array, word_array
 from perflog.tables.row_order import PART_BITS, PART_MASK
 from perflog.tables.schema import arrow_schema

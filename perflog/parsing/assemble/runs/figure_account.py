@@ -24,8 +24,8 @@ from perflog.formats.model import Format, Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Template
 from perflog.lazy_patterns import kept_pattern
 from perflog.parsing.assemble.column_values import EPOCH, is_list
-from perflog.parsing.assemble.line_account import add_samples
-from perflog.parsing.assemble.run_state import RunIndex, ShapeCount
+from perflog.parsing.assemble.runs.line_account import add_samples
+from perflog.parsing.assemble.runs.run_state import RunIndex, ShapeCount
 from perflog.parsing.match.figure_counts import count_figures, masked_digits
 from perflog.parsing.match.object_lines import figures_in_dropped_texts
 from perflog.parsing.match.rank_labels import MAX_LABELS, RANK_LABEL, strip_rank_labels

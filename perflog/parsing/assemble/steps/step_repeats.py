@@ -14,8 +14,8 @@ from msgspec import Struct, field
 from perflog.arrays import Bytes, Ints, Mask
 from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS
 from perflog.parsing.assemble.line_rows import NO_EPOCH, LineRows
-from perflog.parsing.assemble.run_state import RunIndex
-from perflog.parsing.assemble.step_windows import UNKNOWN, CoveredSteps
+from perflog.parsing.assemble.runs.run_state import RunIndex
+from perflog.parsing.assemble.steps.step_windows import UNKNOWN, CoveredSteps
 
 _DENSE = 1 << 24  # steps below it are counted in an array
 _MOST_IN_ARRAY = 255  # what an element of the array can count

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from perflog.parsing.assemble.run_state import RunState
+from perflog.parsing.assemble.runs.run_state import RunState
 from perflog.parsing.failures.first_cause import judge, role_of
 from perflog.parsing.failures.reader import FailureReader
 from perflog.parsing.failures.rows import FailureRow, failures_table, rows_of

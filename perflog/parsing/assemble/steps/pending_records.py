@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from perflog.arrays import Ints, Mask
-from perflog.parsing.assemble.rank_streams import StreamOf
+from perflog.parsing.assemble.ranks.rank_streams import StreamOf
 from perflog.parsing.assemble.scopes import closes_step
 from perflog.parsing.match.records import FormatLine, Records, join
 

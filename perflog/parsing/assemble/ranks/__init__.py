@@ -1,0 +1,1 @@
+"""Ranks of records: printed, labelled, proved by rules and votes."""
