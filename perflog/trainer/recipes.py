@@ -227,7 +227,7 @@ def check_sizes(spec: RunSpec, world: int, program: str) -> None:
         (mixture and sizes.top_k > experts, f"the {sizes.top_k} best of {experts} experts: take more ranks"),
         (
             pipeline and spec.parameters != "float32",
-            "no float32 copies of parameters in a pipeline: keep them in float32",
+            "parameters of a pipeline are kept in float32",
         ),
         (pipeline and world > parts, f"{world} stages, but {parts} layers with embedding and head: take fewer ranks"),
         (
