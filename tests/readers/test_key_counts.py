@@ -6,11 +6,12 @@ import json
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.readers.events.key_counts import KeyCounter
+from perflog.readers.events.key_counts import KeyCounter, _after_quote, _key_before
 
 
 def counted(text: str) -> dict[str, int]:
@@ -78,3 +79,28 @@ def test_many_different_keys() -> None:
     names = [f"a key {number}" for number in range(2000)]
     text = json.dumps([{name: 0} for name in names * 2], separators=(",", ":"))
     assert counted(text) == dict.fromkeys(names, 2)
+
+
+@pytest.mark.parametrize(
+    ("word", "left", "has_quote"),
+    [
+        (b"abcdefgh", b"abcdefgh", False), (b'"bcdefgh', b"\0bcdefgh", True), (b'abcdefg"', b"\0" * 8, True),
+        (b'ab"d"fgh', b"\0\0\0\0\0fgh", True), (b'\xa2#!"\x22\xff\0b', b"\0\0\0\0\0\xff\0b", True),
+        (b"\xa2#!\xff\x02\0\x80 ", b"\xa2#!\xff\x02\0\x80 ", False),
+    ],
+)  # fmt: skip
+def test_characters_after_the_last_quote(word: bytes, left: bytes, has_quote: bool) -> None:
+    after, found = _after_quote(np.frombuffer(word, "<u8"))
+    assert (after.tobytes(), found.tolist()) == (left, [has_quote])
+
+
+@pytest.mark.parametrize(
+    ("text", "end", "key"),
+    [
+        (b'{"name":1', 6, "name"), (b'x"y":', 3, "y"), (b'name":1', 4, ","), (b"a" * 256 + b'"', 256, ","),
+        (b"b" + b"a" * 256 + b'"', 257, "a" * 256), (b'"' + b"a" * 256 + b'"', 257, "a" * 256),
+        (b'"\xff"', 2, "\ufffd"),
+    ],
+)  # fmt: skip
+def test_the_key_before_a_quote(text: bytes, end: int, key: str) -> None:
+    assert _key_before(text, end) == key

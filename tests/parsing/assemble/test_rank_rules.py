@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
 import pytest
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
+from perflog.parsing.assemble.rank_rules import RankRules
 
 FORMAT = """
 title = "blocks of ranks"
@@ -243,3 +245,7 @@ def test_a_line_has_the_rank_of_its_partner_where_only_one_is_possible(
     found = [row for row in rows(form, [START, *lines], "phases") if row["phase"] == "prepare"]
     assert [row["rank"] for row in found] == expected
     assert [row["rank_by"] for row in found] == [None if rank is None else "adjacent" for rank in expected]
+
+
+def test_before_any_record_of_a_line_no_rank_is_known() -> None:
+    assert RankRules({})._ranks_before("turn", {}, np.array([5, 9])).tolist() == [-1, -1]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from perflog.errors import InputError
+from perflog.parsing.input import followed_file
 from perflog.parsing.input.followed_file import Ending, FollowedFile, Patience
 
 
@@ -113,3 +114,21 @@ def test_what_cannot_be_followed(tmp_path: Path) -> None:
         FollowedFile(str(tmp_path / "none"), Patience())
     with pytest.raises(InputError, match="this is not a regular file, which could grow"):
         FollowedFile(os.devnull, Patience())
+
+
+def test_a_file_away_from_its_path_is_copied_where_the_system_names_no_open_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(followed_file, "_PROC", str(path.parent / "none"))
+    file = followed(path)
+    assert file.path == str(path)
+    old = path.rename(path.with_name("away"))
+    assert file.look() is None
+    copy = Path(file.path)
+    assert copy not in (path, old) and copy.read_bytes() == b"first\n"
+    grow(old)
+    assert file.look() is None
+    assert file.path == str(copy) and copy.read_bytes() == b"first\nmore\n"
+    file.close()
+    assert not copy.exists()
+    file.close()

@@ -21,6 +21,7 @@ def test_columns_come_back_in_any_order() -> None:
     second: EventColumns = {"c": np.arange(12, dtype=np.int8)[::2]}  # not contiguous
     with open_spill_file() as file:
         places = [spill(file, columns) for columns in (first, second)]
+        assert [place.offset for place in places] == [0, 56]
         for place, columns in reversed(list(zip(places, (first, second), strict=True))):
             loaded = load_spilled(file, place)
             assert loaded.keys() == columns.keys()
