@@ -11,7 +11,9 @@ from support.reading import read
 
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
-from perflog.parsing.assemble.rank_rules import RankRules
+from perflog.parsing.assemble.rank_rules import RankRules, _directly_before
+from perflog.parsing.match.records import Records
+from perflog.tables.row_order import PART_BITS
 
 FORMAT = """
 title = "blocks of ranks"
@@ -249,3 +251,13 @@ def test_a_line_has_the_rank_of_its_partner_where_only_one_is_possible(
 
 def test_before_any_record_of_a_line_no_rank_is_known() -> None:
     assert RankRules({})._ranks_before("turn", {}, np.array([5, 9])).tolist() == [-1, -1]
+
+
+def test_the_record_on_the_line_above_or_in_the_part_before() -> None:
+    def at(line: int, part: int = 0) -> int:
+        return line << PART_BITS | part
+
+    records = Records(np.array([at(3), at(3, 4), at(7, 2)]))
+    places = [at(1), at(3, 1), at(3, 2), at(3, 5), at(4), at(4, 9), at(5), at(8), at(9)]
+    assert _directly_before(np.array(places), records).tolist() == [-1, 0, -1, 1, 1, 1, -1, 2, -1]
+    assert _directly_before(np.array(places), Records(np.array([], np.int64))).tolist() == [-1] * len(places)

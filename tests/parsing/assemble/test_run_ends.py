@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
+from perflog.parsing.assemble.run_ends import _LOOKED_AT, RunEnds
+from perflog.parsing.assemble.run_state import RunIndex, RunState
+from perflog.parsing.match.records import Stamps
+from perflog.tables.row_order import PART_BITS
 
 FORMAT = """
 title = "lines of a program"
@@ -85,3 +90,25 @@ def test_the_first_and_the_last_stamp(
     tmp_path: Path, lines: list[str], expected: list[tuple[Any, ...]], chunk: int
 ) -> None:
     assert ends(tmp_path, lines, chunk) == expected
+
+
+def test_the_first_stamp_of_a_run_is_on_its_first_lines() -> None:
+    """Of each clock; the last one may be anywhere."""
+    far = 10 + _LOOKED_AT
+    for begin, lines, first in ((10, [far - 1, far], far - 1), (10, [far], None), (0, [_LOOKED_AT], _LOOKED_AT)):
+        run = RunState(1, begin << PART_BITS, begin, far)
+        places = np.array(lines) << PART_BITS
+        count = len(lines)
+        stamps = Stamps(np.arange(count), np.full(count, 2), np.ones(count, np.int64))
+        RunEnds.add(RunIndex([run]), places, stamps)
+        assert {clock: place >> PART_BITS for clock, (place, _) in run.first_stamps.items()} == (
+            {} if first is None else {2: first}
+        )
+        assert run.last_stamps == {2: (lines[-1] << PART_BITS, count - 1)}
+
+
+def test_a_time_that_is_not_known_is_no_stamp() -> None:
+    run = RunState(1, 0, 1, 9)
+    RunEnds.add(RunIndex([run]), np.array([1 << PART_BITS]), Stamps.unknown(1))
+    RunEnds.add(RunIndex([run]), np.array([1 << PART_BITS]), None)
+    assert run.first_stamps == run.last_stamps == {}
