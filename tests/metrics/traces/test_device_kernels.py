@@ -49,7 +49,7 @@ def test_without_steps_there_is_no_share_of_them() -> None:
 
 
 def test_the_order_of_rows_and_kernels_without_a_name() -> None:
-    events = [kernel(0, 5, "b"), kernel(5, 10, "a"), kernel(10, 20, None), reduce(20, 50)]
+    events = [kernel(0, 5, "b"), kernel(5, 10, "a"), kernel(10, 20) | {"name": None}, reduce(20, 50)]
     found = rows(device_kernels(by_hand(events)), by="name")
     assert [r["name"] for r in found][1:] == [None, "b", "a"]  # the longest first, of equals the first
     assert found[0]["state"] == "communication"
