@@ -857,6 +857,10 @@ ODD_LINES: dict[str, tuple[dict[str, float], dict[str, float]]] = {  # the line 
         {"epoch": 0, "loss": 1.5, "learning_rate": 0.5, "step_time_s": 18.5, "samples_per_s": 1.75},
         {"samples_done": 64, "Loss_mean": 1.25, "data_time": 14.25},
     ),
+    "step 5: loss=2.5 mem=12.5/80.0GB": ({"step": 5, "loss": 2.5, "memory_bytes": 12.5e9}, {}),
+    "step 5 | loss 2.5 | speed 45.5 tok/s (22.5 ms/tok), 12.5% MFU, time 9 s": (
+        {"step": 5, "loss": 2.5, "tokens_per_s": 45.5, "mfu": 0.125}, {"time_per_tok": 0.0225, "time": 9},
+    ),
     "Train Epoch: 1 [784/18783 (4%)] Batch (t): 32.5, 24.5/s, 12.25/s/gpu LR: 0.5 Loss: 1.5": (
         {"epoch": 1, "loss": 1.5, "learning_rate": 0.5},
         {"samples_done": 784, "Batch_t": 32.5, "Batch_t_rate": 24.5, "Batch_t_rate_per_gpu": 12.25},
@@ -1043,6 +1047,9 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     },
     "Reqs: Avg: 424.5MB/s, 50%: 412.5MB/s, 99.9%: 2.5MB/s": {
         "Avg": (0.4245, "GB/s"), "p50": (0.4125, "GB/s"), "p99_9": (0.0025, "GB/s"),
+    },
+    "Decode speed: 45.2 tok/s (22.1 ms/tok)": {
+        "Decode_speed_tokens_per_s": (45.2, "1/s"), "time_per_tok": (0.0221, "s"),
     },
     "Fwd TFLOPS: 512.3": {"Fwd_TFLOPS": (512.3, "TFLOP/s")},
     "decode tok/s: 1200.5": {"decode_tok_s": (1200.5, "1/s")},

@@ -150,7 +150,7 @@ class MeterNames(Struct):
                 else (words if is_counter else f"{self.bracket} {words}".strip(), "")
             )
         if self.suffix:
-            return self.last, self.suffix if INTEGER.fullmatch(text) else ""
+            return self.last, self.suffix if INTEGER.fullmatch(text) or base_of(self.last_unit) == "B" else ""
         key = self.bracket or self.last
         if not key or (not self.bracket and self.counter == plain_name(key) and unit != "%"):
             return "", None  # `Epoch 1 12/6879`: no second epoch

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from perflog.formats.families.meters.names import MeterDeclaration
 from perflog.formats.tokens import NAME, NUMBER, OPAQUE, UNIT, Token
 from perflog.lazy_patterns import lazy_pattern
-from perflog.units import MAGNITUDES, UNITS, unit_of
+from perflog.units import MAGNITUDES, UNITS, base_of, unit_of
 
 SPREAD = "±"
 SCALES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 """Factors of rates."""
 
 _ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a space before them
+_TIME_PER = lazy_pattern(r"(?P<unit>[nuµm]?s)/(?!s(?:ec)?\b)[A-Za-z]{2,}")  # `22.1 ms/tok`
 _TIMED = lazy_pattern(r"time|elapsed|duration|eta\b", re.IGNORECASE)  # names of numbers with `m` as the minute
 
 
@@ -34,6 +35,12 @@ def unit_of_number(
     is_minutes = after == ["m"] and parts[k + 1].kind == NAME and not parts[k + 1].gap and not unit
     if is_minutes and _TIMED.search(name):  # `total time: 1.03m`
         return "min", k + 2, "m", 0.0
+    if after == ["/"] and not unit and [p.kind for p in parts[k + 2 : k + 3]] == [NUMBER]:  # `mem 12.3/80.0GB`
+        unit = _unit_after(parts, k + 2, declared.unit_names)[0]
+        return unit if base_of(unit) == "B" else "", end, "", 0.0
+    per = _TIME_PER.fullmatch(parts[k + 1].text) if len(parts) > k + 1 and not unit else None
+    if per is not None and len(parts[k + 1].gap) < 2:
+        return per["unit"], k + 2, parts[k + 1].text, 0.0
     if scale := _scale_after(parts, k, declared.measures):
         return "1/s", k + 3, parts[k + 2].text, scale
     return unit, end, unit_text, 0.0

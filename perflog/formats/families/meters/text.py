@@ -29,6 +29,7 @@ _LIST_NUMBER = lazy_pattern(r"[+-]?[0-9.][0-9.eE+-]*")
 _LONG_LIST = 4  # numbers of a list that are one field: their count may differ from line to line
 _TIMES = frozenset("x×")  # `speedup: 1.01x`: no unit, and part of no name
 _NAMES_PER_STEP = frozenset(("time", "speed"))  # of a number that is counted per step: `time: 7.5 s/iter`
+_SHARES = (["mfu"], ["hfu"])  # words after a number: `12.5% MFU`
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _DAYS = frozenset(("day", "days"))
 _NO_VALUE = frozenset(map(str.lower, NO_VALUE))
@@ -259,16 +260,8 @@ class MeterText(Struct):
         per = counted_per(parts, k + 1) if after == "/" and not unit_text else ""
         key, suffix = names.key_of_number(unit, token.text, unit_text, per)
         end += 2 * bool(per and suffix == f"per_{per}")  # the word after the slash begins no name
-        if suffix is None and UNITS.get(unit) == UNITS["1/s"]:
-            label = f"{names.last} " if names.declaration.measures and len(token.gap) > 1 else ""
-            key, suffix = f"{label}{unit_text.replace('/', '_per_')}", ""
-        elif (
-            (not names.words or plain_name(key) in _NAMES_PER_STEP)
-            and unit
-            and base_of(unit) == "s"
-            and unit_text.partition("/")[2] in STEP_WORDS
-        ):
-            key, suffix = "step time", ""
+        key, suffix = self._named_by_unit((token, *parts[end : end + 1]), (unit, unit_text), (key, suffix))
+        end += not names.words and unit == "%" and [key] == [part.text for part in parts[end : end + 1]]
         is_factor = names.is_bound and attached and end == k + 1 and after in _TIMES and not sticks(parts, k + 2)
         if attached and end == k + 1 and (is_factor or after in MAGNITUDES):
             end = k + 2
@@ -295,6 +288,29 @@ class MeterText(Struct):
         names.words, names.is_bound, names.suffix, names.key_unit = [], False, "", ""
         self._end = end
         return end
+
+    def _named_by_unit(
+        self, tokens: Sequence[Token], unit: tuple[str, str], name: tuple[str, str | None]
+    ) -> tuple[str, str | None]:
+        """Return the name of a number where its unit, or a word after it, names it; else `name`.
+
+        Args:
+            tokens: The number, and what follows it and its unit.
+            unit: Its unit, and the printed one.
+            name: What `key_of_number` says.
+        """
+        names, base = self.names, base_of(unit[0]) if unit[0] else ""
+        per = unit[1].partition("/")[2]
+        if name[1] is None and UNITS.get(unit[0]) == UNITS["1/s"]:
+            label = f"{names.last} " if names.declaration.measures and len(tokens[0].gap) > 1 else ""
+            return f"{label}{unit[1].replace('/', '_per_')}", ""
+        if base == "s" and per in STEP_WORDS and (not names.words or plain_name(name[0]) in _NAMES_PER_STEP):
+            return "step time", ""
+        if base == "s" and per and not names.words:
+            return f"time per {per}", ""
+        if unit[0] == "%" and not names.words and [token.text.lower() for token in tokens[1:]] in _SHARES:
+            return tokens[1].text, ""
+        return name
 
     def _event(self, parts: Sequence[Token], k: int, end: int) -> str:
         """Return the name of a time that `took` names: `saved, took 5 s` and `took 5 s to save` are of no step."""
