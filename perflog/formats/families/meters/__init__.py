@@ -161,6 +161,8 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         if raw.count(b"=") < _FEWEST_PAIRS:
             return ()
         for end in reversed(prefix_ends(raw)):
+            if not raw[end : end + 1].isalpha():  # `[serve] max_tps: 500 tokens/s`: the name is no prefix
+                continue
             line = self._line("", self.shape.heads[0], _text(raw[end:]))
             template = template_of(f"{{_:p}}{line.template.text}") if line is not None else None
             if line is not None and template is not None and template.match(raw) is not None:
