@@ -25,8 +25,10 @@ from perflog.parsing.match.discovery import (
     families_of,
     is_first,
 )
-from perflog.parsing.match.header_rows import HeaderRowReader
 from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks, find_opening_block, opening_blocks
+from perflog.parsing.match.ordered.header_rows import HeaderRowReader
+from perflog.parsing.match.ordered.setting_blocks import without_settings
+from perflog.parsing.match.ordered.table_evidence import LONGEST, printed_tables
 from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import (
     LABEL_TEMPLATES,
@@ -38,8 +40,6 @@ from perflog.parsing.match.rank_labels import (
 )
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
-from perflog.parsing.match.setting_blocks import without_settings
-from perflog.parsing.match.table_evidence import LONGEST, printed_tables
 from perflog.tables.row_order import PART_BITS
 
 # Each begins with a line feed: the regex engine finds that much faster than `^`.

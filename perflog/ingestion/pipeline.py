@@ -32,9 +32,9 @@ from perflog.parsing.assemble.runs.run_state import RunSettings, RunState
 from perflog.parsing.input.chunks import CHUNK, Chunk, join_chunks
 from perflog.parsing.input.growing_source import GrowingSource
 from perflog.parsing.input.source import Source
-from perflog.parsing.match.bar_states import BarReader
 from perflog.parsing.match.discovery import families_of
-from perflog.parsing.match.ordered_lines import OpenAtEnd, OrderedLines
+from perflog.parsing.match.ordered.bar_states import BarReader
+from perflog.parsing.match.ordered.ordered_lines import OpenAtEnd, OrderedLines
 from perflog.parsing.match.records import Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.readers.interface import ReadOptions

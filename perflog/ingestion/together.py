@@ -21,12 +21,12 @@ from perflog.ingestion.ended_runs import EndedRuns, Label, lines_table, runs_tab
 from perflog.ingestion.joined_logs import JoinedLogs, UnlikeLogsError
 from perflog.ingestion.late_formats import LateFormats
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
-from perflog.parsing.match.block_bodies import read_bodies
 from perflog.parsing.match.discovery import families_of
-from perflog.parsing.match.header_rows import HeaderRowReader
+from perflog.parsing.match.ordered.block_bodies import read_bodies
+from perflog.parsing.match.ordered.header_rows import HeaderRowReader
+from perflog.parsing.match.ordered.setting_blocks import without_settings
 from perflog.parsing.match.records import Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
-from perflog.parsing.match.setting_blocks import without_settings
 from perflog.readers.registry import find_reader
 from perflog.tables.arrow import number_array, numbers_of, text_array, with_column, without_chunks
 from perflog.tables.row_order import in_order

@@ -18,8 +18,14 @@ from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.registry import known
 from perflog.ingestion.suggest.line_draft import LineDraft
 from perflog.ingestion.suggest.line_shapes import LineShape
+from perflog.parsing.match.ordered.table_evidence import (
+    FILE_STYLES,
+    LONGEST,
+    PrintedTable,
+    printed_tables,
+    value_and_unit,
+)
 from perflog.parsing.match.records import Batch
-from perflog.parsing.match.table_evidence import FILE_STYLES, LONGEST, PrintedTable, printed_tables, value_and_unit
 from perflog.tables.row_order import PART_BITS
 from perflog.units import UNITS, Unit
 

@@ -27,7 +27,7 @@ from perflog.ingestion.suggest.role_evidence import ROLES, Evidence, Series
 from perflog.parsing.failures.reader import FailureReader
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.discovery import TemplateDiscovery, families_of
-from perflog.parsing.match.ordered_lines import OpenAtEnd, OrderedLines
+from perflog.parsing.match.ordered.ordered_lines import OpenAtEnd, OrderedLines
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS

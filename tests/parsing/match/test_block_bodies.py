@@ -6,7 +6,7 @@ import pytest
 
 from perflog.formats.registry import known
 from perflog.parsing.input.chunks import as_chunk
-from perflog.parsing.match.block_bodies import OpenBlocks, ends_with_body, read_bodies
+from perflog.parsing.match.ordered.block_bodies import OpenBlocks, ends_with_body, read_bodies
 from perflog.parsing.match.rank_labels import Labels
 from perflog.parsing.match.records import Batch, lines_of
 from perflog.parsing.match.scanner import Scanner

@@ -18,7 +18,7 @@ from perflog.formats.loader.format_file import load
 from perflog.formats.registry import known
 from perflog.formats.sample_checks import check_samples
 from perflog.ingestion import pipeline
-from perflog.parsing.match import header_rows
+from perflog.parsing.match.ordered import header_rows
 
 QUICK = examples(20)
 

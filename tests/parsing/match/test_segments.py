@@ -9,10 +9,10 @@ import pytest
 from support.reading import write
 
 from perflog.formats.registry import known
-from perflog.parsing.match import segments
+from perflog.parsing.match.ordered import segments
+from perflog.parsing.match.ordered.segments import Segments, stretches, with_records
 from perflog.parsing.match.records import lines_of
 from perflog.parsing.match.scanner import Scanner
-from perflog.parsing.match.segments import Segments, stretches, with_records
 
 Found = dict[int, list[tuple[int, Any, int]]]
 

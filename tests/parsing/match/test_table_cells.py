@@ -12,7 +12,7 @@ import pytest
 from perflog.formats.families.cell_forms import CellForm
 from perflog.formats.families.header_columns import DeclaredColumn
 from perflog.formats.template import Template
-from perflog.parsing.match.table_cells import read_rows
+from perflog.parsing.match.ordered.table_cells import read_rows
 
 NUMBER = DeclaredColumn("n", (CellForm(Template("{n:d}")), CellForm(Template("{n:d} of {total:d}"))))
 NAME = DeclaredColumn("name", (CellForm(Template("{name:w}")),))

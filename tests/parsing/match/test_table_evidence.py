@@ -8,7 +8,7 @@ import pytest
 from support.reading import Reading, read
 
 from perflog.errors import InputError
-from perflog.parsing.match.table_evidence import _cells_at, value_and_unit
+from perflog.parsing.match.ordered.table_evidence import _cells_at, value_and_unit
 
 
 def text(*lines: str) -> bytes:

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from perflog.parsing.match.ordered.segments import Segments, rows_and_labels, stretches, with_records
 from perflog.parsing.match.rank_labels import split_rank_label
 from perflog.parsing.match.records import Batch, FormatLine
-from perflog.parsing.match.segments import Segments, rows_and_labels, stretches, with_records
 
 OpenBlocks = Mapping[int, FormatLine]
 """The first lines of the open blocks at a position in the log, by the rank label before their lines, -1 for none."""

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from perflog.parsing.match.block_bodies import OpenBlocks, ends_with_body, read_bodies
-from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
+from perflog.parsing.match.ordered.block_bodies import OpenBlocks, ends_with_body, read_bodies
+from perflog.parsing.match.ordered.header_rows import HeaderRowReader, OpenTables
+from perflog.parsing.match.ordered.setting_blocks import Above, without_settings
 from perflog.parsing.match.records import Batch, FormatLine
-from perflog.parsing.match.setting_blocks import Above, without_settings
 
 
 class OpenAtEnd(Struct, frozen=True):

@@ -26,10 +26,10 @@ from perflog.formats.families.title_lines import TABLE_TITLE, table_title_parts
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Value
 from perflog.parsing.match.captures import columns_of
+from perflog.parsing.match.ordered.segments import MAX_LENGTH, Segments, rows_and_labels, stretches, with_records
+from perflog.parsing.match.ordered.table_cells import read_rows
 from perflog.parsing.match.rank_labels import split_rank_label
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records
-from perflog.parsing.match.segments import MAX_LENGTH, Segments, rows_and_labels, stretches, with_records
-from perflog.parsing.match.table_cells import read_rows
 
 MAX_SHAPES = 256
 """Row shapes of one table; rows of further shapes stay unread."""

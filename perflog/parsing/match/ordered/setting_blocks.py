@@ -19,9 +19,9 @@ from perflog.arrays import Ints, Mask
 from perflog.formats.families.measured_lines import ENDS_IN_SETTINGS
 from perflog.formats.surroundings import GLUED_PREFIX
 from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.match.ordered.segments import without_records
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.parsing.match.records import Batch, FormatLine
-from perflog.parsing.match.segments import without_records
 
 Above = Sequence[str]
 """The last lines before a batch, without rank labels."""
