@@ -260,7 +260,7 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
     reason = None
     if not ending.culprits:
         kind = judged.kind or first[0].kind
-        reason = "the messages name no rank, node or device" if judged.first else judged.why or _NOT_SHOWN
+        reason = _who_reports(judged.first) if judged.first else judged.why or _NOT_SHOWN
         if kind in ("time_limit", "preemption", "terminated"):
             reason = f"it came from outside: {judged.why}"
     return Diagnosis(
@@ -277,6 +277,18 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
         ending.last_step,
         earlier,
     )
+
+
+def _who_reports(first: Sequence[FailureRow]) -> str:
+    """Return who reports the first failure and the peer that it names: neither need be at fault."""
+    ranks = sorted({row.rank for row in first if row.rank is not None})
+    names = [f"{plural('rank', len(ranks))} {first_few(ranks, 6)}"] * bool(ranks)
+    names += [first_few(sorted({row.node for row in first if row.node is not None}), 4)]
+    who, peers = " and ".join(filter(None, names)), sorted({row.peer for row in first if row.peer is not None})
+    if not who and not peers:
+        return "the messages name no rank, node or device"
+    by = f"reported by {who}, which need not be at fault" if who else "the reporter is not named"
+    return by + (f"; the peer is {first_few(peers, 4)}" if peers else "")
 
 
 def _of_each(evidence: Sequence[Sequence[str]]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
+import numpy as np
 from msgspec import Struct
 
 from perflog.formats.vocabulary import field_of
@@ -29,6 +30,7 @@ class Stop(Struct, frozen=True):
         time: When that was printed, in words; None if unknown.
         planned: The number of steps that the log announces; None if it announces none.
         behind: Ranks with an earlier last step, and that step.
+        stride: Number of steps between the last two printed steps.
     """
 
     run: str
@@ -37,6 +39,7 @@ class Stop(Struct, frozen=True):
     time: str | None
     planned: int | None
     behind: dict[int, int]
+    stride: int = 1
 
     @property
     def place(self) -> str:
@@ -44,9 +47,14 @@ class Stop(Struct, frozen=True):
         return f"step {self.step:,}" + (f" of {self.planned:,}" if self.planned is not None else "")
 
     @property
+    def is_early(self) -> bool:
+        """Whether the log announces more steps, and more than the next line may cover."""
+        return self.planned is not None and self.step + self.stride < self.planned
+
+    @property
     def sentence(self) -> str:
         """Where the log stops: `the log stops at step 40 of 1,000 (line 46, 12:20:31)`."""
-        verb = "stops at" if self.planned is not None and self.step < self.planned else "ends with"
+        verb = "stops at" if self.is_early else "ends with"
         where = f"line {self.line:,}" + (f", {self.time}" if self.time else "")
         return f"the log {verb} {self.place} ({where})"
 
@@ -80,7 +88,13 @@ def last_stop(tables: Tables) -> Stop | None:
         planned = None
     is_number = planned is not None and planned >= reached
     return Stop(
-        last, reached, line, _time(at_end), int(planned) if is_number and planned is not None else None, _behind(steps)
+        last,
+        reached,
+        line,
+        _time(at_end),
+        int(planned) if is_number and planned is not None else None,
+        _behind(steps),
+        max(int(np.diff(np.unique(steps["step"]))[-1:].sum()), 1),
     )
 
 

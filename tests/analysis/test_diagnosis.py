@@ -401,3 +401,12 @@ def test_a_group_is_named_by_its_purpose_if_it_has_one(purpose: object, where: s
     assert _stuck_text(row) == f"has not completed 1 call of {where} that others have"
     assert _stuck_text(row | {"stuck": "mismatch"}) == f"calls all_reduce, in {where}"
     assert _stuck_text(row | {"stuck": "host", "behind": 2.0}) == f"lacks 2 calls of {where}; waiting: 1, 2"
+
+
+def test_who_reports_a_failure_of_two_ends(tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    end = "NET/IB : Got completion from peer 10.4.0.12<41220> with status=12 opcode=0 len=0 vendor err 129 (Recv)"
+    path.write_text(f"start\nnode7:2211:2290 [3] NCCL WARN {end}\n[rank27]: {end}\n")
+    answer = perflog.diagnose(perflog.read(path))
+    assert (answer.kind, answer.culprits) == ("link_error", [])
+    assert answer.reason == "reported by rank 27 and node7, which need not be at fault; the peer is 10.4.0.12"

@@ -53,6 +53,12 @@ def test_the_announced_number_of_steps(planned: int, sentence: str) -> None:
     assert last(step(40, 1046), config=f'{{"steps": {planned}}}').sentence == sentence
 
 
+def test_a_log_of_each_tenth_step_ends_before_the_last_one() -> None:
+    rows = [step(number, number) for number in (970, 980, 990)]
+    assert last(*rows, config='{"steps": 1000}').sentence == "the log ends with step 990 of 1,000 (line 990)"
+    assert last(*rows, config='{"steps": 1001}').sentence == "the log stops at step 990 of 1,001 (line 990)"
+
+
 @pytest.mark.parametrize(
     ("config", "epochs", "planned"),
     [

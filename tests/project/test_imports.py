@@ -100,7 +100,7 @@ metrics.power: __init__ telemetry energy energy_cases
 metrics.many_runs: __init__ sweep versions version_levels history factors scaling_studies scaling scaling_losses
 metrics.causes: cause step_causes run_causes profile_causes job_causes trace_causes binding __init__
 metrics: __init__
-analysis: tables_as_logs given_runs run_names repeats job_endings job_hosts job_members run_filter
+analysis: tables_as_logs given_runs run_names repeats job_endings job_hosts job_members run_stops run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: result_rows sides left_out operator_trees measures verdicts figures history baselines rows
@@ -111,7 +111,7 @@ analysis.overview: run_groups run_figures ranks_apart doubts hosts parts outlier
 analysis.overview.facts: __init__ stuck what_if scaling_facts energy_facts host_operators version_changes
 analysis.overview.facts: folder_answers device_facts log_facts case_facts job_course targets
 analysis.overview: headline reasons subject next_commands __init__
-analysis: run_stops slow_members diagnosis live_steps run_list track
+analysis: slow_members diagnosis live_steps run_list track
 plots.drawing: __init__ sketch style files notebook_figure canvas heatmaps stacked_bars
 plots: registry
 plots.training: __init__ breakdown curves experts phases pipeline ranks step_times waterfall job_timeline whatif

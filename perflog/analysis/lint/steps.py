@@ -26,6 +26,10 @@ _LAST_EPOCH = np.iinfo(np.int64).max  # an epoch that is not printed
 _SIBLINGS = 3  # runs of a log that can show the usual number of steps
 
 
+STOPPED = "run-stopped"
+"""Code of the rule on runs that end early."""
+
+
 @rule(
     code="steps-merged",
     severity="warning",
@@ -196,7 +200,7 @@ def _covered_steps(steps: Rows) -> Ints:
 
 
 @rule(
-    code="run-stopped",
+    code=STOPPED,
     severity="warning",
     title="the run ends early",
     why="The run was cut off: its steps may still be warm-up, or the last steps before a crash.",

@@ -20,6 +20,7 @@ from perflog.analysis.job_endings import Ending, endings
 from perflog.analysis.job_hosts import run_of_hosts, without_other_hosts
 from perflog.analysis.lint import Finding, findings
 from perflog.analysis.lint.log_lines import GUESSED
+from perflog.analysis.lint.steps import STOPPED
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.facts.energy_facts import energy_facts
 from perflog.analysis.overview.facts.folder_answers import folder_answers, folder_metric, scores, slowdowns
@@ -38,6 +39,7 @@ from perflog.analysis.overview.run_figures import TOTAL, RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
 from perflog.analysis.overview.subject import common_name, subject
 from perflog.analysis.repeats import ROUND, Difference, Result, differing
+from perflog.analysis.run_stops import last_stop
 from perflog.formats.registry import known
 from perflog.log import Log, RunKey
 from perflog.metrics import Options, Tables, sweep
@@ -275,6 +277,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
     if attempted or studies(tables, options):  # attempts of a job, and sizes, are not compared run by run unless asked
         bases = {}
     focus = groups[0].runs[0] if len(groups) == 1 else None
+    found = findings(tables, options)
     return Overview(
         names=names,
         what=", ".join(subject(tables, log)),
@@ -288,11 +291,12 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         reasons=[
             *targets_reached(tables, groups, options),
             *course_of_job(tables, groups, options),
+            *_stopped_early(tables, groups, found),
             *no_repeats(differences, groups),
             *_reasons(log, tables, groups, figures, bases, options),
             *energy_facts(tables, groups, options),
         ],
-        doubts=doubts(_not_warned_of(findings(tables, options), log)),
+        doubts=doubts(_not_warned_of(found, log)),
         next=next_commands(
             names, log, groups, tables, _ranks_something(tables, figures), together, _in_common(figures, groups)
         ),
@@ -353,6 +357,18 @@ def _of_hosts(
         next=list(dict.fromkeys([*failed, *answer.next])),
         keys={key.id: key for key in log.run_keys},
     )
+
+
+def _stopped_early(tables: Tables, groups: Sequence[RunGroup], found: Sequence[Finding]) -> Iterator[str]:
+    """Where the only run stops before its last step, or some ranks do, if no failure or finding says so."""
+    if len(groups) != 1 or len(groups[0].runs) > 1 or any(not ending.goes_on for ending in endings(tables)):
+        return
+    stop = last_stop(tables)
+    if stop is None:
+        return
+    if stop.is_early and not any(each.code == STOPPED for each in found):
+        yield f"{stop.sentence[0].upper()}{stop.sentence[1:]}."
+    yield from (f"{text[0].upper()}{text[1:]}." for text in stop.evidence)
 
 
 def _not_warned_of(found: Sequence[Finding], log: Log) -> list[Finding]:
