@@ -1111,6 +1111,13 @@ def test_prose_and_what_has_no_unit_measure_nothing(text: str) -> None:
         read(f"{text}\n".encode())
 
 
+def test_rows_of_a_table_are_no_measured_lines() -> None:
+    got = read(b"| Metric | Value |\n|---|---|\n| Throughput | 1234.5 tok/s |\n| P99 latency | 12.5 ms |\n| Requests | 9 |\n")
+    assert {row["key"]: row["value"] for row in got.rows("values")} == {
+        "Throughput": 1234.5, "P99_latency": 0.0125, "Requests": 9,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("place", ["INFO trainer:141:train", "INFO:a.trainer:141:train", "a.trainer:141:<module>"])
 def test_a_line_of_the_source_before_a_function_is_no_figure(place: str) -> None:
     got = read(f"{place} step 1 loss 0.5\n{place} step 2 loss 0.4\n".encode())

@@ -142,7 +142,7 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         return False
     row = _IS_ROW.fullmatch(template.text)
     words = [plain_name(name).split("_") for name in named] if row is None else [row["name"].lower().split()]
-    if _PER_OTHER.search(template.text):
+    if _PER_OTHER.search(template.text) or template.text.startswith("|"):  # the row of a table in Markdown
         return False
     if any(len(name) > _MOST_WORDS or (SENTENCE_WORDS - _OF_NAMES) & set(name) for name in words):
         return False
