@@ -1112,7 +1112,9 @@ def test_prose_and_what_has_no_unit_measure_nothing(text: str) -> None:
 
 
 def test_rows_of_a_table_are_no_measured_lines() -> None:
-    got = read(b"| Metric | Value |\n|---|---|\n| Throughput | 1234.5 tok/s |\n| P99 latency | 12.5 ms |\n| Requests | 9 |\n")
+    got = read(
+        b"| Metric | Value |\n|---|---|\n| Throughput | 1234.5 tok/s |\n| P99 latency | 12.5 ms |\n| Requests | 9 |\n"
+    )
     assert {row["key"]: row["value"] for row in got.rows("values")} == {
         "Throughput": 1234.5, "P99_latency": 0.0125, "Requests": 9,
     }  # fmt: skip
