@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from perflog.parsing.assemble.rank_rules import RankRules, _directly_before
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
+from perflog.parsing.assemble.ranks.rank_rules import RankRules, _directly_before
 from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS
 

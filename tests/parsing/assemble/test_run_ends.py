@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from perflog.parsing.assemble.run_ends import _LOOKED_AT, RunEnds
-from perflog.parsing.assemble.run_state import RunIndex, RunState
 from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
+from perflog.parsing.assemble.runs.run_ends import _LOOKED_AT, RunEnds
+from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.match.records import Stamps
 from perflog.tables.row_order import PART_BITS
 
