@@ -1,0 +1,212 @@
+"""A comparison as a value: its verdict, what speaks against it, and its text."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from support.figure_rows import figure_row, made_sides
+
+import perflog
+from perflog.analysis.compare import comparison as module
+from perflog.analysis.compare.comparison import Comparison, Objection, sides_in_words
+from perflog.analysis.compare.findings import FindingRow
+from perflog.analysis.compare.left_out import CutShort, FailedRun
+from perflog.analysis.compare.rows import FigureRow
+from perflog.analysis.compare.sides import Case, DifferingSetting, LeftOut, OtherSetting
+from perflog.analysis.compare.verdicts import DEFAULT_RULE, NOT_COMPARABLE, OTHER_SETTING
+from perflog.metrics.compared import STEP_TIME, Measure
+
+PAIR = (Case("", (("a0",), ("b0",))),)
+
+
+def compared(*rows: FigureRow, sides: tuple[str, ...] = ("base", "side"), **more: Any) -> Comparison:
+    cases = more.pop("cases", PAIR)
+    empty: Any = ((),) * 6
+    findings = more.pop("findings", ())
+    settings = more.pop("settings", ())
+    return Comparison(sides, cases, (0,), DEFAULT_RULE, rows, (), settings, *empty[:5], findings, **more)
+
+
+def finding(code: str, severity: str = "warning", on: str | None = None, **evidence: float) -> FindingRow:
+    return FindingRow(code, severity, "", on, None, f"message of {code}", None, None, json.dumps(evidence))
+
+
+SLOWER = figure_row(change=0.1, verdict="regression", side_value=1.1)
+SAME = figure_row(statistic="mean", verdict="equivalent")
+
+
+# --- the verdict --------------------------------------------------------------------------------------------------
+
+
+def test_the_most_severe_verdict_of_the_sides() -> None:
+    three = [figure_row(side="b", verdict="equivalent"), figure_row(side="c", verdict="inconclusive", change=0.2)]
+    sides, cases = ("base", "b", "c"), (Case("", (("a0",), ("b0",), ("c0",))),)
+    found = compared(*three, sides=sides, cases=cases)
+    assert found.verdict == "inconclusive" and found.leading is three[1] and not found.is_pair
+    assert sides_in_words(found) == "b, c against base"
+    assert compared().verdict == module.NOTHING and compared().leading is None
+    other = OtherSetting("", "c", "gpus", "1", "2")
+    assert compared(*three, sides=sides, cases=cases, other_settings=(other,))._verdict_of(three[1]) == OTHER_SETTING
+    lost = compared(*three, sides=sides, cases=cases, findings=(finding("diverged", on="b"),))
+    assert [lost._verdict_of(row) for row in three] == [NOT_COMPARABLE, "inconclusive"]
+
+
+def test_of_several_cases_the_largest_change_leads() -> None:
+    cases = (Case("x", (("a0",), ("b0",))), Case("y", (("a1",), ("b1",))))
+    rows = [figure_row(case=name, change=change) for name, change in (("x", -0.3), ("y", 0.2))]
+    found = compared(*rows, cases=cases)
+    assert found.leading is rows[0] and not found.is_pair
+    failing = [rows[0], figure_row(case="y", change=0.2, fails=True)]
+    assert compared(*failing, cases=cases).leading is failing[1]
+    (mean,) = found.geomeans()
+    assert (mean.metric, mean.side, mean.cases) == ("step_time", "side", 2)
+    assert mean.change == pytest.approx(math.sqrt(0.7 * 1.2) - 1)
+    assert compared(rows[0]).geomeans() == []
+    assert compared(rows[0], figure_row(case="y", change=-1.0), cases=cases).geomeans() == []
+
+
+# --- objections ---------------------------------------------------------------------------------------------------
+
+
+def test_an_objection_in_words() -> None:
+    whole = Objection("copy", "a copy", "of b", "do it")
+    assert (whole.text, whole.with_remedy, whole.sentence) == (
+        "a copy: of b",
+        "a copy: of b (do it)",
+        "A copy: of b (do it).",
+    )
+    plain = Objection(None, "", "b ended")
+    assert (plain.text, plain.with_remedy, plain.sentence) == ("b ended", "b ended", "b ended.")
+
+
+WORK = finding("comparison-other-work", base=2.0, side=0.5)
+OTHER, LOST = "not the same work", "so its speed is not a result"
+COPY = "the same bytes are on both sides: a run is compared with itself"
+GPUS = OtherSetting("", "side", "gpus", "1", "2")
+FAILED, NO_X = ("b0", "b.log", "unknown error", "m"), LeftOut("side", "b0", "b.log", "without x")
+ALL_STEPS = "only the steps that all runs print are compared"
+CUT = CutShort("", "side", "b0", "b.log", 5, 10)
+
+
+@pytest.mark.parametrize(
+    ("more", "objections"),
+    [
+        ({}, []),
+        ({"cases": (Case("", (("a0", "a1"), ("a1", "a0"))),)}, [("copy", COPY)]),
+        ({"copies": ("side", "c")}, [("copy", "a copy: side and c has the runs of base")]),
+        (
+            {"other_settings": (GPUS, GPUS)},
+            [("other settings", f"{OTHER_SETTING}: gpus 1 and 2")],
+        ),
+        ({"findings": (WORK,)}, [(None, f"{OTHER}: backward / forward is 2 and 0.5")]),
+        ({"settings": (DifferingSetting("", "format", {}),)}, [(None, f"{OTHER}: their formats differ")]),
+        ({"settings": (DifferingSetting("", "lr", {}),)}, []),
+        ({"findings": (finding("diverged", on="side"),)}, [("diverged", f"{OTHER}: message of diverged in side, {LOST}")]),
+        ({"findings": (finding("diverged", on="base"),)}, [(None, f"{OTHER}: message of diverged in base, {LOST}")]),
+        ({"findings": (finding("diverged", "note", "side"),)}, []),
+        ({"findings": (finding("diverged", on="side"), finding("diverged", on="base"))}, []),  # both train nothing
+        ({"cut_short": (CUT,)}, [("ended early", f"side {CUT.event}: b.log; {ALL_STEPS}")]),
+        ({"cut_short": (CUT,), "left_out": (NO_X,)}, [("ended early", f"side {CUT.event}: b.log")]),
+        ({"failed": (FailedRun("side", *FAILED),)}, [("unknown error", "failed: side: b.log: m")]),
+        ({"failed": (FailedRun("base", *FAILED),)}, [(None, "failed: base: b.log: m")]),
+        ({"without_headline": (NO_X,)}, [("figure missing", "side: b.log is without x")]),
+        ({"without_headline": (LeftOut("side", "b0", "b.log", "r"), LeftOut("base", "a0", "a.log", "r"))}, []),
+    ],
+)  # fmt: skip
+def test_what_speaks_against_a_comparison(more: dict[str, Any], objections: list[tuple[str | None, str]]) -> None:
+    assert [(each.cause, each.text) for each in compared(SLOWER, **more).objections] == objections
+
+
+def test_a_failed_run_has_its_own_objection() -> None:
+    without = (LeftOut("side", "b0", "b.log", "without x"),)
+    failed = (FailedRun("side", "b0", "b.log", "unknown error", "m"),)
+    assert [each.head for each in compared(SLOWER, without_headline=without, failed=failed).objections] == ["failed"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "base", "side", "message"),
+    [
+        ("value", 2.5, math.nan, {"side": "loss nan where the base has 2.5"}),
+        ("summary", 2.5, math.inf, {"side": "loss inf where the base has 2.5"}),
+        ("value", math.nan, math.nan, {}),
+        ("value", 2.5, 2.0, {}),
+        ("step", 2.5, math.nan, {}),
+    ],
+)
+def test_a_value_that_is_lost_on_a_side(kind: str, base: float, side: float, message: dict[str, str]) -> None:
+    row = figure_row(kind=kind, metric="loss", unit="", base_value=base, side_value=side)
+    assert compared(row).diverged == message
+
+
+def test_doubts_are_more_than_notes() -> None:
+    found = [finding("drift", on="b"), finding("own"), finding("drift", on="a"), finding("few-steps", "note", "a")]
+    title = module.RULES["drift"].title
+    assert compared(findings=(*found, finding("drift", on="b"))).doubts == {
+        "drift": (title, ("b", "a")), "own": ("message of own", ()),
+    }  # fmt: skip
+
+
+# --- words --------------------------------------------------------------------------------------------------------
+
+
+def test_the_conclusion() -> None:
+    assert compared(SLOWER).conclusion == "step_time: regression"
+    assert compared().conclusion == f"nothing: {module.NOTHING}"
+    copied = compared(SLOWER, copies=("side",))
+    assert copied.conclusion == "a copy: side has the runs of base; step_time +10.0 %, regression"
+    other = compared(SLOWER, other_settings=(OtherSetting("", "side", "gpus", "1", "2"),))
+    assert other.conclusion == f"{OTHER_SETTING}: gpus 1 and 2; step_time +10.0 %"
+    three = (OtherSetting("", "side", "gpus", "1", "2"), OtherSetting("", "c", "gpus", "1", "4"))
+    assert compared(SLOWER, sides=("base", "side", "c"), other_settings=three).objections[0].what == "gpus"
+    many = tuple(LeftOut("side", str(n), f"{n}.log", "r") for n in range(6))
+    assert "; 2 more reasons; step_time" in compared(SLOWER, without_headline=many).conclusion
+    assert "more reasons" not in compared(SLOWER, without_headline=many[:4]).conclusion
+
+
+def test_the_text_of_a_comparison() -> None:
+    found = compared(
+        SLOWER, SAME, figure_row(kind="phase", metric="x"), figure_row(kind="run", metric="y" * 80, statistic="value")
+    )
+    lines = str(found).splitlines()
+    assert lines[0] == "side against base: step_time: regression"
+    assert lines[1].startswith("  side: step_time median 1 s -> 1.1 s, ") and lines[1].endswith(": regression")
+    assert lines[3].startswith(f"  side: {'y' * 59}… 1 s -> 1 s, ")
+    assert lines[4:] == ["  1 more rows in .rows"]
+    assert repr(found).startswith("<Comparison: side against base: step_time: regression, ")
+    assert len(str(compared(*[SLOWER] * 30)).splitlines()) == 22
+    assert "case: side: " in module._line(figure_row(case="case"))
+    assert repr(compared(sides=("a", "b", "c"))).endswith(", 1 cases>")
+
+
+# --- what is compared ---------------------------------------------------------------------------------------------
+
+
+def test_metrics_that_one_side_lacks() -> None:
+    kernel = Measure("kernel", "gemm")
+    sides, case, values = made_sides({STEP_TIME: [[1.0], [1.0]], kernel: [[1.0]]}, {Measure("run", "x"): [[1.0]]})
+    found = list(module._one_sided(sides, [case], values))
+    assert [(each.kind, each.metric, each.on, each.runs, each.of) for each in found] == [
+        ("step", "step_time", "base", 2, 2), ("run", "x", "side", 1, 1),
+    ]  # fmt: skip
+    assert list(module._one_sided(sides[:1] * 2, [Case("", (case.runs[0],) * 2)], values[:1] * 2)) == []
+
+
+def test_warnings_of_runs_without_the_headline() -> None:
+    runs = [
+        LeftOut("a", "1", "x", "without t"),
+        LeftOut("a", "2", "y", "without t"),
+        LeftOut("b", "3", "z", "without t"),
+    ]
+    assert list(module._headline_warnings(runs)) == [
+        "a: without t, so not in this metric: x, y", "b: without t, so not in this metric: z",
+    ]  # fmt: skip
+
+
+def test_a_comparison_of_values() -> None:
+    found = perflog.compare({"tokens_per_s": 1000.0, "loss": 2.0}, {"tokens_per_s": 900.0, "mfu": 0.5})
+    assert (found.is_pair, len(found.row_records), found.rows["change"].tolist()) == (True, 1, [pytest.approx(-0.1)])
+    assert {(each.metric, each.on) for each in found.one_sided} == {("loss", "base"), ("mfu", "side")}
+    assert not found.same_bytes and found.to_dict()["sides"] == [*found.sides]
