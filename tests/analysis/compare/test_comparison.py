@@ -17,6 +17,7 @@ from perflog.analysis.compare.left_out import CutShort, FailedRun
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import Case, DifferingSetting, LeftOut, OtherSetting
 from perflog.analysis.compare.verdicts import DEFAULT_RULE, NOT_COMPARABLE, OTHER_SETTING
+from perflog.analysis.lint import RULES
 from perflog.metrics.compared import STEP_TIME, Measure
 
 PAIR = (Case("", (("a0",), ("b0",))),)
@@ -83,10 +84,12 @@ def test_an_objection_in_words() -> None:
 
 
 WORK = finding("comparison-other-work", base=2.0, side=0.5)
+NAN = "message of diverged"
 OTHER, LOST = "not the same work", "so its speed is not a result"
 COPY = "the same bytes are on both sides: a run is compared with itself"
 GPUS = OtherSetting("", "side", "gpus", "1", "2")
-FAILED, NO_X = ("b0", "b.log", "unknown error", "m"), LeftOut("side", "b0", "b.log", "without x")
+NO_X = LeftOut("side", "b0", "b.log", "without x")
+FAILED, FAILED_BASE = (FailedRun(side, "b0", "b.log", "ended early", "m") for side in ("side", "base"))
 ALL_STEPS = "only the steps that all runs print are compared"
 CUT = CutShort("", "side", "b0", "b.log", 5, 10)
 
@@ -104,14 +107,14 @@ CUT = CutShort("", "side", "b0", "b.log", 5, 10)
         ({"findings": (WORK,)}, [(None, f"{OTHER}: backward / forward is 2 and 0.5")]),
         ({"settings": (DifferingSetting("", "format", {}),)}, [(None, f"{OTHER}: their formats differ")]),
         ({"settings": (DifferingSetting("", "lr", {}),)}, []),
-        ({"findings": (finding("diverged", on="side"),)}, [("diverged", f"{OTHER}: message of diverged in side, {LOST}")]),
-        ({"findings": (finding("diverged", on="base"),)}, [(None, f"{OTHER}: message of diverged in base, {LOST}")]),
+        ({"findings": (finding("diverged", on="side"),)}, [("diverged", f"{OTHER}: {NAN} in side, {LOST}")]),
+        ({"findings": (finding("diverged", on="base"),)}, [(None, f"{OTHER}: {NAN} in base, {LOST}")]),
         ({"findings": (finding("diverged", "note", "side"),)}, []),
         ({"findings": (finding("diverged", on="side"), finding("diverged", on="base"))}, []),  # both train nothing
         ({"cut_short": (CUT,)}, [("ended early", f"side {CUT.event}: b.log; {ALL_STEPS}")]),
         ({"cut_short": (CUT,), "left_out": (NO_X,)}, [("ended early", f"side {CUT.event}: b.log")]),
-        ({"failed": (FailedRun("side", *FAILED),)}, [("unknown error", "failed: side: b.log: m")]),
-        ({"failed": (FailedRun("base", *FAILED),)}, [(None, "failed: base: b.log: m")]),
+        ({"failed": (FAILED,)}, [("ended early", "failed: side: b.log: m")]),
+        ({"failed": (FAILED_BASE,)}, [(None, "failed: base: b.log: m")]),
         ({"without_headline": (NO_X,)}, [("figure missing", "side: b.log is without x")]),
         ({"without_headline": (LeftOut("side", "b0", "b.log", "r"), LeftOut("base", "a0", "a.log", "r"))}, []),
     ],
@@ -122,8 +125,7 @@ def test_what_speaks_against_a_comparison(more: dict[str, Any], objections: list
 
 def test_a_failed_run_has_its_own_objection() -> None:
     without = (LeftOut("side", "b0", "b.log", "without x"),)
-    failed = (FailedRun("side", "b0", "b.log", "unknown error", "m"),)
-    assert [each.head for each in compared(SLOWER, without_headline=without, failed=failed).objections] == ["failed"]
+    assert [each.head for each in compared(SLOWER, without_headline=without, failed=(FAILED,)).objections] == ["failed"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_a_value_that_is_lost_on_a_side(kind: str, base: float, side: float, mes
 
 def test_doubts_are_more_than_notes() -> None:
     found = [finding("drift", on="b"), finding("own"), finding("drift", on="a"), finding("few-steps", "note", "a")]
-    title = module.RULES["drift"].title
+    title = RULES["drift"].title
     assert compared(findings=(*found, finding("drift", on="b"))).doubts == {
         "drift": (title, ("b", "a")), "own": ("message of own", ()),
     }  # fmt: skip
