@@ -25,10 +25,9 @@ PAIR = (Case("", (("a0",), ("b0",))),)
 
 def compared(*rows: FigureRow, sides: tuple[str, ...] = ("base", "side"), **more: Any) -> Comparison:
     cases = more.pop("cases", PAIR)
-    empty: Any = ((),) * 6
     findings = more.pop("findings", ())
     settings = more.pop("settings", ())
-    return Comparison(sides, cases, (0,), DEFAULT_RULE, rows, (), settings, *empty[:5], findings, **more)
+    return Comparison(sides, cases, (0,), DEFAULT_RULE, rows, (), settings, (), (), (), (), (), findings, **more)
 
 
 def finding(code: str, severity: str = "warning", on: str | None = None, **evidence: float) -> FindingRow:
