@@ -73,14 +73,16 @@ def form_of_several(name: str, shape: str, header: str, free: Mapping[str, str])
 
     Their names are those in the name of the column: `TTFT p50 / p95`, `Retries (P50/P90)`; a unit after the last value
     is then the unit of all. Else the first has the name of the column, the others also their unit or their number; the
-    second of `1/25` is the total of a counter. A name in the cell comes before: `images/sec: 127.9 (jitter = 0.4)`. It
-    may mean one of the fields `free`, each with its base unit.
+    second of `1/25` is the total of a counter, and of `12.3/80.0 GB` that of a memory. A name in the cell comes before:
+    `images/sec: 127.9 (jitter = 0.4)`. It may mean one of the fields `free`, each with its base unit.
     """
     before, *parts = shape.split("{}")
     text, units, taken, named = literal(before), dict[str, Unit](), set[str](), name
     are_apart = all(part.strip() == "/" for part in parts[:-1])
     own_names = _names_of_parts(header, len(parts)) if are_apart else []
-    last = _UNIT_AFTER.match(parts[-1]) if own_names else None
+    last = _UNIT_AFTER.match(parts[-1]) if are_apart else None
+    is_of_total = last is not None and len(parts) == 2 and base_of(unit_of(last[1])[0]) == "B"  # `12.3/80.0 GB`
+    last = last if own_names or is_of_total else None
     for k, part in enumerate(parts, 1):
         printed = _UNIT_AFTER.match(part) or last
         unit = ("1" if printed[1] in "x×" else unit_of(printed[1])[0]) if printed else ""
@@ -94,7 +96,7 @@ def form_of_several(name: str, shape: str, header: str, free: Mapping[str, str])
             own = field_name(own_names[k - 1])
         elif k > 1 and _PLUS_MINUS.fullmatch(parts[k - 2]):
             own, unit = f"{named}_spread", unit or next((u for u, x in UNITS.items() if units.get(named) == x), "")
-        elif k > 1 and shape == "{}/{}" and plain_name(header) in COUNTERS:
+        elif k > 1 and (is_of_total or (shape == "{}/{}" and plain_name(header) in COUNTERS)):
             own = f"{name}_total"
         own = own if own not in taken else f"{own}_{k}"
         taken.add(own)

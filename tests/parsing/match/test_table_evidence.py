@@ -32,6 +32,13 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
         ("| Set | TTFP p50 / p95 | Retries (P50/P90) |", "|---|---|---|", "| crowd | 1500 / 2500 ms | 0.5 / 2.5 |"),
         {3: {"Set": "crowd", "TTFP_p50": 1.5, "TTFP_p95": 2.5, "Retries_P50": 0.5, "Retries_P90": 2.5}},
     ),
+    (  # the unit of a total is that of the memory in use
+        ("| Set | Time (ms) | Mem |", "|---|---|---|", "| a | 12.5 | 12.5/80.0 GB |", "| b | 13.5 | 13.5/80.0 GB |"),
+        {
+            3: {"Set": "a", "Time": 0.0125, "Mem": 12.5e9, "Mem_total": 8e10},
+            4: {"Set": "b", "Time": 0.0135, "Mem": 13.5e9, "Mem_total": 8e10},
+        },
+    ),
     (  # a column of words without a name, and a remark after a value
         (
             "| | Round 0 (tok/s) | Avg |",
@@ -117,7 +124,7 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
                 "total": "1.2m",
                 "time": 0.03,
                 "MB_sec": pytest.approx(0.0425),
-                "usec_xfer": 1.5,
+                "time_per_xfer": 1.5e-6,
                 "Mxfers_sec": 0.67,
             },
             3: {
@@ -126,7 +133,7 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
                 "total": "200m",
                 "time": 0.25,
                 "MB_sec": 6.8925,
-                "usec_xfer": 152.12,
+                "time_per_xfer": 152.12e-6,
                 "Mxfers_sec": 0.01,
             },
         },
