@@ -9,7 +9,7 @@ import pytest
 from perflog.parsing.failures.kinds import kinds
 from perflog.parsing.failures.origins import Origin
 from perflog.parsing.failures.reader import Failure
-from perflog.parsing.failures.rows import FailureRow, place_of, rank_in_name, rows_of
+from perflog.parsing.failures.rows import FailureRow, rank_in_name, rows_of
 from perflog.tables.row_order import PART_BITS
 
 PLACE = 7 << PART_BITS | 2
@@ -32,7 +32,6 @@ def ranks(*given: Failure, world_size: int | None = None, file: str = "run.log",
 def test_the_position_of_a_row() -> None:
     found = row(failure())
     assert (found.line, found.part, found.last_line, found.run, found.role) == (7, 2, 9, "a-1", "unknown")
-    assert place_of(found) == PLACE
 
 
 @pytest.mark.parametrize(
