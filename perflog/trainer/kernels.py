@@ -18,9 +18,9 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from perflog.errors import InputError
 from perflog.trainer.log_writer import LogWriter
 from perflog.trainer.phase_clock import PhaseClock
+from perflog.trainer.printers.reference_printer import ReferencePrinter
 from perflog.trainer.rank_context import RankContext, patient_group
 from perflog.trainer.recipes import RunSpec
-from perflog.trainer.reference_printer import ReferencePrinter
 from perflog.trainer.training import Trainer
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from perflog.trainer.log_writer import LogWriter
-from perflog.trainer.original_printers import PRINTERS
+from perflog.trainer.printers.original_printers import PRINTERS
 from perflog.trainer.rank_context import RankContext
 from perflog.trainer.recipes import RunSpec
 from perflog.trainer.training import Trainer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from perflog.trainer.log_writer import LogWriter
-from perflog.trainer.pipeline_printers import PRINTERS
 from perflog.trainer.pipeline_training import PipelineTrainer
+from perflog.trainer.printers.pipeline_printers import PRINTERS
 from perflog.trainer.rank_context import RankContext
 from perflog.trainer.recipes import RunSpec
 

@@ -13,11 +13,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
-from perflog.trainer.llama import LlamaStage, stage_layers
+from perflog.trainer.models.llama import LlamaStage, stage_layers
+from perflog.trainer.models.synthetic_task import SyntheticTask
 from perflog.trainer.phase_clock import PhaseClock
 from perflog.trainer.rank_context import RankContext
 from perflog.trainer.recipes import RunSpec
-from perflog.trainer.synthetic_task import SyntheticTask
 from perflog.trainer.training import StepMeasurement, loss_scaler, peak_memory, reset_memory, slowest
 
 WITHOUT_OUTPUTS: dict[str, Any] = (

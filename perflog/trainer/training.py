@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.nn.parallel import DistributedDataParallel
 
-from perflog.trainer.expert_strategies import ExpertLoad
-from perflog.trainer.language_model import LanguageModel, expert_parameters
-from perflog.trainer.master_weights import MasterAdamW
+from perflog.trainer.models.expert_strategies import ExpertLoad
+from perflog.trainer.models.language_model import LanguageModel, expert_parameters
+from perflog.trainer.models.master_weights import MasterAdamW
+from perflog.trainer.models.synthetic_task import SyntheticTask
 from perflog.trainer.phase_clock import PhaseClock
 from perflog.trainer.rank_context import RankContext
 from perflog.trainer.recipes import RunSpec
-from perflog.trainer.synthetic_task import SyntheticTask
 
 
 class RouterLosses(Struct, frozen=True):

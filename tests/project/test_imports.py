@@ -129,9 +129,13 @@ output.report: __init__
 ci: systems annotations comments kept_store summary gate
 mcp: bounds confinement answers worker server
 serve: source guard pages app __init__
-trainer: phase_clock rank_context collectives log_writer moe watched_process launch recipes __main__ run_header llama
-trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task master_weights training
-trainer: pipeline_training reference_printer original_printers kernels language pipeline_printers pipeline
+trainer: phase_clock rank_context log_writer watched_process launch recipes __main__
+trainer.models: __init__ collectives moe llama expert_strategies language_model synthetic_task master_weights
+trainer: matmul_baseline regenerate training pipeline_training
+trainer.printers: __init__ run_header reference_printer original_printers
+trainer: kernels language
+trainer.printers: pipeline_printers
+trainer: pipeline
 cli: completion options config progress live_lines
 cli.commands: diagnose
 cli.commands: watch overview analyze compact compare ci baseline completion aa export lint plot regenerate report rm

@@ -18,7 +18,7 @@ import torch.nn.functional as F  # noqa: N812
 from msgspec.structs import asdict
 from torch import Tensor
 
-from perflog.trainer.expert_strategies import (
+from perflog.trainer.models.expert_strategies import (
     Beside,
     DroplessStrategy,
     ExpertLoad,
@@ -26,9 +26,9 @@ from perflog.trainer.expert_strategies import (
     PaddedStrategy,
     ShadowStrategy,
 )
-from perflog.trainer.language_model import LanguageModel
-from perflog.trainer.master_weights import MasterAdamW
-from perflog.trainer.moe import Experts, Gate
+from perflog.trainer.models.language_model import LanguageModel
+from perflog.trainer.models.master_weights import MasterAdamW
+from perflog.trainer.models.moe import Experts, Gate
 from perflog.trainer.phase_clock import PhaseClock
 from perflog.trainer.rank_context import join_process_group
 from perflog.trainer.recipes import ModelSizes, MoeOptions, RunSpec

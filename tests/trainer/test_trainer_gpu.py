@@ -22,12 +22,13 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from perflog.errors import UsageError
-from perflog.trainer import kernels, moe, rank_context
-from perflog.trainer.expert_strategies import feed_forward
-from perflog.trainer.original_printers import SweepPrinter
+from perflog.trainer import kernels, rank_context
+from perflog.trainer.models import moe
+from perflog.trainer.models.expert_strategies import feed_forward
 from perflog.trainer.phase_clock import PhaseClock
+from perflog.trainer.printers.original_printers import SweepPrinter
+from perflog.trainer.printers.reference_printer import ReferencePrinter, RunPrinter
 from perflog.trainer.recipes import load_recipe
-from perflog.trainer.reference_printer import ReferencePrinter, RunPrinter
 from perflog.trainer.training import StepMeasurement, Trainer
 
 GPU = torch.device("cuda", 1)

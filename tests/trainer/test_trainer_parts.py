@@ -16,15 +16,15 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from perflog.trainer.kernels import ProfileRanges
-from perflog.trainer.language_model import LanguageModel, active_parameters
-from perflog.trainer.llama import stage_layers
-from perflog.trainer.master_weights import MasterAdamW
 from perflog.trainer.matmul_baseline import TRIES, measure_matmuls
-from perflog.trainer.moe import Gate, RowGroups, grouped_matmul, grouped_matmul_kernel, histogram
+from perflog.trainer.models.language_model import LanguageModel, active_parameters
+from perflog.trainer.models.llama import stage_layers
+from perflog.trainer.models.master_weights import MasterAdamW
+from perflog.trainer.models.moe import Gate, RowGroups, grouped_matmul, grouped_matmul_kernel, histogram
+from perflog.trainer.models.synthetic_task import NOISE, SyntheticTask
 from perflog.trainer.phase_clock import PhaseClock, covered, timed_backward
 from perflog.trainer.rank_context import join_process_group
 from perflog.trainer.recipes import load_recipe
-from perflog.trainer.synthetic_task import NOISE, SyntheticTask
 from perflog.trainer.training import Trainer
 
 CPU = torch.device("cpu")

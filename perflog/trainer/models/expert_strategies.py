@@ -21,8 +21,8 @@ import torch.distributed as dist
 from msgspec import Struct
 from torch import Tensor
 
-from perflog.trainer.collectives import all_to_all, broadcast_from, gather_counts, start_all_to_all
-from perflog.trainer.moe import RowGroups, activate, grouped_matmul, histogram, to_device
+from perflog.trainer.models.collectives import all_to_all, broadcast_from, gather_counts, start_all_to_all
+from perflog.trainer.models.moe import RowGroups, activate, grouped_matmul, histogram, to_device
 from perflog.trainer.phase_clock import PhaseClock, timed_backward
 
 RowsToRows = Callable[[Tensor], Tensor]

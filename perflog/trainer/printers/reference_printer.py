@@ -11,11 +11,11 @@ import torch
 import torch.distributed as dist
 
 from perflog.formats.template import Value
-from perflog.trainer.language_model import active_parameters
 from perflog.trainer.log_writer import LogWriter
 from perflog.trainer.matmul_baseline import measure_matmuls
+from perflog.trainer.models.language_model import active_parameters
+from perflog.trainer.printers.run_header import print_run_header
 from perflog.trainer.recipes import RunSpec
-from perflog.trainer.run_header import print_run_header
 from perflog.trainer.training import StepMeasurement, Trainer
 
 

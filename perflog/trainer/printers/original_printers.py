@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from perflog.formats.template import Value
 from perflog.trainer.log_writer import LogWriter
-from perflog.trainer.reference_printer import ReferencePrinter, RunPrinter, average
+from perflog.trainer.printers.reference_printer import ReferencePrinter, RunPrinter, average
 from perflog.trainer.training import StepMeasurement, Trainer
 
 

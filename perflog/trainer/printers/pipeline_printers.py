@@ -11,8 +11,8 @@ import torch.distributed as dist
 from perflog.formats.template import Value
 from perflog.trainer.log_writer import LogWriter
 from perflog.trainer.pipeline_training import PipelineTrainer, StageMeasurement
-from perflog.trainer.reference_printer import print_end, print_summary, step_values
-from perflog.trainer.run_header import print_run_header
+from perflog.trainer.printers.reference_printer import print_end, print_summary, step_values
+from perflog.trainer.printers.run_header import print_run_header
 
 
 class PipelineReferencePrinter:

@@ -10,14 +10,14 @@ import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from perflog.trainer.expert_strategies import (
+from perflog.trainer.models.expert_strategies import (
     DroplessStrategy,
     ExpertLoad,
     ExpertStrategy,
     PaddedStrategy,
     ShadowStrategy,
 )
-from perflog.trainer.moe import Experts, Gate, activate
+from perflog.trainer.models.moe import Experts, Gate, activate
 from perflog.trainer.phase_clock import PhaseClock, timed_backward
 from perflog.trainer.recipes import ModelSizes, MoeOptions
 

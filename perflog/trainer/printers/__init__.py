@@ -1,0 +1,1 @@
+"""Prints the runs of the trainer, through the templates that perflog reads them with."""
