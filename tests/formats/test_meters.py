@@ -1241,7 +1241,9 @@ def test_a_number_that_nothing_names_is_an_unnamed_one_of_its_step(
     got = read("\n".join([*lines, ""]).encode())
     assert [row["step"] for row in got.rows("steps")] == steps
     rows = [(row["key"], row["step"], row["value"]) for row in got.rows("values")]
-    assert rows == [("unnamed", step, number) for step, number in zip(steps, numbers, strict=True)]
+    named = [row for row in rows if row[0] == "unnamed"]
+    assert named == [("unnamed", step, number) for step, number in zip(steps, numbers, strict=True)]
+    assert {key for key, _, _ in rows} <= {"unnamed", "time"}  # of `3.25 412 ms`
     assert {row["loss"] for row in got.rows("steps")} == {None}
 
 
@@ -1400,6 +1402,13 @@ def test_a_date_in_words_is_one_token(date: str) -> None:
 def test_a_time_directly_after_a_step_is_its_time() -> None:
     rows = read(b"Step 3 time: 178.5ms\nStep 4 time: 0.25 s, loss: 2.5\n").rows("steps")
     assert [(row["step"], row["step_time_s"], row["loss"]) for row in rows] == [(3, 0.1785, None), (4, 0.25, 2.5)]
+
+
+def test_a_time_without_a_name_after_a_step() -> None:
+    got = read(b"iteration 3: 412.5 ms\niteration 4: 0.5 s\n")
+    assert [(r["step"], r["key"], r["value"]) for r in got.rows("values")] == [(3, "time", 0.4125), (4, "time", 0.5)]
+    with pytest.raises(InputError):
+        read(b"step 3: 2.5 hours to go\n")
 
 
 def test_a_batch_without_an_epoch_is_a_step() -> None:

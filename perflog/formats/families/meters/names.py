@@ -12,7 +12,7 @@ from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.template import fits_64
 from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, KINDS, PLACES, TRAINING, field_name, plain_name
 from perflog.lazy_patterns import lazy_pattern
-from perflog.units import MAGNITUDES, UNITS, Unit, base_of, unit_of
+from perflog.units import DURATIONS, MAGNITUDES, UNITS, Unit, base_of, unit_of
 
 MEAN, SHARE, TOTAL, RATE = "mean", "share", "total", "rate"
 """What follows a number without a name of its own: `0.5 (0.6)`, `10 (5%)`, `10/500`, `2.1 s, 121.5/s`. The last part of
@@ -152,6 +152,8 @@ class MeterNames(Struct):
         if self.suffix:
             return self.last, self.suffix if INTEGER.fullmatch(text) or base_of(self.last_unit) == "B" else ""
         key = self.bracket or self.last
+        if not key and unit_text and unit in DURATIONS and KINDS["s"] not in self.declaration.keys:
+            return KINDS["s"], ""  # `iteration 5: 41.2 ms`
         if not key or (not self.bracket and self.counter == plain_name(key) and unit != "%"):
             return "", None  # `Epoch 1 12/6879`: no second epoch
         if per:
