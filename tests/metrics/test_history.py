@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.drawings import ys
@@ -12,6 +14,8 @@ from support.json_logs import json_log, steady_times
 
 import perflog
 from perflog.metrics import Tables, history
+from perflog.metrics.many_runs.history import _MOST_SETTINGS, history_rows, settings_summary
+from perflog.metrics.many_runs.version_levels import ChangedSetting
 from perflog.metrics.run_moments import moments
 from perflog.plots import history as history_plot
 
@@ -121,3 +125,37 @@ def test_the_plot_has_a_line_for_each_level(tmp_path: Path) -> None:
     assert list(ys(runs)) == pytest.approx(list(rows["value"] * 1000))
     means = list(dict.fromkeys(rows["level_value"]))
     assert [ys(line)[0] for line in by_kind["level"]] == pytest.approx([1000 * mean for mean in means])
+
+
+def made_course(is_last_off: bool) -> Any:
+    """Five versions on two levels; the second one is an outlier."""
+    changed = SimpleNamespace(place=3, change=0.5, low=0.4, high=0.6, p=0.01, settings=(), cause="program")
+    levels = [range(3), range(3, 5)]
+    versions = [SimpleNamespace(name=f"v{k}", at=f"t{k}", runs=[f"r{k}"]) for k in range(5)]
+    of = SimpleNamespace(levels=levels, members=lambda level: [k for k in level if k != 1], outliers={1})
+    return SimpleNamespace(
+        changes=[changed], course=of, versions=versions,
+        is_last_off=is_last_off, test="t", figure=SimpleNamespace(name="step", unit="s"), runs=[1, 2, 1, 1, 3],
+        values=[1.0, 9.0, 1.1, 1.5, 1.6], expected=lambda place: 1.0 if place < 3 else 1.5,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("is_last_off", "last"), [(False, None), (True, "not confirmed")])
+def test_rows_of_versions_on_their_levels(is_last_off: bool, last: str | None) -> None:
+    rows = list(history_rows(made_course(is_last_off), {f"r{k}": f"l{k}" for k in range(5)}))
+    assert [row["stands_out"] for row in rows] == [None, "outlier", None, None, last]
+    of_level = [(row["level"], row["level_versions"], row["level_value"]) for row in rows]
+    assert of_level == [(1, 2, 1.0)] * 3 + [(2, 2, 1.5)] * 2
+    assert [(row["run"], row["label"], row["version"], row["at"]) for row in rows][4] == ("r4", "l4", "v4", "t4")
+    assert [row["runs"] for row in rows] == [1, 2, 1, 1, 3] and [row["value"] for row in rows][1] == 9.0
+    assert ["change" in row for row in rows] == [False, False, False, True, False]
+    assert [rows[3][name] for name in ("change", "low", "high", "p", "cause")] == [0.5, 0.4, 0.6, 0.01, "program"]
+
+
+@pytest.mark.parametrize("count", [0, 1, _MOST_SETTINGS, _MOST_SETTINGS + 2])
+def test_the_settings_that_changed_with_a_level(count: int) -> None:
+    names = [f"s{k}" for k in range(count)]
+    found = settings_summary([ChangedSetting(name, "a", "b") for name in names])
+    texts = [f"{name} a -> b" for name in names[:_MOST_SETTINGS]]
+    more = [f"and {count - _MOST_SETTINGS} more"] if count > _MOST_SETTINGS else []
+    assert found == (", ".join([*texts, *more]) or None)

@@ -14,7 +14,12 @@ from support.raw_operator_places import Place, Walk
 import perflog
 from perflog.metrics import Tables, device_operators
 from perflog.metrics.profiles.kernel_names import short_kernel
-from perflog.metrics.traces.operators.device_operators import launched_by_name, operator_trees
+from perflog.metrics.traces.operators.device_operators import (
+    _add,
+    kernels_text,
+    launched_by_name,
+    operator_trees,
+)
 from perflog.metrics.traces.work_tree import WorkTree
 
 
@@ -93,3 +98,16 @@ def test_operators_without_work_of_a_device_have_no_rows(tmp_path: Path) -> None
     program.operator("aten::mm", MIB)
     table = device_operators(perflog.read(write(tmp_path / "a.json", program)))
     assert isinstance(table, pd.DataFrame) and not len(table)
+
+
+def test_times_and_numbers_of_kernels_add_up() -> None:
+    sums = {"a": (1, 2)}
+    _add(sums, {"a": (3, 4), "b": (5, 6)})
+    assert sums == {"a": (4, 6), "b": (5, 6)}
+
+
+@pytest.mark.parametrize(
+    ("times", "text"), [({}, None), ({"b": 1.0, "a": 1.0, "c": 2.0}, "c, a, b"), ({"a": 0.0}, "a")]
+)
+def test_the_longest_kernels_are_named_first(times: dict[str, float], text: str | None) -> None:
+    assert kernels_text(times) == text
