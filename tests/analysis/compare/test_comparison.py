@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 from support.figure_rows import figure_row, made_sides
 
@@ -18,7 +20,9 @@ from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import Case, DifferingSetting, LeftOut, OtherSetting
 from perflog.analysis.compare.verdicts import DEFAULT_RULE, NOT_COMPARABLE, OTHER_SETTING
 from perflog.analysis.lint import RULES
+from perflog.errors import NothingToCompareError, UsageError
 from perflog.metrics.compared import STEP_TIME, Measure
+from perflog.metrics.traces.steady_work import STEP, TRACE
 
 PAIR = (Case("", (("a0",), ("b0",))),)
 
@@ -211,3 +215,45 @@ def test_a_comparison_of_values() -> None:
     assert (found.is_pair, len(found.row_records), found.rows["change"].tolist()) == (True, 1, [pytest.approx(-0.1)])
     assert {(each.metric, each.on) for each in found.one_sided} == {("loss", "base"), ("mfu", "side")}
     assert not found.same_bytes and found.to_dict()["sides"] == [*found.sides]
+
+
+@pytest.mark.parametrize("limits", [{"level": 0}, {"level": 1}, {"threshold": 0}, {"threshold": -0.1}])
+def test_limits_that_cannot_be(limits: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="a limit is out of range"):
+        perflog.compare({"mfu": 0.4}, {"mfu": 0.5}, **limits)
+
+
+def test_sides_with_nothing_in_common() -> None:
+    with pytest.raises(NothingToCompareError, match="the sides have no metric in common"):
+        perflog.compare({"mfu": 0.4}, {"tokens_per_s": 5.0})
+
+
+def steps(*times: float, **more: float) -> pd.DataFrame:
+    return pd.DataFrame({"step": range(len(times)), "step_time_s": times} | more)
+
+
+def test_the_warm_up_is_common_and_leaves_steps() -> None:
+    """Of the side with the longer one."""
+    times = [1.0 + 0.01 * (n % 3) for n in range(30)]
+    base, side = steps(*times), steps(5.0, 5.0, *times[2:])
+    assert perflog.compare(base, side).warmup == (2,)
+    with pytest.raises(NothingToCompareError) as error:
+        perflog.compare(base, side, warmup=30)
+    assert error.value.help == "a warm-up of 30 steps leaves none: the longest run has 30"
+
+
+def test_whole_traces_are_not_compared_with_steps() -> None:
+    left_out: list[str] = []
+
+    def side(**parts: str) -> Any:
+        return SimpleNamespace(parts=parts, without_devices=left_out.append)
+
+    sides: Any = [
+        SimpleNamespace(name=name, labels={f"{name}{k}": f"{name}{k}.log" for k in range(3)}) for name in "ab"
+    ]
+    case = Case("", (("a0", "a1"), ("b0", "b1")))
+    values = [side(a0=TRACE, a1=STEP), side(b0=STEP)]
+    (text,) = module._leave_out_whole_traces(sides, [case], values)
+    assert left_out == ["a0"] and text.startswith("a: without annotated steps, ") and text.endswith(": a0.log")
+    for alike in ([side(a0=TRACE, a1=TRACE), side(b0=TRACE)], [side(a0=STEP), side(b0=STEP)], [side(), side()]):
+        assert module._leave_out_whole_traces(sides, [case], alike) == []
