@@ -17,7 +17,7 @@ from msgspec import Struct
 from perflog.metrics.compared import ComparedColumn, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables, cached
-from perflog.tables.nulls import as_types, nullable_frame
+from perflog.tables.nulls import as_types, copied, nullable_frame
 from perflog.units import plural
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
 
     def table(self, tables: Tables, options: Options) -> pd.DataFrame:
         """Return the metric's table from tables and options. Each is computed once; the caller gets a copy."""
-        return cached(tables, (self.name, options), lambda: self._table(tables, options)).copy()
+        return copied(cached(tables, (self.name, options), lambda: self._table(tables, options)))
 
     def table_of(self, run: str, tables: Tables, options: Options) -> pd.DataFrame:
         """Return the rows of a run of the metric's table."""
@@ -187,7 +187,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
 def metric_table(columns: Sequence[MetricColumn], rows: MetricRows) -> pd.DataFrame:
     """Return rows as a table with these columns, in their types."""
     found = list(rows)
-    return _typed(columns, found) if found else _no_rows(tuple(columns)).copy(deep=False)
+    return _typed(columns, found) if found else copied(_no_rows(tuple(columns)))
 
 
 @cache

@@ -77,6 +77,18 @@ def as_types(table: pd.DataFrame, types: Mapping[str, str]) -> pd.DataFrame:
     return pd.DataFrame(columns, index=table.index, copy=False)
 
 
+def copied(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a copy of a table. From pandas 3 on, its values are copied when somebody writes to them."""
+    return table.copy(deep=_copies_at_once())
+
+
+@cache
+def _copies_at_once() -> bool:
+    import pandas as pd
+
+    return int(pd.__version__.partition(".")[0]) < 3
+
+
 def frame_of(table: pa.Table) -> pd.DataFrame:
     """Return an Arrow table as a DataFrame of nullable types."""
     import pandas as pd

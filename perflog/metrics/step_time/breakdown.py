@@ -111,6 +111,8 @@ def breakdown(tables: Tables, options: Options) -> MetricRows:
     parts = list(_parts_of_steps(tables, options.warmup))
     parts += _parts_of_phases(tables, {part["run"] for part in parts})
     parts += [*_parts_of_traces(tables, options), *_parts_of_profiles(tables, options)]
+    if not parts:
+        return []
     order = tables.run_order()
     parts.sort(key=lambda part: (order[part["run"]], -part["time_s"]))
     table = pd.DataFrame(parts, columns=[c.name for c in _COLUMNS])
@@ -352,6 +354,8 @@ def _parts_of_traces(tables: Tables, options: Options) -> Iterator[dict[str, Any
 def _parts_of_profiles(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
     """The GPU work of each profiler's table by what its kernels do; of a table without any, its API calls."""
     rows = kernels.table(tables, options)
+    if not len(rows):  # to group no rows takes milliseconds
+        return
     rows = rows[(rows["by"] == "category") & rows["of"].isin(["gpu", "api"])]
     has_gpu = rows["run"].isin(rows["run"][rows["of"] == "gpu"])
     rows = rows[(rows["of"] == "gpu") | ~has_gpu]
