@@ -35,7 +35,7 @@ def test_rows_of_a_table() -> None:
 def test_types_of_columns_are_those_of_astype(rows: int) -> None:
     table = pd.DataFrame({"n": [1.0, None], "word": ["x", None], "kept": ["x", None], "text": ["x", "y"]}, [3, 3])
     table = table.astype({"kept": object})[:rows]
-    types = {"n": "Int64", "word": object}
+    types = {"n": "Int64", "word": "object"}
     pd.testing.assert_frame_equal(as_types(table, types), table.astype(types))
 
 
