@@ -30,6 +30,8 @@ class CauseKey(Struct, frozen=True):
         positions = {"rank": self.rank, "device": self.device, "data-parallel rank": self.dp_rank, "stage": self.stage}
         where = ", ".join(f"{name} {number}" for name, number in positions.items() if number is not None)
         text = f"{self.subject} {self.name}" if self.name else self.subject
+        if self.name and self.subject in self.name:  # `data_time` says that it is data
+            text = self.name
         return f"{text} ({where})" if where else text
 
 
