@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from perflog.analysis.overview.run_groups import RunGroup
-from perflog.metrics import Options, Tables
+from perflog.metrics import Options, Tables, telemetry
 from perflog.metrics import levels as levels_of_runs
 from perflog.metrics.jobs.attempt_time import COMPILE, STALL, TRAINING
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.tables.nulls import none_if_null
-from perflog.units import count, plural, show, show_change
+from perflog.units import count, first_few, plural, show, show_change
 
 _FEW = 3  # jobs, and runs, that are shown one by one
 _LEAST_S = 60.0  # of a job of one attempt
 _HIGH = 0.9  # a goodput that is not shown if there is one attempt and no stall
 _LEAST_SHARE = 0.005  # of the wall time: a kind below is not shown
+_LOWER_CLOCK = 0.95  # of the clock before
 _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "tflops": "TFLOP/s"}
 
 
@@ -85,7 +86,8 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
         return
     for run in runs:
         run_rows = rows[rows["run"] == run].to_dict("records")
-        for before, row in pairwise(run_rows):
+        ends = [int(row["first_step"]) for row in run_rows[2:]]
+        for (before, row), end in zip_longest(pairwise(run_rows), ends):
             at = f" ({str(row['at']).rpartition(' ')[2][:8]})" if none_if_null(row["at"]) else ""
             with_it = f"; with it {text}" if (text := none_if_null(row["with_it"])) else ""
             yield (
@@ -93,3 +95,33 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
                 f"{_level(before['value'], row['unit'])} -> {_level(row['value'], row['unit'])}, "
                 f"{show_change(row['change'])}{with_it}."
             )
+            if (row["change"] > 0) == (row["unit"] == "s"):  # slower
+                cuts = int(before["first_step"]), int(row["first_step"]), end
+                yield from slower_devices(tables, options, run, cuts)
+
+
+def slower_devices(tables: Tables, options: Options, run: str, cuts: tuple[int, int, int | None]) -> Iterator[str]:
+    """Yield the devices with a lower clock from a step on, by telemetry of the same time.
+
+    `cuts`: the first step of the level before, of this level, and of the next one.
+    """
+    if not tables.count("counters"):
+        return
+    rows = telemetry.table(tables, options)
+    rows = rows[(rows["run"] == run) & (rows["part"] == "step") & (rows["step"] >= cuts[0])]
+    rows = rows[rows["step"] < cuts[2]] if cuts[2] is not None else rows
+    is_after = rows["step"] >= cuts[1]
+    before, after = (
+        part.groupby("device")[["clock_hz", "temperature_c"]].median() for part in (rows[~is_after], rows[is_after])
+    )
+    texts = []
+    for device, clock in after["clock_hz"].dropna().items():
+        usual = before["clock_hz"].get(device)
+        if none_if_null(usual) is not None and clock < _LOWER_CLOCK * usual:
+            heat = [none_if_null(part["temperature_c"].get(device)) for part in (before, after)]
+            warmer = f", temperature {heat[0]:.0f} -> {heat[1]:.0f} °C" if None not in heat else ""
+            texts.append(f"device {device}: clock {show(usual, 'Hz', 3)} -> {show(clock, 'Hz', 3)}{warmer}")
+    if texts:
+        others = len(after) - len(texts)
+        rest = f"; {count(others, 'other device')} as before" if others else ""
+        yield f"Since then {first_few(texts, _FEW, '; ')}{rest}."
