@@ -96,8 +96,8 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
                 f"{show_change(row['change'])}{with_it}."
             )
             if (row["change"] > 0) == (row["unit"] == "s"):  # slower
-                cuts = int(before["first_step"]), int(row["first_step"]), end
-                yield from slower_devices(tables, options, run, cuts)
+                places = int(before["first_step"]), int(row["first_step"]), end
+                yield from slower_devices(tables, options, run, places)
 
 
 def slower_devices(tables: Tables, options: Options, run: str, cuts: tuple[int, int, int | None]) -> Iterator[str]:
@@ -110,6 +110,7 @@ def slower_devices(tables: Tables, options: Options, run: str, cuts: tuple[int, 
     rows = telemetry.table(tables, options)
     rows = rows[(rows["run"] == run) & (rows["part"] == "step") & (rows["step"] >= cuts[0])]
     rows = rows[rows["step"] < cuts[2]] if cuts[2] is not None else rows
+    rows = rows[rows["clock_hz"].notna()].astype({"clock_hz": float, "temperature_c": float})
     is_after = rows["step"] >= cuts[1]
     before, after = (
         part.groupby("device")[["clock_hz", "temperature_c"]].median() for part in (rows[~is_after], rows[is_after])
