@@ -1405,8 +1405,8 @@ def test_a_time_directly_after_a_step_is_its_time() -> None:
 
 
 def test_a_time_without_a_name_after_a_step() -> None:
-    got = read(b"iteration 3: 412.5 ms\niteration 4: 0.5 s\n")
-    assert [(r["step"], r["key"], r["value"]) for r in got.rows("values")] == [(3, "time", 0.4125), (4, "time", 0.5)]
+    got = read(b"iteration 3: 0.25 s\niteration 4: 0.5 s\n")
+    assert [(r["step"], r["key"], r["value"]) for r in got.rows("values")] == [(3, "time", 0.25), (4, "time", 0.5)]
     with pytest.raises(InputError):
         read(b"step 3: 2.5 hours to go\n")
 
