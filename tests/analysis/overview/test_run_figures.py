@@ -8,12 +8,14 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from support.metric_tables import replace_table
 from support.metrics_logs import by_hand
 
 from perflog.analysis.overview.run_figures import RunFigure
 from perflog.metrics import Options, Tables
+from perflog.metrics.series.time_to_target import SAMPLE_COUNTERS
 from perflog.metrics.step_time.breakdown import UNTIMED
 
 module: Any = import_module("perflog.analysis.overview.run_figures")  # the package has a function of this name
@@ -33,7 +35,7 @@ def found(kind: Any, tables: Tables = EMPTY) -> list[tuple[str, str, str | None,
     return [(each.name, each.unit, each.better, dict(each.values)) for each in figures if each.values]
 
 
-# --- values as text -------------------------------------------------------------------------------------------------
+# --- texts --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -268,3 +270,120 @@ def test_scaling(table: Any) -> None:
     ]  # fmt: skip
     table("scaling", row, **row | {"figure": "samples_per_s"})
     assert [name for name, *_ in found(module._scaling)] == ["efficiency", "GPUs"]
+
+
+# --- levels, and which value answers ------------------------------------------------------------------------------
+
+
+def leveled(monkeypatch: pytest.MonkeyPatch, first: int = 4) -> Tables:
+    """A run of ten steps that is twice as slow from a step on; a warm-up of two."""
+    times = [1.0] * first + [2.0] * (10 - first)
+    levels = [SimpleNamespace(start=0, stop=first), SimpleNamespace(start=first, stop=10)]
+    of = SimpleNamespace(levels=levels, series=SimpleNamespace(order=np.arange(10)))
+    monkeypatch.setattr(module, "run_levels", lambda *_: {"r": of})
+    rows = [{"step": n, "step_time_s": t, "tokens_per_s": 8 / t} for n, t in enumerate(times)]
+    return Tables(by_hand("steps", rows))
+
+
+def test_the_medians_of_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = leveled(monkeypatch)
+    assert module._levels(tables, "step_time_s", Options(warmup=0)) == {"r": [1.0, 2.0]}
+    assert module._levels(tables, "mfu", Options(warmup=0)) == {}
+    monkeypatch.setattr(module, "run_levels", lambda *_: {})
+    assert module._levels(tables, "step_time_s", Options(warmup=0)) == {}
+
+
+@pytest.mark.parametrize(
+    ("rate", "levels"),
+    [(4.0, [8.0, 4.0]), (16.0, [32.0, 16.0]), (4.002, [8.0, 4.0]), (4.1, None), (2.0, None)],
+)
+def test_the_levels_of_a_rate_of_all_ranks(
+    monkeypatch: pytest.MonkeyPatch, rate: float, levels: list[float] | None
+) -> None:
+    """The metric is of one rank, or of all: a whole number of times the printed rate, 4 in the median."""
+    tables = leveled(monkeypatch)
+    for column in ("tokens_per_s", "tokens_per_s_gpu"):
+        figure = RunFigure("tokens/s", "1/s", "higher", {"r": rate, "other": 1.0})
+        found = dict(module._levels_of_rates(tables, figure, column, Options(warmup=0)))
+        assert found == ({} if levels is None else {"r": levels})
+
+
+def test_what_a_total_consists_of() -> None:
+    """Times of steps, samples, then rates."""
+    rows = [
+        value("tokens", 9.0, "1/s"), value("step_time", 2.0, "s"), value("other_time", 3.0, "s"),
+        value(next(iter(SAMPLE_COUNTERS)), 40.0), value("smoothed_s_per_it", 0.5, "s"), value("val_loss", 1.0),
+    ]  # fmt: skip
+    names = [name for name, *_ in found(module._of_totals, made(*rows))]
+    assert names[:2] == ["step_time", "samples"] and "tokens" in names[2:] and "val_loss" not in names
+    assert "other_time" not in names
+
+
+def test_rates_answer_first_then_values_of_no_step_and_times_of_steps() -> None:
+    """What configures a run comes last."""
+    rows = [
+        value("val_loss", 1.0, step=3), value("batch_size", 8.0, "s"), value("load_time", 3.0, "s"),
+        value("step_time", 2.0, "s"), value("tokens", 9.0, "1/s"), value("accuracy", 0.5),
+    ]  # fmt: skip
+    names = [figure.name for figure in module._values(made(*rows), Options())]
+    assert names == ["tokens", "step_time", "load_time", "accuracy", "val_loss", "batch_size"]
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "is_speed"),
+    [
+        ("x", "1/s", True), ("x", "GB/s", True), ("x", "TFLOP/s", True), ("x", "s", False), ("throughput", "", True),
+        ("throughput", "s", False), ("x", "", False), ("smoothed_rate", "1/s", False),
+    ],
+)  # fmt: skip
+def test_which_value_is_a_speed(name: str, unit: str, is_speed: bool) -> None:
+    assert module._is_speed(RunFigure(name, unit, None, {})) == is_speed
+
+
+def test_recordings_without_times(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "untimed_runs", lambda _: frozenset({"r"}))
+    row = {"self_s": NAN, "calls": 3, "bytes": 5.0}
+    table("host_operators", row, row | {"calls": 4, "bytes": NAN}, **row | {"self_s": 1.0})
+    table("collective_volume", {"bytes": 7.0}, bytes=99.0)
+    assert found(module._recorded) == [
+        ("operator calls", "", None, {"r": 7.0}), ("tensors", "B", "lower", {"r": 5.0}),
+        ("collectives", "B", "lower", {"r": 7.0}),
+    ]  # fmt: skip
+    monkeypatch.setattr(module, "untimed_runs", lambda _: frozenset())
+    assert found(module._recorded) == []
+
+
+def named(*names: str) -> Any:
+    return lambda *_: iter([RunFigure(name, "s", None, {"r": 1.0}) for name in names])
+
+
+@pytest.mark.parametrize(
+    ("replaced", "names"),
+    [
+        ({"_KINDS": ["step", "MFU"]}, ["step", "MFU", "loss"]),
+        ({"_KINDS": ["MFU"]}, ["all phases", "MFU", "loss"]),
+        ({"_KINDS": ["total"]}, ["all phases", "total", "loss", "rate"]),
+        ({"_KINDS": ["step", "MFU"], "_scaling": ["speed", "MFU"]}, ["speed", "MFU", "step", "loss"]),
+        ({"_PRINTED_KINDS": ["summary"]}, ["all phases", "summary", "loss"]),
+        ({}, ["all phases", "unnumbered", "value"]),
+    ],
+)
+def test_the_order_of_all_figures(
+    monkeypatch: pytest.MonkeyPatch, replaced: dict[str, list[str]], names: list[str]
+) -> None:
+    usual: dict[str, list[str]] = {
+        "_phases": ["all phases"],
+        "_loss": ["loss"],
+        "_unnumbered_steps": ["unnumbered"],
+        "_scaling": [],
+    }
+    usual |= {"_of_totals": ["total", "rate"], "_values": ["value"]}
+    for name, figures in (usual | replaced).items():
+        if name.endswith("KINDS"):
+            monkeypatch.setattr(module, name, (named(*figures), named()))
+        else:
+            monkeypatch.setattr(module, name, named(*figures))
+    for name in {"_KINDS", "_PRINTED_KINDS"} - replaced.keys():
+        monkeypatch.setattr(module, name, ())
+    found = [figure.name for figure in module.run_figures(EMPTY, Options())]
+    assert found == names
