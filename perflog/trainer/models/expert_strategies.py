@@ -171,26 +171,35 @@ class PaddedStrategy:
         clock.wait()
         with clock("exchange"):
             counts = gather_counts(choices.counts)  # [world, E]
-        with clock("prepare"):
+
+        def slots(x: Tensor) -> Tensor:
             rows = x.index_select(0, choices.token)  # [T k, d]
-            buffer = x.new_zeros(last + 1, width).index_copy(0, slot, rows)[:last].view(total, capacity, width)
-            pieces = buffer.tensor_split(min(self.overlap, capacity) or 1, dim=1)  # [E, rows of a part, d] each
+            return x.new_zeros(last + 1, width).index_copy(0, slot, rows)[:last].view(total, capacity, width)
+
+        buffer = _moved(slots, x, clock, "prepare")
+        pieces = buffer.tensor_split(min(self.overlap, capacity) or 1, dim=1)  # [E, rows of a part, d] each
+
+        def by_expert(rows: Tensor) -> Tensor:
+            return rows.view(world, local, -1, width).transpose(0, 1).reshape(local, -1, width)
+
+        def by_rank(rows: Tensor) -> Tensor:
+            return rows.view(local, world, -1, width).transpose(0, 1).reshape(-1, width)
 
         def compute(arrived: Tensor) -> Tensor:
-            with clock("sort"):
-                by_expert = arrived.view(world, local, -1, width).transpose(0, 1).reshape(local, -1, width)
-            outputs = _two_timed_layers(by_expert, w1, w2, clock, torch.bmm)  # [L, world x rows of a part, d]
-            with clock("sort"):
-                return outputs.view(local, world, -1, width).transpose(0, 1).reshape(-1, width)
+            rows = _moved(by_expert, arrived, clock, "sort")
+            outputs = _two_timed_layers(rows, w1, w2, clock, torch.bmm)  # [L, world x rows of a part, d]
+            return _moved(by_rank, outputs, clock, "sort")
 
         even = [[local * piece.shape[1]] * world for piece in pieces]
         parts = [Part(piece.reshape(-1, width), n, n, compute) for piece, n in zip(pieces, even, strict=True)]
         returned = exchange(parts, self.overlap, clock, beside)
-        with clock("sum"):
-            rows = _joined([piece.view(total, -1, width) for piece in returned], 1).view(-1, width)  # [E capacity, d]
-            rows = torch.cat([rows, rows.new_zeros(1, width)])  # zeros for dropped choices
-            y = weighted_sum(rows, slot[choices.position], weights)  # [T, d]
-        return y, ExpertLoad(counts, capacity)
+
+        def summed(outputs: Tensor) -> Tensor:
+            rows = torch.cat([outputs.view(-1, width), outputs.new_zeros(1, width)])  # zeros for dropped choices
+            return weighted_sum(rows, slot[choices.position], weights)  # [T, d]
+
+        outputs = _joined([piece.view(total, -1, width) for piece in returned], 1)  # [E, capacity, d]
+        return _moved(summed, outputs, clock, "sum"), ExpertLoad(counts, capacity)
 
 
 class DroplessStrategy:
@@ -210,14 +219,12 @@ class DroplessStrategy:
         with clock("count"):
             choices = [sort_by_expert(part, dist.get_world_size() * w1.shape[0]) for part in chosen.tensor_split(n)]
         counts = _gather_counts_on_host(torch.stack([part.counts for part in choices]), clock)
-        with clock("prepare"):
-            tokens = zip(x.tensor_split(n), choices, strict=True)
-            rows = [each.index_select(0, part.token) for each, part in tokens]  # [T k of a part, d] each
+        tokens = zip(x.tensor_split(n), choices, strict=True)
+        rows = [_rows(each, part.token, clock) for each, part in tokens]  # [T k of a part, d] each
         parts = [_part(each, counts[:, i], w1, w2, clock) for i, each in enumerate(rows)]
         returned = exchange(parts, self.overlap, clock, beside)
-        with clock("sum"):
-            outputs = zip(returned, choices, weights.tensor_split(n), strict=True)
-            y = _joined([weighted_sum(each, part.position, weight) for each, part, weight in outputs])  # [T, d]
+        outputs = zip(returned, choices, weights.tensor_split(n), strict=True)
+        y = _joined([_summed(each, part.position, weight, clock) for each, part, weight in outputs])  # [T, d]
         return y, ExpertLoad(counts.sum(1))
 
 
@@ -245,10 +252,10 @@ class ShadowStrategy:
             copied = to_device(torch.tensor(popular, dtype=choices.expert.dtype), x.device)
             stays = torch.isin(choices.expert, copied)  # [T k]
             order = stays.argsort(stable=True)  # [T k], first the rows that leave
+            token = choices.token[order]
         with clock("copy_experts"):
             copy1, copy2 = (_broadcast_experts(stack, popular, clock) for stack in (w1, w2))  # [copies, ...]
-        with clock("prepare"):
-            sent, kept = x.index_select(0, choices.token[order]).split([leaves, len(order) - leaves])
+        sent, kept = _rows(x, token, clock).split([leaves, len(order) - leaves])
         stayed = [kept]
 
         def compute_kept() -> None:
@@ -257,8 +264,7 @@ class ShadowStrategy:
             beside()
 
         returned = exchange([_part(sent, away, w1, w2, clock)], self.overlap, clock, compute_kept)
-        with clock("sum"):
-            y = weighted_sum(torch.cat(returned + stayed), order.argsort()[choices.position], weights)  # [T, d]
+        y = _summed(torch.cat(returned + stayed), order.argsort()[choices.position], weights, clock)  # [T, d]
         return y, ExpertLoad(counts, copied=tuple(popular))
 
     def _popular(self, total: Tensor) -> list[int]:
@@ -279,12 +285,27 @@ def _part(rows: Tensor, counts: Tensor, w1: Tensor, w2: Tensor, clock: PhaseCloc
         with clock("sort"):
             expert = torch.arange(local).repeat(len(incoming)).repeat_interleave(incoming.flatten())
             order = to_device(expert.argsort(stable=True), rows.device)  # by expert, then source rank
-            by_expert = arrived.index_select(0, order)
+        by_expert = _moved(lambda rows: rows.index_select(0, order), arrived, clock, "sort")
         outputs = feed_forward(by_expert, w1, w2, incoming.sum(0).tolist(), clock)
-        with clock("sort"):
-            return torch.empty_like(outputs).index_copy(0, order, outputs)
+        return _moved(lambda rows: torch.empty_like(rows).index_copy(0, order, rows), outputs, clock, "sort")
 
     return Part(rows, counts[rank].view(-1, local).sum(1).tolist(), incoming.sum(1).tolist(), compute)
+
+
+def _moved(work: RowsToRows, rows: Tensor, clock: PhaseClock, phase: str) -> Tensor:
+    """Bring rows into another order or sum them up; time it as that phase, and its backward as `rows_backward`."""
+    with clock(phase):
+        return timed_backward(work, rows, clock, "rows_backward")
+
+
+def _rows(x: Tensor, token: Tensor, clock: PhaseClock) -> Tensor:
+    """Return the row of each choice: tokens x [T, d], the token of each choice [N] -> [N, d]."""
+    return _moved(lambda x: x.index_select(0, token), x, clock, "prepare")
+
+
+def _summed(rows: Tensor, position: Tensor, weights: Tensor, clock: PhaseClock) -> Tensor:
+    """Compute `weighted_sum` and time it."""
+    return _moved(lambda rows: weighted_sum(rows, position, weights), rows, clock, "sum")
 
 
 def _joined(pieces: Sequence[Tensor], dim: int = 0) -> Tensor:
