@@ -49,6 +49,7 @@ _LEAST_OPENING = 10  # characters of the first line of a log by which it is know
 _LEAST_LINES = 3  # that a start of a program prints: what is printed more often is not its first line
 _LINES_AFTER = 5  # lines after a failure in which a new start begins
 _DIGITS = np.isin(np.arange(256), np.frombuffer(b"0123456789", np.uint8))  # of all bytes
+_NEAR, _INTERLEAVED = 4, 256  # lines to the next one of a message; between labelled ones are those of other ranks
 _PATIENCE = 400  # unread lines of its process in which a traceback ends
 _EXCEPTION = lazy_pattern(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\(\w+\))?(?P<rest>: .*|:?)$")
 _NO_NAME = frozenset((*LEVELS, "frame", "error", "warning", "info"))
@@ -392,7 +393,7 @@ class FailureReader:
         if stream.begun:
             return self._continues_traceback(stream, labels, place, text)
         if stream.last is not None:
-            return self._continues_exception(stream, place, text)
+            return self._continues_exception(stream, labels, place, text)
         return False
 
     def _continues_traceback(self, stream: _Stream, labels: str, place: int, text: str) -> bool:
@@ -455,12 +456,12 @@ class FailureReader:
         stall.last_line = place >> PART_BITS
         return True
 
-    def _continues_exception(self, stream: _Stream, place: int, text: str) -> bool:
+    def _continues_exception(self, stream: _Stream, labels: str, place: int, text: str) -> bool:
         """Read the line after an exception: more of its message, or that the next one follows from it."""
         last = stream.last
         assert last is not None
         line = place >> PART_BITS
-        if line - last.last_line > 4:
+        if line - last.last_line > (_INTERLEAVED if labels else _NEAR):
             return False
         if _chains(stream, last, place, text):
             return True
@@ -479,7 +480,7 @@ class FailureReader:
         if last.kind.name == "abort" and (not _WHAT.match(text) or reported(text) is not None):
             return False
         opens = last.message.endswith("Last error:") or _PANIC.search(last.message)
-        if (line == last.last_line + 1 and opens) or _GOES_ON.match(text[stream.indent :]):
+        if (opens and (labels or line == last.last_line + 1)) or _GOES_ON.match(text[stream.indent :]):
             last.message = f"{last.message}\n{text.strip()}"[:_MESSAGE]
             last.last_line = line
             found = reported(text.strip())

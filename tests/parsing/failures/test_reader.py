@@ -415,3 +415,10 @@ def test_a_short_first_line_is_no_start_of_a_program() -> None:
 
     assert sections("ten chars.") == [0, 1]
     assert sections("nine char") == [0, 0]
+
+
+def test_interleaved_messages_of_labelled_ranks_go_on_to_their_last_line() -> None:
+    ranks = range(3)
+    lines = [f"[rank{rank}]: {line}" for line in f"{TRACE}{NCCL}".splitlines() for rank in ranks]
+    failures, _, _ = read("\n".join(lines) + "\n")
+    assert [failure.message for failure in failures] == [NCCL] * 3
