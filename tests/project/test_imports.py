@@ -78,7 +78,7 @@ settings: members run_settings __init__
 metrics: directions compared options run_tables row_groups registry settings_by_run run_moments attempts hardware
 metrics: semantics possible hasty_steps step_counters unlabelled_ranks step_series run_rows
 metrics.profiles: __init__ kernel_categories kernel_names operator_tables kernels ranges allocator
-metrics.benchmarks: __init__ case_titles cases serving collectives node_pairs
+metrics.benchmarks: __init__ case_titles case_parameters case_tables cases serving collectives node_pairs
 metrics.series: __init__ divergence series_ends curves time_to_target
 metrics.jobs: __init__ last_steps pauses stuck_ranks attempt_time timeline goodput step_levels time_to_train
 metrics.pipelines: __init__ pipeline_schedule schedule_simulation pipeline schedules

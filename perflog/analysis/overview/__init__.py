@@ -44,7 +44,7 @@ from perflog.formats.registry import known
 from perflog.log import Log, RunKey
 from perflog.metrics import Options, Tables, sweep
 from perflog.metrics.attempts import attempts
-from perflog.metrics.benchmarks.cases import case_tables
+from perflog.metrics.benchmarks.case_tables import case_tables
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.many_runs.scaling_studies import studies

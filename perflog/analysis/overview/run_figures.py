@@ -31,7 +31,7 @@ from perflog.metrics import (
     steps,
     throughput,
 )
-from perflog.metrics.benchmarks.cases import case_tables, names_of_records, names_without_case
+from perflog.metrics.benchmarks.case_tables import case_tables, names_of_records, names_without_case
 from perflog.metrics.benchmarks.serving import is_latency_statistic
 from perflog.metrics.directions import names_rate, words_of
 from perflog.metrics.jobs.step_levels import run_levels

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from perflog.arrays import Floats
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.benchmarks.cases import case_tables
+from perflog.metrics.benchmarks.case_tables import case_tables
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import Better
 from perflog.metrics.options import Options

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.benchmarks.cases import SAME, CaseTable, case_tables
+from perflog.metrics.benchmarks.case_tables import SAME, CaseTable, case_tables
 from perflog.metrics.directions import words_of
 from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables, cached, computed_list

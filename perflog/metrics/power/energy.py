@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats, Mask
-from perflog.metrics.benchmarks.cases import case_tables, names_of_records
+from perflog.metrics.benchmarks.case_tables import case_tables, names_of_records
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.directions import PER, names_energy, words_of
 from perflog.metrics.options import Options

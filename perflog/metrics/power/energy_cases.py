@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.benchmarks.cases import CaseTable, case_tables
+from perflog.metrics.benchmarks.case_tables import CaseTable, case_tables
 from perflog.metrics.directions import PER, names_rate, words_of
 from perflog.metrics.options import Options
 from perflog.metrics.power.energy import ALL, GPU, NO_MEAN, NODE, ONE, PARTS, scope_of

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.arrays import Floats, Ints, Mask
-from perflog.metrics.benchmarks.cases import case_tables
+from perflog.metrics.benchmarks.case_tables import case_tables
 from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric

@@ -12,7 +12,7 @@ from statistics import median_high
 import numpy as np
 
 from perflog.arrays import Floats, Ints, Mask
-from perflog.metrics.benchmarks.cases import case_tables
+from perflog.metrics.benchmarks.case_tables import case_tables
 from perflog.metrics.benchmarks.serving import served
 from perflog.metrics.compared import STEP_MEASURES, Measure, Sample, Steady
 from perflog.metrics.directions import BETTER, Better, words_of

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from perflog.metrics import Options, Tables, case_pairs, cases
-from perflog.metrics.benchmarks.cases import MOST_FAILED, OBJECTIVES, CaseTable, case_tables, names_without_case
+from perflog.metrics.benchmarks.case_tables import CaseTable, case_tables, names_without_case
+from perflog.metrics.benchmarks.cases import MOST_FAILED, OBJECTIVES
 from perflog.metrics.directions import words_of
 from perflog.metrics.many_runs.scaling_studies import table_studies
 from perflog.tables.nulls import row_dicts

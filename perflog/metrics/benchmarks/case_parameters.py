@@ -1,0 +1,262 @@
+"""Parameters of cases: which columns of records say what was measured, and which are results."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from perflog.formats.vocabulary import EVALUATIONS, MOMENTS
+from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.directions import better, words_of
+
+CONFIGURES = lazy_pattern(
+    r"(?:.*[_.])?(?:size|len|length|dim|dims|heads|layers|hidden|experts|topk|chunk|chunks|sms|batch|bs|seq\w*|tp|dp|pp|"
+    r"ep|cp|isl|osl|tokens|concurrency|conc|nodes|gpus|ranks|threads|blocks?|warps|stages|iters?|width|depth|world_size|"
+    r"channels|degree|shape|level|of_rank|from|to|src|dst|gpu|cpu|peer)|(?:num|n|max|min|micro|global|local)_\w+|\w+_(?:in|out)put_(?:len|tokens)|[a-z]|[a-z]dim",
+    re.IGNORECASE,
+)
+"""Names of whole numbers that configure a measurement."""
+_CHOSEN = lazy_pattern(
+    r"(?:params?|config|hparams|hyperparameters)[./_].+|(?:\w*_)?(?:lr|learning_rate|weight_decay|wd|dropout|momentum"
+    r"|beta_?[0-9]?|epsilon|temperature|warmup\w*|clip\w*|label_smoothing)",
+    re.IGNORECASE,
+)
+"""Names of numbers that a search chooses, whole or not."""
+TRIAL = lazy_pattern(r"trial(?:[_ ](?:name|id|number))?", re.IGNORECASE)
+_TRIAL_NAMES = ("params_", "number")
+"""In Optuna's frame of trials: prefix of the names of chosen parameters, and name of the number of a trial."""
+_DEGREE = lazy_pattern(
+    r"(?:.*_)?(?:ratio|fraction|factor|sparsity|density|alpha|gamma|lambda\w*|sigma|tau|threshold|strength|noise|scale"
+    r"|utilization)",
+    re.IGNORECASE,
+)
+"""Names of numbers that configure a measurement, if they directly follow other parameters."""
+_MOMENTS = frozenset("timestamp date datetime".split())
+"""Names of when a record was written."""
+_UNIT = frozenset(("unit", "units"))
+_SIZES = frozenset(("size", "bytes"))  # words in names of parameters, whole or not: `47.84 MiB`
+_OUTCOME = lazy_pattern(r"(?:.*[_. ])?(?:status|state|outcome|result)", re.IGNORECASE)
+"""Names of columns with the outcome of a case."""
+_OUTCOMES = lazy_pattern(
+    r"ok|pass\w*|succe\w+|complet\w+|done|finish\w+|running|pending|queued|waiting|prun\w+|terminat\w+|fail\w*|error\w*"
+    r"|oom\w*|out.of.memory|crash\w*|time.?d?.?out\w*|cancel\w*|kill\w*|abort\w*|invalid|skip\w*|nan|inf|best|preempt\w*"
+    r"|node_fail|true|false|yes|no|[xX✓✗✅❌]+",
+    re.IGNORECASE,
+)
+"""Words for an outcome. A `state` may also be what is measured, such as one in FP32 or BF16."""
+_FAILED = lazy_pattern(
+    r"(?:(?:cuda|gpu)? ?out of memory|oom|(?:runtime|compile|launch)? ?err(?:or)?|fail(?:ed|ure)?|crash(?:ed)?"
+    r"|time(?:d )?out|killed|out of resources|[-+]?inf(?:inity)?|nan|\w+(?:error|exception))\b",
+    re.IGNORECASE,
+)
+"""Words that programs print instead of a value if the case failed."""
+_NAME_OF_JOB = "job"
+_COUNTS = MOMENTS.union(
+    "timestep timesteps index idx id no line row time timestamp date datetime elapsed request request_id "
+    "uuid trial samples_done".split()
+)
+"""Names of what a series runs over: its records are no cases."""
+PROGRESS = MOMENTS | {"training_iteration"}
+"""Names of the progress of a case. They are not measured, and no parameters if other parameters identify the cases."""
+_DIGIT = lazy_pattern("[0-9]")
+_LABEL = "row"  # the column of a table with the labels of its rows, where it has no name
+_LONG = 64  # cases of one parameter that counts up by one or names each case: rather a list than a sweep
+_LONG_TEXT = 64  # characters: a longer string describes a case
+MOST_VARIANTS = 8
+
+
+def sweeps_in(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
+    """Yield the sections of records that each begin with the same case: sweeps of different kinds.
+
+    Their lines have the same names, and do not print the kind. Sweeps are over the same cases: if less than half of the
+    cases of a section are in the first one, or more than half of the first one's are missing, all are one sweep.
+    """
+    begins = [0]
+    for place in range(1, len(records)):
+        if records[place] == records[begins[-1]] != records[place - 1]:
+            begins.append(place)
+    found = [slice(begin, end) for begin, end in pairwise([*begins, len(records)])]
+    first, *others = (set(records[stretch]) for stretch in found)
+    are_alike = all(2 * len(first & other) >= max(len(first), len(other)) for other in others)
+    yield from found if are_alike else [slice(0, len(records))]
+
+
+def parameters_of(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[list[str], dict[str, Any]]:
+    """Return the names that identify records, and the settings common to all; no parameters if they are a series."""
+    settings = {name: cells[0] for name, cells in columns.items() if _is_setting(cells, units[name])}
+    moments = [name for name, cells in columns.items() if _is_moment(name, cells)]
+    trial = _number_of_trials(columns)
+    leading = _leading({n: of for n, of in columns.items() if n not in {*settings, *moments, *trial}}, units)
+    if _is_series(leading, columns) or (moments and not _has_work(leading, columns)):
+        return [], {}
+    others = {*leading, *settings, *moments, *trial}
+    behind = {name: cells for name, cells in columns.items() if name not in others}
+    sizes = [n for n, cells in behind.items() if CONFIGURES.fullmatch(n) and _is_whole(cells, units[n])]
+    chosen = [n for n in behind if _is_chosen(n, units)]
+    if not leading:  # what is measured may be printed first
+        few = max(MOST_VARIANTS, len(next(iter(columns.values()))) // 2)  # else each record has a name of its own
+        words = [n for n, cells in behind.items() if are_words(cells) and _is_open(n, cells) and len({*cells}) <= few]
+        leading = [n for n in behind if n in {*sizes, *chosen, *words}]
+        if not _tell_apart(leading, columns) or _is_series(leading, columns):
+            return [], {}
+    elif not _tell_apart(leading, columns):  # a record may print a size after what was measured with it
+        leading += sizes
+        variants = [n for n, cells in behind.items() if n not in leading and _names_variants(n, cells)]
+        if not _tell_apart(leading, columns) and _tell_apart([*leading, *variants], columns):
+            leading += variants
+    leading += [n for n in chosen if n not in leading]
+    if not _tell_apart(leading, columns):  # two trials of one choice
+        leading += [n for n, cells in behind.items() if TRIAL.fullmatch(n) and are_words(cells)]
+    for name in reversed(leading.copy()):
+        if _is_redundant(name, leading, columns):
+            leading.remove(name)
+    return leading, settings
+
+
+def _leading(columns: dict[str, list[Any]], units: dict[str, str]) -> list[str]:
+    """Return the names before the measured quantities."""
+    leading: list[str] = []
+    for name, cells in columns.items():
+        may_follow = are_words(cells) or _is_chosen(name, units) or _is_degree(name, cells, leading, columns, units)
+        if not _is_open(name, cells):
+            continue
+        is_size = units[name] == "B" and None not in cells and not _SIZES.isdisjoint(words_of(name))
+        if not (may_follow or is_size or _is_whole(cells, units[name])):
+            break
+        may_follow |= CONFIGURES.fullmatch(name) is not None and name.lower() not in PROGRESS
+        if _tell_apart(leading, columns) and not may_follow:
+            break
+        leading.append(name)
+        if name == _NAME_OF_JOB and _tell_apart(leading, columns):
+            break  # its state and exit code are its outcome
+    return leading
+
+
+def _tell_apart(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+    """Whether the values of these columns together are others in each record."""
+    number = len(next(iter(columns.values()), []))
+    return bool(names) and len(set(zip(*(columns[name] for name in names), strict=True))) == number
+
+
+def _is_chosen(name: str, units: dict[str, str]) -> bool:
+    return _CHOSEN.fullmatch(name) is not None and not units[name]
+
+
+def _is_degree(
+    name: str, cells: Sequence[Any], leading: Sequence[str], columns: dict[str, list[Any]], units: dict[str, str]
+) -> bool:
+    """Whether numbers that are not whole configure records that the parameters before them do not identify."""
+    are_numbers = all(isinstance(x, float) for x in cells) and not units[name]
+    return _DEGREE.fullmatch(name) is not None and are_numbers and not _tell_apart(leading, columns)
+
+
+def _number_of_trials(columns: dict[str, list[Any]]) -> list[str]:
+    """Return the column that numbers the trials of a search, if columns are named as choices of a search."""
+    begins, number = _TRIAL_NAMES
+    return [number] if number in columns and any(name.startswith(begins) for name in columns) else []
+
+
+def _has_work(leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+    """Whether records with a time of writing are cases all the same: strings and sizes identify them."""
+    return _tell_apart(leading, columns) and any(are_words(columns[name]) for name in leading)
+
+
+def _is_moment(name: str, cells: Sequence[Any]) -> bool:
+    """Whether a column has the time at which records were written, or their durations in the form `40:02:47`."""
+    return name.lower() in _MOMENTS or (name.lower() == "time" and are_words(cells))
+
+
+def _names_variants(name: str, cells: Sequence[Any]) -> bool:
+    """Whether a few words name the variant of each record, and not its outcome."""
+    is_known = are_words(cells) and _is_open(name, cells) and not any(is_failure(x) for x in cells)
+    return is_known and 1 < len(set(cells)) <= MOST_VARIANTS
+
+
+def are_words(cells: Sequence[Any]) -> bool:
+    """Return whether all cells are words, or empty."""
+    return all(isinstance(x, str) or x is None for x in cells)
+
+
+def is_outcome(name: str, cells: Sequence[Any]) -> bool:
+    """Whether a column has the outcome of each case in words."""
+    said = any(x and _OUTCOMES.match(x.strip()) for x in cells if isinstance(x, str))
+    return _OUTCOME.fullmatch(name) is not None and are_words(cells) and said
+
+
+def _is_open(name: str, cells: Sequence[Any]) -> bool:
+    """Whether a column may be a parameter: it is neither the number of a trial, nor a unit, nor an outcome."""
+    return TRIAL.fullmatch(name) is None and name.lower() not in _UNIT and not is_outcome(name, cells)
+
+
+def _is_setting(cells: Sequence[Any], unit: str) -> bool:
+    """Whether all records print the same word or whole number."""
+    return len(set(cells)) == 1 and (isinstance(cells[0], str) or _is_whole(cells, unit))
+
+
+def _is_redundant(name: str, leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+    """Whether other parameters identify the records as well, and this one names or describes each of them.
+
+    A name is a string of its own for each record, such as its file. A description is a long string.
+    """
+    cells = columns[name]
+    others = [columns[n] for n in leading if n != name]
+    is_own = all(isinstance(x, str) for x in cells) and len(set(cells)) == len(cells)
+    describes = are_words(cells) and max(map(len, filter(None, cells)), default=0) > _LONG_TEXT
+    if not others or not (is_own or describes):
+        return False
+    return len(set(zip(*others, strict=True))) == len(set(zip(*others, cells, strict=True)))
+
+
+def follows(name: str, cells: Sequence[Any], unit: str, parameters: Sequence[Sequence[Any]]) -> bool:
+    """Whether numbers follow from one of the parameters, with values that several records share.
+
+    Such whole numbers configure the records; so do others if no unit and no name says that they are measured.
+    """
+    if not _is_whole(cells, unit) and (unit or None in cells or better(name, "") is not None):
+        return False
+    mappings = (dict(zip(values, cells, strict=True)) for values in parameters)
+    return any(
+        2 * len(value_of) <= len(cells) and all(value_of[x] == cell for x, cell in zip(values, cells, strict=True))
+        for values, value_of in zip(parameters, mappings, strict=True)
+    )
+
+
+def _is_whole(cells: Sequence[Any], unit: str) -> bool:
+    """Whether cells are whole numbers of things, or sizes in bytes, with words such as `auto` among them."""
+    numbers = [x for x in cells if isinstance(x, float)]
+    return unit in ("", "1", "B") and None not in cells and all(x.is_integer() for x in numbers) and bool(numbers)
+
+
+def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+    """Whether records run over steps, moments or requests."""
+    counted = [name for name in names if _counts(name) and not (name == _LABEL and are_words(columns[name]))]
+    if any(not are_words(columns[name]) or any(map(_DIGIT.search, filter(None, columns[name]))) for name in counted):
+        return True  # `wall time` above `forward` and `backward` names what was timed
+    cells = columns[names[0]] if names else []
+    if len(names) != 1 or len(cells) < _LONG:
+        return False
+    if all(isinstance(x, str) for x in cells):
+        return len(set(cells)) == len(cells)
+    return all(isinstance(b, float) and isinstance(a, float) and b - a == 1 for a, b in pairwise(cells))
+
+
+def _counts(name: str) -> bool:
+    """Whether a series runs over numbers of this name; `num_steps` configures."""
+    words = words_of(name)
+    if words[-1:] == ["batch"] and words[0] in EVALUATIONS:  # `val_batch`, of `Test: [20/196]`
+        return True
+    is_number_of = words[:1] in (["num"], ["n"], ["max"])
+    return name.lower() in _COUNTS or (not is_number_of and bool(_COUNTS.intersection(words[-1:])))
+
+
+def is_failure(cell: Any) -> bool:
+    """Whether a cell marks its case as failed: NaN, infinity, or an error word instead of a number."""
+    return not math.isfinite(cell) if isinstance(cell, float) else bool(cell and _FAILED.match(cell))
+
+
+def number_in(cell: Any) -> float:
+    """Return the number in a cell; NaN for a word or none."""
+    return cell if isinstance(cell, float) else math.nan

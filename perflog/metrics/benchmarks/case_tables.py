@@ -1,0 +1,387 @@
+"""Tables of cases: rows of `values` of one record, for no step, as one measurement each."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence, Set
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.arrays import Floats, Ints, Mask
+from perflog.formats.bars import OF_BARS
+from perflog.formats.families.name_units import split_unit
+from perflog.formats.families.title_lines import TABLE_TITLE
+from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.benchmarks.case_parameters import (
+    PROGRESS,
+    TRIAL,
+    are_words,
+    follows,
+    is_failure,
+    is_outcome,
+    number_in,
+    parameters_of,
+    sweeps_in,
+)
+from perflog.metrics.benchmarks.case_titles import under_titles, with_parameters
+from perflog.metrics.directions import better
+from perflog.metrics.possible import are_moments
+from perflog.metrics.run_tables import Tables, computed_once
+from perflog.statistics.groups import Groups, groups_of
+from perflog.tables.columns import Rows
+from perflog.units import UNITS, base_of, first_few, show, unit_of
+
+_UNIT_COLUMN = lazy_pattern(r"(?:\w+_)?units?", re.IGNORECASE)  # `metric_unit`
+_NAMES_QUANTITIES = lazy_pattern(r"metrics?(?:_name)?|quantity|statistics?|measure(?:ment)?|kpi|figure", re.IGNORECASE)
+"""Names of a column that lists quantities."""
+_NUMBERED = lazy_pattern(r"(?P<stem>[A-Za-z_]*[A-Za-z])_?(?P<number>[0-9]+)")
+_SUMMARY = lazy_pattern(r"(?i)(?:grand )?(?:average|avg\.?|geo-?mean|geometric mean|overall|total)")
+_COLUMN = "column"  # the parameter of such a table, where its columns have no number
+_SEVERAL = 2  # units from which on the rows of a table are several quantities
+_NAMES_WORK = lazy_pattern(
+    r"(?:.*[_. ])?(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task|job)s?", re.IGNORECASE
+)
+"""Names of columns that describe which work is measured."""
+_CHANGE = lazy_pattern(r"(?i)(?:.*_)?(?:Δ|delta|change|diff|difference|gain|improvement|reduction|speed_?up)(?:_.*)?")
+"""Names of a column with the change from one of the other columns to the next."""
+_MOMENT_UNITS = ("", "1", "s")  # units of times since 1970
+SAME = " = "
+"""Between the names of parameters that are equal in each record."""
+_MOST_OVER = 5  # parameters that are named
+
+
+class CaseTable(Struct, frozen=True):
+    """Records with the same names: the cases of one table.
+
+    `parameters`, `figures`: values by name, one for each record; a missing value is NaN. `settings`: parameters that
+    are the same in all records. `texts`: all other columns of strings. `units`: unit by name. `bad`: by quantity, the
+    records that print NaN or infinity. `lines`: the line of each record. `names`: all names of the records.
+    """
+
+    parameters: dict[str, list[Any]]
+    figures: dict[str, Floats]
+    settings: dict[str, Any]
+    texts: dict[str, list[Any]]
+    units: dict[str, str]
+    bad: dict[str, Mask]
+    lines: Ints
+    names: frozenset[str]
+
+    @property
+    def over(self) -> str:
+        """The names of the parameters."""
+        return first_few(self.parameters, _MOST_OVER, " x ")
+
+    @property
+    def is_by_column(self) -> bool:
+        """Whether its cases are the columns of what is printed: one column holds several quantities."""
+        return not self.names.issuperset(self.figures)
+
+    @property
+    def is_of_different_work(self) -> bool:
+        """Whether the cases are different pieces of work, such as kernels: none of them is the best."""
+        return len(self.parameters) == 1 and all(map(_NAMES_WORK.fullmatch, self.parameters))
+
+    def at(self, record: int, without: str | None = None) -> str:
+        """Return the case of a record as a string: `impl flash, seq_len 128`."""
+        return ", ".join(
+            f"{name} {_text(values[record], self.units.get(name, ''))}"
+            for name, values in self.parameters.items()
+            if name != without and values[record] is not None
+        )
+
+    def shown_value(self, name: str, value: Any) -> str:
+        """Return the value of a parameter or a setting as a string: `2,048`, `512 KiB`."""
+        return _text(value, self.units.get(name, ""))
+
+    def cases(self, figure: str, without: str | None = None) -> dict[tuple[Any, ...], tuple[float, int]]:
+        """Return the median of a quantity and the first record of each case, with or without one of its parameters."""
+        columns = [values for name, values in self.parameters.items() if name != without]
+        found: dict[tuple[Any, ...], list[int]] = {}
+        for record in np.flatnonzero(np.isfinite(self.figures[figure])).tolist():
+            found.setdefault(tuple(values[record] for values in columns), []).append(record)
+        return {case: (float(np.median(self.figures[figure][of])), of[0]) for case, of in found.items()}
+
+
+@computed_once
+def case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
+    """Return the tables of cases of each run that has any, in the order of the log."""
+    rows = tables.rows("values")
+    steps = tables.rows("steps")
+    trains = steps.where(steps.known("step")).counts("run")  # other values of a run with steps configure it
+    rows = rows.where(~rows.known("step") & ~rows.one_of("run", trains) & ~rows.one_of("key", _bar_names(rows)))
+    messages = tables.rows_by_run("collectives")  # values beside them are measured over operation and size
+    by_run = rows.by("run")
+    for run in messages.keys() & by_run.keys():
+        by_run[run] = by_run[run].where(~np.isin(by_run[run]["line"], messages[run]["line"]))
+    found = {run: list(_tables_of(run_values)) for run, run_values in by_run.items()}
+    return {run: sorted(of, key=lambda table: int(table.lines[0])) for run, of in found.items() if of}
+
+
+def names_of_records(tables: Tables) -> set[str]:
+    """Return the names of values that stand together with others in several records of a run, for no step."""
+    rows = tables.rows("values")
+    found: set[str] = set()
+    for run_values in rows.where(~rows.known("step")).by("run").values():
+        records = groups_of(run_values["line"], run_values["part"])
+        together = run_values.where(records.sizes[records.inverse] > 1)
+        found.update(name for name, times in together.counts("key").items() if times > 1)
+    return found
+
+
+def names_without_case(tables: Tables) -> set[str]:
+    """Return the names that a run prints several times for cases that cannot be identified: no value represents them.
+
+    They are the `names_of_records` beside a rate of FLOP, as each record measures another shape; and names that are
+    alone on their lines in a run without steps that has rows of a name and its value: there may be a table of such rows
+    for each phase.
+    """
+    rows = tables.rows("values")
+    shapes = tables.rows("lines").records("run", "shape")
+    runs_with_lists = {run for run, shape in shapes if {"{key:", "{value:"} <= set(re.findall(r"{\w+:", str(shape)))}
+    runs_with_lists -= tables.rows_by_run("steps").keys()
+    record_names = names_of_records(tables)
+    found: set[str] = set()
+    for run, run_values in rows.where(~rows.known("step")).by("run").items():
+        lines = run_values.where(run_values.one_of("unit", ["TFLOP/s"]))["line"]
+        counted = run_values.where(np.isin(run_values["line"], lines) & run_values.one_of("key", record_names))
+        found.update(name for name, times in counted.counts("key").items() if times > 1)
+        if run in runs_with_lists:
+            records = groups_of(run_values["line"], run_values["part"])
+            alone = run_values.where((records.sizes[records.inverse] == 1) & run_values.known("value"))
+            found.update(name for name, times in alone.counts("key").items() if times > 1)
+    return found
+
+
+def _bar_names(rows: Rows) -> list[str]:
+    """The names of states of progress bars."""
+    return [name for name in rows.codes("key")[1] if OF_BARS.search(name)]
+
+
+def _tables_of(rows: Rows) -> Iterator[CaseTable]:
+    """The tables of cases among the values of one run."""
+    rows, lines, parts_of_lines = under_titles(rows)
+    records = groups_of(lines, parts_of_lines)
+    if len(records.sizes) < 2 or not (records.sizes > 1).any():
+        return
+    codes, words = rows.codes("key")
+    titles = {code for code, word in enumerate(words) if word == TABLE_TITLE}
+    by_names: dict[tuple[int, ...], list[int]] = {}
+    order = np.argsort(records.inverse, kind="stable")
+    bounds = np.append(0, np.cumsum(records.sizes))
+    for record in np.flatnonzero(records.sizes > 1).tolist():
+        names = tuple(codes[order[bounds[record] : bounds[record + 1]]].tolist())
+        by_names.setdefault(names, []).append(record)
+    groups: list[list[tuple[tuple[int, ...], list[int]]]] = []  # the longest names first
+    for names, named in sorted(by_names.items(), key=lambda item: -len(item[0])):
+        if len(set(names)) < len(names):
+            continue  # a name twice: a list, or ranks
+        others = ((parts, {*parts[0][0]} - {*names}) for parts in groups if {*names} <= {*parts[0][0]})
+        whole = next((parts for parts, more in others if not more & titles), None)
+        if whole is not None:  # cells without a value
+            whole.append((names, named))
+        else:
+            groups.append([(names, named)])
+
+    def table_of(names: tuple[int, ...], members: Sequence[int]) -> list[CaseTable]:
+        if len(members) < 2:
+            return []
+        places = np.concatenate([order[bounds[r] : bounds[r + 1]] for r in sorted(members)])
+        records = groups_of(lines[places], parts_of_lines[places])
+        return list(_tables_with(rows.where(places), records, lines[places], [words[code] for code in names]))
+
+    for parts in groups:
+        together = table_of(parts[0][0], [record for _, records_of_part in parts for record in records_of_part])
+        # If one of two tables has more columns, each identifies its cases by itself.
+        apart = [] if together or len(parts) < 2 else [table_of(*part) for part in parts]
+        yield from chain(together, *apart)
+
+
+def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) -> Iterator[CaseTable]:
+    """Yield the tables of records with these names; none if they have no parameters or no measured quantities."""
+    number = len(records.sizes)
+    codes, words = rows.codes("key")
+    units_of_row, unit_words = rows.codes("unit")
+    texts, values, nans = rows["text"], rows["value"], rows.nans("value")
+    columns: dict[str, list[Any]] = {}
+    units: dict[str, str] = {}
+    bad: dict[str, Mask] = {}
+    units_of_record: list[set[str]] = [set() for _ in range(number)]  # of cells in columns with several units
+    for name in names:
+        places = np.flatnonzero(codes == words.index(name))
+        cells: list[Any] = [None] * number
+        for place in places.tolist():
+            value = values[place]
+            cells[records.inverse[place]] = (
+                texts[place] or None if math.isnan(value) and not nans[place] else float(value)
+            )
+        columns[name] = cells
+        found = {unit_words[code] for code in units_of_row[places].tolist() if code >= 0}
+        units[name] = next(iter(found)) if len(found) == 1 else ""
+        if len(found) > 1 and not _CHANGE.fullmatch(name):
+            for record, code in zip(records.inverse[places].tolist(), units_of_row[places].tolist(), strict=True):
+                units_of_record[record] |= {unit_words[code]} if code >= 0 else set()
+        bad[name] = np.array([is_failure(x) for x in cells], np.bool_)
+    columns = with_parameters(columns)
+    names = list(columns)
+    units = {name: units.get(name, "") for name in names}
+    bad = {name: bad.get(name, np.zeros(number, np.bool_)) for name in names}
+    kept = _without_summary(columns, _last_of_trials(columns))
+    columns = {name: [cells[record] for record in kept] for name, cells in columns.items()}
+    bad = {name: of[kept] for name, of in bad.items()}
+    lines, number = line[records.first][kept], len(kept)
+    parameters, settings = parameters_of(columns, units)
+    outcomes = [name for name in names if is_outcome(name, columns[name])]
+    has_failed = np.any([bad[name] for name in outcomes], axis=0) if outcomes else np.zeros(number, np.bool_)
+    others = {*parameters, *settings, *outcomes}
+    rest = [n for n in names if n not in others and n.lower() not in PROGRESS and not TRIAL.fullmatch(n)]
+    rest = [name for name in rest if not follows(name, columns[name], units[name], [columns[n] for n in parameters])]
+    figures = {name: np.array([number_in(x) for x in columns[name]]) for name in rest}
+    figures = {
+        name: of
+        for name, of in figures.items()
+        if np.isfinite(of).any() and not (units[name] in _MOMENT_UNITS and are_moments(of).any())
+    }
+    for name, of in figures.items():
+        bad[name] = bad[name] | (has_failed & np.isnan(of))
+    words_beside = {n: columns[n] for n in rest if n not in figures and any(isinstance(x, str) for x in columns[n])}
+    has_bad = np.any([bad[name] for name in figures], axis=0) if figures else has_failed
+    for name, of in figures.items():  # 0 TFLOP/s with an infinite time is no measurement, nor 0 of a case that crashed
+        instead = (has_failed | (has_bad & (better(name, units[name]) == "higher"))) & (of == 0)
+        of[instead], bad[name] = np.nan, bad[name] | instead
+    is_measured = any(units[n] or better(n, "") or any(x % 1 for x in of[np.isfinite(of)]) for n, of in figures.items())
+    if not parameters or not is_measured:  # whole numbers without a unit describe, such as offsets of documents
+        return
+    together = _together({name: columns[name] for name in parameters})
+    units_of_cells = [units_of_record[record] for record in kept]
+    if (by_column := _turned(together, figures, units, bad, lines, units_of_cells)) is not None:
+        yield by_column
+        return
+    for sweep in sweeps_in(list(zip(*together.values(), strict=True))):
+        table = CaseTable(
+            {name: cells[sweep] for name, cells in together.items()},
+            {name: of[sweep] for name, of in figures.items()},
+            settings,
+            {name: cells[sweep] for name, cells in words_beside.items()},
+            units,
+            {name: of[sweep] for name, of in bad.items()},
+            lines[sweep],
+            frozenset(names),
+        )
+        yield from _by_unit(table)
+
+
+def _by_unit(table: CaseTable) -> Iterator[CaseTable]:
+    """Yield a table for each quantity in a column of units, `ms` or `MB`, which are those of figures without one."""
+    columns = {**table.parameters, **table.texts}
+    name = next((n for n in columns if _UNIT_COLUMN.fullmatch(n)), "")
+    words = [str(word) for word in columns.get(name, ())]
+    known = {word: unit_of(word)[0] for word in words}
+    if not name or not all(known.values()):
+        yield table
+        return
+    units = [UNITS[known[word]] for word in words]
+    for base in dict.fromkeys(unit.base for unit in units):
+        rows = np.flatnonzero([unit.base == base for unit in units])
+        factors = np.array([units[k].factor for k in rows.tolist()])
+        kept = {n: [cells[k] for k in rows.tolist()] for n, cells in table.parameters.items() if n != name}
+        varied = {n: cells for n, cells in kept.items() if len(set(cells)) > 1}
+        if not varied:
+            continue
+        scaled = {n for n in table.figures if not table.units[n]}
+        yield CaseTable(
+            varied,
+            {n: of[rows] * (factors if n in scaled else 1) for n, of in table.figures.items()},
+            table.settings | {n: cells[0] for n, cells in kept.items() if n not in varied},
+            {n: [cells[k] for k in rows.tolist()] for n, cells in table.texts.items() if n != name},
+            table.units | dict.fromkeys(scaled, base),
+            {n: of[rows] for n, of in table.bad.items()},
+            table.lines[rows],
+            table.names,
+        )
+
+
+def _turned(
+    parameters: dict[str, list[Any]],
+    figures: dict[str, Floats],
+    units: dict[str, str],
+    bad: dict[str, Mask],
+    lines: Ints,
+    units_of_cells: Sequence[Set[str]],
+) -> CaseTable | None:
+    """The table with a case for each column, if its rows are quantities; None if they are cases.
+
+    Names of columns show it, or several units in their words, `Mean TTFT (ms)`, `Output (tok/s)`, or in their cells.
+    Such columns have no units of their own, apart from those with the change of each quantity.
+    """
+    [(name, words), *others] = parameters.items()
+    columns = [figure for figure in figures if units[figure] != "1" and not _CHANGE.fullmatch(figure)]
+    if others or len(set(words)) < len(words) or not are_words(words) or any(units[figure] for figure in columns):
+        return None
+    split = [split_unit(str(word)) for word in words]
+    in_cells = [of - {"1"} or of for of in units_of_cells]  # the share by which a quantity changed has its own unit
+    split = [
+        (quantity, next(iter(of)) if len(of) == 1 else unit)
+        for (quantity, unit), of in zip(split, in_cells, strict=True)
+    ]
+    if not columns or (not _NAMES_QUANTITIES.fullmatch(name) and len({unit for _, unit in split} - {""}) < _SEVERAL):
+        return None
+    numbered = [_NUMBERED.fullmatch(column) for column in columns]
+    stems = {match["stem"] for match in numbered if match}
+    cases: list[Any] = [float(match["number"]) for match in numbered if match]
+    if len(cases) < len(columns) or len(stems) > 1:
+        stems, cases = {_COLUMN}, list(columns)
+    if len({quantity for quantity, _ in split}) < len(split):
+        return None
+    rows = {
+        quantity: row
+        for row, (quantity, _) in enumerate(split)
+        if any(np.isfinite(figures[column][row]) or bad[column][row] for column in columns)
+    }
+    values_by_quantity = {
+        quantity: np.array([figures[c][row] for c in columns]) * (UNITS[unit].factor if (unit := split[row][1]) else 1)
+        for quantity, row in rows.items()
+    }
+    return CaseTable(
+        {stems.pop(): cases},
+        values_by_quantity,
+        {},
+        {},
+        {quantity: base_of(unit) for quantity, unit in split},
+        {quantity: np.array([bad[c][row] for c in columns]) for quantity, row in rows.items()},
+        np.resize(lines[[0, -1]], len(columns)),
+        frozenset((name, *columns)),
+    )
+
+
+def _without_summary(columns: dict[str, list[Any]], records: list[int]) -> list[int]:
+    """Return records without the last one if it is what all of them amount to: `average`."""
+    is_summary = any(
+        isinstance(cells[records[-1]], str) and _SUMMARY.fullmatch(cells[records[-1]]) for cells in columns.values()
+    )
+    return records[:-1] if is_summary and len(records) > _SEVERAL else records
+
+
+def _last_of_trials(columns: dict[str, list[Any]]) -> list[int]:
+    """The records that count: of each trial of a search the last, for its state is printed again and again."""
+    number = len(next(iter(columns.values())))
+    trial = next((cells for name, cells in columns.items() if TRIAL.fullmatch(name)), range(number))
+    return sorted({name: record for record, name in enumerate(trial)}.values())
+
+
+def _together(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Parameters that are equal in each record have one name: `M = N = K`."""
+    names: dict[tuple[Any, ...], list[str]] = {}
+    for name, cells in columns.items():
+        names.setdefault(tuple(cells), []).append(name)
+    return {SAME.join(alike): list(cells) for cells, alike in names.items()}
+
+
+def _text(value: Any, unit: str) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return show(value, unit) if unit else f"{value:,.0f}" if value.is_integer() else f"{value:g}"
