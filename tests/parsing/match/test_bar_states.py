@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+import numpy as np
 import pytest
 from support.reading import Reading, read
+
+from perflog.formats.model import BarFields, Line
+from perflog.formats.template import Template
+from perflog.parsing.match.ordered import bar_states
+from perflog.parsing.match.records import Records
+from perflog.tables.row_order import PART_BITS
+from perflog.units import UNITS
 
 DICT = "{{'loss': {loss}, 'grad_norm': 1.5, 'learning_rate': 1e-05, 'epoch': {epoch}}}"
 
@@ -242,3 +253,112 @@ def test_bars_that_are_drawn_twice_may_be_cut_by_the_chunks(label: str, size: in
     whole, cut = read(text), read(text, chunk=size)
     assert whole.rows("steps") == cut.rows("steps")
     assert whole.rows("values") == cut.rows("values")
+
+
+# --- the functions ----------------------------------------------------------------------------------------------------
+
+RATED = BarFields("n", "all", "elapsed", "rate", True)
+RECORDS = Records(np.arange(3), {"rate": np.array([0.5, 4.0, 0.0]), "all": np.array([10.0, np.nan, 99.0])})
+
+
+def bar_line(unit: str, bar: BarFields | None = RATED) -> Line:
+    return Line("x", Template("{n:d} {rate:f}"), unit={"rate": UNITS[unit]}, bar=bar)
+
+
+def test_the_time_of_a_step_by_a_rate_or_its_inverse() -> None:
+    assert bar_states._step_times(bar_line("s"), RECORDS) == [0.5, 4.0, 0.0]
+    assert bar_states._step_times(bar_line("1/s"), RECORDS) == [2.0, 0.25, math.inf]
+    assert all(map(math.isnan, bar_states._step_times(bar_line("s", None), RECORDS)))
+    assert all(map(math.isnan, bar_states._step_times(Line("x", Template("{rate:f}"), bar=RATED), RECORDS)))
+
+
+@pytest.mark.parametrize(
+    ("time", "total", "short"),
+    [(0.5, 39, True), (0.5, 40, False), (0.5, 0, False), (0.5, -1, False), (math.nan, 5, False), (0.0, 5, True)],
+)  # fmt: skip
+def test_the_rate_of_a_bar_that_is_too_short_for_differences(time: float, total: float, short: bool) -> None:
+    found = bar_states._of_short_bar(time, total)
+    assert found == time if short else math.isnan(found)
+
+
+def test_short_bars_have_a_total() -> None:
+    found = bar_states._short_bar_times(bar_line("s"), RECORDS)
+    assert found[0] == 0.5 and np.isnan(found[1]) and found[2] == 0.0
+    assert np.isnan(bar_states._short_bar_times(bar_line("s", None), RECORDS)).all()
+
+
+@pytest.mark.parametrize(
+    ("count", "epoch", "known", "lengths"),
+    [
+        (100, None, (5, 9), (5, 9)), (100, -1.0, (5, 9), (5, 9)), (100, math.inf, (5, 9), (5, 9)),
+        (100, 1.0, (0, math.inf), (99 / 1.005, 101 / 0.995)), (100, 0.5, (0, math.inf), (99 / 0.505, 101 / 0.495)),
+        (100, 0.125, (0, math.inf), (99 / 0.1255, 101 / 0.1245)), (100, 2.0, (0, math.inf), (98 / 2.005, 102 / 1.995)),
+        (5, 0.005, (0, math.inf), (4 / 0.0055, 6 / 0.0045)), (0, 0.0, (3, 7), (3, 7)),
+        (100, 1.0, (100, 100), (100, 100)), (100, 1.0, (102, 200), None), (100, 1.0, (5, 98), None),
+        (5, 1e-05, (0, math.inf), (4 / 0.00501, math.inf)),
+    ],
+)  # fmt: skip
+def test_steps_in_an_epoch_that_a_count_allows(
+    count: int, epoch: float | None, known: tuple[float, float], lengths: tuple[float, float] | None
+) -> None:
+    found = bar_states._lengths(count, epoch, known)
+    assert found == (None if lengths is None else pytest.approx(lengths))
+
+
+def drawn(count: int, total: int = 100, elapsed: float = 9.0, time: float = 2.0, **more: Any) -> bar_states._State:
+    return bar_states._State(more.pop("place", 5 << PART_BITS), count, total, elapsed, time, True, **more)
+
+
+@pytest.mark.parametrize(
+    ("state", "replaces"),
+    [
+        (drawn(3, shown=(1, 2.5)), True), (drawn(4, shown=(1, 2.5)), False),
+        (drawn(3, elapsed=10.0, shown=(1, 2.5)), False),
+        (drawn(3, time=0.5, shown=(1, 2.5)), False), (drawn(3, time=math.nan, shown=(1, 2.5)), False),
+        (drawn(3, shown=(2, 2.5)), False), (drawn(3, shown=(1, 3.5)), False),
+    ],
+)  # fmt: skip
+def test_a_state_with_newer_figures_replaces_the_row_of_its_count(state: bar_states._State, replaces: bool) -> None:
+    bar = bar_states._Bar(3, 9.0, shown=(1, 3.5), stale=7)
+    assert bar_states._replaces(state, bar) == replaces
+    bar.stale = -1
+    assert not bar_states._replaces(state, bar)
+
+
+@pytest.mark.parametrize(
+    ("state", "line", "is_next"),
+    [(drawn(100), 3, True), (drawn(100), 4, False), (drawn(99), 3, False), (drawn(100, total=101), 3, False)],
+)
+def test_a_complete_bar_without_a_clock_may_be_complete_again(
+    state: bar_states._State, line: int, is_next: bool
+) -> None:
+    bar = bar_states._Bar(100, line=line)
+    keras = Line("x", Template("{n:d}"), bar=BarFields("n", "all", "", "rate", True))
+    assert bar_states._is_next_pass(keras, state, bar) == is_next
+    assert not bar_states._is_next_pass(bar_line("s"), state, bar)
+    assert not bar_states._is_next_pass(Line("x", Template("{n:d}")), state, bar)
+
+
+@pytest.mark.parametrize(
+    ("states", "epoch", "total", "count"),
+    [
+        ([drawn(7)], None, -1, 7), ([drawn(7), drawn(7)], None, -1, 7), ([drawn(7), drawn(8)], None, -1, None),
+        ([drawn(7, total=50), drawn(8)], None, -1, None), ([drawn(7, total=50), drawn(8)], None, 100, 8),
+        ([], None, -1, None),
+    ],
+)  # fmt: skip
+def test_states_beside_a_line_agree(
+    states: list[bar_states._State], epoch: float | None, total: int, count: int | None
+) -> None:
+    stream = bar_states._Stream(total=total)
+    found = bar_states._agreeing(stream, states, epoch)
+    assert (found.count if found else None) == count
+    assert stream.count == (count if count is not None else -1)
+
+
+def test_an_epoch_decides_between_two_states_once_its_length_is_known() -> None:
+    stream = bar_states._Stream()
+    assert bar_states._agreeing(stream, [drawn(50)], 0.5) is not None
+    found = bar_states._agreeing(stream, [drawn(60), drawn(75)], 0.75)
+    assert found is not None and (found.count, stream.count, stream.total) == (75, 75, 100)
+    assert bar_states._agreeing(bar_states._Stream(), [drawn(60), drawn(75)], 0.75) is None
