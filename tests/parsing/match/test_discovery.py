@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +15,11 @@ from support.format_files import given_file
 from support.reading import read, write
 
 from perflog.formats.loader.format_file import load
-from perflog.formats.model import Format
+from perflog.formats.model import Format, Line
+from perflog.formats.template import Template
 from perflog.parsing.match import discovery
 from perflog.parsing.match.discovery import TemplateDiscovery, discovered_line, families_of, form_of
-from perflog.parsing.match.records import Batch, FormatLine, lines_of
+from perflog.parsing.match.records import Batch, FormatLine, Records, lines_of
 from perflog.parsing.match.scanner import Scanner
 
 FORMAT = """
@@ -259,3 +263,46 @@ def test_a_template_is_made_again_from_its_line(form: Format, monkeypatch: pytes
     again = discovered_line([form], found.template.text, f"[rank3]:{text}")
     assert again is not None and again.template.text == found.template.text
     assert discovered_line([form], "something else", text) is None
+
+
+# --- the functions ----------------------------------------------------------------------------------------------------
+
+
+def unread(*texts: bytes) -> Any:
+    """A batch of unread lines, at positions 10, 20 and so on."""
+    places = np.arange(10, 10 * len(texts) + 10, 10)
+    by_place = dict(zip(places.tolist(), texts, strict=True))
+
+    def bytes_at(some: Any) -> pa.Array:
+        return pa.array([by_place[place] for place in some.tolist()], pa.binary())
+
+    return SimpleNamespace(unread_segments=places, bytes_at=bytes_at)
+
+
+def shown(template: str, **more: Any) -> Any:
+    return SimpleNamespace(name="own"), Line("x", Template(template), **more)
+
+
+@pytest.mark.parametrize(
+    ("place", "reads"), [(40, True), (21, True), (20, False), (5, False)]
+)  # fmt: skip
+def test_a_new_line_may_read_what_is_before_it(place: int, reads: bool) -> None:
+    batch = unread(b"words", b"loss 2.5", b"words")
+    assert discovery._reads_before([shown("acc {acc:f}"), shown("loss {loss:f}")], place, batch) == reads
+    assert not discovery._reads_before([shown("acc {acc:f}")], place, batch)
+
+
+def test_a_line_of_an_object_may_read_any_line_before_it() -> None:
+    by_object = [shown("loss {loss:f}"), shown("{{{a:d}}}", by_object=True)]
+    assert discovery._reads_before(by_object, 15, unread(b"words"))
+    assert not discovery._reads_before(by_object, 10, unread(b"words"))
+
+
+def test_lines_are_the_same_if_format_name_and_template_are() -> None:
+    assert discovery._identity(shown("loss {loss:f}")) == ("own", "x", "loss {loss:f}")
+
+
+def test_first_records_of_kinds_that_have_some() -> None:
+    batch: Any = SimpleNamespace(records={kind: Records(np.array([10 * kind, 99])) for kind in (2, 4, 5)})
+    assert discovery._first_places(batch, 3, 2).tolist() == [40]
+    assert discovery._first_places(batch, 2, 4).tolist() == [20, 40, 50]
