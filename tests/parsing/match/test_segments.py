@@ -10,7 +10,7 @@ from support.reading import write
 
 from perflog.formats.registry import known
 from perflog.parsing.match.ordered import segments
-from perflog.parsing.match.ordered.segments import Segments, stretches, with_records
+from perflog.parsing.match.ordered.segments import LINES_ABOVE, Segments, stretches, with_records
 from perflog.parsing.match.records import lines_of
 from perflog.parsing.match.scanner import Scanner
 
@@ -76,3 +76,21 @@ def test_records_of_segments_are_read_no_more() -> None:
 def test_a_long_line_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "MAX_LENGTH", len(b"[rank0]:odd words too"))
     assert Segments(scanned()).unread.tolist() == [True, True, False, False]
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_the_line_above_is_that_of_the_same_label(label: int) -> None:
+    other = 1 - label
+    lines = [f"[rank{label}]:odd rule", *[f"[rank{other}]:odd words"] * (LINES_ABOVE - 1), f"[rank{label}]:odd head"]
+    found = Segments(scanned("".join(f"{line}\n" for line in lines).encode()))
+    assert found.above(LINES_ABOVE, label) == (0, "odd rule")
+    assert found.above(LINES_ABOVE, -1) == (LINES_ABOVE - 1, lines[-2])
+    assert found.above(1, other) is found.above(0, label) is found.above(-1, label) is None
+    found.add(0, np.array([0]), {}, label)
+    assert found.above(LINES_ABOVE, label) is None
+
+
+def test_a_line_of_the_label_that_is_too_far_above_is_none() -> None:
+    lines = ["[rank0]:odd rule", *["[rank1]:odd words"] * LINES_ABOVE, "[rank0]:odd head"]
+    found = Segments(scanned("".join(f"{line}\n" for line in lines).encode()))
+    assert found.above(LINES_ABOVE + 1, 0) is None
