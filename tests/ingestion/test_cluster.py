@@ -10,10 +10,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.commands import DATA, run
+from support.commands import DATA, NAMES, run
 from support.dask_cluster import Cluster, dask_cluster
 from support.paths import ROOT
 from support.patience import wait_until
@@ -26,13 +26,16 @@ from perflog.parsing.input.log_names import LogName
 from perflog.tables.schema import TABLES
 from perflog.tables.store import Store
 
-SAMPLES = sorted(DATA.glob("*.txt"))
+if TYPE_CHECKING:
+    from support.forked_code import ForkedCode
+
+SAMPLES = [DATA / f"{name}.txt" for name in sorted([*NAMES, "csv", "reference"])]
 PIPE = "logs/pipe.txt"
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with logs of each kind in logs/."""
+    """The current folder, with logs of several formats in logs/."""
     (tmp_path / "logs").mkdir()
     for path in SAMPLES:
         shutil.copy(path, tmp_path / "logs")
@@ -75,12 +78,11 @@ def opened_by_reader(pipe: Path) -> int:
     return descriptors[0]
 
 
-def kill_the_reader_of(pipe: Path, worker: subprocess.Popen[bytes], cluster: Cluster) -> subprocess.Popen[bytes]:
+def kill_the_reader_of(pipe: Path, worker: ForkedCode, cluster: Cluster) -> ForkedCode:
     """Wait until the only worker reads a pipe, start another worker, kill the first, and return the other."""
     descriptor = opened_by_reader(pipe)
     other = cluster.work()
-    worker.kill()
-    worker.wait()
+    cluster.kill(worker)
     os.close(descriptor)
     return other
 
