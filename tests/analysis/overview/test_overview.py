@@ -13,17 +13,15 @@ import pytest
 from support import trace_tables
 from support.commands import DATA, EARLY
 from support.field_logs import needs_corpus
-from support.metrics_logs import by_hand, tables
+from support.metrics_logs import by_hand
 from support.paths import SHARED
 from support.seeds import stored
-from support.trace_tables import kernel, reduce
+from support.trace_tables import kernel
 
 import perflog
 from perflog.analysis.diagnosis import Diagnosis
 from perflog.analysis.job_members import UNKNOWN
-from perflog.analysis.lint import findings
 from perflog.analysis.overview import Overview, overview
-from perflog.analysis.overview.doubts import doubts
 from perflog.analysis.overview.facts import job_course
 from perflog.analysis.overview.next_commands import have_factors
 from perflog.analysis.overview.parts import parts
@@ -306,28 +304,6 @@ def test_the_columns_of_several_traces_are_shares_of_all_devices() -> None:
     assert [*figures["idle"].values.values()] == pytest.approx([980 / 1100] * 2)
 
 
-def test_the_hidden_share_is_that_of_all_communication() -> None:
-    """The longer collective is hidden by half, the shorter one not at all: 20 of 60 ns are hidden."""
-    events = [kernel(0, 20), reduce(0, 40), reduce(50, 70, name="ncclDevKernel_AllGather_RING_LL")]
-    tables = trace_tables.by_hand(events)
-    told = bottleneck(tables, str(tables["runs"]["run"].iloc[0]), Options())
-    assert "Largest collective: AllReduce, 1 call x 40 ns; only 33 % of all communication is hidden." in told
-
-
-def test_waits_of_streams_are_told_beside_what_they_hide_behind() -> None:
-    """Two queues wait 170 ns in all, and for 60 of the 150 ns nothing else runs."""
-    events = [
-        kernel(0, 80, "event_wait", stream=1), kernel(10, 100, "event_wait", stream=2),
-        kernel(20, 60, stream=3), kernel(120, 150, stream=1),
-    ]  # fmt: skip
-    tables = trace_tables.by_hand(events)
-    told = bottleneck(tables, str(tables["runs"]["run"].iloc[0]), Options())
-    wanted = (
-        "Largest wait: event_wait, 2 calls x 85 ns; the streams wait 170 ns, 60 ns of it with nothing else running."
-    )
-    assert wanted in told
-
-
 @needs_corpus
 def test_several_traces_have_their_shares_and_bottlenecks(tmp_path: Path) -> None:
     """Where no step is slower, each trace tells what holds it up."""
@@ -467,14 +443,6 @@ def test_an_overview_in_a_notebook() -> None:
     assert table["step"].tolist() == list(seen.figures[0].values.values())
 
 
-def test_findings_of_one_kind_are_one_doubt() -> None:
-    seen = doubts(findings(tables("moe_layer")))
-    assert [(doubt.code, doubt.severity, len(doubt.runs)) for doubt in seen[:3]] == [
-        ("nominal-work", "warning", 4), ("time-subtracted", "warning", 4), ("summary-window", "warning", 4),
-    ]  # fmt: skip
-    assert len({doubt.code for doubt in seen}) == len(seen)
-
-
 def test_settings_that_follow_from_others_tell_nothing() -> None:
     of_runs = [
         {"seed": str(i), "op": op, "redop": {"alltoall": "none", "sendrecv": "sum"}[op], "nodes": nodes}
@@ -497,15 +465,6 @@ def test_a_result_that_is_printed_once_stands_before_series(tmp_path: Path) -> N
     log.write_text("".join(lines) + '{"test_accuracy": 0.75}\n')
     seen = overview(perflog.read(log))
     assert [(f.name, *f.values.values()) for f in seen.figures] == [("test_accuracy", 0.75), ("accuracy", 0.8)]
-
-
-def test_the_stage_with_the_largest_value_is_named(tmp_path: Path) -> None:
-    log = tmp_path / "result.json"
-    slow = {"blocking_slowdown": 1.18, "step_t_base": {"23": 2.4, "25": 2.2}}
-    log.write_text(json.dumps(slow | {"blocking_decompose_by_stage": {"3": 1.23, "0": 0.99, "1": 1.01}}))
-    seen = overview(perflog.read(log))
-    assert (seen.figures[0].name, *seen.figures[0].values.values()) == ("blocking_slowdown", 1.18)
-    assert "blocking_by_stage: stage 3 has the largest, 1.23; the next 1.01." in seen.reasons
 
 
 @needs_campaigns
