@@ -1409,6 +1409,8 @@ def test_a_time_without_a_name_after_a_step() -> None:
     assert [(r["step"], r["key"], r["value"]) for r in got.rows("values")] == [(3, "time", 0.25), (4, "time", 0.5)]
     with pytest.raises(InputError):
         read(b"step 3: 2.5 hours to go\n")
+    with pytest.raises(InputError):  # cells of a table
+        read(b"[a](b) | 8K / 1K | 7.73 req/s | 69908 tok/s | 44.58 ms | 44.52s / 56.86s\n")
 
 
 def test_a_batch_without_an_epoch_is_a_step() -> None:

@@ -152,7 +152,8 @@ class MeterNames(Struct):
         if self.suffix:
             return self.last, self.suffix if INTEGER.fullmatch(text) or base_of(self.last_unit) == "B" else ""
         key = self.bracket or self.last
-        if not key and unit_text and unit in DURATIONS and KINDS["s"] not in self.declaration.keys:
+        may_be_time = unit in DURATIONS and not self.declaration.measures and KINDS["s"] not in self.declaration.keys
+        if not key and unit_text and may_be_time:
             return KINDS["s"], ""  # `iteration 5: 41.2 ms`
         if not key or (not self.bracket and self.counter == plain_name(key) and unit != "%"):
             return "", None  # `Epoch 1 12/6879`: no second epoch
