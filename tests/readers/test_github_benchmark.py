@@ -19,7 +19,8 @@ from support.commands import run
 
 import perflog
 from perflog.errors import InputError
-from perflog.readers.benchmarks.github_benchmark import _aside, _config, _figures
+from perflog.parsing.input.source import Source
+from perflog.readers.benchmarks.github_benchmark import _aside, _config, _figures, _runs
 
 
 @pytest.mark.parametrize("before", ["window.BENCHMARK_DATA = ", ""], ids=["data.js", "JSON"])
@@ -132,3 +133,12 @@ def test_what_describes_values_is_counted() -> None:
         [bench("a", 1, "s", range="1"), bench("b", 1, "s", range="", extra="x"), bench("c", 1, "s", range="2")]
     )
     assert {name: count for name, (count, _) in aside.items()} == {"range": 2, "extra": 1}
+
+
+def test_what_is_no_entry_or_suite_is_passed_over(tmp_path: Path) -> None:
+    entries: list[Any] = [5, {"benches": [bench("a", 1, "s"), 7]}, {"benches": "x"}, {"benches": [bench("b", 1, "s")]}]
+    suites: Any = {"odd": 5, "Rust": entries}
+    source = Source("data.js", data_js(tmp_path / "data.js", suites))
+    assert [(run.program, [figure.place for figure in run.figures]) for run in _runs(source)] == [
+        ("Rust", [1]), ("Rust", []), ("Rust", [2])
+    ]  # fmt: skip
