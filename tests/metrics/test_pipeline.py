@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.metrics_logs import by_hand
 from support.paths import ROOT
 from support.seeds import MS, log
 
 import perflog
 from perflog.metrics import Options, Tables, layers, pipeline, stages
-from perflog.metrics.pipelines.pipeline import modelled_timelines, stage_times, timed_pipelines
+from perflog.metrics.compared import ALL, Steady
+from perflog.metrics.pipelines.pipeline import _layer_samples, modelled_timelines, stage_times, timed_pipelines
 from perflog.metrics.pipelines.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
 from perflog.metrics.semantics import RunSemantics
 from perflog.tables.schema import TABLES
@@ -289,3 +291,16 @@ def test_slots_keep_the_order_of_1f1b(pairs: list[tuple[int, int]], micro_batche
             ahead += 1 if slot.direction == FORWARD else -1
             most = max(most, ahead)
         assert most == min(len(pairs) - stage, micro_batches)
+
+
+def test_layers_of_the_runs_that_are_compared() -> None:
+    rows = [
+        {"run": run, "step": n, "layer": layer, "stage": 0, "direction": "forward", "time_s": time}
+        for run in ("r", "s", "t") for n in range(2) for layer, time in (("0", 1.0), ("1", 2.0 + n))
+    ]  # fmt: skip
+    samples = _layer_samples(Tables(by_hand("layers", rows)), Steady({"s": 0, "t": 1}, {}))
+    found = [(run, measure.name, values.tolist()) for measure, run, values in samples]
+    assert found == [
+        ("s", ALL, [3.0, 4.0]), ("s", "0 forward", [1.0, 1.0]), ("s", "1 forward", [2.0, 3.0]),
+        ("t", ALL, [4.0]), ("t", "0 forward", [1.0]), ("t", "1 forward", [3.0]),
+    ]  # fmt: skip

@@ -116,10 +116,13 @@ def costly_warnings(data: LintInput) -> Iterator[Finding]:
 
 
 def _steps_at(run: LintedRun, first: int, last: int) -> str:
-    """Return the steps between two lines, and the one before them: `, steps 10 to 2,000`."""
+    """Return the steps between two lines, and those beside them: `, steps 10 to 2,000`."""
     steps = run["steps"].where(run["steps"].known("step"))
     numbers = steps["step"][(steps["line"] >= first - 1) & (steps["line"] <= last + 1)]
-    return f", steps {numbers.min():,} to {numbers.max():,}" if len(numbers) else ""
+    if not len(numbers):
+        return ""
+    first_step, last_step = int(numbers.min()), int(numbers.max())
+    return f", step {first_step:,}" if first_step == last_step else f", steps {first_step:,} to {last_step:,}"
 
 
 def _memory_share(run: LintedRun) -> float | None:

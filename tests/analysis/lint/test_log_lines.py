@@ -79,3 +79,14 @@ def test_lines_with_several_records(parts: list[int | None], found: int) -> None
     assert messages("torn-lines", [*rows, *account]) == ["1 line with more than one record"] * found
     files = [lines("read", "x"), lines("read", "x") | {"part": 1}]  # parts are files
     assert messages("torn-lines", [*rows, *files]) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "last", "said"),
+    [(25, 28, None), (25, 29, ", step 3"), (21, 28, ", step 2"), (22, 28, None), (21, 29, "steps 2 to 3")],
+)
+def test_the_steps_beside_a_warning(line: int, last: int, said: str | None) -> None:
+    """Of the lines just before and after it, too; steps are printed on every tenth line."""
+    rows = [row | {"line": 10 * row["step"]} for row in steps(*range(1, 9))]
+    (text,) = messages("costly-warnings", [*rows, notice(line, 1, last_line=last)])
+    assert text.endswith(said) if said else "step" not in text
