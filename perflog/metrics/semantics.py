@@ -55,10 +55,9 @@ class RunSemantics(Struct, frozen=True):
         return {k: v for k, v in self.config.items() if isinstance(v, int | float) and not isinstance(v, bool)}
 
     def phase(self, name: str) -> Phase | None:
-        """Return the declared phase of a name, or None. Where the program is not known, `comm_time` is `comm`."""
+        """Return the declared phase of a name, or None. `comm_time` is `comm`, as libraries declare it."""
         declared = self.phases.get(name)
-        is_of_any = declared is None and self.format is not None and self.format.generic
-        return self.phases.get(_OF_TIMES.sub("", name)) if is_of_any else declared
+        return declared or (self.format and _library_phases().get(_OF_TIMES.sub("", name)))
 
     def parent(self, name: str, occurrence: int) -> str:
         """Return the parent of the k-th occurrence of a phase: a phase, or step, forward, backward."""
@@ -79,10 +78,10 @@ class RunSemantics(Struct, frozen=True):
     def _named_after(self, name: str) -> str:
         """Return the longest phase or whole that is a prefix of a part's name: not `forward` for `forward_backward`.
 
-        Of a program that is not known, only a whole: whether it times a phase of that name is not known.
+        The phase is one of the run's own format. Whether another program times a phase of a name is not known.
         """
-        phases = () if self.format is not None and self.format.generic else self.phases
-        known = (each for each in (*WHOLES, *phases) if name.startswith(f"{each}_"))
+        own = () if self.format is None or self.format.generic else (phase.name for phase in self.format.phases)
+        known = (each for each in (*WHOLES, *own) if name.startswith(f"{each}_"))
         longest = max(known, key=len, default="step")
         others = {f"{each}_" for each in WHOLES if each != longest}
         return "step" if f"{name.removeprefix(longest)[1:]}_".startswith(tuple(others)) else longest

@@ -41,6 +41,7 @@ from perflog.formats.families.header_columns import (
 )
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import split_unit
+from perflog.formats.families.step_parts import with_parts
 from perflog.formats.families.title_lines import TABLE_TITLE, may_have_unit, unit_of_title
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Cells, Line
@@ -554,7 +555,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         if unit_of_row:
             units |= dict.fromkeys(numbers - set(units) - {UNNAMED, DECLARED_DROPPED}, UNITS[unit_of_row])
         row = self._row_of_table(template)
-        return replace(
+        line = replace(
             row,
             template=template,
             set=constants,
@@ -566,6 +567,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
             dropped={DECLARED_DROPPED: _BAR_DROPPED, **row.dropped} if bar else row.dropped,
             under_header=True,
         )
+        return with_parts(line, text)
 
     def _cells(self, cells: Cells, names: Sequence[str]) -> Cells:
         """Return how the cells of a row with these fields are records."""

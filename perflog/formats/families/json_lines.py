@@ -32,6 +32,7 @@ from perflog.formats.families.base import (
     template_of,
 )
 from perflog.formats.families.name_units import is_statistic, name_and_unit
+from perflog.formats.families.step_parts import with_parts
 from perflog.formats.model import Line
 from perflog.formats.object_shapes import ObjectShape
 from perflog.formats.openings import Opening
@@ -357,6 +358,7 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         lines = [self._line_with(head, front, text, parser, case) for case in cases]
         if lines[-1] is None or lines[-1].template.match(raw) is None:
             return ()
+        lines[-1] = with_parts(lines[-1], raw)
         return tuple(line for line in lines if line is not None)
 
     @cached_property

@@ -33,6 +33,7 @@ from perflog.formats.families.base import (
 )
 from perflog.formats.families.json_lines import flat_values
 from perflog.formats.families.missing_values import NO_VALUE, pattern_with_gaps, without_missing
+from perflog.formats.families.step_parts import with_parts
 from perflog.formats.model import Line
 from perflog.formats.openings import Opening
 from perflog.formats.template import NUMBER, UNNAMED, Template, escape, unnamed
@@ -373,7 +374,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
                 continue
             templates = (self._template(head, keys, choice, loose, closed) for choice in product(*forms))
             lines = (self._line(*each) for each in templates if each is not None)
-            return tuple(replace(line, partial=partial) for line in lines)
+            return tuple(with_parts(replace(line, partial=partial), raw) for line in lines)
         return ()
 
     def _line(self, template: Template, names: FieldNames) -> Line:

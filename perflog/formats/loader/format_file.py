@@ -84,7 +84,8 @@ def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
     """Load what the phases of a step mean, in the order of the file."""
     timed = {n for line in lines if line.table == "phases" for n in line.template.names}
     in_family = any(True for kind in LOADERS for _ in entries(file, kind))
-    if in_family or any("phase" in line.template.names for line in lines):  # the log names its phases: any name is fine
+    names_any = any("phase" in line.template.names for line in lines) or file.data.get("library") is True
+    if in_family or names_any:  # the log names its phases: any name is fine
         timed |= {name for entry in entries(file, "phase") for name in entry.texts("name")}
     phases: dict[str, Phase] = {}
     for entry in entries(file, "phase"):

@@ -33,10 +33,10 @@ from perflog.formats.families.meters.names import (
     MeterDeclaration,
     MeterNames,
 )
-from perflog.formats.families.meters.step_parts import parts_of_step, time_of_step
 from perflog.formats.families.meters.text import MeterText
 from perflog.formats.families.step_headings import PATTERN as HEADING_PATTERN
 from perflog.formats.families.step_headings import heading_text
+from perflog.formats.families.step_parts import parts_of_step, time_of_step
 from perflog.formats.families.title_lines import PATTERN as TITLE_PATTERN
 from perflog.formats.families.title_lines import title_parts
 from perflog.formats.families.unnamed_values import PATTERN as UNNAMED_PATTERN
@@ -210,7 +210,7 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
             if ELAPSED in template.names:
                 line = replace(line, clock=(ELAPSED,), clock_of_bar=True)
         run = (*line.run, *(name for name in template.names if name in parts.totals))
-        phases = parts_of_step(parts.seconds, names.from_keys) if line.table == "steps" else frozenset[str]()
+        phases = parts_of_step(parts.seconds) if line.table == "steps" else frozenset[str]()
         line = replace(line, unit={**line.unit, **parts.units}, phases=phases & set(template.names))
         return replace(line, run=run, within=within, dropped=dropped, may_be_setting=self.measures)
 

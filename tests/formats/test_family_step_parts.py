@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.reading import read
 
-from perflog.formats.families.meters.step_parts import parts_of_step, time_of_step
+from perflog.formats.families.step_parts import parts_of_step, time_of_step
 from perflog.units import Unit
 
 S, MS = Unit("s", 1.0), Unit("s", 1e-3)
@@ -29,12 +29,7 @@ S, MS = Unit("s", 1.0), Unit("s", 1e-3)
     ],
 )  # fmt: skip
 def test_parts_take_no_longer_than_their_whole(seconds: dict[str, float], parts: set[str]) -> None:
-    columns = {"step_time", "forward", "backward"}
-    assert parts_of_step(seconds, seconds.keys() - columns) == parts
-
-
-def test_a_declared_name_is_no_part() -> None:
-    assert parts_of_step({"step_time": 3.0, "data": 0.1, "opt": 0.3}, {"opt"}) == {"opt"}
+    assert parts_of_step(seconds) == parts
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
     step 12 | step_time 3.01s | data 0.10s | fwd 0.61s | bwd 1.91s | opt 0.30s
 
-The word alone does not say it: `elapsed 350 s` is no part. So the numbers have to agree: together the parts take no
-longer than the step, and the parts of a part, which are named after it, no longer than that.
+The word alone does not say it: `elapsed 350 s` is no part. So the numbers of the line that shows the shape have to
+agree: together the parts take no longer than the step, and what is named after `backward` no longer than that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 
+from msgspec.structs import replace
+
+from perflog.formats.model import Line
 from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, STATISTICS, plain_name
+from perflog.tables.schema import column_for
 from perflog.units import Unit
 
 _STEP = "step_time"
@@ -27,14 +31,23 @@ _OTHER_WORDS = COUNTERS | EVALUATIONS | STATISTICS | frozenset(_NO_PARTS)
 """Words in names of times that are no parts of the step."""
 
 
-def parts_of_step(seconds: Mapping[str, float], from_keys: Collection[str]) -> frozenset[str]:
-    """Return the fields of a line that are parts of the time of its step; none if the numbers do not agree.
+def with_parts(line: Line, text: str | bytes) -> Line:
+    """Return a Line of table `steps` with the parts of its step as phases, as the numbers in a line of it show them."""
+    times = [name for name, unit in line.unit.items() if unit.base == "s"]
+    if line.table != "steps" or line.phases or _STEP not in times or len(times) < 2:
+        return line
+    values = line.template.match(text) or {}
+    numbers = {name: values.get(name) for name in times}
+    seconds = {name: x * line.unit[name].factor for name, x in numbers.items() if isinstance(x, int | float)}
+    return replace(line, phases=parts_of_step(seconds))
 
-    Args:
-        seconds: The times of the line by field.
-        from_keys: The fields that are named as the line prints them, without a column.
+
+def parts_of_step(seconds: Mapping[str, float]) -> frozenset[str]:
+    """Return the times that are parts of the time of the step; none if the numbers do not agree.
+
+    `seconds`: the times of a line of table `steps` by field. What has a column of this table needs no phase.
     """
-    parts = {name for name in seconds if name in from_keys and _may_be_part(name)}
+    parts = {name for name in seconds if column_for("steps", name) is None and _may_be_part(name)}
     wholes = {_STEP, *_COLUMNS} & seconds.keys()
     times: dict[str, list[float]] = {whole: [] for whole in wholes}
     for name in (wholes | parts) - {_STEP}:
