@@ -215,6 +215,19 @@ def test_times_that_steps_print_by_name(table: Any) -> None:
     assert said(module.unknown_causes, *unnumbered, *on_their_lines, *elsewhere)[1].endswith(" medians: load 2 s.")
 
 
+def test_times_without_a_unit_are_shown_as_printed(table: Any) -> None:
+    table("throughput", part="steady", mfu=0.9)
+    steps = [{"step": n, "loss": 2.0} for n in range(3)]
+    times = [value(key, 3.01234 / k, n, None) for k, key in enumerate(("step_time", "fwd_time"), 1) for n in range(3)]
+    others = [value(key, 9.0, n, None) for key in ("elapsed_time", "entropy") for n in range(3)]
+    once = [value("eval_time", 7.0, 0, None)]
+    assert said(module.unknown_causes, *steps, *times, *others, *once) == [
+        "The log prints times without their unit, medians: step_time 3.012, fwd_time 1.506."
+    ]
+    timed = [{"step": n, "step_time_s": 1.0} for n in range(3)]
+    assert said(module.unknown_causes, *timed, *times)[0].startswith("Why it takes this long is not in the log")
+
+
 def test_the_peak_of_another_device(table: Any) -> None:
     table("throughput", {"part": "steady", "mfu": 0.4, "printed_mfu": NAN})
     (text,) = said(module.unknown_causes, config=f'{{"{MFU_PEAK_OF}": "A100"}}')

@@ -5,7 +5,7 @@ None of them says what binds the run: `headline` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import nlargest
 from typing import Any
 
@@ -20,6 +20,7 @@ from perflog.metrics.benchmarks.serving import CACHE, RUNNING, WAITING
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.causes.run_causes import far_longer
+from perflog.metrics.directions import words_of
 from perflog.metrics.possible import are_moments
 from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.series.series_ends import names_step_time
@@ -158,14 +159,17 @@ def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rates = rates[rates["part"] == "steady"]
     mfu = rates["mfu"].astype(float).fillna(rates["printed_mfu"].astype(float)).dropna()
     named = [f"{name} {show(time, 's', 3)}" for name, time in _named_times(tables, run)]
+    without_unit = [f"{name} {time:.4g}" for name, time in _times_without_unit(tables, run)]
     if len(mfu):
         used = show(float(mfu.iloc[0]), "1", 3)
-        rest = "" if named else "; the log does not show what takes the rest"
+        rest = "" if named or without_unit else "; the log does not show what takes the rest"
         other = settings_by_run(tables)[run].get(MFU_PEAK_OF)
         uses = f"The model uses {used} of the device's peak (MFU)"
         yield f"{uses if other is None else f'The MFU, {used}, is of the peak of {other}, another device'}{rest}."
     if named:
         yield f"Times that each step prints by name, medians: {first_few(named, _MOST_NAMED)}."
+    elif without_unit:
+        yield f"The log prints times without their unit, medians: {first_few(without_unit, _MOST_NAMED + 1)}."
     elif len(mfu) or run in tables.rows_by_run("phases"):
         return
     elif is_ended(tables, run):
@@ -176,21 +180,37 @@ def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
         yield "Why it takes this long is not in the log: it times nothing inside a step."
 
 
+def _times_without_unit(tables: Tables, run: str) -> list[tuple[str, float]]:
+    """Return the medians of what most steps print under the names of times; nothing if steps have a time."""
+    if tables.rows_of("steps", run).known("step_time_s").any():
+        return []
+    values = _values_of_steps(tables, run, "")
+    times = {name: rows for name, rows in values.items() if not {"time", "dt", "duration"}.isdisjoint(words_of(name))}
+    return _medians(tables, run, times)
+
+
+def _medians(tables: Tables, run: str, values: Mapping[str, Rows]) -> list[tuple[str, float]]:
+    """Return the median of each value that most steps print, the largest first."""
+    steps = len(tables.rows_of("steps", run))
+    often = ((name, rows) for name, rows in values.items() if 2 * len(rows) > steps > 0 and not _OF_RUN.search(name))
+    return sorted(((name, float(np.median(rows["value"]))) for name, rows in often), key=lambda time: -time[1])
+
+
+def _values_of_steps(tables: Tables, run: str, unit: str) -> dict[str, Rows]:
+    """Return the numbers of a unit, "" for none, that the lines of steps print by name."""
+    steps, values = tables.rows_of("steps", run), tables.rows_of("values", run)
+    values = values.where((values.one_of("unit", [unit]) if unit else ~values.known("unit")) & values.known("value"))
+    if steps.known("step").any():
+        return values.where(values.known("step")).by("key")
+    return values.where(np.isin(values["line"], steps["line"])).by("key")  # the lines of steps have no number
+
+
 def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
     """Return the medians of the times that most steps print by name, the longest first: their meaning is not known."""
-    steps, values = tables.rows_of("steps", run), tables.rows_of("values", run)
-    values = values.where(values.one_of("unit", ["s"]))
-    values = values.where(values.known("value"))
-    if steps.known("step").any():
-        values = values.where(values.known("step"))
-    else:  # the lines of steps have no number
-        values = values.where(np.isin(values["line"], steps["line"]))
-    by_name = [
-        (name, rows)
-        for name, rows in values.by("key").items()
-        if "_per_" not in name and not names_step_time(name, "s") and not _OF_RUN.search(name)
-    ]
-    times = [(name, float(np.median(rows["value"]))) for name, rows in by_name if 2 * len(rows) > len(steps) > 0]
+    steps, values = tables.rows_of("steps", run), _values_of_steps(tables, run, "s")
+    times = _medians(
+        tables, run, {n: rows for n, rows in values.items() if "_per_" not in n and not names_step_time(n, "s")}
+    )
     if run not in tables.rows_by_run("phases"):
         for name in _PARTS_OF_STEP:
             known = steps.known(f"{name}_s")
