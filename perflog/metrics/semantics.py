@@ -56,8 +56,9 @@ class RunSemantics(Struct, frozen=True):
 
     def phase(self, name: str) -> Phase | None:
         """Return the declared phase of a name, or None. `comm_time` is `comm`, as libraries declare it."""
-        declared = self.phases.get(name)
-        return declared or (self.format and _library_phases().get(_OF_TIMES.sub("", name)))
+        if self.format is None or name in self.phases:
+            return self.phases.get(name)
+        return _library_phases().get(_OF_TIMES.sub("", name))
 
     def parent(self, name: str, occurrence: int) -> str:
         """Return the parent of the k-th occurrence of a phase: a phase, or step, forward, backward."""

@@ -216,7 +216,7 @@ def test_times_that_steps_print_by_name(table: Any) -> None:
 
 
 def test_times_without_a_unit_are_shown_as_printed(table: Any) -> None:
-    table("throughput", part="steady", mfu=0.9)
+    table("throughput", {"part": "steady", "mfu": NAN, "printed_mfu": NAN})
     steps = [{"step": n, "loss": 2.0} for n in range(3)]
     times = [value(key, 3.01234 / k, n, None) for k, key in enumerate(("step_time", "fwd_time"), 1) for n in range(3)]
     others = [value(key, 9.0, n, None) for key in ("elapsed_time", "entropy") for n in range(3)]
