@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import select
 import sys
 import tempfile
 import time
@@ -74,11 +75,16 @@ def test_the_file_is_removed(pipe: Pipe) -> None:
     assert not path.exists()  # and `close` of the input finds none
 
 
-def test_a_look_takes_no_longer_than_the_interval() -> None:
-    made = Pipe(0.05)
-    started = time.monotonic()
-    made.input.look()
-    assert 0.05 <= time.monotonic() - started < 5
+def test_a_look_waits_no_longer_than_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, waits = Pipe(60.0), list[float]()
+
+    def nothing_comes(*args: Any) -> tuple[list[int], list[int], list[int]]:
+        waits.append(args[3])
+        return [], [], []
+
+    monkeypatch.setattr(select, "select", nothing_comes)
+    assert made.input.look() is None
+    assert len(waits) == 1 and 0 < waits[0] <= 60
     made.close()
 
 
