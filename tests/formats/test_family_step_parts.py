@@ -22,6 +22,7 @@ S, MS = Unit("s", 1.0), Unit("s", 1e-3)
         ({"step_time": 3.0, "backward": 2.0, "backward_compute": 1.9, "backward_allreduce": 0.1, "opt": 1.0},
          {"backward_compute", "backward_allreduce", "opt"}),
         ({"step_time": 3.0, "backward": 2.0, "backward_compute": 2.5}, set()),
+        ({"step_time": 3.0, "forward": 0.9, "backward": 1.9, "comm": 1.5, "opt": 0.2}, {"opt"}),  # beside the backward
         ({"step_time": 3.0, "comm": 2.0, "comm_allreduce": 1.9}, set()),  # perhaps one in the other: not known
         ({"step_time": 3.0, "data": 0.1, "elapsed": 350.0, "eta": 9.0, "val_time": 5.0, "avg_step": 3.1}, {"data"}),
         ({"data": 0.1, "opt": 0.3}, set()),  # of what

@@ -29,6 +29,7 @@ _NO_PARTS = (
 )
 _OTHER_WORDS = COUNTERS | EVALUATIONS | STATISTICS | frozenset(_NO_PARTS)
 """Words in names of times that are no parts of the step."""
+_COMMUNICATION = frozenset("comm comms communication allreduce reduce gather scatter a2a alltoall p2p sync".split())
 
 
 def with_parts(line: Line, text: str | bytes) -> Line:
@@ -45,15 +46,22 @@ def with_parts(line: Line, text: str | bytes) -> Line:
 def parts_of_step(seconds: Mapping[str, float]) -> frozenset[str]:
     """Return the times that are parts of the time of the step; none if the numbers do not agree.
 
+    Communication may run beside computation: if the times agree without it, it is no part.
+
     `seconds`: the times of a line of table `steps` by field. What has a column of this table needs no phase.
     """
     parts = {name for name in seconds if column_for("steps", name) is None and _may_be_part(name)}
+    exposed = {name for name in parts if _COMMUNICATION.isdisjoint(name.lower().split("_"))}
+    return frozenset(next((each for each in (parts, exposed) if _fit(seconds, each)), ()))
+
+
+def _fit(seconds: Mapping[str, float], parts: Collection[str]) -> bool:
+    """Return whether parts, with those that have columns, take no longer than what they are parts of."""
     wholes = {_STEP, *_COLUMNS} & seconds.keys()
     times: dict[str, list[float]] = {whole: [] for whole in wholes}
-    for name in (wholes | parts) - {_STEP}:
+    for name in wholes.union(parts) - {_STEP}:
         times.setdefault(_parent(name, wholes), []).append(seconds[name])
-    fits = all(sum(inside) <= _ROUNDED * seconds[whole] for whole, inside in times.items() if whole in wholes)
-    return frozenset(parts) if _STEP in wholes and fits else frozenset()
+    return _STEP in wholes and all(sum(times[whole]) <= _ROUNDED * seconds[whole] for whole in wholes)
 
 
 def time_of_step(seconds: Mapping[str, float], units: Mapping[str, Unit]) -> str:

@@ -60,6 +60,7 @@ _FORMS = (
     _Form(rb"[a-z][a-z0-9.-]{0,62}-[a-z0-9]{1,16}", rb" [a-z][a-z0-9-]{0,62} ", rb"[a-z0-9]*[0-9][a-z0-9]*"),
     _Form(rb"[A-Za-z][A-Za-z0-9.-]{0,62} [A-Za-z][A-Za-z0-9_.-]{0,30}(?:\[[0-9]+\])?", rb": ", lead=_STAMP + b"{1,4}"),
     _Form(rb"[\[(](?:" + _NUMBERED_NAME + rb"|[0-9]{1,6})[\])]", rb":? ?(?:[|-] )?", lead=_LEAD, needs_steps=True),
+    _Form(_NUMBERED_NAME, rb" (?=[\[(]?" + LEVEL.encode() + rb"\b)", lead=_LEAD, needs_steps=True),
     _Form(_NUMBERED_NAME + b"|[0-9]{1,6}(?= \\|)", rb"(?:: | \| | - )", lead=_LEAD, needs_steps=True),
 )
 _PATTERNS = [lazy_pattern(form.pattern) for form in _FORMS]
@@ -82,7 +83,7 @@ _STEPS = 3  # steps that several names print, at least
 _DIGITS = lazy_pattern(rb"[0-9]+")
 _NO_LETTERS = lazy_pattern(rb"[^a-z]+")
 _NO_NAME = lazy_pattern(rb"[^A-Za-z0-9_./-]+")
-_STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:step|iteration|iter|update|batch)[^a-z0-9]{1,4}([0-9]+)")
+_STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:step|iteration|iter|update|batch)[^a-z0-9]{1,16}([0-9]+)")
 _RANK = lazy_pattern(rb"(?i)(?<![a-z])rank[^a-z0-9]{0,2}([0-9]+)")
 _LABEL_OF_RANK = rb"(?:[\[(](?:[Rr]ank|RANK)[ :=]?([0-9]{1,9})[\])]:? ?)?"
 

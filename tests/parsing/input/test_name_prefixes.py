@@ -140,6 +140,7 @@ def step_lines(
         ("[node-{}] ", "[pod/node-1] "),
         ("2026-11-30 10:00:02,123 [node{}] [INFO] ", "[pod/node1] 2026-11-30 10:00:02,123 [INFO] "),
         ("[2026-11-30 10:00:02] INFO [worker {}] ", "[pod/worker-1] [2026-11-30 10:00:02] INFO "),
+        ("2026-11-30 10:00:02 node{} [INFO] ", "[pod/node1] 2026-11-30 10:00:02 [INFO] "),
         ("[GPU{}] ", "[pod/GPU1] "),
         ("(cuda:{}) ", "[pod/cuda-1] "),
         ("process {}: ", "[pod/process-1] "),
@@ -175,6 +176,10 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
 )
 def test_numbers_that_do_not_distinguish_the_lines_of_a_step(log: bytes) -> None:
     assert name_prefixes(log) is None
+
+
+def test_a_step_may_be_padded() -> None:
+    assert name_prefixes(step_lines("[node{}] ", text=" iteration {step:8}/     100 | lm loss: 7.1")) is not None
 
 
 def test_equal_ranks_of_several_nodes_are_local() -> None:
