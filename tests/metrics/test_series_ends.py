@@ -46,6 +46,12 @@ table = "values"
 text = "server time {key:S} is {value:r} ms"
 unit = { value = "ms" }
 sample = "server time a is 2.5 ms"
+[[line]]
+name = "part"
+table = "values"
+text = "part {key:S} of step {step:d} is {value:r} ms"
+unit = { value = "ms" }
+sample = "part a of step 3 is 2.5 ms"
 """
 
 
@@ -194,5 +200,6 @@ def test_the_last_place_of_a_key_on_each_rank(
 def test_a_time_measured_again_and_again_is_a_median_and_a_clock_is_read_last(tmp_path: Path) -> None:
     epochs = [f"server time epoch is {value} ms" for value in (900, 400, 500)]
     clock = [f"server time clock is {value} ms" for value in (100, 200, 300)]
-    found = {name: value for name, _, _, value in lasts(tmp_path, [*epochs, *clock])}
-    assert found == pytest.approx({"epoch": 0.5, "clock": 0.3})
+    parts = [f"part load of step {step} is {value} ms" for step, value in enumerate((700, 200, 600))]
+    found = {name: value for name, _, _, value in lasts(tmp_path, [*epochs, *clock, *parts])}
+    assert found == pytest.approx({"epoch": 0.5, "clock": 0.3, "load": 0.6})

@@ -56,9 +56,9 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
 
     If several ranks print a series, it is the median of their last values. A rate that is sampled without steps, as a
     server does, is the median of its samples above zero: its last sample belongs to an idle server. So is a time that
-    is measured again and again, such as that of an epoch, but not a clock, which never goes back. The step time comes
-    first. Moments since 1970 are left out, and series with no better direction by name or unit. `either_way`: names of
-    series that are kept without one. Printed NaN is a value.
+    is measured again and again, such as that of a step or an epoch, but not a clock, which never goes back. The step
+    time comes first. Moments since 1970 are left out, and series with no better direction by name or unit.
+    `either_way`: names of series that are kept without one. Printed NaN is a value.
     """
     losses = steps["loss"][_printed(steps, "loss")]
     if len(losses):
@@ -73,7 +73,8 @@ def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> 
         last_by_key: dict[str, list[tuple[str | None, float]]] = {}
         in_order = numbers if by_line is None else numbers.where(by_line)
         sampled = in_order.where(in_order.one_of("unit", _SAMPLED))  # mostly none: first by words, which are there
-        samples = sampled.where(~sampled.known("step") & (sampled["value"] > 0)).by("key")
+        is_sample = ~sampled.known("step") | sampled.one_of("unit", ["s"])
+        samples = sampled.where(is_sample & (sampled["value"] > 0)).by("key")
         numbers = numbers.where(last)
         for key, unit, value in numbers.where(~are_moments(numbers["value"])).records("key", "unit", "value"):
             last_by_key.setdefault(key, []).append((unit, value))
