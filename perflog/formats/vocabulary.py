@@ -38,6 +38,11 @@ COUNTERS = frozenset(
 MOMENTS = COUNTERS - {"batch", "rank"}
 """Counters that say how far a run is: its records are a series, and no cases."""
 
+NUMBERED_PARTS = frozenset(
+    "accum accumulation block bucket chunk expert group head layer mb micro microbatch microstep stage stream".split()
+)
+"""Words, without marks, for what programs number inside of a step. A time beside such a number may be that part's."""
+
 STATISTICS = frozenset(
     "mean avg average ave av median std stddev stdev spread min minimum max maximum total sum last".split()
 )

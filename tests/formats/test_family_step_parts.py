@@ -25,6 +25,7 @@ S, MS = Unit("s", 1.0), Unit("s", 1e-3)
         ({"step_time": 3.0, "forward": 0.9, "backward": 1.9, "comm": 1.5, "opt": 0.2}, {"opt"}),  # beside the backward
         ({"step_time": 3.0, "comm": 2.0, "comm_allreduce": 1.9}, set()),  # perhaps one in the other: not known
         ({"step_time": 3.0, "data": 0.1, "elapsed": 350.0, "eta": 9.0, "val_time": 5.0, "avg_step": 3.1}, {"data"}),
+        ({"step_time": 3.0, "time_per_token": 0.1, "gpu_time": 2.5, "ttft": 0.2}, set()),
         ({"data": 0.1, "opt": 0.3}, set()),  # of what
         ({}, set()),
     ],
@@ -49,6 +50,11 @@ def test_parts_take_no_longer_than_their_whole(seconds: dict[str, float], parts:
 )
 def test_a_time_that_can_only_be_of_the_step(seconds: dict[str, float], unit: Unit, name: str) -> None:
     assert time_of_step(seconds, dict.fromkeys(seconds, unit)) == name
+
+
+@pytest.mark.parametrize(("counter", "time"), [("micro", ""), ("micro_batch", ""), ("layer", ""), ("samples", "time")])
+def test_a_time_beside_the_number_of_a_part_is_not_that_of_the_step(counter: str, time: str) -> None:
+    assert time_of_step({"time": 0.1}, {"time": MS}, {"step", counter}) == time
 
 
 def test_the_parts_of_a_step_are_phases() -> None:

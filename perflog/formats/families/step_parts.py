@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from perflog.formats.model import Line
-from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, STATISTICS, plain_name
+from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, NUMBERED_PARTS, STATISTICS, plain_name
 from perflog.tables.schema import column_for
 from perflog.units import Unit
 
@@ -25,7 +25,8 @@ _TIME, _TOTALS = "time", ("total", "total_time")
 _MOST = 0.5  # share of a total that its parts take
 _ROUNDED = 1.02  # what parts may exceed their whole by, since each is rounded
 _NO_PARTS = (
-    "elapsed eta wall since start remaining left uptime clock timestamp checkpoint ckpt save hidden overlapped".split()
+    "elapsed eta wall since start remaining left uptime clock timestamp checkpoint ckpt save hidden overlapped "
+    "gpu cpu cuda device per latency ttft tpot itl slowest fastest".split()
 )
 _OTHER_WORDS = COUNTERS | EVALUATIONS | STATISTICS | frozenset(_NO_PARTS)
 """Words in names of times that are no parts of the step."""
@@ -64,18 +65,22 @@ def _fit(seconds: Mapping[str, float], parts: Collection[str]) -> bool:
     return _STEP in wholes and all(sum(times[whole]) <= _ROUNDED * seconds[whole] for whole in wholes)
 
 
-def time_of_step(seconds: Mapping[str, float], units: Mapping[str, Unit]) -> str:
+def time_of_step(seconds: Mapping[str, float], units: Mapping[str, Unit], printed: Collection[str] = ()) -> str:
     """Return the name, as names are compared, of a time that can only be that of the step; "" for none.
 
     `total` is, if the other times of the line are most of it, and no more: they are its parts. `time` is in
-    milliseconds: no program prints the time since its start so.
+    milliseconds: no program prints the time since its start so. But in `micro 3 | step 1 | time: 100 ms` it is that of
+    the micro-batch.
+
+    `printed`: the names of all numbers of the line, as names are compared.
     """
     named = {plain_name(name): name for name in seconds}
     whole = next((name for name in _TOTALS if name in named), "")
     others = [seconds[name] for name in seconds if plain_name(name) != whole and _may_be_part(name)]
     if whole and len(others) > 1 and _MOST <= sum(others) / (seconds[named[whole]] or math.inf) <= _ROUNDED:
         return whole
-    return _TIME if _TIME in named and units[named[_TIME]].factor < 1 else ""
+    is_of_step = NUMBERED_PARTS.isdisjoint(name.replace("_", "") for name in printed)
+    return _TIME if is_of_step and _TIME in named and units[named[_TIME]].factor < 1 else ""
 
 
 def _may_be_part(name: str) -> bool:

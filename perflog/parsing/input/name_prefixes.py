@@ -22,7 +22,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from perflog.formats.vocabulary import LEVEL
+from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, LEVEL, NUMBERED_PARTS
 from perflog.lazy_patterns import lazy_pattern
 
 
@@ -64,9 +64,13 @@ _FORMS = (
     _Form(_NUMBERED_NAME + b"|[0-9]{1,6}(?= \\|)", rb"(?:: | \| | - )", lead=_LEAD, needs_steps=True),
 )
 _PATTERNS = [lazy_pattern(form.pattern) for form in _FORMS]
+_NUMBERED = frozenset(
+    "adapter agent arm candidate case chain channel class client config dataset domain env environment exp experiment "
+    "fold game generator level lora loss member model net network objective optimizer phase player policy population "
+    "run sample seed slot split subset task thread token trial variant view".split()
+)
 _OF_A_PROGRAM = frozenset(
-    b"batch block bucket case chunk config epoch exp experiment expert fold group head iter iteration layer microbatch "
-    b"phase run sample seed stage step stream test thread trial update".split()
+    word.encode() for word in (_NUMBERED | COUNTERS | EVALUATIONS | NUMBERED_PARTS) - {"rank"}
 )
 """Words that programs number themselves: they name no nodes."""
 
@@ -75,6 +79,7 @@ _DEVICES = frozenset(b"cuda device gpu npu".split())
 
 _LONGEST = 256  # bytes: no name with what separates it from the line is longer
 _LOOKED_AT = 400  # first lines
+_SEARCHED = 1000  # bytes of a line in which its step is looked for
 _SAMPLED = 8  # of them, before all are examined: most logs have no names
 _NEARLY_ALL = 0.9
 _MOST = 0.5
@@ -84,6 +89,7 @@ _DIGITS = lazy_pattern(rb"[0-9]+")
 _NO_LETTERS = lazy_pattern(rb"[^a-z]+")
 _NO_NAME = lazy_pattern(rb"[^A-Za-z0-9_./-]+")
 _STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:step|iteration|iter|update|batch)[^a-z0-9]{1,16}([0-9]+)")
+_WITHIN = lazy_pattern(rb"(?i)(?<![a-z])(?:epoch|ep)[^a-z0-9]{0,4}([0-9]+)")
 _RANK = lazy_pattern(rb"(?i)(?<![a-z])rank[^a-z0-9]{0,2}([0-9]+)")
 _LABEL_OF_RANK = rb"(?:[\[(](?:[Rr]ank|RANK)[ :=]?([0-9]{1,9})[\])]:? ?)?"
 
@@ -172,11 +178,12 @@ def _distinguish_steps(found: Sequence[re.Match[bytes]]) -> bool:
     """Return whether most steps are printed after all names, and hardly any step twice after one name."""
     names, printed = set[bytes](), list[tuple[bytes, bytes, bytes]]()
     for match in found:
-        if (text := match.string[match.end() :]) and (step := _STEP.search(text)):
-            rank = _RANK.search(text)
+        if (text := match.string[match.end() :][:_SEARCHED]) and (step := _STEP.search(text)):
+            rank, epoch = _RANK.search(text), _WITHIN.search(text)
             name = match["name"] + (b"/" + rank[1] if rank else b"")
             names.add(name)
-            printed.append((name, step[1], _NO_LETTERS.sub(b"", text.lower())))
+            step_of_epoch = (epoch[1] + b"/" if epoch else b"") + step[1]  # an epoch counts its steps anew
+            printed.append((name, step_of_epoch, _NO_LETTERS.sub(b"", text.lower())))
     steps = Counter((step, kind) for _, step, kind in set(printed))
     complete = sum(count == len(names) for count in steps.values())
     return (

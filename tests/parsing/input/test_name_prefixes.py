@@ -165,6 +165,9 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
     [
         step_lines("[stage {}] "),
         step_lines("expert {}: "),
+        step_lines("micro {} | "),
+        step_lines("[env {}] "),
+        step_lines("[dataset{}] "),
         step_lines("[node{}] ", steps=2),  # two steps may be a coincidence
         step_lines("[node{}] ", processes=1),
         step_lines("[node{}] ", text="fan 1200 rpm"),
@@ -172,7 +175,7 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
         b"".join(step_lines(f"round {k}: ", processes=1) for k in range(4)),  # one after the other
         "".join(f"[node{k}] step {step} loss 2.5\n" for step in range(12) for k in (step % 3,)).encode(),  # in turn
     ],
-    ids=["stages", "experts", "two steps", "one process", "no steps", "one step", "rounds", "in turn"],
+    ids=["stages", "experts", "micro-batches", "environments", "datasets", "two steps", "one process", "no steps", "one step", "rounds", "in turn"],
 )
 def test_numbers_that_do_not_distinguish_the_lines_of_a_step(log: bytes) -> None:
     assert name_prefixes(log) is None
@@ -180,6 +183,11 @@ def test_numbers_that_do_not_distinguish_the_lines_of_a_step(log: bytes) -> None
 
 def test_a_step_may_be_padded() -> None:
     assert name_prefixes(step_lines("[node{}] ", text=" iteration {step:8}/     100 | lm loss: 7.1")) is not None
+
+
+def test_an_epoch_counts_its_steps_anew() -> None:
+    epochs = (step_lines("[node{}] ", text=f"epoch {epoch} step {{step}} loss 2.98") for epoch in range(4))
+    assert name_prefixes(b"".join(epochs)) is not None
 
 
 def test_equal_ranks_of_several_nodes_are_local() -> None:

@@ -227,7 +227,7 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         steps = [key for key, name in self.keys.items() if name == "step" and key in parts.printed]
         iteration = next((key for key in steps if key in ITERATIONS and parts.printed & ITERATION_TIMES), "")
         is_timed = common.table != "steps" or not steps or parts.fields.is_taken("step_time")
-        time = "" if is_timed else time_of_step(parts.seconds, parts.units)
+        time = "" if is_timed else time_of_step(parts.seconds, parts.units, parts.printed)
         if len(steps) > 1 or time:  # `step: 10, global_step: 110`
             parts = self._parts(common.table, before, head, after, evaluation, iteration or steps[0], time)
         return common, steps, parts
