@@ -69,9 +69,7 @@ _NUMBERED = frozenset(
     "fold game generator level lora loss member model net network objective optimizer phase player policy population "
     "run sample seed slot split subset task thread token trial variant view".split()
 )
-_OF_A_PROGRAM = frozenset(
-    word.encode() for word in (_NUMBERED | COUNTERS | EVALUATIONS | NUMBERED_PARTS) - {"rank"}
-)
+_OF_A_PROGRAM = frozenset(word.encode() for word in (_NUMBERED | COUNTERS | EVALUATIONS | NUMBERED_PARTS) - {"rank"})
 """Words that programs number themselves: they name no nodes."""
 
 _DEVICES = frozenset(b"cuda device gpu npu".split())

@@ -175,7 +175,19 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
         b"".join(step_lines(f"round {k}: ", processes=1) for k in range(4)),  # one after the other
         "".join(f"[node{k}] step {step} loss 2.5\n" for step in range(12) for k in (step % 3,)).encode(),  # in turn
     ],
-    ids=["stages", "experts", "micro-batches", "environments", "datasets", "two steps", "one process", "no steps", "one step", "rounds", "in turn"],
+    ids=[
+        "stages",
+        "experts",
+        "micro-batches",
+        "environments",
+        "datasets",
+        "two steps",
+        "one process",
+        "no steps",
+        "one step",
+        "rounds",
+        "in turn",
+    ],
 )
 def test_numbers_that_do_not_distinguish_the_lines_of_a_step(log: bytes) -> None:
     assert name_prefixes(log) is None
