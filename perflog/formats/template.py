@@ -81,6 +81,7 @@ _TYPES = {
     "z": (NUMBER, "a size such as 170.67KB"),
     "b": (r"[ \t]*", "blanks"),
     "x": (r"(?:[^0-9]|[A-Za-z_][0-9]+)+", "string without numbers"),
+    "T": (r"[^:%\n]+: \w+=[^\s,:=]+(?:,? \w+=[^\s,:=]+)*", "words, a colon and pairs such as `llama: M=64, N=3`"),
     "q": (NUMBER, "a number with a metric prefix such as 9.12 G"),
     "c": ("", "text"),
     "n": ("", "string that is no number"),
@@ -96,10 +97,10 @@ NUMERIC = frozenset("dfeEgrtzqhk")
 READ_BY = {"h": seconds, "k": clock_seconds}
 """Types that a function reads as seconds."""
 
-TEXTS = "sSwcnjbxpaB"
+TEXTS = "sSwcnjbxpaBT"
 """Types of fields that are strings."""
 
-LOOSE = "scnjxpaB"
+LOOSE = "scnjxpaBT"
 """Types of fields that may hold a whole record: they may have whitespace in them."""
 
 LIST_DEPTH = {"l": 1, "m": 2}
@@ -254,7 +255,7 @@ class Field(Struct, frozen=True):
 
     def render(self, value: Value) -> str:
         """Return the value as the program prints it."""
-        if self.type in "wSsbcnlmjpax":
+        if self.type in "wSsbcnlmjpaxT":
             text = str(value)
         elif self.type == "d":
             return format(int(value), self.spec)

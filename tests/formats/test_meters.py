@@ -1160,6 +1160,8 @@ def test_a_title_is_no_result_and_no_count() -> None:
         "[BENCHMARK] llama bf16",
         "[BENCHMARK] decode tok/s 12.5",
         "kernel time: 4.5 ms",
+        "--- llama, tp=8: M=64, bias=False ---",
+        "--- kernel: time=3.5 ms ---",
     ]
     got = read("\n".join([*lines, ""]).encode())
     rows = {row["line"]: (row["key"], row["text"] or row["value"]) for row in got.rows("values")}
@@ -1169,6 +1171,7 @@ def test_a_title_is_no_result_and_no_count() -> None:
         5: ("subtitle", "llama bf16"),
         6: ("decode_tok_s", 12.5),
         7: ("kernel_time", pytest.approx(0.0045)),
+        8: ("subtitle", "llama, tp=8: M=64, bias=False"),
     }
 
 

@@ -690,3 +690,21 @@ def test_no_table_of_several_stands_for_the_others(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("After ", "# ").replace(".\n", "\n"))
     found = cases(perflog.read(path)).set_index("key")
     assert (found["over"]["cpu"], found["max_at"]["cpu"]) == ("table", "table prefill")
+
+
+def test_no_group_of_lines_stands_for_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "pair.log"
+    group = "{}\n\nTotal JIT time: {} s\nTotal time per step: {} ns\n"
+    path.write_text(group.format("this pr", 0.27, 251.68) + group.format("main", 0.53, 258.27))
+    shown = perflog.overview(perflog.read(path))
+    assert not shown.figures
+    assert shown.reasons[0].endswith("Total_time_per_step 251.7 ns (line 4) to 258.3 ns (line 8), 2 times.")
+
+
+def test_a_case_above_the_first_title_is_named_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "cut.log"
+    case = "TGV average time: {} ms, {} TFLOPS, speedup: {}x\n"
+    title = "--- llama, tp=8: M={}, bias=False ---\n"
+    path.write_text(case.format(0.5, 60, 1.5) + title.format(64) + case.format(0.4, 70, 1.6))
+    path.write_text(path.read_text() + "Testing with PDL...\n")  # what is done next with the same case
+    assert set(cases(perflog.read(path))["max_at"]) == {"line 1", "subtitle llama, tp=8: M=64, bias=False"}

@@ -6,6 +6,7 @@ A title names the case that the lines below it measure. `metrics.case_titles` ta
 from __future__ import annotations
 
 from perflog.formats.families.measured_lines import UNIT
+from perflog.formats.template import Template
 from perflog.formats.vocabulary import MOMENTS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import UNITS, unit_of
@@ -31,7 +32,8 @@ _AFTER_WORDS = lazy_pattern(rf"(?P<before>[ \t]*(?:{_WORDS})[ \t]+)(?P<text>\S.*
 _SUBTITLES = ("-", ">", "###")  # beginnings of marks; `### a ###` is a title
 _COUNTS = lazy_pattern(rf"(?i)\b(?:{'|'.join(sorted(MOMENTS))}|attempt|restart|trial)s?\b[ #:=/]*[0-9]")
 _MEASURES = lazy_pattern(rf"(?i)[0-9] ?(?:{UNIT}|%|GB|MB)(?![\w/])|[0-9]{{2}}:[0-9]{{2}}")
-_IS_SENTENCE = lazy_pattern(r"(?i).*[^.][.!?]|.*\b(?:complete|completed|done|finished|started|passed|failed)\W*")
+_IS_SENTENCE = lazy_pattern(r"(?i).*[^.][.!?]|with(?:out)? .*\.{3}|.*\b(?:complete|completed|done|finished|started|passed|failed)\W*")
+_WITH_COLON = lazy_pattern(Template("{title:T}").pattern)
 _LETTERS = lazy_pattern(r"[^\W\d_]{2}|\w[=:]")
 _LONGEST = 120
 
@@ -72,7 +74,8 @@ def title_parts(text: str) -> tuple[str, str, str] | None:
     """Return what is before a title, the name and type of the field that takes it, and what is after it.
 
     None for other lines: a line that counts (`=== Epoch 3 ===`) belongs to a series, and one with a measured value is a
-    result. Results may be printed in the same way, so a title has no colon, and after a label in brackets no number.
+    result. Results may be printed in the same way, so a title has no colon but between marks and before pairs
+    (`--- llama, tp=8: M=64 ---`), and after a label in brackets no number.
     """
     match = _DECORATED.fullmatch(text)
     field = f"{TITLE}::c"
@@ -85,13 +88,16 @@ def title_parts(text: str) -> tuple[str, str, str] | None:
         match, field = _NAME_WITH_PAIRS.fullmatch(text), f"{TITLE}::c"  # any string would read every line
     if match is None:
         return None
-    title = match["text"]
-    is_other = (
+    title, after = match["text"], match.groupdict().get("after") or ""
+    has_colon = ":" in title
+    if has_colon and field.endswith("::c") and after.strip(" \t:") and _WITH_COLON.fullmatch(title):
+        field, has_colon = field.replace("::c", ":T"), False
+    is_other = has_colon or (
         len(title) > _LONGEST or _IS_SENTENCE.fullmatch(title) or _COUNTS.search(title) or _MEASURES.search(title)
     )
-    if is_other or not _LETTERS.search(title) or set("{}<>:\\") & set(title):
+    if is_other or not _LETTERS.search(title) or set("{}<>\\") & set(title):
         return None
-    return match["before"], field, match.groupdict().get("after") or ""
+    return match["before"], field, after
 
 
 _UNIT_IN_TITLE = lazy_pattern(

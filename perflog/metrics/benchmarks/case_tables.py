@@ -48,6 +48,8 @@ _NAMES_WORK = lazy_pattern(
 """Names of columns that describe which work is measured."""
 _CHANGE = lazy_pattern(r"(?i)(?:.*_)?(?:Δ|delta|change|diff|difference|gain|improvement|reduction|speed_?up)(?:_.*)?")
 """Names of a column with the change from one of the other columns to the next."""
+_SPEED_UNITS = ("s", "1/s", "TFLOP/s", "GB/s")
+_MOST_GROUPS = 8  # of lines that are printed for each variant; more are a series
 _MOMENT_UNITS = ("", "1", "s")  # units of times since 1970
 SAME = " = "
 """Between the names of parameters that are equal in each record."""
@@ -87,12 +89,10 @@ class CaseTable(Struct, frozen=True):
         return len(self.parameters) == 1 and all(map(_NAMES_WORK.fullmatch, self.parameters))
 
     def at(self, record: int, without: str | None = None) -> str:
-        """Return the case of a record as a string: `impl flash, seq_len 128`."""
-        return ", ".join(
-            f"{name} {_text(values[record], self.units.get(name, ''))}"
-            for name, values in self.parameters.items()
-            if name != without and values[record] is not None
-        )
+        """Return the case of a record as a string: `impl flash, seq_len 128`; its line if it has no parameter."""
+        known = [name for name, values in self.parameters.items() if name != without and values[record] is not None]
+        named = (f"{name} {self.shown_value(name, self.parameters[name][record])}" for name in known)
+        return ", ".join(named) if known or without else f"line {self.lines[record]}"
 
     def shown_value(self, name: str, value: Any) -> str:
         """Return the value of a parameter or a setting as a string: `2,048`, `512 KiB`."""
@@ -137,23 +137,27 @@ def names_without_case(tables: Tables) -> set[str]:
     """Return the names that a run prints several times for cases that cannot be identified: no value represents them.
 
     They are the `names_of_records` beside a rate of FLOP, as each record measures another shape; and names that are
-    alone on their lines in a run without steps that has rows of a name and its value: there may be a table of such rows
-    for each phase.
+    alone on their lines in a run without steps: all of them if it has rows of a name and its value, as there may be a
+    table of such rows for each phase, else times, rates and speedups that are printed a few times, as for each variant.
     """
     rows = tables.rows("values")
     shapes = tables.rows("lines").records("run", "shape")
     runs_with_lists = {run for run, shape in shapes if {"{key:", "{value:"} <= set(re.findall(r"{\w+:", str(shape)))}
-    runs_with_lists -= tables.rows_by_run("steps").keys()
     record_names = names_of_records(tables)
     found: set[str] = set()
     for run, run_values in rows.where(~rows.known("step")).by("run").items():
         lines = run_values.where(run_values.one_of("unit", ["TFLOP/s"]))["line"]
         counted = run_values.where(np.isin(run_values["line"], lines) & run_values.one_of("key", record_names))
         found.update(name for name, times in counted.counts("key").items() if times > 1)
-        if run in runs_with_lists:
-            records = groups_of(run_values["line"], run_values["part"])
-            alone = run_values.where((records.sizes[records.inverse] == 1) & run_values.known("value"))
-            found.update(name for name, times in alone.counts("key").items() if times > 1)
+        if run in tables.rows_by_run("steps"):
+            continue
+        records = groups_of(run_values["line"], run_values["part"])
+        alone = run_values.where((records.sizes[records.inverse] == 1) & run_values.known("value"))
+        speeds = alone.where(alone.one_of("unit", _SPEED_UNITS)).counts("key")
+        for name, times in alone.counts("key").items():
+            is_speed = name in speeds or _CHANGE.fullmatch(name) is not None
+            if times > 1 and (run in runs_with_lists or (times <= _MOST_GROUPS and is_speed)):
+                found.add(name)
     return found
 
 

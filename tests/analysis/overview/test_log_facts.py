@@ -124,6 +124,8 @@ def test_slow_steps_have_a_period_and_a_part_that_takes_the_time(causes: Any) ->
         "90 % of the extra time is data_time: 3.8 s in them instead of 200 ms.",
     ]
     assert said(module.slow_steps, *rows)[2:] == []
+    of_bar = [{**row, "key": "smoothed_s_per_it"} for row in load]  # the same time once more, no part of it
+    assert said(module.slow_steps, *rows, *of_bar)[2:] == []
 
 
 def test_time_between_steps(causes: Any) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from perflog.analysis.job_endings import is_ended
 from perflog.analysis.overview.parts import percent
 from perflog.arrays import Floats, Ints, Mask
+from perflog.formats.bars import OF_BARS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, serving, throughput
 from perflog.metrics.benchmarks.serving import CACHE, RUNNING, WAITING
@@ -123,7 +124,8 @@ def _times_by_name(tables: Tables, run: str) -> Iterator[tuple[str, Ints, Floats
         rows = tables.rows_of(table, run)
         rows = rows.where(rows.one_of("unit", ["s"])) if table == "values" else rows
         for each, timed in rows.where(rows.known("step", value)).by(name).items():
-            yield each, timed["step"], timed[value]
+            if not OF_BARS.search(each):  # the rate of a bar is the step again
+                yield each, timed["step"], timed[value]
 
 
 def between_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
