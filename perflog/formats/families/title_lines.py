@@ -32,7 +32,9 @@ _AFTER_WORDS = lazy_pattern(rf"(?P<before>[ \t]*(?:{_WORDS})[ \t]+)(?P<text>\S.*
 _SUBTITLES = ("-", ">", "###")  # beginnings of marks; `### a ###` is a title
 _COUNTS = lazy_pattern(rf"(?i)\b(?:{'|'.join(sorted(MOMENTS))}|attempt|restart|trial)s?\b[ #:=/]*[0-9]")
 _MEASURES = lazy_pattern(rf"(?i)[0-9] ?(?:{UNIT}|%|GB|MB)(?![\w/])|[0-9]{{2}}:[0-9]{{2}}")
-_IS_SENTENCE = lazy_pattern(r"(?i).*[^.][.!?]|with(?:out)? .*\.{3}|.*\b(?:complete|completed|done|finished|started|passed|failed)\W*")
+_IS_SENTENCE = lazy_pattern(
+    r"(?i).*[^.][.!?]|with(?:out)? .*\.{3}|.*\b(?:complete|completed|done|finished|started|passed|failed)\W*"
+)
 _WITH_COLON = lazy_pattern(Template("{title:T}").pattern)
 _LETTERS = lazy_pattern(r"[^\W\d_]{2}|\w[=:]")
 _LONGEST = 120
