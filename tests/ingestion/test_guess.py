@@ -322,6 +322,13 @@ def test_words_after_a_number_without_a_name_tell_the_names_of_lines_apart(log: 
     assert keys == ["rpc_time_host", "npu_time_host", "qnn_npu_time_host"]
 
 
+def test_times_before_rates_tell_their_names_apart(log: Path) -> None:
+    rate = "(seconds)\t\t Rate: \t{} (tokens/second)\n"
+    text = f"Prompt evaluation:\t0.056 {rate.format(553.5)}\t\tGenerated 96 tokens:\t1.7 {rate.format(54.5)}"
+    rates = [key for key, value, _ in values(log, text) if value in (553.5, 54.5)]
+    assert rates == ["prompt_evaluation_rate", "tokens_rate"]
+
+
 def test_a_header_right_above_its_rows_names_the_columns(log: Path) -> None:
     rows = "".join(f"{k * 100:8d} {300 + k:12.6f} {-5 - k:12.7f}\n" for k in range(4))
     assert values(log, f"Step Temp E_pair\n{rows}")[-2:] == [("Temp", 303, None), ("E_pair", -8, None)]

@@ -199,6 +199,15 @@ def test_a_mark_without_a_pause_takes_no_time() -> None:
 # --- the beginning ----------------------------------------------------------------------------------------------------
 
 
+def test_a_long_gap_is_no_checkpoint_where_each_gap_has_one() -> None:
+    """The other gaps show that a checkpoint takes no such time; with a gap that has none, it may."""
+    ends = [10, 20, 30, 40, 50, 90, 100]
+    steps = [step(2 * k + 2, k + 1, at, None) for k, at in enumerate(ends)]
+    saves = [mark(2 * k + 3, "checkpoint") for k in range(len(ends) - 1)]
+    assert "unknown 50-80" in shown(intervals([*steps, *saves]))
+    assert "checkpoint 50-80" in shown(intervals([*steps, *saves[1:]]))
+
+
 def test_what_first_steps_take_longer_is_compilation() -> None:
     rows = [step(2, 1, 14, 5), step(3, 2, 17, 3), *(step(4 + k, 3 + k, 18 + k) for k in range(10))]
     assert shown(intervals(rows)) == [

@@ -2,7 +2,8 @@
 
 Each entry names its numbers by itself. Where two entries give the same name, the words that only one of them has before
 its first number become part of the name. Without such words, the names of their first numbers distinguish them, if
-nothing else does: `train_loss: 2.5 acc: 0.5` and `val_loss: 2.7 acc: 0.4`; for lines of one number, the words after it.
+nothing else does: `train_loss: 2.5 acc: 0.5` and `val_loss: 2.7 acc: 0.4`; for lines of one number, the words after it;
+for rates, the times before them: `prefill: 0.05 s, rate: 553 tok/s`.
 An entry that merely lacks a number of the other one prints the same series.
 """
 
@@ -18,7 +19,7 @@ from perflog.formats.vocabulary import LEVELS, PLACES
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LITERAL, UNSURE, LineDraft, Slot
 from perflog.tables.schema import column_for
-from perflog.units import unit_of
+from perflog.units import base_of, unit_of
 
 _TABLES = ("values", "summaries")
 _PLACES = frozenset((*PLACES, "epoch", "world_size"))  # names of numbers that locate a row
@@ -62,7 +63,16 @@ def _telling_words(name: str, entries: Sequence[LineDraft]) -> list[list[str]]:
     if not any(telling) and all(len(_named_numbers(entry)) == 1 for entry in entries):
         before = _without_first([_words_before(entry) for entry in entries])
         return before if any(before) else _without_common([_words_after(entry) for entry in entries])
-    return telling
+    times = [_time_before(name, entry) for entry in entries]
+    return telling if any(telling) or "" in times else _without_common([time.split("_") for time in times])
+
+
+def _time_before(name: str, entry: LineDraft) -> str:
+    """Return the name of the time directly before a rate; "" for none."""
+    numbers = entry.numbers
+    place = next(k for k, slot in enumerate(numbers) if slot.named.name == name)
+    is_rate = place > 0 and base_of(numbers[place].named.unit) == "1/s"
+    return numbers[place - 1].named.name if is_rate and numbers[place - 1].is_time else ""
 
 
 def _without_common(words: Sequence[Sequence[str]]) -> list[list[str]]:

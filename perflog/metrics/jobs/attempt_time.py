@@ -337,7 +337,9 @@ class _Tiling:
         if len(kinds) == 1:
             stamped = _stamped_seconds(here)
             by_stamps = stamped is not None and abs(stamped - pause) <= max(2 * self._stamp_s, 0.02 * pause)
-            yield kinds[0], pause, STAMPS if by_stamps else STEPS
+            is_shown = by_stamps or np.isfinite(self._printed[place]) or self._plain.any()
+            kind = kinds[0] if is_shown else UNKNOWN  # with a checkpoint before each line, other lines show its usual time
+            yield kind, pause, STAMPS if by_stamps else STEPS
             return
         known = {kind: _seconds_of([m for m in here if _KIND_BY_MARK[m.kind] == kind]) for kind in kinds}
         open_ended = [kind for kind, seconds in known.items() if seconds is None]
