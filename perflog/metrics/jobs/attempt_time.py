@@ -338,7 +338,9 @@ class _Tiling:
             stamped = _stamped_seconds(here)
             by_stamps = stamped is not None and abs(stamped - pause) <= max(2 * self._stamp_s, 0.02 * pause)
             is_shown = by_stamps or np.isfinite(self._printed[place]) or self._plain.any()
-            kind = kinds[0] if is_shown else UNKNOWN  # with a checkpoint before each line, other lines show its usual time
+            kind = (
+                kinds[0] if is_shown else UNKNOWN
+            )  # with a checkpoint before each line, other lines show its usual time
             yield kind, pause, STAMPS if by_stamps else STEPS
             return
         known = {kind: _seconds_of([m for m in here if _KIND_BY_MARK[m.kind] == kind]) for kind in kinds}
