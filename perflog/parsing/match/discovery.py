@@ -70,6 +70,7 @@ _ENOUGH_OF_SHAPE = 8  # strings of one shape that show nothing: the others show 
 _LONG = 1 << 8  # bytes of a line; of a longer one Python's search takes longer, by the square of its length
 _BLOCK = 64  # strings tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
+_Identity = tuple[str, str, str, frozenset[str]]
 
 
 def families_of(formats: Iterable[Format]) -> list[tuple[Format, Family]]:
@@ -193,6 +194,7 @@ class TemplateDiscovery:
         self._known: set[tuple[str, str, str]] = set()  # format, family, template string
         self._count: Counter[tuple[str, str]] = Counter()
         self._size: Counter[tuple[str, str]] = Counter()
+        self._is_part: dict[tuple[str, str, str], bool] = {}  # by format, family, and name of a time beside a step's
         self._full: set[tuple[str, str]] = set()
         self._shapes: defaultdict[str, list[Template]] = defaultdict(list)
         self._objects: ObjectShapes[bool] = ObjectShapes()  # of the Lines that are read by them
@@ -205,7 +207,7 @@ class TemplateDiscovery:
         copy = TemplateDiscovery(self._is_bounded)
         copy.warnings, copy._known, copy._full = list(self.warnings), set(self._known), set(self._full)
         copy._count, copy._size, copy._tried = Counter(self._count), Counter(self._size), dict(self._tried)
-        copy._objects = self._objects.copy()
+        copy._objects, copy._is_part = self._objects.copy(), dict(self._is_part)
         for names, shapes in self._unread.items():
             copy._unread[names] = shapes.copy()
         for name, templates in self._shapes.items():
@@ -256,7 +258,7 @@ class TemplateDiscovery:
         if not trial._finds(likely, batch.bytes_at(places), families):
             return False
         self._known, self._count, self._size, self._full = trial._known, trial._count, trial._size, trial._full
-        self._shapes, self._objects = trial._shapes, trial._objects
+        self._shapes, self._objects, self._is_part = trial._shapes, trial._objects, trial._is_part
         return True
 
     def _finds(self, lines: Sequence[FormatLine], texts: pa.Array, families: Families) -> bool:
@@ -403,9 +405,23 @@ class TemplateDiscovery:
                 last = lines[-1]
                 if last.object is not None and self._count[form.name, family.name] >= MANY_LINES:
                     lines = (last if last.by_object else replace(last, by_object=True),)
+                lines = tuple(self._with_parts_of_before(form, family, line) for line in lines)
                 new += self._add(form, family, lines)
                 return lines
         return ()
+
+    def _with_parts_of_before(self, form: Format, family: Family, line: Line) -> Line:
+        """Return a Line in which a time is a part of the step if it is one in earlier Lines of the family.
+
+        The numbers of one string show it. Of several shapes, one would have the times of some steps alone as phases.
+        """
+        if line.table != "steps" or "step_time" not in line.unit:
+            return line
+        times = {name for name, unit in line.unit.items() if unit.base == "s"}
+        parts = {
+            name for name in times if self._is_part.setdefault((form.name, family.name, name), name in line.phases)
+        }
+        return line if parts == line.phases & times else replace(line, phases=line.phases - times | parts)
 
     def _add(self, form: Format, family: Family, lines: Sequence[Line]) -> list[FormatLine]:
         """Return the Lines that were not known; none if the family has too many."""
@@ -447,11 +463,16 @@ class _LinesOfTexts:
 
     def __init__(self, families: Families) -> None:
         self._declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
-        self._by_form: dict[tuple[Line | bytes, ...], list[tuple[str, str, str]]] = {}
+        self._by_form: dict[tuple[Line | bytes, ...], list[_Identity]] = {}
 
-    def __call__(self, line: FormatLine, text: bytes) -> list[tuple[str, str, str]]:
-        """Return the identities for a string that a Line reads. Two such strings differ in its fields only."""
-        match = line[1].template.regex.fullmatch(text)
+    def __call__(self, line: FormatLine, text: bytes) -> list[_Identity]:
+        """Return the identities for a string that a Line reads. Two such strings differ in its fields only.
+
+        Of several times in a line, the numbers show which are parts of the step.
+        """
+        times = [unit for unit in line[1].unit.values() if unit.base == "s"]
+        are_forms = line[1].table != "steps" or len(times) < 2
+        match = line[1].template.regex.fullmatch(text) if are_forms else None
         fields = map(form_of, (group or b"" for group in match.groups())) if match else [text]
         form = (line[1], *fields)
         if form not in self._by_form:
@@ -475,9 +496,9 @@ def _reads_before(new: Sequence[FormatLine], place: int, batch: Batch) -> bool:
     return len(texts) > 0 and (by_object or bool(matching_mask(texts, patterns).any()))
 
 
-def _identity(line: FormatLine) -> tuple[str, str, str]:
-    """What makes two Lines of families the same: format, family, and template string."""
-    return line[0].name, line[1].name, line[1].template.text
+def _identity(line: FormatLine) -> _Identity:
+    """What makes two Lines of families the same: format, family, template string, and which times are phases."""
+    return line[0].name, line[1].name, line[1].template.text, line[1].phases
 
 
 def _bare(texts: pa.Array, mask: Mask) -> pa.Array:

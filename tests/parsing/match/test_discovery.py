@@ -298,8 +298,26 @@ def test_a_line_of_an_object_may_read_any_line_before_it() -> None:
     assert not discovery._reads_before(by_object, 10, unread(b"words"))
 
 
-def test_lines_are_the_same_if_format_name_and_template_are() -> None:
-    assert discovery._identity(shown("loss {loss:f}")) == ("own", "x", "loss {loss:f}")
+STEP = "step {} | step_time {:.2f}s | data 0.10s | opt 1.30s"
+
+
+def phases_of(lines: list[str]) -> list[tuple[int, str]]:
+    return [(row["step"], row["phase"]) for row in read("\n".join([*lines, ""]).encode()).rows("phases")]
+
+
+def test_the_first_line_of_a_log_alone_shows_what_is_part_of_the_step() -> None:
+    """Neither a line of another log that is read before, nor one of another shape of the log."""
+    wrong, right = STEP.format(1, 0.5), [STEP.format(k, 1.5) for k in (2, 3, 4)]
+    of_right = [(step, phase) for phase in ("data", "opt") for step in (2, 3, 4)]
+    for _ in range(2):
+        assert phases_of([wrong, *right]) == []
+        assert sorted(phases_of(right)) == sorted(of_right)
+    assert phases_of([wrong, *right, STEP.format(5, 1.5) + " | lr 0.1"]) == []
+    assert (5, "opt") in phases_of([*right, STEP.format(5, 0.5) + " | lr 0.1"])
+
+
+def test_lines_are_the_same_if_format_name_template_and_phases_are() -> None:
+    assert discovery._identity(shown("loss {loss:f}")) == ("own", "x", "loss {loss:f}", frozenset())
 
 
 def test_first_records_of_kinds_that_have_some() -> None:
