@@ -119,7 +119,9 @@ def test_slow_steps_have_a_period_and_a_part_that_takes_the_time(causes: Any) ->
     rows = [{"step": n, "step_time_s": 5.0 if n % 8 == 0 else 1.0} for n in range(1, 29)]
     load = [{"table": "values", "step": row["step"], "key": "data_time", "unit": "s",
              "value": 3.8 if row["step"] % 8 == 0 else 0.2} for row in rows]  # fmt: skip
-    assert said(module.slow_steps, *rows, *load)[1:] == [
+    clocks = [{"table": "values", "step": row["step"], "key": key, "unit": "s", "value": 2.0 * row["step"]}
+              for key in ("since_start", "elapsed") for row in rows]  # fmt: skip
+    assert said(module.slow_steps, *rows, *load, *clocks)[1:] == [
         "One of these slow steps comes every 8 steps, the first at step 8.",
         "90 % of the extra time is data_time: 3.8 s in them instead of 200 ms.",
     ]

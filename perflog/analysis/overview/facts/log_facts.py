@@ -108,11 +108,12 @@ def _part_of_slow_steps(tables: Tables, run: str, series: StepSeries, slow: Mask
         means = np.bincount(inverse, values) / np.bincount(inverse)  # over the ranks
         is_slow = np.isin(step, steps[slow])
         usual = means[np.isin(step, steps[~slow])]
-        if is_slow.sum() == slow.sum() and len(usual):
+        is_clock = (np.diff(means) > 0).all()
+        if is_slow.sum() == slow.sum() and len(usual) and not is_clock:
             middle = float(np.median(usual))
             parts.append((float((means[is_slow] - middle).sum()) / more, name, float(means[is_slow].mean()), middle))
-    share, name, longer, middle = max(parts, default=(0.0, "", 0.0, 0.0))
-    if _MOSTLY <= share < 1 + _TELLING:
+    fitting = (part for part in parts if _MOSTLY <= part[0] < 1 + _TELLING)  # what grows by more is no part
+    for share, name, longer, middle in nlargest(1, fitting):
         them = "them" if slow.sum() > 1 else "it"
         change = f"{show(longer, 's', 3)} in {them} instead of {show(middle, 's', 3)}"
         yield f"{percent(share)} of the extra time is {name}: {change}."
@@ -124,7 +125,7 @@ def _times_by_name(tables: Tables, run: str) -> Iterator[tuple[str, Ints, Floats
         rows = tables.rows_of(table, run)
         rows = rows.where(rows.one_of("unit", ["s"])) if table == "values" else rows
         for each, timed in rows.where(rows.known("step", value)).by(name).items():
-            if not OF_BARS.search(each):  # the rate of a bar is the step again
+            if not (OF_BARS.search(each) or _OF_RUN.search(each)):  # the rate of a bar is the step again
                 yield each, timed["step"], timed[value]
 
 
