@@ -279,6 +279,28 @@ def test_a_step_is_not_divided_into_phases_that_do_not_fit(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("parts", "shown"),
+    [
+        ({"data": 0.1, "comm": 1.9}, {"forward": 0.6, "backward": 2.0, "data": 0.1, "step": 0.3}),
+        ({"data": 0.9}, {"forward": 0.6, "backward": 2.0, "step": 0.4}),
+        ({"comm": 0.2}, {"forward": 0.6, "backward": 2.0, "comm": 0.2, "step": 0.2}),
+    ],
+)
+def test_what_a_name_alone_makes_a_part_is_none_if_it_does_not_fit(
+    tmp_path: Path, parts: dict[str, float], shown: dict[str, float]
+) -> None:
+    """The first step compiles, so its numbers agree with all parts. Communication may run beside the computation."""
+    printed = {"fwd": 0.6, "bwd": 2.0, **parts}
+    named = " | ".join(f"{name} {time:.2f}s" for name, time in printed.items())
+    lines = [f"step {k} | step_time {3.0 if k > 1 else 30.0:.2f}s | {named}\n" for k in range(1, 9)]
+    path = tmp_path / "run.log"
+    path.write_text("".join(lines))
+    read = perflog.read(path)
+    assert {row["part"]: row["time_s"] for row in rows(breakdown(read))} == pytest.approx(shown)
+    assert [finding.code for finding in findings(read) if finding.severity == "error"] == []
+
+
 def test_a_phase_is_not_divided_into_more_than_itself(tmp_path: Path) -> None:
     log = _megatron(tmp_path, forward=600, optimizer=300, optimizer_inner_step=250, optimizer_wait=200)
     assert {row["part"]: row["time_s"] for row in rows(breakdown(log))} == pytest.approx(

@@ -269,8 +269,11 @@ def _phases_that_do_not_fit(data: LintInput) -> Iterator[Finding]:
             f"{'step' if misfit.whole == 'step' else 'phase'}; it is not divided"
         )
         lines = run["phases"]["line"][run["phases"].one_of("phase", misfit.parts)]
+        numbers = {"parts": misfit.parts_s, "whole": misfit.whole_s}
+        form = run.semantics.format
+        are_guessed = form is not None and form.generic  # the log does not say that they are parts
         if len(lines):
-            yield Finding(run.id, message, {run.id: lines}, {"parts": misfit.parts_s, "whole": misfit.whole_s})
+            yield Finding(run.id, message, {run.id: lines}, numbers, severity="note" if are_guessed else None)
 
 
 def _runs_that_may_not_fit(data: LintInput) -> list[LintedRun]:

@@ -169,7 +169,7 @@ def _steps_in_parts(table: PhaseTable) -> Iterator[tuple[list[dict[str, Any]], l
         n, first, last = windows[place]
         common: dict[str, Any] = {"run": run.run, "label": run.label, "of": "step", "n": n}
         common |= {"first_step": first, "last_step": last, "whole_s": times["step", None]}
-        parts, unfit = _innermost(times)
+        parts, unfit = _in_step(times, run.semantics)
         kinds = {name: declared.kind if (declared := run.semantics.phase(name)) else None for name in names}
         rows_of_run = [
             common | {"part": name, "kind": UNTIMED if is_rest else kinds[name], "inside": inside, "time_s": seconds}
@@ -183,9 +183,30 @@ _Times = Mapping[tuple[str, str | None], float]
 """Times of phases, by name and name of the parent; None: no parent."""
 
 
-def _innermost(
-    times: _Times,
-) -> tuple[list[tuple[str, str | None, float, bool]], list[tuple[str, tuple[str, ...], float, float]]]:
+_Divided = tuple[list[tuple[str, str | None, float, bool]], list[tuple[str, tuple[str, ...], float, float]]]
+"""What `_innermost` returns."""
+
+
+def _in_step(times: _Times, semantics: RunSemantics) -> _Divided:
+    """Return what `_innermost` does. Of a program that is not known, phases that do not fit need not be parts.
+
+    One line of the log has shown them as parts of the step: in others, communication may run beside the computation.
+    """
+    divided = _innermost(times)
+    if semantics.format is None or not semantics.format.generic:
+        return divided
+    phases = {name for name, _ in times if name not in WHOLES}
+    known = {name: semantics.phase(name) for name in phases}
+    beside = {name for name, phase in known.items() if phase is not None and phase.kind == "communication"}
+    for others in (beside, phases):
+        fitting = {case: seconds for case, seconds in times.items() if case[0] not in others}
+        if all(name != "step" for name, *_ in divided[1]) or len(fitting) < 2:
+            break
+        divided = _innermost(fitting)
+    return divided
+
+
+def _innermost(times: _Times) -> _Divided:
     """Return the innermost phases and the rests of their parents; then the phases that do not fit.
 
     A phase is not divided if the phases inside it take longer than itself: they cannot be its parts alone. So the parts
