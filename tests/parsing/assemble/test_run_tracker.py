@@ -188,6 +188,29 @@ def test_a_resumption_begins_a_run_if_the_steps_go_back(text: str, first_lines: 
     assert tracker.count == len(first_lines)
 
 
+@pytest.mark.parametrize("by_line", [False, True])
+@pytest.mark.parametrize(
+    ("text", "first_lines"),
+    [
+        ("0/1 0/2 0/3 0/1 0/2 0/3 0/1", [1, 4, 7]),  # two trainings, copied into one log, and a third
+        ("0/1 0/2 0/3 speed/3 0/1", [1, 5]),
+        ("0/1 0/2 0/3 1/1 1/2", [1]),  # of a later epoch
+        ("0/1 0/2 0/3 0/2 0/1", [1]),  # from the middle: what a run does that resumes
+        ("0/1 0/2 0/1 0/2", [1]),  # too few to know
+        ("0/1 0/1 0/2 0/2 0/3 0/3 0/1", [1]),  # several ranks
+        ("settings 0/1 0/2 0/3 0/1", [1]),  # the program says where its runs begin
+    ],
+)
+def test_steps_that_begin_again_with_their_epoch_are_another_run(
+    text: str, first_lines: list[int], by_line: bool
+) -> None:
+    tracker = RunTracker()
+    runs = [tracker.first]
+    for first, part in enumerate(text.split(), 1) if by_line else [(1, text)]:
+        runs += tracker.starts(STEP_LINES, step_batch(part, first))
+    assert [run.first_line for run in runs] == first_lines
+
+
 @pytest.mark.parametrize(("text", "undecided"), [("restore", True), ("restore 3", False), ("save", False)])
 def test_only_the_next_steps_decide_on_a_resumption(text: str, undecided: bool) -> None:
     tracker = RunTracker()

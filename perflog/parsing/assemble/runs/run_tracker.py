@@ -10,6 +10,7 @@ in a log in which no program prints.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from enum import Enum, auto
@@ -18,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct, field
 
-from perflog.arrays import Ints
+from perflog.arrays import Floats, Ints
 from perflog.formats.model import Line
 from perflog.parsing.assemble.runs.run_state import RunState
 from perflog.parsing.match.records import Batch, FormatLine, Records
@@ -63,6 +64,8 @@ _RESUMING = {
 }  # fmt: skip
 """What milestones mean for attempts, by kind and edge."""
 
+_EPOCHS = ("epoch", "epch", "ep")  # names of counters that go on where the steps of each epoch start again
+_FEW = 3  # growing steps, after which steps may begin again
 _EPOCH = 1 << 32  # more steps than an epoch has
 _NONE, _CLOSED, _WITHOUT_RECORDS, _OTHER_RECORDS, _OWN_RECORDS = range(5)
 
@@ -95,10 +98,14 @@ RecordPlaces = Mapping[_RecordKind, Sequence[Ints]]
 
 
 class _PrintedSteps(NamedTuple):
-    """The steps that lines of a batch print, in log order; steps of a later epoch are larger."""
+    """The steps that lines of a batch print, in log order; steps of a later epoch are larger.
+
+    `epochs`: the epochs that lines of steps without a rank print, NaN for all other lines.
+    """
 
     places: Ints
     steps: Ints
+    epochs: Floats
 
     def between(self, places: Ints) -> list[Ints]:
         """Return the steps that are printed before the first of some positions, between each two, after the last."""
@@ -110,6 +117,40 @@ class _PrintedSteps(NamedTuple):
         """Return the first step that is printed after a position, and its own position."""
         row = int(np.searchsorted(self.places, place, "right"))
         return int(self.steps[row]), int(self.places[row])
+
+
+class _Beginnings(Struct):
+    """Where the steps of a log begin again, together with their epochs, though no line says that a run begins.
+
+    Two trainings may be copied into one log. Not in a log with lines that begin runs, nor where steps are repeated in
+    another way: several ranks may print them.
+    """
+
+    first: tuple[int, float] | None = None
+    last: int = -1
+    number: int = 0  # steps since then
+    is_simple: bool = True
+
+    def places(self, steps: _PrintedSteps, before: float) -> list[int]:
+        """Return the places of steps of a batch that begin again. `before`: place of the first line that begins a run."""
+        found: list[int] = []
+        known = ~np.isnan(steps.epochs)
+        places, numbers, epochs = steps.places[known], steps.steps[known], steps.epochs[known]
+        if not self.is_simple or not len(numbers):
+            return found
+        if self.first is None:
+            self.first, self.last = (int(numbers[0]), float(epochs[0])), int(numbers[0]) - 1
+        begin = -self.number
+        for k in np.flatnonzero(np.diff(numbers, prepend=self.last) <= 0).tolist():
+            step, epoch = int(numbers[k]), float(epochs[k])
+            is_first = step <= self.first[0] and epoch <= self.first[1]
+            self.is_simple = is_first and k - begin >= _FEW and places[k] < before
+            if not self.is_simple:
+                return found
+            found.append(int(places[k]))
+            self.first, begin = (step, epoch), k
+        self.last, self.number = int(numbers[-1]), len(numbers) - begin
+        return found
 
 
 class _RunStart(Struct):
@@ -137,6 +178,7 @@ class _Machine(Struct):
     resumes: int | None = None  # position of a RESUME or RESTART after a step; the next step decides on a run
     restarts: bool = False  # whether it is a RESTART
     reloads: bool = False  # whether the steps went on after a RESUME line of the run
+    beginnings: _Beginnings = field(default_factory=_Beginnings)
 
     def read(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: _PrintedSteps) -> list[_RunStart]:
         """Read the lines of a batch. Return the runs that begin. `records`: positions of all other lines."""
@@ -298,7 +340,7 @@ class RunTracker:
                 for key, key_cuts in cuts_of_records.items()
             }
             here = slice(step_cuts[log], step_cuts[log + 1])
-            steps_of_log = _PrintedSteps(steps.places[here], steps.steps[here])
+            steps_of_log = _PrintedSteps(steps.places[here], steps.steps[here], steps.epochs[here])
             new += self._starts_in_log(boundaries[cuts[log] : cuts[log + 1]], kinds_in_log, steps_of_log)
         return new
 
@@ -307,6 +349,13 @@ class RunTracker:
     ) -> list[RunState]:
         """Return the runs that begin at these lines of one log, except its first run."""
         current = self._machine.run
+        first = min((boundary.place for boundary in boundaries), default=math.inf)
+        again = self._machine.beginnings.places(steps, first)
+        self._machine.beginnings.is_simple &= not boundaries
+        boundaries = sorted(
+            [*boundaries, *(_BoundaryLine(place, _Event.START, "", False, False) for place in again)],
+            key=lambda boundary: boundary.place,
+        )
         starts = self._machine.read(boundaries, records, steps)
         if current is not None:
             self._run.process, self._run.process_format = current.process, current.process_format
@@ -335,7 +384,7 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
     with_programs = any(not form.library and line.gives_rows for form, line in lines)
     boundaries: list[_BoundaryLine] = []
     other_records: dict[_RecordKind, list[Ints]] = {}
-    steps: list[tuple[Ints, Ints]] = []
+    steps: list[_PrintedSteps] = []
     for kind, records in batch.records.items():
         form, line = lines[kind]
         if not line.read:
@@ -348,7 +397,9 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
             kind_of = _RecordKind(form.name, line.table == "steps", joins, counts)
             other_records.setdefault(kind_of, []).append(records.places)
             if counts:
-                steps.append((records.places, _places_in_run(records, line.within)))
+                steps.append(
+                    _PrintedSteps(records.places, _places_in_run(records, line.within), _epochs_of(records, line))
+                )
         else:
             starts_process = line.opens == "process"
             places = records.places.tolist()
@@ -369,12 +420,20 @@ def _places_in_run(records: Records, within: str | None) -> Ints:
     return step + epochs * _EPOCH if isinstance(epochs, np.ndarray) and epochs.dtype == np.int64 else step
 
 
-def _in_order(steps: Sequence[tuple[Ints, Ints]]) -> _PrintedSteps:
+def _epochs_of(records: Records, line: Line) -> Floats:
+    """Return the epochs that step lines print; NaN where they print none, or a rank."""
+    is_of_run = line.table == "steps" and "rank" not in records.columns
+    columns = (records.columns.get(name) for name in _EPOCHS) if is_of_run else ()
+    printed = next((each for each in columns if isinstance(each, np.ndarray) and each.dtype.kind in "if"), None)
+    return np.full(len(records.places), np.nan) if printed is None else printed.astype(np.float64)
+
+
+def _in_order(steps: Sequence[_PrintedSteps]) -> _PrintedSteps:
     if not steps:
-        return _PrintedSteps(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    places, numbers = (np.concatenate(parts) for parts in zip(*steps, strict=True))
+        return _PrintedSteps(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    places, numbers, epochs = (np.concatenate(parts) for parts in zip(*steps, strict=True))
     order = np.argsort(places, kind="stable")
-    return _PrintedSteps(places[order], numbers[order])
+    return _PrintedSteps(places[order], numbers[order], epochs[order])
 
 
 def _event(line: Line, has_opener: bool) -> _Event:
