@@ -132,7 +132,10 @@ class _Beginnings(Struct):
     is_simple: bool = True
 
     def places(self, steps: _PrintedSteps, before: float) -> list[int]:
-        """Return the places of steps of a batch that begin again. `before`: place of the first line that begins a run."""
+        """Return the places of steps of a batch that begin again.
+
+        `before`: the place of the first line that begins a run in another way.
+        """
         found: list[int] = []
         known = ~np.isnan(steps.epochs)
         places, numbers, epochs = steps.places[known], steps.steps[known], steps.epochs[known]
