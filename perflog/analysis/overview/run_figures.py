@@ -411,8 +411,8 @@ def _unnumbered_steps(tables: Tables) -> Iterator[RunFigure]:
 def _values(tables: Tables, options: Options) -> list[RunFigure]:
     """The last values of all series. Rates come first, then those that a run prints for no step: they are its results.
 
-    Of equals the times of steps come first, then other times. Values that configure a run by their names, and what
-    progress bars show of loading and the like, come last.
+    Of equals the rates of work and the times of steps come first, then other times. Values that configure a run by
+    their names, and what progress bars show of loading and the like, come last.
     """
     figures = list(_last_values(tables, options)) or list(_named_values(tables))
     case_names = set(_names_of_cases(tables))
@@ -425,7 +425,8 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     def place(figure: RunFigure) -> tuple[bool, bool, bool, bool, int]:
         configures = _CONFIGURES.fullmatch(figure.name) is not None
         is_of_step = bool(step_counts.get(figure.name))
-        nearness = 2 if figure.unit != "s" else 0 if _is_step_time(figure.name) else 1
+        is_first = figure.unit == "1/s" or (figure.unit == "s" and _is_step_time(figure.name))
+        nearness = 0 if is_first else 1 if figure.unit == "s" else 2
         return bool(OF_BARS.search(figure.name)), configures, not _is_speed(figure), is_of_step, nearness
 
     digits = ((figure, _LOSS_DIGITS if "loss" in words_of(figure.name) else figure.digits) for figure in figures)

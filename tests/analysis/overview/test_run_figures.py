@@ -323,10 +323,11 @@ def test_rates_answer_first_then_values_of_no_step_and_times_of_steps() -> None:
     """What configures a run comes last."""
     rows = [
         value("val_loss", 1.0, step=3), value("batch_size", 8.0, "s"), value("load_time", 3.0, "s"),
-        value("step_time", 2.0, "s"), value("tokens", 9.0, "1/s"), value("accuracy", 0.5),
+        value("step_time", 2.0, "s"), value("read", 9.0, "GB/s"), value("tokens", 9.0, "1/s"),
+        value("accuracy", 0.5),
     ]  # fmt: skip
     names = [figure.name for figure in module._values(made(*rows), Options())]
-    assert names == ["tokens", "step_time", "load_time", "accuracy", "val_loss", "batch_size"]
+    assert names == ["tokens", "read", "step_time", "load_time", "accuracy", "val_loss", "batch_size"]
 
 
 @pytest.mark.parametrize(
