@@ -139,7 +139,7 @@ def test_a_bar_too_short_for_times_of_steps_tells_its_rate(tmp_path: Path) -> No
     log.write_text("".join(lines))
     figures = {figure.name: figure.values for figure in run_figures(Tables(perflog.read(log)), Options())}
     assert "step" not in figures
-    assert list(figures["smoothed_s_per_it"].values()) == [2.0]
+    assert list(figures["smoothed_s_per_it"].values()) == [2.04]
 
 
 def test_kernels_without_a_category_are_named() -> None:
