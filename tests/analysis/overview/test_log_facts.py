@@ -211,6 +211,8 @@ def test_times_that_steps_print_by_name(table: Any) -> None:
     ]  # fmt: skip
     parts = [{"step": n, "forward_s": 3.0, "backward_s": 1.5 if n < 2 else None} for n in range(4)]
     assert said(module.unknown_causes, *parts, *often)[1].endswith(" medians: forward 3 s, load 2.35 s.")
+    again = [value("forward_time", 3.0, n) for n in range(4)]
+    assert said(module.unknown_causes, *parts, *again)[1].endswith(" medians: forward_time 3 s.")
     phase = {"table": "phases", "phase": "a", "time_s": 1.0}
     assert said(module.unknown_causes, *parts, *often, phase)[1].endswith(" medians: load 2.35 s.")
     unnumbered = [{"step": None, "step_time_s": 1.0, "line": n} for n in range(3)]

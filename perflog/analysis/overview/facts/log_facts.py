@@ -14,6 +14,7 @@ import numpy as np
 from perflog.analysis.job_endings import is_ended
 from perflog.analysis.overview.parts import percent
 from perflog.arrays import Floats, Ints, Mask
+from perflog.formats.vocabulary import field_of
 from perflog.formats.bars import OF_BARS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, serving, throughput
@@ -215,7 +216,8 @@ def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
         tables, run, {n: rows for n, rows in values.items() if "_per_" not in n and not names_step_time(n, "s")}
     )
     if run not in tables.rows_by_run("phases"):
-        for name in _PARTS_OF_STEP:
+        named = {field_of(name) for name, _ in times}
+        for name in (part for part in _PARTS_OF_STEP if part not in named):
             known = steps.known(f"{name}_s")
             if 2 * known.sum() > len(steps):
                 times.append((name, float(np.median(steps.where(known)[f"{name}_s"]))))
