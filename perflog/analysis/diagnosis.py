@@ -412,8 +412,8 @@ def _of_numbers(names: Sequence[str], lost: Divergence, rises: Sequence[Rise]) -
     """Return that a loss is NaN or infinite, and what rose before."""
     verdict = f"{lost.name} is {lost.value:g} since {_place(lost.step, lost.line)}"
     text = f"line {lost.line:,}: {lost.name} {lost.value:g}"
-    if rises:
-        first = min(rises, key=lambda rise: rise.line)
+    rises = sorted(rises, key=lambda rise: rise.line)
+    for first in rises[:1]:
         verdict += f"; {first.name} rises from {_place(first.step, first.line)} on"
     rose = [
         f"line {rise.line:,}: {rise.name} rises to {rise.value:.4g}, usual before {rise.usual:.3g}" for rise in rises
