@@ -516,7 +516,10 @@ def test_times_that_steps_print_by_name_are_in_the_log(tmp_path: Path) -> None:
     line = '{"step": %d, "loss": 2.5, "time_metrics/end_to_end(s)": 1.5, "time_metrics/data_loading(s)": 0.25}\n'
     path.write_text("".join(line % step for step in range(1, 9)))
     seen = overview(perflog.read(path), "metrics.jsonl")
-    assert [(part.name, part.seconds) for part in seen.parts] == [("untimed", 1.25), ("time_metrics_data_loading", 0.25)]
+    assert [(part.name, part.seconds) for part in seen.parts] == [
+        ("untimed", 1.25),
+        ("time_metrics_data_loading", 0.25),
+    ]
 
 
 def test_bandwidth_and_latency_between_two_processes(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from perflog.analysis.job_endings import is_ended
 from perflog.analysis.overview.parts import percent
 from perflog.arrays import Floats, Ints, Mask
-from perflog.formats.vocabulary import field_of
 from perflog.formats.bars import OF_BARS
+from perflog.formats.vocabulary import field_of
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, serving, throughput
 from perflog.metrics.benchmarks.serving import CACHE, RUNNING, WAITING
