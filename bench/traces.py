@@ -81,7 +81,7 @@ def present(kind, hta):
 
 
 def commands(path, others):
-    ours = {"perflog": perflog(path), "perflog --threads 1": perflog(path, "--threads", "1")}
+    ours = {"perflog": perflog(path), "perflog --processes 1": perflog(path, "--processes", "1")}
     return ours | {name: ([*argv, str(path)], out) for name, (argv, out) in others.items()}
 
 

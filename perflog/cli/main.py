@@ -156,7 +156,7 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 @options.interval
 @options.until_idle
 @click.option("--json", "as_json", is_flag=True, help="Print what was read as JSON.")
-@click.option("--threads", type=click.IntRange(1), metavar="N", help="Number of processes to read with.")
+@click.option("--processes", type=click.IntRange(1), metavar="N", help="Number of processes to read with.")
 @click.option(
     "--scheduler", metavar="ADDRESS", help="Read on the Dask cluster of this scheduler, such as tcp://host:8786."
 )
@@ -166,7 +166,7 @@ def ingest(
     follow: bool,
     interval: float,
     until_idle: float | None,
-    threads: int | None,
+    processes: int | None,
     scheduler: str | None,
     store: str | None,
     formats: tuple[str, ...],
@@ -194,9 +194,9 @@ def ingest(
     from perflog.provenance import parse_tags, provenance
     from perflog.tables.store import default_store
 
-    if scheduler and (follow or threads):
+    if scheduler and (follow or processes):
         raise UsageError(
-            "--scheduler cannot be combined with --follow or --threads",
+            "--scheduler cannot be combined with --follow or --processes",
             scheduler,
             "the workers of the scheduler read the logs",
         )
@@ -207,7 +207,7 @@ def ingest(
         store or default_store(), formats=formats, provenance=provenance(), tags=parse_tags(tags), **options_of_task
     )
     outcomes = (
-        _follow(names, task, threads, interval, until_idle) if follow else _ingest(names, task, threads, scheduler)
+        _follow(names, task, processes, interval, until_idle) if follow else _ingest(names, task, processes, scheduler)
     )
     _print_errors(outcomes)
     errors = [outcome for _, outcome in outcomes if isinstance(outcome, PerflogError)]
@@ -225,7 +225,7 @@ def ingest(
 
 
 def _ingest(
-    names: Sequence[LogName], task: IngestTask, threads: int | None, scheduler: str | None
+    names: Sequence[LogName], task: IngestTask, processes: int | None, scheduler: str | None
 ) -> list[tuple[str, Outcome]]:
     """Ingest logs and show the progress. Return the outcomes."""
     from perflog.cli.progress import byte_progress
@@ -242,7 +242,7 @@ def _ingest(
         and not names[0].run
         and (input := standard_input()) is not None
     ):
-        return [(STDIN, _ingest_input(input, task, threads))]
+        return [(STDIN, _ingest_input(input, task, processes))]
     if is_in_storage(task.store):
         store_exists(task.store)  # a storage that does not answer is one error, not one for each log
     with byte_progress(bulk.expected(names), len(names)) as progress:
@@ -251,21 +251,21 @@ def _ingest(
 
             done = ingest_on_cluster(names, task, scheduler, progress)
         else:
-            done = bulk.ingest_many(names, task, threads, progress)
+            done = bulk.ingest_many(names, task, processes, progress)
         log_outcomes, documents = bulk.split_documents(done)
     if documents:
         sheets.warn(left_out(NOTHING_KNOWN, [str(name) for name in documents]))
     return [(str(name), outcome) for name, outcome in log_outcomes]
 
 
-def _ingest_input(input: SpilledInput, task: IngestTask, threads: int | None) -> Outcome:
+def _ingest_input(input: SpilledInput, task: IngestTask, processes: int | None) -> Outcome:
     """Ingest standard input, and show its last steps on standard error before it ends. Return the outcome."""
     from perflog.cli.live_lines import LiveLines
     from perflog.ingestion.following import ingest_input
 
     lines = LiveLines(err=True)
     try:
-        return ingest_input(input, task, threads or 2, lines.observe, lines.look)
+        return ingest_input(input, task, processes or 2, lines.observe, lines.look)
     except KeyboardInterrupt:
         lines.tell("standard input: interrupted; what came is stored")
         raise
@@ -274,7 +274,7 @@ def _ingest_input(input: SpilledInput, task: IngestTask, threads: int | None) ->
 
 
 def _follow(
-    names: Sequence[LogName], task: IngestTask, threads: int | None, interval: float, until_idle: float | None
+    names: Sequence[LogName], task: IngestTask, processes: int | None, interval: float, until_idle: float | None
 ) -> list[tuple[str, Outcome]]:
     """Ingest a log while it grows, and show its last steps on standard error. Return what `_ingest` returns."""
     from perflog.cli.live_lines import LiveLines
@@ -302,7 +302,7 @@ def _follow(
         lines.steps.forget()
 
     try:
-        follow(name, task, Patience(interval, until_idle), threads or 2, lines.observe, show)
+        follow(name, task, Patience(interval, until_idle), processes or 2, lines.observe, show)
     finally:
         lines.end()
     return outcomes

@@ -31,7 +31,7 @@ from perflog.tables.store.writer import BatchWriter
 if TYPE_CHECKING:
     from perflog.ingestion.pipeline import Observer
 
-_KILLED = "memory may have run out: try --threads 1"
+_KILLED = "memory may have run out: try --processes 1"
 MOST_LOGS, MOST_BYTES = 256, 16 << 20
 """Logs, and their bytes, that are stored together."""
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 _SLOTS = 2
-_KILLED = "memory may have run out; `--threads 1` reads the log in one process"
+_KILLED = "memory may have run out; `--processes 1` reads the log in one process"
 
 
 def scanned_in_fork(source: Source, scanner: Scanner, size: int) -> Iterator[Batch]:

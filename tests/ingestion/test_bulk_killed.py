@@ -20,7 +20,7 @@ def test_processes_of_a_pool_end_with_the_command(tmp_path: Path) -> None:
     pipes = [tmp_path / "a.txt", tmp_path / "b.txt"]
     for pipe in pipes:
         os.mkfifo(pipe)
-    args = ["ingest", "--threads", "2", "--store", "store", *map(str, pipes)]
+    args = ["ingest", "--processes", "2", "--store", "store", *map(str, pipes)]
     always = "from perflog.ingestion import workers; workers.START_SECONDS = 0"
     code = f"{always}; from perflog.cli.main import main; main({args})"
     mark = str(tmp_path)

@@ -141,8 +141,8 @@ def test_a_cluster_is_used_as_the_processes_here_are(folder: Path) -> None:
         assert len(perflog.ingest("logs/csv.txt", store="here", scheduler=dask.address)) == 1
         done = run("ingest", "-", "--store", "there", "--scheduler", dask.address, input=b"Dear Sir\n", code=3)
         assert "-: nothing in it is recognised" in done.stderr
-        done = run("ingest", "logs/csv.txt", "--scheduler", dask.address, "--threads", 2, code=2)
-        assert "--scheduler cannot be combined with --follow or --threads" in done.stderr
+        done = run("ingest", "logs/csv.txt", "--scheduler", dask.address, "--processes", 2, code=2)
+        assert "--scheduler cannot be combined with --follow or --processes" in done.stderr
 
 
 def test_a_worker_that_does_not_see_the_store_is_an_error(folder: Path) -> None:

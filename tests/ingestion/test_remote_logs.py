@@ -119,7 +119,7 @@ def test_many_logs_are_read_in_processes(bucket: Bucket, tmp_path: Path) -> None
         f"{bucket.address}/many",
         "--store",
         str(tmp_path),
-        "--threads",
+        "--processes",
         "2",
     ]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)

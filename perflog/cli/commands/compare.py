@@ -21,8 +21,6 @@ _FORMATS = (*options.FORMATS, options.BRIEF, "github-action-benchmark", "bencher
 _KEPT = ("by", "base", "baseline", "match", "ignore", "store", "history", "targets", "warmup", "threshold")
 """Options that change the numbers: the next command repeats them."""
 
-"""Exit code of a gate that has nothing to judge: no metric on both sides, or none with a known error."""
-
 
 class Share(options.ParamType[float]):
     """A command-line value: a share as 5% or 0.05."""

@@ -15,6 +15,7 @@ from perflog.tables.schema import SCHEMA_VERSION
 from perflog.units import count, first_few
 
 _TEXT = 200  # characters of a line of evidence
+_LINES = {"": 4, "Evidence": 4, "To settle it": 4}  # of the screen, for parts of more than two
 _NAMED = 8  # jobs that did not fail
 _ACCUSED = 8  # culprits
 _EARLIER = 4  # attempts
@@ -65,7 +66,8 @@ def _job(answer: Diagnosis, inset: int = 0) -> Iterator[str]:
         if name == CULPRIT:
             yield from folded_list(f"{name}: ", [*map(cell, _culprits(answer))], 2, "; ", _ACCUSED, inset)
         elif name != VERDICT:
-            yield from folded(f"{name}: {cell(text)}" if name else f"  {cell(text)}", 2 if name else 4, inset)
+            lines = _LINES.get(name, 2)
+            yield from folded(f"{name}: {cell(text)}" if name else f"  {cell(text)}", lines, inset)
 
 
 def job_name(answer: Diagnosis) -> str:
@@ -96,6 +98,11 @@ def _culprits(answer: Diagnosis) -> list[str]:
     return [culprit.name for culprit in answer.culprits if culprit.name]
 
 
+def _shown(evidence: str) -> str:
+    """Return a line of evidence, cut after a word if it is long."""
+    return evidence if len(evidence) <= _TEXT else f"{evidence[:_TEXT].rpartition(' ')[0] or evidence[:_TEXT]} …"
+
+
 def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
     """Yield the parts of a diagnosis with their names; a further line of a part has no name."""
     yield VERDICT, answer.verdict
@@ -106,7 +113,7 @@ def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
         yield "No culprit", answer.reason
     if answer.kind and (names or answer.certainty != NOT_KNOWN):  # else the reason says why nobody is accused
         yield "How sure", f"{answer.certainty}: {answer.why}" if answer.why else answer.certainty
-    yield from zip(("Evidence", *[""] * len(answer.evidence)), (text[:_TEXT] for text in answer.evidence), strict=False)
+    yield from zip(("Evidence", *[""] * len(answer.evidence)), map(_shown, answer.evidence), strict=False)
     held = [text.removeprefix("Memory of ").removesuffix(".") for text in answer.memory]
     yield from zip(("Memory", *[""] * len(held)), held, strict=False)
     last = f"{answer.last_step:,}" if answer.last_step is not None else ""

@@ -70,7 +70,7 @@ class WorkerPool:
 
 
 def _killed() -> InputError:
-    help = "memory may have run out; `--threads 1` reads the trace in one process"
+    help = "memory may have run out; `--processes 1` reads the trace in one process"
     return InputError("a process that decoded the trace was killed", help=help)
 
 

@@ -2,6 +2,9 @@
 
 In: the rows of a stretch of the log, with the ranks that are printed or inherited. Out: more ranks, with the rule in
 column `rank_by`: `fingerprint` (votes on keys) and `adjacent` (only one partner is possible).
+
+The other rules: `line_rows` takes ranks that the line, its header or the name of its file prints; `local_ranks` those
+of labels.
 """
 
 from __future__ import annotations
