@@ -65,7 +65,7 @@ def test_slow_steps_by_their_rate(column: str, unit: str) -> None:
 
 @pytest.mark.parametrize(
     ("by", "words"),
-    [("line", "time stamps of the lines"), ("bar", "at least 20 s apart"), ("rate", "smoothed rate"), (None, None)],
+    [("line", "time stamps of the lines"), ("bar", "at least 20 s apart"), ("rate", "a printed rate"), (None, None)],
 )
 def test_times_that_are_derived(by: str | None, words: str | None) -> None:
     rows = [*steps(1), *steps(2, 3, step_time_by=by), *steps(4, step_time_by=by, step_time_s=None)]
