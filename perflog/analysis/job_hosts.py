@@ -45,7 +45,11 @@ def run_of_hosts(tables: Tables) -> dict[str, str]:
         runs.sort(key=order.__getitem__)
         leader = max(runs, key=lambda run: steps_of_log[run.partition("-")[0]])
         found |= {run: leader for run in runs if run != leader}
-    return found
+    if not found:
+        return found
+    # Two longest logs may have more losses in common than the first ones of their hosts.
+    others = run_of_hosts(tables.only([run for run in order if run not in found]))
+    return {run: others.get(leader, leader) for run, leader in found.items()} | others
 
 
 def without_other_hosts(log: Log, tables: Tables) -> Log:
