@@ -129,8 +129,8 @@ class RunFacts:
             return self._find(leaves.pop())
         figure = self.figure(name)
         if figure is None:
-            known = [*_OF_RUN, *_COUNTS, _INGESTED, *{key: None for s in self.settings.values() for key in s}]
-            known += [figure.name for figure in self._figures]
+            names = [*_OF_RUN, *_COUNTS, _INGESTED, *(key for settings in self.settings.values() for key in settings)]
+            known = list(dict.fromkeys([*names, *(figure.name for figure in self._figures)]))
             help = did_you_mean(name, known, f"there are: {', '.join(known[:40])}")
             raise UsageError(f"no run has `{name}`", help=help)
         return dict(figure.values)
