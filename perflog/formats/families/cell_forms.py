@@ -21,6 +21,9 @@ _PART = r"[A-Za-z][\w.%]*"
 _PARTS_IN_BRACKETS = lazy_pattern(rf"(?P<stem>.*?) ?\((?P<parts>{_PART}(?: ?/ ?{_PART})+)\)")
 _PARTS_AT_END = lazy_pattern(rf"(?P<stem>(?:.*[^/] )?)(?P<parts>{_PART}(?: ?/ ?{_PART})+)")
 
+PYTHON_WARNING = r"^[^ \t:]+\.py:[0-9]+: [A-Za-z]*Warning: |^  [\w.]*warn\w*\("
+"""Pattern of the two lines of a Python warning: it may be printed among the lines of a table."""
+
 REMARK = "()"
 """The end of the way in which a cell prints a number, if a remark in brackets is after it: `0.37x  (vs vllm)`."""
 

@@ -245,3 +245,12 @@ def test_whatever_stands_under_a_header_adds_up(sample: list[str], odd: list[byt
     assert whole.balances()
     pieces = read(log, chunk=200)
     assert pieces.balances() and differences(whole.tables(), pieces.tables()) == []
+
+
+def test_a_warning_of_python_does_not_end_a_table() -> None:
+    rows = [f"   {n}    4096    4096          7.1{n}          11.25     1.03x  (vs torch)" for n in range(4)]
+    warning = ["/opt/x/env.py:286: UserWarning: the backend is new.", "  warn_once("]
+    head = "   M       K       N   helion (us)     torch (us)   speedup"
+    lines = [head, *warning, *rows[:2], *warning, *rows[2:], ""]
+    values = read("\n".join(lines).encode()).rows("values")
+    assert [value["line"] for value in values if value["key"] == "helion"] == [4, 5, 8, 9]

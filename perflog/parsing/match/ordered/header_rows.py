@@ -2,7 +2,8 @@
 
 Rows under different headers may look alike, so a row cannot be identified by its content. Headers are found like other
 lines, wherever a chunk is scanned. This pass follows the scan, chunk after chunk in order, and reads the lines under
-each header that the scan left unread. A table ends at the first line that is not part of it; empty lines do not count.
+each header that the scan left unread. A table ends at the first line that is not part of it; empty lines and warnings of
+Python do not count.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from perflog.arrays import Ints
 from perflog.formats.families.cell_cutting import is_rule
+from perflog.formats.families.cell_forms import PYTHON_WARNING
 from perflog.formats.families.header_tables import (
     Header,
     HeaderTable,
@@ -25,6 +27,7 @@ from perflog.formats.families.header_tables import (
 from perflog.formats.families.title_lines import TABLE_TITLE, table_title_parts
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Value
+from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.match.captures import columns_of
 from perflog.parsing.match.ordered.segments import MAX_LENGTH, Segments, rows_and_labels, stretches, with_records
 from perflog.parsing.match.ordered.table_cells import read_rows
@@ -34,6 +37,7 @@ from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records
 MAX_SHAPES = 256
 """Row shapes of one table; rows of further shapes stay unread."""
 
+_WARNING = lazy_pattern(PYTHON_WARNING)
 _LINES_TO_TITLE = 4  # above a header: its title, empty lines and a rule
 _FIRST_BLOCK, _GROWTH, _MAX_BLOCK = 256, 8, 1 << 16  # lines read together: few at first, for most tables are short
 
@@ -160,7 +164,7 @@ class HeaderRowReader:
         cells: list[Sequence[str]] = []
         for row, printed in segments.lines(rows, label):
             text = header.without_prefix(printed)
-            if not printed.strip() or text == "" or row in among:
+            if not printed.strip() or text == "" or row in among or _WARNING.match(printed):
                 continue
             part = header.part(text, is_new) if text is not None and segments.unread[row] else None
             if part is None:

@@ -26,7 +26,7 @@ from perflog.formats.families.cell_cutting import (
     without_bar,
     without_frame,
 )
-from perflog.formats.families.cell_forms import REMARK
+from perflog.formats.families.cell_forms import PYTHON_WARNING, REMARK
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.figures import figure_spans
@@ -94,6 +94,8 @@ def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[
         texts: The lines in order, as binary; a line may be cut off after `LONGEST` bytes.
         with_ruled: Whether the rule of a Markdown table proves its header, whatever its names and cells are.
     """
+    places = np.flatnonzero(~mask_of(pc.match_substring_regex(texts, PYTHON_WARNING)))
+    texts = texts if len(places) == len(texts) else texts.take(pa.array(places))
     possible = mask_of(pc.match_substring_regex(texts, _POSSIBLE))
     followed = mask_of(pc.match_substring_regex(texts, _POSSIBLE_BELOW))
     followed[:-1] |= followed[1:] & mask_of(pc.match_substring_regex(texts, _SECOND_LINE))[:-1]
@@ -115,7 +117,7 @@ def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[
             table = PrintedTable.from_markdown(lines) or table
         if table is not None:
             end = place + len(table.block) + len(table.rows) - 1
-            yield place, table
+            yield int(places[place]), table
 
 
 def _grouped(texts: pa.Array) -> Mask:
