@@ -2,8 +2,8 @@
 
 Rows under different headers may look alike, so a row cannot be identified by its content. Headers are found like other
 lines, wherever a chunk is scanned. This pass follows the scan, chunk after chunk in order, and reads the lines under
-each header that the scan left unread. A table ends at the first line that is not part of it; empty lines and warnings of
-Python do not count.
+each header that the scan left unread. A table ends at the first line that is not part of it; empty lines and
+warnings of Python do not count.
 """
 
 from __future__ import annotations
