@@ -695,9 +695,10 @@ def test_no_table_of_several_stands_for_the_others(tmp_path: Path) -> None:
 def test_no_group_of_lines_stands_for_the_others(tmp_path: Path) -> None:
     path = tmp_path / "pair.log"
     group = "{}\n\nTotal JIT time: {} s\nTotal time per step: {} ns\n"
-    path.write_text(group.format("this pr", 0.27, 251.68) + group.format("main", 0.53, 258.27))
+    path.write_text(group.format("this pr", 0.27, 251.68) + group.format("main", 0.27, 258.27))
     shown = perflog.overview(perflog.read(path))
     assert not shown.figures
+    assert shown.reasons[0].startswith("Measured: Total_JIT_time 270 ms (line 3), 2 times; ")
     assert shown.reasons[0].endswith("Total_time_per_step 251.7 ns (line 4) to 258.3 ns (line 8), 2 times.")
 
 

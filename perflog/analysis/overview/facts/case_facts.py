@@ -91,7 +91,7 @@ def _without_case(tables: Tables, run: str) -> Iterator[str]:
         units = {unit or "" for (unit,) in key_rows.records("unit")}
         if len(units) == 1:
             values, lines, unit = key_rows["value"], key_rows["line"], units.pop()
-            places = values.argmin(), values.argmax()
+            places = dict.fromkeys((values.argmin(), values.argmax()))  # one, if all are equal
             ends = (f"{show(float(values[k]), unit, _DIGITS)} (line {lines[k]})" for k in places)
             parts.append(f"{name} {' to '.join(ends)}, {len(values)} times")
     if parts:
