@@ -296,7 +296,8 @@ class RunTracker:
 
     A run begins at the first line; at a `before` or `opens` line after other lines of its format, or after a run was
     closed; at a second `opens` line; and at the first record after a `closes` line. An `opens` line that each process
-    prints begins a run only after a step.
+    prints begins a run only after a step. Where no line begins or ends a run, one begins where the steps and their
+    epochs begin again.
 
     Args:
         logs: The positions at which logs begin that are read together, as one batch. Each has a record.
