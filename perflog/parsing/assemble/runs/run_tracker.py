@@ -19,10 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct, field
 
-from perflog.arrays import Floats, Ints
+from perflog.arrays import Ints
 from perflog.formats.model import Line
+from perflog.parsing.assemble.runs.printed_steps import Beginnings, PrintedSteps, epochs_of, in_order, places_in_run
 from perflog.parsing.assemble.runs.run_state import RunState
-from perflog.parsing.match.records import Batch, FormatLine, Records
+from perflog.parsing.match.records import Batch, FormatLine
 from perflog.tables.row_order import PART_BITS
 
 
@@ -64,9 +65,6 @@ _RESUMING = {
 }  # fmt: skip
 """What milestones mean for attempts, by kind and edge."""
 
-_EPOCHS = ("epoch", "epch", "ep")  # names of counters that go on where the steps of each epoch start again
-_FEW = 3  # growing steps, after which steps may begin again
-_EPOCH = 1 << 32  # more steps than an epoch has
 _NONE, _CLOSED, _WITHOUT_RECORDS, _OTHER_RECORDS, _OWN_RECORDS = range(5)
 
 
@@ -97,65 +95,6 @@ RecordPlaces = Mapping[_RecordKind, Sequence[Ints]]
 """Places of the records of each kind."""
 
 
-class _PrintedSteps(NamedTuple):
-    """The steps that lines of a batch print, in log order; steps of a later epoch are larger.
-
-    `epochs`: the epochs that lines of steps without a rank print, NaN for all other lines.
-    """
-
-    places: Ints
-    steps: Ints
-    epochs: Floats
-
-    def between(self, places: Ints) -> list[Ints]:
-        """Return the steps that are printed before the first of some positions, between each two, after the last."""
-        lows = [0, *np.searchsorted(self.places, places, "right").tolist()]
-        highs = [*np.searchsorted(self.places, places).tolist(), len(self.places)]
-        return [self.steps[low:high] for low, high in zip(lows, highs, strict=True)]
-
-    def first_after(self, place: int) -> tuple[int, int]:
-        """Return the first step that is printed after a position, and its own position."""
-        row = int(np.searchsorted(self.places, place, "right"))
-        return int(self.steps[row]), int(self.places[row])
-
-
-class _Beginnings(Struct):
-    """Where the steps of a log begin again, together with their epochs, though no line says that a run begins.
-
-    Two trainings may be copied into one log. Not in a log with lines that begin runs, nor where steps are repeated in
-    another way: several ranks may print them.
-    """
-
-    first: tuple[int, float] | None = None
-    last: int = -1
-    number: int = 0  # steps since then
-    is_simple: bool = True
-
-    def places(self, steps: _PrintedSteps, before: float) -> list[int]:
-        """Return the places of steps of a batch that begin again.
-
-        `before`: the place of the first line that begins a run in another way.
-        """
-        found: list[int] = []
-        known = ~np.isnan(steps.epochs)
-        places, numbers, epochs = steps.places[known], steps.steps[known], steps.epochs[known]
-        if not self.is_simple or not len(numbers):
-            return found
-        if self.first is None:
-            self.first, self.last = (int(numbers[0]), float(epochs[0])), int(numbers[0]) - 1
-        begin = -self.number
-        for k in np.flatnonzero(np.diff(numbers, prepend=self.last) <= 0).tolist():
-            step, epoch = int(numbers[k]), float(epochs[k])
-            is_first = step <= self.first[0] and epoch <= self.first[1]
-            self.is_simple = is_first and k - begin >= _FEW and places[k] < before
-            if not self.is_simple:
-                return found
-            found.append(int(places[k]))
-            self.first, begin = (step, epoch), k
-        self.last, self.number = int(numbers[-1]), len(numbers) - begin
-        return found
-
-
 class _RunStart(Struct):
     """Where a run begins, and the last start of the processes in it or before it."""
 
@@ -181,9 +120,9 @@ class _Machine(Struct):
     resumes: int | None = None  # position of a RESUME or RESTART after a step; the next step decides on a run
     restarts: bool = False  # whether it is a RESTART
     reloads: bool = False  # whether the steps went on after a RESUME line of the run
-    beginnings: _Beginnings = field(default_factory=_Beginnings)
+    beginnings: Beginnings = field(default_factory=Beginnings)
 
-    def read(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: _PrintedSteps) -> list[_RunStart]:
+    def read(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: PrintedSteps) -> list[_RunStart]:
         """Read the lines of a batch. Return the runs that begin. `records`: positions of all other lines."""
         starts: list[_RunStart] = []
         if self.resumes is not None:
@@ -213,7 +152,7 @@ class _Machine(Struct):
             self.grows &= (self.reached is None or int(steps[0]) > self.reached) and bool((np.diff(steps) > 0).all())
             self.reached = int(steps[-1])
 
-    def _resume(self, after: int, steps: _PrintedSteps, starts: list[_RunStart]) -> None:
+    def _resume(self, after: int, steps: PrintedSteps, starts: list[_RunStart]) -> None:
         """Begin a run at a line that loads a checkpoint, or starts the processes again, if the steps go back."""
         assert self.resumes is not None
         assert self.reached is not None
@@ -344,12 +283,12 @@ class RunTracker:
                 for key, key_cuts in cuts_of_records.items()
             }
             here = slice(step_cuts[log], step_cuts[log + 1])
-            steps_of_log = _PrintedSteps(steps.places[here], steps.steps[here], steps.epochs[here])
+            steps_of_log = PrintedSteps(steps.places[here], steps.steps[here], steps.epochs[here])
             new += self._starts_in_log(boundaries[cuts[log] : cuts[log + 1]], kinds_in_log, steps_of_log)
         return new
 
     def _starts_in_log(
-        self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: _PrintedSteps
+        self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: PrintedSteps
     ) -> list[RunState]:
         """Return the runs that begin at these lines of one log, except its first run."""
         current = self._machine.run
@@ -381,14 +320,14 @@ def _cuts(places: Ints, logs: Sequence[int]) -> list[int]:
     return [*np.searchsorted(places, np.array(logs)).tolist(), len(places)]
 
 
-def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], RecordPlaces, _PrintedSteps]:
+def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], RecordPlaces, PrintedSteps]:
     """Return the boundary lines of a batch in log order, the positions of all other records, and the printed steps."""
     openers = {form.name for form, line in lines if line.opens == "run"}
     bounded = {form.name for form, line in lines if _event(line, has_opener=True) is not _Event.RECORD}
     with_programs = any(not form.library and line.gives_rows for form, line in lines)
     boundaries: list[_BoundaryLine] = []
     other_records: dict[_RecordKind, list[Ints]] = {}
-    steps: list[_PrintedSteps] = []
+    steps: list[PrintedSteps] = []
     for kind, records in batch.records.items():
         form, line = lines[kind]
         if not line.read:
@@ -402,7 +341,7 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
             other_records.setdefault(kind_of, []).append(records.places)
             if counts:
                 steps.append(
-                    _PrintedSteps(records.places, _places_in_run(records, line.within), _epochs_of(records, line))
+                    PrintedSteps(records.places, places_in_run(records, line.within), epochs_of(records, line))
                 )
         else:
             starts_process = line.opens == "process"
@@ -414,30 +353,7 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
         if again is not None:
             boundaries += [_BoundaryLine(p, again, form.name, False, False) for p in records.places.tolist()]
     boundaries.sort(key=lambda boundary: boundary.place)
-    return boundaries, other_records, _in_order(steps)
-
-
-def _places_in_run(records: Records, within: str | None) -> Ints:
-    """Return the steps of records. If they start again in each epoch, a later epoch has larger steps."""
-    epochs = records.columns.get(within or "")
-    step: Ints = records.columns["step"]
-    return step + epochs * _EPOCH if isinstance(epochs, np.ndarray) and epochs.dtype == np.int64 else step
-
-
-def _epochs_of(records: Records, line: Line) -> Floats:
-    """Return the epochs that step lines print; NaN where they print none, or a rank."""
-    is_of_run = line.table == "steps" and "rank" not in records.columns
-    columns = (records.columns.get(name) for name in _EPOCHS) if is_of_run else ()
-    printed = next((each for each in columns if isinstance(each, np.ndarray) and each.dtype.kind in "if"), None)
-    return np.full(len(records.places), np.nan) if printed is None else printed.astype(np.float64)
-
-
-def _in_order(steps: Sequence[_PrintedSteps]) -> _PrintedSteps:
-    if not steps:
-        return _PrintedSteps(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    places, numbers, epochs = (np.concatenate(parts) for parts in zip(*steps, strict=True))
-    order = np.argsort(places, kind="stable")
-    return _PrintedSteps(places[order], numbers[order], epochs[order])
+    return boundaries, other_records, in_order(steps)
 
 
 def _event(line: Line, has_opener: bool) -> _Event:

@@ -1,0 +1,99 @@
+"""The steps that lines of a batch print, and where they begin again though no line says that a run begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.arrays import Floats, Ints
+from perflog.formats.model import Line
+from perflog.parsing.match.records import Records
+
+_EPOCHS = ("epoch", "epch", "ep")  # names of counters that go on where the steps of each epoch start again
+_FEW = 3  # growing steps, after which steps may begin again
+_EPOCH = 1 << 32  # more steps than an epoch has
+
+
+class PrintedSteps(NamedTuple):
+    """The steps that lines of a batch print, in log order; steps of a later epoch are larger.
+
+    `epochs`: the epochs that lines of steps without a rank print, NaN for all other lines.
+    """
+
+    places: Ints
+    steps: Ints
+    epochs: Floats
+
+    def between(self, places: Ints) -> list[Ints]:
+        """Return the steps that are printed before the first of some positions, between each two, after the last."""
+        lows = [0, *np.searchsorted(self.places, places, "right").tolist()]
+        highs = [*np.searchsorted(self.places, places).tolist(), len(self.places)]
+        return [self.steps[low:high] for low, high in zip(lows, highs, strict=True)]
+
+    def first_after(self, place: int) -> tuple[int, int]:
+        """Return the first step that is printed after a position, and its own position."""
+        row = int(np.searchsorted(self.places, place, "right"))
+        return int(self.steps[row]), int(self.places[row])
+
+
+class Beginnings(Struct):
+    """Where the steps of a log begin again, together with their epochs, though no line says that a run begins.
+
+    Two trainings may be copied into one log. Not in a log with lines that begin runs, nor where steps are repeated in
+    another way: several ranks may print them.
+    """
+
+    first: tuple[int, float] | None = None
+    last: int = -1
+    number: int = 0  # steps since then
+    is_simple: bool = True
+
+    def places(self, steps: PrintedSteps, before: float) -> list[int]:
+        """Return the places of steps of a batch that begin again.
+
+        `before`: the place of the first line that begins a run in another way.
+        """
+        found: list[int] = []
+        known = ~np.isnan(steps.epochs)
+        places, numbers, epochs = steps.places[known], steps.steps[known], steps.epochs[known]
+        if not self.is_simple or not len(numbers):
+            return found
+        if self.first is None:
+            self.first, self.last = (int(numbers[0]), float(epochs[0])), int(numbers[0]) - 1
+        begin = -self.number
+        for k in np.flatnonzero(np.diff(numbers, prepend=self.last) <= 0).tolist():
+            step, epoch = int(numbers[k]), float(epochs[k])
+            is_first = step <= self.first[0] and epoch <= self.first[1]
+            self.is_simple = is_first and k - begin >= _FEW and places[k] < before
+            if not self.is_simple:
+                return found
+            found.append(int(places[k]))
+            self.first, begin = (step, epoch), k
+        self.last, self.number = int(numbers[-1]), len(numbers) - begin
+        return found
+
+
+def places_in_run(records: Records, within: str | None) -> Ints:
+    """Return the steps of records. If they start again in each epoch, a later epoch has larger steps."""
+    epochs = records.columns.get(within or "")
+    step: Ints = records.columns["step"]
+    return step + epochs * _EPOCH if isinstance(epochs, np.ndarray) and epochs.dtype == np.int64 else step
+
+
+def epochs_of(records: Records, line: Line) -> Floats:
+    """Return the epochs that step lines print; NaN where they print none, or a rank."""
+    is_of_run = line.table == "steps" and "rank" not in records.columns
+    columns = (records.columns.get(name) for name in _EPOCHS) if is_of_run else ()
+    printed = next((each for each in columns if isinstance(each, np.ndarray) and each.dtype.kind in "if"), None)
+    return np.full(len(records.places), np.nan) if printed is None else printed.astype(np.float64)
+
+
+def in_order(steps: Sequence[PrintedSteps]) -> PrintedSteps:
+    if not steps:
+        return PrintedSteps(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    places, numbers, epochs = (np.concatenate(parts) for parts in zip(*steps, strict=True))
+    order = np.argsort(places, kind="stable")
+    return PrintedSteps(places[order], numbers[order], epochs[order])
