@@ -92,6 +92,7 @@ def epochs_of(records: Records, line: Line) -> Floats:
 
 
 def in_order(steps: Sequence[PrintedSteps]) -> PrintedSteps:
+    """Return the steps of several lines in log order."""
     if not steps:
         return PrintedSteps(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
     places, numbers, epochs = (np.concatenate(parts) for parts in zip(*steps, strict=True))
