@@ -89,6 +89,8 @@ _NO_NAME = lazy_pattern(rb"[^A-Za-z0-9_./-]+")
 _STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:step|iteration|iter|update|batch)[^a-z0-9]{1,16}([0-9]+)")
 _WITHIN = lazy_pattern(rb"(?i)(?<![a-z])(?:epoch|ep)[^a-z0-9]{0,4}([0-9]+)")
 _RANK = lazy_pattern(rb"(?i)(?<![a-z])rank[^a-z0-9]{0,2}([0-9]+)")
+_KNOWN_LABELS = frozenset((b"rank", b"default"))
+_GLUED_RANK = lazy_pattern(rb"(?i)rank[-_.]?[0-9]{1,9}")
 _LABEL_OF_RANK = rb"(?:[\[(](?:[Rr]ank|RANK)[ :=]?([0-9]{1,9})[\])]:? ?)?"
 
 
@@ -148,9 +150,11 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
         varies = re.compile(form.varies)
         stems = {form.varies.join(map(re.escape, varies.split(match["name"]))) for match in found}
         words = {_NO_LETTERS.sub(b"", match["name"].lower()) for match in found}
-        if words == {b"rank"}:
-            names = rb"[\[(]?[Rr][Aa][Nn][Kk][ :=_.-]?([0-9]{1,9})[\])]?"
-            return NamePrefixes(b"^(" + form.lead + b")" + names + form.separator, rb"[rank\2]:\1")
+        if words <= _KNOWN_LABELS:  # formats and labels know `[rank 3] ` and `[default3]:`
+            if words != {b"rank"} or not all(_GLUED_RANK.fullmatch(match["name"]) for match in found):
+                continue
+            rank = rb"[Rr][Aa][Nn][Kk][-_.]?([0-9]{1,9})"
+            return NamePrefixes(b"^(" + form.lead + b")" + rank + form.separator, rb"[rank\2]:\1")
         numbered = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
         if len(stems) <= form.most_stems and not words & numbered:
             names = b"(" + b"|".join(sorted(stems)) + b")"

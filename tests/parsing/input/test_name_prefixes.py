@@ -149,7 +149,6 @@ def step_lines(
         ("Nov 30 10:00:02 node{0} python[12{0}]: ", "[pod/node1-python-121] Nov 30 10:00:02 "),
         ("2026-11-30T10:00:02+00:00 node{} train: ", "[pod/node1-train] 2026-11-30T10:00:02+00:00 "),
         ("rank{}: ", "[rank1]:"),
-        ("INFO [RANK {}] ", "[rank1]:INFO "),
         ("[node-{}][rank 0] ", "[pod/node-1] [rank0]:"),
     ],
 )
@@ -163,6 +162,9 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
 @pytest.mark.parametrize(
     "log",
     [
+        step_lines("[rank {}] "),  # formats know it
+        step_lines("Rank {} | "),
+        step_lines("[default{}]: "),
         step_lines("[stage {}] "),
         step_lines("expert {}: "),
         step_lines("micro {} | "),
@@ -176,6 +178,9 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
         "".join(f"[node{k}] step {step} loss 2.5\n" for step in range(12) for k in (step % 3,)).encode(),  # in turn
     ],
     ids=[
+        "ranks",
+        "words of ranks",
+        "local ranks",
         "stages",
         "experts",
         "micro-batches",
