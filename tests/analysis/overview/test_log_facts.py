@@ -219,6 +219,8 @@ def test_times_that_steps_print_by_name(table: Any) -> None:
     on_their_lines = [value("load", 2.0, None, line=n) for n in range(3)]
     elsewhere = [value("eval", 5.0, None, line=n + 10) for n in range(3)]
     assert said(module.unknown_causes, *unnumbered, *on_their_lines, *elsewhere)[1].endswith(" medians: load 2 s.")
+    phases = [{"table": "phases", "phase": "data", "time_s": 3.0, "step": None, "line": n} for n in range(3)]
+    assert said(module.unknown_causes, *unnumbered, *phases)[1].endswith(" medians: data 3 s.")
 
 
 def test_times_without_a_unit_are_shown_as_printed(table: Any) -> None:

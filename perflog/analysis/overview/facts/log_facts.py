@@ -162,7 +162,10 @@ def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rates = throughput.table_of(run, tables, options)
     rates = rates[rates["part"] == "steady"]
     mfu = rates["mfu"].astype(float).fillna(rates["printed_mfu"].astype(float)).dropna()
-    named = [f"{name} {show(time, 's', 3)}" for name, time in _named_times(tables, run)]
+    times = _named_times(tables, run)
+    if not len(breakdown.table_of(run, tables, options)):  # steps without numbers, or of several epochs
+        times = sorted([*times, *_times_of_phases(tables, run)], key=lambda time: -time[1])
+    named = [f"{name} {show(time, 's', 3)}" for name, time in times]
     without_unit = [f"{name} {time:.4g}" for name, time in _times_without_unit(tables, run)]
     if len(mfu):
         used = show(float(mfu.iloc[0]), "1", 3)
@@ -191,6 +194,14 @@ def _times_without_unit(tables: Tables, run: str) -> list[tuple[str, float]]:
     values = _values_of_steps(tables, run, "")
     times = {name: rows for name, rows in values.items() if not {"time", "dt", "duration"}.isdisjoint(words_of(name))}
     return _medians(tables, run, times)
+
+
+def _times_of_phases(tables: Tables, run: str) -> Iterator[tuple[str, float]]:
+    """Yield the median of each phase that most lines of steps print."""
+    steps = len(tables.rows_of("steps", run))
+    for name, rows in tables.rows_of("phases", run).by("phase").items():
+        if 2 * len(rows) > steps > 0:
+            yield name, float(np.median(rows["time_s"]))
 
 
 def _medians(tables: Tables, run: str, values: Mapping[str, Rows]) -> list[tuple[str, float]]:
