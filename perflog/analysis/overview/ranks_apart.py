@@ -116,6 +116,8 @@ def _stands_out(rank: str, rows: Sequence[RankRow]) -> str:
     far = first.out.far
     more = f"; {len(rows) - _FIGURES} more" if len(rows) > _FIGURES else ""
     how_sure = f"p {far.p:.1g}" if far.p > _SURE else f"p < {_SURE:g}"
-    name = f"Rank {rank}" if rank.isdigit() else f"N{rank[1:]}" if rank.startswith("node ") else rank
-    who = f"{name}," if "," in name else name
-    return f"{who} of {first.ranks} is an outlier: {'; '.join(each)}{more} ({often(first)}, {how_sure})."
+    who = f"Rank {rank} of {first.ranks}"
+    if not rank.isdigit():
+        name = f"N{rank[1:]}" if rank.startswith("node ") else rank
+        who = f"{name}, one of {first.ranks} processes,"
+    return f"{who} is an outlier: {'; '.join(each)}{more} ({often(first)}, {how_sure})."

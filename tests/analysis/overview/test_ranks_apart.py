@@ -66,8 +66,8 @@ def test_a_rank_that_is_worse_than_the_others(monkeypatch: pytest.MonkeyPatch) -
         ({"rows": 1}, "Rank 3 of 8", " (printed once, p 0.002)."),
         ({"p": 1e-9}, "Rank 3 of 8", " rows, p < 1e-09)."),
         ({"p": 2e-9}, "Rank 3 of 8", " rows, p 2e-09)."),
-        ({"rank": "node a"}, "Node a of 8", ""),
-        ({"rank": "host, gpu"}, "host, gpu, of 8", ""),
+        ({"rank": "node a"}, "Node a, one of 8 processes, is an outlier: ", ""),
+        ({"rank": "host, gpu"}, "host, gpu, one of 8 processes, is an outlier: ", ""),
     ],
 )
 def test_how_an_outlier_is_named(monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], begin: str, end: str) -> None:
