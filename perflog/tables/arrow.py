@@ -19,6 +19,7 @@ from perflog.arrays import Ints, Mask
 from perflog.lazy_patterns import kept_pattern
 
 FEW_BYTES = 1 << 13  # of strings, up to which compiling patterns for RE2 takes longer than searching in Python
+LONG_STRING = 1 << 8  # bytes; in a longer one Python's search takes longer, by a power of its length
 _EXPRESSION_BYTES = 1 << 12  # of patterns that are compiled together: larger ones do not fit RE2's fast automaton
 _TYPES = {
     np.dtype(np.int64): pa.int64(),

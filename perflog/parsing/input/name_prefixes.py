@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, LEVEL, NUMBERED_PARTS
 from perflog.lazy_patterns import lazy_pattern
+from perflog.units import STEP_WORDS
 
 
 class _Form(Struct, frozen=True):
@@ -86,7 +87,7 @@ _STEPS = 3  # steps that several names print, at least
 _DIGITS = lazy_pattern(rb"[0-9]+")
 _NO_LETTERS = lazy_pattern(rb"[^a-z]+")
 _NO_NAME = lazy_pattern(rb"[^A-Za-z0-9_./-]+")
-_STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:step|iteration|iter|update|batch)[^a-z0-9]{1,16}([0-9]+)")
+_STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:" + "|".join(sorted(STEP_WORDS)).encode() + rb")[^a-z0-9]{1,16}([0-9]+)")
 _WITHIN = lazy_pattern(rb"(?i)(?<![a-z])(?:epoch|ep)[^a-z0-9]{0,4}([0-9]+)")
 _RANK = lazy_pattern(rb"(?i)(?<![a-z])rank[^a-z0-9]{0,2}([0-9]+)")
 _KNOWN_LABELS = frozenset((b"rank", b"default"))

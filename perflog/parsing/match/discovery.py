@@ -38,7 +38,7 @@ from perflog.parsing.match.rank_labels import (
 from perflog.parsing.match.records import Batch, FormatLine
 from perflog.parsing.match.scanner import Scanner
 from perflog.parsing.match.spliced_lines import is_usual
-from perflog.tables.arrow import FEW_BYTES, index_array, literal_mask, matching_mask
+from perflog.tables.arrow import FEW_BYTES, LONG_STRING, index_array, literal_mask, matching_mask
 from perflog.tables.row_order import PART_MASK
 
 MAX_LINES = 256
@@ -67,7 +67,6 @@ family reads it; a program that prints figures repeats its shapes. With more, a 
 _MOST_TORN = 2  # lines of one torn shape: each tear makes another one
 _MOST_HELD = 1 << 16  # shapes that are kept
 _ENOUGH_OF_SHAPE = 8  # strings of one shape that show nothing: the others show nothing either
-_LONG = 1 << 8  # bytes of a line; of a longer one Python's search takes longer, by the square of its length
 _BLOCK = 64  # strings tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
 _Identity = tuple[str, str, str, frozenset[str]]
@@ -101,7 +100,7 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> Mask:
     held = held_literals(texts, tuple(literal for literal, _ in by_literal))
     # Without repeats: families of progress bars share one pattern.
     patterns = list(dict.fromkeys(f"(?s:{family.pattern})" for literal, family in by_literal if literal in held))
-    if texts.nbytes > FEW_BYTES or any(len(text) > _LONG for text in texts.to_pylist()):
+    if texts.nbytes > FEW_BYTES or any(len(text) > LONG_STRING for text in texts.to_pylist()):
         return matching_mask(texts, patterns, ANY_LABELS)
     regexes = [kept_pattern(pattern) for pattern in patterns]
     begins = [without_each_label(text) for text in texts.to_pylist()]

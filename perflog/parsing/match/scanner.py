@@ -62,7 +62,7 @@ from perflog.parsing.match.records import (
     strings,
 )
 from perflog.parsing.match.spliced_lines import torn_texts
-from perflog.tables.arrow import constant_mask, index_array, numbers_of
+from perflog.tables.arrow import LONG_STRING, constant_mask, index_array, numbers_of
 from perflog.tables.row_order import PART_BITS, PART_MASK
 
 Parts = dict[int, list[Records]]
@@ -70,7 +70,6 @@ Parts = dict[int, list[Records]]
 
 _FEW = 64  # lines that are each asked for literals by themselves
 _VERY_FEW = 16  # lines, up to which compiling a pattern for RE2 takes longer than to read them one by one
-_LONG = 1 << 8  # bytes of a line; of a longer one Python's search takes longer, by a power of its length
 _PREPARED = 16  # lists of lines for which matchers are kept
 
 
@@ -465,7 +464,7 @@ class _Candidates:
     def capture(self, template: Template, rows: Ints) -> tuple[Ints, dict[str, Column]]:
         """Match some of the lines with a template: return which of them match, and the values of the fields there."""
         lengths = self._lines.end[rows] - self._lines.begin[rows]
-        if template.fails_fast and len(rows) <= _VERY_FEW and lengths.max() <= _LONG:
+        if template.fails_fast and len(rows) <= _VERY_FEW and lengths.max() <= LONG_STRING:
             return capture_each(template, [*map(self._text, rows.tolist())])
         return capture(template, self._texts.take(index_array(rows)))
 
