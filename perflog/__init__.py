@@ -80,7 +80,9 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name == "__version__":
-        return _version()
+        from perflog.version import installed_version
+
+        return installed_version()
     if name in _MODULES:
         return import_module(_MODULES[name])
     if name not in _HOMES:
@@ -92,12 +94,3 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """Return all public names, also those not imported yet."""
     return sorted(__all__)
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("perflog-ml")  # the distribution's name; the import is `perflog`
-    except PackageNotFoundError:  # a checkout that is not installed
-        return "0+checkout"

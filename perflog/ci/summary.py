@@ -207,9 +207,9 @@ def _details(comparison: Comparison, base_dates: Sequence[str]) -> str:
 
 def _footer(outcome: Outcome, job: Job) -> str:
     """The exit code, the commit and the page of the job."""
-    from perflog import __version__
+    from perflog.version import installed_version
 
     told = [f"exit code {outcome.code}", *([f"commit {job.commit[:10]}"] if job.commit else [])]
     if re.fullmatch(r"https?://[\w.:/%+~?=&-]+", job.address):
         told.append(f"[job]({job.address})")
-    return f"<sub>{' · '.join([*told, f'perflog {__version__}'])}</sub>"
+    return f"<sub>{' · '.join([*told, f'perflog {installed_version()}'])}</sub>"

@@ -205,9 +205,9 @@ def _names_runs(text: str) -> bool:
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     """Print the version and exit."""
     if asked:
-        from perflog import __version__
+        from perflog.version import installed_version
 
-        terminal.put(f"perflog {__version__}")
+        terminal.put(f"perflog {installed_version()}")
         ctx.exit()
 
 

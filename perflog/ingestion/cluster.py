@@ -76,18 +76,18 @@ class _Work:
     """
 
     def __init__(self, task: IngestTask, folder: str, mark: str) -> None:
-        from perflog import __version__
+        from perflog.version import installed_version
 
         self.task, self.folder, self.mark = task, folder, mark
-        self.version = __version__
+        self.version = installed_version()
 
     def __call__(self, names: Sequence[LogName]) -> list[Outcome]:
-        from perflog import __version__
+        from perflog.version import installed_version
 
         with _one_at_a_time, ExitStack() as stack:
-            if __version__ != self.version:
+            if installed_version() != self.version:
                 raise UsageError(
-                    f"a worker has perflog {__version__}, this is {self.version}", help="install one version"
+                    f"a worker has perflog {installed_version()}, this is {self.version}", help="install one version"
                 )
             _prepare()
             if not all(is_remote(text) or os.path.isabs(text) for text in self._texts(names)):

@@ -21,8 +21,8 @@ from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
-from perflog import __version__
 from perflog.mcp.bounds import MOST_ROWS
+from perflog.version import installed_version
 
 if TYPE_CHECKING:
     from anyio.abc import Process
@@ -150,7 +150,7 @@ def server(folders: Sequence[str], limit_s: float) -> MCPServer[Any]:
             await worker.end()
 
     made: MCPServer[Any] = MCPServer(
-        "perflog", title="perflog", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING",
+        "perflog", title="perflog", instructions=_INSTRUCTIONS, version=installed_version(), log_level="WARNING",
         lifespan=lifespan,
     )  # fmt: skip
     _add_tools(made, worker)

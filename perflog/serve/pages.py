@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
-from perflog import __version__, plots
+from perflog import plots
 from perflog.analysis.run_list import RunList
 from perflog.analysis.track import Track
 from perflog.metrics import Options
@@ -19,6 +19,7 @@ from perflog.output.sheets import Sheet, SheetColumn, cell
 from perflog.serve.source import Snapshot
 from perflog.units import UTC as UTC_UNIT
 from perflog.units import count
+from perflog.version import installed_version
 
 _IN_NAME = ("run", "label", "index", "log")
 """Columns that the name of a run holds."""
@@ -164,7 +165,7 @@ def bar(title: str, snapshot: Snapshot, address: str) -> Html:
 def _subtitle(shown: int, number: int, snapshot: Snapshot) -> str:
     which = f"{shown:,} of {number:,} runs" if shown != number else count(number, "run")
     grows = "; files change, the list follows" if snapshot.grows else ""
-    return f"{which}, read at {_clock(snapshot.read_at)} by perflog {__version__}{grows}"
+    return f"{which}, read at {_clock(snapshot.read_at)} by perflog {installed_version()}{grows}"
 
 
 def _clock(seconds: float) -> str:

@@ -16,7 +16,7 @@ import perflog
 # The order of the house, a room a line. A module imports only what stands before it here: the rooms above its own,
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
-errors arrays lazy_patterns providers entry_points units signals provenance
+errors version arrays lazy_patterns providers entry_points units signals provenance
 files: bundled file_names file_lock temporary whole_files remote
 tables: nulls arrow row_order schema columns chunked_columns sink parquet sql
 tables.store: runs_footer folder commits object_store batch_files rewriting writer __init__
@@ -201,8 +201,7 @@ def imports_of(tree: ast.AST) -> list[tuple[int, str]]:
                 # `from perflog.tables import schema` names a module; `from perflog.units import show` does not
                 name = f"{node.module}.{alias.name}"
                 is_module = name.removeprefix("perflog.") in MODULES
-                if name != "perflog.__version__":  # not a module: the package knows its own version
-                    names.append((node.lineno, name if is_module else node.module or ""))
+                names.append((node.lineno, name if is_module else node.module or ""))
     ours = [(line, name) for line, name in names if name == "perflog" or name.startswith("perflog.")]
     return [(line, name.removeprefix("perflog").lstrip(".")) for line, name in ours]
 

@@ -9,11 +9,11 @@ from datetime import datetime
 import torch
 import torch.distributed as dist
 
-from perflog import __version__
 from perflog.formats.template import Value
 from perflog.trainer.log_writer import LogWriter
 from perflog.trainer.rank_context import RankContext
 from perflog.trainer.recipes import RunSpec
+from perflog.version import installed_version
 
 
 def print_run_header(
@@ -80,7 +80,7 @@ def _print_settings(log: LogWriter, spec: RunSpec, context: RankContext) -> None
     log.write_if(
         "versions",
         context.first_on_node,
-        perflog_version=__version__,
+        perflog_version=installed_version(),
         python_version=platform.python_version(),
         torch_version=torch.__version__,
         cuda_version=torch.version.cuda or "none",

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from perflog import __version__
 from perflog.output.report.data import ReportData
 from perflog.output.report.html.comparison import comparison_section
 from perflog.output.report.html.elements import Html, breakable, folded, join, link, shortened, tag
@@ -20,6 +19,7 @@ from perflog.output.report.html.resources import script, style
 from perflog.output.report.html.runs import lines_section, runs_section
 from perflog.output.report.sections import Section, sections
 from perflog.units import count
+from perflog.version import installed_version
 
 
 class Page(Struct, frozen=True):
@@ -92,7 +92,8 @@ _FILTER = tag("input", id="filter", type="search", placeholder="Filter the detai
 
 
 def _subtitle(report: ReportData) -> str:
-    return f"{count(len(report.runs), 'run')} of {count(len(report.logs), 'log')}, read by perflog {__version__}"
+    runs, logs = count(len(report.runs), "run"), count(len(report.logs), "log")
+    return f"{runs} of {logs}, read by perflog {installed_version()}"
 
 
 def _table_of_contents(shown: Sequence[Section]) -> Html:
