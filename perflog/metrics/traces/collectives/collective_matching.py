@@ -140,7 +140,8 @@ def _match(job: Job) -> MatchedCollectives | None:
     reasons = [reason[clock_ok] if whole else "its kernels do not overlap" for whole in collectives["whole"]]
     collectives = collectives.assign(reason=reasons)
     unmatched = _unmatched(calls, {lane: doubt for lane, doubt in doubts.items() if doubt})
-    keys = collectives[["lane", "place", "again", "began"]].assign(key=collectives.index)
+    keys = collectives[["lane", "place", "again"]].assign(key=collectives.index)
+    keys["began"] = collectives["began"].astype("Int64")  # with NaN for no collective, doubles would lose nanoseconds
     calls = calls.rename(columns={"ranks": "size"}).assign(length=calls["end"] - calls["start"])
     calls = calls.merge(keys, on=["lane", "place", "again"], how="left")
     alone, exchanged = calls["key"].isna(), calls["op"] == "all_to_all"
