@@ -37,7 +37,10 @@ from mutant_trials import Trials, copied_checkout
 from mutmut.mutation import mutators
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("parsing", "readers", "metrics", "statistics")
+SAMPLED = ("parsing", "readers", "metrics", "statistics")
+"""The packages of a sample if none is named."""
+
+PACKAGES = sorted(path.parent.name for path in ROOT.glob("perflog/*/__init__.py"))
 
 LEFT_OUT = (
     mutators.operator_string,
@@ -155,7 +158,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Mutation testing on a sample.")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--packages", nargs="+", default=PACKAGES, choices=PACKAGES)
+    parser.add_argument("--packages", nargs="+", default=SAMPLED, choices=PACKAGES)
     parser.add_argument("--modules", nargs="+", default=[], help="only these, as perflog/parsing/match/discovery.py")
     parser.add_argument("--each", type=int, default=4, help="mutants of a module each time it is drawn")
     parser.add_argument("--most", type=int, default=10**6, help="end after so many mutants")
