@@ -13,7 +13,7 @@ import math
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Floats
+from perflog.arrays import Floats, Mask
 from perflog.statistics.samples import NORMAL, mad, medians
 from perflog.statistics.students_t import t_tail
 
@@ -68,7 +68,7 @@ def standing_out(values: Floats, metrics: int = 1) -> list[StandingOut]:
     tests = metrics * (members if members > 2 else 1)
     least = math.log1p(_LEAST if rows >= _MANY else _LEAST_OF_FEW)
     found = []
-    for member in np.flatnonzero(np.abs(deviation) >= least).tolist():
+    for member in np.flatnonzero((np.abs(deviation) >= least) & _outermost(deviation)).tolist():
         t = abs(float(deviation[member])) / float(scale[member])
         p = min(1.0, 2 * tests * t_tail(t, freedom))
         own = distance[member][~np.isnan(distance[member])]
@@ -87,6 +87,18 @@ def _centres(logs: Floats) -> Floats:
     others = known - ~np.isnan(logs)
     centres = (total - np.nan_to_num(logs)) / np.where(others > 0, others, 1)
     return np.where(others > 0, centres, np.nan)
+
+
+def _outermost(deviation: Floats) -> Mask:
+    """Flag all members; of three, those that differ from the others by more than these differ from each other.
+
+    Of three members, a slow one would otherwise make both others fast: each is compared with the mean of the others.
+    """
+    if len(deviation) != 3:
+        return np.ones(len(deviation), np.bool_)
+    others_differ = np.abs(np.roll(deviation, 1) - np.roll(deviation, -1)) / 1.5  # deviations are from two others
+    flags: Mask = np.abs(deviation) > others_differ
+    return flags
 
 
 def _scale(distance: Floats, deviation: Floats) -> tuple[Floats, float]:

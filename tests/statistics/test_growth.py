@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,6 +15,15 @@ SIZES = (2, 4, 8, 16, 32)
 
 def costs(term: Term, a: float, b: float, sizes: tuple[int, ...] = SIZES) -> list[float]:
     return [a + b * n**term.power * math.log2(n) ** term.logarithms for n in sizes]
+
+
+def test_the_terms_are_those_of_extra_p() -> None:
+    """Its exponents: of the size, and after the colon of the logarithm."""
+    exponents = """0:1 0:2 1/4:0 1/3:0 1/4:1 1/3:1 1/4:2 1/3:2 1/2:0 1/2:1 1/2:2 2/3:0 3/4:0 2/3:1 3/4:1 4/5:0 2/3:2
+        3/4:2 1:0 1:1 1:2 5/4:0 5/4:1 4/3:0 4/3:1 3/2:0 3/2:1 3/2:2 5/3:0 7/4:0 2:0 2:1 2:2 9/4:0 7/3:0 5/2:0 5/2:1
+        5/2:2 8/3:0 11/4:0 3:0 3:1"""
+    expected = [(float(Fraction(power)), int(log)) for power, log in (each.split(":") for each in exponents.split())]
+    assert sorted((term.power, term.logarithms) for term in TERMS) == sorted(expected)
 
 
 @pytest.mark.parametrize("usual", [LINEAR, LOGARITHMIC])

@@ -11,10 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.arrays import Floats
-from perflog.statistics.levels import FEWEST, _clearest_stretch, _largest_stretch_score, course, levels
+from perflog.statistics.levels import (
+    FEWEST,
+    Level,
+    _clearest_stretch,
+    _criterion,
+    _known_cut,
+    _known_scores,
+    _largest_stretch_score,
+    _last,
+    _outliers,
+    _rise,
+    _scores,
+    _widening,
+    course,
+    levels,
+)
+from perflog.statistics.shared_scatter import SharedScatter
 from perflog.statistics.students_t import t_tail
 
-TRIALS = 200
+TRIALS = 100
 
 
 def cuts(figures: list[float]) -> list[int]:
@@ -83,6 +99,102 @@ def test_p_is_the_share_of_the_orders_with_as_clear_a_cut() -> None:
     found = levels(np.array([1.0, 1.001, 1.002, 1.0, 0.5, 0.501, 0.502, 0.5]))
     assert found[1].start == 4
     assert found[1].p == pytest.approx(2 / 70, abs=0.015)
+
+
+def test_the_score_of_a_cut_is_students_t() -> None:
+    """Of the last axis: means after less means before, with two values or more on both sides."""
+    figures = np.array([1.0, 2.0, 4.0, 3.0, 7.0, 9.0, 8.0])
+    expected = []
+    for cut in range(2, 6):
+        before, after = figures[:cut], figures[cut:]
+        within = before.var() * len(before) + after.var() * len(after)
+        error = math.sqrt(within / 5 * (1 / len(before) + 1 / len(after)))
+        expected.append((after.mean() - before.mean()) / error)
+    assert _scores(figures) == pytest.approx(expected)
+    assert _scores(np.array([figures, figures[::-1]]))[1] == pytest.approx([-score for score in reversed(expected)])
+    assert (_scores(np.full(9, 0.1)) == 0).all()
+
+
+def test_a_known_scatter_makes_cuts_of_few_figures_significant() -> None:
+    """The means 0 and 1 of three and five figures with a standard deviation of 0.1."""
+    figures, scatter = np.repeat([0.0, 1.0], [3, 5]), SharedScatter(0.01, 4.0)
+    scores = _known_scores(figures, scatter)
+    assert scores[1] == pytest.approx(1 / (0.1 * math.sqrt(1 / 3 + 1 / 5)))
+    assert (len(scores), int(scores.argmax())) == (5, 1)
+    assert _known_cut(figures, scatter) == {3: pytest.approx(2 * t_tail(float(scores[1]), 4) * 5)}
+    assert _known_cut(figures[:4], scatter) == {}
+    assert _known_cut(figures[:3], scatter) == {}
+    assert _known_cut(0.3 * figures, scatter) == {}
+    far = np.array([0.0, 0.0, 0.0, 0.0, 3.0, 0.0])  # without the far figure both sides are equal
+    assert _known_scores(far, scatter).max() > 15 and _known_cut(far, scatter) == {}
+
+
+def test_outliers_are_alone_and_few() -> None:
+    """The limit is 5 scaled MADs of 1, times 1 + 4 / 30: 8.4 from the median of the seven around, 1."""
+    calm = np.tile([0.0, 1.0, -1.0, 1.0, 0.0, -1.0], 5)
+    for changes, expected in (
+        ({}, []),
+        ({4: 30.0}, [4]),
+        ({0: 30.0, 12: -30.0}, [0, 12]),
+        ({4: 30.0, 5: 30.0}, []),  # two are no single figure
+        ({4: 30.0, 5: -30.0}, [4, 5]),
+        ({29: 30.0}, []),  # the last is tested against the level
+        ({28: 30.0}, [28]),
+        ({3: 30.0, 10: 30.0, 17: 30.0}, [3, 10, 17]),  # a tenth
+        ({3: 30.0, 10: 30.0, 17: 30.0, 24: 30.0}, []),
+        ({4: 9.3}, []),
+        ({4: 9.5}, [4]),
+    ):
+        figures = calm.copy()
+        figures[list(changes)] = list(changes.values())
+        assert _outliers(figures, 0.0) == expected, changes
+    assert _outliers(np.array([0.0] * 7 + [9.0, 0.0]), 0.0) == [7]
+    assert _outliers(np.array([0.0] * 7 + [9.0, 0.0]), 2.0) == []  # of which rounding explains as much
+    assert _outliers(np.array([0.0] * 5 + [9.0, 0.0]), 0.0) == []
+
+
+def test_the_last_figure_needs_others_and_three_degrees_of_freedom() -> None:
+    def last(figures: list[float], cut: int, least: float = 0.0) -> tuple[float, float]:
+        found = [Level(a, b, math.nan) for a, b in pairwise(sorted({0, cut, len(figures)}))]
+        return _last(np.array(figures), found, least)
+
+    shift, p = last([1.0, 3.0, 10.0, 12.0, 14.0, 15.0], 2)  # squares 2 + 8 with 5 - 2 degrees of freedom
+    assert shift == 3
+    assert p == pytest.approx(2 * t_tail(3 / math.sqrt(10 / 3 * (1 + 1 / 3)), 3))
+    assert last([1.0, 3.0, 10.0, 12.0, 14.0, 15.0], 2, 4.0)[1] == pytest.approx(
+        2 * t_tail(3 / math.sqrt(16 * 4 / 3), 3)
+    )
+    shift, p = last([1.0, 3.0, 10.0, 12.0, 15.0], 2)
+    assert shift == 4 and math.isnan(p)
+    assert all(map(math.isnan, last([1.0, 2.0, 3.0, 4.0, 5.0], 4)))
+    assert last([1.0] * 6, 0) == (0, 1)
+
+
+def test_dependence_widens_errors_by_its_sum() -> None:
+    whole = [Level(0, 40, math.nan)]
+    assert _widening(np.tile([1.0, 1.0, -1.0, -1.0], 10), whole) == 1  # 20 equal neighbours, 19 that differ
+    trend = np.repeat([1.0, -1.0, 1.0, -1.0], 10)  # 36 equal neighbours, 3 that differ
+    r = (40 * 33 / 40 + 1) / 37
+    assert _widening(trend, whole) == pytest.approx(math.sqrt((1 + r) / (1 - r)))
+    assert _widening(trend, [Level(k, k + 4, math.nan) for k in range(0, 40, 4)]) == 1
+    assert _widening(trend[:19], [Level(0, 19, math.nan)]) == 1
+    assert _widening(np.ones(40), whole) == 1
+    halves = np.repeat([1.0, -1.0], 20)  # at most 0.95
+    assert _widening(halves, whole) == pytest.approx(math.sqrt(1.95 / 0.05))
+
+
+def test_a_line_through_levels_and_its_criterion() -> None:
+    """Two levels with the slope 2; squares of 0.5 about each of the three figures of a level."""
+    x = np.arange(6.0)
+    y = 2 * x + np.array([0.5, -1.0, 0.5, 100.5, 99.0, 100.5])
+    found = [Level(0, 3, math.nan), Level(3, 6, math.nan)]
+    slope, p = _rise(y, x, found)
+    assert slope == pytest.approx(2)
+    assert p == pytest.approx(2 * t_tail(2 / math.sqrt(3 / 3 / 4), 3))
+    assert _criterion(y - 2 * x, found, 1) == pytest.approx(6 * math.log(3 / 6) + 3 * math.log(6))
+    assert _criterion(y - 2 * x, found, 0) == pytest.approx(6 * math.log(3 / 6) + 2 * math.log(6))
+    assert _rise(np.ones(6), x, found) == (0, 1)
+    assert _criterion(np.ones(6), found[:1], 0) == pytest.approx(6 * math.log(1e-18))
 
 
 @given(st.lists(st.floats(-3, 3), max_size=40))
@@ -163,8 +275,8 @@ def test_figures_that_follow_their_neighbours_rarely_make_a_level() -> None:
     plain = sum(len(levels(figures, stretches=True)) - 1 for figures in drawn)
     corrected = sum(len(course(figures).levels) - 1 for figures in drawn)
     assert plain > 0.8 * len(drawn) and corrected < 0.3 * len(drawn)
-    shifted = [course(figures + np.repeat([0.0, 5.0], 30)).levels for figures in drawn[:50]]
-    assert sum(any(abs(level.start - 30) <= 2 for level in found) for found in shifted) >= 45
+    shifted = [course(figures + np.repeat([0.0, 5.0], 30)).levels for figures in drawn[:20]]
+    assert sum(any(abs(level.start - 30) <= 2 for level in found) for found in shifted) >= 18
 
 
 def test_a_drift_is_no_level_and_hides_none() -> None:

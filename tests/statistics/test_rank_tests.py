@@ -57,6 +57,7 @@ def two_sided(z: float) -> float:
     ("a", "b", "expected"),
     [
         (range(5), range(5, 10), 2 / 252),
+        (range(20), range(20, 40), 2 / math.comb(40, 20)),
         (range(20), [20], 2 / 21),  # the last that is exact
         (range(21), [21], two_sided((10.5 - 0.5) / math.sqrt(21 / 12 * 23))),
         ([21], range(21), two_sided((10.5 - 0.5) / math.sqrt(21 / 12 * 23))),
@@ -126,6 +127,21 @@ def test_a_long_sample_is_thinned_evenly(size: int, expected: float) -> None:
     values = np.arange(size, dtype=np.float64)
     assert hodges_lehmann(numbers(0), values) == expected
     assert hodges_lehmann(values, numbers(0)) == -expected
+
+
+def test_the_median_of_many_differences_is_found_among_those_near_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As from all differences. Of values at two levels, the median may not be among those near it."""
+    monkeypatch.setattr("perflog.statistics.rank_tests._AT_ONCE", 200)
+    rng = np.random.default_rng(3)
+    for a, b in (
+        (rng.normal(size=40), rng.normal(size=31)),
+        (rng.normal(size=40).round(1), rng.normal(size=41).round(1)),
+        (numbers(*range(50)), numbers(*range(30))),
+        (np.full(30, 3.0), np.full(20, 3.0)),
+        (numbers(0), rng.normal(size=500)),
+        (np.repeat([0.0, 1e6], 20) + rng.normal(size=40), np.repeat([0.0, 1e6], 15) + rng.normal(size=30)),
+    ):
+        assert hodges_lehmann(a, b) == np.median(np.subtract.outer(b, a))
 
 
 def test_cliffs_delta_counts_pairs() -> None:

@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.statistics.samples import binomial, mad, median, median_interval, modified_z_scores
+from perflog.statistics.samples import (
+    binomial,
+    drift,
+    half_difference,
+    mad,
+    median,
+    median_interval,
+    medians,
+    modified_z_scores,
+)
 from perflog.statistics.warmup import warm_up
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
@@ -48,6 +57,32 @@ def test_scores_are_distances_in_scaled_mads() -> None:
 def test_a_sample_of_one_value_has_no_outlier_but_what_differs() -> None:
     assert modified_z_scores(np.ones(5)).tolist() == [0.0] * 5
     assert modified_z_scores(np.array([1.0, 2.0]), np.ones(5)).tolist() == [0.0, math.inf]
+
+
+def test_a_sample_that_is_mostly_one_value_is_scaled_by_its_mean_deviation() -> None:
+    """The mean deviation of 0, 0, 0, 4 is 1."""
+    values = np.array([0.0, 0.0, 0.0, 4.0])
+    assert modified_z_scores(values).tolist() == [0, 0, 0, pytest.approx(4 / 1.2533)]
+    assert modified_z_scores(np.array([-1.0]), np.ones(5)).tolist() == [-math.inf]
+
+
+def test_a_drift_is_between_the_halves() -> None:
+    for values, ratio, difference in (
+        ([1.0, 1, 1, 2, 2, 2], 1, 1),
+        ([2.0, 2, 9, 1, 1], -0.5, -1),
+        ([2.0, 4, 6, 6], 1, 3),
+        ([0.0, 0, 1, 1], math.nan, 1),
+        ([1.0, 1, 1], math.nan, math.nan),
+    ):
+        assert drift(np.array(values)) == pytest.approx(ratio, nan_ok=True)
+        assert half_difference(np.array(values)) == pytest.approx(difference, nan_ok=True)
+
+
+def test_medians_along_an_axis_are_without_nan() -> None:
+    values = np.array([[1.0, 2.0, 6.0], [3.0, math.nan, math.nan]])
+    assert medians(values, 1).tolist() == [2, 3]
+    assert medians(values, 0).tolist() == [2, 2, 6]
+    assert medians(values[:1], 1).tolist() == [2]
 
 
 def steady(seed: int, n: int = 100) -> np.ndarray:
