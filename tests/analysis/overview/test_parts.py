@@ -1,0 +1,98 @@
+"""The parts of a run's time that an overview shows."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from perflog.analysis.overview.parts import Part, percent
+from perflog.metrics import Options
+from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED
+from perflog.metrics.step_time.waterfall import NOT_OF_A_STEP
+
+if TYPE_CHECKING:
+    from support.metric_tables import MetricRow
+
+module = sys.modules[Part.__module__]  # the package has a function of this name
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Name, seconds and share of each part of run `r`."""
+    monkeypatch.setattr(module, "means_without_pauses", lambda *_: {})
+    monkeypatch.setattr(module, "part_name", lambda of, part, kind: f"{kind} {part}" if kind else part)
+
+    def found(*rows: MetricRow, bars: tuple[MetricRow, ...] = ()) -> list[tuple[str, float, float]]:
+        columns = ["run", "of", "part", "kind", "time_s", "share", "whole_s"]
+        table = pd.DataFrame(rows, columns=columns).assign(run="r")
+        others = pd.DataFrame([*bars, bar("other", 1.0, run="other")])
+        monkeypatch.setattr(module, "breakdown", SimpleNamespace(table_of=lambda *_: table))
+        monkeypatch.setattr(module, "waterfall", SimpleNamespace(table=lambda *_: others))
+        tables: Any = None
+        return [
+            (each.name, round(each.seconds, 9), round(each.share, 9)) for each in module.parts(tables, "r", Options())
+        ]
+
+    return found
+
+
+def part(name: str, time_s: float, of: str = "step", kind: str = "", whole: float = 1.0) -> MetricRow:
+    return {"of": of, "part": name, "kind": kind, "time_s": time_s, "share": time_s / whole, "whole_s": whole}
+
+
+def bar(name: str, share: float, run: str = "r", doubt: str | None = None) -> MetricRow:
+    return {"run": run, "bar": name, "time_s": 2 * share, "of_steady": share, "doubt": doubt}
+
+
+def test_parts_of_one_name_add_up_the_longest_first(parts: Any) -> None:
+    rows = [part("a", 0.1), part("b", 0.4), part("a", 0.2, kind="wait"), part("a", 0.35), part("c", 0.4)]
+    assert parts(*rows) == [("a", 0.45, 0.45), ("b", 0.4, 0.4), ("c", 0.4, 0.4), ("wait a", 0.2, 0.2)]
+
+
+def test_the_first_whole_counts(parts: Any) -> None:
+    wholes = ["step", "phases", TRACED_STEP, "trace", "gpu", "api"]
+    for first, whole in enumerate(wholes):
+        rows = [part(of, 1.0, of=of) for of in reversed(wholes[first:])]
+        assert parts(*rows) == [(whole, 1.0, 1.0)]
+
+
+def test_without_parts_the_bars_of_the_waterfall_are_shown(parts: Any) -> None:
+    """If what is known takes more than 3 %."""
+    bars = [bar("a", 0.02), bar("b", 0.0101), bar("unattributed", 0.9), bar(next(iter(NOT_OF_A_STEP)), 0.5)]
+    assert parts(bars=tuple(bars)) == [("unattributed", 1.8, 0.9), ("a", 0.04, 0.02), ("b", 0.0202, 0.0101)]
+    assert parts(bars=(bar("a", 0.03), *bars[2:])) == [] == parts()
+
+
+def test_a_bar_keeps_its_doubt(parts: Any) -> None:
+    parts(bars=(bar("a", 0.5, doubt="why"), bar("b", 0.4)))
+    tables: Any = None
+    assert [each.doubt for each in module.parts(tables, "r", Options())] == ["why", None]
+
+
+@pytest.mark.parametrize(
+    ("usual", "untimed", "whole"),
+    [(0.8, 0.1, 0.8), (0.95, 0.25, 0.95), (0.5, 0.0, 0.7), (1.2, 0.3, 1.0), (None, 0.3, 1.0)],
+)
+def test_rare_pauses_are_no_part_of_a_step(
+    parts: Any, monkeypatch: pytest.MonkeyPatch, usual: float | None, untimed: float, whole: float
+) -> None:
+    """Steps of 1 s with 0.3 s in no timer, without their pauses of `usual` s: at most the untimed time is a pause."""
+    monkeypatch.setattr(module, "means_without_pauses", lambda *_: {"r": usual} if usual else {})
+    series = [SimpleNamespace(run=run, steady=np.array(times)) for run, times in (("q", [9.0]), ("r", [0.5, 1.5]))]
+    monkeypatch.setattr(module, "step_series", lambda *_, **__: series)
+    rows = [part("a", 0.7), part("step", 0.3, kind=UNTIMED)]
+    assert parts(*rows) == [
+        ("a", 0.7, pytest.approx(0.7 / whole)),
+        (f"{UNTIMED} step", untimed, pytest.approx(untimed / whole)),
+    ]
+    inside = [part("a", 0.7), part("forward", 0.3, kind=UNTIMED)]
+    assert parts(*inside) == [("a", 0.7, 0.7), (f"{UNTIMED} forward", 0.3, 0.3)]
+
+
+def test_shares_are_shown_without_decimals() -> None:
+    assert [percent(share) for share in (0.125, 1.0, 0.004)] == ["12 %", "100 %", "0 %"]
