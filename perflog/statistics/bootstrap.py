@@ -7,7 +7,7 @@ the values of a run in step order, without NaN.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -185,11 +185,6 @@ def _cover(starts: Ints, block: int, n: int) -> npt.NDArray[np.int32]:
 def draws_for(values: Floats, draws: int) -> int:
     """Return the number of bootstrap samples of a run. Long runs have narrow intervals, so they get fewer samples."""
     return max(min(draws, _WORK // max(len(values), 1)), min(draws, _FEWEST))
-
-
-def median_of_medians(runs: Sequence[Floats]) -> float:
-    """Return the centre of a side: the median of the medians of its runs."""
-    return median(np.array([median(run) for run in runs]))
 
 
 def independent_units(values: Floats) -> float:

@@ -8,7 +8,9 @@ import pytest
 from support.metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables
 from support.seeds import MS
 
-from perflog.metrics import phases, wait, wait_steps
+from perflog.metrics import METRICS, phases, wait, wait_steps
+from perflog.metrics.compared import Steady
+from perflog.metrics.run_tables import Tables
 
 MOE = "moe_layer"
 RANKS = range(4)
@@ -157,6 +159,22 @@ def test_phases_of_an_unknown_format_are_part_of_the_step() -> None:
     assert row(found, part="rest")["median_s"] == 0.25
     assert list(found["phase"]) == ["step", "load", "work", "step"]
     assert not len(wait(by_hand("phases", values)))
+
+
+@pytest.mark.parametrize(
+    ("values", "world", "compared"),
+    [(1, None, 0.25), (1, 8, 0.25), (8, 8, 0.25), (16, 8, 0.5), (2, 8, None), (8, None, None)],
+)
+def test_the_compared_time_of_unlabelled_ranks(values: int, world: int | None, compared: float | None) -> None:
+    """One value is the time that rank 0 prints; of fewer values than ranks nobody knows how many ranks they are of."""
+    printed: list[dict[str, object]] = [
+        {"step": step, "line": 100 * step + k, "phase": "opt", "occurrence": 1, "time_s": 0.25}
+        for step in range(5)
+        for k in range(values)
+    ]
+    logs = Tables(by_hand("phases", printed, world=world))
+    found = [times.tolist() for _, _, times in METRICS["phases"].samples(logs, Steady({"r": 0}, {}))]
+    assert found == ([[compared] * 5] if compared else [])
 
 
 def test_a_world_of_one_rank_has_rank_0() -> None:

@@ -56,6 +56,12 @@ TOTAL = "total"
 """Time of all steps from the first one, over runs that print the same steps: the warm-up counts too."""
 
 
+def centre_of_runs(numbers: Floats) -> float:
+    """Return the geometric mean of the runs' numbers; their mean if one is not above 0. That of one run is exact."""
+    several = len(numbers) > 1 and bool((numbers > 0).all())
+    return float(np.exp(np.log(numbers).mean())) if several else float(numbers.mean())
+
+
 class SideFigure(Struct, frozen=True, dict=True):
     """A statistic of one side: one number per run, and the values of each run that it summarizes.
 
@@ -71,8 +77,8 @@ class SideFigure(Struct, frozen=True, dict=True):
 
     @property
     def centre(self) -> float:
-        """The geometric mean over the runs; their mean if a run's number is not above 0."""
-        return float(np.exp(np.log(self.runs).mean())) if (self.runs > 0).all() else float(self.runs.mean())
+        """The centre of the runs' numbers."""
+        return centre_of_runs(self.runs)
 
     @cached_property
     def drawn(self) -> Floats:

@@ -26,6 +26,7 @@ from perflog.metrics.step_time.phase_table import (
 )
 from perflog.metrics.step_time.unattributed_time import unattributed_times
 from perflog.statistics.groups import groups_of
+from perflog.statistics.samples import median
 from perflog.tables.columns import NULL, Array, Rows
 
 _COLUMNS = (
@@ -70,8 +71,8 @@ def _times_in_steps(
 ) -> Iterator[tuple[str, str | None, Floats]]:
     """Yield name and parent of each phase, and its time in each step: the mean over ranks of a rank's total.
 
-    Where ranks are not known, the total is divided by `world_size`; without that either, the phase is left out. A phase
-    with several parents counts in each of them separately.
+    Where ranks are not known, a single value in a step is the time, and the total of at least `world_size` values is
+    divided by it; other phases are left out. A phase with several parents counts in each of them separately.
     """
     if not len(rows):
         return
@@ -83,11 +84,10 @@ def _times_in_steps(
     ]
     parts = {pair: place for place, pair in enumerate(dict.fromkeys(pairs[key] for key in np.argsort(keys.first)))}
     part = np.array([parts[pair] for pair in pairs])[keys.inverse]
-    ranks, all_known = _numbers_of_ranks(rows, part, len(parts))
+    ranks = _numbers_of_ranks(rows, part, len(parts), world_size)
     totals = list(totals_of_steps(rows, part, len(parts)))
     for place, (name, whole) in enumerate(parts):
-        divisor = ranks[place] if all_known[place] else world_size
-        if not divisor:
+        if (divisor := ranks[place]) is None:
             continue
         declared = means.phase(name)
         several = declared is not None and len(set(declared.of)) > 1
@@ -95,12 +95,25 @@ def _times_in_steps(
         yield f"{name} in {whole}" if several else name, of, totals[place] / divisor
 
 
-def _numbers_of_ranks(rows: Rows, part: Ints, parts: int) -> tuple[list[int], list[bool]]:
-    """The number of ranks that print rows of each part, and whether all its rows have a known rank."""
-    ranks = groups_of(part, rows["rank"])
-    numbers = np.bincount(part[ranks.first], minlength=parts)
-    unknown = np.bincount(part[~rows.known("rank")], minlength=parts)
-    return numbers.tolist(), (unknown == 0).tolist()
+def _numbers_of_ranks(rows: Rows, part: Ints, parts: int, world_size: int | None) -> list[int | None]:
+    """The number of ranks that print each part; None if it is not known."""
+    labelled = groups_of(part, rows["rank"])
+    numbers: list[int | None] = list(np.bincount(part[labelled.first], minlength=parts).tolist())
+    if (unknown := ~rows.known("rank")).any():
+        values = groups_of(part, rows["step"])
+        values_part = part[values.first]
+        for each in np.unique(part[unknown]).tolist():
+            numbers[each] = _unlabelled_ranks(values.sizes[values_part == each], world_size)
+    return numbers
+
+
+def _unlabelled_ranks(values: Ints, world_size: int | None) -> int | None:
+    """The number of ranks that print a phase without their rank, from the number of its values in each step.
+
+    Fewer values than ranks may be several of one rank, or of some of the ranks.
+    """
+    usual = median(values.astype(np.float64))
+    return 1 if usual == 1 else world_size if world_size and usual >= world_size else None
 
 
 @metric(

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, TypeVar
 
+import numpy as np
 from msgspec import Struct
 
+from perflog.analysis.compare.figures import centre_of_runs
 from perflog.analysis.compare.measures import SideValues
 from perflog.analysis.compare.result_rows import TreeRow, column, columns_of
 from perflog.analysis.compare.rows import FigureRow, by_measure
 from perflog.analysis.compare.sides import Case, Side
+from perflog.arrays import Floats
 from perflog.metrics.compared import ALL, Measure
 from perflog.metrics.traces.work_tree import last_of_path
-from perflog.statistics import bootstrap
+from perflog.statistics.samples import median
 
 
 class AttributionRow(Struct, frozen=True):
@@ -32,8 +35,10 @@ class AttributionRow(Struct, frozen=True):
     ]
     of: Annotated[str | None, column("the whole that it is part of")]
     depth: Annotated[int, column("0 for the whole, 1 for its parts, and so on")]
-    base_s: Annotated[float, column("median on the base; 0 where it does not occur", "s")]
-    side_s: Annotated[float, column("median on the side", "s")]
+    base_s: Annotated[
+        float, column("the base: geometric mean over its runs of their medians; 0 where it does not occur", "s")
+    ]
+    side_s: Annotated[float, column("the same on the side", "s")]
     difference_s: Annotated[float, column("side - base", "s")]
     share: Annotated[
         float | None, column("share of the difference of the whole; null where the whole does not differ", "1")
@@ -72,11 +77,11 @@ def attribution(
                     continue
                 pairs = _median_pairs(kind, values[0], values[k], case.runs[0], case.runs[k])
                 differs = not row.change_low <= 0 <= row.change_high
-                total = row.side_value - row.base_value if differs else None
                 inside: dict[str | None, list[Measure]] = {}
                 for measure in pairs:
                     inside.setdefault(measure.of, []).append(measure)
                 top = next(m for m in pairs if m.name == whole and m.kind == kind)
+                total = pairs[top][1] - pairs[top][0] if differs else None
                 place = _Whole(case.name, sides[0].name, side.name, kind, total)
                 parts += _tree(pairs, inside, top, place)
     return parts
@@ -103,7 +108,7 @@ class _Whole(Struct, frozen=True):
 def _median_pairs(
     kind: str, base: SideValues, side: SideValues, base_runs: Sequence[str], side_runs: Sequence[str]
 ) -> MedianPairs:
-    """Both medians of each time.
+    """Both centres of each time, as the compared figures have them.
 
     A layer, range or kernel that one side lacks took no time there. A phase that one side does not print is left out:
     the side may have it too.
@@ -113,10 +118,14 @@ def _median_pairs(
         a, b = base.of(measure, base_runs), side.of(measure, side_runs)
         if measure.kind in _KINDS[kind] and measure.unit == "s" and (a and b if kind == "step" else a or b):
             pairs[measure] = (
-                bootstrap.median_of_medians(a) if a else 0.0,
-                bootstrap.median_of_medians(b) if b else 0.0,
+                _centre(a) if a else 0.0,
+                _centre(b) if b else 0.0,
             )
     return pairs
+
+
+def _centre(runs: Sequence[Floats]) -> float:
+    return centre_of_runs(np.array([median(run) for run in runs]))
 
 
 def _tree(
