@@ -54,6 +54,19 @@ def test_a_size_behind_what_is_measured_is_a_parameter(tmp_path: Path) -> None:
     assert (pair["cases"], pair["min"], pair["max"]) == (2, pytest.approx(139.4 / 291.5), pytest.approx(12.5))
 
 
+def test_numbers_of_one_digit_before_words_are_parameters(tmp_path: Path) -> None:
+    """Learning rates of an actor and a critic may have the names of losses."""
+    table = "| actor_loss | critic_loss | think | bandit |\n|---|---|---|---|\n| 1.00E-05 | 9.00E-06 | no | 11.25 |\n"
+    table += "| 1.00E-05 | 9.00E-06 | yes | 16.06 |\n| {} | 9.00E-06 | no | 11.20 |\n"
+    [row] = cases(log_of(tmp_path, table.format("1.00E-06"), "run.md")).to_dict("records")
+    assert (row["over"], row["key"], row["max_at"][:26]) == (
+        "actor_loss x critic_loss x think",
+        "bandit",
+        "actor_loss 1e-05, critic_l",
+    )
+    assert cases(log_of(tmp_path, table.format("2.31E-06"), "measured.md")).empty
+
+
 def test_titles_name_the_cases_of_the_lines_below_them(tmp_path: Path) -> None:
     case = "=== batch={}, seq=2048 ===\nForward latency: {} ms\nFwd TFLOPS: {}\n"
     log = log_of(tmp_path, "".join(case.format(*row) for row in [(8, 1.25, 300), (16, 2.5, 350), (32, 4.5, 400)]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 from perflog.formats.vocabulary import EVALUATIONS, MOMENTS
@@ -100,6 +100,9 @@ def parameters_of(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple
         few = max(MOST_VARIANTS, len(next(iter(columns.values()))) // 2)  # else each record has a name of its own
         words = [n for n, cells in behind.items() if are_words(cells) and _is_open(n, cells) and len({*cells}) <= few]
         leading = [n for n in behind if n in {*sizes, *chosen, *words}]
+        if words and not _tell_apart(leading, columns):  # columns `actor_loss`, `think` of the rates `1e-5`, `1e-6`
+            round_ = [n for n in takewhile(lambda n: n != words[-1], behind) if _are_round(behind[n], units[n])]
+            leading = [n for n in behind if n in {*leading, *round_}]
         if not _tell_apart(leading, columns) or _is_series(leading, columns):
             return [], {}
     elif not _tell_apart(leading, columns):  # a record may print a size after what was measured with it
@@ -151,6 +154,12 @@ def _is_degree(
     """Whether numbers that are not whole configure records that the parameters before them do not identify."""
     are_numbers = all(isinstance(x, float) for x in cells) and not units[name]
     return _DEGREE.fullmatch(name) is not None and are_numbers and not _tell_apart(leading, columns)
+
+
+def _are_round(cells: Sequence[Any], unit: str) -> bool:
+    """Whether numbers were chosen, whatever their name: without a unit, of one digit each, and with values repeated."""
+    are_numbers = not unit and all(isinstance(x, float) for x in cells)
+    return are_numbers and len(set(cells)) < len(cells) and all(float(f"{x:.0e}") == x for x in cells)
 
 
 def _number_of_trials(columns: dict[str, list[Any]]) -> list[str]:
