@@ -26,11 +26,15 @@ _NAMED_UNIT = (
     r"|(?:[a-z]+_)*[a-z]+[_ ](?:ms|us|gbps|tflops)"
     r"|(?:[a-z]+_)*(?:tok|token|sample|req|request|image|img|seq)s?(?:_per)?_s(?:ec(?:ond)?)?)"
 )
+_RATE_IN_NAME = (
+    r"[a-z]+[_ ]per[_ ]s(?:ec(?:ond)?)?[ \t]*[:=][ \t]*(?:[0-9,]*[.,][0-9][0-9.,]*|[0-9]{4,})[ \t]*(?:$|[,;|(])"
+)
+"""A rate of anything: `steps_per_second: 1,065,244`. A small whole number is a setting: `frames_per_second: 30`."""
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
 PATTERN = (
-    rf"(?i:[^a-z]*[a-z].*?(?:(?:[:=~]|[ \t][|])[ \t]*{_NUMBER}[ \t]*{UNIT}\b"
+    rf"(?i:[^a-z]*[a-z].*?(?:(?:[:=~]|[ \t][|])[ \t]*{_NUMBER}[ \t]*\(?{UNIT}\b"
     rf"|[(\[]{UNIT}[)\]][^:=]{{0,99}}[:=][ \t]*{_NUMBER})"
-    rf"|.*?(?:\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
+    rf"|.*?(?:\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|\b{_RATE_IN_NAME}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
     rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$)"
     rf"|\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$"
     rf"|[ \t]*[a-z][\w.+/-]*(?:[ \t]+[\w.+/-]+)*?(?:[ \t]{{2,}}{_NUMBER}[ \t]?(?:[kmgt][ \t]?)?{UNIT}){{2,12}}[ \t]*$)"
@@ -52,7 +56,7 @@ _MEASURED = {
         r"|^p[0-9]{2}(?:_[0-9]+)?$"
     ),
     "1/s": lazy_pattern(
-        r"throughput|tok|tps|rate|speed|samples|images|requests|qps|rps|iops|^(?:mean|avg|average|median)$"
+        r"throughput|tok|tps|rate|speed|samples|images|requests|qps|rps|iops|_per_s(?:ec|_|$)|^(?:mean|avg|average|median)$"
     ),
     "GB/s": lazy_pattern(r"bandwidth|throughput|(?:^|_)bw(?:_|$)|bus|speed|^(?:mean|avg|average|median)$"),
 }

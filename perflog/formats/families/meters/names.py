@@ -143,6 +143,8 @@ class MeterNames(Struct):
             is_place = self.words[0].lower() == "of" and self.words[-1].lower() in COUNTERS  # `it 1/3 of epoch 0`
             is_place |= self.words[0].lower() in _PARTS and self.words[1:] in (["Epoch"], ["epoch"])  # `Val Epoch 3`
             words = " ".join(self.words[is_place : -1 if ends_in_is else None])
+            if self.declaration.measures and words.lower() == RATE and self.last:  # `Decode: 1.78 s  Rate: 53.9 tok/s`
+                return f"{_TIME_AT_END.sub('', self.last)} {words}", ""
             is_counter = plain_name(words) in EXACT  # `Ep 1 (Step 50): loss 0.5`
             return (
                 ("", None)

@@ -41,6 +41,8 @@ def unit_of_number(
     per = _TIME_PER.fullmatch(parts[k + 1].text) if len(parts) > k + 1 and not unit else None
     if per is not None and len(parts[k + 1].gap) < 2:
         return per["unit"], k + 2, parts[k + 1].text, 0.0
+    if declared.measures and (printed := _unit_in_brackets(parts, k + 1)):  # `Rate: 52.3 (tokens/second)`
+        return unit_of(printed)[0], k + 4, printed, 0.0
     if scale := _scale_after(parts, k, declared.measures):
         return "1/s", k + 3, parts[k + 2].text, scale
     return unit, end, unit_text, 0.0
@@ -49,6 +51,13 @@ def unit_of_number(
 def sticks(parts: Sequence[Token], k: int) -> bool:
     """Return whether a word or a number sticks to the token before it: the 8 of `16x8`."""
     return k < len(parts) and not parts[k].gap and parts[k].kind in (NAME, NUMBER, UNIT, OPAQUE)
+
+
+def _unit_in_brackets(parts: Sequence[Token], k: int) -> str:
+    """Return the unit in round brackets at parts[k] with nothing else in them; "" for other brackets."""
+    inside = parts[k : k + 3]
+    is_bracket = [part.text for part in (*inside[:1], *inside[2:])] == ["(", ")"] and inside[1].kind == NAME
+    return inside[1].text if is_bracket and inside[1].text not in _ATTACHED and unit_of(inside[1].text)[0] else ""
 
 
 def counted_per(parts: Sequence[Token], k: int) -> str:
