@@ -622,9 +622,9 @@ def test_what_fairseq_says_between_epochs() -> None:
     assert sum(row["figures_unread"] for row in got.rows("lines")) == 0
 
 
-def test_results_alone_prove_nothing() -> None:
+def test_several_results_of_training_alone_prove_nothing() -> None:
     with pytest.raises(InputError):
-        read(b"Validation perplexity: 208.73\nTrain Loss: 2.8345 | Train Acc: 32.45%\n")
+        read(b"Train Loss: 2.8345 | Train Acc: 32.45%\n")
 
 
 def test_a_number_that_nothing_names_is_dropped_without_a_reason() -> None:
@@ -1065,6 +1065,16 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     "EP16: 286.5 us, 25.61 GB/s": {"EP16": (286.5e-6, "s"), "EP16_bandwidth": (25.61, "GB/s")},
     "(Actor pid=74405) Mean throughput 981.5 MB/s": {"Mean_throughput": (0.9815, "GB/s")},
     "speedup: 1.01x": {"speedup": (1.01, None)},
+    "env.steps_per_second: 1,065,244": {"env_steps_per_second": (1065244, "1/s")},
+    "Total updates per sec = 12.5": {"Total_updates_per_sec": (12.5, "1/s")},
+    "main.cpp:430] Inference time: 1.834 (seconds)   Rate: 52.25 (tokens/second)": {
+        "Inference_time": (1.834, "s"), "Inference_Rate_tokens_per_s": (52.25, "1/s"),
+    },
+    "Prefill 512 tokens: 100.5 ms, rate: 5012.5 tokens/s": {
+        "Prefill_tokens": (0.1005, "s"), "Prefill_tokens_rate": (5012.5, "1/s"),
+    },
+    "Final Val Loss:      4.8384": {"Final_Val_Loss": (4.8384, None)},
+    "- Best top-1 test accuracy = 91.25 %": {"Best_top_1_test_accuracy": (0.9125, "1")},
     "2024/07/11 23:37:56 End to End Latency (ms) p50: 328.000": {"End_to_End_Latency_p50": (0.328, "s")},
 }  # fmt: skip
 
@@ -1106,6 +1116,13 @@ def test_a_line_that_measures_something_is_enough(text: str) -> None:
         "[BENCHMARK] llama 7",
         "=== batch=8, seq=2048 ===",  # a title alone
         "Testing complete.",
+        "video.frames_per_second: 30",
+        "max_steps_per_second: 1000",
+        "It ran with steps per second: 50.5 in the demo",
+        "target_val_loss: 3.28",
+        "max_eval_reward: 10.5",
+        "The final loss was 3.25",
+        "test_size: 0.25",
     ],
 )
 def test_prose_and_what_has_no_unit_measure_nothing(text: str) -> None:
@@ -1422,6 +1439,11 @@ def test_a_batch_without_an_epoch_is_a_step() -> None:
     text = "".join(f"I [train.py:103] Batch {k} Loss: 11.5, Speed: 10.5 samples/sec, lr: 0.0001\n" for k in (0, 1))
     rows = read(text.encode()).rows("steps")
     assert [(row["step"], row["loss"], row["samples_per_s"]) for row in rows] == [(0, 11.5, 10.5), (1, 11.5, 10.5)]
+
+
+def test_minutes_after_a_time_are_its_unit() -> None:
+    rows = read(b"best val loss: 3.25\nwall time: 2.5 min\nvalid time: 1.5 min\n").rows("values")
+    assert {row["key"]: row["value"] for row in rows} == {"best_val_loss": 3.25, "wall_time": 150, "valid_time": 90}
 
 
 def test_a_time_in_a_line_about_an_evaluation_is_of_the_evaluation() -> None:

@@ -31,12 +31,21 @@ _RATE_IN_NAME = (
 )
 """A rate of anything: `steps_per_second: 1,065,244`. A small whole number is a setting: `frames_per_second: 30`."""
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
+_RESULT_WORDS = (
+    "final|best|test|val|valid|validation|eval|evaluation",
+    ("loss|acc|accuracy|ppl|perplexity|bpb|f1|bleu|wer|map|miou|psnr|reward|score"),
+)
+_RESULT = rf"(?:{_RESULT_WORDS[0]})[ _-](?:[a-z0-9@-]+[ _-]){{0,4}}(?:{_RESULT_WORDS[1]})"
+_RESULT_NAME = lazy_pattern(rf"(?!max_|min_)(?:.*_)?(?:{_RESULT_WORDS[0]})_(?:.*_)?(?:{_RESULT_WORDS[1]})")
+"""What training or an evaluation ended with: `Final Val Loss: 4.8384`."""
+
 PATTERN = (
     rf"(?i:[^a-z]*[a-z].*?(?:(?:[:=~]|[ \t][|])[ \t]*{_NUMBER}[ \t]*\(?{UNIT}\b"
     rf"|[(\[]{UNIT}[)\]][^:=]{{0,99}}[:=][ \t]*{_NUMBER})"
     rf"|.*?(?:\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|\b{_RATE_IN_NAME}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
     rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$)"
     rf"|\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$"
+    rf"|[^a-z0-9]*(?:[a-z][a-z0-9-]*[ _])*?{_RESULT}[ \t]*[:=][ \t]*[0-9]+\.[0-9]+[ \t]*%?[ \t]*$"
     rf"|[ \t]*[a-z][\w.+/-]*(?:[ \t]+[\w.+/-]+)*?(?:[ \t]{{2,}}{_NUMBER}[ \t]?(?:[kmgt][ \t]?)?{UNIT}){{2,12}}[ \t]*$)"
 )  # a pattern of words and gaps between them, and few figures: its time is linear in the length of the line
 """What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
@@ -140,6 +149,8 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
     begins_with_rate = _BEGINS_WITH_RATE.match(template.text) is not None
     if not named or (2 * len(named) < len(numbers) and not begins_with_rate):
         return False
+    if len(numbers) == 1 and not among_others and _is_result(template, plain_name(named[0]), units):
+        return True
     unknown = [name for name in named if name not in units and "speedup" not in plain_name(name).replace("_", "")]
     is_list = begins_with_rate or _IS_LIST.fullmatch(template.text) is not None
     if unknown and not is_list and not (_IS_PAIRS.fullmatch(template.text) or _ARE_PAIRS.fullmatch(template.text)):
@@ -150,9 +161,7 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         return False
     if any(len(name) > _MOST_WORDS or (SENTENCE_WORDS - _OF_NAMES) & set(name) for name in words):
         return False
-    if any(_NOT_MEASURED.search(plain_name(name)) for name in named):
-        return False
-    if _prints_settings(template):
+    if any(_NOT_MEASURED.search(plain_name(name)) for name in named) or _prints_settings(template):
         return False
     if among_others:
         return not unknown and _FIGURE.fullmatch(template.text) is not None
@@ -165,6 +174,13 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
     known = named if is_list else [name for name in named if name not in unknown]
     rates = (_RATE_AT_END.search(plain_name(name)) for name in unknown)
     return any(rates) or any(_is_speed(plain_name(name), units[name].base if name in units else "") for name in known)
+
+
+def _is_result(template: Template, name: str, units: Mapping[str, Unit]) -> bool:
+    """Return whether the one number of a line is a result, and no target of it."""
+    is_share = all(unit.base == "1" for unit in units.values())
+    is_set = _NOT_MEASURED.search(name) or _prints_settings(template)
+    return is_share and not is_set and _RESULT_NAME.fullmatch(name) is not None
 
 
 def _is_speed(name: str, base: str) -> bool:

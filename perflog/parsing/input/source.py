@@ -21,9 +21,11 @@ from perflog.parsing.input.archives import place_of
 from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_blocks, to_chunk
 from perflog.parsing.input.compression import codec_of, decompressor
 from perflog.parsing.input.containers import holds_records, unwrapped
+from perflog.parsing.input.emphasis import has_emphasis, without_emphasis
 from perflog.parsing.input.json_documents import HEAD, as_records, is_document
 from perflog.parsing.input.limits import MOST_UNPACKED, check_stream, check_unpacked
 from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_of_kernel
+from perflog.parsing.input.logger_blocks import has_blocks, joined_blocks
 from perflog.parsing.input.name_prefixes import name_prefixes
 from perflog.parsing.input.notebooks import is_notebook, outputs
 from perflog.parsing.input.rank_names import label_of_file
@@ -164,7 +166,11 @@ class Source:
             return names.labelled
         if is_notebook(head):
             return outputs
-        return as_records if is_document(head, self._may_be_whole and len(first) < HEAD) else None
+        if is_document(head, self._may_be_whole and len(first) < HEAD):
+            return as_records
+        if has_blocks(head):
+            return joined_blocks
+        return without_emphasis if has_emphasis(head) else None
 
     @property
     def is_compressed(self) -> bool:

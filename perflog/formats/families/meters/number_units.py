@@ -35,6 +35,8 @@ def unit_of_number(
     is_minutes = after == ["m"] and parts[k + 1].kind == NAME and not parts[k + 1].gap and not unit
     if is_minutes and _TIMED.search(name):  # `total time: 1.03m`
         return "min", k + 2, "m", 0.0
+    if after in (["min"], ["h"]) and not unit and _TIMED.search(name) and not _begins_name(parts, k + 2):
+        return after[0], k + 2, after[0], 0.0  # `training time: 116.30 min`
     if after == ["/"] and not unit and [p.kind for p in parts[k + 2 : k + 3]] == [NUMBER]:  # `mem 12.3/80.0GB`
         unit = _unit_after(parts, k + 2, declared.unit_names)[0]
         return unit if base_of(unit) == "B" else "", end, "", 0.0
@@ -51,6 +53,11 @@ def unit_of_number(
 def sticks(parts: Sequence[Token], k: int) -> bool:
     """Return whether a word or a number sticks to the token before it: the 8 of `16x8`."""
     return k < len(parts) and not parts[k].gap and parts[k].kind in (NAME, NUMBER, UNIT, OPAQUE)
+
+
+def _begins_name(parts: Sequence[Token], k: int) -> bool:
+    """Return whether parts[k] says that the word before it is the name of another number: `time: 3 min 2`."""
+    return k < len(parts) and (parts[k].kind in (NAME, NUMBER) or parts[k].text in ":=")
 
 
 def _unit_in_brackets(parts: Sequence[Token], k: int) -> str:
