@@ -478,12 +478,12 @@ class Template:
         first, *others = self._encoded_literals
         if not text.startswith(first):
             return False
-        place = len(first)
+        offset = len(first)
         for literal in others:
-            place = text.find(literal, place)
-            if place < 0:
+            offset = text.find(literal, offset)
+            if offset < 0:
                 return False
-            place += len(literal)
+            offset += len(literal)
         return True
 
     def may_stand_in(self, text: bytes) -> bool:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from perflog.ingestion import workers
-from perflog.parsing.input.archives import place_of
+from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.log_names import STDIN, LogName
 
 _BATCHES = 8  # for each process at least: they end their work at about the same time
@@ -48,6 +48,6 @@ def size(name: LogName) -> int:
     if name.remote_size is not None:
         return name.remote_size
     try:
-        return sum(os.path.getsize(place_of(file)) for file in name.files)
+        return sum(os.path.getsize(unpacked_path(file)) for file in name.files)
     except OSError:
         return 0

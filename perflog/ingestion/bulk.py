@@ -21,7 +21,7 @@ from perflog.ingestion.batches import in_batches, pay, size
 from perflog.ingestion.earlier_states import History, Origins, history
 from perflog.ingestion.job_logs import group_job_logs
 from perflog.ingestion.memory import keep_freed
-from perflog.parsing.input.archives import place_of
+from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.log_names import STDIN, LogName, expand
 from perflog.parsing.input.source import Source, open_source
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink, Sink
@@ -412,7 +412,10 @@ def _after_kill(names: Sequence[LogName], task: IngestTask, progress: Callable[[
 def expected(names: Sequence[LogName]) -> int | None:
     """Return the number of bytes that will be read; None if it is unknown before reading, as for compressed logs."""
     files = [
-        file for name in names for file in name.files if name.remote_size is not None or os.path.isfile(place_of(file))
+        file
+        for name in names
+        for file in name.files
+        if name.remote_size is not None or os.path.isfile(unpacked_path(file))
     ]
     known = len(files) == sum(len(name.files) for name in names) and not any(map(_is_compressed, files))
     return sum(map(size, names)) if known else None

@@ -276,13 +276,13 @@ def _may_read_more(detection: Detection, generic: Sequence[Format], logs: Joined
     """Return whether generic formats could read some of the lines that no proven format reads."""
     batch, proven = detection.batch, {COMMON, *(d.format.name for d in detection.formats)}
     unproven = [p for kind, p in batch.owner.items() if kind >= 0 and detection.lines[kind][0].name not in proven]
-    places = np.sort(np.concatenate([batch.unread_segments, *unproven]))
-    if not len(places):
+    positions = np.sort(np.concatenate([batch.unread_segments, *unproven]))
+    if not len(positions):
         return False
     families = [family for form in generic for family in form.families if not is_first(family)]
-    candidates = candidate_mask(batch.bytes_at(places), families)
+    candidates = candidate_mask(batch.bytes_at(positions), families)
     if logs is not None:
-        logs.check([logs.counts(some) > 0 for some in (places, places[candidates])])
+        logs.check([logs.counts(some) > 0 for some in (positions, positions[candidates])])
     return any(form.lines for form in generic) or bool(candidates.any())
 
 
@@ -354,9 +354,9 @@ def _check_alike(logs: JoinedLogs, formats: Sequence[Format], lines: Sequence[Fo
     Raises:
         UnlikeLogsError: They do not.
     """
-    lines_of_logs = {kind: logs.counts(places) for kind, places in batch.owner.items()}
+    lines_of_logs = {kind: logs.counts(positions) for kind, positions in batch.owner.items()}
     logs.check([count > 0 for kind, count in lines_of_logs.items() if kind != BLANK])
-    logs.check([logs.counts(records.places) > 0 for records in batch.records.values()])
+    logs.check([logs.counts(records.positions) > 0 for records in batch.records.values()])
     full = np.array([head.lines for head in logs.heads]) - logs.counts(np.setdiff1d(batch.owner[BLANK], logs.gaps))
     counts = [
         sum((lines_of_logs[kind] for kind in lines_of_logs if kind != BLANK and lines[kind][0] is form), 0 * full)
@@ -426,8 +426,8 @@ def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Bat
             line = lines[kind][1]
             is_proof = proves_format(line) or (form.generic and line.read and between_bars)
             if is_proof and kind in batch.records:
-                place = int(batch.records[kind].places[0])
-                proof.append((place >> PART_BITS, line.name, batch.text(place)))
+                position = int(batch.records[kind].positions[0])
+                proof.append((position >> PART_BITS, line.name, batch.text(position)))
         telling = [lines[k][1] for k in kinds if k in batch.records and proves_format(lines[k][1])]
         whole = any(line.after_prefix or not line.partial for line in telling) or (form.generic and between_bars)
         if proof and (whole or count >= _LEAST_PARTLY * full):

@@ -160,14 +160,16 @@ def _readings(text: str, formats: Sequence[Format]) -> Iterator[LineReading]:
     raw = os.fsencode(text.rstrip("\r\n")) + b"\n"
     scanner, batch = _scanned(Chunk(bytearray(raw + bytes(SLACK)), len(raw), 1, raw.count(b"\n"), [], []), formats)
     matches = [
-        (int(place), kind, i) for kind, records in batch.records.items() for i, place in enumerate(records.places)
+        (int(position), kind, i)
+        for kind, records in batch.records.items()
+        for i, position in enumerate(records.positions)
     ]
     for _, kind, i in sorted(matches):
         log_format, line = scanner.lines[kind]
         if line.read:
             yield _of_record(log_format, line, batch.records[kind], i)
-    for kind, places in batch.owner.items():
-        if kind != BLANK and len(places) and not scanner.lines[kind][1].read:
+    for kind, positions in batch.owner.items():
+        if kind != BLANK and len(positions) and not scanner.lines[kind][1].read:
             yield LineReading(*scanner.lines[kind])
 
 

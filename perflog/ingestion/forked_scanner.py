@@ -129,9 +129,9 @@ def _compact(batch: Batch) -> Batch:
     """A batch with its bytes as an array, offsets of 32 bits, and without positions that follow from the lines."""
     chunk = batch.chunk
     data: Any = np.frombuffer(chunk.data, np.uint8, chunk.size + SLACK)  # an array serves as bytes
-    places = batch.places if batch.has_parts else batch.places[:0]
+    positions = batch.positions if batch.has_parts else batch.positions[:0]
     starts, ends = (offsets.astype(np.int32) for offsets in (batch.starts, batch.ends))
-    return replace(batch, chunk=dataclasses.replace(chunk, data=data), starts=starts, ends=ends, places=places)
+    return replace(batch, chunk=dataclasses.replace(chunk, data=data), starts=starts, ends=ends, positions=positions)
 
 
 def _aligned(size: int) -> int:

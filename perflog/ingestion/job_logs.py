@@ -28,7 +28,7 @@ from perflog.formats.model import Format
 from perflog.formats.registry import known
 from perflog.ingestion.detect import detect
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.input.archives import place_of
+from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.log_names import LogName
 from perflog.parsing.input.rank_names import local_rank_in_path, rank_in_path
 from perflog.parsing.input.source import open_source
@@ -108,7 +108,9 @@ def group_job_logs(names: Sequence[LogName]) -> JobLogs:
     """Replace the names of files of one run or job by one name. Other names stay as they are."""
     grouped = group_rank_files(names)
     files = [
-        _File(name) for name in grouped if not name.run and len(name.files) == 1 and os.path.isfile(place_of(name.log))
+        _File(name)
+        for name in grouped
+        if not name.run and len(name.files) == 1 and os.path.isfile(unpacked_path(name.log))
     ]
     groups: dict[str, list[_File]] = {}  # by file; the files of a group share one list
     notes: list[str] = []

@@ -60,11 +60,11 @@ class JoinedLogs(Struct, frozen=True, dict=True):
         return cls(heads, chunk, np.cumsum(lines) - lines + 1, starts)
 
     @cached_property
-    def places(self) -> Ints:
+    def positions(self) -> Ints:
         """The position at which each log begins. The lines before the first one count for the first."""
-        places = self.first_lines << PART_BITS
-        places[0] = 0
-        return places
+        positions = self.first_lines << PART_BITS
+        positions[0] = 0
+        return positions
 
     @property
     def gaps(self) -> Ints:
@@ -76,14 +76,14 @@ class JoinedLogs(Struct, frozen=True, dict=True):
         batch.owner[BLANK] = np.setdiff1d(batch.owner[BLANK], self.gaps, assume_unique=True)
         return batch
 
-    def counts(self, places: Ints) -> Ints:
+    def counts(self, positions: Ints) -> Ints:
         """Return how many of some ascending positions each log has."""
-        return np.diff(np.append(np.searchsorted(places, self.places), len(places)))
+        return np.diff(np.append(np.searchsorted(positions, self.positions), len(positions)))
 
     def firsts(self, batch: Batch, kinds: Iterable[int]) -> Ints:
         """Return the position of the first record of each kind (second axis) in each log (first axis): each has one."""
-        every = [batch.records[kind].places for kind in kinds]
-        firsts = [places[np.searchsorted(places, self.places)] for places in every]
+        every = [batch.records[kind].positions for kind in kinds]
+        firsts = [positions[np.searchsorted(positions, self.positions)] for positions in every]
         return np.array(firsts, np.int64).reshape(len(firsts), len(self.heads)).T
 
     def check(self, have: Sequence[Ints | Mask]) -> None:

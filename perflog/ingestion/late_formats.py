@@ -44,8 +44,8 @@ class LateFormats:
         mask |= partial_mask(texts, [x for x in partial.values() if x])
         tried: set[bytes] = set()
         alike = Counter[bytes]()
-        for place in batch.unread_segments[np.flatnonzero(mask)].tolist():
-            text = strip_rank_labels(batch.text(place, 1 << 16).encode())
+        for position in batch.unread_segments[np.flatnonzero(mask)].tolist():
+            text = strip_rank_labels(batch.text(position, 1 << 16).encode())
             shape = _NUMBER.sub(b"0", text)
             if text in tried or alike[shape] == _MOST_ALIKE:
                 continue
@@ -54,7 +54,7 @@ class LateFormats:
             form = next((form for form, x in (*possible, *partial.items()) if _reads(x, text)), None)
             if form is not None:
                 self.formats.remove(form)
-                return form, place
+                return form, position
         return None
 
 

@@ -269,8 +269,8 @@ class _Reading:
         """
         proven = self.late_formats.take_proven(batch)
         if proven is not None:
-            form, place = proven
-            self.since[form.name] = place
+            form, position = proven
+            self.since[form.name] = position
             self.active.append(form)
             return lines_of([form])
         return self.discovery.find(families_of([*self.common, *self.active]), batch) or None

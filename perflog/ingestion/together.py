@@ -130,7 +130,7 @@ class _Together:
             or not any(lines[kind][1].read for kind in batch.records)
         ):
             raise UnlikeLogsError
-        assembler = Assembler(files=files, logs=logs.places.tolist())
+        assembler = Assembler(files=files, logs=logs.positions.tolist())
         assembler.feed(lines, logs.without_gaps(batch))
         try:
             tables, self._runs = assembler.finish(lines)
@@ -153,8 +153,8 @@ class _Together:
             raise UnlikeLogsError
         if any(scanner.lines[kind][1].bar for kind in batch.records):
             raise UnlikeLogsError
-        batch, _ = read_bodies(scanner.lines, batch, {}, batch.rows(self._logs.places[1:]).tolist())
-        self._logs.check([self._logs.counts(records.places) > 0 for records in batch.records.values()])
+        batch, _ = read_bodies(scanner.lines, batch, {}, batch.rows(self._logs.positions[1:]).tolist())
+        self._logs.check([self._logs.counts(records.positions) > 0 for records in batch.records.values()])
         return scanner.lines, batch
 
     def write(self, logs: Sequence[tuple[Source, Label]], sink: Sink) -> list[IngestResult]:

@@ -13,7 +13,7 @@ from perflog.errors import InputError, UsageError
 from perflog.files.remote import is_remote
 from perflog.log import Log
 from perflog.opening import find_runs, load
-from perflog.parsing.input.archives import is_archive, place_of
+from perflog.parsing.input.archives import is_archive, unpacked_path
 from perflog.parsing.input.log_names import REFERENCE, STDIN, LogName, split_run
 from perflog.tables.store import is_store
 
@@ -78,7 +78,7 @@ class Confinement:
         if path is None or is_store(path):
             return None
         self._check(path)
-        return [place_of(file) for log in LogName.parse(path).whole.logs() for file in log.files]
+        return [unpacked_path(file) for log in LogName.parse(path).whole.logs() for file in log.files]
 
     def stores(self) -> Iterator[str]:
         """Yield the stores: a folder itself, or the default store in it."""

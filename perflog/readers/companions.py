@@ -13,7 +13,7 @@ from typing import Any
 from perflog.errors import InputError
 from perflog.files.remote import is_in_storage, is_remote
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.input.archives import place_of
+from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.log_names import LogName
 from perflog.parsing.input.source import open_source
 
@@ -33,7 +33,7 @@ def without_companions(names: Sequence[LogName]) -> list[LogName]:
 def settings_beside(name: str) -> dict[str, Any]:
     """Return the settings in the companion of a log, `key: value` a line; {} if there is none."""
     for path in _companions_of(name):
-        if is_in_storage(path) if is_remote(path) else os.path.isfile(place_of(path)):
+        if is_in_storage(path) if is_remote(path) else os.path.isfile(unpacked_path(path)):
             with suppress(InputError):
                 return _settings(path)
     return {}

@@ -17,7 +17,7 @@ from perflog.errors import InputError
 from perflog.files.remote import beginnings, is_in_storage
 from perflog.formats.vocabulary import COUNTERS
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.input.archives import place_of
+from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.log_names import LogName
 from perflog.parsing.input.rank_names import COORDINATES, rank_in_path, rank_in_text
 from perflog.parsing.input.source import Source, open_beginning, open_source
@@ -98,7 +98,7 @@ def group_rank_files(names: Sequence[LogName]) -> list[LogName]:
 
 def _rank_info(name: LogName) -> RankInfo | None:
     """Return what a file states about its rank; None for a log of lines, and for an unreadable file."""
-    if name.run or not os.path.isfile(place_of(name.log)):
+    if name.run or not os.path.isfile(unpacked_path(name.log)):
         return None
     try:
         with open_source(name) as source:

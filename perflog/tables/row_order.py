@@ -79,32 +79,32 @@ def order_of(table: pa.Table, runs: Sequence[str]) -> npt.NDArray[np.integer[Any
 def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
     """The indices of the rows of these runs in their order; None if the table, in one chunk, is in this order."""
     words, lines, parts = (table[name].chunk(0) for name in ("run", "line", "part"))
-    position = {run: i for i, run in enumerate(runs)}
-    position_of_code = np.array([position.get(run, -1) for run in words.dictionary.to_pylist()], np.int64)
+    run_index = {run: i for i, run in enumerate(runs)}
+    run_of_code = np.array([run_index.get(run, -1) for run in words.dictionary.to_pylist()], np.int64)
     codes, line, part = numbers_of(words.indices), numbers_of(lines), numbers_of(parts)
 
-    def places(rows: slice) -> tuple[Ints, Ints]:
-        return position_of_code[codes[rows]], line[rows] << PART_BITS | part[rows]
+    def runs_and_positions(rows: slice) -> tuple[Ints, Ints]:
+        return run_of_code[codes[rows]], line[rows] << PART_BITS | part[rows]
 
-    is_of_runs, is_by_run, is_by_place = True, True, True
+    is_of_runs, is_by_run, is_by_position = True, True, True
     for first in range(0, len(codes), _BLOCK):  # of millions of rows, these numbers would take more than many a column
-        run, place = places(slice(first, first + _BLOCK + 1))
+        run, position = runs_and_positions(slice(first, first + _BLOCK + 1))
         is_of_runs &= int(run.min()) >= 0
         is_by_run &= bool((run[1:] >= run[:-1]).all())
-        is_by_place &= bool(((run[1:] > run[:-1]) | (place[1:] >= place[:-1])).all())
+        is_by_position &= bool(((run[1:] > run[:-1]) | (position[1:] >= position[:-1])).all())
     if is_of_runs and is_by_run:
-        if is_by_place:
+        if is_by_position:
             return None
-        if (position_of_code >= 0).sum() == 1:
+        if (run_of_code >= 0).sum() == 1:
             cuts = _stretches(line, part)
         else:
             cuts = _runs(codes)
         if cuts is not None:
             return number_array(_sorted_by_stretch(line, part, cuts))
-    place = line if not part.any() else line << PART_BITS | part
-    rows = np.argsort(place, kind="stable")
-    del place
-    run = position_of_code[codes][rows]
+    position = line if not part.any() else line << PART_BITS | part
+    rows = np.argsort(position, kind="stable")
+    del position
+    run = run_of_code[codes][rows]
     if (run[1:] < run[:-1]).any():
         again = np.argsort(run, kind="stable")
         rows, run = rows[again], run[again]
@@ -125,17 +125,17 @@ def _stretches(line: Ints, part: npt.NDArray[np.integer[Any]]) -> list[int] | No
     firsts = range(0, len(line), _BLOCK)
     least_after = np.full(len(firsts) + 1, np.iinfo(np.int64).max)
     for k in reversed(range(len(firsts))):
-        place = line[firsts[k] : firsts[k] + _BLOCK] << PART_BITS | part[firsts[k] : firsts[k] + _BLOCK]
-        least_after[k] = min(place.min(), least_after[k + 1])
+        position = line[firsts[k] : firsts[k] + _BLOCK] << PART_BITS | part[firsts[k] : firsts[k] + _BLOCK]
+        least_after[k] = min(position.min(), least_after[k + 1])
     cuts, most = [0], np.int64(-1)
     for k, first in enumerate(firsts):
-        place = line[first : first + _BLOCK] << PART_BITS | part[first : first + _BLOCK]
-        before = np.maximum(np.append(most, np.maximum.accumulate(place)[:-1]), most)
-        after = np.minimum(np.minimum.accumulate(place[::-1])[::-1], least_after[k + 1])
+        position = line[first : first + _BLOCK] << PART_BITS | part[first : first + _BLOCK]
+        before = np.maximum(np.append(most, np.maximum.accumulate(position)[:-1]), most)
+        after = np.minimum(np.minimum.accumulate(position[::-1])[::-1], least_after[k + 1])
         for cut in (np.flatnonzero(before <= after) + first).tolist():
             if cut >= cuts[-1] + _SHORTEST:
                 cuts.append(cut)
-        most = max(most, place.max())
+        most = max(most, position.max())
     return [*cuts, len(line)] if len(cuts) > 1 else None
 
 
@@ -143,8 +143,8 @@ def _sorted_by_stretch(line: Ints, part: npt.NDArray[np.integer[Any]], cuts: Seq
     """Return the order of rows by line and part, sorted stretch by stretch."""
     rows = np.empty(len(line), np.int32 if len(line) < np.iinfo(np.int32).max else np.int64)
     for first, end in itertools.pairwise(cuts):
-        place = line[first:end] << PART_BITS | part[first:end]
-        rows[first:end] = np.argsort(place, kind="stable") + first
+        position = line[first:end] << PART_BITS | part[first:end]
+        rows[first:end] = np.argsort(position, kind="stable") + first
     return rows
 
 

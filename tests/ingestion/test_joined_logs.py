@@ -41,7 +41,7 @@ def test_an_empty_line_is_between_two_logs() -> None:
 
 
 def test_positions_of_logs_and_of_the_lines_between_them() -> None:
-    assert LOGS.places.tolist() == [0, *at(4, 6).tolist()]
+    assert LOGS.positions.tolist() == [0, *at(4, 6).tolist()]
     assert LOGS.gaps.tolist() == at(3, 5).tolist()
     batch: Any = SimpleNamespace(owner={BLANK: at(2, 3, 5, 7)})
     assert LOGS.without_gaps(batch).owner[BLANK].tolist() == at(2, 7).tolist()
@@ -51,7 +51,7 @@ def test_what_each_log_has() -> None:
     assert LOGS.counts(at(0, 1, 3, 4, 6, 8)).tolist() == [3, 1, 2]
     assert LOGS.counts(at()).tolist() == [0, 0, 0]
     kinds = {7: at(2, 4, 6), 9: at(1, 2, 5, 7, 8)}
-    batch: Any = SimpleNamespace(records={kind: Records(places) for kind, places in kinds.items()})
+    batch: Any = SimpleNamespace(records={kind: Records(positions) for kind, positions in kinds.items()})
     assert (LOGS.firsts(batch, [9, 7]) >> PART_BITS).tolist() == [[1, 2], [5, 4], [7, 6]]
     assert LOGS.firsts(batch, []).shape == (3, 0)
 

@@ -497,9 +497,9 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         point lies between the names of the columns before and after its own.
         """
         cells_at = spans(without_bar(text), self.style) if self.edges else ()
-        places = [self._column_at(*span) for span in cells_at]
-        exact = sum(is_exact for _, is_exact in places)
-        columns = [k for k, _ in places]
+        columns_found = [self._column_at(*span) for span in cells_at]
+        exact = sum(is_exact for _, is_exact in columns_found)
+        columns = [k for k, _ in columns_found]
         if exact < max(_LEAST_ALIGNED, len(cells_at) - exact) or sorted(set(columns)) != columns or columns[0] < 0:
             return []
         cells = [""] * len(self.names)

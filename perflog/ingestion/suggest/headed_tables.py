@@ -72,8 +72,8 @@ def find_tables(batch: Batch) -> Iterator[TableDraft]:
     families = [family for family in every if isinstance(family, HeaderTable) and family.needs_rows]
     if not len(batch.unread) or not families:
         return
-    for place, table in printed_tables(batch.bytes_at(batch.unread, LONGEST)):
-        entries = (_draft(table, family, int(batch.unread[place]) >> PART_BITS) for family in families)
+    for index, table in printed_tables(batch.bytes_at(batch.unread, LONGEST)):
+        entries = (_draft(table, family, int(batch.unread[index]) >> PART_BITS) for family in families)
         entry = next(filter(None, entries), None)
         if entry is not None:
             yield entry

@@ -75,30 +75,30 @@ class ShapeCounter:
     def add(self, batch: Batch) -> None:
         """Count the unread lines of a batch."""
         self._parses_left += _PARSED_MORE
-        for masked, count, places in _groups(batch):
+        for masked, count, positions in _groups(batch):
             key = self._keys.get(masked)
             shape = self.shapes.get(key) if key is not None else None
             if shape is None or len(shape.lines) < _MOST_LINES:
-                key = self._keys[masked] = self._parse(batch, places)
+                key = self._keys[masked] = self._parse(batch, positions)
                 shape = self.shapes.get(key) if key is not None else None
             if shape is not None:
-                shape.first = min(shape.first, int(places[0]) >> PART_BITS)
+                shape.first = min(shape.first, int(positions[0]) >> PART_BITS)
                 shape.count += count
         if len(self.shapes) > _MOST_SHAPES:
             self._drop_rare_shapes()
 
-    def _parse(self, batch: Batch, places: Ints) -> Key | None:
+    def _parse(self, batch: Batch, positions: Ints) -> Key | None:
         """Keep the lines at these positions. Return the key of the first line; None if no line has tokens."""
         keys = []
-        for place in places.tolist():
-            for text, line in self._line(batch, place):
+        for position in positions.tolist():
+            for text, line in self._line(batch, position):
                 keys.append(skeleton(line))
-                self.shapes.setdefault(keys[-1], LineShape(place >> PART_BITS)).keep(text, line)
+                self.shapes.setdefault(keys[-1], LineShape(position >> PART_BITS)).keep(text, line)
         return keys[0] if keys else None
 
-    def _line(self, batch: Batch, place: int) -> Iterator[tuple[str, tuple[Token, ...]]]:
+    def _line(self, batch: Batch, position: int) -> Iterator[tuple[str, tuple[Token, ...]]]:
         """Yield the line at a position without its rank label, and its tokens; not if it is too long or not UTF-8."""
-        row = int(batch.rows(np.array([place]))[0])
+        row = int(batch.rows(np.array([position]))[0])
         start, end = int(batch.starts[row]), int(batch.ends[row])
         if self._parses_left <= 0 or end - start > LONGEST:
             return
@@ -124,10 +124,10 @@ def _groups(batch: Batch) -> Iterator[tuple[bytes, int, Ints]]:
     Of each group: the line with its digits masked, the number of lines, and the positions of the first, the shortest,
     the longest and the last line. These four show what the width of the line varies with.
     """
-    places = batch.unread
-    if not len(places):
+    positions = batch.unread
+    if not len(positions):
         return
-    rows = batch.rows(places)
+    rows = batch.rows(positions)
     begin = batch.starts[rows].astype(np.int64)
     length = np.minimum(batch.ends[rows].astype(np.int64) - begin, LONGEST + 1)
     texts = strings(batch.chunk.data, begin, begin + length)
@@ -143,4 +143,4 @@ def _groups(batch: Batch) -> Iterator[tuple[bytes, int, Ints]]:
     texts = masked.dictionary.take(index_array(common)).to_pylist()
     for code, text in zip(common.tolist(), texts, strict=True):
         chosen = list(dict.fromkeys(some[code].tolist()))
-        yield text, int(counts[code]), places[chosen]
+        yield text, int(counts[code]), positions[chosen]

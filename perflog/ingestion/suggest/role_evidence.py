@@ -37,7 +37,7 @@ class Series(Struct):
         least: The least number.
         most: The largest number.
         last: The last number, by rank.
-        places: The positions of the first and the last number in the log.
+        positions: The positions of the first and the last number in the log.
     """
 
     count: int = 0
@@ -48,11 +48,11 @@ class Series(Struct):
     least: float = np.inf
     most: float = -np.inf
     last: dict[int, float] = field(default_factory=dict)
-    places: tuple[int, int] = (-1, -1)
+    positions: tuple[int, int] = (-1, -1)
 
-    def add(self, values: Floats, ranks: Ints, places: Ints) -> None:
+    def add(self, values: Floats, ranks: Ints, positions: Ints) -> None:
         """Add the numbers of the next lines with their positions, and the rank of each line, -1 if it is unknown."""
-        self.places = (int(places[0]) if not self.count else self.places[0], int(places[-1]))
+        self.positions = (int(positions[0]) if not self.count else self.positions[0], int(positions[-1]))
         self.count += len(values)
         for rank in np.unique(ranks).tolist():
             rank_values = values[ranks == rank]
@@ -77,8 +77,8 @@ class Series(Struct):
 
     def goes_on(self, other: Series) -> bool:
         """Whether a single number can be one of the steps of another series: among them, or before or after them."""
-        is_before = self.places[1] < other.places[0] and self.most < other.least
-        is_after = self.places[0] > other.places[1] and self.least > other.most
+        is_before = self.positions[1] < other.positions[0] and self.most < other.least
+        is_after = self.positions[0] > other.positions[1] and self.least > other.most
         return is_before or is_after or other.least <= self.least <= other.most
 
     def is_rank(self) -> bool:

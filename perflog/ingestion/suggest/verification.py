@@ -41,7 +41,7 @@ Chosen = list[tuple[LineDraft, list[str]]]
 SCOPES = ('scopes = ["run", "step"]',)
 """The scopes of a format file with step lines."""
 
-_MOST_PLACES = 1000  # positions kept of each line that describes a run
+_MOST_POSITIONS = 1000  # positions kept of each line that describes a run
 
 
 class ReadCounts(Struct):
@@ -55,7 +55,7 @@ class ReadCounts(Struct):
         counts: Lines that each entry reads, by its name; by its template for a `[[context]]`.
         firsts: The line number of the first line of each entry.
         lasts: The line number of the last line of each entry.
-        places: The positions of the lines of each entry that describes a run.
+        positions: The positions of the lines of each entry that describes a run.
         restarts: The pairs of positions between which the step number starts again.
         first_step: The number of the first step; None before it.
         last_step: Position and number of the last step.
@@ -69,7 +69,7 @@ class ReadCounts(Struct):
     counts: dict[str, int] = field(default_factory=dict)
     firsts: dict[str, int] = field(default_factory=dict)
     lasts: dict[str, int] = field(default_factory=dict)
-    places: dict[str, list[int]] = field(default_factory=dict)
+    positions: dict[str, list[int]] = field(default_factory=dict)
     restarts: list[tuple[int, int]] = field(default_factory=list)
     first_step: int | None = None
     last_step: tuple[int, int] = (0, 0)
@@ -77,10 +77,10 @@ class ReadCounts(Struct):
 
     def starts_runs(self, name: str) -> bool:
         """Whether an entry reads lines before the first step and wherever steps start again, and nowhere else."""
-        places = self.places.get(name, [])
-        at_restarts = [sum(low < place < high for place in places) for low, high in self.restarts]
-        at_start = sum(place < self.restarts[0][0] for place in places) if self.restarts else 0
-        return bool(at_restarts) and all(at_restarts) and at_start > 0 and sum(at_restarts) + at_start == len(places)
+        positions = self.positions.get(name, [])
+        at_restarts = [sum(low < position < high for position in positions) for low, high in self.restarts]
+        at_start = sum(position < self.restarts[0][0] for position in positions) if self.restarts else 0
+        return bool(at_restarts) and all(at_restarts) and at_start > 0 and sum(at_restarts) + at_start == len(positions)
 
     def precedes_steps(self, name: str, step_lines: Sequence[str]) -> bool:
         """Whether the lines of an entry precede step lines, at least as many: then they belong to these steps."""
@@ -91,13 +91,18 @@ class ReadCounts(Struct):
         first, last = min(self.firsts[x] for x in closing), max(self.lasts[x] for x in closing)
         return self.counts[name] >= most and self.firsts[name] < first and self.lasts[name] < last
 
-    def add_step(self, place: int, number: int) -> None:
+    def add_step(self, position: int, number: int) -> None:
         """Note a step. Steps come in the order of the log."""
         first = self.first_step
         self.first_step = number if first is None else first
-        if first is not None and number <= first and number < self.last_step[1] and len(self.restarts) < _MOST_PLACES:
-            self.restarts.append((self.last_step[0], place))
-        self.last_step = place, number
+        if (
+            first is not None
+            and number <= first
+            and number < self.last_step[1]
+            and len(self.restarts) < _MOST_POSITIONS
+        ):
+            self.restarts.append((self.last_step[0], position))
+        self.last_step = position, number
 
 
 def scan(
@@ -270,16 +275,16 @@ def count_lines(source: Source, formats: Sequence[Format], detection: Detection,
     for lines, batch in scan(source, formats, detection):
         counts.total += batch.chunk.lines
         counts.unread += len(batch.unread)
-        for kind, places in batch.owner.items():
+        for kind, positions in batch.owner.items():
             form, line = lines[kind] if kind >= 0 else (None, None)
             if kind == BLANK:
-                counts.blank += len(places)
+                counts.blank += len(positions)
             elif line is None or form is not formats[-1]:
-                counts.others += len(places)
-            elif len(places) and line.header_of is None:
-                counts.counts[line.name] = counts.counts.get(line.name, 0) + len(places)
-                counts.firsts.setdefault(line.name, int(places[0]) >> PART_BITS)
-                counts.lasts[line.name] = max(counts.lasts.get(line.name, 0), int(places[-1]) >> PART_BITS)
+                counts.others += len(positions)
+            elif len(positions) and line.header_of is None:
+                counts.counts[line.name] = counts.counts.get(line.name, 0) + len(positions)
+                counts.firsts.setdefault(line.name, int(positions[0]) >> PART_BITS)
+                counts.lasts[line.name] = max(counts.lasts.get(line.name, 0), int(positions[-1]) >> PART_BITS)
         _add_steps_and_runs(counts, lines, batch, formats[-1])
         unread.add(batch)
     return counts
@@ -291,12 +296,12 @@ def _add_steps_and_runs(counts: ReadCounts, lines: Sequence[FormatLine], batch: 
     for kind, records in batch.records.items():
         owner, line = lines[kind]
         if owner is form and line.table == "runs":
-            places = counts.places.setdefault(line.name, [])
-            places += records.places[: _MOST_PLACES + 1 - len(places)].tolist()
+            positions = counts.positions.setdefault(line.name, [])
+            positions += records.positions[: _MOST_POSITIONS + 1 - len(positions)].tolist()
         elif owner is form and line.closes and "step" in records.columns:
-            steps += zip(records.places.tolist(), records.columns["step"].tolist(), strict=True)
-    for place, number in sorted(steps):
-        counts.add_step(place, number)
+            steps += zip(records.positions.tolist(), records.columns["step"].tolist(), strict=True)
+    for position, number in sorted(steps):
+        counts.add_step(position, number)
     _add_evidence(counts.evidence, [(lines[k][1].name, r) for k, r in batch.records.items() if lines[k][0] is form])
 
 
@@ -311,9 +316,9 @@ def _add_evidence(evidence: Evidence, records: Sequence[tuple[str, Records]]) ->
             values = found.columns.get(role)
             if isinstance(values, np.ndarray) and len(values):
                 same = np.full(len(found), -1, np.int64) if role == "rank" else ranks
-                part = (found.places, values.astype(np.float64), same)
+                part = (found.positions, values.astype(np.float64), same)
                 parts.setdefault((name, role), []).append(part)
     for key, arrays in parts.items():
-        places, values, ranks = (np.concatenate(arrays_of_kind) for arrays_of_kind in zip(*arrays, strict=True))
-        order = np.argsort(places, kind="stable")
-        evidence.setdefault(key, Series()).add(values[order], ranks[order], places[order])
+        positions, values, ranks = (np.concatenate(arrays_of_kind) for arrays_of_kind in zip(*arrays, strict=True))
+        order = np.argsort(positions, kind="stable")
+        evidence.setdefault(key, Series()).add(values[order], ranks[order], positions[order])

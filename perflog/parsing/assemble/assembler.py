@@ -140,7 +140,7 @@ class Assembler:
             return {}, []
         needs_votes = any(form.fingerprints for form, _ in lines) and not self._rank_rules.has_votes(last.index)
         waits = self._waits_for_libraries and any(is_partner(form, line) for form, line in lines)
-        limit = self._pending.limit(lines, last.place, needs_votes, stream_of, waits)
+        limit = self._pending.limit(lines, last.position, needs_votes, stream_of, waits)
         complete = self._pending.release(limit, stream_of)
         tables, ended = self._rows(lines, complete, runs), self._ended_runs()
         return _with_ends(tables, ended), ended
@@ -177,12 +177,12 @@ class Assembler:
             form, line = lines[kind]
             if len(records) and (line.table in STAMPED or is_partner(form, line)):
                 stamped.append(records)
-        ends = self._ends.places(runs, batch)
-        *found, end_stamps = self._stamps.read(batch, [*(records.places for records in stamped), ends])
+        ends = self._ends.positions(runs, batch)
+        *found, end_stamps = self._stamps.read(batch, [*(records.positions for records in stamped), ends])
         for records, stamps in zip(stamped, found, strict=True):
             records.stamps = stamps
             if stamps is not None:
-                for run, low, high in runs.split(records.places):
+                for run, low, high in runs.split(records.positions):
                     run.is_stamped |= bool((stamps.time[low:high] >= 0).any())
         self._ends.add(runs, ends, end_stamps)
 
@@ -190,9 +190,9 @@ class Assembler:
 
     def _ended_runs(self) -> list[RunState]:
         """Take out the runs that get no more rows and no more printouts."""
-        waiting = self._pending.first_place()
+        waiting = self._pending.first_position()
         ended = []
-        while len(self._runs) > 1 and (waiting is None or self._runs[1].place <= waiting):
+        while len(self._runs) > 1 and (waiting is None or self._runs[1].position <= waiting):
             if self._text_blocks.run is self._runs[0]:
                 break
             run = self._runs.pop(0)
@@ -252,7 +252,7 @@ class Assembler:
         Return the rows of numbers that are no settings, but series.
         """
         series: list[pa.Table] = []
-        for run, low, high in runs.split(row.records.places):
+        for run, low, high in runs.split(row.records.positions):
             series += self._series.add(run, row, low, high)
             if row.line.opens == "process" and run.process is not None:
                 process = self._process_settings.setdefault((run.log, run.process), RunSettings())
@@ -282,14 +282,14 @@ class Assembler:
                 row.forget_step()
             row.fill_own_ranks(partial(self._local_ranks.ranks_of, records, runs))
             if line.table and scopes.markers:
-                for scope, inheritance in scopes.inherit(records.places, groups.run_number).items():
+                for scope, inheritance in scopes.inherit(records.positions, groups.run_number).items():
                     if scope not in line.outside:
                         row.inherit(scope, inheritance)
             row.fill_own_steps()
             if any(named):
                 for log, low, high in _split_by_log(records, runs):
                     row.fill_from_name(named[log], low, high)
-            row.ranks.fill(self._local_ranks.impossible(ranks, records.places, runs), -1, -1)
+            row.ranks.fill(self._local_ranks.impossible(ranks, records.positions, runs), -1, -1)
             rows.append(row)
         self._rank_rules.apply(form, rows, runs, scopes)
         return rows
@@ -301,7 +301,7 @@ class Assembler:
         opened: dict[str, Markers] = {}
         for scope in names:
             markers = opened[scope] = markers_of([(line, records) for line, records in kinds if line.opens == scope])
-            markers.runs = runs.positions(markers.places) + runs.first_number
+            markers.runs = runs.indices_at(markers.positions) + runs.first_number
         scopes.update(opened)
         return scopes
 
@@ -317,6 +317,6 @@ def _with_ends(tables: dict[str, pa.Table], ended: Sequence[RunState]) -> dict[s
 
 def _split_by_log(records: Records, runs: RunIndex) -> Iterator[tuple[int, int, int]]:
     """Yield each log that has some of the records as (log, low, high): it has `records[low:high]`."""
-    for log, parts in groupby(runs.split(records.places), lambda part: part[0].log):
+    for log, parts in groupby(runs.split(records.positions), lambda part: part[0].log):
         spans = [(low, high) for _, low, high in parts]
         yield log, spans[0][0], spans[-1][1]

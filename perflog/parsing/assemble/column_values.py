@@ -102,9 +102,9 @@ def list_items(texts: pa.Array) -> tuple[Ints, Ints, Floats]:
     items = pc.utf8_trim(lists.flatten(), characters=" \t'\"")
     known = mask_of(pc.match_substring_regex(items, f"^(?:{NUMBER})$"))
     parents = numbers_of(pc.list_parent_indices(lists))
-    places = np.arange(len(parents)) - numbers_of(lists.offsets)[parents] + lists.offsets[0].as_py()
+    index_in_list = np.arange(len(parents)) - numbers_of(lists.offsets)[parents] + lists.offsets[0].as_py()
     numbers = pc.cast(pc.utf8_ltrim(items.take(index_array(known)), characters="+"), pa.float64())
-    return parents[known], places[known], numbers_of(numbers)
+    return parents[known], index_in_list[known], numbers_of(numbers)
 
 
 def nested_items(texts: pa.Array, depth: int) -> tuple[Ints, list[Ints], Floats]:
@@ -114,14 +114,14 @@ def nested_items(texts: pa.Array, depth: int) -> tuple[Ints, list[Ints], Floats]
         For each number the index of its list, its indices in the list from outside in, and its value.
     """
     if depth == 1:
-        parents, places, numbers = list_items(texts)
-        return parents, [places], numbers
+        parents, index_in_list, numbers = list_items(texts)
+        return parents, [index_in_list], numbers
     between = pc.replace_substring_regex(texts, r"^[ \t]*\[|\][ \t]*$", "")
     inner = pc.split_pattern_regex(between, r"\][ \t]*,[ \t]*\[")
-    parents, places, numbers = list_items(inner.flatten())
+    parents, index_in_list, numbers = list_items(inner.flatten())
     outer = numbers_of(pc.list_parent_indices(inner))
     first = numbers_of(inner.offsets)[outer] - inner.offsets[0].as_py()
-    return outer[parents], [parents - first[parents], places], numbers
+    return outer[parents], [parents - first[parents], index_in_list], numbers
 
 
 def _timestamps(texts: pa.Array) -> pa.Array:

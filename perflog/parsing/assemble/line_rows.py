@@ -230,12 +230,12 @@ class JoinedRows:
         self.whole = shapes[0]
         if len(shapes) == 1:
             return
-        self._order = np.argsort(np.concatenate([shape.records.places for shape in shapes]), kind="stable")
+        self._order = np.argsort(np.concatenate([shape.records.positions for shape in shapes]), kind="stable")
         records = [shape.records for shape in shapes]
         self.whole = LineRows(
             shapes[0].line,
             Records(
-                self._joined([each.places for each in records]),
+                self._joined([each.positions for each in records]),
                 {name: self._joined([each.columns[name] for each in records]) for name in fields},
             ),
             StepGroups.joined([shape.groups for shape in shapes], self._order),
@@ -257,11 +257,11 @@ class JoinedRows:
         """Give the rows of each shape the ranks and steps that their rows have together."""
         if len(self._shapes) == 1:
             return
-        place = np.empty_like(self._order)
-        place[self._order] = np.arange(len(place))
+        index_in_order = np.empty_like(self._order)
+        index_in_order[self._order] = np.arange(len(index_in_order))
         first = 0
         for shape in self._shapes:
-            index = place[first : first + len(shape)]
+            index = index_in_order[first : first + len(shape)]
             first += len(shape)
             shape.ranks.fill(slice(None), self.whole.ranks.rank[index], self.whole.ranks.rule[index])
             if not np.array_equal(shape.step_known, self.whole.step_known[index]):

@@ -25,13 +25,13 @@ class CellRecords(Struct):
 
     Attributes:
         rows: The rows of the matrix that contain them.
-        place: The index of the column among the cells.
+        position: The index of the column among the cells.
         fields: By name the values of each field: numbers, or strings of Arrow. The number of the cell comes last.
         unit: The unit of that number.
     """
 
     rows: Ints
-    place: int
+    position: int
     fields: dict[str, Any]
     unit: Unit | None
 
@@ -43,7 +43,7 @@ def names_of_fields(cells: Cells) -> tuple[str, ...]:
 
 def records_of_cells(rows: LineRows, cells: Cells) -> Iterator[CellRecords]:
     """Yield the records of the rows of a matrix, column by column. A cell with an unknown number is no record."""
-    for place, (name, label) in enumerate(cells.labels.items()):
+    for column_index, (name, label) in enumerate(cells.labels.items()):
         numbers = rows.records.columns[name].astype(np.float64)
         is_known = numbers != cells.unknown if cells.unknown is not None else np.ones(len(numbers), np.bool_)
         on_diagonal = _on_diagonal(rows, cells, label)
@@ -52,7 +52,7 @@ def records_of_cells(rows: LineRows, cells: Cells) -> Iterator[CellRecords]:
             if len(chosen):
                 unit = rows.line.unit.get(name)
                 fields = _labels(rows, cells, label, chosen) | {number: scaled(numbers[chosen], unit)}
-                yield CellRecords(chosen, place, fields, unit)
+                yield CellRecords(chosen, column_index, fields, unit)
 
 
 def _on_diagonal(rows: LineRows, cells: Cells, label: str) -> Mask:

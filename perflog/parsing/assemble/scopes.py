@@ -36,7 +36,7 @@ def _no_numbers() -> Ints:
 class Markers(Struct):
     """The lines that open or close one scope, in log order, with their fields."""
 
-    places: Ints = field(default_factory=_no_numbers)
+    positions: Ints = field(default_factory=_no_numbers)
     fields: dict[str, list[Any]] = field(default_factory=dict)
     runs: Ints = field(default_factory=_no_numbers)  # number of the run of each
     counts: Ints = field(default_factory=_no_numbers)  # k-th opening in its run, from 1
@@ -44,7 +44,7 @@ class Markers(Struct):
     _words: dict[str, tuple[Ints, pa.Array]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.positions)
 
     def numbers(self, name: str) -> tuple[Ints, Mask]:
         """Return a field as integers, and where it is known."""
@@ -70,7 +70,7 @@ class Markers(Struct):
         """Return the last markers, `count` at most."""
         keep = slice(-count, None)
         fields = {name: values[keep] for name, values in self.fields.items()}
-        return Markers(self.places[keep], fields, self.runs[keep], self.counts[keep])
+        return Markers(self.positions[keep], fields, self.runs[keep], self.counts[keep])
 
 
 def markers_of(kinds: Iterable[tuple[Line, Records]]) -> Markers:
@@ -78,14 +78,14 @@ def markers_of(kinds: Iterable[tuple[Line, Records]]) -> Markers:
     kinds = list(kinds)
     if not kinds:
         return Markers()
-    places = np.concatenate([records.places for _, records in kinds])
-    order = None if bool((places[1:] >= places[:-1]).all()) else np.argsort(places, kind="stable")
+    positions = np.concatenate([records.positions for _, records in kinds])
+    order = None if bool((positions[1:] >= positions[:-1]).all()) else np.argsort(positions, kind="stable")
     names = {name for line, records in kinds for name in (*records.columns, *line.set, *line.compute)}
     fields: dict[str, list[Any]] = {}
     for name in names:
         values = list(chain.from_iterable(_values(name, line, records) for line, records in kinds))
         fields[name] = values if order is None else [values[i] for i in order.tolist()]
-    return Markers(places if order is None else places[order], fields)
+    return Markers(positions if order is None else positions[order], fields)
 
 
 def _values(name: str, line: Line, records: Records) -> list[Any]:
@@ -102,37 +102,37 @@ def closing_markers(kinds: Sequence[tuple[Line, Records]]) -> Markers:
     """Return the lines that close steps: as `markers_of`, and fast where each of them prints the step."""
     if not kinds or not all("step" in records.columns for _, records in kinds):
         return markers_of(kinds)
-    places = np.concatenate([records.places for _, records in kinds])
+    positions = np.concatenate([records.positions for _, records in kinds])
     steps = np.concatenate([records.columns["step"] for _, records in kinds])
     if len(kinds) > 1:
-        order = np.argsort(places, kind="stable")
-        places, steps = places[order], steps[order]
-    return Markers(places, steps=steps)
+        order = np.argsort(positions, kind="stable")
+        positions, steps = positions[order], steps[order]
+    return Markers(positions, steps=steps)
 
 
-def last_marker(places: Ints, markers: Ints) -> Ints:
+def last_marker(positions: Ints, markers: Ints) -> Ints:
     """Return for each position the index of the last marker at it or before it, -1 if none. Both are ascending."""
-    bounds = np.searchsorted(places, markers, "left")
-    counts = np.diff(np.concatenate([[0], bounds, [len(places)]]))
+    bounds = np.searchsorted(positions, markers, "left")
+    counts = np.diff(np.concatenate([[0], bounds, [len(positions)]]))
     return np.repeat(np.arange(-1, len(markers)), counts)
 
 
-def next_marker(places: Ints, markers: Ints) -> Ints:
+def next_marker(positions: Ints, markers: Ints) -> Ints:
     """Return for each position the index of the first marker at or after it, len(markers) if none. Both ascending."""
-    bounds = np.searchsorted(places, markers, "right")
-    counts = np.diff(np.concatenate([[0], bounds, [len(places)]]))
+    bounds = np.searchsorted(positions, markers, "right")
+    counts = np.diff(np.concatenate([[0], bounds, [len(positions)]]))
     return np.repeat(np.arange(len(markers) + 1), counts)
 
 
-def opening_marker(places: Ints, markers: Markers) -> Ints:
+def opening_marker(positions: Ints, markers: Markers) -> Ints:
     """Return the index of the opening line of each record, -1 if none.
 
     Where several ranks wrote to one line, it holds several opening lines: the k-th opens the scope of the k-th record
     on the lines that are joined in the same way. A record on a separate line after such a line could
     belong to any of the ranks: -1.
     """
-    index = last_marker(places, markers.places)
-    lines = markers.places >> PART_BITS
+    index = last_marker(positions, markers.positions)
+    lines = markers.positions >> PART_BITS
     shared = np.zeros(len(lines), np.bool_)  # markers that share their line with another
     if len(lines) > 1:
         same = lines[1:] == lines[:-1]
@@ -141,15 +141,15 @@ def opening_marker(places: Ints, markers: Markers) -> Ints:
     doubtful = np.flatnonzero(shared[index] & (index >= 0)) if len(lines) else _no_numbers()
     if not len(doubtful):
         return index
-    record_lines, counts = np.unique(places >> PART_BITS, return_counts=True)
+    record_lines, counts = np.unique(positions >> PART_BITS, return_counts=True)
     for k in doubtful.tolist():
-        if markers.places[index[k]] == places[k]:
+        if markers.positions[index[k]] == positions[k]:
             continue
         line = lines[index[k]]
         first = int(np.searchsorted(lines, line, "left"))
         openings = int(np.searchsorted(lines, line, "right")) - first
-        records = int(counts[np.searchsorted(record_lines, places[k] >> PART_BITS)])
-        part = int(places[k] & PART_MASK)
+        records = int(counts[np.searchsorted(record_lines, positions[k] >> PART_BITS)])
+        part = int(positions[k] & PART_MASK)
         index[k] = first + part if records == openings and part < openings else -1
     return index
 
@@ -190,27 +190,27 @@ class OpenScopes(Struct):
                     + markers.fields.get(name, [None] * len(markers))
                     for name in {*before.fields, *markers.fields}
                 }
-                places = np.concatenate([before.places, markers.places])
-                markers = Markers(places, fields, np.concatenate([before.runs, markers.runs]))
+                positions = np.concatenate([before.positions, markers.positions])
+                markers = Markers(positions, fields, np.concatenate([before.runs, markers.runs]))
             markers.counts = _counts_in_runs(markers.runs, before.counts)
             self.markers[scope] = markers
             if len(markers):
                 self._remembered[scope] = markers.last(_REMEMBERED)
 
-    def inherit(self, places: Ints, runs: Ints) -> dict[str, Inheritance]:
+    def inherit(self, positions: Ints, runs: Ints) -> dict[str, Inheritance]:
         """Return what records inherit from each scope, by the positions of the records and the numbers of their runs.
 
         A record inherits nothing from another run, and nothing from a scope that was opened before the scope around it.
         """
         inherited = {}
-        outer = np.full(len(places), -1, np.int64)  # position where the scope around the scope was opened
+        outer = np.full(len(positions), -1, np.int64)  # position where the scope around the scope was opened
         for scope in self.names:
             markers = self.markers[scope]
             if not len(markers):
                 continue
-            index = opening_marker(places, markers)
+            index = opening_marker(positions, markers)
             valid = index >= 0
-            opened_at = np.where(valid, markers.places[index], -1)
+            opened_at = np.where(valid, markers.positions[index], -1)
             valid &= (opened_at >= outer) & (markers.runs[index] == runs)
             outer = np.maximum(outer, opened_at)
             inherited[scope] = Inheritance(markers, np.where(valid, index, -1))

@@ -196,7 +196,7 @@ class TableBuilder:
         part = common["part"].to_numpy()
         for cell_column in records_of_cells(rows, cells):
             taken = {name: values.take(index_array(cell_column.rows)) for name, values in common.items()}
-            taken["part"] = number_array(part[cell_column.rows] + np.int32(FIRST_CELL + cell_column.place))
+            taken["part"] = number_array(part[cell_column.rows] + np.int32(FIRST_CELL + cell_column.position))
             *_, number = cell_column.fields
             for name, values in cell_column.fields.items():
                 number_keys = (
@@ -234,21 +234,21 @@ def _rows_of_items(rows: LineRows, columns: Columns) -> Columns:
     table = rows.line.table or ""
     name = next(f.name for f in rows.line.template.fields if f.type in LIST_DEPTH)
     amount = column_for(table, name)
-    parents, places, numbers = nested_items(rows.records.columns[name], len(rows.line.items))
+    parents, indices, numbers = nested_items(rows.records.columns[name], len(rows.line.items))
     items = {key: values.take(index_array(parents)) for key, values in columns.items()}
-    for item, place in zip(rows.line.items, places, strict=True):
+    for item, index in zip(rows.line.items, indices, strict=True):
         column = column_for(table, item)
-        items |= {column.name: typed(number_array(place), column)} if column is not None else {}
+        items |= {column.name: typed(number_array(index), column)} if column is not None else {}
     values = number_array(scaled(numbers, rows.line.unit.get(name)))
     return items | ({amount.name: typed(values, amount)} if amount is not None else {})
 
 
 def _columns_of_items(common: Columns, key: str, lists: pa.Array, unit: Unit | None) -> Columns:
     """Return the columns of the rows of a field that is a list of numbers: a row for each, `key[0]`, `key[1]`, ..."""
-    parents, places, numbers = list_items(lists)
+    parents, index_in_list, numbers = list_items(lists)
     columns = {name: values.take(index_array(parents)) for name, values in common.items() if name != "key"}
-    keys = tuple(f"{key}[{k}]" for k in range(int(places.max(initial=-1)) + 1))
-    words = word_array(places, keys)
+    keys = tuple(f"{key}[{k}]" for k in range(int(index_in_list.max(initial=-1)) + 1))
+    words = word_array(index_in_list, keys)
     if "key" in common:
         words = _under(common["key"].take(index_array(parents)), words.cast(pa.string())).dictionary_encode()
     return {**columns, "key": words, "value": number_array(scaled(numbers, unit))}
@@ -260,10 +260,10 @@ def _fields_with_rows(rows: LineRows) -> list[tuple[str, str]]:
     second_row_fields = line.again.fields.values() if line.again else ()
     helpers = {name for expr in line.compute.values() for name in expr.names if name.startswith("_")}
     clock = line.clock if table == "steps" else ()
-    placed = {"rank", "step", line.within, *clock, *line.run, *second_row_fields, *helpers}
+    filled_elsewhere = {"rank", "step", line.within, *clock, *line.run, *second_row_fields, *helpers}
     home = table if table in PER_FIELD and not names_its_number(rows) else "values"
     loose = [name for name in line.template.names if name in line.paths or column_for(table, name) is None]
-    names = [name for name in loose if name not in placed]
+    names = [name for name in loose if name not in filled_elsewhere]
     elsewhere = {name for name in names if name in line.paths or _is_no_phase(line, name)}
     elsewhere |= {f.name for f in line.template.fields if not f.numeric} if home == "counters" else set()
     return [("phases" if name in line.phases else "values" if name in elsewhere else home, name) for name in names]
@@ -277,11 +277,11 @@ def _is_no_phase(line: Line, name: str) -> bool:
 
 def _common_columns(rows: LineRows, pods: Mapping[int, str]) -> Columns:
     """Return the columns that every row of a kind has: its position, step and rank, and counts of its step."""
-    count, places, ranks, groups = len(rows), rows.records.places, rows.ranks, rows.groups
-    part = places & PART_MASK
+    count, positions, ranks, groups = len(rows), rows.records.positions, rows.ranks, rows.groups
+    part = positions & PART_MASK
     columns = {
         "run": groups.run_words,
-        "line": number_array(places >> PART_BITS),
+        "line": number_array(positions >> PART_BITS),
         "part": number_array(part.astype(np.int32)) if part.any() else zero_array(count),
         "step": groups.step_array if rows.step_is_of_group else number_array(rows.step, rows.step_known),
     }

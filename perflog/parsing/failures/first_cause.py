@@ -367,14 +367,14 @@ def _of_either(rows: Sequence[FailureRow], seen: Collection[int], world_size: in
 
 def _of_links(failures: Sequence[FailureRow]) -> Judgement:
     """A connection failed: it is named if both its ends are; an end is not accused because it reports the failure."""
-    links = {f"{_place(row)} - {row.peer}" for row in failures if row.peer is not None and _place(row)}
+    links = {f"{_rank_or_node(row)} - {row.peer}" for row in failures if row.peer is not None and _rank_or_node(row)}
     why = "either of its ends may have failed, or what is between them"
     if len(links) == 1 and len({process_of(row) for row in failures}) == 1:
         return Judgement(failures[0].kind, list(failures), [], ONE_OF, why, links.pop())
     return Judgement(failures[0].kind, list(failures), [], NOT_KNOWN, f"of each connection, {why}")
 
 
-def _place(row: FailureRow) -> str:
+def _rank_or_node(row: FailureRow) -> str:
     return f"rank {row.rank}" if row.rank is not None else row.node or ""
 
 

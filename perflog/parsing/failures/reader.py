@@ -120,7 +120,7 @@ class Failure(Struct):
     """A failure that a log reports.
 
     Attributes:
-        place: The position of its first segment. `last_line`: the line in which its message ends.
+        position: The position of its first segment. `last_line`: the line in which its message ends.
         kind: Its kind.
         message: What is printed.
         values: What the pattern of its kind found.
@@ -133,7 +133,7 @@ class Failure(Struct):
         is_refusal: Whether a server only refused a request, with a status of HTTP that blames the client.
     """
 
-    place: int
+    position: int
     last_line: int
     kind: Kind
     message: str
@@ -150,7 +150,7 @@ class Failure(Struct):
     @property
     def line(self) -> int:
         """The line in which it begins."""
-        return self.place >> PART_BITS
+        return self.position >> PART_BITS
 
 
 class _Stream(Struct):
@@ -201,35 +201,35 @@ class FailureReader:
         self._runs += runs
         self._find_openings(batch)
         self._mark_refusals(batch)
-        (places, warnings), belongs = _places(lines, batch), []
-        if not len(places):
-            return places
-        rows = batch.rows(places)
+        (positions, warnings), belongs = _positions(lines, batch), []
+        if not len(positions):
+            return positions
+        rows = batch.rows(positions)
         starts = batch.starts[rows].astype(np.int64)
         ends = np.minimum(batch.ends[rows].astype(np.int64), starts + MAX_TEXT)
         hits = np.flatnonzero(_holding_needles(strings(batch.chunk.data, starts, ends)))
         if not len(hits) and not self._streams and not self._goes_on:
-            return places[:0]
+            return positions[:0]
         known = len(self.failures)
         view = memoryview(batch.chunk.data)
-        for k in self._rows_to_read(hits.tolist(), len(places)):
+        for k in self._rows_to_read(hits.tolist(), len(positions)):
             text = str(view[starts[k] : ends[k]], "utf-8", "backslashreplace").rstrip("\r\n \t")
-            self._is_warning = places.item(k) in warnings
-            self._goes_on = self._read(places.item(k), text)
+            self._is_warning = positions.item(k) in warnings
+            self._goes_on = self._read(positions.item(k), text)
             if self._goes_on:
                 belongs.append(k)
         new = self.failures[known:]
         self._add_times(new, batch)
         self._unanswered += [failure for failure in new if failure.kind.plain and failure.traced]
         self._mark_refusals(batch)
-        return places[belongs]
+        return positions[belongs]
 
     def _mark_refusals(self, batch: Batch) -> None:
         """Mark the exceptions that a server answers with a status that blames the client, in the next line."""
         if not self._unanswered or not len(batch.starts):
             return
         first = batch.chunk.first_line
-        last = batch.places_of(np.array([len(batch.starts) - 1])).item() >> PART_BITS
+        last = batch.positions_of(np.array([len(batch.starts) - 1])).item() >> PART_BITS
         for failure in self._unanswered:
             if first <= failure.last_line + 1 <= last:
                 failure.is_refusal = _REFUSED.search(batch.text((failure.last_line + 1) << PART_BITS)) is not None
@@ -259,10 +259,10 @@ class FailureReader:
             bytes_of = data[batch.starts[rows].astype(np.int64)[:, None] + np.flatnonzero(digits)]
             rows, bytes_of = (part[_DIGITS[bytes_of].all(axis=1)] for part in (rows, bytes_of))
             is_same = (bytes_of == opening[digits]).all(axis=1)
-            self._openings.append(batch.places_of(rows[is_same]))
-            self._similar.append(batch.places_of(rows))
+            self._openings.append(batch.positions_of(rows[is_same]))
+            self._similar.append(batch.positions_of(rows))
         elif len(rows):
-            self._openings.append(batch.places_of(rows))
+            self._openings.append(batch.positions_of(rows))
 
     def _rows_to_read(self, hits: Sequence[int], count: int) -> Iterator[int]:
         """Yield the rows that may report a failure, and all that follow while a message is not complete."""
@@ -276,17 +276,17 @@ class FailureReader:
                 yield at
                 at += 1
 
-    def _read(self, place: int, line: str) -> bool:
+    def _read(self, position: int, line: str) -> bool:
         """Read a line. Return whether it belongs to a failure."""
-        self._enter(place)
-        if self._lacking is not None and self._continues_list(place, line):
+        self._enter(position)
+        if self._lacking is not None and self._continues_list(position, line):
             return True
         self._lacking = None
         labels, text = split_labels(line)
         stream = self._streams.get(labels)
         if (stream is not None or TRACEBACK in text) and (gutter := _GUTTER.match(text)) is not None:
             text = text[gutter.end() :]
-        if stream is not None and self._continues(stream, labels, place, text):
+        if stream is not None and self._continues(stream, labels, position, text):
             return True
         is_ignored = stream is not None and stream.ignored and TRACEBACK in text
         if stream is not None and not stream.begun and stream.summary is None and not is_ignored:
@@ -296,20 +296,20 @@ class FailureReader:
             self._streams.setdefault(labels, _Stream()).ignored = True
             return True
         if TRACEBACK in text:
-            return self._begin_traceback(labels, place, text)
-        if self._newest is not None and _FRAME.match(text) and (place >> PART_BITS) - self._newest.last_line < 2:
-            self._newest.last_line = place >> PART_BITS
+            return self._begin_traceback(labels, position, text)
+        if self._newest is not None and _FRAME.match(text) and (position >> PART_BITS) - self._newest.last_line < 2:
+            self._newest.last_line = position >> PART_BITS
             return True
         if _LAUNCHER.search(text):
             self.has_launcher = True
-        return self._read_failure(labels, place, text)
+        return self._read_failure(labels, position, text)
 
-    def _read_failure(self, labels: str, place: int, text: str) -> bool:
+    def _read_failure(self, labels: str, position: int, text: str) -> bool:
         """Read a line that may report a failure by itself, or may be about the last failure. Return whether it does."""
         for mark, kind in undone_by().items():
             if mark in text:
                 self.failures = [failure for failure in self.failures if failure.kind.name != kind]
-        if self._adds_exit(place >> PART_BITS, text):
+        if self._adds_exit(position >> PART_BITS, text):
             return True
         found = reported(text)
         if found is None or (
@@ -317,8 +317,8 @@ class FailureReader:
         ):  # at a good end, too, one process is the last
             return False
         if found.kind.name in SUMMARIES:
-            return self._begin_summary(labels, place, text, found.kind)
-        failure = self._failure(place, labels, text, found)
+            return self._begin_summary(labels, position, text, found.kind)
+        failure = self._failure(position, labels, text, found)
         if not failure.traced or found.kind.name in _LONG:
             stream = self._streams.setdefault(labels, _Stream())
             stream.last, stream.indent = failure, _indent(text)
@@ -340,63 +340,69 @@ class FailureReader:
         named.message, named.last_line = f"{named.message}\n{text.strip()}"[:_MESSAGE], line
         return True
 
-    def _enter(self, place: int) -> None:
+    def _enter(self, position: int) -> None:
         """End the logs and the runs before a line."""
-        while self._logs and place >= self._logs[0]:
+        while self._logs and position >= self._logs[0]:
             self._logs.pop(0)
             self._close()
-        while self._runs and place >= self._runs[0]:
+        while self._runs and position >= self._runs[0]:
             self._runs.pop(0)
             self._latest, self._notices = {}, {}
 
-    def _begin_traceback(self, labels: str, place: int, text: str) -> bool:
+    def _begin_traceback(self, labels: str, position: int, text: str) -> bool:
         """Open a traceback, unless the line only quotes one."""
         before = text[: text.index(TRACEBACK)]
         if before.count('"') % 2 or before.count("'") % 2:
             return False
         found = reported(before)
         if found is not None and not found.kind.plain:  # a launcher's line, joined to the traceback after it
-            self._add(self._failure(place, labels, before, found))
+            self._add(self._failure(position, labels, before, found))
         stream = self._streams.setdefault(labels, _Stream())
-        stream.begun.append((place, before))
+        stream.begun.append((position, before))
         stream.lines = 0
-        of = self._newest
-        if of is not None and of.kind.name == "child_failed" and of.last_line == (place >> PART_BITS) - 1:
-            stream.child = of.values.get("rank")
+        newest = self._newest
+        if (
+            newest is not None
+            and newest.kind.name == "child_failed"
+            and newest.last_line == (position >> PART_BITS) - 1
+        ):
+            stream.child = newest.values.get("rank")
         return True
 
-    def _begin_summary(self, labels: str, place: int, text: str, kind: Kind) -> bool:
+    def _begin_summary(self, labels: str, position: int, text: str, kind: Kind) -> bool:
         """Open a part of a summary. Where its first lines are lost, a process begins with its time."""
         stream = self._streams.setdefault(labels, _Stream())
         stream.summary, stream.entry, stream.lines = kind, None, 0
         if _ENTRY.search(text):
-            stream.entry = Failure(place, place >> PART_BITS, kind, "", {}, Origin(), labels)
+            stream.entry = Failure(position, position >> PART_BITS, kind, "", {}, Origin(), labels)
         return True
 
-    def _failure(self, place: int, labels: str, text: str, found: Report) -> Failure:
+    def _failure(self, position: int, labels: str, text: str, found: Report) -> Failure:
         """Return the failure that a line reports without a traceback."""
         message = found.values.get("message") or text[message_start(text, found.start) :]
         origin = origin_of(labels, text, found.start)
         traced = not found.anchored  # a line like an exception may be one that a program caught
-        return Failure(place, place >> PART_BITS, found.kind, message[:_MESSAGE], found.values, origin, labels, traced)
+        return Failure(
+            position, position >> PART_BITS, found.kind, message[:_MESSAGE], found.values, origin, labels, traced
+        )
 
     # --- messages of several lines--------------------------------------------------------------------------------
 
-    def _continues(self, stream: _Stream, labels: str, place: int, text: str) -> bool:
+    def _continues(self, stream: _Stream, labels: str, position: int, text: str) -> bool:
         """Return whether a line belongs to what is open in its stream."""
         stream.lines += 1
         if stream.lines > _PATIENCE:
             self._give_up(stream, labels)
             return False
         if stream.summary is not None:
-            return self._continues_summary(stream, labels, place, text)
+            return self._continues_summary(stream, labels, position, text)
         if stream.begun:
-            return self._continues_traceback(stream, labels, place, text)
+            return self._continues_traceback(stream, labels, position, text)
         if stream.last is not None:
-            return self._continues_exception(stream, labels, place, text)
+            return self._continues_exception(stream, labels, position, text)
         return False
 
-    def _continues_traceback(self, stream: _Stream, labels: str, place: int, text: str) -> bool:
+    def _continues_traceback(self, stream: _Stream, labels: str, position: int, text: str) -> bool:
         begun, before = stream.begun[0]
         if TRACEBACK in text:
             return False
@@ -420,10 +426,10 @@ class FailureReader:
         origin = origin_of(labels, before + text, len(before) + start)
         if stream.child is not None and origin.rank is None:
             values = {"rank": stream.child} | values
-        if kind.plain and _OF_A_BACKEND.match(text) and (of := _IN_COLLECTIVE.search(stream.frame)) is not None:
-            values = {"op": of["op"]} | values
+        if kind.plain and _OF_A_BACKEND.match(text) and (collective := _IN_COLLECTIVE.search(stream.frame)) is not None:
+            values = {"op": collective["op"]} | values
         stream.frame = ""
-        failure = Failure(begun, place >> PART_BITS, kind, text[:_MESSAGE], values, origin, labels)
+        failure = Failure(begun, position >> PART_BITS, kind, text[:_MESSAGE], values, origin, labels)
         _count_repeated(failure)
         failure.traced = _WARNED.search(before) is None
         if stream.ignored:
@@ -436,7 +442,7 @@ class FailureReader:
         stream.chain, stream.lines = "", 0
         return True
 
-    def _continues_list(self, place: int, line: str) -> bool:
+    def _continues_list(self, position: int, line: str) -> bool:
         """Read what each rank has not submitted. Ranks that lack all that is listed are absent."""
         stall, lacking = self._newest, self._lacking
         if stall is None or lacking is None:
@@ -453,17 +459,17 @@ class FailureReader:
         stall.message = f"{stall.message.partition(_LISTED)[0]}{_LISTED}{absent}"
         stall.values = {name: value for name, value in stall.values.items() if name != "absent"}
         stall.values |= {"absent": absent} if absent else {}
-        stall.last_line = place >> PART_BITS
+        stall.last_line = position >> PART_BITS
         return True
 
-    def _continues_exception(self, stream: _Stream, labels: str, place: int, text: str) -> bool:
+    def _continues_exception(self, stream: _Stream, labels: str, position: int, text: str) -> bool:
         """Read the line after an exception: more of its message, or that the next one follows from it."""
         last = stream.last
         assert last is not None
-        line = place >> PART_BITS
+        line = position >> PART_BITS
         if line - last.last_line > (_INTERLEAVED if labels else _NEAR):
             return False
-        if _chains(stream, last, place, text):
+        if _chains(stream, last, position, text):
             return True
         if _WRAPPED in last.message and (match := _EXCEPTION.match(text)) and _is_exception(match["name"]):
             self._unwrap(last, text, line)
@@ -497,12 +503,12 @@ class FailureReader:
         wrapper.values = found.values if found is not None else {}
         wrapper.message, wrapper.last_line = text[:_MESSAGE], line
 
-    def _continues_summary(self, stream: _Stream, labels: str, place: int, text: str) -> bool:
+    def _continues_summary(self, stream: _Stream, labels: str, position: int, text: str) -> bool:
         assert stream.summary is not None
-        line = place >> PART_BITS
+        line = position >> PART_BITS
         if _NUMBERED.search(text):
             origin = Origin()
-            stream.entry = Failure(place, line, stream.summary, "", {}, origin, labels)
+            stream.entry = Failure(position, line, stream.summary, "", {}, origin, labels)
             return True
         match, entry = _ENTRY.search(text), stream.entry
         if match is not None and entry is not None:
@@ -529,9 +535,9 @@ class FailureReader:
             self.failures.append(entry)
         kind = kinds()["child_failed" if _IN_LAUNCHER.search(stream.frame) else "exception"]
         cause_is_known = bool(stream.chain) and stream.last is not None  # the cause of the torn one is known
-        for place, before in stream.begun[cause_is_known:]:
+        for position, before in stream.begun[cause_is_known:]:
             origin = origin_of(labels, before, len(before))
-            self._add(Failure(place, place >> PART_BITS, kind, TRACEBACK, {}, origin, labels))
+            self._add(Failure(position, position >> PART_BITS, kind, TRACEBACK, {}, origin, labels))
         self._streams.pop(labels, None)
 
     # --- the list -------------------------------------------------------------------------------------------------
@@ -583,10 +589,10 @@ class FailureReader:
         """End the last log. Return all failures, in the order of the logs."""
         self._close()
         self.failures = [failure for failure in self.failures if not failure.is_refusal]
-        self.failures.sort(key=lambda failure: failure.place)
+        self.failures.sort(key=lambda failure: failure.position)
         openings = self._starts()
         for failure in self.failures if len(openings) else ():
-            failure.section = max(int(np.searchsorted(openings, failure.place)) - 1, 0)
+            failure.section = max(int(np.searchsorted(openings, failure.position)) - 1, 0)
         return self.failures
 
     def _starts(self) -> Ints:
@@ -608,10 +614,10 @@ class FailureReader:
     def _add_times(self, failures: Sequence[Failure], batch: Batch) -> None:
         """Read the time stamps before the lines in which failures begin."""
         first = batch.chunk.first_line << PART_BITS
-        here = sorted((failure for failure in failures if failure.place >= first), key=lambda each: each.place)
+        here = sorted((failure for failure in failures if failure.position >= first), key=lambda each: each.position)
         if not here:
             return
-        (stamps,) = self._stamps.read(batch, [np.array([failure.place for failure in here], np.int64)])
+        (stamps,) = self._stamps.read(batch, [np.array([failure.position for failure in here], np.int64)])
         if stamps is not None:
             for failure, time, clock in zip(here, stamps.time.tolist(), stamps.clock.tolist(), strict=True):
                 if time >= 0 and clock >= 0:
@@ -623,14 +629,16 @@ def _holding_needles(texts: pa.Array) -> Mask:
     return literal_mask(texts, held_literals(texts, needles()))
 
 
-def _places(lines: Sequence[FormatLine], batch: Batch) -> tuple[Ints, frozenset[int]]:
+def _positions(lines: Sequence[FormatLine], batch: Batch) -> tuple[Ints, frozenset[int]]:
     """Return the segments that may report a failure: unread lines, lines of formats for any program, warnings.
 
     The second value: the positions of the warnings.
     """
-    known = {kind: places for kind, places in batch.owner.items() if kind >= 0}
-    parts = [places for kind, places in known.items() if _may_tell(lines[kind])]
-    warnings = frozenset(place for kind, places in known.items() if lines[kind][1].warns for place in places.tolist())
+    known = {kind: positions for kind, positions in batch.owner.items() if kind >= 0}
+    parts = [positions for kind, positions in known.items() if _may_tell(lines[kind])]
+    warnings = frozenset(
+        position for kind, positions in known.items() if lines[kind][1].warns for position in positions.tolist()
+    )
     return np.unique(np.concatenate([batch.unread_segments, *parts])) if parts else batch.unread_segments, warnings
 
 
@@ -690,14 +698,14 @@ def _count_repeated(failure: Failure) -> None:
         failure.origin = Origin()
 
 
-def _chains(stream: _Stream, last: Failure, place: int, text: str) -> bool:
+def _chains(stream: _Stream, last: Failure, position: int, text: str) -> bool:
     """Return whether a line says that the next traceback belongs to the last exception, or begins that traceback."""
     mark = next((mark for mark in (_DIRECT, _HANDLING, _ORIGINAL, _PART_OF_GROUP) if mark in text), None)
     if mark is not None:
-        stream.chain, last.last_line = mark, place >> PART_BITS
+        stream.chain, last.last_line = mark, position >> PART_BITS
     begins = bool(stream.chain) and TRACEBACK in text
     if begins:
-        stream.begun.append((place, text[: text.index(TRACEBACK)]))
+        stream.begun.append((position, text[: text.index(TRACEBACK)]))
     return begins or mark is not None
 
 

@@ -99,7 +99,7 @@ def _row(failure: Failure, run: str) -> FailureRow:
     return FailureRow(
         run=run,
         line=failure.line,
-        part=failure.place & PART_MASK,
+        part=failure.position & PART_MASK,
         time_ns=failure.time,
         clock=failure.clock,
         rank=origin.rank if rank is None else rank,

@@ -49,13 +49,13 @@ def members(path: str) -> list[str]:
     """
     folder = _unpacked(path)
     found = []
-    for place, _, files in os.walk(folder):
-        inside = os.path.relpath(place, folder)
+    for directory, _, files in os.walk(folder):
+        inside = os.path.relpath(directory, folder)
         found += [os.path.normpath(os.path.join(path, inside, name)) for name in files]
     return sorted(found)
 
 
-def place_of(name: str) -> str:
+def unpacked_path(name: str) -> str:
     """Return the path where the bytes of a file are: of a member of an archive where it is unpacked, else its name.
 
     Raises:

@@ -101,8 +101,8 @@ def _object_record(line: bytes) -> _Record | None:
 def _name_of(members: Mapping[str, Any]) -> str:
     """Return the name of the pod and its container; "" if the record has none."""
     inner = members.get("resource")
-    places = (members, members.get("kubernetes"), inner.get("labels") if isinstance(inner, dict) else None)
-    known = [str(place[name]) for place in places if isinstance(place, dict) for name in _NAMES if place.get(name)]
+    objects = (members, members.get("kubernetes"), inner.get("labels") if isinstance(inner, dict) else None)
+    known = [str(each[name]) for each in objects if isinstance(each, dict) for name in _NAMES if each.get(name)]
     attrs = members.get("attrs")
     return "/".join(dict.fromkeys(known)) or (str(attrs.get("tag", "")) if isinstance(attrs, dict) else "")
 

@@ -14,7 +14,7 @@ from perflog.files import remote
 from perflog.files.file_names import usable
 from perflog.files.remote import is_in_storage, is_remote
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.input.archives import is_archive, members, place_of
+from perflog.parsing.input.archives import is_archive, members, unpacked_path
 from perflog.units import first_few
 
 STDIN = "-"
@@ -205,7 +205,7 @@ def split_run(text: str) -> tuple[str, str]:
 
 def _exists(path: str) -> bool:
     """Whether there is a file or folder on this machine, or a file in an archive."""
-    return not is_remote(path) and (os.path.exists(path) or os.path.exists(place_of(path)))
+    return not is_remote(path) and (os.path.exists(path) or os.path.exists(unpacked_path(path)))
 
 
 def _matching_files(pattern: str) -> list[str]:
@@ -284,13 +284,13 @@ def _files_in(folder: str) -> list[str]:
         raise cannot_open(str(err.filename), err)
 
     paths = []
-    for place, folders, files in os.walk(folder, onerror=refuse):
+    for directory, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         paths += [
             path
             for name in files
             if not name.startswith(".") and _may_be_log(name)
-            if not _is_special(path := os.path.join(place, name))
+            if not _is_special(path := os.path.join(directory, name))
         ]
     if not paths:
         raise _no_logs(folder)

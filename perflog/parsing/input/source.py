@@ -17,7 +17,7 @@ from perflog.errors import InputError
 from perflog.files import temporary
 from perflog.files.remote import download, is_remote, shown
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.input.archives import place_of
+from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_blocks, to_chunk
 from perflog.parsing.input.compression import codec_of, decompressor
 from perflog.parsing.input.containers import holds_records, unwrapped
@@ -374,14 +374,14 @@ def _open(name: str) -> Source:
         return _spill(name, sys.stdin.buffer)
     if is_remote(name):
         return _kept(shown(name), partial(download, name, check=partial(check_stream, name=shown(name))))
-    place = place_of(name)
+    path = unpacked_path(name)
     try:
-        status = os.stat(place)
+        status = os.stat(path)
         mode = status.st_mode
         if stat.S_ISDIR(mode):
             raise InputError("this is a folder, not a log", name, "name a log in it")
         if stat.S_ISREG(mode) and not is_of_kernel(status):
-            return Source(name, place)
+            return Source(name, path)
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             raise InputError("this is a device, not a log", name, "name a file, or - for standard input")
         with open(name, "rb") as pipe:  # it can be read only once

@@ -231,7 +231,7 @@ class TemplateDiscovery:
         """
         with_likely, before = scanner.with_lines(likely), self.copy() if likely else self
         batch = with_likely.scan(chunk)
-        firsts = _first_places(batch, len(scanner.lines), len(likely))
+        firsts = _first_positions(batch, len(scanner.lines), len(likely))
         if likely and not self._shows(likely, firsts, families(with_likely, batch), batch):
             return self.scan(scanner, chunk, families)
         found = with_likely
@@ -243,18 +243,19 @@ class TemplateDiscovery:
             batch = found.scan(chunk)
         return found, batch
 
-    def _shows(self, likely: Sequence[FormatLine], places: Ints, families: Families, batch: Batch) -> bool:
+    def _shows(self, likely: Sequence[FormatLine], positions: Ints, families: Families, batch: Batch) -> bool:
         """Return whether the strings that these Lines have read show just these Lines, in this order.
 
         `find` tries the unread lines in log order, and each Line reads all strings like the first that showed it. So
-        the first string of each Line, at `places`, shows what it would find. Nothing is kept if that is something else.
+        the first string of each Line, at `positions`, shows what it would find. If that is something else, nothing is
+        kept.
         """
-        in_order = bool((places[1:] > places[:-1]).all())
+        in_order = bool((positions[1:] > positions[:-1]).all())
         is_prose = self._is_bounded and len(batch.unread_segments) >= MOST_UNREAD_SHAPES
-        if not in_order or (places & PART_MASK).any() or is_prose:
+        if not in_order or (positions & PART_MASK).any() or is_prose:
             return False
         trial = self.copy()
-        if not trial._finds(likely, batch.bytes_at(places), families):
+        if not trial._finds(likely, batch.bytes_at(positions), families):
             return False
         self._known, self._count, self._size, self._full = trial._known, trial._count, trial._size, trial._full
         self._shapes, self._objects, self._is_part = trial._shapes, trial._objects, trial._is_part
@@ -350,10 +351,10 @@ class TemplateDiscovery:
         tried, since = self._tried.get(are_partial, ([], -1))
         unread = batch.unread_segments
         if tried == names:  # what was cut since then is tried again
-            is_part = batch.open_places is not None
+            is_part = batch.open_positions is not None
             unread = unread[(unread > since) | (is_part & ((unread & PART_MASK) > 0))]
-        if batch.open_places is not None:
-            unread = np.setdiff1d(unread, batch.open_places)
+        if batch.open_positions is not None:
+            unread = np.setdiff1d(unread, batch.open_positions)
         if len(unread):
             self._tried[are_partial] = names, int(unread.max())
         rows: Ints = batch.rows(unread)
@@ -481,15 +482,15 @@ class _LinesOfTexts:
         return self._by_form[form]
 
 
-def _first_places(batch: Batch, first_kind: int, count: int) -> Ints:
+def _first_positions(batch: Batch, first_kind: int, count: int) -> Ints:
     """Return the position of the first record of each of some kinds that have records."""
     kinds = (k for k in range(first_kind, first_kind + count) if k in batch.records)
-    return np.array([batch.records[k].places[0] for k in kinds], np.int64)
+    return np.array([batch.records[k].positions[0] for k in kinds], np.int64)
 
 
-def _reads_before(new: Sequence[FormatLine], place: int, batch: Batch) -> bool:
+def _reads_before(new: Sequence[FormatLine], position: int, batch: Batch) -> bool:
     """Return whether new Lines may read an unread segment before a position."""
-    texts = bare_texts(batch.bytes_at(batch.unread_segments[batch.unread_segments < place]))
+    texts = bare_texts(batch.bytes_at(batch.unread_segments[batch.unread_segments < position]))
     patterns = [f"^(?s:{unnamed(line.template.pattern)})$" for _, line in new]
     by_object = any(line.by_object for _, line in new)
     return len(texts) > 0 and (by_object or bool(matching_mask(texts, patterns).any()))

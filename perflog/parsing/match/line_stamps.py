@@ -34,11 +34,13 @@ class StampReader:
         self._layouts: list[Layout] = []  # the oldest first
         self._last: dict[int, int] = {}  # by clock without a year or a date: the last time
 
-    def read(self, batch: Batch, places: Sequence[Ints]) -> list[Stamps | None]:
+    def read(self, batch: Batch, positions: Sequence[Ints]) -> list[Stamps | None]:
         """Return the stamps of records of several kinds, given their positions; None: no record of the kind has one."""
-        found = [self._stamps_at(batch, kind_places) for kind_places in places]
+        found = [self._stamps_at(batch, kind_positions) for kind_positions in positions]
         stamped = [
-            (kind_places, stamps) for kind_places, stamps in zip(places, found, strict=True) if stamps is not None
+            (kind_positions, stamps)
+            for kind_positions, stamps in zip(positions, found, strict=True)
+            if stamps is not None
         ]
         for clock, period in ((NO_YEAR, YEAR_NS), (NO_DATE, DAY_NS)):
             self._carry(CLOCKS.index(clock), period, _BACK[clock], stamped)
@@ -73,11 +75,11 @@ class StampReader:
 
     def _carry(self, clock: int, period: int, back: int, stamped: Sequence[tuple[Ints, Stamps]]) -> None:
         """Add the years or days that have passed to the times of a clock that does not print them."""
-        with_clock = [(places, stamps, np.flatnonzero(stamps.clock == clock)) for places, stamps in stamped]
+        with_clock = [(positions, stamps, np.flatnonzero(stamps.clock == clock)) for positions, stamps in stamped]
         with_clock = [each for each in with_clock if len(each[2])]
         if not with_clock:
             return
-        order = np.argsort(np.concatenate([places[rows] for places, _, rows in with_clock]), kind="stable")
+        order = np.argsort(np.concatenate([positions[rows] for positions, _, rows in with_clock]), kind="stable")
         times = np.concatenate([stamps.time[rows] for _, stamps, rows in with_clock])
         ordered = times[order]
         last = self._last.get(clock, int(ordered[0]))

@@ -277,7 +277,7 @@ class NumericMatcher:
 
 def _compare_literals(tokens: _Tokens, t: NumericTemplate, lines: Ints) -> tuple[_TokenMatches, Mask]:
     """Lines that have the template's literals, byte for byte, between their tokens; and a mask of them."""
-    position, first = tokens.starts.take(lines), tokens.first.take(lines)
+    literal_start, first = tokens.starts.take(lines), tokens.first.take(lines)
     good = np.ones(len(lines), np.bool_)
     hits = _TokenMatches(t, lines)
     last = len(t.literals) - 1
@@ -285,20 +285,20 @@ def _compare_literals(tokens: _Tokens, t: NumericTemplate, lines: Ints) -> tuple
         if index < last:
             edge = first + 2 * t.field_tokens[index]
             begin = tokens.edges.take(edge)
-            good &= begin - position == len(literal)
+            good &= begin - literal_start == len(literal)
         for comparison in t.comparisons[index]:
             offset, count = comparison.offset, len(comparison.words)
-            place = position + offset if offset else position
+            word_start = literal_start + offset if offset else literal_start
             if index == last or offset > 2:  # a wrong candidate's literal may reach past the end of the chunk
-                place = np.minimum(place, len(tokens.windows[0]) - 1)
-            words = tokens.windows[count - 1][place].view("<u8").reshape(-1, count)
+                word_start = np.minimum(word_start, len(tokens.windows[0]) - 1)
+            words = tokens.windows[count - 1][word_start].view("<u8").reshape(-1, count)
             for k, (mask, value) in enumerate(comparison.words):
                 good &= (words[:, k] if mask is None else words[:, k] & mask) == value
         if index < last:
-            position = tokens.edges.take(edge + 1)
+            literal_start = tokens.edges.take(edge + 1)
             hits.edges.append(edge)
-            hits.lengths.append(position - begin)
-    good &= _ends_in_spaces(tokens, position + len(t.literals[last]), tokens.ends.take(lines))
+            hits.lengths.append(literal_start - begin)
+    good &= _ends_in_spaces(tokens, literal_start + len(t.literals[last]), tokens.ends.take(lines))
     return (hits if good.all() else hits.where(good)), good
 
 

@@ -76,7 +76,7 @@ class PartialLines:
         following = list(dict.fromkeys(x.pattern for x in self._families if _literal_of(x) in literals))
         if texts is not None:
             after = [(text, end) for text, ends in texts.items() for end in ends]
-            following = [p for p in following if any(kept_pattern(f"(?s:{p})").match(*place) for place in after)]
+            following = [p for p in following if any(kept_pattern(f"(?s:{p})").match(text, end) for text, end in after)]
         families = "|".join(following)
         from_lines = [rf"(?:{PREFIX})?[ \t]*(?:{lines})(?:{APPENDIX})?[ \t]*$"] if lines else []
         return "|".join([*from_lines, *([rf"{PREFIX}(?:{families})"] if families else [])])

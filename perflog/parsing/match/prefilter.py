@@ -68,15 +68,15 @@ class LiteralPrefilter:
         ends = np.frombuffer(offsets, np.int32)[texts.offset + 1 : texts.offset + len(texts) + 1]
         data, size = bytes(body or b"") + bytes(COMPARED), int(ends[-1]) if len(ends) else 0
         blocks = [(np.empty(0, np.int64), np.empty(0, np.uint64)), *self._hits(data, size)]
-        places, words = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        hits, words = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         order = np.argsort(words)
-        places, words = places[order], words[order]
+        hits, words = hits[order], words[order]
         begins = np.searchsorted(words, self._least).tolist(), np.searchsorted(words, self._greatest, "right").tolist()
-        found = {k: places[begin:end] for k, begin, end in zip(self._long, *begins, strict=True)}
+        found = {k: hits[begin:end] for k, begin, end in zip(self._long, *begins, strict=True)}
 
         @cache
         def mask(literal: int) -> Mask | None:
-            at = found[literal] if literal in found else _places(data, size, self._literals[literal])
+            at = found[literal] if literal in found else _offsets(data, size, self._literals[literal])
             if not len(at):
                 return None
             is_held = np.zeros(len(ends), np.bool_)
@@ -96,7 +96,7 @@ class LiteralPrefilter:
             yield hits[is_literal] + offset, words[is_literal]
 
 
-def _places(data: bytes, size: int, literal: bytes) -> Ints:
+def _offsets(data: bytes, size: int, literal: bytes) -> Ints:
     """Return the offsets of a short literal in data[:size]. An empty one is everywhere."""
     raw = np.frombuffer(data, np.uint8)
     is_there = np.ones(size, np.bool_)

@@ -378,14 +378,14 @@ def _repeated_beginnings(text: bytes, first: int) -> Iterator[int]:
     if begin is None:
         return
     beginning = begin[0].strip(b" \t")
-    place = masked.find(beginning, begin.end())
-    while place >= 0:
-        front = text[: first + place]
-        is_glued = front[-1:] not in b" \t" and not _is_inside_word(text, first + place)
+    offset = masked.find(beginning, begin.end())
+    while offset >= 0:
+        front = text[: first + offset]
+        is_glued = front[-1:] not in b" \t" and not _is_inside_word(text, first + offset)
         if is_glued or front[-2:].isspace() or _BARE_LABEL_AT_END.search(front):
             blanks = min(len(begin[0]) - len(begin[0].lstrip(b" \t")), len(front) - len(front.rstrip(b" \t")))
-            yield first + place - blanks
-        place = masked.find(beginning, place + len(beginning))
+            yield first + offset - blanks
+        offset = masked.find(beginning, offset + len(beginning))
 
 
 def ends_whole(template: Template, texts: pa.Array) -> Mask:

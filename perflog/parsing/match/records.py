@@ -1,6 +1,6 @@
 """The records of a chunk, their positions in the log, and which kind accounts for each line.
 
-A *segment* is a physical line, or what is between two lone carriage returns in it. A *position* (`place`) is one
+A *segment* is a physical line, or what is between two lone carriage returns in it. A *position* is one
 integer for a segment: the number of its physical line and its part of that line (`tables.row_order`). Records joined on
 one line have a position each. A *kind* is the index of a line shape among the lines of a scanner.
 """
@@ -87,19 +87,19 @@ class Records(Struct):
     A label of -1 means no label; `labels` and `stamps` are None if no record has one.
     """
 
-    places: Ints
+    positions: Ints
     columns: dict[str, Column] = field(default_factory=dict)
     labels: Ints | None = None
     stamps: Stamps | None = None
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.positions)
 
     def copy(self) -> Records:
         """Return a copy in memory of its own: the arrays of a batch are gone when the next batch is read."""
         columns = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in self.columns.items()}
         labels = None if self.labels is None else self.labels.copy()
-        return Records(self.places.copy(), columns, labels, None if self.stamps is None else self.stamps.copy())
+        return Records(self.positions.copy(), columns, labels, None if self.stamps is None else self.stamps.copy())
 
     def take(self, rows: Any) -> Records:
         """Return some of the records, by index, mask or slice."""
@@ -111,14 +111,14 @@ class Records(Struct):
                 for name, column in self.columns.items()
             }
         labels = None if self.labels is None else self.labels[rows]
-        return Records(self.places[rows], columns, labels, None if self.stamps is None else self.stamps.take(rows))
+        return Records(self.positions[rows], columns, labels, None if self.stamps is None else self.stamps.take(rows))
 
 
 def join(parts: Sequence[Records]) -> Records:
     """Join several parts of the records of one kind, in log order."""
     if len(parts) == 1:
         return parts[0]
-    places = np.concatenate([part.places for part in parts])
+    positions = np.concatenate([part.positions for part in parts])
     columns: dict[str, Column] = {}
     for name in parts[0].columns:
         arrays = [part.columns[name] for part in parts]
@@ -129,9 +129,9 @@ def join(parts: Sequence[Records]) -> Records:
     stamps = None
     if any(part.stamps is not None for part in parts):
         stamps = Stamps.joined([Stamps.unknown(len(p)) if p.stamps is None else p.stamps for p in parts])
-    joined = Records(places, columns, labels, stamps)
-    in_order = bool((places[1:] > places[:-1]).all())
-    return joined if in_order else joined.take(np.argsort(places, kind="stable"))
+    joined = Records(positions, columns, labels, stamps)
+    in_order = bool((positions[1:] > positions[:-1]).all())
+    return joined if in_order else joined.take(np.argsort(positions, kind="stable"))
 
 
 class Cuts(Struct):
@@ -159,11 +159,11 @@ class Batch(Struct):
         unread_parts: positions of unread segments on lines that another part accounts for.
         starts: byte offset at which each segment begins.
         ends: byte offset at which each segment ends.
-        places: the position of each segment; may be left empty where no line has parts.
-        open_places: positions of the segments that may lack their end, since another record begins there on the same
+        positions: the position of each segment; may be left empty where no line has parts.
+        open_positions: positions of the segments that may lack their end, since another record begins there on the same
             line, or the log ends there; None if there are none.
         cuts: where lines were cut; None if none is, or nobody asks.
-        failures: places of the segments that belong to the messages of failures; None before the search.
+        failures: positions of the segments that belong to the messages of failures; None before the search.
     """
 
     chunk: Chunk
@@ -173,20 +173,20 @@ class Batch(Struct):
     unread_parts: Ints
     starts: Ints
     ends: Ints
-    places: Ints
-    open_places: Ints | None = None
+    positions: Ints
+    open_positions: Ints | None = None
     cuts: Cuts | None = None
     failures: Ints | None = None
 
     @property
     def has_parts(self) -> bool:
         """Whether lines consist of several segments."""
-        return self.open_places is not None or bool(self.chunk.returns)
+        return self.open_positions is not None or bool(self.chunk.returns)
 
     @property
     def is_torn(self) -> bool:
         """Whether records begin inside lines."""
-        return self.open_places is not None and len(self.open_places) > len(self.chunk.unfinished)
+        return self.open_positions is not None and len(self.open_positions) > len(self.chunk.unfinished)
 
     @property
     def unread_segments(self) -> Ints:
@@ -196,11 +196,13 @@ class Batch(Struct):
     def with_kinds(self, kind_of: Mapping[int, int]) -> Batch:
         """Return the batch with another number for each of its kinds."""
         records = {kind_of[kind]: records for kind, records in self.records.items()}
-        return replace(self, records=records, owner={kind_of[kind]: places for kind, places in self.owner.items()})
+        return replace(
+            self, records=records, owner={kind_of[kind]: positions for kind, positions in self.owner.items()}
+        )
 
-    def with_failures(self, places: Ints) -> Batch:
+    def with_failures(self, positions: Ints) -> Batch:
         """Return the batch with the unread segments at some positions as segments of failures."""
-        lines, parts = (np.isin(unread, places, assume_unique=True) for unread in (self.unread, self.unread_parts))
+        lines, parts = (np.isin(unread, positions, assume_unique=True) for unread in (self.unread, self.unread_parts))
         if not (lines.any() or parts.any()):
             return self
         owner = {**self.owner, FAILURE: self.unread[lines]}
@@ -209,43 +211,43 @@ class Batch(Struct):
             self, owner=owner, failures=failures, unread=self.unread[~lines], unread_parts=self.unread_parts[~parts]
         )
 
-    def rows(self, places: Ints) -> Ints:
+    def rows(self, positions: Ints) -> Ints:
         """Return the indices of the segments at some positions."""
         if self.has_parts:
-            return np.searchsorted(self.places, places, "right") - 1
-        return (places >> PART_BITS) - self.chunk.first_line
+            return np.searchsorted(self.positions, positions, "right") - 1
+        return (positions >> PART_BITS) - self.chunk.first_line
 
-    def rows_from(self, places: Ints) -> Ints:
+    def rows_from(self, positions: Ints) -> Ints:
         """Return the indices of the first segments at or after some positions; there need be none at the positions."""
         if self.has_parts:
-            return np.searchsorted(self.places, places)
-        lines: Ints = (places + PART_MASK) >> PART_BITS
+            return np.searchsorted(self.positions, positions)
+        lines: Ints = (positions + PART_MASK) >> PART_BITS
         return (lines - self.chunk.first_line).clip(0, len(self.starts))
 
-    def places_of(self, rows: Ints) -> Ints:
+    def positions_of(self, rows: Ints) -> Ints:
         """Return the positions of segments; the inverse of `rows`."""
-        return self.places[rows] if self.has_parts else (rows + self.chunk.first_line) << PART_BITS
+        return self.positions[rows] if self.has_parts else (rows + self.chunk.first_line) << PART_BITS
 
-    def text(self, place: int, limit: int = MAX_TEXT) -> str:
+    def text(self, position: int, limit: int = MAX_TEXT) -> str:
         """Return the segment at a position as a string."""
-        return self.texts(np.array([place], np.int64), limit)[0]
+        return self.texts(np.array([position], np.int64), limit)[0]
 
-    def bytes_at(self, places: Ints, limit: int | None = None) -> pa.Array:
+    def bytes_at(self, positions: Ints, limit: int | None = None) -> pa.Array:
         """Return the segments at some ascending positions as an Arrow array, at most `limit` bytes of each."""
-        rows = self.rows(places)
+        rows = self.rows(positions)
         starts, ends = self.starts[rows].astype(np.int64), self.ends[rows].astype(np.int64)
         return strings(self.chunk.data, starts, ends if limit is None else np.minimum(ends, starts + limit))
 
-    def texts(self, places: Ints, limit: int = MAX_TEXT) -> list[str]:
+    def texts(self, positions: Ints, limit: int = MAX_TEXT) -> list[str]:
         """Return the segments at some positions as strings, at most `limit` bytes of each."""
-        rows = self.rows(places)
+        rows = self.rows(positions)
         starts, ends = self.starts[rows], self.ends[rows]
         spans = zip(starts.tolist(), np.minimum(ends, starts + limit).tolist(), strict=True)
         view = memoryview(self.chunk.data)
         return [str(view[start:end], "utf-8", "backslashreplace") for start, end in spans]
 
 
-def segment_places(chunk: Chunk, ends: Ints) -> Ints:
+def segment_positions(chunk: Chunk, ends: Ints) -> Ints:
     """Return the position of each segment of a chunk."""
     if not chunk.returns:
         return np.arange(chunk.first_line, chunk.first_line + len(ends), dtype=np.int64) << PART_BITS
@@ -255,16 +257,16 @@ def segment_places(chunk: Chunk, ends: Ints) -> Ints:
     line[1:] = np.cumsum(~ends_in_return[:-1])
     first_segment = np.searchsorted(line, np.arange(line[-1] + 1))
     part = np.arange(len(ends)) - first_segment[line]
-    places: Ints = ((line + chunk.first_line) << PART_BITS) + np.minimum(part, PART_MASK)
-    return places
+    positions: Ints = ((line + chunk.first_line) << PART_BITS) + np.minimum(part, PART_MASK)
+    return positions
 
 
-def part_places(places: Ints, rows: Ints) -> Ints:
+def part_positions(positions: Ints, rows: Ints) -> Ints:
     """Return the positions of the parts into which segments were cut. `rows`: of each part, the row of its segment.
 
     The parts of a physical line are counted through all its segments.
     """
-    lines = places[rows] >> PART_BITS
+    lines = positions[rows] >> PART_BITS
     first = np.searchsorted(lines, lines)
     parts: Ints = (lines << PART_BITS) + np.minimum(np.arange(len(rows)) - first, PART_MASK)
     return parts
@@ -287,34 +289,40 @@ def owners(
     Returns:
         By kind, the positions of the lines that it accounts for; and the positions of the lines that are unread.
     """
-    owner = {kind: r.places for kind, r in records.items()} | {BLANK: np.sort(blank)}
-    has_parts = has_returns or any(len(places) and bool((places & PART_MASK).any()) for places in owner.values())
+    owner = {kind: r.positions for kind, r in records.items()} | {BLANK: np.sort(blank)}
+    has_parts = has_returns or any(
+        len(positions) and bool((positions & PART_MASK).any()) for positions in owner.values()
+    )
     if not has_parts:
         return owner, unread
-    claims = [(0 if is_read.get(kind) else 3 if kind == BLANK else 2, kind, places) for kind, places in owner.items()]
+    claims = [
+        (0 if is_read.get(kind) else 3 if kind == BLANK else 2, kind, positions) for kind, positions in owner.items()
+    ]
     claims.append((1, UNREAD, unread))
-    lines, counts = np.unique(np.concatenate([places >> PART_BITS for _, _, places in claims]), return_counts=True)
+    lines, counts = np.unique(
+        np.concatenate([positions >> PART_BITS for _, _, positions in claims]), return_counts=True
+    )
     shared = lines[counts > 1]
     best: dict[int, tuple[int, int, int]] = {}  # by line: precedence, position, kind
-    for precedence, kind, places in claims:
-        for place in places[np.isin(places >> PART_BITS, shared)].tolist():
-            line = place >> PART_BITS
-            claim = precedence, place, kind
+    for precedence, kind, positions in claims:
+        for position in positions[np.isin(positions >> PART_BITS, shared)].tolist():
+            line = position >> PART_BITS
+            claim = precedence, position, kind
             best[line] = min(best.get(line, claim), claim)
     winners: dict[int, list[int]] = {}
-    for _, place, kind in best.values():
-        winners.setdefault(kind, []).append(place)
+    for _, position, kind in best.values():
+        winners.setdefault(kind, []).append(position)
 
-    def won(kind: int, places: Ints) -> Ints:
+    def won(kind: int, positions: Ints) -> Ints:
         winning = np.array(winners.get(kind, []), np.int64)
-        return places[~np.isin(places >> PART_BITS, shared) | np.isin(places, winning)]
+        return positions[~np.isin(positions >> PART_BITS, shared) | np.isin(positions, winning)]
 
-    return {kind: won(kind, places) for kind, places in owner.items()}, won(UNREAD, unread)
+    return {kind: won(kind, positions) for kind, positions in owner.items()}, won(UNREAD, unread)
 
 
-def unread_shapes(batch: Batch, places: Ints) -> tuple[list[str], Ints]:
+def unread_shapes(batch: Batch, positions: Ints) -> tuple[list[str], Ints]:
     """Return the shapes of unread lines, with `#` for each number, and for each line the index of its shape."""
-    texts = batch.bytes_at(places, _SHAPE_BYTES)
+    texts = batch.bytes_at(positions, _SHAPE_BYTES)
     masked = pc.replace_substring_regex(texts, pattern="[0-9]+", replacement="#")
     masked = pc.replace_substring_regex(masked, pattern="[ \t]+", replacement=" ").dictionary_encode()
     names = [x.decode("utf-8", "backslashreplace").strip() for x in masked.dictionary.to_pylist()]

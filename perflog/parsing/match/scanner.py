@@ -57,8 +57,8 @@ from perflog.parsing.match.records import (
     Records,
     join,
     owners,
-    part_places,
-    segment_places,
+    part_positions,
+    segment_positions,
     strings,
 )
 from perflog.parsing.match.spliced_lines import torn_texts
@@ -123,39 +123,39 @@ class Scanner:
         """Read all records of a chunk."""
         data = chunk.data
         starts, ends = _line_ends(data, chunk.size)
-        places = segment_places(chunk, ends)
+        positions = segment_positions(chunk, ends)
         parts: Parts = {}
         is_unfinished = np.zeros(len(starts), np.bool_)
         is_unfinished[np.searchsorted(starts, chunk.unfinished)] = True
         matches, is_read = self._match_fast(chunk, starts, ends, ~is_unfinished)
         blank = starts == ends
         is_read |= blank
-        in_block = self._in_opening(chunk, places, blank, parts)
+        in_block = self._in_opening(chunk, positions, blank, parts)
         if in_block is not None:
             matches = [(kind, _only(lines, ~in_block)) for kind, lines in matches]
             is_read |= in_block
-        _add(parts, matches, places)
+        _add(parts, matches, positions)
         cut = np.searchsorted(starts, chunk.cut) if chunk.cut else starts[:0]  # never matched
         cut = cut if in_block is None else cut[~in_block[cut]]
         is_read[cut] = True
-        left, blanks = np.flatnonzero(~is_read), [places[blank]]
+        left, blanks = np.flatnonzero(~is_read), [positions[blank]]
         parted, is_open, cuts = self._parted(data, starts, ends, left, is_unfinished), is_unfinished, None
         if parted is not None:
             cuts, rows, is_open, labels, starts, ends = parted  # the line of each part
-            first_part, old_places = np.searchsorted(rows, np.arange(len(places))), places
-            places = part_places(places, rows)
-            _move(parts, old_places, places[first_part])
+            first_part, old_positions = np.searchsorted(rows, np.arange(len(positions))), positions
+            positions = part_positions(positions, rows)
+            _move(parts, old_positions, positions[first_part])
             is_piece, is_head = torn_texts(strings(data, starts, ends))
             is_piece &= ~is_open if in_block is None else ~is_open & ~in_block[rows]
             is_open = is_open | is_piece | is_head
-            _drop(parts, places[is_piece])
-            left, blanks = np.flatnonzero(~(is_read[rows] | is_piece)), [places[first_part[blank]]]
+            _drop(parts, positions[is_piece])
+            left, blanks = np.flatnonzero(~(is_read[rows] | is_piece)), [positions[first_part[blank]]]
             cut = np.union1d(first_part[cut], np.flatnonzero(is_piece))
-        open_places = places[is_open] if parted is not None or is_open.any() else None
+        open_positions = positions[is_open] if parted is not None or is_open.any() else None
         if len(left):
             stops = _without_trailing_blanks(data, starts[left], ends[left])
-            lines = _Lines(data, left, places[left], starts[left], stops)
-            if open_places is not None:
+            lines = _Lines(data, left, positions[left], starts[left], stops)
+            if open_positions is not None:
                 lines = replace(lines, is_open=is_open[left], labels=None if parted is None else labels[left])
             lines, empty = self._match_regexes(lines, parts)
             left = lines.segments
@@ -163,13 +163,13 @@ class Scanner:
         if len(cut):
             left = np.sort(np.concatenate([left, cut]))
         records = {kind: join(stretches) for kind, stretches in parts.items()}
-        self._drop_odd_labels(records, chunk, places, starts)
-        early = self._drop_early(records, places)
+        self._drop_odd_labels(records, chunk, positions, starts)
+        early = self._drop_early(records, positions)
         left = np.union1d(left, early) if len(early) else left
         has_parts = bool(chunk.returns) or parted is not None
-        owner, unread = owners(records, np.concatenate(blanks), places[left], self._matchers.is_read, has_parts)
-        parts_left = np.setdiff1d(places[left], unread) if len(unread) < len(left) else left[:0]
-        return Batch(chunk, records, owner, unread, parts_left, starts, ends, places, open_places, cuts)
+        owner, unread = owners(records, np.concatenate(blanks), positions[left], self._matchers.is_read, has_parts)
+        parts_left = np.setdiff1d(positions[left], unread) if len(unread) < len(left) else left[:0]
+        return Batch(chunk, records, owner, unread, parts_left, starts, ends, positions, open_positions, cuts)
 
     def _match_fast(
         self, chunk: Chunk, starts: Ints, ends: Ints, is_whole: Mask
@@ -228,36 +228,36 @@ class Scanner:
             labels[low:high] = carried_labels(bytes(data[begins[part] : stops[part]]) for part in range(low, high))
         return every, rows, is_open, labels, begins, stops
 
-    def _in_opening(self, chunk: Chunk, places: Ints, blank: Mask, parts: Parts) -> Mask | None:
+    def _in_opening(self, chunk: Chunk, positions: Ints, blank: Mask, parts: Parts) -> Mask | None:
         """Read the lines of the block at the start of the log. Return a mask of its segments, None for none."""
         if self._opening is None or chunk.first_line > self._opening.last_line:
             return None
-        numbers = places >> PART_BITS
+        numbers = positions >> PART_BITS
         in_block = self._opening.covers(numbers)
         for kind, (_, line) in enumerate(self.lines):
             if line in self._opening.lines:
                 mask = in_block & ~blank & self._opening.mask(line, numbers)
                 if mask.any():
-                    parts.setdefault(kind, []).append(Records(places[mask]))
+                    parts.setdefault(kind, []).append(Records(positions[mask]))
         return in_block
 
-    def _drop_odd_labels(self, records: dict[int, Records], chunk: Chunk, places: Ints, starts: Ints) -> None:
+    def _drop_odd_labels(self, records: dict[int, Records], chunk: Chunk, positions: Ints, starts: Ints) -> None:
         """Drop the labels of srun at the beginnings of lines where most have other ones, or of another width."""
         raw, width, is_rare = np.frombuffer(chunk.data, np.uint8), self._labels.width, self._labels.bare_is_rare
         for found in records.values():
             if (width or is_rare) and found.labels is not None:
-                begins = starts[np.searchsorted(places, found.places)]
+                begins = starts[np.searchsorted(positions, found.positions)]
                 is_bare = (raw[begins] == 32) | ((raw[begins] >= 48) & (raw[begins] <= 57))
-                is_odd = is_bare & (is_rare | (raw[begins + width] != 58)) & (found.places & PART_MASK == 0)
+                is_odd = is_bare & (is_rare | (raw[begins + width] != 58)) & (found.positions & PART_MASK == 0)
                 found.labels = np.where(is_odd, -1, found.labels)
 
-    def _drop_early(self, records: dict[int, Records], places: Ints) -> Ints:
+    def _drop_early(self, records: dict[int, Records], positions: Ints) -> Ints:
         """Drop the records of formats that read nothing before a position; return the segments that held them."""
         segments = [np.empty(0, np.int64)]
         for kind in [k for k in records if self.lines[k][0].name in self.since]:
-            count = int(np.searchsorted(records[kind].places, self.since[self.lines[kind][0].name]))
+            count = int(np.searchsorted(records[kind].positions, self.since[self.lines[kind][0].name]))
             if count:
-                segments.append(np.searchsorted(places, records[kind].places[:count], "right") - 1)
+                segments.append(np.searchsorted(positions, records[kind].positions[:count], "right") - 1)
                 records[kind] = records[kind].take(slice(count, None))
         return np.concatenate(segments)
 
@@ -268,7 +268,7 @@ class Scanner:
             The lines that stay unread, and the positions of lines with only whitespace and rank labels.
         """
         full = lines.end > lines.begin
-        blanks = [lines.places[~full]]
+        blanks = [lines.positions[~full]]
         lines = lines.take(full)
         if not self._labels.has_launcher_labels:  # else a label is never read together with what follows it
             lines = lines.take(self._match_known(lines, parts, may_have_label=True))
@@ -279,7 +279,7 @@ class Scanner:
                 break
             lines = replace(lines, begin=begin, labels=nested_labels(lines.label_array(), label))
             left = lines.begin < lines.end
-            blanks.append(lines.places[~left])
+            blanks.append(lines.positions[~left])
             shortened = np.flatnonzero(has_label & left)
             left[shortened] = self._match_known(lines.take(shortened), parts, may_have_label=count < MAX_LABELS)
             lines = lines.take(left)
@@ -407,7 +407,7 @@ class _Lines(Struct, frozen=True):
 
     data: bytearray
     segments: Ints  # of the chunk
-    places: Ints
+    positions: Ints
     begin: Ints
     end: Ints
     labels: Ints | None = None
@@ -420,8 +420,8 @@ class _Lines(Struct, frozen=True):
         """Return some of the lines, by index or mask."""
         labels = None if self.labels is None else self.labels[rows]
         is_open = None if self.is_open is None else self.is_open[rows]
-        segments, places, begin, end = self.segments[rows], self.places[rows], self.begin[rows], self.end[rows]
-        return _Lines(self.data, segments, places, begin, end, labels, is_open)
+        segments, positions, begin, end = self.segments[rows], self.positions[rows], self.begin[rows], self.end[rows]
+        return _Lines(self.data, segments, positions, begin, end, labels, is_open)
 
     def texts(self) -> pa.Array:
         return strings(self.data, self.begin, self.end)
@@ -433,7 +433,7 @@ class _Lines(Struct, frozen=True):
         """Return some of the lines as records with these columns."""
         labels = None if self.labels is None else self.labels[rows]
         has_labels = labels is not None and bool(((labels >= 0) | is_pod(labels)).any())
-        return Records(self.places[rows], columns, labels if has_labels else None)
+        return Records(self.positions[rows], columns, labels if has_labels else None)
 
 
 class _Candidates:
@@ -506,19 +506,19 @@ def _numeric(templates: Mapping[int, Template]) -> list[NumericTemplate]:
     return [prepared for kind, t in templates.items() if (prepared := numeric_template(kind, t))]
 
 
-def _add(parts: Parts, matches: Sequence[tuple[int, MatchedLines]], places: Ints) -> None:
+def _add(parts: Parts, matches: Sequence[tuple[int, MatchedLines]], positions: Ints) -> None:
     for kind, matched in matches:
         if len(matched.lines):
             columns: dict[str, Column] = dict(matched.columns)
             local_ranks = columns.pop(LOCAL, None)
             labels = columns.pop("label", None) if local_ranks is None else local_label(local_ranks)
-            parts.setdefault(kind, []).append(Records(places.take(matched.lines), columns, labels))
+            parts.setdefault(kind, []).append(Records(positions.take(matched.lines), columns, labels))
 
 
 def _move(parts: Parts, old: Ints, new: Ints) -> None:
     """Give the records at some positions others."""
     for records in chain.from_iterable(parts.values()):
-        records.places = new[np.searchsorted(old, records.places)]
+        records.positions = new[np.searchsorted(old, records.positions)]
 
 
 def _line_ends(data: bytearray, size: int) -> tuple[Ints, Ints]:
@@ -531,10 +531,10 @@ def _line_ends(data: bytearray, size: int) -> tuple[Ints, Ints]:
     return starts, ends
 
 
-def _drop(parts: Parts, places: Ints) -> None:
+def _drop(parts: Parts, positions: Ints) -> None:
     """Drop the records at some positions, and the kinds that have no others."""
-    for kind, stretches in [*parts.items()] if len(places) else ():
-        kept = [records.take(~np.isin(records.places, places)) for records in stretches]
+    for kind, stretches in [*parts.items()] if len(positions) else ():
+        kept = [records.take(~np.isin(records.positions, positions)) for records in stretches]
         parts[kind] = [records for records in kept if len(records)]
         if not parts[kind]:
             del parts[kind]

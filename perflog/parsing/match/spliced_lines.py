@@ -133,7 +133,7 @@ def _is_clean(shape: bytes, usual: bytes, cut: int) -> bool:
     if usual[cut : cut + 1].isalpha() != usual[after : after + 1].isalpha():
         return False  # a unit
     halves = ((shape, cut), (usual, cut), (usual, after))
-    return not any(_INSIDE_FIELD.search(text[:place] + b"\n" + text[place:]) for text, place in halves)
+    return not any(_INSIDE_FIELD.search(text[:offset] + b"\n" + text[offset:]) for text, offset in halves)
 
 
 def _numbered(shape: bytes) -> bytes:

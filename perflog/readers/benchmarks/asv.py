@@ -15,7 +15,7 @@ from typing import Any
 
 from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.input.archives import place_of
+from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.source import Source, open_source
 from perflog.readers.benchmarks.commit_runs import BenchmarkFigure, CommitRun, document, known, moment, write_runs
 from perflog.readers.interface import RankInfo, ReadOptions
@@ -120,7 +120,7 @@ def _scatter(content: Mapping[str, Any]) -> int:
 def _units(name: str) -> dict[str, str]:
     """The units of benchmarks in `benchmarks.json` beside the folder of the machine."""
     path = os.path.join(os.path.dirname(os.path.dirname(name)), "benchmarks.json")
-    if not os.path.isfile(place_of(path)):
+    if not os.path.isfile(unpacked_path(path)):
         return {}
     with suppress(InputError), open_source(path) as source:
         known = document(source)

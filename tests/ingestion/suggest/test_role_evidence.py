@@ -21,18 +21,18 @@ from perflog.ingestion.suggest.role_evidence import (
 
 def series(*batches: Sequence[float], ranks: list[int] | None = None) -> Series:
     """The series of numbers in some batches, with positions from 10 on."""
-    found, place = Series(), 10
+    found, position = Series(), 10
     for values in batches:
         labels = np.array(ranks or [-1] * len(values))
-        found.add(np.array(values, np.float64), labels, np.arange(place, place + len(values)))
-        place += len(values)
+        found.add(np.array(values, np.float64), labels, np.arange(position, position + len(values)))
+        position += len(values)
     return found
 
 
 def test_rises_falls_and_restarts_are_counted_across_batches() -> None:
     found = series([1, 2, 4, 3], [5, 0, 1])
     assert (found.count, found.rises, found.singles, found.falls, found.restarts) == (7, 4, 2, 1, 1)
-    assert (found.least, found.most, found.places, found.last) == (0, 5, (10, 16), {-1: 1})
+    assert (found.least, found.most, found.positions, found.last) == (0, 5, (10, 16), {-1: 1})
 
 
 def test_a_restart_is_not_larger_than_all_before_it() -> None:
@@ -81,21 +81,21 @@ def test_a_clock_only_grows() -> None:
     assert not series([1]).only_grows and not series([3, 5, 4]).only_grows and not series([3, 5, 3]).only_grows
 
 
-def single(value: float, place: int) -> Series:
+def single(value: float, position: int) -> Series:
     found = Series()
-    found.add(np.array([value]), np.array([-1]), np.array([place]))
+    found.add(np.array([value]), np.array([-1]), np.array([position]))
     return found
 
 
 @pytest.mark.parametrize(
-    ("value", "place", "goes_on"),
+    ("value", "position", "goes_on"),
     [
         (5, 11, True), (7, 11, True), (6, 99, True), (4, 9, True), (4, 10, False), (4, 99, False), (8, 99, True),
         (8, 12, False), (8, 9, False),
     ],
 )  # fmt: skip
-def test_a_single_number_goes_on_with_steps(value: float, place: int, goes_on: bool) -> None:
-    assert single(value, place).goes_on(series([5, 6, 7])) == goes_on
+def test_a_single_number_goes_on_with_steps(value: float, position: int, goes_on: bool) -> None:
+    assert single(value, position).goes_on(series([5, 6, 7])) == goes_on
 
 
 def slot(name: str, *texts: str, printed: str = "", why: str = "", spec: str = "d") -> Any:

@@ -50,8 +50,8 @@ def test_dates_have_a_clock() -> None:
 
 def test_numbers_in_lists() -> None:
     texts = pa.array(["9", "1, 2.5", "null, '3', +4, x", "", "-1e3"]).slice(1)
-    lists, places, numbers = list_items(texts)
-    assert list(zip(lists.tolist(), places.tolist(), numbers.tolist(), strict=True)) == [
+    lists, positions, numbers = list_items(texts)
+    assert list(zip(lists.tolist(), positions.tolist(), numbers.tolist(), strict=True)) == [
         (0, 0, 1.0),
         (0, 1, 2.5),
         (1, 1, 3.0),
@@ -65,8 +65,8 @@ def test_numbers_in_lists_of_lists() -> None:
     lists, (outer, inner), numbers = nested_items(texts, 2)
     found = zip(lists.tolist(), outer.tolist(), inner.tolist(), numbers.tolist(), strict=True)
     assert list(found) == [(0, 0, 0, 1.0), (0, 0, 1, 2.0), (0, 1, 0, 3.0), (1, 0, 0, 4.0), (1, 2, 1, 5.0)]
-    flat, (places,), _ = nested_items(pa.array(["1, 2", "3"]), 1)
-    assert (flat.tolist(), places.tolist()) == ([0, 0, 1], [0, 1, 0])
+    flat, (positions,), _ = nested_items(pa.array(["1, 2", "3"]), 1)
+    assert (flat.tolist(), positions.tolist()) == ([0, 0, 1], [0, 1, 0])
 
 
 @pytest.mark.parametrize(

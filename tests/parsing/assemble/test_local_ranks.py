@@ -191,14 +191,14 @@ def plain(outer: int, inner: int) -> int:
     return int(nested_labels(np.array([outer]), np.array([inner]))[0])
 
 
-def records(*given: int, places: Sequence[int] = (), **columns: Any) -> Records:
+def records(*given: int, positions: Sequence[int] = (), **columns: Any) -> Records:
     """Records with these labels."""
     values = {name: np.array(column) for name, column in columns.items()}
-    return Records(np.array(places or range(1, len(given) + 1)), values, np.array(given, np.int64))
+    return Records(np.array(positions or range(1, len(given) + 1)), values, np.array(given, np.int64))
 
 
-def run_of(place: int = 0, index: int = 1, world_size: int | None = None) -> Any:
-    return SimpleNamespace(index=index, place=place, world_size=world_size)
+def run_of(position: int = 0, index: int = 1, world_size: int | None = None) -> Any:
+    return SimpleNamespace(index=index, position=position, world_size=world_size)
 
 
 @pytest.mark.parametrize(
@@ -287,14 +287,14 @@ def test_what_a_whole_run_contradicts_is_corrected() -> None:
 
 
 def test_printed_ranks_are_below_the_world_size_that_was_printed_before() -> None:
-    runs = RunIndex([run_of(), run_of(place=100, index=2)])
+    runs = RunIndex([run_of(), run_of(position=100, index=2)])
     found = LocalRanks({})
-    found.observe(records(-1, -1, places=[10, 20], world_size=[4, 2]), runs)
-    places, rank = np.array([5, 10, 11, 21, 22, 120]), np.array([9, 4, 4, 3, 5, 9])
+    found.observe(records(-1, -1, positions=[10, 20], world_size=[4, 2]), runs)
+    positions, rank = np.array([5, 10, 11, 21, 22, 120]), np.array([9, 4, 4, 3, 5, 9])
     ranks = RecordRanks(rank, np.full(6, PRINTED, np.int8))
-    assert found.impossible(ranks, places, runs).tolist() == [2, 4]
-    assert found.impossible(RecordRanks(rank, np.full(6, HEADER, np.int8)), places, runs).tolist() == [2, 4]
-    assert found.impossible(RecordRanks(rank, np.full(6, -1, np.int8)), places, runs).tolist() == []
-    assert LocalRanks({}).impossible(ranks, places, runs).tolist() == []
+    assert found.impossible(ranks, positions, runs).tolist() == [2, 4]
+    assert found.impossible(RecordRanks(rank, np.full(6, HEADER, np.int8)), positions, runs).tolist() == [2, 4]
+    assert found.impossible(RecordRanks(rank, np.full(6, -1, np.int8)), positions, runs).tolist() == []
+    assert LocalRanks({}).impossible(ranks, positions, runs).tolist() == []
     found.end(run_of())
-    assert found.impossible(ranks, places, runs).tolist() == []
+    assert found.impossible(ranks, positions, runs).tolist() == []

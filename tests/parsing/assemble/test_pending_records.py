@@ -19,8 +19,8 @@ LINES = [(FORM, Line("wait", NO_TEMPLATE)), (FORM, Line("done", NO_TEMPLATE, clo
 WAIT, DONE = range(2)
 
 
-def records(*places: int) -> Records:
-    return Records(np.array(places, np.int64), {"place": np.array(places, np.int64)})
+def records(*positions: int) -> Records:
+    return Records(np.array(positions, np.int64), {"position": np.array(positions, np.int64)})
 
 
 def pending(waits: list[int], dones: list[int]) -> PendingRecords:
@@ -36,24 +36,24 @@ def limit(held: PendingRecords, run_start: int = 0, **options: Any) -> ReleaseLi
 
 def released(held: PendingRecords, to: ReleaseLimit, stream_of: Any = None) -> dict[int, list[int]]:
     found = held.release(to, stream_of)
-    assert all(each.columns["place"].tolist() == each.places.tolist() for each in found.values())
-    return {kind: each.places.tolist() for kind, each in found.items()}
+    assert all(each.columns["position"].tolist() == each.positions.tolist() for each in found.values())
+    return {kind: each.positions.tolist() for kind, each in found.items()}
 
 
 def test_records_wait_for_the_line_that_closes_their_step() -> None:
     held = pending([1, 2, 4, 6], [3, 5])
     assert released(held, limit(held)) == {WAIT: [1, 2, 4], DONE: [3, 5]}
-    assert len(held) == 1 and held.first_place() == 6
+    assert len(held) == 1 and held.first_position() == 6
     assert released(held, limit(held)) == {}
     held.add(DONE, records(8))
     assert released(held, limit(held)) == {WAIT: [6], DONE: [8]}
-    assert len(held) == 0 and held.first_place() is None
+    assert len(held) == 0 and held.first_position() is None
 
 
 def test_what_waits_of_an_earlier_run_is_complete() -> None:
     held = pending([1, 2, 7, 8], [])
     assert released(held, limit(held, run_start=7)) == {WAIT: [1, 2]}
-    assert held.first_place() == 7
+    assert held.first_position() == 7
 
 
 def test_without_lines_that_close_steps_nothing_waits() -> None:
@@ -97,7 +97,7 @@ STREAMS = {1: 0, 2: 1, 3: 0, 4: 1, 5: 0, 6: 1, 7: 0}
 
 
 def stream_of(found: Records) -> Any:
-    return np.array([STREAMS[place] for place in found.places.tolist()], np.int64)
+    return np.array([STREAMS[position] for position in found.positions.tolist()], np.int64)
 
 
 def test_each_stream_waits_for_its_own_line() -> None:
@@ -107,7 +107,7 @@ def test_each_stream_waits_for_its_own_line() -> None:
     assert released(held, found, stream_of) == {WAIT: [1], DONE: [3]}
     held.add(DONE, records(7))
     assert released(held, limit(held, stream_of=stream_of), stream_of) == {WAIT: [5], DONE: [7]}
-    assert held.first_place() == 2
+    assert held.first_position() == 2
 
 
 def test_streams_of_an_earlier_run_are_complete() -> None:

@@ -258,6 +258,6 @@ def test_the_record_on_the_line_above_or_in_the_part_before() -> None:
         return line << PART_BITS | part
 
     records = Records(np.array([at(3), at(3, 4), at(7, 2)]))
-    places = [at(1), at(3, 1), at(3, 2), at(3, 5), at(4), at(4, 9), at(5), at(8), at(9)]
-    assert _directly_before(np.array(places), records).tolist() == [-1, 0, -1, 1, 1, 1, -1, 2, -1]
-    assert _directly_before(np.array(places), Records(np.array([], np.int64))).tolist() == [-1] * len(places)
+    positions = [at(1), at(3, 1), at(3, 2), at(3, 5), at(4), at(4, 9), at(5), at(8), at(9)]
+    assert _directly_before(np.array(positions), records).tolist() == [-1, 0, -1, 1, 1, 1, -1, 2, -1]
+    assert _directly_before(np.array(positions), Records(np.array([], np.int64))).tolist() == [-1] * len(positions)

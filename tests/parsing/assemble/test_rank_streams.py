@@ -14,8 +14,8 @@ def run(index: int) -> RunState:
     return RunState(index, 100 * index, 1, 1)
 
 
-def records(places: list[int], labels: list[int] | None) -> Records:
-    return Records(np.array(places), {}, None if labels is None else np.array(labels))
+def records(positions: list[int], labels: list[int] | None) -> Records:
+    return Records(np.array(positions), {}, None if labels is None else np.array(labels))
 
 
 RUNS = RunIndex([run(1), run(2)])
@@ -42,8 +42,8 @@ def test_the_stream_of_a_record_is_its_label_where_ranks_are_separate() -> None:
 def closed(guess: bool, labels: list[int] | None, known: bool | None = None) -> dict[int, bool]:
     """The corrections after the first of two runs, of which records with these labels close steps."""
     streams = RankStreams(guess, {} if known is None else {1: known})
-    places = list(range(100, 100 + len(labels or [0, 0])))
-    streams.add_closing(RUNS, records(places, labels))
+    positions = list(range(100, 100 + len(labels or [0, 0])))
+    streams.add_closing(RUNS, records(positions, labels))
     streams.end(run(1))
     return streams.corrections
 

@@ -166,9 +166,9 @@ S = 10**9
 
 def table_of(count: int, **rows: Any) -> Any:
     """What matters of rows, one a column: on rank 0 without a clock, as far as nothing else is given."""
-    names = ("place", "rank", "step", "epoch", "clock", "time", "source", "digit", "starts", "stops", "pauses",
+    names = ("position", "rank", "step", "epoch", "clock", "time", "source", "digit", "starts", "stops", "pauses",
              "derives", "prints", "is_bar", "covers")  # fmt: skip
-    values: dict[str, Any] = {"place": [k << PART_BITS for k in range(1, count + 1)], "derives": [1] * count}
+    values: dict[str, Any] = {"position": [k << PART_BITS for k in range(1, count + 1)], "derives": [1] * count}
     values |= {name: [-1] * count for name in ("step", "clock", "time")} | {"covers": [UNKNOWN] * count}
     values |= rows
     return np.array([values.get(name, [0] * count) for name in names], np.int64)

@@ -97,11 +97,11 @@ def test_the_first_stamp_of_a_run_is_on_its_first_lines() -> None:
     far = 10 + _LOOKED_AT
     for begin, lines, first in ((10, [far - 1, far], far - 1), (10, [far], None), (0, [_LOOKED_AT], _LOOKED_AT)):
         run = RunState(1, begin << PART_BITS, begin, far)
-        places = np.array(lines) << PART_BITS
+        positions = np.array(lines) << PART_BITS
         count = len(lines)
         stamps = Stamps(np.arange(count), np.full(count, 2), np.ones(count, np.int64))
-        RunEnds.add(RunIndex([run]), places, stamps)
-        assert {clock: place >> PART_BITS for clock, (place, _) in run.first_stamps.items()} == (
+        RunEnds.add(RunIndex([run]), positions, stamps)
+        assert {clock: position >> PART_BITS for clock, (position, _) in run.first_stamps.items()} == (
             {} if first is None else {2: first}
         )
         assert run.last_stamps == {2: (lines[-1] << PART_BITS, count - 1)}

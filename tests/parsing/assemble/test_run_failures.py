@@ -38,7 +38,7 @@ def rows(table: Any, *names: str) -> list[tuple[Any, ...]]:
 
 
 def feed(made: RunFailures, *new_runs: RunState) -> Any:
-    batch: Any = SimpleNamespace(with_failures=lambda places: places)
+    batch: Any = SimpleNamespace(with_failures=lambda positions: positions)
     return made.feed([], new_runs, batch)
 
 

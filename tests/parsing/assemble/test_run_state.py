@@ -24,8 +24,8 @@ def at(line: int, order: int = 0) -> int:
 
 def settings(*printed: tuple[str, Any, int]) -> RunSettings:
     found = RunSettings()
-    for key, value, place in printed:
-        found.add(key, value, "line", place)
+    for key, value, position in printed:
+        found.add(key, value, "line", position)
     return found
 
 
@@ -130,7 +130,7 @@ def test_a_label_needs_all_its_settings() -> None:
 
 def test_runs_by_position() -> None:
     index = RunIndex([RunState(3, 10, 1, 1), RunState(4, 20, 1, 1), RunState(5, 30, 1, 1)])
-    assert index.positions(np.array([10, 19, 20, 35])).tolist() == [0, 0, 1, 2]
+    assert index.indices_at(np.array([10, 19, 20, 35])).tolist() == [0, 0, 1, 2]
     found = [(run.index, low, high) for run, low, high in index.split(np.array([11, 19, 30, 31]))]
     assert found == [(3, 0, 2), (5, 2, 4)]
     assert index.first_number == 3 and index.numbers.to_pylist() == ["3", "4", "5"]

@@ -276,7 +276,7 @@ def test_each_log_begins_a_run_of_its_own() -> None:
 
 def test_a_log_without_records_that_reports_a_failure_has_a_run() -> None:
     tracker = RunTracker()
-    assert (tracker.first.place, tracker.first.first_line, tracker.first.last_line) == (0, 0, 0)
+    assert (tracker.first.position, tracker.first.first_line, tracker.first.last_line) == (0, 0, 0)
     tracker.begin_at_failure(7)
     assert (tracker.count, tracker.first.first_line, tracker.first.last_line) == (1, 1, 7)
     tracker = RunTracker()

@@ -35,16 +35,16 @@ SORTED = st.lists(st.integers(0, 40), max_size=20).map(sorted)
 
 
 @given(SORTED, st.lists(st.integers(0, 40), unique=True, max_size=10).map(sorted))
-def test_the_marker_before_and_after_each_position(places: list[int], markers: list[int]) -> None:
+def test_the_marker_before_and_after_each_position(positions: list[int], markers: list[int]) -> None:
     before, after = (
-        find(np.array(places, np.int64), np.array(markers, np.int64)) for find in (last_marker, next_marker)
+        find(np.array(positions, np.int64), np.array(markers, np.int64)) for find in (last_marker, next_marker)
     )
-    assert before.tolist() == [sum(m <= p for m in markers) - 1 for p in places]
-    assert after.tolist() == [sum(m < p for m in markers) for p in places]
+    assert before.tolist() == [sum(m <= p for m in markers) - 1 for p in positions]
+    assert after.tolist() == [sum(m < p for m in markers) for p in positions]
 
 
 @pytest.mark.parametrize(
-    ("markers", "places", "expected"),
+    ("markers", "positions", "expected"),
     [
         ((2, 5), (1, 2, 3, 6), [-1, 0, 0, 1]),
         ((2, 2.1), (3, 3.1), [0, 1]),  # two ranks open scopes on a line, and write two records on the next
@@ -57,9 +57,9 @@ def test_the_marker_before_and_after_each_position(places: list[int], markers: l
     ],
 )
 def test_the_opening_line_of_a_record(
-    markers: tuple[float, ...], places: tuple[float, ...], expected: list[int]
+    markers: tuple[float, ...], positions: tuple[float, ...], expected: list[int]
 ) -> None:
-    assert opening_marker(at(*places), Markers(at(*markers))).tolist() == expected
+    assert opening_marker(at(*positions), Markers(at(*markers))).tolist() == expected
 
 
 def test_markers_are_in_the_order_of_the_log_with_the_fields_of_all_lines() -> None:
@@ -70,7 +70,7 @@ def test_markers_are_in_the_order_of_the_log_with_the_fields_of_all_lines() -> N
         (two, Records(at(3), {"step": np.array([2]), "loss": np.array([0.5])})),
     ]
     markers = markers_of(records)
-    assert markers.places.tolist() == at(1, 3, 5).tolist()
+    assert markers.positions.tolist() == at(1, 3, 5).tolist()
     assert markers.fields == {"step": [1, 2, 3], "loss": [None, 0.5, None], "kind": ["a", None, "a"]}
     numbers, known = markers.numbers("step")
     assert numbers.tolist() == [1, 2, 3] and known.all()
@@ -84,7 +84,7 @@ def test_closing_lines_of_two_kinds(both_print: bool) -> None:
     other: dict[str, Any] = {"step": np.array([2])} if both_print else {}
     markers = closing_markers([(line, Records(at(1, 5), {"step": np.array([1, 3])})), (line, Records(at(3), other))])
     numbers, known = markers.numbers("step")
-    assert markers.places.tolist() == at(1, 3, 5).tolist()
+    assert markers.positions.tolist() == at(1, 3, 5).tolist()
     assert numbers[known].tolist() == ([1, 2, 3] if both_print else [1, 3])
     assert known.tolist() == [True, both_print, True]
 
@@ -103,12 +103,12 @@ def test_words_of_a_field_or_the_number_of_the_opening() -> None:
 # --- scopes within scopes ---------------------------------------------------------------------------------------------
 
 
-def opened(places: list[float], runs: list[int], **fields: list[Any]) -> Markers:
-    return Markers(at(*places), dict(fields), np.array(runs, np.int64))
+def opened(positions: list[float], runs: list[int], **fields: list[Any]) -> Markers:
+    return Markers(at(*positions), dict(fields), np.array(runs, np.int64))
 
 
-def indices(scopes: OpenScopes, places: list[float], runs: list[int]) -> dict[str, list[int]]:
-    found = scopes.inherit(at(*places), np.array(runs, np.int64))
+def indices(scopes: OpenScopes, positions: list[float], runs: list[int]) -> dict[str, list[int]]:
+    found = scopes.inherit(at(*positions), np.array(runs, np.int64))
     return {scope: inheritance.index.tolist() for scope, inheritance in found.items()}
 
 
@@ -142,7 +142,7 @@ def test_the_last_openings_are_remembered_however_many_there_were() -> None:
     scopes.update({"batch": opened([400], [0])})
     markers = scopes.markers["batch"]
     assert markers.counts[-1] == 301
-    assert markers.places.tolist() == at(*range(45, 301), 400).tolist()
+    assert markers.positions.tolist() == at(*range(45, 301), 400).tolist()
     scopes.update({"batch": opened([500, 501], [1, 1])})  # the next run begins to count
     assert scopes.markers["batch"].counts[-3:].tolist() == [301, 1, 2]
 

@@ -94,7 +94,7 @@ def by_stream(closing: dict[int, int], streams: dict[int, int], first_lines: tup
     others = records([line for line in streams if line not in closing])
 
     def stream_of(found: Records) -> Any:
-        return np.array([streams[place >> PART_BITS] for place in found.places.tolist()], np.int64)
+        return np.array([streams[position >> PART_BITS] for position in found.positions.tolist()], np.int64)
 
     return StepGrouper([(CLOSE, close)], runs(*first_lines), 10, stream_of).groups_of(others)
 

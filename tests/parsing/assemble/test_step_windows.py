@@ -74,17 +74,21 @@ def test_lost_lines_change_no_other_line(interval: int, count: int, lost: set[in
 def test_stretches_of_a_log_give_what_the_whole_log_gives(jumps: list[int], sizes: list[int]) -> None:
     """With the corrections of lines that come later."""
     steps = np.maximum(np.cumsum(jumps), 0)
-    places, epochs, firsts = np.arange(len(steps)) + 100, np.zeros(len(steps), np.int64), np.zeros(len(steps), np.int64)
-    whole = CoveredSteps().read(places, steps, epochs, firsts).tolist()
+    positions, epochs, firsts = (
+        np.arange(len(steps)) + 100,
+        np.zeros(len(steps), np.int64),
+        np.zeros(len(steps), np.int64),
+    )
+    whole = CoveredSteps().read(positions, steps, epochs, firsts).tolist()
     one, found, start = CoveredSteps(), dict[int, int](), 0
     for size in sizes:
         part = slice(start, start + size)
         if len(steps[part]):
-            given_out = one.read(places[part], steps[part], epochs[part], firsts[part])
-            found |= zip(places[part].tolist(), given_out.tolist(), strict=True)
+            given_out = one.read(positions[part], steps[part], epochs[part], firsts[part])
+            found |= zip(positions[part].tolist(), given_out.tolist(), strict=True)
         start += size
     found |= one.corrections
-    assert [found[place] for place in places.tolist()] == whole
+    assert [found[position] for position in positions.tolist()] == whole
 
 
 def test_a_repeated_step_covers_what_it_did() -> None:

@@ -40,8 +40,8 @@ def read(
         chunk = as_chunk("".join(part).encode())
         chunk.first_line = first
         begin = [line << PART_BITS for line in runs if first <= line < first + len(part)]
-        places = reader.feed([], Scanner([]).scan(chunk), begin)
-        read_lines += [place >> PART_BITS for place in places.tolist()]
+        positions = reader.feed([], Scanner([]).scan(chunk), begin)
+        read_lines += [position >> PART_BITS for position in positions.tolist()]
     return reader.finish(), read_lines, reader
 
 

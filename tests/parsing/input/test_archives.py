@@ -12,7 +12,7 @@ import pytest
 
 import perflog
 from perflog.errors import InputError
-from perflog.parsing.input.archives import members, place_of
+from perflog.parsing.input.archives import members, unpacked_path
 from perflog.parsing.input.log_names import LogName, expand
 
 STEPS = "".join(f"step {k} | loss: {9 - k} | dt: {1000 + k}.00ms\n" for k in range(1, 9))
@@ -108,7 +108,7 @@ def test_a_cut_tar_keeps_what_is_there(tmp_path: Path) -> None:
 def test_other_names_stay_as_they_are(tmp_path: Path) -> None:
     path = packed(tmp_path / "a.zip", {"rank.log": STEPS})
     missing = str(tmp_path / "none" / "a.log")
-    assert place_of(missing) == missing
+    assert unpacked_path(missing) == missing
     assert LogName.parse(f"{path}/rank.log").exists()
     assert not LogName.parse(f"{path}/other.log").exists()
     with pytest.raises(InputError, match="no such file"):
@@ -120,7 +120,7 @@ def test_no_name_leads_out_of_an_archive(tmp_path: Path) -> None:
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("a/run.txt", "1")
     for name in (f"{archive}/../other.txt", f"{archive}/a/../../other.txt", f"{archive}/../../x"):
-        assert place_of(name) == name
+        assert unpacked_path(name) == name
         with pytest.raises(InputError):
             perflog.read(name)
-    assert Path(place_of(f"{archive}/a/../a/run.txt")).read_text() == "1"
+    assert Path(unpacked_path(f"{archive}/a/../a/run.txt")).read_text() == "1"

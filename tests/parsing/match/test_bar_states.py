@@ -306,7 +306,7 @@ def test_steps_in_an_epoch_that_a_count_allows(
 
 
 def drawn(count: int, total: int = 100, elapsed: float = 9.0, time: float = 2.0, **more: Any) -> bar_states._State:
-    return bar_states._State(more.pop("place", 5 << PART_BITS), count, total, elapsed, time, True, **more)
+    return bar_states._State(more.pop("position", 5 << PART_BITS), count, total, elapsed, time, True, **more)
 
 
 @pytest.mark.parametrize(

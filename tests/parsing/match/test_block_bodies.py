@@ -27,7 +27,7 @@ def scan(*lines: str, first: int = 1, labels: Labels | None = None) -> Batch:
 
 
 def unread(batch: Batch) -> list[int]:
-    return [place >> PART_BITS for place in batch.unread.tolist()]
+    return [position >> PART_BITS for position in batch.unread.tolist()]
 
 
 def left(*lines: str, logs: tuple[int, ...] = (), labels: Labels | None = None) -> list[int]:

@@ -270,13 +270,13 @@ def test_a_template_is_made_again_from_its_line(form: Format, monkeypatch: pytes
 
 def unread(*texts: bytes) -> Any:
     """A batch of unread lines, at positions 10, 20 and so on."""
-    places = np.arange(10, 10 * len(texts) + 10, 10)
-    by_place = dict(zip(places.tolist(), texts, strict=True))
+    positions = np.arange(10, 10 * len(texts) + 10, 10)
+    by_place = dict(zip(positions.tolist(), texts, strict=True))
 
     def bytes_at(some: Any) -> pa.Array:
-        return pa.array([by_place[place] for place in some.tolist()], pa.binary())
+        return pa.array([by_place[position] for position in some.tolist()], pa.binary())
 
-    return SimpleNamespace(unread_segments=places, bytes_at=bytes_at)
+    return SimpleNamespace(unread_segments=positions, bytes_at=bytes_at)
 
 
 def shown(template: str, **more: Any) -> Any:
@@ -284,12 +284,12 @@ def shown(template: str, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("place", "reads"), [(40, True), (21, True), (20, False), (5, False)]
+    ("position", "reads"), [(40, True), (21, True), (20, False), (5, False)]
 )  # fmt: skip
-def test_a_new_line_may_read_what_is_before_it(place: int, reads: bool) -> None:
+def test_a_new_line_may_read_what_is_before_it(position: int, reads: bool) -> None:
     batch = unread(b"words", b"loss 2.5", b"words")
-    assert discovery._reads_before([shown("acc {acc:f}"), shown("loss {loss:f}")], place, batch) == reads
-    assert not discovery._reads_before([shown("acc {acc:f}")], place, batch)
+    assert discovery._reads_before([shown("acc {acc:f}"), shown("loss {loss:f}")], position, batch) == reads
+    assert not discovery._reads_before([shown("acc {acc:f}")], position, batch)
 
 
 def test_a_line_of_an_object_may_read_any_line_before_it() -> None:
@@ -322,5 +322,5 @@ def test_lines_are_the_same_if_format_name_template_and_phases_are() -> None:
 
 def test_first_records_of_kinds_that_have_some() -> None:
     batch: Any = SimpleNamespace(records={kind: Records(np.array([10 * kind, 99])) for kind in (2, 4, 5)})
-    assert discovery._first_places(batch, 3, 2).tolist() == [40]
-    assert discovery._first_places(batch, 2, 4).tolist() == [20, 40, 50]
+    assert discovery._first_positions(batch, 3, 2).tolist() == [40]
+    assert discovery._first_positions(batch, 2, 4).tolist() == [20, 40, 50]

@@ -142,7 +142,7 @@ def test_integers_have_no_zero_in_front_and_fourteen_digits_at_most(count: int) 
 @pytest.mark.parametrize("at", range(26))
 @pytest.mark.parametrize("shift", [1, 10, 16, 64, 128, 255])
 def test_a_byte_that_differs_is_seen(at: int, shift: int) -> None:
-    """A byte of a literal must be equal, a byte of a number a digit, in each word and at each place in it."""
+    """A byte of a literal must be equal, a byte of a number a digit, in each word and at each position in it."""
     good = b"AB, 0.336770, 1.864704, 0 "
     odd = bytearray(good)
     odd[at] = (odd[at] + shift) % 256

@@ -106,8 +106,8 @@ def test_each_labelled_rank_has_tables_of_its_own(documents: list[list[str]], la
     data += b"".join(label % who + line.encode() + b"\n" for who, line in mixed)
     want = []
     for who, lines in enumerate(documents):
-        places = [n for n, (owner, _) in enumerate(mixed, 2) if owner == who]
-        want += [(places[n - 1], *rest) for n, *rest in wanted(lines)]
+        positions = [n for n, (owner, _) in enumerate(mixed, 2) if owner == who]
+        want += [(positions[n - 1], *rest) for n, *rest in wanted(lines)]
     assume(want)  # a log without rows is refused
     for options in ({}, {"chunk": size}):
         got = read(data, **options)

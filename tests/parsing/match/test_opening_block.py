@@ -1,4 +1,4 @@
-"""Lines that belong to a block by their place: the source of a program above a log, and the frame of nvidia-smi."""
+"""Lines that belong to a block by their position: the source of a program above a log, and the frame of nvidia-smi."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from perflog.parsing.match.records import (
     Stamps,
     join,
     owners,
-    part_places,
-    segment_places,
+    part_positions,
+    segment_positions,
     strings,
     unread_shapes,
 )
@@ -33,8 +33,8 @@ def at(*lines: int | tuple[int, int]) -> Any:
     return np.array([line << PART_BITS | part for line, part in pairs], np.int64)
 
 
-def pairs(places: Any) -> list[tuple[int, int]]:
-    return [(place >> PART_BITS, place & PART_MASK) for place in places.tolist()]
+def pairs(positions: Any) -> list[tuple[int, int]]:
+    return [(position >> PART_BITS, position & PART_MASK) for position in positions.tolist()]
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def shown(records: Records) -> dict[str, Any]:
     columns = {"number": records.columns["number"].tolist(), "word": records.columns["word"].to_pylist()}
     stamps = records.stamps
     return {
-        "lines": [line for line, _ in pairs(records.places)],
+        "lines": [line for line, _ in pairs(records.positions)],
         **columns,
         "labels": None if records.labels is None else records.labels.tolist(),
         "stamps": None
@@ -79,7 +79,7 @@ def test_some_of_the_records_have_all_that_belongs_to_them(rows: Any) -> None:
 def test_a_copy_shares_no_array_of_numbers() -> None:
     records = made([3, 4], [0, 1], [10, 20])
     before, copy = shown(records), records.copy()
-    records.places[:] = records.columns["number"][:] = records.labels[:] = 0  # type: ignore[index]
+    records.positions[:] = records.columns["number"][:] = records.labels[:] = 0  # type: ignore[index]
     for column in (records.stamps.time, records.stamps.clock, records.stamps.resolution):  # type: ignore[union-attr]
         column[:] = 0
     assert shown(copy) == before
@@ -120,7 +120,7 @@ def batch_of(text: bytes, first_line: int = 1, **more: Any) -> Batch:
     chunk = chunk_of(text, first_line)
     ends = np.flatnonzero(np.frombuffer(chunk.data, np.uint8, chunk.size) == 10)
     starts = np.append(0, ends[:-1] + 1)
-    return Batch(chunk, {}, {}, NONE, NONE, starts, ends, segment_places(chunk, ends), **more)
+    return Batch(chunk, {}, {}, NONE, NONE, starts, ends, segment_positions(chunk, ends), **more)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +132,12 @@ def batch_of(text: bytes, first_line: int = 1, **more: Any) -> Batch:
     ],
 )
 def test_each_segment_has_its_line_and_part(text: bytes, expected: list[tuple[int, int]]) -> None:
-    assert pairs(batch_of(text, 5).places) == expected
+    assert pairs(batch_of(text, 5).positions) == expected
 
 
 def test_parts_of_a_line_that_is_cut_are_counted_through_its_segments() -> None:
     """The first segment of line 5 is in two parts, its second in one, line 6 in three."""
-    found = part_places(at(5, (5, 1), 6), np.array([0, 0, 1, 2, 2, 2]))
+    found = part_positions(at(5, (5, 1), 6), np.array([0, 0, 1, 2, 2, 2]))
     assert pairs(found) == [(5, 0), (5, 1), (5, 2), (6, 0), (6, 1), (6, 2)]
 
 
@@ -145,18 +145,18 @@ def test_parts_of_a_line_that_is_cut_are_counted_through_its_segments() -> None:
 def test_segments_and_their_positions(text: bytes) -> None:
     batch = batch_of(text, 5)
     rows = np.arange(len(batch.starts))
-    places = segment_places(batch.chunk, batch.ends)
+    positions = segment_positions(batch.chunk, batch.ends)
     if not batch.has_parts:
-        batch.places = NONE  # they follow from the numbers of the lines
-    assert batch.places_of(rows).tolist() == places.tolist()
-    assert batch.rows(places).tolist() == batch.rows_from(places).tolist() == rows.tolist()
-    assert batch.texts(places) == text.replace(b"\r", b"\n").decode().split()
-    assert batch.text(int(places[1])) == "c"
-    assert batch.texts(places[:1], limit=1) == ["a"]
+        batch.positions = NONE  # they follow from the numbers of the lines
+    assert batch.positions_of(rows).tolist() == positions.tolist()
+    assert batch.rows(positions).tolist() == batch.rows_from(positions).tolist() == rows.tolist()
+    assert batch.texts(positions) == text.replace(b"\r", b"\n").decode().split()
+    assert batch.text(int(positions[1])) == "c"
+    assert batch.texts(positions[:1], limit=1) == ["a"]
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "row"),
+    ("text", "position", "row"),
     [
         (b"ab\nc\nde\n", (6, 1), 2),  # after line 6
         (b"ab\nc\nde\n", (4, 7), 0),
@@ -167,8 +167,8 @@ def test_segments_and_their_positions(text: bytes) -> None:
         (b"ab\rc\nde\n", (6, 1), 3),
     ],
 )
-def test_the_first_segment_from_a_position_on(text: bytes, place: tuple[int, int], row: int) -> None:
-    assert batch_of(text, 5).rows_from(at(place)).tolist() == [row]
+def test_the_first_segment_from_a_position_on(text: bytes, position: tuple[int, int], row: int) -> None:
+    assert batch_of(text, 5).rows_from(at(position)).tolist() == [row]
 
 
 def test_the_segment_at_a_part_that_was_joined_to_it() -> None:
@@ -182,7 +182,7 @@ def test_bytes_that_are_no_utf_8_are_shown_escaped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "open_places", "unfinished", "expected"),
+    ("text", "open_positions", "unfinished", "expected"),
     [
         (b"a\n", None, [], (False, False)),
         (b"a\rb\n", None, [], (True, False)),
@@ -192,9 +192,9 @@ def test_bytes_that_are_no_utf_8_are_shown_escaped() -> None:
     ],
 )
 def test_lines_with_parts_and_torn_lines(
-    text: bytes, open_places: Any, unfinished: list[int], expected: tuple[bool, bool]
+    text: bytes, open_positions: Any, unfinished: list[int], expected: tuple[bool, bool]
 ) -> None:
-    batch = batch_of(text, open_places=open_places)
+    batch = batch_of(text, open_positions=open_positions)
     batch.chunk.unfinished = unfinished
     assert (batch.has_parts, batch.is_torn) == expected
 
@@ -219,7 +219,7 @@ def test_unread_segments_are_lines_and_parts_in_log_order() -> None:
 def test_kinds_with_other_numbers() -> None:
     batch = kinds_batch().with_kinds({4: 9, BLANK: BLANK})
     assert {kind: shown(records)["lines"] for kind, records in batch.records.items()} == {9: [1]}
-    assert {kind: pairs(places) for kind, places in batch.owner.items()} == {9: [(1, 0)], BLANK: []}
+    assert {kind: pairs(positions) for kind, positions in batch.owner.items()} == {9: [(1, 0)], BLANK: []}
 
 
 def test_segments_of_failures_are_not_unread() -> None:
@@ -230,9 +230,9 @@ def test_segments_of_failures_are_not_unread() -> None:
     assert batch.failures is not None and pairs(batch.failures) == [(1, 1), (4, 0)]
 
 
-@pytest.mark.parametrize(("places", "failures"), [(at(2), [(2, 0)]), (at((3, 1)), [(3, 1)]), (at(3), None)])
-def test_a_failure_of_lines_alone_or_of_parts_alone(places: Any, failures: Any) -> None:
-    found = kinds_batch().with_failures(places).failures
+@pytest.mark.parametrize(("positions", "failures"), [(at(2), [(2, 0)]), (at((3, 1)), [(3, 1)]), (at(3), None)])
+def test_a_failure_of_lines_alone_or_of_parts_alone(positions: Any, failures: Any) -> None:
+    found = kinds_batch().with_failures(positions).failures
     assert (None if found is None else pairs(found)) == failures
 
 
@@ -255,9 +255,13 @@ def test_one_kind_accounts_for_each_line(
     records: dict[int, Any], blank: Any, unread: Any, expected: dict[Any, list[int]]
 ) -> None:
     is_read = {READ: True, CONTEXT: False}
-    kinds, left = owners({kind: Records(places) for kind, places in records.items()}, blank, unread, is_read, True)
+    kinds, left = owners(
+        {kind: Records(positions) for kind, positions in records.items()}, blank, unread, is_read, True
+    )
     found: dict[Any, Any] = {**kinds, "unread": left}
-    assert {kind: [line for line, _ in pairs(places)] for kind, places in found.items() if len(places)} == expected
+    assert {
+        kind: [line for line, _ in pairs(positions)] for kind, positions in found.items() if len(positions)
+    } == expected
 
 
 def test_of_two_records_of_a_line_the_first_accounts_for_it() -> None:

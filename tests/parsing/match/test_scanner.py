@@ -55,20 +55,20 @@ def cells(column: Any) -> list[str]:
 
 
 def records(scanner: Scanner, batch: Batch) -> dict[int, Record]:
-    """The records of a batch by place."""
+    """The records of a batch by position."""
     by_place: dict[int, Record] = {}
     for kind, r in batch.records.items():
         line = scanner.lines[kind][1]
         columns = {name: cells(c) for name, c in r.columns.items()}
-        for i, place in enumerate(r.places.tolist()):
-            assert place not in by_place
+        for i, position in enumerate(r.positions.tolist()):
+            assert position not in by_place
             label = -1 if r.labels is None else int(r.labels[i])
-            by_place[place] = line.name, {name: c[i] for name, c in columns.items()}, label
+            by_place[position] = line.name, {name: c[i] for name, c in columns.items()}, label
     return by_place
 
 
 def account(batch: Batch) -> tuple[dict[int, list[int]], list[int]]:
-    owner = {kind: places.tolist() for kind, places in batch.owner.items() if len(places)}
+    owner = {kind: positions.tolist() for kind, positions in batch.owner.items() if len(positions)}
     return owner, batch.unread.tolist()
 
 
@@ -106,7 +106,7 @@ def same_records(lines: list[bytes]) -> None:
         assert account(one) == account(two) == account(three)
     for number, line in enumerate(lines, 1):
         (batch,) = scanned(fast(), [line])
-        if batch.open_places is not None:
+        if batch.open_positions is not None:
             continue  # cut: `test_record_starts` tries where
         expected = expected_record(line) if line.strip(b" \t") else None
         if expected is not None:
@@ -225,8 +225,8 @@ def test_an_integer_too_long_is_not_read_and_stops_nothing(line: str, digits: st
     odd = line.format(digits).encode()
     same_records([HOME.encode(), odd, HOME.encode()])
     (batch,) = scanned(fast(), [HOME.encode(), odd, HOME.encode()])
-    assert 2 in [place >> PART_BITS for place in batch.unread_segments.tolist()]
-    assert {1, 3} <= {place >> PART_BITS for place in records(fast(), batch)}
+    assert 2 in [position >> PART_BITS for position in batch.unread_segments.tolist()]
+    assert {1, 3} <= {position >> PART_BITS for position in records(fast(), batch)}
 
 
 def test_an_integer_with_commas_too_long_is_not_read() -> None:
@@ -259,8 +259,8 @@ def test_interleaved_records_are_all_read(pieces: list[bytes]) -> None:
     """The line feeds of all but the last follow: no text of a record is lost."""
     (batch,) = scanned(fast(), [b"".join(pieces), *[b""] * (len(pieces) - 1), b"start"])
     found = records(fast(), batch)
-    place = 1 << PART_BITS
-    assert [found.get(place + k) for k in range(len(pieces))] == [expected_record(p) for p in pieces]
+    position = 1 << PART_BITS
+    assert [found.get(position + k) for k in range(len(pieces))] == [expected_record(p) for p in pieces]
     assert sum(len(at) for at in batch.owner.values()) == len(pieces) + 1
     assert not len(batch.unread)
 

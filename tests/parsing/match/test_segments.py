@@ -67,7 +67,7 @@ def test_records_of_segments_are_read_no_more() -> None:
     assert found.unread.tolist() == [True, False, True, False]
     after = with_records(batch, {0: [found.records[0][1], found.records[0][0]]}, LINES)
     assert batch.rows(after.unread).tolist() == [0, 2]
-    assert batch.rows(after.records[0].places).tolist() == [1, 3]
+    assert batch.rows(after.records[0].positions).tolist() == [1, 3]
     labels = after.records[0].labels
     assert labels is not None and labels.tolist() == [-1, 1]
     assert with_records(batch, {}, LINES).unread.tolist() == batch.unread.tolist()

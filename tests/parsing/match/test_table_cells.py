@@ -25,7 +25,7 @@ def read(columns: tuple[DeclaredColumn, ...], rows: Sequence[tuple[str, ...]], f
     header: Any = SimpleNamespace(declared_columns=columns, table=table)
     found, count = read_rows(header, rows)
     shapes = [
-        (shape, records.places.tolist(), {
+        (shape, records.positions.tolist(), {
             name: column.to_pylist() if isinstance(column, pa.Array) else column.tolist()
             for name, column in records.columns.items()
         })
@@ -44,7 +44,7 @@ def test_the_first_form_that_fits_reads_a_cell() -> None:
 def test_shapes_are_in_the_order_of_their_first_rows() -> None:
     rows = [("4 of 5", "b"), ("3", "a"), ("", "c"), ("1 of 2", "d")]
     shapes, count = read((NUMBER, NAME), rows)
-    assert [(shape, places) for shape, places, _ in shapes] == [((1, 0), [0, 3]), ((0, 0), [1]), ((-1, 0), [2])]
+    assert [(shape, positions) for shape, positions, _ in shapes] == [((1, 0), [0, 3]), ((0, 0), [1]), ((-1, 0), [2])]
     assert count == 4
 
 
@@ -53,13 +53,13 @@ def test_a_cell_without_a_value_has_none_unless_it_must_be_filled(cell: str) -> 
     rows = [("3", "a"), (cell, "b"), ("4", "c")]
     assert read((NUMBER, NAME), rows)[0][1] == ((-1, 0), [1], {"name": ["b"]})
     shapes, count = read((NUMBER, NAME), rows, ("n",))
-    assert ([places for _, places, _ in shapes], count) == ([[0]], 1)
+    assert ([positions for _, positions, _ in shapes], count) == ([[0]], 1)
 
 
 def test_the_first_row_with_a_cell_that_no_form_reads_ends_the_rows() -> None:
     rows = [("3", "a"), ("4", "b"), ("five", "c"), ("6", "d")]
     shapes, count = read((NUMBER, NAME), rows)
-    assert ([places for _, places, _ in shapes], count) == ([[0, 1]], 2)
+    assert ([positions for _, positions, _ in shapes], count) == ([[0, 1]], 2)
     assert read((NUMBER, NAME), rows[2:]) == ([], 0)
 
 

@@ -79,9 +79,9 @@ def rows(log: Reading, by_line: bool = False) -> list[Row]:
         for k, row in enumerate(log.rows(table)):
             derived = (*DERIVED, "step_time_s") if row.get("step_time_by") else DERIVED  # from the line before
             values = {str(v) for name, v in row.items() if v is not None and name not in (*PLACES, *derived, *NAMES)}
-            place = (row["line"],) if by_line else (table, k)
-            before = found.get(place, Row(None, frozenset()))
-            found[place] = Row(row.get("rank") if before.rank is None else before.rank, before.values | values)
+            position = (row["line"],) if by_line else (table, k)
+            before = found.get(position, Row(None, frozenset()))
+            found[position] = Row(row.get("rank") if before.rank is None else before.rank, before.values | values)
     return list(found.values())
 
 
@@ -216,8 +216,8 @@ def test_a_rank_that_a_record_prints_again_cuts_it_not() -> None:
 def test_a_tail_that_begins_with_a_number_has_no_figure_of_it_and_no_rank(name: str, label: str) -> None:
     text = dict(samples())[name]
     lines = [f"{LABELS[label](rank, 2)}{text}\n" for rank in range(64)]
-    place = lines[0].rindex("04.35") if name == "meters/timm" else lines[0].index("iter ") + 5
-    torn = [part for k in range(56, 64, 2) for part in (lines[k][:place], lines[k + 1], lines[k][place:])]
+    position = lines[0].rindex("04.35") if name == "meters/timm" else lines[0].index("iter ") + 5
+    torn = [part for k in range(56, 64, 2) for part in (lines[k][:position], lines[k + 1], lines[k][position:])]
     got = read("".join([*lines[:56], *torn]).encode())
     of_tails = [row for row in got.rows("values") if row["line"] > 56 and row["line"] % 2 == 0]
     assert all(row.get("rank") is None and row["value"] != 4.35 for row in of_tails)
@@ -226,16 +226,16 @@ def test_a_tail_that_begins_with_a_number_has_no_figure_of_it_and_no_rank(name: 
 def test_a_tail_that_looks_like_half_a_line_of_another_program_is_not_read() -> None:
     text = dict(samples())["litgpt/validation"]  # behind its step, it begins as a line of llm.c does
     lines = [f"{LABELS['srun'](rank % 8, 1)}{text}\n" for rank in range(24)]
-    place = lines[10].index("0: val")  # the end of the step, with what looks like a label
-    got = read("".join([*lines[:10], lines[10][:place], lines[11], lines[10][place:], *lines[12:]]).encode())
+    position = lines[10].index("0: val")  # the end of the step, with what looks like a label
+    got = read("".join([*lines[:10], lines[10][:position], lines[11], lines[10][position:], *lines[12:]]).encode())
     assert [row["line"] for row in got.rows("values") if row["key"] == "val_loss"] == [*range(1, 12), *range(13, 25)]
 
 
 def test_an_object_behind_the_head_of_its_record_begins_none() -> None:
     text = dict(samples())["mlperf/old_measured"]
     lines = [f"[rank{rank}]:{text}\n" for rank in range(6)]
-    place = lines[5].index("{")  # the tail is a line of JSON for itself
-    got = read("".join([*lines[:4], lines[5][:place], lines[4], lines[5][place:]]).encode())
+    position = lines[5].index("{")  # the tail is a line of JSON for itself
+    got = read("".join([*lines[:4], lines[5][:position], lines[4], lines[5][position:]]).encode())
     assert [row["line"] for row in got.rows("values") if row["key"] == "eval_accuracy"] == [1, 2, 3, 4, 5]
 
 
@@ -282,15 +282,15 @@ def test_a_rank_is_below_the_world_size() -> None:
 
 @pytest.mark.parametrize("number", ["97,5", "97 234.5", "97'234.5", "97.#INF", '"97,5"', "9" * 400, "1e400"])
 def test_a_number_that_goes_on_is_read_whole_or_not_at_all(number: str) -> None:
-    """Each is put in the place of one number of a line; what is stored of the line is what it else prints."""
+    """Each replaces one number of a line; what is stored of the line is what it else prints."""
     rng = random.Random(number)
     for name, text in rng.sample(samples(), 12):
         lines = [varied(text, rng) for _ in range(4)]
-        places = [*_NUMBER.finditer(lines[3])]
-        if not places or '": [' in text:  # `[1, 97,5]` is a list of three numbers
+        positions = [*_NUMBER.finditer(lines[3])]
+        if not positions or '": [' in text:  # `[1, 97,5]` is a list of three numbers
             continue
-        place = rng.choice(places)
-        before, behind = lines[3][: place.start()], lines[3][place.end() :]
+        position = rng.choice(positions)
+        before, behind = lines[3][: position.start()], lines[3][position.end() :]
         if re.search(r"\[[0-9,. ]*$", before):  # so is it here
             continue
         try:

@@ -89,18 +89,18 @@ class LocalRanks:
         """Remember the local ranks of records, and ranks and world sizes that they print."""
         sizes = records.columns.get("world_size")
         if isinstance(sizes, np.ndarray):
-            self._observe_sizes(sizes, records.places, runs)
+            self._observe_sizes(sizes, records.positions, runs)
         if records.labels is None:
             return
         local, nested = is_local(records.labels), is_nested(records.labels)
-        for run, low, high in runs.split(records.places) if nested.any() else ():
+        for run, low, high in runs.split(records.positions) if nested.any() else ():
             labels = records.labels[low:high][nested[low:high]]
             if len(labels):
                 self._jobs.setdefault(run.index, _Job()).nested.update(np.unique(labels).tolist())
         if not local.any():
             return
         printed = records.columns.get("rank")
-        for run, low, high in runs.split(records.places):
+        for run, low, high in runs.split(records.positions):
             labels = records.labels[low:high][local[low:high]]
             if not len(labels):
                 continue
@@ -118,14 +118,14 @@ class LocalRanks:
             nodes = np.where(is_pod(records.labels), pod_of(records.labels), node_of(records.labels))
             for node, first in zip(*(x.tolist() for x in np.unique(nodes, return_index=True)), strict=True):
                 if node not in self.pods:
-                    number, name = pod_name(batch.text(int(records.places[first])))
+                    number, name = pod_name(batch.text(int(records.positions[first])))
                     self.pods |= {number: name} if number == node else {}
 
-    def _observe_sizes(self, sizes: Ints, places: Ints, runs: RunIndex) -> None:
-        for run, low, high in runs.split(places):
+    def _observe_sizes(self, sizes: Ints, positions: Ints, runs: RunIndex) -> None:
+        for run, low, high in runs.split(positions):
             known = self._world_sizes.setdefault(run.index, {})
-            for size, place in zip(sizes[low:high].tolist(), places[low:high].tolist(), strict=True):
-                known[size] = min(known.get(size, place), place)  # another line may print it at an earlier position
+            for size, position in zip(sizes[low:high].tolist(), positions[low:high].tolist(), strict=True):
+                known[size] = min(known.get(size, position), position)  # another line may print it earlier
 
     def ranks_of(self, records: Records, runs: RunIndex) -> Ints:
         """Return the rank that the label of each record states; -1 if none, below it the code of a source."""
@@ -135,7 +135,7 @@ class LocalRanks:
         ranks = np.where(records.labels == NO_RANK, -1, records.labels)
         ranks[pods] = source_code(pod_of(records.labels[pods]), np.array(_NO_LOCAL_RANK))
         unsure = is_local(ranks) | is_nested(ranks)
-        for run, low, high in runs.split(records.places) if self._jobs else ():
+        for run, low, high in runs.split(records.positions) if self._jobs else ():
             rows = low + np.flatnonzero(unsure[low:high])
             if len(rows):
                 ranks[rows] = _ranks(records.labels[rows], self._processes(run))
@@ -144,17 +144,17 @@ class LocalRanks:
                 ranks[plain] = -1  # a label alone names a node, or a local rank
         return ranks
 
-    def impossible(self, ranks: RecordRanks, places: Ints, runs: RunIndex) -> Ints:
+    def impossible(self, ranks: RecordRanks, positions: Ints, runs: RunIndex) -> Ints:
         """Return the rows that print a rank beyond the world size before them: figures have met."""
         found = [np.empty(0, np.int64)]
         smallest = min((size for sizes in self._world_sizes.values() for size in sizes), default=None)
-        if smallest is None or not len(places) or ranks.rank.max() < smallest:
+        if smallest is None or not len(positions) or ranks.rank.max() < smallest:
             return found[0]
         is_printed = (ranks.rule == PRINTED) | (ranks.rule == HEADER)
-        for run, low, high in runs.split(places):
+        for run, low, high in runs.split(positions):
             below = np.zeros(high - low, np.int64)
-            for size, place in self._world_sizes.get(run.index, {}).items():
-                below = np.where(places[low:high] > place, np.maximum(below, size), below)
+            for size, position in self._world_sizes.get(run.index, {}).items():
+                below = np.where(positions[low:high] > position, np.maximum(below, size), below)
             is_wrong = is_printed[low:high] & (below > 0) & (ranks.rank[low:high] >= below)
             found.append(low + np.flatnonzero(is_wrong))
         return np.concatenate(found)

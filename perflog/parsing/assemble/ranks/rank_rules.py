@@ -96,23 +96,23 @@ class RankRules:
         codes, keys = key_codes(vote_keys(fingerprint, row.records))
         voters = row.ranks.rank
         if fingerprint.after is not None:
-            voters = self._ranks_before(fingerprint.after, rows, row.records.places)
+            voters = self._ranks_before(fingerprint.after, rows, row.records.positions)
         votes = {
             run.index: self._runs.setdefault(run.index, _RunVotes()).votes.setdefault(fingerprint.name, KeyVotes())
             for run in runs.runs
         }
         tally(votes, row.groups.run_number, row.groups.group, codes, keys, voters)
 
-    def _ranks_before(self, line: str, rows: Mapping[str, LineRows], places: Ints) -> Ints:
+    def _ranks_before(self, line: str, rows: Mapping[str, LineRows], positions: Ints) -> Ints:
         """Return the rank of the record of a line directly before each position, -1 if there is none."""
         parts = [self._last[line]] if line in self._last else []
         if line in rows:
-            parts.append(Records(rows[line].records.places, {"rank": rows[line].ranks.rank}))
+            parts.append(Records(rows[line].records.positions, {"rank": rows[line].ranks.rank}))
         if not parts:
-            return np.full(len(places), -1, np.int64)
+            return np.full(len(positions), -1, np.int64)
         records = join(parts)
         self._last[line] = records.take(slice(len(records) - 1, None)).copy()
-        index = _directly_before(places, records)
+        index = _directly_before(positions, records)
         return np.where(index >= 0, records.columns["rank"][index], -1)
 
     def _decision(self, run: int, fingerprint: str) -> KeyRanks:
@@ -147,13 +147,13 @@ def _by_line(form: Format, shapes: Sequence[LineRows]) -> dict[str, JoinedRows]:
     return {name: JoinedRows(each, fields.get(name, ())) for name, each in shapes_by_line.items()}
 
 
-def _directly_before(places: Ints, records: Records) -> Ints:
+def _directly_before(positions: Ints, records: Records) -> Ints:
     """Return the index of the record on the line above each position, or in the part before it; -1 if there is none."""
     if not len(records):
-        return np.full(len(places), -1, np.int64)
-    index = np.searchsorted(records.places, places) - 1
-    before = records.places[index]
-    adjacent = (places - before == 1) | ((places >> PART_BITS) - (before >> PART_BITS) == 1)
+        return np.full(len(positions), -1, np.int64)
+    index = np.searchsorted(records.positions, positions) - 1
+    before = records.positions[index]
+    adjacent = (positions - before == 1) | ((positions >> PART_BITS) - (before >> PART_BITS) == 1)
     return np.where((index >= 0) & adjacent, index, -1)
 
 
@@ -175,7 +175,7 @@ def _correct_headers(scopes: OpenScopes, row: LineRows, voted: Ints) -> None:
         if "rank" in markers.fields and "step" in markers.fields:
             ranks, steps = markers.fields["rank"], markers.fields["step"]
             for i in wrong[known].tolist():
-                k = int(np.searchsorted(markers.places, row.records.places[i])) - 1
+                k = int(np.searchsorted(markers.positions, row.records.positions[i])) - 1
                 while k >= 0 and ranks[k] != voted[i]:
                     k -= 1
                 if k >= 0 and steps[k] is not None:
@@ -197,8 +197,8 @@ def _only_partners(row: LineRows, partner: LineRows) -> Ints:
     brackets: a record has one possible partner where exactly one partner line is open, and no other was open with it.
     """
     openings = len(partner)
-    places = np.concatenate([partner.records.places, row.records.places])
-    order = np.argsort(places, kind="stable")
+    positions = np.concatenate([partner.records.positions, row.records.positions])
+    order = np.argsort(positions, kind="stable")
     partners = np.full(len(row), -1, np.int64)
     if not len(order):
         return partners

@@ -39,12 +39,12 @@ class RankStreams:
         separate = np.array([self.separate(run) for run in runs.runs], np.bool_)
         if not separate.any():
             return None
-        return lambda records: np.where(separate[runs.positions(records.places)], labels_of(records), -1)
+        return lambda records: np.where(separate[runs.indices_at(records.positions)], labels_of(records), -1)
 
     def add_closing(self, runs: RunIndex, records: Records) -> None:
         """Remember which ranks close steps."""
         if records.labels is not None:
-            for run, low, high in runs.split(records.places):
+            for run, low, high in runs.split(records.positions):
                 labels = set(np.unique(process_labels(records.labels[low:high])).tolist()) - {-1}
                 if labels:
                     self._closing_ranks.setdefault(run.index, set()).update(labels)

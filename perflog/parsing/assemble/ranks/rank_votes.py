@@ -110,9 +110,9 @@ def fill_ranks(ranks: RecordRanks, run: Ints, codes: Ints, keys: list[Any], deci
     """
     if not len(run):
         return np.empty(0, np.int64)
-    runs, position = _unique(run)
+    runs, index = _unique(run)
     key_ranks = [decisions.get(number, {}) for number in runs.tolist()]
-    voted = np.array([[known.get(key, -1) for key in keys] for known in key_ranks], np.int64)[position, codes]
+    voted = np.array([[known.get(key, -1) for key in keys] for known in key_ranks], np.int64)[index, codes]
     rows = np.flatnonzero((voted >= 0) & (ranks.rank < 0))
     ranks.fill(rows, voted[rows], FINGERPRINT)
     return voted

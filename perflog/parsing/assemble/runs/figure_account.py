@@ -124,9 +124,11 @@ def count_all_figures(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch)
         if per_line == LineFigures() or not len(records):
             continue
         in_texts = _in_texts(line, per_line, records, batch)
-        for run, low, high in runs.split(records.places):
-            shape, is_new = run.shape("read" if line.read else "context", line.template.text, records.places.item(low))
-            new += [(shape, records.places.item(low))] if is_new else []
+        for run, low, high in runs.split(records.positions):
+            shape, is_new = run.shape(
+                "read" if line.read else "context", line.template.text, records.positions.item(low)
+            )
+            new += [(shape, records.positions.item(low))] if is_new else []
             count = high - low
             stored, dropped, unread = (int(x[low:high].sum()) if x is not None else 0 for x in in_texts)
             shape.stored += per_line.stored * count + stored
@@ -172,7 +174,7 @@ def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[Ints]:
     Neither a template nor a figure depends on the digits of a string, unless digits are between the fields. So they are
     masked, and each distinct line is read once.
     """
-    rows = batch.rows(records.places)
+    rows = batch.rows(records.positions)
     line_by_record = np.arange(len(rows))
     if not (rows[1:] > rows[:-1]).all():  # several records on one line
         rows, line_by_record = np.unique(rows, return_inverse=True)

@@ -22,48 +22,50 @@ _OF_FAILURES = "message of a failure"
 def count_lines(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch) -> None:
     """Add the lines of a batch to the accounts of its runs."""
     new: list[tuple[ShapeCount | None, int]] = []  # new shapes in their run, with the first position of each
-    for kind, places in batch.owner.items():
+    for kind, positions in batch.owner.items():
         form, line = (None, None) if kind in (BLANK, FAILURE) else lines[kind]
         status = "read" if kind == FAILURE or (line is not None and line.read) else "context"
         shape = _OF_FAILURES if kind == FAILURE else "" if line is None else line.template.text
-        for run, low, high in runs.split(places):
-            first = places.item(low)
+        for run, low, high in runs.split(positions):
+            first = positions.item(low)
             new.append((run.count_lines(status, shape, high - low, first), first))
             if form is not None and line is not None:
-                run.last_line = max(run.last_line, places.item(high - 1) >> PART_BITS)
+                run.last_line = max(run.last_line, positions.item(high - 1) >> PART_BITS)
                 if line.read:
                     run.count_records(form, line, high - low)
-    for places, are_lines in ((batch.unread, True), (batch.unread_parts, False)):
-        if len(places):
-            new += _count_unread(runs, batch, places, are_lines)
+    for positions, are_lines in ((batch.unread, True), (batch.unread_parts, False)):
+        if len(positions):
+            new += _count_unread(runs, batch, positions, are_lines)
     if batch.failures is not None:
         new += _count_in_failures(runs, batch, batch.failures)
     add_samples(new, batch)
 
 
-def _count_in_failures(runs: RunIndex, batch: Batch, places: Ints) -> list[tuple[ShapeCount | None, int]]:
+def _count_in_failures(runs: RunIndex, batch: Batch, positions: Ints) -> list[tuple[ShapeCount | None, int]]:
     """Count the figures in the lines of failures. Return as `new` in `count_lines`."""
     new: list[tuple[ShapeCount | None, int]] = []
-    figures = count_figures(batch.bytes_at(places))
-    for run, low, high in runs.split(places):
+    figures = count_figures(batch.bytes_at(positions))
+    for run, low, high in runs.split(positions):
         if number := int(figures[low:high].sum()):
-            counted, is_new = run.shape("read", _OF_FAILURES, places.item(low))
+            counted, is_new = run.shape("read", _OF_FAILURES, positions.item(low))
             counted.dropped += number
             counted.dropped_because = "part of a failure: table `failures` has its message"
-            new.append((counted if is_new else None, places.item(low)))
+            new.append((counted if is_new else None, positions.item(low)))
     return new
 
 
-def _count_unread(runs: RunIndex, batch: Batch, places: Ints, are_lines: bool) -> list[tuple[ShapeCount | None, int]]:
+def _count_unread(
+    runs: RunIndex, batch: Batch, positions: Ints, are_lines: bool
+) -> list[tuple[ShapeCount | None, int]]:
     """Count unread lines, or unread parts of lines, and their figures by shape. Return as `new` in `count_lines`.
 
     A run has a limited number of shapes; the shapes beyond it are one shape. Parts count only if they have figures: the
     lines are in the account already.
     """
     new: list[tuple[ShapeCount | None, int]] = []
-    names, codes = unread_shapes(batch, places)
-    figures = count_figures(batch.bytes_at(places))
-    for run, low, high in runs.split(places):
+    names, codes = unread_shapes(batch, positions)
+    figures = count_figures(batch.bytes_at(positions))
+    for run, low, high in runs.split(positions):
         shapes, first, inverse, counts = np.unique(
             codes[low:high], return_index=True, return_inverse=True, return_counts=True
         )
@@ -74,18 +76,18 @@ def _count_unread(runs: RunIndex, batch: Batch, places: Ints, are_lines: bool) -
             shape = names[shapes[i]]
             if len(run.shapes) >= SHAPES and ("unread", shape) not in run.shapes:
                 shape = OTHER_SHAPES
-            place = places.item(low + first[i])
-            counted, is_new = run.shape("unread", shape, place)
+            position = positions.item(low + first[i])
+            counted, is_new = run.shape("unread", shape, position)
             counted.count += int(counts[i]) if are_lines else 0
             counted.unread += sums[i]
-            new.append((counted if is_new else None, place))
+            new.append((counted if is_new else None, position))
     return new
 
 
 def add_samples(new: Sequence[tuple[ShapeCount | None, int]], batch: Batch) -> None:
     """Give each new shape its first line as a sample."""
-    shapes = [(shape, place) for shape, place in new if shape is not None]
+    shapes = [(shape, position) for shape, position in new if shape is not None]
     if shapes:
-        texts = batch.texts(np.array([place for _, place in shapes], np.int64))
+        texts = batch.texts(np.array([position for _, position in shapes], np.int64))
         for (shape, _), text in zip(shapes, texts, strict=True):
             shape.sample = text

@@ -23,20 +23,20 @@ class PrintedSteps(NamedTuple):
     `epochs`: the epochs that lines of steps without a rank print, NaN for all other lines.
     """
 
-    places: Ints
+    positions: Ints
     steps: Ints
     epochs: Floats
 
-    def between(self, places: Ints) -> list[Ints]:
+    def between(self, positions: Ints) -> list[Ints]:
         """Return the steps that are printed before the first of some positions, between each two, after the last."""
-        lows = [0, *np.searchsorted(self.places, places, "right").tolist()]
-        highs = [*np.searchsorted(self.places, places).tolist(), len(self.places)]
+        lows = [0, *np.searchsorted(self.positions, positions, "right").tolist()]
+        highs = [*np.searchsorted(self.positions, positions).tolist(), len(self.positions)]
         return [self.steps[low:high] for low, high in zip(lows, highs, strict=True)]
 
-    def first_after(self, place: int) -> tuple[int, int]:
+    def first_after(self, position: int) -> tuple[int, int]:
         """Return the first step that is printed after a position, and its own position."""
-        row = int(np.searchsorted(self.places, place, "right"))
-        return int(self.steps[row]), int(self.places[row])
+        row = int(np.searchsorted(self.positions, position, "right"))
+        return int(self.steps[row]), int(self.positions[row])
 
 
 class Beginnings(Struct):
@@ -51,14 +51,14 @@ class Beginnings(Struct):
     number: int = 0  # steps since then
     is_simple: bool = True
 
-    def places(self, steps: PrintedSteps, before: float) -> list[int]:
-        """Return the places of steps of a batch that begin again.
+    def positions(self, steps: PrintedSteps, before: float) -> list[int]:
+        """Return the positions of steps of a batch that begin again.
 
-        `before`: the place of the first line that begins a run in another way.
+        `before`: the position of the first line that begins a run in another way.
         """
         found: list[int] = []
         known = ~np.isnan(steps.epochs)
-        places, numbers, epochs = steps.places[known], steps.steps[known], steps.epochs[known]
+        positions, numbers, epochs = steps.positions[known], steps.steps[known], steps.epochs[known]
         if not self.is_simple or not len(numbers):
             return found
         if self.first is None:
@@ -67,16 +67,16 @@ class Beginnings(Struct):
         for k in np.flatnonzero(np.diff(numbers, prepend=self.last) <= 0).tolist():
             step, epoch = int(numbers[k]), float(epochs[k])
             is_first = step <= self.first[0] and epoch <= self.first[1]
-            self.is_simple = is_first and k - begin >= _FEW and places[k] < before
+            self.is_simple = is_first and k - begin >= _FEW and positions[k] < before
             if not self.is_simple:
                 return found
-            found.append(int(places[k]))
+            found.append(int(positions[k]))
             self.first, begin = (step, epoch), k
         self.last, self.number = int(numbers[-1]), len(numbers) - begin
         return found
 
 
-def places_in_run(records: Records, within: str | None) -> Ints:
+def positions_in_run(records: Records, within: str | None) -> Ints:
     """Return the steps of records. If they start again in each epoch, a later epoch has larger steps."""
     epochs = records.columns.get(within or "")
     step: Ints = records.columns["step"]
@@ -88,13 +88,13 @@ def epochs_of(records: Records, line: Line) -> Floats:
     is_of_run = line.table == "steps" and "rank" not in records.columns
     columns = (records.columns.get(name) for name in _EPOCHS) if is_of_run else ()
     printed = next((each for each in columns if isinstance(each, np.ndarray) and each.dtype.kind in "if"), None)
-    return np.full(len(records.places), np.nan) if printed is None else printed.astype(np.float64)
+    return np.full(len(records.positions), np.nan) if printed is None else printed.astype(np.float64)
 
 
 def in_order(steps: Sequence[PrintedSteps]) -> PrintedSteps:
     """Return the steps of several lines in log order."""
     if not steps:
         return PrintedSteps(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
-    places, numbers, epochs = (np.concatenate(parts) for parts in zip(*steps, strict=True))
-    order = np.argsort(places, kind="stable")
-    return PrintedSteps(places[order], numbers[order], epochs[order])
+    positions, numbers, epochs = (np.concatenate(parts) for parts in zip(*steps, strict=True))
+    order = np.argsort(positions, kind="stable")
+    return PrintedSteps(positions[order], numbers[order], epochs[order])

@@ -32,14 +32,14 @@ class RunEnds:
     The sizes of the batches do not matter.
     """
 
-    def places(self, runs: RunIndex, batch: Batch) -> Ints:
+    def positions(self, runs: RunIndex, batch: Batch) -> Ints:
         """Return the positions of the lines with stamps that may be the first or last of a run."""
         if not len(batch.starts):
             return np.zeros(0, np.int64)
         cuts = batch.rows_from(runs.starts[1:])
         lows, highs = np.append(0, cuts), np.append(cuts, len(batch.starts))
         first_lines = np.maximum(runs.starts >> PART_BITS, 1)
-        last_lines = batch.places_of(np.maximum(highs - 1, 0)) >> PART_BITS
+        last_lines = batch.positions_of(np.maximum(highs - 1, 0)) >> PART_BITS
         stops = batch.rows_from((first_lines + _LOOKED_AT) << PART_BITS)
         starts = batch.rows_from((last_lines - _LOOKED_AT + 1) << PART_BITS)
         found: dict[int, None] = {}
@@ -47,7 +47,7 @@ class RunEnds:
             for rows in (range(low, min(high, stop)), range(high - 1, max(low, start) - 1, -1)):
                 if rows:
                     found |= dict.fromkeys(self._first_of_each_clock(batch, rows))
-        return batch.places_of(np.array(sorted(found), np.int64))
+        return batch.positions_of(np.array(sorted(found), np.int64))
 
     @staticmethod
     def _first_of_each_clock(batch: Batch, rows: range) -> Iterator[int]:
@@ -69,19 +69,22 @@ class RunEnds:
                 yield row
 
     @staticmethod
-    def add(runs: RunIndex, places: Ints, stamps: Stamps | None) -> None:
+    def add(runs: RunIndex, positions: Ints, stamps: Stamps | None) -> None:
         """Add the stamps at these positions to their runs."""
         if stamps is None:
             return
-        for run, low, high in runs.split(places):
-            for place, time, clock in zip(
-                places[low:high].tolist(), stamps.time[low:high].tolist(), stamps.clock[low:high].tolist(), strict=True
+        for run, low, high in runs.split(positions):
+            for position, time, clock in zip(
+                positions[low:high].tolist(),
+                stamps.time[low:high].tolist(),
+                stamps.clock[low:high].tolist(),
+                strict=True,
             ):
                 if time < 0:
                     continue
-                run.last_stamps[clock] = place, time
-                if (place >> PART_BITS) - max(run.place >> PART_BITS, 1) < _LOOKED_AT:
-                    run.first_stamps.setdefault(clock, (place, time))
+                run.last_stamps[clock] = position, time
+                if (position >> PART_BITS) - max(run.position >> PART_BITS, 1) < _LOOKED_AT:
+                    run.first_stamps.setdefault(clock, (position, time))
 
 
 def milestones_of(runs: Sequence[RunState]) -> pa.Table | None:
@@ -91,14 +94,14 @@ def milestones_of(runs: Sequence[RunState]) -> pa.Table | None:
     """
     rows = [
         {
-            "run": str(run.index), "line": place >> PART_BITS, "part": place & PART_MASK, "kind": "log", "edge": edge,
-            "printed_ns": time, "clock": CLOCKS[clock],
+            "run": str(run.index), "line": position >> PART_BITS, "part": position & PART_MASK, "kind": "log",
+            "edge": edge, "printed_ns": time, "clock": CLOCKS[clock],
         }
         for run in runs
         for edge, stamps in (("begin", run.first_stamps), ("end", run.last_stamps))
-        for clock, (place, time) in stamps.items()
+        for clock, (position, time) in stamps.items()
         if run.is_stamped or _has_both(run, clock)
-        if edge == "begin" or _is_at_end(run, place)
+        if edge == "begin" or _is_at_end(run, position)
     ]  # fmt: skip
     names = [column.name for column in TABLES["milestones"]]
     return table_from_columns("milestones", [[row.get(name) for row in rows] for name in names]) if rows else None
@@ -110,5 +113,5 @@ def _has_both(run: RunState, clock: int) -> bool:
     return first is not None and last is not None and last[0] > first[0] and _is_at_end(run, last[0])
 
 
-def _is_at_end(run: RunState, place: int) -> bool:
-    return run.last_line - (place >> PART_BITS) < _LOOKED_AT
+def _is_at_end(run: RunState, position: int) -> bool:
+    return run.last_line - (position >> PART_BITS) < _LOOKED_AT

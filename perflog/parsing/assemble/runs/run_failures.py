@@ -32,7 +32,7 @@ class RunFailures:
     def __init__(self, logs: Sequence[int], files: Sequence[str], first: RunState) -> None:
         self._reader = FailureReader(logs)
         self._files = files
-        self._starts = [(first.place, first.index, first.log)]
+        self._starts = [(first.position, first.index, first.log)]
         self._world_sizes: dict[int, int] = {}
         self._shown = 0  # failures that `recent` has returned
 
@@ -43,8 +43,8 @@ class RunFailures:
 
     def feed(self, lines: Sequence[FormatLine], new_runs: Sequence[RunState], batch: Batch) -> Batch:
         """Read a batch, in which these runs begin. Return it with the lines of failures as a kind of their own."""
-        self._starts += [(run.place, run.index, run.log) for run in new_runs]
-        return batch.with_failures(self._reader.feed(lines, batch, [run.place for run in new_runs]))
+        self._starts += [(run.position, run.index, run.log) for run in new_runs]
+        return batch.with_failures(self._reader.feed(lines, batch, [run.position for run in new_runs]))
 
     def end(self, run: RunState) -> None:
         """Remember of a run that has ended what its failures need."""
@@ -68,9 +68,9 @@ class RunFailures:
         failures = self._reader.finish()
         if not failures:
             return None
-        places = [place for place, _, _ in self._starts]
+        begins = [position for position, _, _ in self._starts]
         rows: list[FailureRow] = []
-        for run, run_failures in groupby(failures, lambda failure: max(bisect_right(places, failure.place) - 1, 0)):
+        for run, run_failures in groupby(failures, lambda failure: max(bisect_right(begins, failure.position) - 1, 0)):
             _, number, log = self._starts[run]
             size, file = self._world_sizes.get(number), self._files[min(log, len(self._files) - 1)]
             new = rows_of(list(run_failures), str(number), size, file, self._reader.has_launcher)

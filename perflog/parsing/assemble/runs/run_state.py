@@ -45,7 +45,7 @@ _RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"] if c.by_field}
 Rows = Sequence[int]
 """Indices of records, ascending."""
 
-_PLACE = itemgetter(0)
+_POSITION = itemgetter(0)
 _field_name = lru_cache(1 << 12)(field_name)
 
 
@@ -125,21 +125,21 @@ class RunSettings:
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
-    def add(self, key: str, value: Any, line: str, place: int) -> None:
+    def add(self, key: str, value: Any, line: str, position: int) -> None:
         """Add a value of a key that a line prints. Different values of one key are all kept."""
-        places = self._values.setdefault(key, {}).setdefault(value, {})
-        places[line] = min(places.get(line, place), place)
+        positions = self._values.setdefault(key, {}).setdefault(value, {})
+        positions[line] = min(positions.get(line, position), position)
 
     def add_setting(self, setting: PrintedSetting, line: Line, records: Records) -> None:
         """Add a setting that records of a line print."""
         if len(setting.values) == 1:  # the common case
-            self.add(setting.key, setting.values[0], line.name, _place_of(setting, records, setting.rows[0]))
+            self.add(setting.key, setting.values[0], line.name, _position_of(setting, records, setting.rows[0]))
             return
         first: dict[Any, int] = {}
         for value, row in zip(setting.values, setting.rows, strict=False):
             first.setdefault(value, row)
         for value, row in first.items():
-            self.add(setting.key, value, line.name, _place_of(setting, records, row))
+            self.add(setting.key, value, line.name, _position_of(setting, records, row))
 
     def add_records(self, line: Line, records: Records, low: int, high: int) -> None:
         """Add the settings that the records `low:high` of a line print."""
@@ -150,13 +150,13 @@ class RunSettings:
 
     def add_derived(self, line: Line, records: Records, low: int, high: int) -> None:
         """Add the settings that a settings line has without printing them: constants, and what it computes."""
-        place = int(records.places[low]) << _FIELD_BITS
+        position = int(records.positions[low]) << _FIELD_BITS
         for name, value in line.set.items():
-            self.add(name, value, line.name, place)
+            self.add(name, value, line.name, position)
         for name in _RUN_COLUMNS.keys() & line.compute:
             columns = {key: column[low:high] for key, column in records.columns.items()}
             greatest = computed(line, name, columns, high - low).max().item()
-            self._values[name] = {max([greatest, *self._values.get(name, ())]): {line.name: place}}
+            self._values[name] = {max([greatest, *self._values.get(name, ())]): {line.name: position}}
 
     def remove(self, key: str, line: str, are_texts: bool) -> None:
         """Remove the numbers, or the strings, that a line printed under a key: they have turned out to be a series."""
@@ -171,7 +171,7 @@ class RunSettings:
     def add_missing(self, other: RunSettings) -> None:
         """Add the keys of other settings that these lack."""
         for key, values in other._values.items():
-            self._values.setdefault(key, {value: dict(places) for value, places in values.items()})
+            self._values.setdefault(key, {value: dict(positions) for value, positions in values.items()})
 
     def single(self, key: str) -> Any:
         """Return the value of a key that has exactly one value, else None."""
@@ -185,20 +185,20 @@ class RunSettings:
             key
             for key, by_value in self._values.items()
             if all(isinstance(value, int | float) and not isinstance(value, bool) for value in by_value)
-            and min(place for places in by_value.values() for place in places.values()) >= end
+            and min(position for positions in by_value.values() for position in positions.values()) >= end
         ]
 
     def to_json(self) -> str:
         """Return all settings as JSON, in the order of the log; a key with several values has a list."""
         settings: list[tuple[int, str, Any]] = []  # by key: its first position, and its value or values
         for key, by_value in self._values.items():
-            values = [(min(places.values()), _json_value(value)) for value, places in by_value.items()]
+            values = [(min(positions.values()), _json_value(value)) for value, positions in by_value.items()]
             if len(values) == 1:  # the common case
                 settings.append((values[0][0], key, values[0][1]))
             else:
-                values.sort(key=_PLACE)
+                values.sort(key=_POSITION)
                 settings.append((values[0][0], key, [value for _, value in values]))
-        settings.sort(key=_PLACE)
+        settings.sort(key=_POSITION)
         return json.dumps({key: value for _, key, value in settings}, ensure_ascii=False)
 
 
@@ -233,10 +233,10 @@ class ClockTotal(Struct, frozen=True):
 
 
 class RunState(Struct):
-    """A run while it is read. Its records have positions from `place` on."""
+    """A run while it is read. Its records have this position or later ones."""
 
     index: int  # the run's number, from 1, among all runs of the logs that are read together
-    place: int
+    position: int
     first_line: int
     last_line: int
     process: int | None = None  # number of the process start that the run belongs to, from 1
@@ -254,18 +254,18 @@ class RunState(Struct):
     is_stamped: bool = False  # whether some of its step lines or milestones have stamps
     log: int = 0  # position of the run's log among the logs that are read together
 
-    def count_lines(self, status: str, shape: str, count: int, place: int) -> ShapeCount | None:
-        """Count lines of a shape; the first is at `place`. Return the count of a new shape: it needs a sample."""
-        counted, is_new = self.shape(status, shape, place)
+    def count_lines(self, status: str, shape: str, count: int, position: int) -> ShapeCount | None:
+        """Count lines of a shape; the first is at `position`. Return the count of a new shape: it needs a sample."""
+        counted, is_new = self.shape(status, shape, position)
         counted.count += count
         return counted if is_new else None
 
-    def shape(self, status: str, shape: str, place: int) -> tuple[ShapeCount, bool]:
-        """Return the count of a shape, and whether it is new. The first line of a new shape is at `place`."""
+    def shape(self, status: str, shape: str, position: int) -> tuple[ShapeCount, bool]:
+        """Return the count of a shape, and whether it is new. The first line of a new shape is at `position`."""
         known = self.shapes.get((status, shape))
         if known is not None:
             return known, False
-        new = self.shapes[status, shape] = ShapeCount(0, place >> PART_BITS)
+        new = self.shapes[status, shape] = ShapeCount(0, position >> PART_BITS)
         return new, True
 
     def count_records(self, form: Format, line: Line, count: int) -> None:
@@ -342,15 +342,15 @@ class RunIndex:
 
     def __init__(self, runs: Sequence[RunState]) -> None:
         self.runs = runs
-        self.starts: Ints = np.array([run.place for run in runs], np.int64)
+        self.starts: Ints = np.array([run.position for run in runs], np.int64)
 
-    def positions(self, places: Ints) -> Ints:
+    def indices_at(self, positions: Ints) -> Ints:
         """Return the index in `runs` of the run at each position."""
-        return np.searchsorted(self.starts, places, "right") - 1
+        return np.searchsorted(self.starts, positions, "right") - 1
 
-    def split(self, places: Ints) -> Iterator[tuple[RunState, int, int]]:
-        """Yield each run that has some of the positions (ascending) as (run, low, high): it has `places[low:high]`."""
-        cuts = [0, *np.searchsorted(places, self.starts[1:]).tolist(), len(places)]
+    def split(self, positions: Ints) -> Iterator[tuple[RunState, int, int]]:
+        """Yield each run that has some of the ascending positions as (run, low, high): it has `positions[low:high]`."""
+        cuts = [0, *np.searchsorted(positions, self.starts[1:]).tolist(), len(positions)]
         for run, low, high in zip(self.runs, cuts, cuts[1:], strict=False):
             if high > low:
                 yield run, low, high
@@ -373,9 +373,9 @@ def _run_value(value: Any, column_type: str) -> Any:
     return None if value is None else str(value)
 
 
-def _place_of(setting: PrintedSetting, records: Records, row: int) -> int:
+def _position_of(setting: PrintedSetting, records: Records, row: int) -> int:
     """Return the position of a setting that the record `row` prints, and its order in the line."""
-    return (records.places.item(row) << _FIELD_BITS) + setting.order
+    return (records.positions.item(row) << _FIELD_BITS) + setting.order
 
 
 def _values(column: Any) -> list[Any]:

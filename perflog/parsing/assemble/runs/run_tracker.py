@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from perflog.arrays import Ints
 from perflog.formats.model import Line
-from perflog.parsing.assemble.runs.printed_steps import Beginnings, PrintedSteps, epochs_of, in_order, places_in_run
+from perflog.parsing.assemble.runs.printed_steps import Beginnings, PrintedSteps, epochs_of, in_order, positions_in_run
 from perflog.parsing.assemble.runs.run_state import RunState
 from perflog.parsing.match.records import Batch, FormatLine
 from perflog.tables.row_order import PART_BITS
@@ -71,7 +71,7 @@ _NONE, _CLOSED, _WITHOUT_RECORDS, _OTHER_RECORDS, _OWN_RECORDS = range(5)
 class _BoundaryLine(Struct):
     """A record of a line that can begin or end a run."""
 
-    place: int
+    position: int
     event: _Event
     format: str
     starts_process: bool
@@ -98,7 +98,7 @@ RecordPlaces = Mapping[_RecordKind, Sequence[Ints]]
 class _RunStart(Struct):
     """Where a run begins, and the last start of the processes in it or before it."""
 
-    place: int
+    position: int
     process: int | None
     process_format: str | None
 
@@ -127,14 +127,14 @@ class _Machine(Struct):
         starts: list[_RunStart] = []
         if self.resumes is not None:
             self.resumes = -1  # the batch with its line is gone
-        places = np.array([boundary.place for boundary in boundaries], np.int64)
-        gaps = zip(_records_between(places, records), steps.between(places), strict=True)
+        positions = np.array([boundary.position for boundary in boundaries], np.int64)
+        gaps = zip(_records_between(positions, records), steps.between(positions), strict=True)
         for i, (kinds, printed) in enumerate(gaps):
             if kinds:
-                place, counts = boundaries[i - 1].place if i else -1, any(kind.counts for kind in kinds)
+                position, counts = boundaries[i - 1].position if i else -1, any(kind.counts for kind in kinds)
                 if counts and self.resumes is not None:
-                    self._resume(place, steps, starts)
-                self._read_records(kinds, place, records, starts)
+                    self._resume(position, steps, starts)
+                self._read_records(kinds, position, records, starts)
                 if counts:
                     self._count(printed)
             if i == len(boundaries):
@@ -142,7 +142,7 @@ class _Machine(Struct):
             if boundaries[i].event not in (_Event.RESUME, _Event.RESTART):
                 self._read_boundary(boundaries[i], starts)
             elif self.reached is not None and not self.closed:
-                self.resumes = boundaries[i].place if self.resumes is None else self.resumes
+                self.resumes = boundaries[i].position if self.resumes is None else self.resumes
                 self.restarts |= boundaries[i].event is _Event.RESTART
         return starts
 
@@ -156,10 +156,10 @@ class _Machine(Struct):
         """Begin a run at a line that loads a checkpoint, or starts the processes again, if the steps go back."""
         assert self.resumes is not None
         assert self.reached is not None
-        step, place = steps.first_after(after)
+        step, position = steps.first_after(after)
         goes_back = step < self.reached + self.grows
         if self.restarts or (goes_back and not self.reloads):
-            self._begin(place if self.resumes < 0 else self.resumes, starts)
+            self._begin(position if self.resumes < 0 else self.resumes, starts)
         else:
             self.reloads = True
         self.resumes, self.restarts = None, False
@@ -171,8 +171,8 @@ class _Machine(Struct):
         program_kinds = [kind for kind in kinds if not kind.joins]
         opening = kinds if self.run is None else program_kinds
         if opening and self._action(_Event.RECORD, opening[0].format) is _BEGIN:
-            later = (places[np.searchsorted(places, after) :] for kind in opening for places in records[kind])
-            self._begin(min(int(places[0]) for places in later if len(places)), starts)
+            later = (positions[np.searchsorted(positions, after) :] for kind in opening for positions in records[kind])
+            self._begin(min(int(positions[0]) for positions in later if len(positions)), starts)
         if not program_kinds:
             return
         self.record_formats.update(kind.format for kind in program_kinds)
@@ -184,11 +184,11 @@ class _Machine(Struct):
         event = self._event_now(line)
         action = self._action(event, line.format)
         if action is _BEGIN:
-            self._begin(line.place, starts)
+            self._begin(line.position, starts)
         elif action is _BEGIN_AT_DEFERRED:
-            self._begin(line.place if self.deferred is None else self.deferred, starts)
+            self._begin(line.position if self.deferred is None else self.deferred, starts)
         elif action is _DEFER and self.deferred is None:
-            self.deferred = line.place
+            self.deferred = line.position
         if event is _Event.CLOSE:
             self.closed, self.in_process_start = True, False
             return
@@ -221,8 +221,8 @@ class _Machine(Struct):
             state = _OTHER_RECORDS if self.record_formats else _WITHOUT_RECORDS
         return _TRANSITIONS[event][state]
 
-    def _begin(self, place: int, starts: list[_RunStart]) -> None:
-        self.run = _RunStart(place, self.processes or None, self.process_format)
+    def _begin(self, position: int, starts: list[_RunStart]) -> None:
+        self.run = _RunStart(position, self.processes or None, self.process_format)
         self.closed, self.deferred = False, None
         self.record_formats, self.opened_formats, self.measured = set(), set(), False
         self.resumes, self.restarts, self.reloads = None, False, False
@@ -270,20 +270,20 @@ class RunTracker:
         if len(self._logs) == 1:
             return self._starts_in_log(boundaries, records, steps)
         new: list[RunState] = []
-        places = np.array([boundary.place for boundary in boundaries], np.int64)
-        cuts, step_cuts = _cuts(places, self._logs), _cuts(steps.places, self._logs)
-        cuts_of_records = {key: [_cuts(places, self._logs) for places in parts] for key, parts in records.items()}
-        for log, place in enumerate(self._logs):
+        positions = np.array([boundary.position for boundary in boundaries], np.int64)
+        cuts, step_cuts = _cuts(positions, self._logs), _cuts(steps.positions, self._logs)
+        cuts_of_records = {key: [_cuts(positions, self._logs) for positions in parts] for key, parts in records.items()}
+        for log, position in enumerate(self._logs):
             if log:
                 self._machine, self._run_is_open = _Machine(), False
-                self._run = RunState(self.count + 1, place, 0, 0, log=log)
+                self._run = RunState(self.count + 1, position, 0, 0, log=log)
                 new.append(self._run)
             kinds_in_log = {
                 key: [part[cut[log] : cut[log + 1]] for part, cut in zip(records[key], key_cuts, strict=True)]
                 for key, key_cuts in cuts_of_records.items()
             }
             here = slice(step_cuts[log], step_cuts[log + 1])
-            steps_of_log = PrintedSteps(steps.places[here], steps.steps[here], steps.epochs[here])
+            steps_of_log = PrintedSteps(steps.positions[here], steps.steps[here], steps.epochs[here])
             new += self._starts_in_log(boundaries[cuts[log] : cuts[log + 1]], kinds_in_log, steps_of_log)
         return new
 
@@ -292,12 +292,12 @@ class RunTracker:
     ) -> list[RunState]:
         """Return the runs that begin at these lines of one log, except its first run."""
         current = self._machine.run
-        first = min((boundary.place for boundary in boundaries), default=math.inf)
-        again = self._machine.beginnings.places(steps, first)
+        first = min((boundary.position for boundary in boundaries), default=math.inf)
+        again = self._machine.beginnings.positions(steps, first)
         self._machine.beginnings.is_simple &= not boundaries
         boundaries = sorted(
-            [*boundaries, *(_BoundaryLine(place, _Event.START, "", False, False) for place in again)],
-            key=lambda boundary: boundary.place,
+            [*boundaries, *(_BoundaryLine(position, _Event.START, "", False, False) for position in again)],
+            key=lambda boundary: boundary.position,
         )
         starts = self._machine.read(boundaries, records, steps)
         if current is not None:
@@ -305,19 +305,19 @@ class RunTracker:
         new: list[RunState] = []
         for start in starts:
             self.count += 1
-            line = start.place >> PART_BITS
+            line = start.position >> PART_BITS
             if not self._run_is_open:
                 self._run.first_line, self._run_is_open = line, True
             else:
-                self._run = RunState(self.count, start.place, line, line, log=self._run.log)
+                self._run = RunState(self.count, start.position, line, line, log=self._run.log)
                 new.append(self._run)
             self._run.process, self._run.process_format = start.process, start.process_format
         return new
 
 
-def _cuts(places: Ints, logs: Sequence[int]) -> list[int]:
+def _cuts(positions: Ints, logs: Sequence[int]) -> list[int]:
     """Return where the positions of each log begin in an ascending array, and where the last log ends."""
-    return [*np.searchsorted(places, np.array(logs)).tolist(), len(places)]
+    return [*np.searchsorted(positions, np.array(logs)).tolist(), len(positions)]
 
 
 def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], RecordPlaces, PrintedSteps]:
@@ -338,21 +338,21 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
             joins = is_library or (form.name not in bounded and line.table != "steps") or line.table == "milestones"
             counts = not is_library and line.table in ("steps", "values") and "step" in records.columns
             kind_of = _RecordKind(form.name, line.table == "steps", joins, counts)
-            other_records.setdefault(kind_of, []).append(records.places)
+            other_records.setdefault(kind_of, []).append(records.positions)
             if counts:
                 steps.append(
-                    PrintedSteps(records.places, places_in_run(records, line.within), epochs_of(records, line))
+                    PrintedSteps(records.positions, positions_in_run(records, line.within), epochs_of(records, line))
                 )
         else:
             starts_process = line.opens == "process"
-            places = records.places.tolist()
-            boundaries += [_BoundaryLine(p, event, form.name, starts_process, has_rows) for p in places]
+            positions = records.positions.tolist()
+            boundaries += [_BoundaryLine(p, event, form.name, starts_process, has_rows) for p in positions]
         again = (
             _RESUMING.get((line.set.get("kind", ""), line.set.get("edge", ""))) if line.table == "milestones" else None
         )
         if again is not None:
-            boundaries += [_BoundaryLine(p, again, form.name, False, False) for p in records.places.tolist()]
-    boundaries.sort(key=lambda boundary: boundary.place)
+            boundaries += [_BoundaryLine(p, again, form.name, False, False) for p in records.positions.tolist()]
+    boundaries.sort(key=lambda boundary: boundary.position)
     return boundaries, other_records, in_order(steps)
 
 
@@ -367,14 +367,14 @@ def _event(line: Line, has_opener: bool) -> _Event:
     return _Event.RECORD
 
 
-def _records_between(boundary_places: Ints, records: RecordPlaces) -> list[list[_RecordKind]]:
+def _records_between(boundary_positions: Ints, records: RecordPlaces) -> list[list[_RecordKind]]:
     """Return the keys of the records before the first boundary line, between each two, and after the last."""
-    gaps: list[list[_RecordKind]] = [[] for _ in range(len(boundary_places) + 1)]
+    gaps: list[list[_RecordKind]] = [[] for _ in range(len(boundary_positions) + 1)]
     for kind, parts in records.items():
-        before = np.zeros(len(boundary_places) + 2, np.int64)  # records before each boundary line, and before the end
-        for places in parts:
-            before[1:-1] += np.searchsorted(places, boundary_places)
-            before[-1] += len(places)
+        before = np.zeros(len(boundary_positions) + 2, np.int64)  # records before each boundary line and the end
+        for positions in parts:
+            before[1:-1] += np.searchsorted(positions, boundary_positions)
+            before[-1] += len(positions)
         for i in np.flatnonzero(np.diff(before)).tolist():
             gaps[i].append(kind)
     return gaps

@@ -33,7 +33,7 @@ class RecordRows(Struct, frozen=True):
     """What the rows of `values` say of the records `low:high` of a line: where, by which ranks, in which steps."""
 
     low: int
-    places: Ints
+    positions: Ints
     ranks: Ints
     rank_rules: npt.NDArray[np.int8]
     steps: Ints
@@ -43,9 +43,9 @@ class RecordRows(Struct, frozen=True):
     def of(cls, row: LineRows, low: int, high: int) -> RecordRows:
         """Return a copy of what a line has of its records: the memory of a batch is used again."""
         part, ranks = slice(low, high), row.ranks
-        places, steps, step_known = row.records.places[part], row.step[part], row.step_known[part]
+        positions, steps, step_known = row.records.positions[part], row.step[part], row.step_known[part]
         return cls(
-            low, places.copy(), ranks.rank[part].copy(), ranks.rule[part].copy(), steps.copy(), step_known.copy()
+            low, positions.copy(), ranks.rank[part].copy(), ranks.rule[part].copy(), steps.copy(), step_known.copy()
         )
 
 
@@ -77,12 +77,12 @@ class Readings(NamedTuple):
     def table(self, run: int) -> pa.Table:
         """Return the readings as rows of table `values`."""
         rows, records = self.selection, self.records
-        count, places, ranks = len(self.printed.rows), records.places[rows], records.ranks[rows]
+        count, positions, ranks = len(self.printed.rows), records.positions[rows], records.ranks[rows]
         unit = unit_of(self.line, self.printed.field)
         columns = {
             "run": repeated_word(0, (str(run),), count),
-            "line": number_array(places >> PART_BITS),
-            "part": number_array((places & PART_MASK).astype(np.int32)),
+            "line": number_array(positions >> PART_BITS),
+            "part": number_array((positions & PART_MASK).astype(np.int32)),
             "step": number_array(records.steps[rows], records.step_known[rows]),
             "rank": number_array(ranks.astype(np.int32), ranks >= 0),
             "rank_by": word_array(records.rank_rules[rows], RULES),

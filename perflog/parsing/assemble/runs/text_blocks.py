@@ -45,31 +45,31 @@ class TextBlocks:
         if not parts:
             return
         labelled = any(records.labels is not None for _, records in parts)
-        places = np.concatenate([records.places for _, records in parts])
-        order = np.argsort(places, kind="stable")
+        positions = np.concatenate([records.positions for _, records in parts])
+        order = np.argsort(positions, kind="stable")
         roles = np.concatenate([np.full(len(records), role) for role, records in parts])[order]
-        places = places[order]
+        positions = positions[order]
         begins, ends = np.flatnonzero(roles == _BEGIN), np.flatnonzero(roles == _END)
-        bounds = np.union1d(begins, np.searchsorted(places, self._logs))
+        bounds = np.union1d(begins, np.searchsorted(positions, self._logs))
         if self._open is not None:
-            self._continue(places, begins, ends, batch, labelled)
+            self._continue(positions, begins, ends, batch, labelled)
         for begin in begins.tolist():
             following = int(np.searchsorted(bounds, begin, "right"))
-            limit = int(bounds[following]) if following < len(bounds) else len(places)
+            limit = int(bounds[following]) if following < len(bounds) else len(positions)
             k = int(np.searchsorted(ends, begin))
             closed = k < len(ends) and ends[k] < limit
             stop = int(ends[k]) if closed else limit - 1
-            owner = runs.runs[int(runs.positions(places[begin]))]
-            self._open = owner, _texts(batch, places[begin : stop + 1], labelled)
-            if closed or limit < len(places):
+            owner = runs.runs[int(runs.indices_at(positions[begin]))]
+            self._open = owner, _texts(batch, positions[begin : stop + 1], labelled)
+            if closed or limit < len(positions):
                 self.finish()
 
-    def _continue(self, places: Ints, begins: Ints, ends: Ints, batch: Batch, labelled: bool) -> None:
+    def _continue(self, positions: Ints, begins: Ints, ends: Ints, batch: Batch, labelled: bool) -> None:
         """Read the lines of the open block that come before the first new block."""
         assert self._open is not None
-        limit = int(begins[0]) if len(begins) else len(places)
+        limit = int(begins[0]) if len(begins) else len(positions)
         closed = len(ends) > 0 and int(ends[0]) < limit
-        self._open[1].extend(_texts(batch, places[: int(ends[0]) + 1 if closed else limit], labelled))
+        self._open[1].extend(_texts(batch, positions[: int(ends[0]) + 1 if closed else limit], labelled))
         if closed or len(begins):
             self.finish()
 
@@ -81,6 +81,6 @@ class TextBlocks:
             self._open = None
 
 
-def _texts(batch: Batch, places: Ints, labelled: bool) -> list[str]:
-    texts = batch.texts(places) if len(places) else []
+def _texts(batch: Batch, positions: Ints, labelled: bool) -> list[str]:
+    texts = batch.texts(positions) if len(positions) else []
     return [strip_rank_labels(t.encode()).decode() for t in texts] if labelled else texts

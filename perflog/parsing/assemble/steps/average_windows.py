@@ -103,7 +103,7 @@ def _sequential_mean(values: Floats) -> float:
 class _PrintedValues(Struct, frozen=True):
     """One quantity in some steps of a rank, as printed."""
 
-    places: Ints
+    positions: Ints
     steps: Ints
     values: Floats
     decimals: int
@@ -124,7 +124,7 @@ class AverageWindows:
     def add_steps(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
         """Remember the figures of step lines. Only the first printing of each step counts."""
         for row in rows:
-            for run, low, high in runs.split(row.records.places):
+            for run, low, high in runs.split(row.records.positions):
                 self._remember(self._values.setdefault(run.index, {}), row, low, high)
 
     def end(self, run: int) -> None:
@@ -135,8 +135,8 @@ class AverageWindows:
         """Return table `summaries` with the windows of its figures, which were made from these rows."""
         windows = [window for row in rows for window in self._windows_of(row, runs)]
         known = np.array([window is not None for window in windows], np.bool_)
-        for position, name in enumerate(("window_first", "window_last")):
-            steps = np.array([window[position] if window else 0 for window in windows], np.int64)
+        for bound, name in enumerate(("window_first", "window_last")):
+            steps = np.array([window[bound] if window else 0 for window in windows], np.int64)
             summaries = with_column(summaries, name, number_array(steps, known))
         fits = np.array([-1 if window is None else int(not window[2]) for window in windows], np.int64)
         return with_column(summaries, "window_fit", word_array(fits, ("exact", "rounding")))
@@ -146,7 +146,7 @@ class AverageWindows:
             indices: slice | Ints = slice(low, high) if isinstance(selected, slice) else low + selected
             if row.copy is not None and not (row.copy[indices] == 1).all():
                 indices = np.arange(low, high)[selected][row.copy[indices] == 1]
-            places, steps = row.records.places[indices].copy(), row.step[indices].copy()
+            positions, steps = row.records.positions[indices].copy(), row.step[indices].copy()
             for f in row.line.template.fields:
                 if not f.numeric or f.name == "step" or not column_for("steps", f.name):
                     continue
@@ -154,14 +154,14 @@ class AverageWindows:
                 values = row.records.columns[f.name][indices].astype(np.float64)
                 ranks = figures.setdefault(f.name, {})
                 parts = ranks.setdefault(rank, [])
-                parts.append(_PrintedValues(places, steps, values, _decimals(f), unit.factor if unit else 1.0))
-                while sum(len(part.places) for part in parts[1:]) >= _steps_kept(ranks):
+                parts.append(_PrintedValues(positions, steps, values, _decimals(f), unit.factor if unit else 1.0))
+                while sum(len(part.positions) for part in parts[1:]) >= _steps_kept(ranks):
                     parts.pop(0)
 
     def _windows_of(self, row: LineRows, runs: RunIndex) -> list[tuple[int, int, bool] | None]:
         """Return the window of each value of summary lines: first step, last step, whether it is exact."""
         windows: list[tuple[int, int, bool] | None] = []
-        positions = runs.positions(row.records.places).tolist()
+        run_indices = runs.indices_at(row.records.positions).tolist()
         for field in _figure_fields(row):
             if field not in row.records.columns:  # computed from several numbers
                 windows += [None] * len(row)
@@ -170,33 +170,33 @@ class AverageWindows:
             unit = row.line.unit.get(field)
             factor = unit.factor if unit else 1.0
             for i, printed in enumerate(row.records.columns[field].tolist()):
-                run = runs.runs[positions[i]]
+                run = runs.runs[run_indices[i]]
                 figures = self._values.get(run.index, {})
                 ranks = figures.get(names[i], {})
-                rank, place = int(row.ranks.rank[i]), int(row.records.places[i])
-                windows.append(self._window((run.log, names[i]), ranks, rank, place, printed, factor))
+                rank, position = int(row.ranks.rank[i]), int(row.records.positions[i])
+                windows.append(self._window((run.log, names[i]), ranks, rank, position, printed, factor))
         return windows
 
     def _window(
-        self, name: tuple[int, str], ranks: _RankValues, rank: int, place: int, printed: float, factor: float
+        self, name: tuple[int, str], ranks: _RankValues, rank: int, position: int, printed: float, factor: float
     ) -> tuple[int, int, bool] | None:
         """Search the steps that the rank printed; if it printed none or is not known (-1), the steps of each rank."""
         for who in [rank] if rank in ranks else sorted(ranks):
             parts = ranks[who]
             in_unit_of_steps = printed if factor == parts[-1].factor else printed * (factor / parts[-1].factor)
-            window = self._window_of_rank(name, parts, _steps_kept(ranks), place, in_unit_of_steps)
+            window = self._window_of_rank(name, parts, _steps_kept(ranks), position, in_unit_of_steps)
             if window is not None:
                 return window
         return None
 
     def _window_of_rank(
-        self, name: tuple[int, str], parts: list[_PrintedValues], max_steps: int, place: int, printed: float
+        self, name: tuple[int, str], parts: list[_PrintedValues], max_steps: int, position: int, printed: float
     ) -> tuple[int, int, bool] | None:
         last = parts[-1]
         hint = self._hints.get(name)
         steps, values = last.steps, last.values
-        if hint is None or len(steps) < hint or last.places[-1] > place:
-            stop = int(np.searchsorted(np.concatenate([part.places for part in parts]), place))
+        if hint is None or len(steps) < hint or last.positions[-1] > position:
+            stop = int(np.searchsorted(np.concatenate([part.positions for part in parts]), position))
             steps = np.concatenate([part.steps for part in parts])[:stop][-max_steps:]
             values = np.concatenate([part.values for part in parts])[:stop][-max_steps:]
         window = find_window(values, printed, last.decimals, hint, self._searches[name[0]] < SEARCHES)

@@ -26,12 +26,12 @@ ENOUGH_TO_VOTE = 1 << 13
 class ReleaseLimit(Struct, frozen=True):
     """The last position with complete records: of all streams, and of single streams where that is later."""
 
-    place: int
+    position: int
     by_stream: Mapping[int, int] = field(default_factory=dict)
 
     def of(self, streams: Ints) -> Ints:
         """Return the limit for records of these streams."""
-        return np.array([max(self.place, self.by_stream.get(s, -1)) for s in streams.tolist()], np.int64)
+        return np.array([max(self.position, self.by_stream.get(s, -1)) for s in streams.tolist()], np.int64)
 
 
 NO_LIMIT = ReleaseLimit(np.iinfo(np.int64).max)
@@ -53,9 +53,9 @@ class PendingRecords:
         """Add the records of a kind that a batch holds."""
         self._parts.setdefault(kind, []).append(records)
 
-    def first_place(self) -> int | None:
+    def first_position(self) -> int | None:
         """Return the position of the first record that waits."""
-        return min((int(records.places[0]) for records in self._all()), default=None)
+        return min((int(records.positions[0]) for records in self._all()), default=None)
 
     def limit(
         self,
@@ -74,7 +74,7 @@ class PendingRecords:
             stream_of: Returns the stream of records if streams close their steps separately; None: all together.
             waits_for_run: Whether records wait for the end of their run.
         """
-        last = max((int(records.places[-1]) for records in self._all()), default=-1)
+        last = max((int(records.positions[-1]) for records in self._all()), default=-1)
         if len(self) > MOST_PENDING:
             return ReleaseLimit(last)
         if waits_for_run:
@@ -87,15 +87,15 @@ class PendingRecords:
         ends = {-1: min(last, run_start - 1)}  # by stream; -1: all
         for records in closing:
             if stream_of is None:
-                ends[-1] = max(ends[-1], min(last, int(records.places[-1])))
+                ends[-1] = max(ends[-1], min(last, int(records.positions[-1])))
                 continue
-            for stream, place in zip(stream_of(records).tolist(), records.places.tolist(), strict=True):
-                ends[stream] = max(ends.get(stream, -1), min(last, place))
+            for stream, position in zip(stream_of(records).tolist(), records.positions.tolist(), strict=True):
+                ends[stream] = max(ends.get(stream, -1), min(last, position))
         return ReleaseLimit(ends.pop(-1), ends)
 
-    def _count_from(self, place: int) -> int:
+    def _count_from(self, position: int) -> int:
         """Return the number of records from a position on."""
-        return sum(len(records) - int(np.searchsorted(records.places, place)) for records in self._all())
+        return sum(len(records) - int(np.searchsorted(records.positions, position)) for records in self._all())
 
     def release(self, limit: ReleaseLimit, stream_of: StreamOf | None = None) -> dict[int, Records]:
         """Take out the records up to a limit, by kind."""
@@ -107,10 +107,10 @@ class PendingRecords:
             done: slice | Mask
             left: slice | Mask
             if limit.by_stream and stream_of is not None:
-                done = records.places <= limit.of(stream_of(records))
+                done = records.positions <= limit.of(stream_of(records))
                 left = ~done
             else:
-                stop = int(np.searchsorted(records.places, limit.place, "right"))
+                stop = int(np.searchsorted(records.positions, limit.position, "right"))
                 done, left = slice(0, stop), slice(stop, None)
             released, waiting = records.take(done), records.take(left)
             if len(released):

@@ -36,7 +36,7 @@ from perflog.tables.row_order import PART_BITS
 _NEVER = -1  # time of a row that reads no clock
 _LONGEST = 9e9  # seconds; in nanoseconds they fit into 64 bits
 _SINCE_1970 = 10**18  # nanoseconds: a clock without a start that reads more (31 years) is a date
-_PLACE, _RANK, _STEP, _EPOCH, _CLOCK, _TIME, _SOURCE, _DIGIT = range(8)
+_POSITION, _RANK, _STEP, _EPOCH, _CLOCK, _TIME, _SOURCE, _DIGIT = range(8)
 _STARTS, _STOPS, _PAUSES, _DERIVES, _PRINTS, _IS_BAR, _COVERS = range(8, 15)
 """The rows of an array with a row a column.
 
@@ -82,18 +82,18 @@ class RunClocks:
         """Fill the columns of the clock in rows, and the last reading of their runs."""
         table = np.hstack([_array(row) for row in rows])
         rates = np.concatenate([_rates(row) for row in rows])
-        order = np.argsort(table[_PLACE], kind="stable")
+        order = np.argsort(table[_POSITION], kind="stable")
         table = table[:, order]
         columns = ClockColumns.unknown(len(order))
-        for run, low, high in runs.split(table[_PLACE]):
+        for run, low, high in runs.split(table[_POSITION]):
             clock = self._clocks.setdefault(run.index, _Clock())
             run_table, run_columns = table[:, low:high], columns.part(slice(low, high))
             run.clock = _read_elapsed(clock, run_table, run_columns) or (None if clock.bar_begins_again else run.clock)
             _read_steps(clock, run_table, run_columns, rates[order[low:high]])
-        position = np.empty_like(order)
-        position[order] = np.arange(len(order))
-        for row, positions in zip(rows, np.split(position, np.cumsum([len(r) for r in rows])[:-1]), strict=True):
-            row.clock = columns.part(positions)
+        index_in_order = np.empty_like(order)
+        index_in_order[order] = np.arange(len(order))
+        for row, indices in zip(rows, np.split(index_in_order, np.cumsum([len(r) for r in rows])[:-1]), strict=True):
+            row.clock = columns.part(indices)
             if row.steps_averaged is not None:
                 row.steps_averaged = np.where(row.clock.line > 0, row.clock.steps, row.steps_averaged)
 
@@ -130,8 +130,8 @@ def _array(row: LineRows) -> Ints:
     events = (_is_event(row, fields) for fields in (line.clock_starts, line.clock_stops))
     steps = np.where(row.step_known, row.step, -1)
     covers = np.full(len(row), UNKNOWN) if row.steps_averaged is None else row.steps_averaged
-    place = (row.records.places, row.ranks.rank, steps, row.epoch)
-    return np.vstack([*place, *_readings(row), *events, *constants, covers])
+    keys = (row.records.positions, row.ranks.rank, steps, row.epoch)
+    return np.vstack([*keys, *_readings(row), *events, *constants, covers])
 
 
 def _is_event(row: LineRows, fields: Mapping[str, str] | None) -> Ints:
@@ -187,10 +187,10 @@ def _times(row: LineRows) -> Ints:
 
 def _read_elapsed(clock: _Clock, table: Ints, columns: ClockColumns) -> ClockTotal | None:
     """Fill the time since the start of the clock. Return the last one of all ranks."""
-    places, times = table[_PLACE], table[_CLOCK]
+    positions, times = table[_POSITION], table[_CLOCK]
     starts = _starts(clock, table)
-    origins = [clock.start or (0, 0), *zip(places[starts].tolist(), times[starts].tolist(), strict=True)]
-    origin = np.array([time for _, time in origins])[np.searchsorted(places[starts], places, "right")]
+    origins = [clock.start or (0, 0), *zip(positions[starts].tolist(), times[starts].tolist(), strict=True)]
+    origin = np.array([time for _, time in origins])[np.searchsorted(positions[starts], positions, "right")]
     elapsed = times - origin
     known = (times >= 0) & (elapsed >= 0) & (elapsed < _SINCE_1970) & ~_stopped(clock, table)
     columns.elapsed[known] = elapsed[known] / 1e9
@@ -206,7 +206,7 @@ def _read_elapsed(clock: _Clock, table: Ints, columns: ClockColumns) -> ClockTot
             return None
     last = int(np.flatnonzero(known)[-1])
     start = clock.start and clock.start[0] >> PART_BITS
-    return ClockTotal(float(columns.elapsed[last]), start, int(places[last]) >> PART_BITS)
+    return ClockTotal(float(columns.elapsed[last]), start, int(positions[last]) >> PART_BITS)
 
 
 def _starts(clock: _Clock, table: Ints) -> Ints:
@@ -269,7 +269,7 @@ def _read_stream(clock: _Clock, stream: int, readings: Ints, columns: ClockColum
     rows = readings[-1][1:][derived]
     columns.steps[rows] = steps[derived]
     columns.step_time[rows] = times[derived] / steps[derived] / 1e9
-    columns.line[rows] = readings[_PLACE][:-1][derived] >> PART_BITS
+    columns.line[rows] = readings[_POSITION][:-1][derived] >> PART_BITS
     columns.source[rows] = readings[_SOURCE][1:][derived] % _SOURCES
 
 

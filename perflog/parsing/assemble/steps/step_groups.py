@@ -72,16 +72,16 @@ class StepGrouper:
         self._runs, self._first_group, self._stream_of = runs, first_group, stream_of
         self._markers = closing_markers(closing)
         self._marker_streams = _streams_in_order(closing, stream_of) if stream_of is not None else None
-        bounds = np.sort(np.concatenate([self._markers.places, runs.starts[1:] - 1]))
+        bounds = np.sort(np.concatenate([self._markers.positions, runs.starts[1:] - 1]))
         self._bounds = bounds[np.append(True, bounds[1:] != bounds[:-1])] if len(bounds) else bounds
         count = len(self._bounds) + 1
         self._run = np.empty(count, np.int64)
-        self._run[:-1] = runs.positions(self._bounds)
+        self._run[:-1] = runs.indices_at(self._bounds)
         self._run[-1] = len(runs.starts) - 1
         self._step, self._step_known = np.zeros(count, np.int64), np.zeros(count, np.bool_)
         if len(self._markers):
             steps, known = self._markers.numbers("step")
-            closed = np.searchsorted(self._bounds, self._markers.places)
+            closed = np.searchsorted(self._bounds, self._markers.positions)
             self._step[closed], self._step_known[closed] = steps, known
         self._shared: list[tuple[Ints, StepGroups]] = []  # with the number of records in each group
         self.next_group = first_group + count + len(self._markers) + 1
@@ -90,7 +90,7 @@ class StepGrouper:
         """Return the groups of a kind's records."""
         if self._stream_of is not None:
             return self._groups_by_stream(records, self._stream_of(records))
-        stops = np.searchsorted(records.places, self._bounds, "right")
+        stops = np.searchsorted(records.positions, self._bounds, "right")
         counts = np.diff(np.concatenate([[0], stops, [len(records)]]))
         for shared_counts, groups in self._shared:
             if np.array_equal(shared_counts, counts):
@@ -107,18 +107,18 @@ class StepGrouper:
 
     def _groups_by_stream(self, records: Records, streams: Ints) -> StepGroups:
         """Return the groups where each stream closes its own steps."""
-        run = self._runs.positions(records.places)
+        run = self._runs.indices_at(records.positions)
         markers = self._markers
         none = len(markers)
         index = np.full(len(records), none, np.int64)  # the marker that closes the step of each record
         for stream in np.unique(streams).tolist():
             rows = np.flatnonzero(streams == stream)
             closing = np.flatnonzero(self._marker_streams == stream)
-            index[rows] = np.append(closing, none)[next_marker(records.places[rows], markers.places[closing])]
+            index[rows] = np.append(closing, none)[next_marker(records.positions[rows], markers.positions[closing])]
         if none:
             steps, known = markers.numbers("step")
             safe = np.minimum(index, none - 1)
-            inside = (index < none) & (self._runs.positions(markers.places[safe]) == run)
+            inside = (index < none) & (self._runs.indices_at(markers.positions[safe]) == run)
             step, step_known = np.where(inside, steps[safe], 0), inside & known[safe]
         else:
             inside = step_known = np.zeros(len(records), np.bool_)
@@ -131,5 +131,5 @@ def _streams_in_order(closing: Sequence[tuple[Line, Records]], stream_of: Stream
     """Return the streams of the closing lines, in log order."""
     if not closing:
         return np.empty(0, np.int64)
-    order = np.argsort(np.concatenate([records.places for _, records in closing]), kind="stable")
+    order = np.argsort(np.concatenate([records.positions for _, records in closing]), kind="stable")
     return np.concatenate([stream_of(records) for _, records in closing])[order]

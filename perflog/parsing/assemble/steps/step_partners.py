@@ -82,7 +82,7 @@ def _as_steps(line: Line) -> Line:
 class _Printed(Struct, frozen=True):
     """Rows with a step, in log order: position, number of the run, step, rank (-1: not known), and the row's index."""
 
-    places: Ints
+    positions: Ints
     runs: Ints
     steps: Ints
     ranks: Ints
@@ -98,13 +98,13 @@ class _Printed(Struct, frozen=True):
     def in_run(self, run: int) -> _Printed:
         chosen = self.runs == run
         return _Printed(*(column[chosen] for column in (
-            self.places, self.runs, self.steps, self.ranks, self.kinds, self.rows
+            self.positions, self.runs, self.steps, self.ranks, self.kinds, self.rows
         )))  # fmt: skip
 
 
 def _with_step(kind: LineRows, number: int) -> Ints:
     rows = np.flatnonzero(kind.step_known)
-    columns = kind.records.places, kind.groups.run_number, kind.step, kind.ranks.rank
+    columns = kind.records.positions, kind.groups.run_number, kind.step, kind.ranks.rank
     return np.vstack([*(column[rows] for column in columns), np.full(len(rows), number), rows]).astype(np.int64)
 
 
@@ -152,7 +152,7 @@ class StepPartners:
 
 def _fill(steps: Sequence[LineRows], program: _Printed, library_rows: Sequence[LineRows], library: _Printed) -> None:
     """Fill columns of the step rows of a run that the program prints in none of its rows, if both count the same."""
-    if not len(program.places) or not _counts_the_same(program, library):
+    if not len(program.positions) or not _counts_the_same(program, library):
         return
     partners = _partners(program, library)
     printed = {
@@ -199,8 +199,8 @@ def _columns_printed(row: LineRows) -> Iterator[TableColumn]:
 
 def _counts_the_same(program: _Printed, library: _Printed) -> bool:
     """Return whether the steps of two programs are the same: by their order in the log, or because all are equal."""
-    after = np.searchsorted(program.places, library.places)
-    count = len(program.places)
+    after = np.searchsorted(program.positions, library.positions)
+    count = len(program.positions)
     before_step = program.steps[np.maximum(after - 1, 0)]
     after_step = program.steps[np.minimum(after, count - 1)]
     has_before, has_after = after > 0, after < count
@@ -218,10 +218,10 @@ def _partners(program: _Printed, library: _Printed) -> Ints:
 
     A line without a rank belongs to no row where several ranks print the step.
     """
-    order = np.lexsort((program.places, program.steps))
+    order = np.lexsort((program.positions, program.steps))
     steps = program.steps[order]
     low, high = np.searchsorted(steps, library.steps, "left"), np.searchsorted(steps, library.steps, "right")
-    partners = np.full(len(library.places), -1, np.int64)
+    partners = np.full(len(library.positions), -1, np.int64)
     for i in np.flatnonzero(high > low).tolist():
         rows = order[low[i] : high[i]]
         rank, ranks = library.ranks[i], program.ranks[rows]
@@ -232,5 +232,5 @@ def _partners(program: _Printed, library: _Printed) -> Ints:
         elif len(np.unique(ranks)) > 1:
             continue
         if len(rows):
-            partners[i] = rows[np.argmin(np.abs(program.places[rows] - library.places[i]))]
+            partners[i] = rows[np.argmin(np.abs(program.positions[rows] - library.positions[i]))]
     return partners

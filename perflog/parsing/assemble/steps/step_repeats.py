@@ -72,9 +72,9 @@ class StepCounter:
 
     def fill(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
         """Fill `copy` and `steps_averaged` of the step lines of a stretch, of any shape, in log order."""
-        places = np.concatenate([r.records.places for r in rows])
-        order = np.argsort(places, kind="stable")
-        places = places[order]
+        positions = np.concatenate([r.records.positions for r in rows])
+        order = np.argsort(positions, kind="stable")
+        positions = positions[order]
         steps = np.concatenate([r.step for r in rows])[order]
         known = np.concatenate([r.step_known for r in rows])[order]
         ranks = np.concatenate([r.ranks.rank for r in rows])[order]
@@ -82,8 +82,8 @@ class StepCounter:
         covers = np.concatenate([r.covers for r in rows])[order]
         first_steps = np.concatenate([np.full(len(r), r.line.first_step or UNKNOWN) for r in rows])[order]
         in_epochs = any(r.line.within for r in rows)
-        copies, spans = np.ones(len(places), np.int64), covers.copy()  # SINCE_PREVIOUS is UNKNOWN
-        for run, low, high in runs.split(places):
+        copies, spans = np.ones(len(positions), np.int64), covers.copy()  # SINCE_PREVIOUS is UNKNOWN
+        for run, low, high in runs.split(positions):
             repeats, windows = self._repeats.setdefault(run.index, {}), self._windows.setdefault(run.index, {})
             with_step = np.arange(low, high)[known[low:high]]  # a line without a step repeats none
             for rank, selected in by_number(ranks[with_step]):
@@ -96,8 +96,8 @@ class StepCounter:
                 rank_rows = rank_rows[covers[rank_rows] != RUNNING_MEAN]  # without summaries of the epoch
                 since_previous = rank_rows[covers[rank_rows] <= SINCE_PREVIOUS]
                 if len(since_previous):
-                    columns = (column[rank_rows] for column in (places, steps, epochs, first_steps))
-                    covered = np.zeros(len(places), np.int64)
+                    columns = (column[rank_rows] for column in (positions, steps, epochs, first_steps))
+                    covered = np.zeros(len(positions), np.int64)
                     covered[rank_rows] = windows.setdefault(rank, CoveredSteps()).read(*columns)
                     spans[since_previous] = covered[since_previous]
                     after = self._after_stepless(run.index, rank, rank_rows, known, low)
@@ -106,15 +106,15 @@ class StepCounter:
             if len(windows) > 1 and -1 in windows:  # a line that has lost its label may be of any rank
                 lost = with_step[(ranks[with_step] == -1) & (covers[with_step] == SINCE_PREVIOUS)]
                 spans[lost] = UNKNOWN
-        for place in self._settled.keys() & set(places.tolist()) if self._settled else ():
-            spans[places == place] = self._settled[place]
+        for position in self._settled.keys() & set(positions.tolist()) if self._settled else ():
+            spans[positions == position] = self._settled[position]
         is_unknown = (covers == RUNNING_MEAN) | ((covers == NOT_KNOWN) & (spans != 1))  # 1: all steps are printed
         spans = np.where(is_unknown, UNKNOWN, spans)
-        position = np.empty_like(order)
-        position[order] = np.arange(len(order))
-        ends = np.cumsum([len(r) for r in rows])
-        for row, positions in zip(rows, np.split(position, ends[:-1]), strict=True):
-            row.copy, row.steps_averaged = copies[positions], spans[positions]
+        index_in_order = np.empty_like(order)
+        index_in_order[order] = np.arange(len(order))
+        row_ends = np.cumsum([len(r) for r in rows])
+        for row, indices in zip(rows, np.split(index_in_order, row_ends[:-1]), strict=True):
+            row.copy, row.steps_averaged = copies[indices], spans[indices]
 
     def _after_stepless(self, run: int, rank: int, rows: Ints, known: Mask, first: int) -> Ints:
         """Return which lines of a rank follow a line without a known step: they cover less than to the step before."""
@@ -132,7 +132,7 @@ class StepCounter:
         self._stepless_at = {key: count for key, count in self._stepless_at.items() if key[0] != run}
         for windows in self._windows.pop(run, {}).values():
             self.corrections |= {
-                place: covered for place, covered in windows.corrections.items() if place not in self._settled
+                position: covered for position, covered in windows.corrections.items() if position not in self._settled
             }
 
 

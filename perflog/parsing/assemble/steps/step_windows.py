@@ -96,10 +96,10 @@ class CoveredSteps:
         self.corrections: dict[int, int] = {}
         self._last = np.empty((5, 0), np.int64)  # of the last lines: position, step, epoch, first step, window given
 
-    def read(self, places: Ints, steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
+    def read(self, positions: Ints, steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
         """Return how many steps each of the next lines covers."""
         known = self._last.shape[1]
-        lines = np.hstack([self._last, [places, steps, epochs, first_steps, np.zeros_like(places)]])
+        lines = np.hstack([self._last, [positions, steps, epochs, first_steps, np.zeros_like(positions)]])
         changes = (np.diff(lines[1]) != 0) | (np.diff(lines[2]) != 0)
         distinct = np.append(True, changes)
         order = np.cumsum(distinct) - 1  # the lines that repeat a step count as one

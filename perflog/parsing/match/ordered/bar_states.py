@@ -63,7 +63,7 @@ class _State(Struct, frozen=True):
     the kind of its line and the figures after its rate, of states that may be rows of steps.
     """
 
-    place: int
+    position: int
     count: int
     total: int
     elapsed: float
@@ -134,10 +134,10 @@ class BarReader:
         end = batch.chunk.first_line + batch.chunk.lines - 1
         for kind, records in batch.records.items():
             line = lines[kind][1]
-            if line.step_by and len(records) and int(records.places[-1]) >> PART_BITS >= end:
+            if line.step_by and len(records) and int(records.positions[-1]) >> PART_BITS >= end:
                 return True
             if line.bar is not None and line.table == "steps" and not self._steps_are_printed:
-                near = records.places >> PART_BITS > end - _NEAR
+                near = records.positions >> PART_BITS > end - _NEAR
                 if near.any() and self._ends_stale(line, kind, records, near):
                     return True
         return False
@@ -182,33 +182,33 @@ class BarReader:
     ) -> tuple[dict[int, dict[int, _State]], dict[int, str]]:
         """Return the state that gives each line its step, by kind and row, and which lines use each state."""
         partners = [
-            (int(place), kind, row, int(label))
+            (int(position), kind, row, int(label))
             for kind, records in batch.records.items()
             if lines[kind][1].step_by
-            for row, (place, label) in enumerate(zip(records.places, _labels(records), strict=True))
+            for row, (position, label) in enumerate(zip(records.positions, _labels(records), strict=True))
         ]
         steps: dict[int, dict[int, _State]] = {}
         after: dict[tuple[int, int], int] = {}  # by kind and state: the row before it that takes it
         used: dict[int, str] = {}
         later = []
         buffered = self._buffered(lines, batch, partners, table)
-        for place, kind, row, label in sorted(partners):
+        for position, kind, row, label in sorted(partners):
             if lines[kind][1].step_by == "next_bar":
-                later.append((place, kind, row, label))
+                later.append((position, kind, row, label))
                 continue
-            if place in buffered:
+            if position in buffered:
                 continue
             epoch = _epoch(lines[kind][1], batch.records[kind], row)
-            state = self._state_beside(lines[kind][1], place, label, epoch, table)
+            state = self._state_beside(lines[kind][1], position, label, epoch, table)
             if state is not None:
                 given = steps.setdefault(kind, {})
-                if state.place > place:  # of several such lines before a state, it belongs to the last
+                if state.position > position:  # of several such lines before a state, it belongs to the last
                     given.pop(after.get((kind, state.index), _UNKNOWN), None)
                     after[kind, state.index] = row
                 given[row] = state
                 used[state.index] = lines[kind][1].step_by or ""
-        for place, kind, row, label in later:  # the bar of training is known by now
-            state = self._state_after_step(place, label, table)
+        for position, kind, row, label in later:  # the bar of training is known by now
+            state = self._state_after_step(position, label, table)
             if state is not None:
                 steps.setdefault(kind, {})[row] = state
         return steps, used
@@ -222,42 +222,42 @@ class BarReader:
     ) -> set[int]:
         """Return the positions of lines that were printed long before or after the states beside them."""
         between: dict[tuple[int, int], dict[int, float | None]] = {}
-        for place, kind, row, label in partners:
-            gap = int(np.searchsorted(table.places.get(label, np.empty(0, np.int64)), place))
-            between.setdefault((label, gap), {})[place] = _epoch(lines[kind][1], batch.records[kind], row)
+        for position, kind, row, label in partners:
+            gap = int(np.searchsorted(table.positions.get(label, np.empty(0, np.int64)), position))
+            between.setdefault((label, gap), {})[position] = _epoch(lines[kind][1], batch.records[kind], row)
         alone = (epochs for epochs in between.values() if len({*epochs.values()} - {None}) > 1)
-        return {place for epochs in alone for place in epochs}
+        return {position for epochs in alone for position in epochs}
 
-    def _around(self, place: int, label: int, table: _StateTable) -> tuple[_State | None, _State | None]:
+    def _around(self, position: int, label: int, table: _StateTable) -> tuple[_State | None, _State | None]:
         """Return the states before a position and after it, of bars after the same rank label."""
         states = table.states.get(label, [])
-        k = int(np.searchsorted(table.places.get(label, np.empty(0, np.int64)), place))
+        k = int(np.searchsorted(table.positions.get(label, np.empty(0, np.int64)), position))
         front = states[k - 1] if k else self._streams.get(label, _Stream()).last
         return front, states[k] if k < len(states) else None
 
     def _state_beside(
-        self, line: Line, place: int, label: int, epoch: float | None, table: _StateTable
+        self, line: Line, position: int, label: int, epoch: float | None, table: _StateTable
     ) -> _State | None:
         """Return the state beside a line that gives it its step: before it on its line, or directly after it."""
-        front, after = self._around(place, label, table)
-        number = place >> PART_BITS
+        front, after = self._around(position, label, table)
+        number = position >> PART_BITS
         goes_back = front is not None and after is not None and front.total == after.total
         goes_back = goes_back and front.count > after.count > 0  # type: ignore[union-attr]  # both are states
-        if front is not None and (front.place >> PART_BITS != number or not front.counts_steps):
+        if front is not None and (front.position >> PART_BITS != number or not front.counts_steps):
             front = None
         if line.step_by == "bar_in_front":
             return front
-        if after is not None and ((after.place >> PART_BITS) - number > 1 or not after.counts_steps):
+        if after is not None and ((after.position >> PART_BITS) - number > 1 or not after.counts_steps):
             after = None
         if goes_back or (after is None and front is not None and front.may_lag):
             return None  # states of several bars; or steps may have passed since the bar was drawn
         stream = self._streams.setdefault(label, _Stream())
         return _agreeing(stream, [state for state in (front, after) if state is not None and state.count > 0], epoch)
 
-    def _state_after_step(self, place: int, label: int, table: _StateTable) -> _State | None:
+    def _state_after_step(self, position: int, label: int, table: _StateTable) -> _State | None:
         """Return the state that ends the step in which a line is printed, if it is the next of the bar of training."""
         stream = self._streams.get(label)
-        front, after = self._around(place, label, table)
+        front, after = self._around(position, label, table)
         if stream is None or after is None or stream.total == _UNKNOWN or after.total != stream.total:
             return None
         is_next = after.count == (front.count if front is not None and front.total == after.total else 0) + 1
@@ -294,7 +294,7 @@ class BarReader:
                 bar = bars.setdefault((_bar_of(line.template), state.total), _Bar())
                 if _is_next_pass(line, state, bar):
                     bar.count, bar.elapsed, bar.kinds = 0, 0.0, set()
-                bar.line = state.place >> PART_BITS
+                bar.line = state.position >> PART_BITS
                 role = self._role(line, kind, state, bar, used.get(state.index, ""))
                 if _replaces(state, bar) and state.index not in used:
                     roles[bar.stale], role = "dropped", "steps"
@@ -366,7 +366,7 @@ class _StateTable:
         lines: The Line of each kind.
         kinds: The kind of each state, kind after kind.
         states: The states of each label.
-        places: Their positions.
+        positions: Their positions.
     """
 
     def __init__(self, lines: Sequence[FormatLine], batch: Batch, kinds: Sequence[int]) -> None:
@@ -380,16 +380,16 @@ class _StateTable:
                 continue
             columns = (_numbers(records, name) for name in (fields.count, fields.total, fields.elapsed))
             line = lines[kind][1]
-            for place, label, count, total, elapsed, time, shown in zip(
-                records.places.tolist(), _labels(records), *columns, _step_times(line, records),
+            for position, label, count, total, elapsed, time, shown in zip(
+                records.positions.tolist(), _labels(records), *columns, _step_times(line, records),
                 _shown(line, kind, records), strict=True,
             ):  # fmt: skip
-                state = _State(place, int(count), int(total), elapsed, time, fields.counts_steps, index, shown)
+                state = _State(position, int(count), int(total), elapsed, time, fields.counts_steps, index, shown)
                 by_label.setdefault(label, []).append(state)
                 index += 1
-        self.states = {label: sorted(states, key=lambda state: state.place) for label, states in by_label.items()}
-        self.places: dict[int, Ints] = {
-            label: np.array([state.place for state in states], np.int64) for label, states in self.states.items()
+        self.states = {label: sorted(states, key=lambda state: state.position) for label, states in by_label.items()}
+        self.positions: dict[int, Ints] = {
+            label: np.array([state.position for state in states], np.int64) for label, states in self.states.items()
         }
 
 
@@ -509,7 +509,7 @@ def _is_next_pass(line: Line, state: _State, bar: _Bar) -> bool:
     """
     has_clock = line.bar is None or bool(line.bar.elapsed)
     is_complete = state.count == state.total == bar.count
-    return is_complete and not has_clock and (state.place >> PART_BITS) - bar.line > 1
+    return is_complete and not has_clock and (state.position >> PART_BITS) - bar.line > 1
 
 
 def _names(template: Template) -> list[str]:
@@ -572,21 +572,21 @@ def _with_kinds(batch: Batch, lines: Sequence[FormatLine], new: Mapping[int, Map
     A physical line with states and another record counts as that record's.
     """
     records = {kind: part for kind, part in batch.records.items() if kind not in new}
-    owner = {kind: places for kind, places in batch.owner.items() if kind not in new}
+    owner = {kind: positions for kind, positions in batch.owner.items() if kind not in new}
     for old, parts in new.items():
         owned = batch.owner.get(old, np.empty(0, np.int64))
         for kind, part in parts.items():
             records[kind] = part
-            owner[kind] = owned[np.isin(owned, part.places)]
+            owner[kind] = owned[np.isin(owned, part.positions)]
     bars = [kind for kind in owner if kind >= 0 and lines[kind][1].bar]
     bar_lines = np.concatenate([np.empty(0, np.int64), *(owner[kind] for kind in bars)]) >> PART_BITS
     for kind, part in records.items():
         if lines[kind][1].read and not lines[kind][1].bar:
-            numbers = part.places >> PART_BITS
+            numbers = part.positions >> PART_BITS
             shared, first = np.unique(numbers, return_index=True)
             taken = np.isin(shared, bar_lines)
             if taken.any():
-                owner[kind] = np.union1d(owner.get(kind, part.places[:0]), part.places[first[taken]])
+                owner[kind] = np.union1d(owner.get(kind, part.positions[:0]), part.positions[first[taken]])
                 owner |= {bar: owner[bar][~np.isin(owner[bar] >> PART_BITS, shared[taken])] for bar in bars}
                 bar_lines = bar_lines[~np.isin(bar_lines, shared[taken])]
     return replace(batch, records=records, owner=owner)

@@ -192,7 +192,7 @@ class HeaderRowReader:
         end = candidates[count] if count < len(candidates) else end
         table = replace(table, header=header, is_new=is_new)
         for shape, records in shapes:
-            self._add_rows(segments, table, shape, np.array(candidates, np.int64)[records.places], records, label)
+            self._add_rows(segments, table, shape, np.array(candidates, np.int64)[records.positions], records, label)
         for row, line, values in non_rows:
             if row < end:
                 self._add_non_row(segments, table.format, row, line, values, label)
@@ -239,7 +239,7 @@ def _headers(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, 
     for kind, records in batch.records.items():
         format, line = lines[kind]
         if isinstance(line.header_of, HeaderTable):
-            texts = batch.texts(records.places, MAX_LENGTH)
+            texts = batch.texts(records.positions, MAX_LENGTH)
             for (row, label), text in zip(rows_and_labels(batch, records), texts, strict=True):
                 header = line.header_of.opened_by(text if label < 0 else split_rank_label(text.encode())[1].decode())
                 if header is not None:  # None: the line is only a part of a torn record
@@ -251,4 +251,4 @@ def _among(lines: Sequence[FormatLine], table: OpenTable, batch: Batch) -> set[i
     """Return the rows of the lines of the format that may be among the rows of a table."""
     names, records = table.header.table.among, batch.records
     kinds = [k for k in records if lines[k][0] is table.format and lines[k][1].name in names] if names else []
-    return {row for kind in kinds for row in batch.rows(records[kind].places).tolist()}
+    return {row for kind in kinds for row in batch.rows(records[kind].positions).tolist()}

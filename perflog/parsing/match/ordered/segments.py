@@ -59,13 +59,13 @@ class Segments:
         """Add records of a kind at segments that were unread."""
         self.unread[rows] = False
         labels = None if label < 0 else np.full(len(rows), label, np.int64)
-        self.records.setdefault(kind, []).append(Records(self.batch.places_of(rows), dict(columns), labels))
+        self.records.setdefault(kind, []).append(Records(self.batch.positions_of(rows), dict(columns), labels))
 
 
 def rows_and_labels(batch: Batch, records: Records) -> list[tuple[int, int]]:
     """Return row and rank label of each record, -1 for none."""
     labels = [-1] * len(records) if records.labels is None else records.labels.tolist()
-    return list(zip(batch.rows(records.places).tolist(), labels, strict=True))
+    return list(zip(batch.rows(records.positions).tolist(), labels, strict=True))
 
 
 def stretches(
@@ -98,8 +98,8 @@ def stretches(
 def with_records(batch: Batch, new: Mapping[int, list[Records]], lines: Sequence[FormatLine]) -> Batch:
     """Return the batch with more records, on lines that were unread."""
     records = dict(batch.records) | {kind: join(parts) for kind, parts in new.items()}
-    places = [records[kind].places for kind in new]
-    unread = batch.unread[~np.isin(batch.unread, np.concatenate(places))] if places else batch.unread
+    positions = [records[kind].positions for kind in new]
+    unread = batch.unread[~np.isin(batch.unread, np.concatenate(positions))] if positions else batch.unread
     is_read = {kind: lines[kind][1].read for kind in records}
     blank = batch.owner.get(BLANK, np.empty(0, np.int64))
     owner, unread = owners(records, blank, unread, is_read, batch.has_parts)
@@ -110,7 +110,7 @@ def without_records(batch: Batch, removed: Mapping[int, Mask], lines: Sequence[F
     """Return the batch without some records, by kind: their segments are unread."""
     kept = {kind: batch.records[kind].take(~mask) for kind, mask in removed.items()}
     records = {kind: part for kind, part in (dict(batch.records) | kept).items() if len(part)}
-    segments = np.concatenate([batch.records[kind].places[mask] for kind, mask in removed.items()])
+    segments = np.concatenate([batch.records[kind].positions[mask] for kind, mask in removed.items()])
     segments = np.sort(np.concatenate([batch.unread_segments, segments]))
     blank = batch.owner.get(BLANK, np.empty(0, np.int64))
     is_read = {kind: lines[kind][1].read for kind in records}

@@ -59,7 +59,7 @@ def without_settings(lines: Sequence[FormatLine], batch: Batch, above: Above = (
     removed: dict[int, Mask] = {}
     signs = _signs(batch, above) if doubtful else np.empty(0, np.int64)
     for kind, records in doubtful.items():
-        rows = batch.rows(records.places)
+        rows = batch.rows(records.positions)
         mask = np.searchsorted(signs, rows) > np.searchsorted(signs, rows - _MOST_ABOVE)  # a sign is above the line
         mask[mask] = [_is_set(_upwards(batch, row, above)) for row in rows[mask].tolist()]
         if mask.any():

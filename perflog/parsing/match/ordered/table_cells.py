@@ -48,7 +48,7 @@ def read_rows(header: Header, rows: Sequence[Sequence[str]]) -> tuple[list[tuple
             matches[k, form] = cells
         parsed &= (forms[:, k] >= 0) | empty
     count = len(rows) if parsed.all() else int(np.argmin(parsed))
-    return [(shape, _records(matches, shape, places)) for shape, places in _by_shape(forms[:count])], count
+    return [(shape, _records(matches, shape, positions)) for shape, positions in _by_shape(forms[:count])], count
 
 
 def _match_column(column: DeclaredColumn, texts: pa.Array, left: Ints) -> Iterator[tuple[int, _CellMatches]]:

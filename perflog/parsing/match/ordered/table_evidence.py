@@ -94,8 +94,8 @@ def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[
         texts: The lines in order, as binary; a line may be cut off after `LONGEST` bytes.
         with_ruled: Whether the rule of a Markdown table proves its header, whatever its names and cells are.
     """
-    places = np.flatnonzero(~mask_of(pc.match_substring_regex(texts, PYTHON_WARNING)))
-    texts = texts if len(places) == len(texts) else texts.take(pa.array(places))
+    indices = np.flatnonzero(~mask_of(pc.match_substring_regex(texts, PYTHON_WARNING)))
+    texts = texts if len(indices) == len(texts) else texts.take(pa.array(indices))
     possible = mask_of(pc.match_substring_regex(texts, _POSSIBLE))
     followed = mask_of(pc.match_substring_regex(texts, _POSSIBLE_BELOW))
     followed[:-1] |= followed[1:] & mask_of(pc.match_substring_regex(texts, _SECOND_LINE))[:-1]
@@ -107,17 +107,17 @@ def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[
         ruled[:-1] |= below_bar[1:] & mask_of(pc.match_substring_regex(texts, r"^[ \t]*\|"))[:-1]
         ruled |= _grouped(texts)
     end = 0
-    for place in np.flatnonzero((possible[:-1] & followed[1:]) | ruled[:-1])[:_MOST_HEADERS].tolist():
-        if place < end:
+    for header in np.flatnonzero((possible[:-1] & followed[1:]) | ruled[:-1])[:_MOST_HEADERS].tolist():
+        if header < end:
             continue
-        lines = [x.decode("utf-8", "replace").rstrip() for x in texts.slice(place, _ROWS + 1).to_pylist()]
+        lines = [x.decode("utf-8", "replace").rstrip() for x in texts.slice(header, _ROWS + 1).to_pylist()]
         tables = (PrintedTable.of(lines, style) for style in _STYLES)
         table = next((t for t in tables if t is not None and t.names_columns()), None)
-        if ruled[place]:
+        if ruled[header]:
             table = PrintedTable.from_markdown(lines) or table
         if table is not None:
-            end = place + len(table.block) + len(table.rows) - 1
-            yield int(places[place]), table
+            end = header + len(table.block) + len(table.rows) - 1
+            yield int(indices[header]), table
 
 
 def _grouped(texts: pa.Array) -> Mask:
@@ -187,12 +187,12 @@ class PrintedTable(Struct, frozen=True):
         rows: dict[int, list[str]] = {}
         following = ""
         names, second = _with_second_line(names, bare, style)
-        for place, text in enumerate(lines[1:], 1):
-            if place == 1 and second:
+        for number, text in enumerate(lines[1:], 1):
+            if number == 1 and second:
                 continue
             if is_rule(text) or (text[:1] == "#" == lines[0][:1]):
                 continue
-            cells = with_bar_of(names, cut(bare[place]), text) if style == "bars" else cut(bare[place])
+            cells = with_bar_of(names, cut(bare[number]), text) if style == "bars" else cut(bare[number])
             if len(cells) == len(names) + 1 and _without_remark(last := "  ".join(cells[-2:])) != last:
                 cells[-2:] = [last]
             has_value = any(map(value_and_unit, cells))
@@ -201,13 +201,13 @@ class PrintedTable(Struct, frozen=True):
             if len(cells) != len(names) or not has_value or names_itself:
                 following = text
                 break
-            rows[place] = cells
+            rows[number] = cells
         has_rows = len(rows) >= (_FEW if len(names) <= _FEW else 1)
         words = following.split()
         is_cut_off = sum(_VALUE.fullmatch(x) is not None for x in words) * 2 > len(words)  # a row of other cells
         if not has_rows or (is_cut_off and style not in _MARKS):
             return None
-        rows_of_table = [lines[place] for place in rows]
+        rows_of_table = [lines[number] for number in rows]
         return cls(style, lines[: min(rows) + 1], names, rows_of_table, [*rows.values()], second_line=second)
 
     @property
@@ -349,8 +349,8 @@ class PrintedTable(Struct, frozen=True):
             [match.span() for match in _SPANS[self.style].finditer(without_frame(without_bar(line))) if match[0] != ":"]
             for line in (self.block[0], _without_remark_of_row(text))
         )
-        above = ({i for i, (a, b) in enumerate(names) if a < end and begin < b} for begin, end in cells)
-        return len(cells) == len(names) and all(not places or k in places for k, places in enumerate(above))
+        names_above = ({i for i, (a, b) in enumerate(names) if a < end and begin < b} for begin, end in cells)
+        return len(cells) == len(names) and all(not own or k in own for k, own in enumerate(names_above))
 
     def _counts_up(self) -> bool:
         """Whether the first column counts steps."""
