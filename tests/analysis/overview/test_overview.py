@@ -27,7 +27,6 @@ from perflog.analysis.overview.next_commands import have_factors
 from perflog.analysis.overview.parts import parts
 from perflog.analysis.overview.reasons import bottleneck
 from perflog.analysis.overview.run_figures import run_figures
-from perflog.errors import UsageError
 from perflog.log import combined
 from perflog.metrics import Options, Tables, steps, throughput
 from perflog.output.presenters.diagnosis import screen as diagnosis_screen
@@ -253,21 +252,11 @@ def test_of_steps_without_a_range_inside_the_operators_are_told(tmp_path: Path) 
     assert any(command.endswith("host_operators") for command in seen.next)
 
 
-@pytest.mark.parametrize(
-    ("forward", "optimizer", "reason"),
-    [
-        (500, 300, "+100 us a step on average: +200 us in optimizer (100 us -> 300 us), -100 us elsewhere."),
-        (590, 200, "+50 us a step on average: +100 us in optimizer (100 us -> 200 us), -50 us elsewhere."),
-        (500, 101, None),
-    ],
-)
-def test_of_two_traces_without_a_device_the_range_that_grew_is_named(
-    tmp_path: Path, forward: float, optimizer: float, reason: str | None
-) -> None:
+def test_of_two_traces_without_a_device_the_range_that_grew_is_named(tmp_path: Path) -> None:
     """Only the second step is longer, by what the optimizer takes more."""
-    logs = [host_trace(tmp_path / "a.json", 500, 100), host_trace(tmp_path / "b.json", forward, optimizer)]
+    logs = [host_trace(tmp_path / "a.json", 500, 100), host_trace(tmp_path / "b.json", 500, 300)]
     told = [text.partition(": ")[2] for text in overview(combined(logs), "a.json b.json").reasons if "slower" in text]
-    assert told == ([] if reason is None else [reason])
+    assert told == ["+100 us a step on average: +200 us in optimizer (100 us -> 300 us), -100 us elsewhere."]
 
 
 def test_the_shares_of_a_trace_are_those_of_its_bars() -> None:
@@ -379,16 +368,11 @@ def test_a_folder_of_results_is_one_row_with_its_score() -> None:
     assert seen.reasons[0] == score
 
 
-@pytest.mark.parametrize(("samples", "rate", "why"), [
-    (3840, 2.0, "; not slower per sample: they need 3,840 samples, the median run 3,072"),
-    (3072, 1.6, ""),  # as many samples, but slower
-    (3456, 1.6, ""),  # both
-])  # fmt: skip
-def test_a_run_with_more_samples_is_not_called_slow(tmp_path: Path, samples: int, rate: float, why: str) -> None:
-    """Ten results of MLPerf, nine of 3072 samples at 2 a second."""
+def test_a_run_with_more_samples_is_not_called_slow(tmp_path: Path) -> None:
+    """Ten results of MLPerf of 2 samples a second, nine of 3,072 samples."""
     event = ':::MLLOG {{"time_ms": {}, "event_type": "{}", "key": "{}", "value": {}, "metadata": {}}}\n'
     for run in range(10):
-        n, per_s = (samples, rate) if run == 7 else (3072, 2 + run / 1000)
+        n, per_s = (3840, 2.0) if run == 7 else (3072, 2 + run / 1000)
         counted, end = f'{{"samples_count": {n}}}', 1_755_477_365_577 + int(1000 * n / per_s)
         lines = [event.format(1_755_477_365_577, "INTERVAL_START", "run_start", "null", "{}")]
         lines += event.format(end, "POINT_IN_TIME", "eval_accuracy", 0.92, counted)
@@ -396,9 +380,11 @@ def test_a_run_with_more_samples_is_not_called_slow(tmp_path: Path, samples: int
         (tmp_path / f"result_{run}.txt").write_text("".join(lines))
     seen = overview(perflog.read(tmp_path))
     (far,) = (text for text in seen.reasons if "far worse" in text)
-    assert "result_7.txt" in far and far.endswith(f" s{why}.")
+    assert "result_7.txt" in far and far.endswith(
+        " s; not slower per sample: they need 3,840 samples, the median run 3,072."
+    )
     (counts,) = (figure.values for figure in seen.figures if figure.name == "samples")
-    assert sorted(counts.values()) == sorted([3072.0] * 9 + [float(samples)])
+    assert sorted(counts.values()) == [3072.0] * 9 + [3840.0]
 
 
 @needs_campaigns
@@ -408,28 +394,20 @@ def test_a_result_alone_goes_on_to_its_curves() -> None:
     assert overview(perflog.read(path), "result.txt").next[0] == "perflog analyze result.txt curves"
 
 
-@pytest.mark.parametrize(("number", "rows"), [(4, 4), (5, 1)])
-def test_repeats_are_a_row_together(tmp_path: Path, number: int, rows: int) -> None:
-    for i in range(number):
-        (tmp_path / f"run_{i}.txt").write_text(Path(EARLY).read_text() + f"repeat {i}\n")
-    assert len(overview(perflog.read(tmp_path)).groups) == rows
-
-
-@pytest.mark.parametrize(("slow", "named"), [(5.8, True), (13.0, False)])
-def test_a_pair_of_nodes_that_is_far_slower_is_named(tmp_path: Path, slow: float, named: bool) -> None:
-    """Twelve measurements of one collective: eleven near 13.5 GB/s, one at 5.8, or at 13.0, which is no fault."""
+def test_a_pair_of_nodes_that_is_far_slower_is_named(tmp_path: Path) -> None:
+    """Twelve measurements of one collective: eleven near 13.5 GB/s, one at 5.8."""
     columns = "time   algbw   busbw #wrong"
     head = f"#       size         count      type   redop    root     {columns}     {columns}\n"
     units = "(us)  (GB/s)  (GB/s)"
     head += f"#        (B)    (elements)                               {units}            {units}\n"
     for pair in range(12):
-        speed = slow if pair == 7 else 13.5 + pair / 100
+        speed = 5.8 if pair == 7 else 13.5 + pair / 100
         rate = f"79536.4   {speed:5.2f}   {speed:5.2f}      0"
         row = f"  1073741824     268435456     float    none      -1  {rate}  {rate}\n"
         (tmp_path / f"node{pair:02}.log").write_text(f"# nThread 1 nGpus 1\n#\n{head}{row}")
     reasons = overview(perflog.read(tmp_path)).reasons
-    far = [text for text in reasons if "far worse" in text]
-    assert far == (["far worse than the median peak bus bw of 13.54 GB/s: node07.log 5.8 GB/s."] if named else [])
+    (far,) = (text for text in reasons if "far worse" in text)
+    assert far == "far worse than the median peak bus bw of 13.54 GB/s: node07.log 5.8 GB/s."
 
 
 def test_an_overview_in_a_notebook() -> None:
@@ -480,25 +458,10 @@ def _losses(path: Path, *losses: float) -> None:
     path.write_text("".join(f'{{"step": {10 * k}, "val_loss": {x}}}\n' for k, x in enumerate(losses, 1)))
 
 
-@pytest.mark.parametrize(("target", "told"), [
-    (3.28, "val_loss reaches 3.28 at step 20, with 3.2798."),
-    (3.2797, "val_loss does not reach 3.2797: the best value is 3.2798 at step 20."),
-])  # fmt: skip
-def test_the_target_of_the_reader_comes_first(tmp_path: Path, target: float, told: str) -> None:
+def test_the_target_of_the_reader_comes_first(tmp_path: Path) -> None:
     _losses(tmp_path / "a.jsonl", 3.5, 3.2798, 3.3)
-    assert overview(perflog.read(tmp_path / "a.jsonl"), targets={"val_loss": target}).reasons[0] == told
-    with pytest.raises(UsageError, match="no run prints a series `vall_loss`"):
-        overview(perflog.read(tmp_path / "a.jsonl"), targets={"vall_loss": 3.0})
-
-
-@pytest.mark.parametrize(("target", "told"), [
-    (2.0, "all 6 runs reach val_loss 2."), (1.7, "4 of 6 runs reach val_loss 1.7."),
-    (1.0, "none of 6 runs reaches val_loss 1; the best value is 1.4."),
-])  # fmt: skip
-def test_repeats_that_reach_a_target_are_counted(tmp_path: Path, target: float, told: str) -> None:
-    for k in range(6):
-        _losses(tmp_path / f"run_{k}.jsonl", 3.5, 2.5, 1.4 + k / 10)
-    assert overview(perflog.read(tmp_path), targets={"val_loss": target}).reasons[0] == told
+    seen = overview(perflog.read(tmp_path / "a.jsonl"), targets={"val_loss": 3.28})
+    assert seen.reasons[0] == "val_loss reaches 3.28 at step 20, with 3.2798."
 
 
 def test_results_stand_before_what_configures_a_run(tmp_path: Path) -> None:
