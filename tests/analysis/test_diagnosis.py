@@ -6,6 +6,7 @@ import pickle
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,12 +14,15 @@ from support.allocator_files import block, segment, snapshot
 from support.commands import run, told
 from support.flight_recorder_files import call, job
 from support.jobs import Job, restarted
+from support.metrics_logs import by_hand
 from support.paths import SHARED
 from support.planted_jobs import KINDS, planted
 
 import perflog
+from perflog.analysis import diagnosis
 from perflog.analysis.compare.sides import named_sides
 from perflog.analysis.diagnosis import Diagnosis, _stuck_text
+from perflog.metrics import Tables
 from perflog.output.presenters.diagnosis import screen
 
 STEADY_STEP = "[rank{rank}]: step {step} | loss: 2.1000 | forward: {forward:.2f}ms | allreduce: {wait:.2f}ms\n"
@@ -410,3 +414,13 @@ def test_who_reports_a_failure_of_two_ends(tmp_path: Path) -> None:
     answer = perflog.diagnose(perflog.read(path))
     assert (answer.kind, answer.culprits) == ("link_error", [])
     assert answer.reason == "reported by rank 27 and node7, which need not be at fault; the peer is 10.4.0.12"
+
+
+def test_a_failure_after_which_the_run_goes_on_ended_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    caught: Any = SimpleNamespace(goes_on=True, restarts=False, rows=[1, 2, 3])
+    monkeypatch.setattr(diagnosis, "endings", lambda _: [caught])
+    answer = diagnosis._ended(Tables(by_hand("steps", [{"step": 1}])), {"r": "a.txt"}, ("a.txt",))
+    assert (
+        answer.verdict
+        == "no failure is reported; the log ends with step 1 (line 1); the program went on after 3 failure texts"
+    )

@@ -90,6 +90,8 @@ def test_names_that_differ_in_a_number(first: Facts, second: Facts, is_one: bool
         ("rank", (2, 3, 5, 6), True),
         ("rank", (8, 16), False),  # ranks of adapters
         ("rank", (1, 2, 4), False),
+        ("rank", (3, 5, 6), False),  # at least half of them are missing
+        ("rank", (3, 4, 5, 7), True),
         ("gpus/gpu", (17, 40), False),
         ("node", (17, 40), True),  # names of nodes
         ("node", (2, 4), False),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.metrics_logs import by_hand
 
 import perflog
+from perflog.analysis.repeats import Result, differing, rounds
 from perflog.errors import UsageError
 from perflog.log import Log
+from perflog.metrics import Tables
 
 EXPERTS = (8, 16, 32, 64)
 
@@ -49,13 +53,6 @@ def test_a_sweep_under_other_code_is_not_pooled(tmp_path: Path) -> None:
     assert "round 2 is above round 1 in all" in said
 
 
-def test_repeats_are_pooled(tmp_path: Path) -> None:
-    answer = perflog.overview(sweep(tmp_path, (1.0, 1.05, 0.97)))
-    assert [len(group.runs) for group in answer.groups] == [3] * 4
-    assert not any("No repeats" in text for text in answer.reasons)
-    assert all("round" not in group.settings for group in answer.groups)
-
-
 def test_compare_does_not_average_them(tmp_path: Path) -> None:
     log = sweep(tmp_path, (1.0, 2.0, 1.3))
     compared = perflog.compare(log, by="num_local_experts")
@@ -66,10 +63,47 @@ def test_compare_does_not_average_them(tmp_path: Path) -> None:
     assert [[len(runs) for runs in case.runs] for case in together.cases] == [[3] * 4]
 
 
-def test_compare_of_repeats_is_as_before(tmp_path: Path) -> None:
-    compared = perflog.compare(sweep(tmp_path, (1.0, 1.05, 0.97)), by="num_local_experts")
-    assert [[len(runs) for runs in case.runs] for case in compared.cases] == [[3] * 4]
-    assert not any("not repeats" in text for text in compared.warnings)
+def tables(column: str = "step_time_s", **values: Sequence[float]) -> Tables:
+    """Runs with these values of a column in their steps."""
+    rows = [
+        {"run": run, "step": step, column: value}
+        for run, run_values in values.items()
+        for step, value in enumerate(run_values)
+    ]
+    frames = by_hand("steps", [*rows, *({"table": "runs", "run": run, "config": "{}"} for run in values)])
+    return Tables(frames | {"runs": frames["runs"][1:]})
+
+
+STEPS = tables(a=[2.0] * 9, b=[1.0] * 9, c=[1.05] * 9, d=[0.96, 1.0, 1.04] * 3, e=[1.5] * 9, f=[0.0] * 9)
+
+
+def test_how_far_runs_are_apart() -> None:
+    """More than repeats scatter; groups that differ most come first."""
+    found = differing(STEPS, [("b", "e"), ("a", "b", "c"), ("a",)], warmup=0)
+    assert [(each.runs, each.figure, each.unit, each.low, each.high, each.order) for each in found] == [
+        (("a", "b", "c"), "step time", "s", 1.0, 2.0, (1, 2, 0)), (("b", "e"), "step time", "s", 1.0, 1.5, (0, 1)),
+    ]  # fmt: skip
+    assert [(each.apart, each.noise) for each in found] == [(1.0, 0.0), (0.5, 0.0)]
+    assert differing(STEPS, [("b", "c"), ("a",)], warmup=0) == []
+    (noisy,) = differing(STEPS, [("a", "d")], warmup=0)
+    assert noisy.noise == pytest.approx(1.4826 * 0.04 / 2, rel=1e-3)  # the median of 0 and 4 %
+    assert differing(STEPS, [("a", "f")], warmup=0) == []  # an idle run
+
+
+def test_runs_without_step_times_are_judged_by_a_rate_or_a_result() -> None:
+    rates = tables("tokens_per_s", a=[10.0] * 9, b=[20.0] * 9)
+    (found,) = differing(rates, [("a", "b")], warmup=0, result=Result("x", "s", {"a": 1.0, "b": 9.0}))
+    assert (found.figure, found.unit, found.low, found.high) == ("tokens per s", "1/s", 10.0, 20.0)
+    nothing = tables(a=[], b=[], c=[])
+    result = Result("elapsed_s", "s", {"a": 1.0, "b": 2.0})
+    (found,) = differing(nothing, [("a", "b"), ("a", "c")], result=result)
+    assert (found.figure, found.runs, found.low, found.high, found.noise) == ("elapsed", ("a", "b"), 1.0, 2.0, None)
+    assert differing(nothing, [("a", "b")]) == []
+    assert differing(nothing, [("a", "b")], result=Result("x", "", {"a": -1.0, "b": 2.0})) == []
+
+
+def test_the_round_of_a_run_is_its_place_in_its_group() -> None:
+    assert rounds([("a", "b"), ("c",)]) == {"a": 1, "b": 2, "c": 1}
 
 
 def test_sides_of_several_logs_that_are_no_repeats_are_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from support.jobs import Job
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.attempts import attempts, step_of
+from perflog.metrics.attempts import Extent, _evidence, attempts, step_of
 from perflog.tables.columns import NULL
 
 
@@ -229,3 +229,18 @@ def test_attempts_of_programs_that_print_no_start(tmp_path: Path, name: str) -> 
 )
 def test_a_checkpoint_behind_which_steps_go_on_begins_no_attempt(tmp_path: Path, text: str) -> None:
     assert len(read(text, tmp_path).run_keys) == 1
+
+
+@pytest.mark.parametrize(
+    ("loaded", "first", "is_one"),
+    [
+        (20, 21, True), (20, 20, True), (20, 19, False),  # its steps begin before the checkpoint
+        (30, 31, True), (31, 32, False), (0, 1, False), (None, 31, True), (None, 1, False),
+    ],
+)  # fmt: skip
+def test_a_run_continues_from_a_step_that_the_earlier_one_has(loaded: int | None, first: int, is_one: bool) -> None:
+    """The earlier run has the steps 1 to 30."""
+    earlier, later = (
+        Extent(run, "log", 1, begin, end, 1, 9, None, 0, 0) for run, begin, end in (("a", 1, 30), ("b", first, 60))
+    )
+    assert (_evidence(loaded, later, [earlier], {}, near=True) is not None) == is_one

@@ -166,3 +166,19 @@ def test_shares_of_a_table_that_is_not_surely_cut(table: list[tuple[str, float, 
 )  # fmt: skip
 def test_what_an_api_call_does(name: str, kind: str) -> None:
     assert category(name, api=True) == kind
+
+
+def test_rounding_of_shares_explains_less_the_more_they_are() -> None:
+    """Shares of 30.0 % and 20.0 %: rounding explains 0.2 % of 100 s, and a table that lacks 1 % more is whole."""
+    total = [("kernel", 30.0, 0.3, 1), ("kernel", 20.0, 0.2, 1)]
+    rest = [("kernel", time_s, 0.0, 1) for time_s in (48.75, 48.9)]
+    cut, whole = (cut_profile([*total, more]) for more in rest)
+    assert cut[0]["denominator"] == BY_SHARES and whole[0]["denominator"] == "sum of gpu"
+
+
+def test_tables_without_a_number_are_sections_too() -> None:
+    rows_of_table: list[dict[str, Any]] = [
+        {"kind": "kernel", "name": name, "time_s": time_s, "calls": 1, "section": None}
+        for name, time_s in (("a", 3.0), ("b", 1.0))
+    ]
+    assert [row["share"] for row in rows(kernels(profile_of(rows_of_table)), by="name")] == [0.75, 0.25]

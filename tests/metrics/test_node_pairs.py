@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import combinations, islice
 from pathlib import Path
 
+import pandas as pd
 from support.metrics_logs import row, rows
 from support.pair_logs import campaign, pairs
 
 import perflog
 from perflog.metrics import node_pairs
+from perflog.metrics.benchmarks.node_pairs import _group_rows
+from perflog.tables.columns import rows_from_frame
 
 
 def test_a_slow_pair_does_not_make_its_nodes_slow(tmp_path: Path) -> None:
@@ -37,3 +41,20 @@ def test_a_slow_node_has_slow_pairs(tmp_path: Path) -> None:
 def test_few_pairs_tell_nothing_and_the_size_is_that_of_all(tmp_path: Path) -> None:
     table = node_pairs(campaign(tmp_path, pairs(3), without_large="n1"))
     assert table["slow"].isna().all() and set(table["size"]) == {1048576}
+
+
+def test_a_node_of_few_pairs_is_not_judged(tmp_path: Path) -> None:
+    """Node a has three slow pairs, b has two; without enough pairs in all, no node is judged."""
+
+    def slow(measured: dict[tuple[str, str], float]) -> dict[str, bool | None]:
+        rows = rows_from_frame(pd.DataFrame(
+            [{"run": f"{a}{b}", "bytes": 8, "busbw_gbps": value} for (a, b), value in measured.items()]
+        ), "collectives")  # fmt: skip
+        found = _group_rows(rows, {f"{a}{b}": (a, b) for a, b in measured})
+        return {row["node"]: row["slow"] for row in found if row["of"] == "node"}
+
+    usual = {pair: 13.5 + 0.01 * k for k, pair in enumerate(combinations("cdefg", 2))}
+    of_a = {("a", other): 5.0 for other in "cde"}
+    assert slow(usual | of_a) == {"a": True, **dict.fromkeys("cdefg", False)}
+    assert slow(usual | {("b", other): 5.0 for other in "fg"})["b"] is None
+    assert set(slow(dict(islice(usual.items(), 1)) | of_a).values()) == {None}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from statistics import mean, median
 
+import numpy as np
+import pandas as pd
 import pytest
 from support.metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables
 from support.seeds import MS
@@ -11,6 +13,8 @@ from support.seeds import MS
 from perflog.metrics import METRICS, phases, wait, wait_steps
 from perflog.metrics.compared import Steady
 from perflog.metrics.run_tables import Tables
+from perflog.metrics.step_time.phases import _columns_of_steps
+from perflog.tables.columns import NULL, rows_from_frame
 
 MOE = "moe_layer"
 RANKS = range(4)
@@ -188,3 +192,16 @@ def test_a_world_of_one_rank_has_rank_0() -> None:
 
 def test_a_warm_up_of_all_steps_leaves_nothing() -> None:
     assert not len(phases(tables(MOE), warmup=100)) and not len(wait(tables(MOE), warmup=100))
+
+
+def test_times_on_lines_of_steps_are_phases_that_happen_once() -> None:
+    """A format without phases prints the forward time of each step on its line."""
+    found = _columns_of_steps(
+        rows_from_frame(pd.DataFrame([{"line": 7, "part": 0, "step": 3, "rank": None}] * 2), "steps"),
+        np.array([1, 0]), np.array([0.5, 0.25]),
+    )  # fmt: skip
+    assert {name: values.tolist() for name, values in found.items() if name not in ("min_s", "remote_share")} == {
+        "phase": [1, 0], "line": [7, 7], "part": [0, 0], "step": [3, 3], "rank": [NULL, NULL], "occurrence": [1, 1],
+        "time_s": [0.5, 0.25],
+    }  # fmt: skip
+    assert np.isnan(found["min_s"]).all() and np.isnan(found["remote_share"]).all()

@@ -140,3 +140,16 @@ def test_rows_are_counted_over_all_batches() -> None:
     words = [pa.array(texts).dictionary_encode() for texts in (["a", "b", "b"], ["b", "c", "b"])]
     batches = [pa.record_batch([word, part], ["run", "part"]) for word, part in zip(words, parts, strict=True)]
     assert row_counts(batches) == {"a": {0: 1}, "b": {0: 1, 1: 3}, "c": {1: 1}}
+
+
+def test_files_come_in_order_whatever_the_order_of_their_rows() -> None:
+    """Of each file its rows in the order of its lines, also where the rows of all files ascend by line alone."""
+    empty = dict.fromkeys(column.name for column in TABLES["values"])
+    for places in (
+        [("b", 0, 1), ("a", 1, 2), ("a", 0, 3)], [("a", 0, 1), ("a", 0, 2), ("a", 1, 1)], [("a", 0, 2), ("a", 0, 1)],
+        [("a", 1, 1), ("a", 0, 2), ("a", 0, 2)],
+    ):  # fmt: skip
+        rows = [empty | {"run": run, "part": part, "line": line} for run, part, line in places]
+        found = Tables({"values": pd.DataFrame(rows)}).arrow_by_file("values", {}, "key")
+        lines = [(*place, line) for place, events in found for line in events["line"].to_pylist()]
+        assert lines == sorted(places)

@@ -90,3 +90,8 @@ def test_a_cut_off_result_counts_as_the_slowest(tmp_path: Path, cut_off: int, sc
 
 def test_of_three_runs_the_middle_one_is_the_score() -> None:
     assert of_folder(times=[3.0, 1.0, 2.5])["score_s"] == 2.5
+
+
+def test_a_run_is_a_row_of_its_own() -> None:
+    (row,) = records(time_to_train(tables([90.0], [{"status": "success", "seed": 1}])))
+    assert (row["of"], row["n"], row["time_s"], row["status"], row["last_line"]) == ("run", 1, 90.0, "success", 9)

@@ -12,6 +12,8 @@ from support.json_logs import json_log, steady_times
 
 import perflog
 from perflog.analysis.compare import baselines
+from perflog.analysis.compare.baselines import _differing
+from perflog.analysis.compare.history import Identity
 from perflog.cli.main import main
 from perflog.errors import StoreError, UsageError
 
@@ -199,3 +201,13 @@ def test_processes_lose_nothing_of_each_other(store: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda k: baselines.set_baseline(f"b{k}", [run], store=store), range(16)))
     assert set(baselines.read(store)) == {f"b{k}" for k in range(16)}
+
+
+def test_a_tag_counts_only_where_both_runs_have_it() -> None:
+    first, second = (
+        Identity(settings, {})
+        for settings in ({"batch": "8", "tag": "x", "only": "1"}, {"batch": "16", "lr": "2", "tag": "y"})
+    )
+    assert _differing(first, second, {"tag", "only"}) == ["batch", "tag", "lr"]
+    assert _differing(first, second, {"only", "lr"}) == ["batch", "tag"]
+    assert _differing(first, first, ()) == []

@@ -87,6 +87,13 @@ def test_runs_that_ended_early_by_their_log() -> None:
     assert cut({"r": 100}, {"t": 95}, stopped("t", 500), is_split=True) == {"t": 95}
 
 
+def test_how_many_steps_a_run_had_planned() -> None:
+    """0 if its log does not say."""
+    sides, case = [side("a", r=100), side("b", s=50, t=60)], Case("", (("r",), ("s", "t")))
+    found = runs_cut_short(sides, [case], {"b": [stopped("s"), stopped("t", 300)]}, False)
+    assert [(each.run, each.planned, each.usual_last_step) for each in found] == [("s", 0, 100), ("t", 300, 100)]
+
+
 def test_runs_with_far_fewer_steps_than_the_others() -> None:
     assert cut({"r": 100}, {"t": 90}) == {} and cut({"r": 100}, {"t": 89}) == {"t": 89}
     assert cut({"r": 100}, {"t": 50}, is_split=True) == {}

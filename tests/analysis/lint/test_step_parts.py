@@ -31,6 +31,13 @@ def test_a_short_backward(backward: float, is_short: bool) -> None:
         assert each.numbers == {"forward": 2.0, "backward": 0.999}
 
 
+def test_each_run_has_its_own_backward() -> None:
+    """Runs without a forward, or with a long backward, come before the one with a short backward."""
+    no_forward = [row | {"forward_s": None} for row in steps(2.0, 0.5)]
+    found = of_runs("backward-short", ("a", no_forward), ("b", steps(2.0, 4.0)), ("c", steps(2.0, 0.5)))
+    assert [each.run for each in found] == ["c"]
+
+
 def test_what_a_rate_counts_of_a_short_backward() -> None:
     (message,) = messages("backward-short", steps(2.0, 0.5, tflops=12.25), format="moe_layer")
     assert message.endswith(
@@ -101,6 +108,10 @@ def test_part_of_forward_is_in_no_phase(inside: float, parts: dict[str, float]) 
     assert [each.numbers for each in found] == ([pytest.approx(parts)] if parts else [])
     for each in found:
         assert each.message == "6.0 % of forward (60 ms) in no phase (median of the steady steps, mean over ranks)"
+    twice = [row | {name: 2 * row[name] for name in row if name.endswith("_s")} for row in rows]
+    assert [each.message[:25] for each in linted("phase-gap", twice, format="reference")] == [
+        "6.0 % of forward (120 ms)"
+    ] * len(parts)
     assert linted("phase-gap", rows) == []  # nothing says what the phases are parts of
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from support.raw_traces import NS, category, chrome_json, span_of
 import perflog
 from perflog.metrics import launch_queue, launches, waterfall
 from perflog.metrics.traces.idle_causes import CAUSES, is_wait
+from perflog.metrics.traces.launch_delays import _time_after
 
 US = 1000
 
@@ -231,3 +233,15 @@ def test_a_comparison_tells_which_idle_time_is_longer(tmp_path: Path) -> None:
     assert parts["host-bound idle"].difference_s == pytest.approx(30e-6)
     assert parts["host-bound idle"].of == "idle"
     assert parts["idle while a launch arrives"].difference_s == pytest.approx(0, abs=1e-9)
+
+
+def test_times_after_a_window_begins_are_exact() -> None:
+    """By plain integers, also where sums of 64 bits would overflow, and where nothing is launched."""
+    for times, scale in (([], 1), ([3, 5, 5, 9], 1), ([3, 5, 5, 9, 11, 12], 1 << 59)):
+        long = np.array([time * scale // 4 for time in times], np.int64)
+        starts, ends = (np.array(each, np.int64) * scale // 4 for each in ([0, 4, 5, 9, 12], [4, 9, 12, 9, 12]))
+        wanted = [
+            sum(max(int(end) - max(int(start), time), 0) for time in long.tolist())
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        assert _time_after(long, starts, ends).tolist() == pytest.approx(wanted, rel=1e-15)
