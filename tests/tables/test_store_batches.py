@@ -90,17 +90,6 @@ def test_logs_of_batches_are_removed(store: Store) -> None:
     assert files(store) == {}
 
 
-def test_many_small_batches_become_few(store: Store) -> None:
-    logs = [f"{number:016x}" for number in range(64)]
-    for log in logs[:-1]:
-        fill(store, [log], {"steps": 1})
-    assert len(names(store)) == 63
-    fill(store, [logs[-1]], {"steps": 1})
-    assert len(names(store)) == len(names(store, "steps")) == 1
-    assert store.logs() == logs
-    check_whole(store)
-
-
 DAYS = [f"2026-03-0{day}T09:30:00Z" for day in range(1, 6)]
 
 
@@ -164,29 +153,6 @@ def test_rows_of_another_schema_are_never_replaced(store: Store) -> None:
         store.delete(LOGS[:1])
     store.compact()
     assert files(store) == before
-
-
-MOVES = 1 + 3 + 3 + 2  # the note, the old files out, the others of the batch and the new log in
-
-
-@pytest.mark.parametrize("move", range(MOVES + 1))
-def test_killed_at_each_move(store: Store, move: int) -> None:
-    fill(store, LOGS)
-    before = files(store)
-    code = """
-replace, left = os.replace, int(sys.argv[2])
-def fragile(a, b):
-    global left
-    if not left: os.kill(os.getpid(), 9)
-    left -= 1
-    replace(a, b)
-os.replace = fragile
-fill(store, LOGS[:1], {"kernels": 2})
-"""
-    assert child(code, store.path, move).end() == (0 if move == MOVES else -9)
-    check_whole(store)
-    assert store.logs() == LOGS
-    assert (files(store) == before) == (move < MOVES)
 
 
 def test_killed_at_random_moments_while_batches_are_merged(store: Store) -> None:

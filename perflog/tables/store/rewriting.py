@@ -56,10 +56,10 @@ def merged(store: StoreFolder, folder: Path) -> Change:
     """
     out = list[str]()
     into: dict[str, dict[str, Path]] = {}
-    for batches in _groups(store):
+    for number, batches in enumerate(_groups(store)):
         logs = [log for batch in batches for log in store.logs_of(batch)]
         try:
-            into[batch_name(logs)] = _rewritten(store, batches, logs, folder / f"merged-{len(out)}")
+            into[batch_name(logs)] = _rewritten(store, batches, logs, folder / f"merged-{number}")
         except StoreError:
             continue
         out += batches
