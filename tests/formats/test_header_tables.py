@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.paths import ROOT
+from support.reading import read
 
 from perflog.errors import FormatError
 from perflog.formats.families.header_tables import Header, HeaderTable
@@ -291,3 +292,18 @@ def test_a_broken_table_is_one_error(tmp_path: Path, old: str, new: str, message
     with pytest.raises(FormatError) as error:
         table(tmp_path, **{old: new})
     assert message in error.value.reason and str(tmp_path / "own.toml") in error.value.where
+
+
+def test_the_unit_in_the_name_of_a_column_of_strings_is_that_of_the_others() -> None:
+    columns = "Name (time in us)      Mean      Rounds\n----\n"
+    (mean,) = read(f"{columns}test_a[8]       1,250.0000 (1.0)      8\n".encode()).rows("values")[1:]
+    assert (mean["key"], mean["value"], mean["unit"]) == ("mean", pytest.approx(0.00125), "s")
+    (mean,) = read(f"{columns.replace('us', 'ms')}test_a   2.5000 (>1000.0)   8\n".encode()).rows("values")[1:]
+    assert mean["value"] == pytest.approx(0.0025)
+
+
+def test_times_of_julia_have_any_unit() -> None:
+    text = " Time  (mean ± σ):   1.5 μs ± 50.0 ns  ┊ GC (mean ± σ):  0.00% ± 0.00%\n  1.5 ms (2 allocations: 8 bytes)\n"
+    rows = read(f"julia> @benchmark f(x)\n{text}  0.25 seconds (1.5 k allocations: 4 MiB)\n".encode()).rows("values")
+    times = {str(row["key"]): row["value"] for row in rows if row["unit"] == "s"}
+    assert times == pytest.approx({"mean": 1.5e-6, "std": 5e-8, "min": 1.5e-3, "time": 0.25})

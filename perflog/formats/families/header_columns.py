@@ -31,7 +31,8 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
     """A declared column.
 
     Attributes:
-        name: The name in the header. `*` matches any string, ` ({unit})` at the end for an optional unit.
+        name: The name in the header. `*` matches any string, ` ({unit})` at the end for an optional unit. `{unit}`
+            elsewhere is the unit of the columns with ` ({unit})` that print none.
         forms: The forms of its cells; the first that fits reads a cell. A header that names a column without forms is
             not a header of this table.
         paths: By field that has the name of a column but does not fill it, the printed name.
@@ -48,7 +49,8 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The pattern of the name in a header."""
-        name = ".*?".join(re.escape(x) for x in self.name.removesuffix(UNIT_SUFFIX).split("*"))
+        parts = (".*?".join(re.escape(x) for x in part.split("*")) for part in self._around_unit)
+        name = "(?P<unit>[^()]+)".join(parts)
         return re.compile(name + (r"(?: ?\((?P<unit>[^()]+)\))?" if self.name.endswith(UNIT_SUFFIX) else ""))
 
     def is_named(self, name: str) -> bool:
@@ -58,7 +60,22 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
     @property
     def longest(self) -> str:
         """The longest string that each of its names contains."""
-        return max(self.name.removesuffix(UNIT_SUFFIX).split("*"), key=len)
+        return max((x for part in self._around_unit for x in part.split("*")), key=len)
+
+    @property
+    def _around_unit(self) -> list[str]:
+        """The name without a unit at its end, cut where a unit is in it: `Name (time in {unit})`."""
+        return self.name.removesuffix(UNIT_SUFFIX).split("{unit}")
+
+    @property
+    def may_have_unit(self) -> bool:
+        """Whether the name may have a unit at its end."""
+        return self.name.endswith(UNIT_SUFFIX)
+
+    @property
+    def has_unit_of_others(self) -> bool:
+        """Whether the unit in the name of a column of strings is that of the columns without one."""
+        return len(self._around_unit) > 1
 
     @cached_property
     def declared_fields(self) -> frozenset[str]:

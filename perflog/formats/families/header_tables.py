@@ -263,6 +263,9 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         """Return the declared column of each printed name, None if none fits, and its unit."""
         match = match_names_of_any_program if self.is_first else match_names
         matches = match(names, self.columns, self.row)
+        shared = next((unit for column, unit in matches if column is not None and column.has_unit_of_others), "")
+        if shared:
+            matches = [(c, unit or (shared if c is not None and c.may_have_unit else "")) for c, unit in matches]
         taken = {field for column, _ in matches if column is not None for field in column.declared_fields}
         matches = [self._with_unit_in_cells(name, *match, taken) for name, match in zip(names, matches, strict=True)]
         return tuple(c for c, _ in matches), tuple(unit for _, unit in matches)
