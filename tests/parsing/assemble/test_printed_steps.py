@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from perflog.formats.model import Line
-from perflog.parsing.assemble.runs.printed_steps import Beginnings, PrintedSteps, epochs_of, in_order, places_in_run
+from perflog.parsing.assemble.runs.printed_steps import Beginnings, PrintedSteps, epochs_of, in_order, positions_in_run
 from perflog.parsing.match.records import Records
 
 NO_TEMPLATE: Any = None
 
 
 def printed(*rows: tuple[int, int, float]) -> PrintedSteps:
-    """Steps from their places, numbers and epochs."""
-    places, steps, epochs = zip(*rows, strict=True)
-    return PrintedSteps(np.array(places), np.array(steps), np.array(epochs, np.float64))
+    """Steps from their positions, numbers and epochs."""
+    positions, steps, epochs = zip(*rows, strict=True)
+    return PrintedSteps(np.array(positions), np.array(steps), np.array(epochs, np.float64))
 
 
 def records(**columns: Any) -> Records:
@@ -28,12 +28,12 @@ def records(**columns: Any) -> Records:
 def test_steps_between_positions() -> None:
     """A step at a position itself is on neither side."""
     steps = printed((2, 10, 0), (4, 20, 0), (6, 30, 0), (8, 40, 0))
-    for places, expected in (
+    for positions, expected in (
         ([4, 7], [[10], [30], [40]]),
         ([], [[10, 20, 30, 40]]),
         ([1, 9], [[], [10, 20, 30, 40], []]),
     ):
-        assert [part.tolist() for part in steps.between(np.array(places, np.int64))] == expected
+        assert [part.tolist() for part in steps.between(np.array(positions, np.int64))] == expected
     assert steps.first_after(4) == (30, 6)
     assert steps.first_after(1) == (10, 2)
 
@@ -43,7 +43,7 @@ def begin(
 ) -> list[int]:
     """Positions at which steps and epochs in the order of a log begin again."""
     rows = [(at + k, step, epoch) for k, (step, epoch) in enumerate(steps)]
-    return (known or Beginnings()).places(printed(*rows), before)
+    return (known or Beginnings()).positions(printed(*rows), before)
 
 
 def test_steps_that_begin_again_with_their_epoch_are_another_run() -> None:
@@ -83,9 +83,9 @@ def test_a_beginning_is_found_across_batches() -> None:
 
 def test_steps_of_later_epochs_are_larger() -> None:
     steps = records(step=[5, 6, 1], epoch=[0, 0, 1])
-    assert places_in_run(steps, "epoch").tolist() == [5, 6, 1 + 2**32]
-    assert places_in_run(steps, None).tolist() == [5, 6, 1]
-    assert places_in_run(records(step=[5, 1], epoch=[0.5, 1.5]), "epoch").tolist() == [5, 1]
+    assert positions_in_run(steps, "epoch").tolist() == [5, 6, 1 + 2**32]
+    assert positions_in_run(steps, None).tolist() == [5, 6, 1]
+    assert positions_in_run(records(step=[5, 1], epoch=[0.5, 1.5]), "epoch").tolist() == [5, 1]
 
 
 def test_epochs_are_those_of_step_lines_without_a_rank() -> None:
@@ -103,7 +103,7 @@ def test_epochs_are_those_of_step_lines_without_a_rank() -> None:
 
 def test_steps_of_several_lines_are_in_log_order() -> None:
     both = in_order([printed((1, 10, 0), (5, 50, 2)), printed((3, 30, 1), (5, 51, 3))])
-    assert both.places.tolist() == [1, 3, 5, 5]
+    assert both.positions.tolist() == [1, 3, 5, 5]
     assert both.steps.tolist() == [10, 30, 50, 51]
     assert both.epochs.tolist() == [0, 1, 2, 3]
     assert [len(column) for column in in_order([])] == [0, 0, 0]
