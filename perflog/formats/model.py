@@ -101,6 +101,8 @@ class Line(Struct, frozen=True, eq=False):
         window: The number of steps that a line covers, computed from its numbers; it comes before `covers`.
         first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps; None if unknown.
         phases: The fields of a line of table `steps` that are times of phases: each is a row of table `phases`.
+        parts: The fields that are times of parts of the step, and so phases, if the numbers of the log agree.
+        whole: The field that is the time of the step if they agree; "" for none.
         items: The columns that take the indices of the items in a list: each item is a row of its own.
         clock: The fields that read the run's clock; a line has one of them, or none.
         clock_of_bar: Whether `clock` reads the whole seconds since a progress bar began.
@@ -172,6 +174,8 @@ class Line(Struct, frozen=True, eq=False):
     dropped: Mapping[str, str] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
     phases: frozenset[str] = frozenset()
+    parts: frozenset[str] = frozenset()
+    whole: str = ""
     items: tuple[str, ...] = ()
     object: ObjectShape | None = None
     by_object: bool = False

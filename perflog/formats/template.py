@@ -364,6 +364,15 @@ class Template:
     def names(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.fields if not f.is_dropped)
 
+    def renamed(self, names: Mapping[str, str]) -> Template:
+        """Return the template with other names for some fields. It reads the same lines."""
+
+        def piece(match: re.Match[str]) -> str:
+            name, *spec = (match[1] or "").partition(":")
+            return f"{{{names[name]}{''.join(spec)}}}" if name in names else match[0]
+
+        return Template(_PIECE.sub(piece, self.text))
+
     @property
     def is_bare(self) -> bool:
         """Whether the template is a single field, with nothing around it."""

@@ -29,6 +29,7 @@ from perflog.ingestion.unrecognised import no_rows, nothing_recognised
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
 from perflog.parsing.assemble.ranks.rank_rules import RankDecisions
 from perflog.parsing.assemble.runs.run_state import RunSettings, RunState
+from perflog.parsing.assemble.steps.time_roles import Key
 from perflog.parsing.input.chunks import CHUNK, Chunk, join_chunks
 from perflog.parsing.input.growing_source import GrowingSource
 from perflog.parsing.input.source import Source
@@ -98,11 +99,12 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     separate: dict[int, bool] = {}
     windows: dict[int, int] = {}
     local: dict[int, int] = {}
+    times: dict[Key, str] = {}
     file = os.path.basename(source.name)
     while True:
         assembler = partial(
-            Assembler, decided, separate=separate, windows=windows, processes=local, files=(file,),
-            waits_for_libraries=not isinstance(source, GrowingSource),
+            Assembler, decided, separate=separate, windows=windows, processes=local, times=times,
+            files=(file,), waits_for_libraries=not isinstance(source, GrowingSource),
         )  # fmt: skip
         reading = _Reading(source, sink(), formats, detection, label, assembler, processes, observer, guessed)
         try:
@@ -112,6 +114,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
             separate |= change.separate
             windows |= change.windows
             local |= change.processes
+            times |= change.times
 
 
 def _candidates(source: Source) -> list[Format]:

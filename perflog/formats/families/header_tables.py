@@ -570,7 +570,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
             dropped={DECLARED_DROPPED: _BAR_DROPPED, **row.dropped} if bar else row.dropped,
             under_header=True,
         )
-        return with_parts(line, text)
+        return with_parts(line)
 
     def _cells(self, cells: Cells, names: Sequence[str]) -> Cells:
         """Return how the cells of a row with these fields are records."""

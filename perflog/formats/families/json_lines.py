@@ -351,15 +351,14 @@ class JsonFamily(Struct, frozen=True, eq=False, dict=True):
         timed = frozenset(value.path for value in may_be_timed if is_duration(text[value.begin : value.end]))
         if by_object:  # a duration is a kind of value
             line = self._line_with(head, front, text, parser, timed, parts)
-            return () if line is None or not line.by_object else (line,)
+            return () if line is None or not line.by_object else (with_parts(line),)
         others = [value.path for value in may_be_timed if value.path not in timed]
         choices = product((True, False), repeat=len(others)) if len(others) <= _MOST_TIMED else [(False,) * len(others)]
         cases = [timed.union(compress(others, choice)) for choice in choices]  # the last is the case of this line
         lines = [self._line_with(head, front, text, parser, case) for case in cases]
         if lines[-1] is None or lines[-1].template.match(raw) is None:
             return ()
-        lines[-1] = with_parts(lines[-1], raw)
-        return tuple(line for line in lines if line is not None)
+        return tuple(with_parts(line) for line in lines if line is not None)
 
     @cached_property
     def _has_object_shapes(self) -> bool:

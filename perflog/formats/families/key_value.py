@@ -374,7 +374,7 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
                 continue
             templates = (self._template(head, keys, choice, loose, closed) for choice in product(*forms))
             lines = (self._line(*each) for each in templates if each is not None)
-            return tuple(with_parts(replace(line, partial=partial), raw) for line in lines)
+            return tuple(with_parts(replace(line, partial=partial)) for line in lines)
         return ()
 
     def _line(self, template: Template, names: FieldNames) -> Line:

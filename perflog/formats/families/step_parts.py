@@ -1,14 +1,13 @@
-"""The time of a step and its parts: what the times that a line prints by name are.
+"""The time of a step and its parts: which times of a line may be one of them, by their names.
 
     step 12 | step_time 3.01s | data 0.10s | fwd 0.61s | bwd 1.91s | opt 0.30s
 
-The word alone does not say it: `elapsed 350 s` is no part. So the numbers of the line that shows the shape have to
-agree: together the parts take no longer than the step, and what is named after `backward` no longer than that.
+The words alone do not decide it: `elapsed 350 s` is no part, and `total 3.01s` may be the time since the start. The
+numbers of the log decide, when its rows are made: see `assemble.steps.time_roles`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
@@ -18,75 +17,53 @@ from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, NUMBERED_PARTS, ST
 from perflog.tables.schema import column_for
 from perflog.units import Unit
 
-_STEP = "step_time"
-_COLUMNS = ("forward", "backward")
+STEP_TIME = "step_time"
+COLUMNS = ("forward", "backward")
 """Parts with a column of their own in table `steps`."""
 _TIME, _TOTALS = "time", ("total", "total_time")
-_MOST = 0.5  # share of a total that its parts take
-_ROUNDED = 1.02  # what parts may exceed their whole by, since each is rounded
 _NO_PARTS = (
     "elapsed eta wall since start remaining left uptime clock timestamp checkpoint ckpt save hidden overlapped "
     "gpu cpu cuda device per latency ttft tpot itl slowest fastest".split()
 )
 _OTHER_WORDS = COUNTERS | EVALUATIONS | STATISTICS | frozenset(_NO_PARTS)
 """Words in names of times that are no parts of the step."""
-_COMMUNICATION = frozenset("comm comms communication allreduce reduce gather scatter a2a alltoall p2p sync".split())
 
 
-def with_parts(line: Line, text: str | bytes) -> Line:
-    """Return a Line of table `steps` with the parts of its step as phases, as the numbers in a line of it show them."""
-    times = [name for name, unit in line.unit.items() if unit.base == "s"]
-    if line.table != "steps" or line.phases or _STEP not in times or len(times) < 2:
+def with_parts(line: Line, times: Collection[str] | None = None, whole: str = "") -> Line:
+    """Return a Line of table `steps` with the fields that may be parts of the step, if one may be its time.
+
+    `times`: the fields that are times; by default all with a unit of time. `whole`: what may be the time of the step.
+    """
+    if line.table != "steps" or line.phases:
         return line
-    values = line.template.match(text) or {}
-    numbers = {name: values.get(name) for name in times}
-    seconds = {name: x * line.unit[name].factor for name, x in numbers.items() if isinstance(x, int | float)}
-    return replace(line, phases=parts_of_step(seconds))
+    known = [name for name, unit in line.unit.items() if unit.base == "s" and (times is None or name in times)]
+    if not (whole or STEP_TIME in known):
+        return line
+    loose = [name for name in known if name in COLUMNS or column_for("steps", name) is None]
+    return replace(line, parts=frozenset(filter(may_be_part, loose)) - {whole}, whole=whole)
 
 
-def parts_of_step(seconds: Mapping[str, float]) -> frozenset[str]:
-    """Return the times that are parts of the time of the step; none if the numbers do not agree.
+def time_of_step(units: Mapping[str, Unit], printed: Collection[str] = ()) -> str:
+    """Return the field of a time that may be the time of the step, "" for none: `total`, or `time` in milliseconds.
 
-    Communication may run beside computation: if the times agree without it, it is no part.
+    No program prints the time since a date in milliseconds. `total` is the sum of other times. In
+    `micro 3 | step 1 | time: 100 ms` the time is that of the micro-batch.
 
-    `seconds`: the times of a line of table `steps` by field. What has a column of this table needs no phase.
+    `units`: of the times of a line by field. `printed`: the names of all numbers of the line, as names are compared.
     """
-    parts = {name for name in seconds if column_for("steps", name) is None and _may_be_part(name)}
-    exposed = {name for name in parts if _COMMUNICATION.isdisjoint(name.lower().split("_"))}
-    return frozenset(next((each for each in (parts, exposed) if _fit(seconds, each)), ()))
-
-
-def _fit(seconds: Mapping[str, float], parts: Collection[str]) -> bool:
-    """Return whether parts, with those that have columns, take no longer than what they are parts of."""
-    wholes = {_STEP, *_COLUMNS} & seconds.keys()
-    times: dict[str, list[float]] = {whole: [] for whole in wholes}
-    for name in wholes.union(parts) - {_STEP}:
-        times.setdefault(_parent(name, wholes), []).append(seconds[name])
-    return _STEP in wholes and all(sum(times[whole]) <= _ROUNDED * seconds[whole] for whole in wholes)
-
-
-def time_of_step(seconds: Mapping[str, float], units: Mapping[str, Unit], printed: Collection[str] = ()) -> str:
-    """Return the name, as names are compared, of a time that can only be that of the step; "" for none.
-
-    `total` is, if the other times of the line are most of it, and no more: they are its parts. `time` is in
-    milliseconds: no program prints the time since its start so. But in `micro 3 | step 1 | time: 100 ms` it is that of
-    the micro-batch.
-
-    `printed`: the names of all numbers of the line, as names are compared.
-    """
-    named = {plain_name(name): name for name in seconds}
+    named = {plain_name(name): name for name in units}
     whole = next((name for name in _TOTALS if name in named), "")
-    others = [seconds[name] for name in seconds if plain_name(name) != whole and _may_be_part(name)]
-    if whole and len(others) > 1 and _MOST <= sum(others) / (seconds[named[whole]] or math.inf) <= _ROUNDED:
-        return whole
+    if whole and len([name for name in units if plain_name(name) != whole and may_be_part(name)]) > 1:
+        return named[whole]
     is_of_step = NUMBERED_PARTS.isdisjoint(name.replace("_", "") for name in printed)
-    return _TIME if is_of_step and _TIME in named and units[named[_TIME]].factor < 1 else ""
+    return named[_TIME] if is_of_step and _TIME in named and units[named[_TIME]].factor < 1 else ""
 
 
-def _may_be_part(name: str) -> bool:
+def is_total(name: str) -> bool:
+    """Return whether a time is by its name the sum of others."""
+    return plain_name(name) in _TOTALS
+
+
+def may_be_part(name: str) -> bool:
+    """Return whether a time may be a part of the step by its name."""
     return _OTHER_WORDS.isdisjoint(name.lower().split("_"))
-
-
-def _parent(name: str, wholes: Collection[str]) -> str:
-    """Return the whole that a part is named after, `backward` for `backward_allreduce`; else the step."""
-    return next((whole for whole in wholes if name.startswith(f"{whole}_")), _STEP)

@@ -42,6 +42,7 @@ from perflog.parsing.assemble.steps.run_clocks import RunClocks, reads_clock, ti
 from perflog.parsing.assemble.steps.step_groups import StepGrouper
 from perflog.parsing.assemble.steps.step_partners import StepPartners, is_partner
 from perflog.parsing.assemble.steps.step_repeats import StepCounter
+from perflog.parsing.assemble.steps.time_roles import Key, TimeRoles
 from perflog.parsing.assemble.table_builder import TableBuilder
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.records import Batch, FormatLine, Records
@@ -56,13 +57,20 @@ class RereadRequired(Exception):  # noqa: N818  # a turn of events, not an error
         separate: By run, whether each labelled rank closes its own steps.
         windows: By position of a line, how many steps it covers.
         processes: By run, what its local ranks mean.
+        times: What times that lines print by name are.
     """
 
     def __init__(
-        self, decided: RankDecisions, separate: dict[int, bool], windows: dict[int, int], processes: dict[int, int]
+        self,
+        decided: RankDecisions,
+        separate: dict[int, bool],
+        windows: dict[int, int],
+        processes: dict[int, int],
+        times: dict[Key, str],
     ) -> None:
         super().__init__()
         self.decided, self.separate, self.windows, self.processes = decided, separate, windows, processes
+        self.times = times
 
 
 class Assembler:
@@ -74,6 +82,7 @@ class Assembler:
         separate: The same for single runs, as an earlier reading has settled it.
         windows: How many steps the lines at these positions cover, as an earlier reading has settled it.
         processes: What the local ranks of single runs mean, as an earlier reading has settled it.
+        times: What times that lines print by name are, as an earlier reading has settled it.
         files: The names of the logs' files, without their folders: one, or several that are read together.
         logs: The positions at which these logs begin. Several are fed as one batch.
         waits_for_libraries: Whether steps wait for the figures that a library prints of them, to the end of their run.
@@ -87,6 +96,7 @@ class Assembler:
         separate: Mapping[int, bool] | None = None,
         windows: Mapping[int, int] | None = None,
         processes: Mapping[int, int] | None = None,
+        times: Mapping[Key, str] | None = None,
         files: Sequence[str] = ("",),
         logs: Sequence[int] = (0,),
         waits_for_libraries: bool = True,
@@ -107,6 +117,7 @@ class Assembler:
         self._step_partners = StepPartners()
         self._waits_for_libraries = waits_for_libraries
         self._step_counter = StepCounter(windows or {})
+        self._time_roles = TimeRoles(times or {})
         self._series = SeriesOfRuns()
         self._builder = TableBuilder(self._local_ranks.pods)
         self._stamps = StampReader()
@@ -162,8 +173,9 @@ class Assembler:
             self.tracker.begin_at_failure(self._failures.last_line)
         ranks, streams = self._rank_rules.corrections, self._streams.corrections
         windows, processes = self._step_counter.corrections, self._local_ranks.corrections
-        if ranks or streams or windows or processes:
-            raise RereadRequired(ranks, streams, windows, processes)
+        times = self._time_roles.corrections
+        if ranks or streams or windows or processes or times:
+            raise RereadRequired(ranks, streams, windows, processes, times)
         return _with_ends(tables, ended), ended
 
     def recent_failures(self) -> pa.Table | None:
@@ -209,6 +221,7 @@ class Assembler:
         self._rank_rules.end(run.index)
         self._step_partners.end(run.index)
         self._step_counter.end(run.index)
+        self._time_roles.end(run.index)
         self._clocks.end(run.index)
         self._series.end(run)
         self._windows.end(run.index)
@@ -292,6 +305,7 @@ class Assembler:
             row.ranks.fill(self._local_ranks.impossible(ranks, records.positions, runs), -1, -1)
             rows.append(row)
         self._rank_rules.apply(form, rows, runs, scopes)
+        self._time_roles.fill(form, rows, runs)
         return rows
 
     def _open_scopes(self, form: Format, kinds: Sequence[tuple[Line, Records]], runs: RunIndex) -> OpenScopes:

@@ -69,7 +69,7 @@ _MOST_HELD = 1 << 16  # shapes that are kept
 _ENOUGH_OF_SHAPE = 8  # strings of one shape that show nothing: the others show nothing either
 _BLOCK = 64  # strings tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
-_Identity = tuple[str, str, str, frozenset[str]]
+_Identity = tuple[str, str, str]
 
 
 def families_of(formats: Iterable[Format]) -> list[tuple[Format, Family]]:
@@ -193,7 +193,6 @@ class TemplateDiscovery:
         self._known: set[tuple[str, str, str]] = set()  # format, family, template string
         self._count: Counter[tuple[str, str]] = Counter()
         self._size: Counter[tuple[str, str]] = Counter()
-        self._is_part: dict[tuple[str, str, str], bool] = {}  # by format, family, and name of a time beside a step's
         self._full: set[tuple[str, str]] = set()
         self._shapes: defaultdict[str, list[Template]] = defaultdict(list)
         self._objects: ObjectShapes[bool] = ObjectShapes()  # of the Lines that are read by them
@@ -206,7 +205,7 @@ class TemplateDiscovery:
         copy = TemplateDiscovery(self._is_bounded)
         copy.warnings, copy._known, copy._full = list(self.warnings), set(self._known), set(self._full)
         copy._count, copy._size, copy._tried = Counter(self._count), Counter(self._size), dict(self._tried)
-        copy._objects, copy._is_part = self._objects.copy(), dict(self._is_part)
+        copy._objects = self._objects.copy()
         for names, shapes in self._unread.items():
             copy._unread[names] = shapes.copy()
         for name, templates in self._shapes.items():
@@ -258,7 +257,7 @@ class TemplateDiscovery:
         if not trial._finds(likely, batch.bytes_at(positions), families):
             return False
         self._known, self._count, self._size, self._full = trial._known, trial._count, trial._size, trial._full
-        self._shapes, self._objects, self._is_part = trial._shapes, trial._objects, trial._is_part
+        self._shapes, self._objects = trial._shapes, trial._objects
         return True
 
     def _finds(self, lines: Sequence[FormatLine], texts: pa.Array, families: Families) -> bool:
@@ -405,23 +404,9 @@ class TemplateDiscovery:
                 last = lines[-1]
                 if last.object is not None and self._count[form.name, family.name] >= MANY_LINES:
                     lines = (last if last.by_object else replace(last, by_object=True),)
-                lines = tuple(self._with_parts_of_before(form, family, line) for line in lines)
                 new += self._add(form, family, lines)
                 return lines
         return ()
-
-    def _with_parts_of_before(self, form: Format, family: Family, line: Line) -> Line:
-        """Return a Line in which a time is a part of the step if it is one in earlier Lines of the family.
-
-        The numbers of one string show it. Of several shapes, one would have the times of some steps alone as phases.
-        """
-        if line.table != "steps" or "step_time" not in line.unit:
-            return line
-        times = {name for name, unit in line.unit.items() if unit.base == "s"}
-        parts = {
-            name for name in times if self._is_part.setdefault((form.name, family.name, name), name in line.phases)
-        }
-        return line if parts == line.phases & times else replace(line, phases=line.phases - times | parts)
 
     def _add(self, form: Format, family: Family, lines: Sequence[Line]) -> list[FormatLine]:
         """Return the Lines that were not known; none if the family has too many."""
@@ -466,13 +451,8 @@ class _LinesOfTexts:
         self._by_form: dict[tuple[Line | bytes, ...], list[_Identity]] = {}
 
     def __call__(self, line: FormatLine, text: bytes) -> list[_Identity]:
-        """Return the identities for a string that a Line reads. Two such strings differ in its fields only.
-
-        Of several times in a line, the numbers show which are parts of the step.
-        """
-        times = [unit for unit in line[1].unit.values() if unit.base == "s"]
-        are_forms = line[1].table != "steps" or len(times) < 2
-        match = line[1].template.regex.fullmatch(text) if are_forms else None
+        """Return the identities for a string that a Line reads. Two such strings differ in its fields only."""
+        match = line[1].template.regex.fullmatch(text)
         fields = map(form_of, (group or b"" for group in match.groups())) if match else [text]
         form = (line[1], *fields)
         if form not in self._by_form:
@@ -497,8 +477,8 @@ def _reads_before(new: Sequence[FormatLine], position: int, batch: Batch) -> boo
 
 
 def _identity(line: FormatLine) -> _Identity:
-    """What makes two Lines of families the same: format, family, template string, and which times are phases."""
-    return line[0].name, line[1].name, line[1].template.text, line[1].phases
+    """What makes two Lines of families the same: format, family, template string."""
+    return line[0].name, line[1].name, line[1].template.text
 
 
 def _bare(texts: pa.Array, mask: Mask) -> pa.Array:

@@ -36,7 +36,7 @@ from perflog.formats.families.meters.names import (
 from perflog.formats.families.meters.text import MeterText
 from perflog.formats.families.step_headings import PATTERN as HEADING_PATTERN
 from perflog.formats.families.step_headings import heading_text
-from perflog.formats.families.step_parts import parts_of_step, time_of_step
+from perflog.formats.families.step_parts import STEP_TIME, time_of_step, with_parts
 from perflog.formats.families.title_lines import PATTERN as TITLE_PATTERN
 from perflog.formats.families.title_lines import title_parts
 from perflog.formats.families.unnamed_values import PATTERN as UNNAMED_PATTERN
@@ -210,8 +210,9 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
             if ELAPSED in template.names:
                 line = replace(line, clock=(ELAPSED,), clock_of_bar=True)
         run = (*line.run, *(name for name in template.names if name in parts.totals))
-        phases = parts_of_step(parts.seconds) if line.table == "steps" else frozenset[str]()
-        line = replace(line, unit={**line.unit, **parts.units}, phases=phases & set(template.names))
+        units = {name: parts.units[name] for name in parts.seconds}
+        whole = time_of_step(units, parts.printed) if steps and STEP_TIME not in template.names else ""
+        line = with_parts(replace(line, unit={**line.unit, **parts.units}), parts.seconds, whole)
         return replace(line, run=run, within=within, dropped=dropped, may_be_setting=self.measures)
 
     def _named(self, before: str, head: Template, after: str) -> tuple[Line, Sequence[str], _Parts]:
@@ -226,10 +227,8 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
             parts = self._parts(common.table, before, head, after, evaluation)
         steps = [key for key, name in self.keys.items() if name == "step" and key in parts.printed]
         iteration = next((key for key in steps if key in ITERATIONS and parts.printed & ITERATION_TIMES), "")
-        is_timed = common.table != "steps" or not steps or parts.fields.is_taken("step_time")
-        time = "" if is_timed else time_of_step(parts.seconds, parts.units, parts.printed)
-        if len(steps) > 1 or time:  # `step: 10, global_step: 110`
-            parts = self._parts(common.table, before, head, after, evaluation, iteration or steps[0], time)
+        if len(steps) > 1:  # `step: 10, global_step: 110`
+            parts = self._parts(common.table, before, head, after, evaluation, iteration or steps[0])
         return common, steps, parts
 
     def _fits(self, template: Template, line: Line, steps: Sequence[str], units: Mapping[str, Unit]) -> bool:
@@ -246,14 +245,13 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         after: str,
         evaluation: str,
         step: str = "",
-        time: str = "",
     ) -> _Parts:
         """Return the parts of a line before and after the head.
 
-        `step`: the name that alone is the step. `time`: a name that is the time of the step.
+        `step`: the name that alone is the step.
         """
         names = FieldNames(table, head.names)
-        prefix, rest = (MeterText(MeterNames(self, names, evaluation, step, time)) for _ in range(2))
+        prefix, rest = (MeterText(MeterNames(self, names, evaluation, step)) for _ in range(2))
         prefix.add_text(before)
         rest.begin_after(head.text)
         rest.add_text(after, is_inside=bool(head.text))

@@ -74,7 +74,6 @@ class MeterNames(Struct):
     Attributes:
         evaluation: The word that begins the names of measured numbers: `val`; "" if the line is about training.
         step: The name that alone is the step, of several that could be; "" for the first of them.
-        time: The name of a number that is the time of the step, beside the declared ones.
         printed: The names of the numbers so far, as they are compared.
         counters: The names that count steps, ranks or epochs, as often as they occur.
         units: The printed units of fields.
@@ -100,7 +99,6 @@ class MeterNames(Struct):
     fields: FieldNames
     evaluation: str = ""
     step: str = ""
-    time: str = ""
     printed: set[str] = field(default_factory=set)
     counters: list[str] = field(default_factory=list)
     units: dict[str, Unit] = field(default_factory=dict)
@@ -211,8 +209,6 @@ class MeterNames(Struct):
         declared, self.labels_rank = ("rank" if self.labels_rank else declared), False
         if declared == "step" and self.step not in ("", known):
             declared, key = "", f"other {key}" if known == "step" else key  # `step` is the name of a column
-        if known == self.time:
-            declared = "step_time"
         if declared == "step_time" and self.step in ITERATIONS and known in ITERATION_TIMES:
             declared = ""  # the line counts steps too: the time of a step is computed from it
         self.counters += [known] * (declared in EXACT)
