@@ -47,7 +47,7 @@ def time_of_step(units: Mapping[str, Unit], printed: Collection[str] = ()) -> st
     """Return the field of a time that may be the time of the step, "" for none: `total`, or `time` in milliseconds.
 
     No program prints the time since a date in milliseconds. `total` is the sum of other times. In
-    `micro 3 | step 1 | time: 100 ms` the time is that of the micro-batch.
+    `micro 3 | step 1 | time: 100 ms` it is the time of the micro-batch.
 
     `units`: of the times of a line by field. `printed`: the names of all numbers of the line, as names are compared.
     """

@@ -223,8 +223,8 @@ def _ranks(row: LineRows, known: Mask, runs: RunIndex) -> Iterator[tuple[RunStat
     """Yield each run and rank of rows, with the indices of its rows that are known."""
     for run, low, high in runs.split(row.records.places):
         selected = low + np.flatnonzero(known[low:high])
-        for rank, of_rank in by_number(row.ranks.rank[selected]):
-            yield run, rank, selected[of_rank]
+        for rank, rows in by_number(row.ranks.rank[selected]):
+            yield run, rank, selected[rows]
 
 
 def times_of(line: Line) -> list[str]:
