@@ -292,7 +292,9 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
                 if (target := column_for(self.row.table, field)) is not None
             }
             form, units = form_of_several(fields[0].name, printed, name, free)
-            return replace(column, forms=(form, *column.forms), units=units), unit
+            first, *more = printed.split(", ")  # `3.1 us, 12 GB/s` beside a cell with the first of them only
+            alone = forms_with_units(fields[0].name, [f"r{first.removeprefix('{}')}"], unit)[0] if more else []
+            return replace(column, forms=(form, *alone, *column.forms), units=units), unit
         with_units, unit = forms_with_units(fields[0].name, printed.split("|"), unit)
         return replace(column, forms=(*with_units, *column.forms)), unit
 

@@ -48,6 +48,34 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
         ),
         {3: {"row": "Plain", "Round_0": 47.5, "Avg": 216.5}, 4: {"row": "Fused", "Round_0": 60.5, "Avg": 220}},
     ),
+    (  # a value again in another unit; words in a column of values with a unit
+        (
+            "| Phase | Time | Mean |",
+            "|---|---:|---|",
+            "| step | 7,275.18s (121.25m) | `~0.62s` steady |",
+            "| optimizer | 5.04s | `0.6243s` |",
+            "| save | 167.5s | `0.5136s` |",
+        ),
+        {
+            3: {"Phase": "step", "Time": 7275.18, "Mean": "0.62s steady"},
+            4: {"Phase": "optimizer", "Time": 5.04, "Mean": 0.6243},
+            5: {"Phase": "save", "Time": 167.5, "Mean": 0.5136},
+        },
+    ),
+    (  # two values in most cells of a column, each with its unit
+        (
+            "| Benchmark | A |",
+            "| --- | ---: |",
+            "| `Put`, 1GB | 22202.5 us, 48.36 GB/s |",
+            "| `Get`, 1GB | 22209.5 us, 48.35 GB/s |",
+            "| Small | 368.99 us |",
+        ),
+        {
+            3: {"Benchmark": "Put, 1GB", "A": 0.0222025, "A_GB_s": 48.36},
+            4: {"Benchmark": "Get, 1GB", "A": 0.0222095, "A_GB_s": 48.35},
+            5: {"Benchmark": "Small", "A": 0.00036899},
+        },
+    ),
     (  # each value has a unit of its own
         ("Metric\tValue", "RTFx\t0.25x", "Mean Chunk\t4.5s", "Peak\t2.5ms"),
         {2: {"RTFx": 0.25}, 3: {"Mean_Chunk": 4.5}, 4: {"Peak": 0.0025}},

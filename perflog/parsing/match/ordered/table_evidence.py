@@ -6,7 +6,9 @@ rows must be under its own name, unless a counter or units show that they are nu
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import pairwise, takewhile
@@ -33,7 +35,7 @@ from perflog.formats.figures import figure_spans
 from perflog.formats.vocabulary import COUNTERS, SENTENCE_WORDS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.arrow import mask_of
-from perflog.units import DURATIONS, MAGNITUDES, SIZES, base_of, unit_of
+from perflog.units import DURATIONS, MAGNITUDES, SIZES, UNITS, base_of, unit_of
 
 FILE_STYLES = ("tab", "csv")
 """Styles of files for programs: no cell is padded."""
@@ -79,8 +81,11 @@ _INNER_VALUE = lazy_pattern(rf"(?<![\w.])(?:{VALUE})")
 _WORDS = lazy_pattern(r"[A-Za-zµμ%]+(?:/[A-Za-z]+)?")
 _AROUND = lazy_pattern(r"[^:=,;_{}]*(?:\{\}[^:=,;_{}]*)+")
 _NAMED_VALUES = lazy_pattern(r"[A-Za-z][\w/]* ?[:=] ?\{\}(?:[ ,;(]+(?:[A-Za-z][\w/]* ?[:=]|±|\+/?-) ?\{\}[)]?)*")
+_LISTED = lazy_pattern(r"\{\} ?[A-Za-zµμ%]+(?:/[A-Za-z]+)?(?:, \{\} ?[A-Za-zµμ%]+(?:/[A-Za-z]+)?){1,3}")
 _BETWEEN_SIZES = lazy_pattern(r"\{\} ?[x×*] ?\{\}")
 _REMARK = lazy_pattern(r"(?<=\S)[ \t]+\((?=[^()]*[A-Za-z])[^()0-9]*\)$")  # without figures
+_AGAIN = lazy_pattern(r"(?<=\S)[ \t]+\((?P<again>[0-9][^()]*)\)$")  # a value in another unit: `90.5s (1.51m)`
+_ROUNDED = 0.01  # two printed values of one quantity differ by less
 _OF_RATE = lazy_pattern(r"(?:/|per)[ _]?s(?:ec(?:ond)?)?\b", re.IGNORECASE)
 _MOST_VALUES = 4  # of a cell
 _OF_ANY_QUANTITY = frozenset(("value", "result", "metric value"))  # names of a column with a quantity in each row
@@ -169,7 +174,8 @@ class PrintedTable(Struct, frozen=True):
         below = takewhile(lambda line: "|" in line and len(_cells_below(names, line)) == len(names), lines[rule + 1 :])
         rows = {line: _cells_below(names, line) for line in below if not is_rule(line)}
         columns = [[cell for cell in cells if cell not in NO_VALUE] for cells in zip(*rows.values(), strict=True)]
-        shares = (sum(map(bool, map(value_and_unit, cells))) / len(cells) for cells in columns if cells)
+        bare = (list(map(_without_remark, cells)) for cells in columns if cells)
+        shares = (sum(map(bool, map(value_and_unit, cells))) / len(cells) for cells in bare)
         return (
             cls("bars", lines[: rule + 2], names, [*rows], [*rows.values()], True)
             if max(shares, default=0) > _HALF or any(map(_shape_of_cells, filter(None, columns)))
@@ -296,8 +302,10 @@ class PrintedTable(Struct, frozen=True):
             return number
         if len(units) > 1 and self._lists_quantities():
             return "|".join(f"{number}{unit}{remark}" for unit in sorted(units) for remark in ("", REMARK))
-        if None in pairs or not any(units):
+        if not any(units):
             return f"{number}|{number}{REMARK}" if None not in pairs and list(bare) != list(cells) else ""
+        if None in pairs and (len(units) > 1 or "" in units):  # words beside plain numbers, or several quantities
+            return ""
         plain = {unit.strip() for unit in units}
         if plain <= MAGNITUDES - {"B"} and (len(plain) > 1 or _OF_RATE.search(name)):
             return "q" if _OF_RATE.search(name) else ""  # `10K` is 10,000 or 10,240. But rates count in thousands
@@ -362,12 +370,15 @@ class PrintedTable(Struct, frozen=True):
 def _shape_of_cells(cells: Sequence[str]) -> str:
     """Return what all cells print around their values, `{} ms / {} TFLOPS`; "" unless they share that shape.
 
-    Around the values are their names, each with a mark: `images/sec: {} (jitter = {})`; or units, `x` and marks only,
+    Most of them need to share it if each value has a unit and commas separate them: `{} us, {} GB/s`. Around the values are their names, each with a mark: `images/sec: {} (jitter = {})`; or units, `x` and marks only,
     since other words would name them too. `2048x2048` is one value, a shape.
     """
-    shapes = {_INNER_VALUE.sub("{}", cell) for cell in cells}
-    shape = shapes.pop() if len(shapes) == 1 else ""
+    shapes = Counter(_INNER_VALUE.sub("{}", cell) for cell in cells)
+    shape, times = shapes.most_common(1)[0]
     words = _WORDS.findall(shape)
+    if _LISTED.fullmatch(shape) and times > _HALF * len(cells) and all(unit_of(word)[0] for word in words):
+        return shape
+    shape = shape if len(shapes) == 1 else ""
     if _NAMED_VALUES.fullmatch(shape) and shape.count("{}") <= _MOST_VALUES:
         return shape
     are_units = all(word == "x" or unit_of(word)[0] for word in words)
@@ -390,9 +401,26 @@ def _is_clear_unit(printed: str) -> bool:
 
 
 def _without_remark(cell: str) -> str:
-    """Return a cell without the remark in brackets after its number: `0.37x  (vs vllm)`."""
+    """Return a cell without the remark in brackets after its number: `0.37x  (vs vllm)`, `90.5s (1.51m)`."""
     match = _REMARK.search(cell)
-    return cell[: match.start()] if match is not None and value_and_unit(cell[: match.start()]) else cell
+    if match is not None and value_and_unit(cell[: match.start()]):
+        return cell[: match.start()]
+    match = _AGAIN.search(cell)
+    return cell[: match.start()] if match is not None and _are_equal(cell[: match.start()], match["again"]) else cell
+
+
+def _are_equal(first: str, second: str) -> bool:
+    """Return whether two printed values measure one quantity in two units, and are equal: `90.5s`, `1.51m`."""
+    value, base = _in_base(value_and_unit(first))
+    other, other_base = _in_base(value_and_unit(f"{second}in" if re.search("[0-9]m$", second) else second))
+    return bool(base) and base == other_base and abs(value - other) < _ROUNDED * abs(value)
+
+
+def _in_base(pair: tuple[str, str] | None) -> tuple[float, str]:
+    """Return a value in the base unit of its unit, and that unit; "" if it has none that is known."""
+    value, printed = pair or ("nan", "")
+    unit = UNITS.get(unit_of(printed.strip())[0])
+    return (float(value.replace(",", "")) * unit.factor, unit.base) if unit is not None else (math.nan, "")
 
 
 def _without_remark_of_row(text: str) -> str:
