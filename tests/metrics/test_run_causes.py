@@ -72,6 +72,10 @@ def test_time_of_the_clock_outside_of_steps() -> None:
     assert outside(*rows, *steps(*[1.5] * 3, copy=2)) == [70.0]
     assert outside(*rows[:5], *rows[6:]) == []  # a step is missing
     assert outside(*steps(*[1.5] * 20, step_time_by="bar")) == []  # its times are of the clock itself
+    assert outside(rows[0]) == []  # one step of many
+    later = [row | {"step": row["step"] + 30, "elapsed_s": 50.0 + 1.5 * row["step"]} for row in rows]
+    assert outside(*later) == []  # the log may lack 30 steps that the clock has
+    assert outside(*({**row, "elapsed_s": row["elapsed_s"] - 45.0} for row in later)) == [70.0]  # a resumed run
     tens = [row | {"step": 10 * row["step"], "steps_averaged": 10} for row in steps(*[0.5] * 10)]
     assert outside(*tens) == [50.0]
     unknown = [*tens[:5], tens[5] | {"steps_averaged": None}, *tens[6:]]

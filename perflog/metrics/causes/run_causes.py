@@ -12,10 +12,12 @@ from perflog.metrics.jobs.pauses import pauses
 from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import StepSeries, step_series
+from perflog.tables.columns import Rows
 from perflog.tables.nulls import row_dicts
 
 _SLOW = 2.0  # times the median step
 _MOSTLY = 0.5  # of the steps done
+_FEWEST = 2  # steps
 
 
 def slow_steps(tables: Tables, options: Options) -> Iterator[Cause]:
@@ -66,14 +68,17 @@ def between_steps(tables: Tables, options: Options) -> Iterator[Cause]:
 
 
 def outside_of_steps(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa: ARG001 (all sources take the same)
-    """Yield the time of a run's clock in which it did no step, if the step lines cover all steps."""
+    """Yield the time of a run's clock in which it did no step, if the step lines cover all steps.
+
+    One step is no evidence: a log may show one of many.
+    """
     for run, total in tables.rows("runs").records("run", "elapsed_s"):
         if total is None or not total > 0:
             continue
         steps = tables.rows_of("steps", run)
         steps = steps.where((steps["copy"] == 1) & steps.known("step_time_s") & ~steps.known("step_time_by"))
         numbers = steps["step"][steps.known("step")]
-        if not len(numbers):
+        if len(set(numbers.tolist())) < _FEWEST or _may_lack_steps(steps):
             continue
         covered = np.where(steps.known("steps_averaged"), steps["steps_averaged"], 0)
         outside = total - float(covered @ steps["step_time_s"])
@@ -82,3 +87,14 @@ def outside_of_steps(tables: Tables, options: Options) -> Iterator[Cause]:  # no
                 run=run, of=RUN, subject="outside of steps", whole_s=float(total), time_s=outside, gain_s=outside,
                 metric="steps",
             )  # fmt: skip
+
+
+def _may_lack_steps(steps: Rows) -> bool:
+    """Return whether the clock may have begun before the first of these steps: the log may lack the steps before it."""
+    first = steps.where(steps.known("step") & steps.known("elapsed_s"))
+    if not len(first["step"]):
+        return False
+    k = int(np.argmin(first["step"]))
+    covered = int(first["steps_averaged"][k]) if first.known("steps_averaged")[k] else 1
+    before = int(first["step"][k]) - covered
+    return before > 0 and float(first["elapsed_s"][k]) >= _MOSTLY * before * float(np.median(steps["step_time_s"]))
