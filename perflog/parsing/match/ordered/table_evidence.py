@@ -370,8 +370,9 @@ class PrintedTable(Struct, frozen=True):
 def _shape_of_cells(cells: Sequence[str]) -> str:
     """Return what all cells print around their values, `{} ms / {} TFLOPS`; "" unless they share that shape.
 
-    Most of them need to share it if each value has a unit and commas separate them: `{} us, {} GB/s`. Around the values are their names, each with a mark: `images/sec: {} (jitter = {})`; or units, `x` and marks only,
-    since other words would name them too. `2048x2048` is one value, a shape.
+    Most of them need to share it if each value has a unit and commas separate them: `{} us, {} GB/s`. Around the values
+    are their names, each with a mark: `images/sec: {} (jitter = {})`; or units, `x` and marks only, since other words
+    would name them too. `2048x2048` is one value, a shape.
     """
     shapes = Counter(_INNER_VALUE.sub("{}", cell) for cell in cells)
     shape, times = shapes.most_common(1)[0]
