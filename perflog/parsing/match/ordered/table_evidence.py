@@ -306,20 +306,9 @@ class PrintedTable(Struct, frozen=True):
             return f"{number}|{number}{REMARK}" if None not in pairs and list(bare) != list(cells) else ""
         if None in pairs and (len(units) > 1 or "" in units):  # words beside plain numbers, or several quantities
             return ""
-        plain = {unit.strip() for unit in units}
-        if plain <= MAGNITUDES - {"B"} and (len(plain) > 1 or _OF_RATE.search(name)):
-            return "q" if _OF_RATE.search(name) else ""  # `10K` is 10,000 or 10,240. But rates count in thousands
-        if len(units) == 1:
-            ways = [f"{number}{units.pop()}"]
-        elif plain <= set(DURATIONS) and units == plain:
-            ways = ["t"]
-        elif plain <= SIZES.keys() and units == plain:
-            ways = ["z"]
-        elif _have_one_base(plain) or (name.lower() in _OF_ANY_QUANTITY and all(map(_is_clear_unit, plain))):
-            ways = [f"{number}{unit}" for unit in sorted(units)]
-        else:
-            return ""
-        return "|".join(ways if list(bare) == list(cells) else [*ways, *(f"{way}{REMARK}" for way in ways)])
+        ways = _ways_with_units(name, number, units)
+        is_bare = ways == "q" or list(bare) == list(cells)
+        return ways if is_bare or not ways else "|".join([ways, *(f"{way}{REMARK}" for way in ways.split("|"))])
 
     def _lists_quantities(self) -> bool:
         """Whether each row is a quantity, in the unit of its cells: `Time | 3 ms | 2 ms`, `Speed | 9 tok/s | 8 tok/s`.
@@ -365,6 +354,21 @@ class PrintedTable(Struct, frozen=True):
         firsts = [row[0] for row in self.rows]
         is_counter = self.names[0].strip("# ").lower() in COUNTERS and all(x.isdecimal() for x in firsts)
         return is_counter and len(firsts) > 1 and all(int(a) < int(b) for a, b in pairwise(firsts))
+
+
+def _ways_with_units(name: str, number: str, units: Collection[str]) -> str:
+    """Return how a column of this name prints its numbers with these units; "" if that is not clear."""
+    plain = {unit.strip() for unit in units}
+    if plain <= MAGNITUDES - {"B"} and (len(plain) > 1 or _OF_RATE.search(name)):
+        return "q" if _OF_RATE.search(name) else ""  # `10K` is 10,000 or 10,240. But rates count in thousands
+    if len(units) == 1:
+        return f"{number}{next(iter(units))}"
+    if plain <= set(DURATIONS) and units == plain:
+        return "t"
+    if plain <= SIZES.keys() and units == plain:
+        return "z"
+    is_clear = _have_one_base(plain) or (name.lower() in _OF_ANY_QUANTITY and all(map(_is_clear_unit, plain)))
+    return "|".join(f"{number}{unit}" for unit in sorted(units)) if is_clear else ""
 
 
 def _shape_of_cells(cells: Sequence[str]) -> str:
