@@ -306,7 +306,8 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
         paths = paths or {}
         names, numbers = set(template.names), {f.name for f in template.fields if f.numeric or f.type == "l"}
         unitless = numbers - {f.name for f in template.fields if f.type in PRINTED}
-        units = {n: self.units[n] for n in unitless if n in self.units}
+        prefixed = {f.name for f in template.fields if f.type in PRINTED and not PRINTED[f.type][0]}  # `1.2 k`: no unit
+        units = {n: self.units[n] for n in unitless | prefixed if n in self.units}
         for name in unitless & {*from_keys, *paths} - set(units):
             globs = {pattern: unit for pattern, unit in self.units.items() if "*" in pattern or name not in paths}
             entry = look_up(globs, paths.get(name, name))
