@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -358,3 +359,10 @@ def test_a_name_may_say_joules_and_watts(printed: str, key: str, value: float, u
     got = read(text(f"model,batch,time_ms,{printed}", "a,1,1.5,2", "b,1,2.5,2"))
     [*_, row] = cells(got, "values", "key", "value", "unit")
     assert row == (key, pytest.approx(value), unit)
+
+
+def test_comments_above_the_header_are_settings() -> None:
+    got = read(b"# run=abl-3 lr=0.003\n# warmup=10, dtype=bf16\n# gpu: H100\nstep,loss\n1,2.5\n2,2.25\n# no pairs\n")
+    (run,) = got.rows("runs")
+    assert json.loads(run["config"]) == {"run_2": "abl-3", "lr": 0.003, "warmup": 10, "dtype": "bf16", "gpu": "H100"}
+    assert [row["loss"] for row in got.rows("steps")] == [2.5, 2.25]

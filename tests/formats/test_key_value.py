@@ -463,3 +463,11 @@ def test_objects_as_values_flatten(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [(row["step"], row["loss"]) for row in got.rows("steps")] == [(3, 2.5), (4, 2.25), (5, 2)]
     assert sum(row["figures_unread"] for row in got.rows("lines")) == 0
+
+
+def test_a_number_with_a_prefix_has_its_declared_unit() -> None:
+    header, counters = "Benchmark      Time      CPU   Iterations UserCounters...", "items_per_second=1.25M/s"
+    rows = read(f"{header}\nBM_Q/64  45.2 us  45.1 us  15432 {counters}\n".encode()).rows("values")
+    figures = {row["key"]: (row["value"], row["unit"]) for row in rows[1:]}
+    assert figures == {"real_time": (pytest.approx(45.2e-6), "s"), "cpu_time": (pytest.approx(45.1e-6), "s"),
+                       "items_per_s": (1.25e6, "1/s")}  # fmt: skip
