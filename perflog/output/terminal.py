@@ -205,7 +205,7 @@ def wrapped(text: str, columns: int | None, indent: str = "") -> Iterator[str]:
             continue
         if line != start:
             yield line.rstrip()
-        line = start = indent
+            line = start = indent
         while columns_of(line + word) > columns:
             piece = start_of(word, columns - columns_of(line)) or word[:1]
             yield line + piece

@@ -87,7 +87,7 @@ def test_how_far_runs_are_apart() -> None:
     assert differing(STEPS, [("b", "c"), ("a",)], warmup=0) == []
     (noisy,) = differing(STEPS, [("a", "d")], warmup=0)
     assert noisy.noise == pytest.approx(1.4826 * 0.04 / 2, rel=1e-3)  # the median of 0 and 4 %
-    assert differing(STEPS, [("a", "f")], warmup=0) == []  # an idle run
+    assert [each.runs for each in differing(STEPS, [("a", "f"), ("b", "e")], warmup=0)] == [("b", "e")]  # f is idle
 
 
 def test_runs_without_step_times_are_judged_by_a_rate_or_a_result() -> None:

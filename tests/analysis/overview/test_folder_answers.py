@@ -80,6 +80,8 @@ def test_the_load_of_experts(table: Any) -> None:
     ]
     table("hot_experts", EXPERTS, *steps, layer | hot | {"layer": None})
     assert "; expert 7 has 4.00" in said()[1]
+    table("hot_experts", EXPERTS, *(row | {"label": job} for job in "zy" for row in ({"step": ord(job)}, layer)))
+    assert [text[-6:] for text in said()] == [" 122).", " 121)."]  # the jobs are in the order of their rows
 
 
 def test_moving_experts(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +92,7 @@ def test_moving_experts(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     ]  # fmt: skip
     jobs = [SimpleNamespace(names={"runs": number}) for number in (1, 2)]
     monkeypatch.setattr(module, "expert_jobs", lambda _: jobs)
-    monkeypatch.setattr(module, "placements", lambda _, job: rows if job is jobs[1] else [])
+    monkeypatch.setattr(module, "placements", lambda *_: rows)
     text = (
         "Busiest of 8 ranks / mean at step 1,000: 1.50 if each rank has a block of experts, 1.40 if experts are "
         "moved{}, 1.30 with 8 redundant experts, 1.20 with 16 redundant experts."

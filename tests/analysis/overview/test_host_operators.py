@@ -44,6 +44,8 @@ def test_operators_that_take_most_time(table: Any) -> None:
     ]
     table("host_operators", *rows[:2], operator("mm", 0.4, 1, "[[7]]", rank=1), **operator("other", 9.0))
     assert said() == ["Operators of the host take 1 s over 2 ranks: 100 % mm (4 calls, most with inputs 7)."]
+    table("host_operators", operator("a", 9.9), operator("b", 0.1), **operator("other", 9.0))
+    assert said() == ["Operators of the host take 10 s: 99 % a (1 call)."]
     table("host_operators", *(operator(name, 1.0) for name in "abcde"), **operator("other", 9.0))
     assert said() == ["Operators of the host take 5 s: 20 % a (1 call), 20 % b (1 call), 20 % c (1 call)."]
 

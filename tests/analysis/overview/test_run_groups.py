@@ -105,7 +105,7 @@ def test_rounds_are_those_of_the_log_with_runs_that_are_no_repeats() -> None:
 
 
 def differ(*order: int, runs: Sequence[str] = ("r0", "r1"), noise: float | None = 0.012) -> Difference:
-    return Difference(tuple(runs), "step time", "s", 0.5, 0.75, noise, order or (0, 1))
+    return Difference(tuple(runs), "step time", "s", 0.5, 1.0, noise, order or (0, 1))
 
 
 def rows(count: int, **settings: str) -> list[RunGroup]:
@@ -116,12 +116,12 @@ def test_how_far_runs_that_are_no_repeats_differ() -> None:
     assert list(no_repeats([], rows(2))) == []
     (text,) = no_repeats([differ()], [*rows(2), RunGroup("P", "", ("r0", "r9"), {})])
     assert text == (
-        "No repeats: M0, M1 have the same settings, but step time 500 ms to 750 ms (+50 %; a step varies by 1.2 %): "
+        "No repeats: M0, M1 have the same settings, but step time 500 ms to 1 s (+100 %; a step varies by 1.2 %): "
         "other code, another machine, or a setting not printed."
     )
     (text,) = no_repeats([differ(runs=[f"r{n}" for n in range(4)], noise=None), differ()], rows(5, round="-"))
     assert text == (
-        "No repeats: M0, M1, M2, M3 have the same settings, but step time 500 ms to 750 ms (+50 %), 1 other "
+        "No repeats: M0, M1, M2, M3 have the same settings, but step time 500 ms to 1 s (+100 %), 1 other "
         "configuration likewise: other code, another machine, or a setting not printed."
     )
     (text,) = no_repeats([differ(runs=[f"r{n}" for n in range(5)]), differ(), differ()], rows(5))

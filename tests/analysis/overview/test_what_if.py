@@ -133,5 +133,6 @@ def test_of_many_workers_four_are_named() -> None:
     assert module._names(fault.members) == (
         "Rank 0 (stage 0); rank 1 (stage 1); rank 2 (stage 2); rank 3 (stage 3) and 2 more"
     )
+    assert module.at_fault(rows.assign(slowdown=1.03)) is not None
     for slowdown in (None, 1.0299):
         assert module.at_fault(rows.assign(slowdown=[slowdown, *rows["slowdown"][1:]])) is None

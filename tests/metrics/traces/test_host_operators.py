@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from math import isnan
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.metrics_logs import rows
 from support.trace_tables import Event, by_hand, kernel
 
 from perflog.metrics.compared import ALL, Steady
+from perflog.metrics.traces.operators import host_operators as module
 from perflog.metrics.traces.operators.host_operators import _rows, _samples, host_operators
 from perflog.metrics.traces.operators.recorded_operators import Operators
 from perflog.tables.columns import NULL
@@ -94,6 +97,18 @@ def test_operators_without_times_are_compared_by_calls_and_bytes() -> None:
         ("calls of c", None, "", None, 1),
     ]  # fmt: skip
     assert sampled(operator("b", None, 0)) == [("calls of all operators", None, "", None, 1)]
+
+
+def test_messages_of_collectives_of_the_run_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sum of each operation with known bytes, in the order of the rows."""
+    rows = [("r", "reduce", 8), ("r", "gather", 2), ("r", "reduce", 1), ("q", "reduce", 100), ("r", "send", None)]
+    table = pd.DataFrame(rows, columns=["run", "op", "bytes"])
+    monkeypatch.setattr(module, "collective_volume", SimpleNamespace(table=lambda *_: table))
+    calls = [operator("z", None, 0, "[[2]]"), operator("z", None, 0, "[[2]]"), operator("y", None, 0, "[[2]]")]
+    assert [(name, value) for name, _, _, _, value in sampled(*calls)] == [
+        ("calls of all operators", 3), ("messages of reduce", 9), ("messages of gather", 2), ("calls of z 2", 2),
+        ("calls of y 2", 1),
+    ]  # fmt: skip
 
 
 def test_the_rows_name_their_run() -> None:

@@ -125,7 +125,7 @@ def test_calls_that_graphs_hold() -> None:
         "inner": call(120, 121, 2), "load operator": call(210, 220, name="DataLoader", kind="cpu"),
         "runtime load": call(230, 231, name="get_batch"),
         "python load": call(240, 250, name="get_batch", kind="python"),
-        "unnamed": call(260, 261) | {"name": None},
+        "unnamed": call(260, 261) | {"name": None}, "unnamed cpu": call(270, 271, kind="cpu") | {"name": None},
     }  # fmt: skip
     found = of(*held.values(), kernel(300, 310, correlation=1))
     (graphs,) = only(found, "graphs")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 
+from perflog.metrics import Options
+from perflog.metrics.traces.replays import scenario_gains as module
 from perflog.metrics.traces.replays.scenario_changes import SCENARIOS
 from perflog.metrics.traces.replays.scenario_gains import _device_gains, _rank_gains
 
@@ -41,3 +45,18 @@ def test_the_gain_of_a_rank_is_of_the_job() -> None:
     assert first.gain_s == 2.0
     assert first.model == f"the same dependencies; {SCENARIOS['rank'].split(';')[0]}; one piece"
     assert (second.rank, second.device, second.gain, second.bound) == (None, None, 0, None)
+
+
+def test_each_run_has_gains_of_devices_and_of_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    gains = replayed(
+        ("host", None, 0, 0, 2.0, 1, 0.5, 0.25, None), ("rank", None, 0, 0, 2.0, 1, 0.2, 0.1, None)
+    )  # fmt: skip
+    rows = pd.concat([gains.assign(run=run) for run in "qr"])
+    times = pd.DataFrame({"run": ["q", "r", "r"], "span_s": [1.0, 2.0, 4.0]})
+    monkeypatch.setattr(module, "replay", SimpleNamespace(table=lambda *_: rows))
+    monkeypatch.setattr(module, "device_time", SimpleNamespace(table=lambda *_: times))
+    monkeypatch.setattr(module, "wholes_of_traces", lambda part: part)
+    found = module.scenario_gains(None, Options())  # type: ignore[arg-type]
+    assert {run: [(each.run, each.scenario, each.whole_s) for each in gains] for run, gains in found.items()} == {
+        "q": [("q", "host", 1.0), ("q", "rank", 2.0)], "r": [("r", "host", 3.0), ("r", "rank", 2.0)]
+    }  # fmt: skip
