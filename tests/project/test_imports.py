@@ -64,7 +64,7 @@ readers.chrome: scanner reader
 readers.operators: __init__ arrow_tables execution_trace
 readers.xplane: arguments planes events reader
 readers.perfetto: packets clocks tracks arguments events reader
-readers.databases: __init__ sqlite_pages sqlite_records sqlite_tables sqlite
+readers.databases: __init__ sqlite_pages sqlite
 readers.rocprof: kinds symbols events json_reader tables rocpd_reader
 readers.nsys: session tables waits memory counters payloads collectives reader
 ingestion: joined_logs detect job_logs unrecognised explained late_formats memory workers forked_scanner ended_runs

@@ -19,16 +19,17 @@ from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.databases import sqlite
 from perflog.readers.databases.sqlite import (
+    ODD,
     Database,
     columns_of,
     integers,
     is_sqlite,
     odd_rows,
+    query_of,
     reals,
     text_codes,
     values_of_rows,
 )
-from perflog.readers.databases.sqlite_tables import ODD, TableQuery
 from perflog.readers.events.event_columns import MISSING
 from perflog.readers.events.string_interning import StringInterner
 from perflog.tables.sink import MemorySink
@@ -135,14 +136,6 @@ def test_values_of_columns_are_counted(opened: Opened) -> None:
     )
     assert list(database.counts_of_values("t").items()) == [("b", 2), ("a", 1), ("c", 0), ("d", 2)]
     assert database.counts_of_values("t", ("a", "b")) == {"b": 2, "c": 0, "d": 2}
-    (read,) = database.batches([("key", TableQuery("t", {"number": "a"}))])
-    assert (read[0], read[1].num_rows, *database._rows_read) == ("key", 2, "t")
-    assert database.counts_of_values("t") == {
-        "b": 2,
-        "a": 1,
-        "c": 0,
-        "d": 2,
-    }  # as counted while they were read
 
 
 def test_an_error_of_sqlite_is_damage(opened: Opened) -> None:
@@ -156,19 +149,9 @@ def test_an_error_of_sqlite_is_damage(opened: Opened) -> None:
 
 def test_the_rows_of_several_queries_have_their_keys(opened: Opened) -> None:
     database = opened("CREATE TABLE t (a)", "CREATE TABLE e (a)", "INSERT INTO t VALUES (1), (2)")
-    queries: list[tuple[int, str | TableQuery]] = [
-        (0, "SELECT a FROM t"),
-        (1, "SELECT a FROM e"),
-        (2, TableQuery("t", {"a": "a"})),
-    ]
+    queries = [(0, "SELECT a FROM t"), (1, "SELECT a FROM e"), (2, query_of("t", {"a": "a"}))]
     found = [(key, rows.column(0).to_pylist()) for key, rows in database.batches(queries)]
     assert found == [(0, [1, 2]), (2, [1, 2])]  # a batch without rows is left out
-
-
-def test_a_table_whose_pages_hold_no_numbered_rows_is_read_by_sql(opened: Opened) -> None:
-    database = opened("CREATE TABLE t (a TEXT PRIMARY KEY, b) WITHOUT ROWID", "INSERT INTO t VALUES ('x', 1), ('y', 2)")
-    (read,) = database.batches([(0, TableQuery("t", {"number": "b"}))])
-    assert read[1].column(0).to_pylist() == [1, 2] and not database._rows_read
 
 
 def test_rows_need_not_be_read_to_their_end(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Pages of SQLite files, made by hand: whether they are trees, and which hold the rows of a table."""
+"""Pages of SQLite files, made by hand: whether they are trees."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from perflog.readers.databases.sqlite_pages import LEAF_OF_TABLE, Pages, _children
+from perflog.readers.databases.sqlite_pages import Pages, _children
 
-LEAF, INNER, INDEX, INDEX_LEAF = LEAF_OF_TABLE, 5, 2, 10
+LEAF, INNER, INDEX, INDEX_LEAF = 13, 5, 2, 10
 SIZE = 512
 
 Opened = Callable[..., Pages]
@@ -31,11 +31,10 @@ def page(kind: int, children: Sequence[int] = (), header: int = 0) -> bytes:
     return bytes(data)
 
 
-def first(kind: int = LEAF, children: Sequence[int] = (), size: int = SIZE, reserved: int = 0) -> bytes:
+def first(kind: int = LEAF, children: Sequence[int] = (), size: int = SIZE) -> bytes:
     """The first page, with the header of the file before its own."""
     data = bytearray(page(kind, children, header=100))
     data[16:18] = size.to_bytes(2, "big")
-    data[20] = reserved
     return bytes(data)
 
 
@@ -51,11 +50,8 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
         yield pages
 
 
-def test_the_sizes_of_a_page(opened: Opened) -> None:
-    for content, sizes in ((first(), (512, 512)), (first(size=4096, reserved=32), (4096, 4064))):
-        pages = opened(content)
-        assert (pages.size, pages.usable) == sizes
-    assert opened(first(size=1)).size == 65536
+def test_the_size_of_a_page(opened: Opened) -> None:
+    assert [opened(first(size=size)).size for size in (512, 4096, 1)] == [512, 4096, 65536]
 
 
 @pytest.mark.parametrize(
@@ -85,48 +81,12 @@ def test_pages_are_trees_unless_one_is_found_twice(
     assert opened(*pages).are_trees(iter(roots)) == trees
 
 
-@pytest.mark.parametrize(
-    ("pages", "root", "leaves"),
-    [
-        ([first(), page(LEAF)], 2, [2]),
-        ([first(), page(INNER, (4, 3, 5)), page(LEAF), page(LEAF), page(INNER, (6,)), page(LEAF)], 2, [4, 3, 6]),
-        ([first(), page(INNER, (4, 3)), page(LEAF), page(INNER, (5, 6)), page(LEAF), page(LEAF)], 2, [5, 6, 3]),
-        ([first()], 1, None),
-        ([first()], 2, None),  # beyond the file
-        ([first(), page(LEAF)], 0, None),
-        ([first(), page(INDEX, (3,)), page(INDEX_LEAF)], 2, None),
-        ([first(), page(INNER, (3,)), page(INDEX_LEAF)], 2, None),
-        ([first(), page(INNER, (2,))], 2, None),  # without end
-        ([first(), page(INNER, (3, 4, 5)), page(LEAF), page(LEAF), page(LEAF)], 2, [3, 4, 5]),
-    ],
-)  # fmt: skip
-def test_leaves_are_in_the_order_of_the_rows(
-    opened: Opened, pages: list[bytes], root: int, leaves: list[int] | None
-) -> None:
-    assert opened(*pages).leaves(root) == leaves
-
-
-def test_as_many_pages_as_the_file_has_may_be_on_the_ways_to_the_rows(opened: Opened) -> None:
-    """A page that is found twice is noticed where there would be more."""
-    assert opened(first(), page(INNER, (3, 3)), page(LEAF)).leaves(2) == [3, 3]
-    assert opened(first(), page(INNER, (3, 3, 3)), page(LEAF)).leaves(2) is None
-
-
-def test_bytes_of_pages_in_any_order(opened: Opened) -> None:
-    pages = opened(first(), *(bytes([number]) * SIZE for number in (2, 3, 4)))
-    data = pages.read([3, 4, 2, 4, 9], 3)
-    assert len(data) == 5 * SIZE + 3
-    firsts, lasts = data[: 5 * SIZE : SIZE].tolist(), data[SIZE - 1 : 5 * SIZE : SIZE].tolist()
-    assert firsts == lasts == [3, 4, 2, 4, 0]
-    assert data[5 * SIZE :].tolist() == [0, 0, 0]
-
-
 def test_a_file_that_grows_is_looked_at_again(opened: Opened, tmp_path: Path) -> None:
-    pages = opened(first())
-    assert pages.leaves(2) is None
+    pages = opened(first(), page(INNER, (3, 3)))
+    assert pages.are_trees([2])  # the page lies outside the file
     with (tmp_path / "a").open("ab") as file:
         file.write(page(LEAF))
-    assert pages.leaves(2) == [2]
+    assert not pages.are_trees([2])
 
 
 def children(data: bytes, header: int = 0) -> list[int]:

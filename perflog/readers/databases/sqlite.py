@@ -11,9 +11,8 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,13 +24,18 @@ from perflog.errors import InputError
 from perflog.files import temporary
 from perflog.parsing.input.source import Source
 from perflog.readers.databases.sqlite_pages import Pages
-from perflog.readers.databases.sqlite_tables import ODD, TablePages, TableQuery, pages_of, quote_name, type_of
 from perflog.readers.events.event_columns import MISSING, missing_numbers
 from perflog.readers.events.event_table import RunWriter
 from perflog.readers.events.string_interning import StringInterner
 from perflog.readers.registry import SQLITE_MAGIC
 from perflog.tables.arrow import valid_mask
 from perflog.tables.sink import Sink
+
+ODD = "odd_cells"
+"""Column with the number of cells of another type in a row; only batches of rows with such cells have it."""
+
+_REALS = ("value", "payload_real")
+"""Columns of long queries that are reals, by name. Others are integers, if the caller does not name them as strings."""
 
 _BATCH_ROWS = 1 << 17
 _BATCHES_AHEAD = 4  # batches read before they are needed
@@ -55,6 +59,26 @@ _LAST_CHANGES = {
 }
 
 Opened = TypeVar("Opened")
+
+
+def quote_name(name: str) -> str:
+    """Return the name of a table or column as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def query_of(
+    table: str, columns: Mapping[str, str], texts: Container[str] = (), expressions: Mapping[str, str] | None = None
+) -> str:
+    """Return the query for columns of a table, each under the name that the caller gives it, and expressions of SQL.
+
+    `texts`: the names of columns of strings. These have no nulls: they are empty strings.
+    """
+    chosen = []
+    for name, column in columns.items():
+        value = f"ifnull({quote_name(column)}, '')" if name in texts else quote_name(column)
+        chosen.append(f"{value} AS {quote_name(name)}")
+    chosen += [f"{value} AS {quote_name(name)}" for name, value in (expressions or {}).items()]
+    return f"SELECT {', '.join(chosen)} FROM {quote_name(table)} NOT INDEXED"  # an index has another order
 
 
 def is_sqlite(source: Source) -> bool:
@@ -101,7 +125,6 @@ class Database:
         self.uri = file.as_uri() + ("" if self._copy else "?immutable=1" if _is_wal(file) else "?mode=ro")
         self._pages = Pages(file)
         self._connection = sqlite3.connect(self.uri, uri=True)
-        self._rows_read: dict[str, TablePages] = {}  # the last ones of each table
         try:
             self._begin(file)
             rows = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'")
@@ -157,24 +180,23 @@ class Database:
         facts = self.rows(f"PRAGMA table_info({quote_name(table)})")
         certain = [name for _, name, _, not_null, *_ in facts if not_null]
         counted = [name for _, name, *_ in facts if name not in certain and name not in without]
-        if table in self._rows_read:
-            return {name: self._rows_read[table].values[name] for name in (*certain, *counted)}
         counts = ["count(*)", *(f"count({quote_name(name)})" for name in counted)]
         count, *values = self.rows(f"SELECT {', '.join(counts)} FROM {quote_name(table)}")[0]
         return dict.fromkeys(certain, count) | dict(zip(counted, values, strict=True))
 
     def batches(
-        self, queries: Sequence[tuple[Any, str | TableQuery]], texts: Container[str] = ()
+        self, queries: Sequence[tuple[Any, str]], texts: Container[str] = ()
     ) -> Iterator[tuple[Any, pa.RecordBatch]]:
-        """Give the rows of long queries, SQL or columns of a table, in batches, each with the key of its query.
+        """Give the rows of long queries in batches, each with the key of its query.
 
         A thread reads some batches ahead. `texts`: names of the columns of strings. `odd_rows` finds which rows of
         a batch have a cell of another type.
         """
+        if not queries:
+            return
         ready: queue.Queue[Any] = queue.Queue(_BATCHES_AHEAD)
         stop = threading.Event()
-        sources = [(key, self._source_of(query, texts)) for key, query in queries]
-        thread = threading.Thread(target=self._read_ahead, args=(sources, texts, ready, stop), daemon=True)
+        thread = threading.Thread(target=self._read_ahead, args=(queries, texts, ready, stop), daemon=True)
         thread.start()
         try:
             while (item := ready.get()) is not None:
@@ -188,32 +210,13 @@ class Database:
                     ready.get()
                 thread.join(0.01)
 
-    def _source_of(self, query: str | TableQuery, texts: Container[str]) -> str | TablePages:
-        """Return the pages of the table of a query, or SQL where SQLite has to read it."""
-        if isinstance(query, str):
-            return query
-        rows = pages_of(self._pages, query, texts, self.rows)
-        if rows is None:
-            return query.sql(texts)
-        self._rows_read[query.table] = rows
-        return rows
-
     def _read_ahead(
-        self,
-        sources: Sequence[tuple[Any, str | TablePages]],
-        texts: Container[str],
-        ready: queue.Queue[Any],
-        stop: threading.Event,
+        self, queries: Sequence[tuple[Any, str]], texts: Container[str], ready: queue.Queue[Any], stop: threading.Event
     ) -> None:
         try:
-            with ExitStack() as opened:
-                cursor = cache(lambda: opened.enter_context(self._cursor()))
-
-                def by_sql(query: str) -> Iterator[pa.RecordBatch]:
-                    return self._typed_batches(cursor(), query, texts)
-
-                for key, rows in sources:
-                    for batch in by_sql(rows) if isinstance(rows, str) else rows.batches(_BATCH_ROWS, by_sql):
+            with self._cursor() as cursor:
+                for key, query in queries:
+                    for batch in self._typed_batches(cursor, query, texts):
                         if stop.is_set():
                             return
                         if batch.num_rows:
@@ -241,7 +244,9 @@ class Database:
         """
         cursor.execute(query)
         reader, read = cursor.fetch_record_batch(), 0
-        types = {name: type_of(name, texts) for name in reader.schema.names}
+        types = {
+            name: "text" if name in texts else "real" if name in _REALS else "integer" for name in reader.schema.names
+        }
         if all(field.type in _ARROW_TYPES[types[field.name]] for field in reader.schema):
             try:
                 for batch in reader:

@@ -1,4 +1,4 @@
-"""The pages of a SQLite file: whether each belongs to one position of one tree, and which hold the rows of a table.
+"""The pages of a SQLite file: whether each belongs to one position of one tree.
 
 The pages of a file may lead to the same pages again and again. SQLite would read 10^30 rows of some kilobytes,
 and does not notice. In a file that passes this test there are fewer rows than bytes.
@@ -10,26 +10,21 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
 from perflog.arrays import Bytes
 
-LEAF_OF_TABLE = 13
-"""Kind of a page that holds rows of a table."""
-
 _FIRST_HEADER = 100  # bytes of the file's header, before the header of the first page
 _INNER_HEADER = 12  # bytes of the header of a page that leads to others
 _SMALLEST = 512  # bytes of a page
-_INNER = (2, _INNER_OF_TABLE := 5)  # kinds of such pages: of an index, of a table
-_RESERVED = 20  # the byte of the file that counts the bytes at the end of each page which SQLite leaves to others
+_INNER = (2, 5)  # kinds of such pages: of an index, of a table
 
 
 class Pages:
-    """The pages of a file, by their numbers from 1. `size`: of a page, `usable`: of the part that SQLite uses.
+    """The pages of a file, by their numbers from 1. `size`: the bytes of a page.
 
     The file stays open: to close it gives up the locks that this process has on it, also of SQLite. What the file
     says of its pages is read when it is asked for, since SQLite may undo a transaction when it opens the file.
@@ -48,10 +43,6 @@ class Pages:
     def size(self) -> int:
         size = int.from_bytes(os.pread(self._file.fileno(), 2, 16), "big")
         return 65536 if size == 1 else size
-
-    @property
-    def usable(self) -> int:
-        return self.size - os.pread(self._file.fileno(), 1, _RESERVED)[0]
 
     def are_trees(self, roots: Iterable[int]) -> bool:
         """Return whether no page is found twice on the ways down from the roots.
@@ -75,36 +66,6 @@ class Pages:
             if data[(page - 1) * size + header] in _INNER:
                 waiting += _children(np.frombuffer(data[(page - 1) * size : page * size], np.uint8), header)
         return True
-
-    def leaves(self, root: int) -> list[int] | None:
-        """Return the pages that hold the rows of a table, in the order of its rows; None if it is no tree of rows."""
-        leaves: list[int] = []
-        data, size = self._bytes(), self.size
-        count, waiting, left = len(data) // size, [root], len(data) // size
-        while waiting:
-            page = waiting.pop()
-            left -= 1
-            if not 1 < page <= count or left < 0:
-                return None
-            kind = data[(page - 1) * size]
-            if kind == LEAF_OF_TABLE:
-                leaves.append(page)
-            elif kind == _INNER_OF_TABLE:
-                waiting += _children(np.frombuffer(data[(page - 1) * size : page * size], np.uint8), 0)[::-1]
-            else:
-                return None
-        return leaves
-
-    def read(self, pages: Sequence[int], more: int) -> Bytes:
-        """Return the bytes of some pages, and `more` zeros after them. Pages beyond the end of the file are zeros."""
-        size = self.size
-        data = bytearray(len(pages) * size + more)
-        numbers = np.array(pages, np.int64)
-        cuts = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(pages)]
-        for first, last in pairwise(cuts):
-            place = (pages[first] - 1) * size
-            os.preadv(self._file.fileno(), [memoryview(data)[first * size : last * size]], place)
-        return np.frombuffer(data, np.uint8)
 
     def _bytes(self) -> mmap.mmap:
         if not self._maps or len(self._maps[-1]) != os.fstat(self._file.fileno()).st_size:

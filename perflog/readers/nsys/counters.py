@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Ints, Mask
-from perflog.readers.databases.sqlite import Database, columns_of, integers, odd_rows, reals
-from perflog.readers.databases.sqlite_tables import TableQuery
+from perflog.readers.databases.sqlite import Database, columns_of, integers, odd_rows, query_of, reals
 from perflog.readers.events.event_columns import MISSING, EventColumns, distinct_values, durations_between
 from perflog.readers.events.string_interning import Interners
 from perflog.readers.nsys.session import Session
@@ -54,10 +53,10 @@ class CounterReader:
         for name, batch in self.db.batches(queries):
             yield name, self._columns(name, batch), odd_rows(batch)
 
-    def _query(self, name: str) -> TableQuery:
+    def _query(self, name: str) -> str:
         present = self.db.tables[name]
         columns = {number: next((c for c in ways if c in present), None) for number, ways in COUNTER_NUMBERS.items()}
-        return TableQuery(name, {n: column for n, column in columns.items() if column} | {"value": "value"})
+        return query_of(name, {n: column for n, column in columns.items() if column} | {"value": "value"})
 
     def _columns(self, name: str, batch: pa.RecordBatch) -> EventColumns:
         columns, count = columns_of(batch), batch.num_rows

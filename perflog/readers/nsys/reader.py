@@ -23,10 +23,10 @@ from perflog.readers.databases.sqlite import (
     is_sqlite,
     odd_rows,
     open_with_writer,
+    query_of,
     text_codes,
     values_of_rows,
 )
-from perflog.readers.databases.sqlite_tables import TableQuery
 from perflog.readers.events.event_columns import (
     KIND_CODE,
     MISSING,
@@ -283,14 +283,14 @@ class _Export:
             del columns["domain"]
         return {name: column for name, column in columns.items() if column in present}
 
-    def _query(self, table: ExportTable) -> TableQuery:
+    def _query(self, table: ExportTable) -> str:
         present = self.db.tables[table.name]
         columns = self._taken(table)
         more = _COLUMNS_OF_KINDS.get(table.kind, ())
         columns |= {name: name for name in more if name in present}
         if "text" in present:
             columns["text"] = "text"
-        return TableQuery(table.name, columns, self._payloads.columns() if table.kind == "range" else {})
+        return query_of(table.name, columns, _TEXTS, self._payloads.columns() if table.kind == "range" else {})
 
     def _even_rows(
         self, table: ExportTable, batch: pa.RecordBatch, rows: EventColumns

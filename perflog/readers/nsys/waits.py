@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.arrays import Ints
-from perflog.readers.databases.sqlite import Database, columns_of, integers, odd_rows
-from perflog.readers.databases.sqlite_tables import TableQuery
+from perflog.readers.databases.sqlite import Database, columns_of, integers, odd_rows, query_of
 from perflog.readers.events.event_columns import MISSING, EventColumns, distinct_tuples
 from perflog.readers.nsys.tables import EVENT_NUMBERS
 
@@ -62,7 +61,7 @@ def _records(db: Database) -> dict[str, Ints]:
     present = db.tables.get(_TABLE, ())
     pieces: dict[str, list[Ints]] = {name: [np.zeros(0, np.int64)] for name in names}
     if {_STREAM, _CORRELATION, _EVENT} <= set(present):
-        query = TableQuery(_TABLE, {name: name for name in names if name in present})
+        query = query_of(_TABLE, {name: name for name in names if name in present})
         for _, batch in db.batches([(None, query)]):
             columns, even = columns_of(batch), ~odd_rows(batch)
             for name in names:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from perflog.readers.databases.sqlite import Database
-from perflog.readers.databases.sqlite_tables import quote_name
+from perflog.readers.databases.sqlite import Database, quote_name
 from perflog.readers.rocprof.kinds import kind_of
 
 EVENT_TABLES = {
