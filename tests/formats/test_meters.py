@@ -1076,6 +1076,9 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     "Final Val Loss:      4.8384": {"Final_Val_Loss": (4.8384, None)},
     "- Best top-1 test accuracy = 91.25 %": {"Best_top_1_test_accuracy": (0.9125, "1")},
     "2024/07/11 23:37:56 End to End Latency (ms) p50: 328.000": {"End_to_End_Latency_p50": (0.328, "s")},
+    "  Round 2: Average TTFT = 2.5s, Cache Hit Rate = 0.75 (20 requests, 20 clients)": {  # counts, no means
+        "Round": (2, None), "Average_TTFT": (2.5, "s"), "Cache_Hit_Rate": (0.75, None),
+    },
 }  # fmt: skip
 
 

@@ -101,8 +101,9 @@ _IS_LIST = lazy_pattern(
     r"#?\w[\w ]*: ?\{[^{}]*\}[^,{}:]*(?:, \w[\w ]*: ?\{[^{}]*\}[^,{}:]*)+"
 )  # pairs, and nothing else
 _PAIR = r"[A-Za-z][\w./ -]*[:=] ?\{[^{}]*\}(?: ?[A-Za-z%µ/]+)?|[A-Z]\w* ?\((?:\w+ ?= ?\{[^{}]*\}(?:, ?)?)+\)"
-_IS_PAIRS = lazy_pattern(  # also arguments, or all of them after a label: `Trial 1: a_tps=2.5`
-    rf"(?:[\w #]+(?:(?:\{{[^{{}}]*\}})?:(?:\{{_:b\}}| )|, ))?(?:{_PAIR})(?:(?:, ?| ?[|;] ?|\{{_:b\}})(?:{_PAIR}))+"
+_IS_PAIRS = lazy_pattern(  # also arguments, all of them after a label (`Trial 1: a_tps=2.5`), a remark after them
+    rf"(?:\{{_:b\}})?(?:[\w #]+(?:(?:\{{[^{{}}]*\}})?:(?:\{{_:b\}}| )|, ))?(?:{_PAIR})"
+    rf"(?:(?:, ?| ?[|;] ?|\{{_:b\}})(?:{_PAIR}))+(?: \((?:\{{_[^{{}}]*\}} [A-Za-z]+(?:, |(?=\))))+\))?"
 )
 _BARE_PAIR = (  # perhaps with its unit and a rate: `fa=  526.99 us ( 24.450 TFLOP/s)`
     r"[A-Za-z]\w*=(?:\{_:b\}| )?\{[^{}]*\}(?: ?[A-Za-zµ%/]+)?(?: ?\( ?\{[^{}]*\} ?[A-Za-zµ%/]+\))?(?:\{_:b\}| |$)"

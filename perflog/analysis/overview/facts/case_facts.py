@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from perflog.metrics import Options, Tables, case_pairs, cases
-from perflog.metrics.benchmarks.case_tables import CaseTable, case_tables, names_without_case
+from perflog.metrics.benchmarks.case_tables import CaseTable, case_tables, names_of_records, names_without_case
 from perflog.metrics.benchmarks.cases import MOST_FAILED, OBJECTIVES
+from perflog.metrics.benchmarks.serving import is_latency_statistic
 from perflog.metrics.directions import words_of
 from perflog.metrics.many_runs.scaling_studies import table_studies
 from perflog.tables.nulls import row_dicts
@@ -85,7 +86,8 @@ def _own_settings(found: Sequence[CaseTable]) -> list[str]:
 def _without_case(tables: Tables, run: str) -> Iterator[str]:
     """How far figures lie apart that are measured several times, for cases that are not known."""
     rows = tables.rows_of("values", run)
-    rows = rows.where(rows.one_of("key", names_without_case(tables)) & rows.known("value"))
+    latencies = {name for name in names_of_records(tables) if is_latency_statistic(name)}
+    rows = rows.where(rows.one_of("key", names_without_case(tables) | latencies) & rows.known("value"))
     parts = []
     for name, key_rows in rows.by("key").items():
         units = {unit or "" for (unit,) in key_rows.records("unit")}

@@ -26,6 +26,7 @@ from perflog.units import MAGNITUDES, STEP_WORDS, UNITS, Unit, base_of, unit_of
 _MOST_WORDS = 6  # of a name
 _NAME_AT_END = lazy_pattern(r"([A-Za-z_]\w*)[:=]$")
 _LIST_NUMBER = lazy_pattern(r"[+-]?[0-9.][0-9.eE+-]*")
+_PLURAL = lazy_pattern(r"[a-z]+s")
 _LONG_LIST = 4  # numbers of a list that are one field: their count may differ from line to line
 _TIMES = frozenset("x×")  # `speedup: 1.01x`: no unit, and part of no name
 _NAMES_PER_STEP = frozenset(("time", "speed"))  # of a number that is counted per step: `time: 7.5 s/iter`
@@ -270,7 +271,7 @@ class MeterText(Struct):
         is_factor = names.is_bound and attached and end == k + 1 and after in _TIMES and not sticks(parts, k + 2)
         if attached and end == k + 1 and (is_factor or after in MAGNITUDES):
             end = k + 2
-        elif (attached and end == k + 1) or (end == k + 1 and after in _DAYS):
+        elif end == k + 1 and (attached or after in _DAYS or (names.bracket and _is_counted(parts, k))):
             suffix = None
         if names.declaration.measures and key and not suffix:
             key = _with_counted(key, unit or names.key_unit, unit_text)
@@ -384,6 +385,13 @@ def _with_counted(key: str, unit: str, printed: str) -> str:
     counted = "tokens" if unit == "tok/s" else printed.partition("/")[0].strip()
     is_named = not counted or plain_name(counted)[:3] in plain_name(key) or "tps" in plain_name(key)
     return key if is_named else f"{key} {counted} per s"
+
+
+def _is_counted(parts: Sequence[Token], k: int) -> bool:
+    """Return whether a number in a bracket counts what the word after it names: `ttft = 2.53s (20 requests)`."""
+    after, closing = parts[k + 1], parts[k + 2 : k + 3]
+    is_plural = after.kind == NAME and bool(after.gap) and _PLURAL.fullmatch(after.text) is not None
+    return is_plural and INTEGER.fullmatch(parts[k].text) is not None and [x.text in ",)" for x in closing] == [True]
 
 
 def _is_rank_label(parts: Sequence[Token]) -> bool:
