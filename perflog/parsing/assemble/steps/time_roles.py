@@ -146,7 +146,7 @@ class TimeRoles:
         timed = [row for row in rows if len(row) and (row.line.whole or row.line.parts)]
         for name in dict.fromkeys(row.line.name for row in timed):
             shapes = [row for row in timed if row.line.name == name]
-            logs = {run.log for row in shapes for run, _, _ in runs.split(row.records.places)}
+            logs = {run.log for row in shapes for run, _, _ in runs.split(row.records.positions)}
             times = dict.fromkeys(time for row in shapes for time in times_of(row.line))
             keys = [(log, form.name, name, time) for log in sorted(logs) for time in times]
             if not self._settled.keys() >= {*keys}:
@@ -199,7 +199,7 @@ class TimeRoles:
             difference_fits = fitting(parts, differences)
             if is_total(whole):
                 fits[whole], difference_fits[whole] = (_is_sum(parts, x) for x in (seconds[whole], differences))
-            for run, low, high in runs.split(row.records.places):
+            for run, low, high in runs.split(row.records.positions):
                 for name, fit in fits.items():
                     key = (run.log, form.name, row.line.name, name)
                     evidence, has_difference = self._evidence.setdefault(key, _Evidence()), ~np.isnan(differences)
@@ -221,7 +221,7 @@ def _role_of_whole(name: str, evidence: _Evidence) -> str:
 
 def _ranks(row: LineRows, known: Mask, runs: RunIndex) -> Iterator[tuple[RunState, int, Ints]]:
     """Yield each run and rank of rows, with the indices of its rows that are known."""
-    for run, low, high in runs.split(row.records.places):
+    for run, low, high in runs.split(row.records.positions):
         selected = low + np.flatnonzero(known[low:high])
         for rank, rows in by_number(row.ranks.rank[selected]):
             yield run, rank, selected[rows]
