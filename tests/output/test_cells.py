@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from perflog.output.report.cells import AnswerTable, Cell, HeaderCell, Number, change_cell, number
+from perflog.output.report.cells import AnswerTable, Cell, HeaderCell, Number, Part, change_cell, number
 
 
 def test_numbers_are_shown_as_in_all_tables() -> None:
@@ -13,6 +13,10 @@ def test_numbers_are_shown_as_in_all_tables() -> None:
     assert number(12.0) == Number(12.0, "12") and number(0.0) == Number(0.0, "0")
     assert number(None, "s") == number(math.nan, "s", "text") == Number(None, "-")
     assert change_cell(0.06) == Number(0.06, "+6.0 %") and change_cell(None) == Number(None, "-")
+
+
+def test_what_is_not_said_of_a_cell() -> None:
+    assert (HeaderCell("a").number, Part("a").depth, AnswerTable("", [], []).has_long_names) == (False, 0, False)
 
 
 def test_columns_without_a_value_are_left_out() -> None:

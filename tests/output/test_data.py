@@ -71,9 +71,8 @@ def test_settings_that_differ() -> None:
 
 def test_columns_that_have_a_value() -> None:
     columns = [MetricColumn(name, brief=name != "hidden") for name in ("run", "time", "none", "hidden", "line", "zero")]
-    rows = [
-        dict.fromkeys((c.name for c in columns), 1) | {"none": None, "zero": 0, "time": value} for value in (None, 2)
-    ]
+    usual: dict[str, Any] = dict.fromkeys((c.name for c in columns), 1)
+    rows = [usual | {"none": None, "zero": 0, "time": value} for value in (None, 2)]
     assert [column.name for column in informative_columns(columns, rows)] == ["time", "zero"]
     assert informative_columns(columns, []) == ()
 
@@ -89,3 +88,9 @@ def test_sections_have_an_order_and_content() -> None:
     writers = {"runs": lambda _: "r", "overview": lambda _: "o", "plots": lambda _: "", "findings": lambda _: "f"}
     found = [(section.anchor, section.seen, text) for section, text in sections(report(), writers)]
     assert found == [("overview", True, "o"), ("findings", False, "f"), ("runs", False, "r")]
+    every = dict.fromkeys(
+        "lines definitions metrics more-plots plots comparison job runs findings overview".split(), lambda _: "x"
+    )
+    shown = [section for section, _ in sections(report(), every)]
+    assert [section.anchor for section in shown if section.seen] == ["overview", "job", "comparison", "plots"]
+    assert [section.anchor for section in shown[4:]] == "findings more-plots metrics runs definitions lines".split()

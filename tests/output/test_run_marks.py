@@ -29,7 +29,7 @@ def log_of(*runs: tuple[str, str | None, int], **config: list[Any]) -> Any:
 def test_one_run_needs_no_mark() -> None:
     one = log_of(("a.txt", None, 1))
     assert marks_of(one) == {} and printed_names(one) == {"id0": "a.txt"}
-    assert printed_names(log_of(("a.txt", None, 3))) == {"id0": "a.txt#3"}
+    assert printed_names(log_of(("a.txt", None, 2))) == {"id0": "a.txt#2"}
     assert printed_names(log_of(("a.txt", "label", 3))) == {"id0": "label"}
 
 

@@ -98,6 +98,7 @@ def test_what_each_setting_does() -> None:
         assert [head.name for head in table.heads] == [
             "what each setting does", "value", "runs", "change", "interval", "", "best in", "also differs"
         ]  # fmt: skip
+        assert [head.name for head in table.heads if head.number] == ["runs", "change", "best in"]
         base, more, less = table.rows
         assert base[1:4] == ["8", Number(4, "4"), Number(0.0, "base")]
         assert more[3:] == [Number(0.3, "+30.0 %"), "+20.0 .. +40.0 %", more[5], Number(3, "3"), None]
