@@ -88,6 +88,17 @@ def step_series(
     return cached(known, ("step series", column, warmup), lambda: list(_some_series(known, column, warmup)))
 
 
+def means_over_ranks(tables: Tables, column: str) -> Iterator[StepSeries]:
+    """Yield the series of each run that prints the column, of the mean over the ranks that print a step; no warm-up.
+
+    The times of phases are means over ranks, too: these add up with them to the time of a step.
+    """
+    printed = _printed(tables, column)
+    for run, label in tables.labels().items():
+        if run in printed and len((series := _series(run, label, column, printed[run], 0, False, mean=True)).values):
+            yield series
+
+
 def _some_series(tables: Tables, column: str, warmup: int | None) -> Iterable[StepSeries]:
     """The series of these runs. Repeats of theirs in the same log count for their warm-up."""
     if tables.whole is not tables:
@@ -192,8 +203,19 @@ def _step_order(tables: Tables, rows: Rows) -> Ints:
     return np.asarray(steps + np.where(epochs == NULL, 0, epochs) * lengths)
 
 
-def _series(run: str, label: str | None, column: str, rows: _Printed, warmup: int | None, detect: bool) -> StepSeries:
-    """Return the series of the rows of one run; the warm-up is empty unless it is given or `detect` is set."""
+def _series(
+    run: str,
+    label: str | None,
+    column: str,
+    rows: _Printed,
+    warmup: int | None,
+    detect: bool,
+    mean: bool = False,
+) -> StepSeries:
+    """Return the series of the rows of one run; the warm-up is empty unless it is given or `detect` is set.
+
+    `mean`: of the ranks that print a step, instead of the slowest.
+    """
     steps, places, lines, covers, values = rows.steps, rows.order, rows.lines, rows.covers, rows.values
     averaged = most_frequent(covers)
     unusual, repeated = covers != averaged, rows.copies > 1
@@ -206,21 +228,27 @@ def _series(run: str, label: str | None, column: str, rows: _Printed, warmup: in
         left_out += [(int(s), "printed again") for s in steps[repeated & ~unusual]]
         left_out += [(int(s), f"{column} cannot be {x:g}") for s, x in zip(steps[wrong], values[wrong], strict=True)]
     order: slice | Ints = slice(None)  # without copies of the columns, which all series of a run share
+    own = values
     if left_out or not (np.diff(places) > 0).all():
         by_place = np.lexsort((lines, -values if column in RATES else values, places))
         by_place = by_place[chosen[by_place]]
-        order = by_place[np.append(np.diff(places[by_place]) != 0, True)[: len(by_place)]]  # the slowest of each step
+        last = np.append(np.diff(places[by_place]) != 0, True)[: len(by_place)]
+        order = by_place[last]  # the slowest of each step
+        own = values[order]
+        if mean and len(own):
+            ends = np.flatnonzero(last) + 1
+            own = np.add.reduceat(values[by_place], np.append(0, ends[:-1])) / np.diff(ends, prepend=0)
     return StepSeries(
         run=run,
         label=label,
         column=column,
         steps=steps[order],
         order=places[order],
-        values=values[order],
+        values=own,
         lines=lines[order],
         averaged=averaged,
         left_out=tuple(left_out),
-        warmup=warm_up(values[order], warmup) if detect or warmup is not None else Warmup(0, ""),
+        warmup=warm_up(own, warmup) if detect or warmup is not None else Warmup(0, ""),
     )
 
 

@@ -17,7 +17,7 @@ from perflog.analysis.lint import findings
 from perflog.arrays import Floats
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Tables, get, steps
-from perflog.metrics.step_series import StepSeries, cut_alike, steady_medians, step_series
+from perflog.metrics.step_series import StepSeries, cut_alike, means_over_ranks, steady_medians, step_series
 from perflog.statistics.warmup import Warmup
 from perflog.tables.schema import TABLES
 
@@ -63,6 +63,18 @@ def test_the_slowest_rank_is_the_step() -> None:
     (one,) = step_series(tables(rows))
     assert one.values.tolist() == [3.0, 3.0, 3.0]
     assert one.lines.tolist() == [3, 6, 9]
+
+
+def test_the_mean_over_the_ranks_of_each_step() -> None:
+    """Step 1 lacks a rank, step 2 prints rank 0 again, and the time of rank 1 in step 0 cannot be."""
+    rows = [
+        {"step": s, "rank": r, "forward_s": -1.0 if (s, r) == (0, 1) else 1.0 + r + s}
+        for s in range(3)
+        for r in ((1, 2) if s == 1 else (0, 1, 2))
+    ]
+    rows.append({"step": 2, "rank": 0, "forward_s": 90.0, "copy": 2})
+    (one,) = means_over_ranks(Tables(tables(rows)), "forward_s")
+    assert one.values.tolist() == [2.0, 3.5, 4.0] and one.steps.tolist() == [0, 1, 2]
 
 
 def test_all_columns_are_cut_where_the_step_time_is() -> None:

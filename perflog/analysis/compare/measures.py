@@ -11,10 +11,11 @@ from perflog.analysis.compare.operator_trees import OperatorNode, operator_tree,
 from perflog.analysis.compare.sides import Side
 from perflog.arrays import Floats
 from perflog.metrics import METRICS
-from perflog.metrics.compared import KINDS, Measure, Steady
+from perflog.metrics.compared import KINDS, STEP_MEASURES, Measure, Steady
 from perflog.metrics.run_moments import moments
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.series.series_ends import EqualSteps, named_value_samples
-from perflog.metrics.step_series import StepSeries, step_series
+from perflog.metrics.step_series import StepSeries, means_over_ranks, step_series
 from perflog.metrics.traces.steady_work import steady_devices
 from perflog.settings.run_settings import Settings, names_machine
 from perflog.statistics.warmup import Warmup
@@ -26,12 +27,14 @@ _OF_DEVICES = ("device", "idle", "path", "range", "operator", "kernel")  # kinds
 class SideValues(Struct):
     """The values of a side: for each measure, one array per run. `step_times`: whole series, with the warm-up.
 
+    `parts_of_steps`: of the columns of steps that are parts of the step time, the means over ranks, by measure and run.
     `operators`: in steady steps, of each run with a trace that names some. `parts`: by run with a trace, what the
     times of its devices are of: STEP, or TRACE where it has no annotated steps. `sessions`: by run, where it is known.
     """
 
     by_measure: dict[Measure, dict[str, Floats]] = field(default_factory=dict)
     step_times: dict[str, StepSeries] = field(default_factory=dict)
+    parts_of_steps: dict[Measure, dict[str, Floats]] = field(default_factory=dict)
     operators: dict[str, OperatorNode] = field(default_factory=dict)
     parts: dict[str, str] = field(default_factory=dict)
     sessions: dict[str, str] = field(default_factory=dict)
@@ -44,6 +47,11 @@ class SideValues(Struct):
     def of(self, measure: Measure, runs: Sequence[str]) -> list[Floats]:
         """Return the values of these runs, one array per run; empty where the side does not have the measure."""
         return list(self.by_run(measure, runs).values())
+
+    def part_of_step(self, measure: Measure, runs: Sequence[str]) -> list[Floats]:
+        """Return the values of these runs as parts of the step: means over ranks."""
+        means = self.parts_of_steps.get(measure)
+        return self.of(measure, runs) if means is None else [means[run] for run in runs if run in means]
 
     def by_run(self, measure: Measure, runs: Sequence[str]) -> dict[str, Floats]:
         """Return the values of these runs by run, without the runs that have none."""
@@ -97,6 +105,7 @@ def side_values(
     for measure, run, figures in sorted(samples, key=lambda sample: KINDS.index(sample[0].kind)):
         if run in cuts and not (measure.kind in _OF_RUNS and run in last):
             values.add(measure, run, figures)
+    values.parts_of_steps = _parts_of_steps(tables, cuts, last)
     compared = {run for values_by_run in values.by_measure.values() for run in values_by_run}
     for measure, run, figures in named_value_samples(tables, [run for run in cuts if run not in compared]):
         values.add(measure, run, figures)
@@ -107,6 +116,19 @@ def side_values(
             values.operators[of.run] = operator_tree(trees[of.run], of.devices, of.steps)
     tables.return_freed()
     return values
+
+
+def _parts_of_steps(
+    tables: Tables, cuts: Mapping[str, int], last: Mapping[str, int]
+) -> dict[Measure, dict[str, Floats]]:
+    """The means over ranks of the columns of steps that are parts of the step time."""
+    found: dict[Measure, dict[str, Floats]] = {}
+    for measure in (each for each in STEP_MEASURES if each.of):
+        for series in means_over_ranks(tables, measure.column):
+            means = series.until(last.get(series.run)).values
+            if len(means) > (cut := cuts.get(series.run, len(means))):
+                found.setdefault(measure, {})[series.run] = means[cut:]
+    return found
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------

@@ -60,7 +60,16 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
         ranks = _traced_ranks(tables)
         one = f"rank {ranks.pop()} of " if len(ranks) == 1 else ""
         yield one + (f"{int(same['world_size']):,}" if one else count(int(same["world_size"]), "rank"))
+    elif ranks_of_steps := _printing_ranks(steps):
+        yield f"{ranks_of_steps} ranks"
     yield from (str(same[c]) for c in ("device", "dtype") if same[c] is not None)
+
+
+def _printing_ranks(steps: Rows) -> int | None:
+    """The number of ranks that print the steps of each run, if they count from 0 on; None if there is one."""
+    ranks = {tuple(distinct(rows["rank"]).tolist()) for rows in steps.by("run").values()}
+    numbers = ranks.pop() if len(ranks) == 1 else ()
+    return len(numbers) if len(numbers) > 1 and numbers == tuple(range(len(numbers))) else None
 
 
 def _steps(printed: Rows, lasts: Mapping[str, int]) -> int:

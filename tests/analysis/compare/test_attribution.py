@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from support.figure_rows import Values, figure_row, made_sides
 
@@ -34,6 +35,18 @@ def shown(rows: list[AttributionRow]) -> list[tuple[Any, ...]]:
 
 BASE: Values = {STEP_TIME: [[10.0]], FORWARD: [[4.0]], BACKWARD: [[5.0]], ATTENTION: [[3.0]]}
 SIDE: Values = {STEP_TIME: [[14.0]], FORWARD: [[5.0]], BACKWARD: [[8.0]], ATTENTION: [[3.5]]}
+
+
+def test_parts_are_means_over_the_ranks_as_phases_are() -> None:
+    """The slowest rank takes 8 s for its backward pass, and all others wait for it in 9.5 - 4 - 5 s."""
+    named, case, values = made_sides({STEP_TIME: [[12.0]], BACKWARD: [[8.0]]}, {STEP_TIME: [[14.0]], BACKWARD: [[9.0]]})
+    for k in (0, 1):
+        values[k].parts_of_steps[BACKWARD] = {run: np.array([5.0 + k]) for run in case.runs[k]}
+    row = figure_row(kind="step", metric="step_time", side=named[1].name, base_value=12.0, side_value=14.0)
+    assert shown(attribution(named, [case], values, [row]))[:2] == [
+        ("step_time", None, 0, 12.0, 14.0, 1.0),
+        ("backward", "step_time", 1, 5.0, 6.0, 0.5),
+    ]
 
 
 def test_parts_of_a_step_the_largest_difference_first() -> None:

@@ -184,3 +184,13 @@ def test_the_name_of_several_logs(name: str, logs: Sequence[str], found: str) ->
     assert module.common_name(log) == found
     mixed: Any = SimpleNamespace(name="", run_keys=[SimpleNamespace(log=path) for path in ("x", os.path.abspath("y"))])
     assert module.common_name(mixed) == os.getcwd()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"), [((0, 1, 2), "3 ranks"), ((0,), None), ((2, 3), None), ((0, 1, 3), None), ((None, None), None)]
+)
+def test_ranks_from_0_on_that_print_the_steps_are_the_ranks(ranks: tuple[int | None, ...], said: str | None) -> None:
+    rows = [row for rank in ranks for row in steps(1, 2, rank=rank)]
+    assert [word for word in words(tables(*rows)) if "rank" in word] == ([said] if said else [])
+    known = words(tables(*rows, world_size=8))
+    assert [word for word in known if "rank" in word] == ["8 ranks"]

@@ -108,14 +108,14 @@ class _Whole(Struct, frozen=True):
 def _median_pairs(
     kind: str, base: SideValues, side: SideValues, base_runs: Sequence[str], side_runs: Sequence[str]
 ) -> MedianPairs:
-    """Both centres of each time, as the compared figures have them.
+    """Both centres of each time, as the compared figures have them; of a part of the step, of its mean over the ranks.
 
     A layer, range or kernel that one side lacks took no time there. A phase that one side does not print is left out:
     the side may have it too.
     """
     pairs = {}
     for measure in dict.fromkeys([*base.by_measure, *side.by_measure]):
-        a, b = base.of(measure, base_runs), side.of(measure, side_runs)
+        a, b = base.part_of_step(measure, base_runs), side.part_of_step(measure, side_runs)
         if measure.kind in _KINDS[kind] and measure.unit == "s" and (a and b if kind == "step" else a or b):
             pairs[measure] = (
                 _centre(a) if a else 0.0,
