@@ -1458,3 +1458,19 @@ def test_a_time_in_a_line_about_an_evaluation_is_of_the_evaluation() -> None:
 def test_measured_pairs_may_come_after_what_a_logger_prints() -> None:
     got = read(b"2026-11-02 09:00:00 INFO bench: RESULT model=llama tp=8 ttft_ms=32.5 tok_s=3201.5\n").rows("values")
     assert {row["key"]: row["value"] for row in got if row["value"]} == {"tp": 8, "ttft": 0.0325, "tok_s": 3201.5}
+
+
+def test_the_name_of_a_logger_is_no_part_of_the_first_name() -> None:
+    """A name before `=` has one word where all are pairs. A word of an evaluation says what the numbers are of."""
+    begin = "2026-11-30 10:00:01,000 INFO "
+    lines = {
+        "trainer rank=3 iter=5/80 t_iter=0.75s t_fwd=0.25s": (5, 3, 0.75, 0.25, None),
+        "my.trainer step=6 loss=2.5 lr=1": (6, None, None, None, 2.5),
+        "trainer my step=7 loss=2.5 rank=1": (7, 1, None, None, 2.5),
+    }
+    for text, expected in lines.items():
+        (row,) = read(f"{begin}{text}\n".encode()).rows("steps")
+        assert tuple(row[c] for c in ("step", "rank", "step_time_s", "forward_s", "loss")) == expected, text
+    for other in ("val step=8 loss=2.5 lr=1", "trainer step=8 grad norm=2.5 lr=1"):
+        rows = read(f"INFO step=1 loss=2.5 lr=1\n{begin}{other}\n".encode()).rows("steps")
+        assert [row["step"] for row in rows] == [1], other

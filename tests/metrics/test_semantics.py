@@ -104,6 +104,10 @@ def test_phases_of_a_library_mean_the_same_in_the_logs_of_all_programs() -> None
     assert semantics.parent("bwd_allreduce", 1) == "bwd" and semantics.phases["bwd_allreduce"].kind == "communication"
     assert semantics.phases["optimizer"].says == "the optimizer's step with unscaling, clipping and copies"  # its own
     assert "forward" not in semantics.phases
+    kinds = {
+        name: found.kind for name in ("comm_time", "t_comm", "data_t", "tdata") if (found := semantics.phase(name))
+    }
+    assert kinds == {"comm_time": "communication", "t_comm": "communication", "data_t": "data"}
 
 
 def test_the_kth_occurrence_has_the_kth_parent() -> None:

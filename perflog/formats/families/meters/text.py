@@ -25,6 +25,7 @@ from perflog.units import MAGNITUDES, STEP_WORDS, UNITS, Unit, base_of, unit_of
 
 _MOST_WORDS = 6  # of a name
 _NAME_AT_END = lazy_pattern(r"([A-Za-z_]\w*)[:=]$")
+_PAIRS_AT_END = lazy_pattern(r"(?:\s[^\s=]+=[^\s=]+){3}\s*$")
 _LIST_NUMBER = lazy_pattern(r"[+-]?[0-9.][0-9.eE+-]*")
 _PLURAL = lazy_pattern(r"[a-z]+s")
 _LONG_LIST = 4  # numbers of a list that are one field: their count may differ from line to line
@@ -51,6 +52,8 @@ class MeterText(Struct):
     text: str = ""
     bar: BarText | None = None
     is_row: bool = False
+    _is_pairs: bool = False  # whether the string ends in pairs, each without whitespace
+    _after_level: bool = False  # whether the words are the first ones after the level of a logger
     _end: int = 0  # index of the token after the last number and its unit
 
     def begin_after(self, head: str) -> None:
@@ -62,6 +65,7 @@ class MeterText(Struct):
     def add_text(self, text: str, is_inside: bool = False) -> None:
         """Add a string. `is_inside`: something is before it, so whitespace there counts."""
         last = 0
+        self._is_pairs = _PAIRS_AT_END.search(text) is not None
         for bar in BAR_PATTERN.finditer(text):
             self._add_tokens(tokens(text[last : bar.start()]), is_inside or last > 0)
             self.is_row |= any(f.numeric and f.name == UNNAMED for f in Template(self.text).fields)
@@ -143,6 +147,7 @@ class MeterText(Struct):
         is_value = names.is_bound and names.mark == "="  # `Device=cpu Epoch=1`
         names.words = [] if is_value else [word] if names.is_bound else [*names.words, word][-_MOST_WORDS:]
         names.words = [] if word in LEVELS or self._is_label(parts, k) else names.words
+        self._after_level |= word in LEVELS
         names.is_bound, names.suffix = False, ""
         names.key_unit = names.key_unit if is_statistic(word) and len(names.words) > 1 else ""  # `Latency (ms) p50: 3`
         if len(names.words) > 2 and names.words[-2] == "in":
@@ -180,6 +185,8 @@ class MeterText(Struct):
         self.text += literal(mark)
         if (mark in ":=" or (mark == "|" and self._binds(parts)) or self._binds_measured(parts, k)) and names.words:
             names.is_bound, names.mark = True, mark
+            if self._names_logger(mark):
+                del names.words[:-1]
         elif mark in ("(", "["):
             return self._open_bracket(parts, k)
         elif mark == ")":
@@ -195,6 +202,11 @@ class MeterText(Struct):
         elif mark not in "'\"":
             names.forget()
         return k
+
+    def _names_logger(self, mark: str) -> bool:
+        """Return whether the words before the last one name the logger: `INFO trainer step=5 loss=2.5 lr=0.001`."""
+        words, is_first = self.names.words, self._after_level and not self.names.printed
+        return is_first and self._is_pairs and mark == "=" and words[0].lower() not in EVALUATIONS | TRAINING
 
     def _binds(self, parts: Sequence[Token]) -> bool:
         """Return whether a bar binds a number to its name, as a colon does: `Latency (average)  | 10955 ns`."""
