@@ -13,7 +13,7 @@ from support.reading import Reading, read
 import perflog
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
-from perflog.parsing.assemble.line_rows import CLOCK, LINE, ClockColumns
+from perflog.parsing.assemble.line_rows import BAR, CLOCK, LINE, ClockColumns
 from perflog.parsing.assemble.runs.run_state import ClockTotal
 from perflog.parsing.assemble.steps.run_clocks import _Clock, _read_elapsed, _read_steps, _starts, _stopped
 from perflog.parsing.assemble.steps.step_windows import UNKNOWN
@@ -221,6 +221,12 @@ def test_a_coarse_clock_needs_readings_apart() -> None:
     found = step_times(_Clock(), 4, step=[1, 2, 3, 4], time=times, digit=[S] * 4, source=[2] * 4)
     assert [row is not None for row in found] == [False, False, True, False]
     assert found[2] == ((1 + APART) / 2, 2, 1)
+
+
+@pytest.mark.parametrize(("source", "found"), [(LINE, None), (BAR, (10.0, 2, 1))])
+def test_a_bar_may_leave_out_steps_where_lines_are_lost_beside_a_stamp(source: int, found: Any) -> None:
+    rows = {"step": [1, 3], "time": [S, (1 + 2 * 10) * S], "digit": [S] * 2, "source": [source] * 2, "covers": [1] * 2}
+    assert step_times(_Clock(), 2, **rows) == [None, found]
 
 
 def test_stamps_do_not_count_once_a_line_prints_its_step_time() -> None:

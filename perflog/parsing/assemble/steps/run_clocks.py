@@ -263,9 +263,9 @@ def _read_stream(clock: _Clock, stream: int, readings: Ints, columns: ClockColum
     readings = readings[:, counts]
     steps, times, epochs, passed = np.diff(readings[[_STEP, _TIME, _EPOCH, -2]])
     derived = (steps > 0) & (times >= 0) & (epochs == 0) & (passed == 0) & (readings[_DERIVES][1:] > 0)
-    if beside:  # a clock beside the line: where lines are lost, it covers more than the line
-        covers = readings[_COVERS][1:]
-        derived &= (covers == UNKNOWN) | (covers == steps) | skips
+    if beside:  # a clock beside the line: where lines are lost, it covers more than the line. A bar leaves steps out
+        covers, is_bar = readings[_COVERS][1:], readings[_SOURCE][1:] % _SOURCES == BAR
+        derived &= is_bar | (covers == UNKNOWN) | (covers == steps) | skips
     rows = readings[-1][1:][derived]
     columns.steps[rows] = steps[derived]
     columns.step_time[rows] = times[derived] / steps[derived] / 1e9
