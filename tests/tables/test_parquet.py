@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -204,6 +205,9 @@ def test_the_footer_of_a_runs_file_is_sealed(tmp_path: Path) -> None:
     assert texts["schema_version"] == str(SCHEMA_VERSION) and texts["table"] == "runs"
     assert len(texts["footer_crc"]) == 8 != texts["footer_crc"].count("0")
     whole = path.read_bytes()
+    footer = whole[-8 - int.from_bytes(whole[-8:-4], "little") : -8]
+    unsealed = footer.replace(texts["footer_crc"].encode(), b"0" * 8)
+    assert texts["footer_crc"] == f"{crc32(unsealed):08x}"
     path.write_bytes(whole.replace(b'"a"', b'"b"'))
     with pytest.raises(DamagedError, match="a checksum is wrong"):
         footer_texts(path)

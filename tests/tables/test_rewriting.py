@@ -98,8 +98,8 @@ def test_which_batches_are_merged(store: LocalStore, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(rewriting, "_LARGE", together)
         monkeypatch.setattr(rewriting, "_MOST_LOGS", logs)
         assert list(rewriting._groups(store)) == expected, (largest, together, logs)
-    for path in store.path.glob(f"*/{names[1]}.parquet"):
-        path.with_stem(f"{names[1]}-copy").write_bytes(path.read_bytes())
+    for path in store.path.glob(f"*/{names[0]}.parquet"):
+        path.with_stem(f"{names[-1]}-copy").write_bytes(path.read_bytes())
     monkeypatch.setattr(rewriting, "_SMALL", 10 * size)
     monkeypatch.setattr(rewriting, "_LARGE", 100 * size)
     monkeypatch.setattr(rewriting, "_MOST_LOGS", 256)

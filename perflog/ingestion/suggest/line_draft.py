@@ -332,9 +332,11 @@ def _bonds(slots: Sequence[Slot]) -> list[Bond]:
     """Return what names the number of each slot in all lines of the shape. Only a few lines are examined."""
     lines = range(len(slots[0].texts)) if slots else range(0)
     varies = any(slot.kind == TEXT and not slot.listed for slot in slots)
-    by_line = [
-        _bonds_of_line(slots, line) for line in (lines[:: len(lines) // _LOOKED_AT + 1] if varies else lines[:1])
-    ]
+    chosen = dict.fromkeys(lines[:: len(lines) // _LOOKED_AT + 1] if varies else lines[:1])
+    for slot in slots:
+        if slot.inner:  # digits of a name, which differ in some line
+            chosen |= dict.fromkeys([next(line for line in lines if slot.texts[line] != slot.texts[0])])
+    by_line = [_bonds_of_line(slots, line) for line in chosen]
     return [name_evidence.common(bonds) for bonds in zip(*by_line, strict=True)]
 
 

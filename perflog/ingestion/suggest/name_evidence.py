@@ -40,6 +40,7 @@ _FACTORS = MAGNITUDES.union("million billion thousand mln bn millions billions t
 _SIZE = lazy_pattern(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and no name
 _OF_TIME = lazy_pattern(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
 _ORDINAL = lazy_pattern(r"[0-9]+(?:st|nd|rd|th)")
+_DIGITS = lazy_pattern(r"[_-]?[0-9]+")
 _VERSIONS = frozenset(("version", "revision", "release"))
 _NO_NAMES = frozenset((*LEVELS, "True", "False"))  # they precede names
 _COPULA = frozenset(("is", "was", "are", "were"))
@@ -85,12 +86,23 @@ def bonds(text: str) -> dict[int, Bond]:
 
 
 def common(bonds: Sequence[Bond]) -> Bond:
-    """Return what names the same number in several lines: no word of its name may differ, nor its unit."""
+    """Return what names the same number in several lines: no word of its name may differ, nor its unit.
+
+    Words that differ only in their digits have the same beginning: the `gpu` of `gpu0` and `gpu1`.
+    """
     first = bonds[0]
-    if all((bond.words, bond.unit) == (first.words, first.unit) for bond in bonds):
-        return first
+    if all((len(bond.words), bond.unit) == (len(first.words), first.unit) for bond in bonds):
+        words = tuple(map(_common_part, zip(*(bond.words for bond in bonds), strict=True)))
+        if all(words):
+            return replace(first, words=words)
     words = tuple(word for word in first.words if all(word in bond.words for bond in bonds))
     return Bond(words, unit=first.unit if all(bond.unit == first.unit for bond in bonds) else "")
+
+
+def _common_part(words: Sequence[str]) -> str:
+    """Return a word that several lines have, without digits if these differ; "" for different words."""
+    parts = {words[0]} if len(set(words)) == 1 else {_DIGITS.sub("", word) for word in words}
+    return parts.pop() if len(parts) == 1 else ""
 
 
 def has_statistics(words: Iterable[str]) -> bool:

@@ -94,7 +94,8 @@ def _named_numbers(entry: LineDraft) -> list[Slot]:
 def _words_before(entry: LineDraft) -> list[str]:
     """Return the words before the only number of an entry that has a name: `[main, 444] [total time] host: 5 ms`."""
     before = takewhile(lambda slot: slot is not _named_numbers(entry)[0], entry.slots)
-    return naming.WORDS.findall(" ".join(slot.texts[0].lower() for slot in before if slot.kind == LITERAL))
+    text = " ".join(slot.texts[0].lower() for slot in before if slot.kind == LITERAL)
+    return [word for word in naming.WORDS.findall(text) if word not in _LEVELS]
 
 
 def _words_after(entry: LineDraft) -> list[str]:

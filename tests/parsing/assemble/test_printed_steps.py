@@ -55,7 +55,7 @@ def test_steps_that_begin_again_with_their_epoch_are_another_run() -> None:
         ([*run, (0, 0.0), (1, 0.0), (2, 0.0), (0, 0.0)], [3, 6]),
         ([*run, (1, 1.0), (2, 1.0)], []),  # the next epoch of the same run
         ([*run, (2, 0.0), (3, 0.0)], []),  # resumed
-        ([*run, (3, 0.0)], []),  # printed twice
+        ([*run, (3, 1.0), *run], []),  # printed twice
         ([*run[:2], *run], []),  # after two steps only
         ([*run, *run[:2], *run], [3]),
         ([(1, math.nan), *run, (1, math.nan), *run], [5]),  # lines without an epoch do not count
