@@ -32,7 +32,7 @@ def has_blocks(head: bytes) -> bool:
 def joined_blocks(blocks: Iterable[bytes]) -> Generator[bytes]:
     """Yield the bytes of a log with each record on one line."""
     held: list[bytes] = []
-    for line in _lines(blocks):
+    for line in lines_of(blocks):
         if (held and not line.startswith((b"\xe2\x94\x82", _END))) or len(held) == _MOST_LINES:
             yield b"".join(held)
             held = []
@@ -59,8 +59,8 @@ def _exponent(match: re.Match[bytes]) -> bytes:
     return b"e" + match["exponent"] if match["exponent"] else b""
 
 
-def _lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines with their ends."""
+def lines_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of blocks of bytes, with their ends."""
     rest = b""
     for block in blocks:
         *lines, rest = (rest + block).split(b"\n")

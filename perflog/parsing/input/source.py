@@ -28,6 +28,7 @@ from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_of_k
 from perflog.parsing.input.logger_blocks import has_blocks, joined_blocks
 from perflog.parsing.input.name_prefixes import name_prefixes
 from perflog.parsing.input.notebooks import is_notebook, outputs
+from perflog.parsing.input.panels import has_panels, joined_panels
 from perflog.parsing.input.rank_names import label_of_file
 
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -170,6 +171,8 @@ class Source:
             return as_records
         if has_blocks(head):
             return joined_blocks
+        if has_panels(head):
+            return joined_panels
         return without_emphasis if has_emphasis(head) else None
 
     @property

@@ -1,0 +1,99 @@
+"""Panels that a program draws for each step, a pair on each line, as lines of pairs.
+
+    ╭── Training ────────────╮        [Training] step: 100, loss: 2.5, throughput: 1234 tok/s
+    │ step       │ 100       │
+    │ loss       │ 2.5       │
+    │ throughput: 1234 tok/s │
+    ╰────────────────────────╯
+
+An empty line replaces each other line of the panel, so that lines keep their numbers. Only a panel with the number of a
+step or an epoch, and with pairs alone, becomes a line: columns are a table, and what counts nothing may be settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+
+from perflog.formats.vocabulary import field_of, plain_name
+from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.input.logger_blocks import lines_of
+
+_LINE = "[─━═]"
+_TOP = lazy_pattern(rf"[ \t]*[╭┌╔┏]{_LINE}+(?:[^┬╦┳]*?[^─━═ ┬╦┳][^┬╦┳]*?)?[┬╦┳─━═ ]*[╮┐╗┓]\s*")
+_RULE = lazy_pattern(rf"[ \t]*[├╠┣╟]{_LINE}.*[┤╣┫╢]\s*")
+_CROSSED = lazy_pattern("[┼╬╋╪╫]")
+_BOTTOM = lazy_pattern(rf"[ \t]*[╰└╚┗]{_LINE}.*[╯┘╝┛]\s*")
+_ROW = lazy_pattern(r"[ \t]*[│┃║](?P<cells>.*)[│┃║]\s*")
+_BAR = lazy_pattern("[│┃║]")
+_BORDER = lazy_pattern("[╭┌╔┏╮┐╗┓─━═┬╦┳ \t]+")
+_FIRST = lazy_pattern("(?m)^[ \t]*(?:╭|┌|╔|┏)(?:─|━|═).*\\n[ \t]*(?:│|┃|║|├|╠|┣|╟)".encode())
+_PAIR = lazy_pattern(r"(?P<key>[^\W\d][^:=]*?)[ \t]*(?:[:=][ \t]*|[ \t]{2,})(?P<value>\S.*)")
+_NAME = lazy_pattern(r"[^\W\d][^:=]*:?")
+_COUNT = lazy_pattern(r"(?P<key>[^\W\d][\w ]*?)[ :=#]*[0-9]+(?:[ \t]*/[ \t]*[0-9]+)?")
+_HAS_FIGURE = lazy_pattern(r"[0-9]")
+_SHARE = lazy_pattern(r"[0-9.]+[ \t]*%")
+_LOSS = lazy_pattern(r"(?i)loss|reward|perplexity")
+_OF_STEPS = frozenset("step_time forward backward tflops mfu tokens_per_s samples_per_s grad_norm perplexity".split())
+_MOST_LINES = 512
+
+
+def has_panels(head: bytes) -> bool:
+    """Return whether a log may have panels, given its first bytes."""
+    return _FIRST.search(head) is not None
+
+
+def joined_panels(blocks: Iterable[bytes]) -> Generator[bytes]:
+    """Yield the bytes of a log with each panel of a step on one line."""
+    held: list[bytes] = []
+    for line in lines_of(blocks):
+        text = line.decode("utf-8", "surrogateescape")
+        begins, ends = _TOP.fullmatch(text) is not None, _BOTTOM.fullmatch(text) is not None
+        goes_on = ends or _ROW.fullmatch(text) is not None or _RULE.fullmatch(text) is not None
+        if held and (not goes_on or len(held) == _MOST_LINES):
+            yield b"".join(held)
+            held = []
+        if not begins and not held:
+            yield line
+            continue
+        held.append(line)
+        if ends:
+            yield _joined(held)
+            held = []
+    yield b"".join(held)
+
+
+def _joined(lines: Sequence[bytes]) -> bytes:
+    """Return the lines of a panel as one line; as they are if they are no panel of a step."""
+    first, *texts = [line.decode("utf-8", "surrogateescape") for line in lines]
+    title = _BORDER.sub(" ", first).strip()
+    if any(_CROSSED.search(text) for text in texts if _RULE.fullmatch(text)):
+        return b"".join(lines)
+    parts = [part for text in texts if (row := _ROW.fullmatch(text)) is not None for part in _parts(row["cells"])]
+    pairs = [part for part in parts if _PAIR.fullmatch(part)]
+    counts = [text for text in (title, *parts) if _field_of_count(text)]
+    others = {part for part in parts if _HAS_FIGURE.search(part)}.difference(pairs, counts)
+    keys = [pair.partition(":")[0] for pair in pairs if counts]
+    counts_steps = any(_field_of_count(text) == "step" for text in counts)
+    is_of_step = any(_LOSS.search(key) or (counts_steps and field_of(key) in _OF_STEPS) for key in keys)
+    if not is_of_step or not all(map(_SHARE.fullmatch, others)):
+        return b"".join(lines)
+    front = f"{title}, " if title in counts else f"[{title}] " if title else ""
+    text = front + ", ".join(parts)
+    return text.encode("utf-8", "surrogateescape") + b"\n" * sum(line.endswith(b"\n") for line in lines)
+
+
+def _field_of_count(text: str) -> str:
+    """Return `step` or `epoch` for a string that is its name and its number: `Global Step: 51/1000`; else ""."""
+    count = _COUNT.fullmatch(text)
+    field = "" if count is None else field_of(count["key"]) or plain_name(count["key"])
+    return field if field in ("step", "epoch") else ""
+
+
+def _parts(row: str) -> list[str]:
+    """Return the cells of a row: a name and its value in two cells are a pair."""
+    cells = [cell.strip() for cell in _BAR.split(row)]
+    is_pair = len(cells) == 2 and all(cells) and _NAME.fullmatch(cells[0]) and _PAIR.fullmatch(cells[1]) is None
+    if is_pair:
+        return [f"{cells[0].rstrip(':')}: {cells[1]}"]
+    pairs = [(cell, _PAIR.fullmatch(cell)) for cell in cells if cell]
+    return [f"{pair['key']}: {pair['value']}" if pair is not None else cell for cell, pair in pairs]

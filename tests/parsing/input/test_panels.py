@@ -1,0 +1,54 @@
+"""Panels with the pairs of a step are read as one line each; other boxes stay as they are."""
+
+from __future__ import annotations
+
+import pytest
+from support.reading import read
+
+from perflog.parsing.input.panels import has_panels, joined_panels
+
+PANEL = """\
+before
+╭───── Training ─────────╮
+│ Global Step: {}/1000 │ Progress: ██░░ │ 5.1% │
+├───────── Time ─────────┤
+│ loss          │ 2.5    │
+│ throughput:  1234 tok/s │
+│                        │
+│lr=0.001      │step_time=1.5s │
+╰────────────────────────╯
+after
+"""
+LINE = (
+    "[Training] Global Step: {}/1000, Progress: ██░░, 5.1%, loss: 2.5, throughput: 1234 tok/s, lr: 0.001, "
+    "step_time: 1.5s"
+)
+
+
+@pytest.mark.parametrize("size", [1, 9, 4096])
+def test_pairs_follow_each_other_and_lines_keep_their_numbers(size: int) -> None:
+    data = PANEL.format(51).encode()
+    assert has_panels(data)
+    text = b"".join(joined_panels(data[k : k + size] for k in range(0, len(data), size))).decode()
+    assert text.split("\n") == ["before", LINE.format(51), *[""] * 7, "after", ""]
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        "╭─ Config ──╮\n│ steps: 10 │\n│ lr: 0.5   │\n╰───────────╯\n",  # settings
+        "┌──────┬───────┐\n│ step │ loss  │\n├──────┼───────┤\n│ 100  │ 2.5   │\n└──────┴───────┘\n",  # a table
+        "╭─ Step 1 ──╮\n│ busbw: 3.5 GB/s │\n╰───────────╯\n",  # a benchmark, whose lines measure alone
+        "╭─ Step 1 ──╮\n│ 12 │ 3.5  │\n╰───────────╯\n",
+        "╭─ Step 1 ──╮\n│ loss: 2.5 │\nstep 2\n╰───────────╯\n",  # torn
+    ],
+)
+def test_other_boxes_stay_as_they_are(box: str) -> None:
+    assert b"".join(joined_panels([box.encode()])).decode() == box
+
+
+def test_steps_are_read() -> None:
+    steps = read((PANEL.format(51) + PANEL.format(52)).encode()).rows("steps")
+    assert [(row["line"], row["step"], row["loss"], row["tokens_per_s"], row["step_time_s"]) for row in steps] == [
+        (2, 51, 2.5, 1234, 1.5), (12, 52, 2.5, 1234, 1.5),
+    ]  # fmt: skip
