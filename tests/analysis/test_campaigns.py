@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.brief_answers import checked_lines
 from support.paths import SHARED
 
 import perflog
 from perflog.analysis.compare import aa
+from perflog.analysis.overview import overview
 from perflog.metrics import collectives, curves, node_pairs, time_to_train
+from perflog.output.presenters.brief import overview_brief
 from perflog.output.presenters.compare import notes_on_result
 
 if TYPE_CHECKING:
@@ -56,6 +59,19 @@ def test_the_last_losses_of_speed_runs_by_arm(speed_runs: perflog.Log) -> None:
     of_arm = losses["last"].astype(float).groupby(losses["run"].map(arms))
     assert of_arm.mean().round(5).to_dict() == {"baseline": 3.27825, "this_pr": 3.27837}
     assert of_arm.std().round(5).to_dict() == {"baseline": 0.00202, "this_pr": 0.00142}
+
+
+def test_a_folder_of_repeats_is_a_row_for_each_arm(speed_runs: perflog.Log) -> None:
+    """13 runs each; the clock's last readings are the record's own figures: 80.729 s (sd 0.065), 79.685 s (0.183)."""
+    seen = overview(speed_runs, "nanogpt_fp8")
+    assert [(group.name, len(group.runs)) for group in seen.groups] == [("baseline", 13), ("this_pr", 13)]
+    total = seen.figures[0]
+    assert total.name == "total"
+    assert [round(seen.value(total, group) or 0, 3) for group in seen.groups] == [80.729, 79.685]
+    spreads = [(seen.spread(total, group) or 0) * (seen.value(total, group) or 0) for group in seen.groups]
+    assert [round(spread, 3) for spread in spreads] == [0.065, 0.183]
+    assert seen.next[0] == "perflog compare nanogpt_fp8/baseline nanogpt_fp8/this_pr"
+    checked_lines("\n".join(overview_brief(seen)))
 
 
 def of_arms(speed_runs: perflog.Log, most: int = 13) -> list[perflog.Log]:
@@ -168,6 +184,12 @@ def test_no_node_and_no_pair_of_nodes_is_slow(pairs_of_nodes: perflog.Log) -> No
     assert len(nodes) == 10 and set(nodes["pairs"]) == {9} and nodes["ratio"].between(0.99, 1.01).all()
 
 
+def test_the_overview_of_all_pairs_of_nodes(pairs_of_nodes: perflog.Log) -> None:
+    brief = "\n".join(checked_lines("\n".join(overview_brief(overview(pairs_of_nodes, "logs")))))
+    assert "No node of 10 is slow" in brief
+    assert re.search(r"world_size 16, op alltoall.*mean bus bw 91\.[78] GB/s", brief)
+
+
 def test_the_slowdown_of_a_job_with_stragglers() -> None:
     """Its authors: slowdown 1.179 = 2.1727 / 1.8433; 3.1 % mended by ideal workers, 1.2194 by an ideal last stage."""
     table = curves(perflog.read(CAMPAIGNS / "straggler"))
@@ -176,20 +198,23 @@ def test_the_slowdown_of_a_job_with_stragglers() -> None:
     assert (round(last["Mw"], 4), round(last["Ms"], 4)) == (0.0314, 1.2194)
 
 
-def test_the_losses_of_a_history_at_an_equal_step() -> None:
+@pytest.fixture(scope="module")
+def history() -> perflog.Log:
+    return perflog.read(CAMPAIGNS / "golden_history")
+
+
+def test_the_losses_of_a_history_at_an_equal_step(history: perflog.Log) -> None:
     """One version printed 13 steps, the others 50: they meet at step 13, where the loss changed twice in ten months."""
-    log = perflog.read(CAMPAIGNS / "golden_history")
-    table = curves(log)
+    table = curves(history)
     losses = table[table["key"] == "lm_loss"]
     assert set(losses["equal_step"]) == {13}
-    files = {run.id: CAMPAIGNS / "golden_history" / run.log.split("/")[-1] for run in log.run_keys}
+    files = {run.id: CAMPAIGNS / "golden_history" / run.log.split("/")[-1] for run in history.run_keys}
     printed = [json.loads(files[run].read_text())["lm loss"]["values"]["13"] for run in losses["run"]]
     assert losses["at_equal_step"].to_list() == printed
     assert [round(loss, 2) for loss in printed] == [10.53] * 3 + [10.5] * 3 + [10.48] * 6
 
 
-def test_since_when_the_steps_of_a_history_take_another_time() -> None:
+def test_since_when_the_steps_of_a_history_take_another_time(history: perflog.Log) -> None:
     """The first two of twelve versions took 737 and 734 ms after nine steps of warm-up, the others 542 to 588."""
-    log = perflog.read(CAMPAIGNS / "golden_history")
-    (since,) = (text for text in perflog.overview(log).reasons if text.startswith("Since"))
+    (since,) = (text for text in perflog.overview(history).reasons if text.startswith("Since"))
     assert since.startswith("Since 2026-01-16 (2026-01-16_92f052b8e.json): step 735.3 ms -> 560.7 ms, -23.7 %")

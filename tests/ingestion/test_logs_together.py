@@ -14,7 +14,6 @@ from msgspec.structs import asdict
 from support.examples import examples
 from support.paths import SHARED, TESTS
 
-from perflog.errors import PerflogError
 from perflog.ingestion.pipeline import ingest
 from perflog.ingestion.together import read_together
 from perflog.parsing.input.source import open_source
@@ -79,24 +78,20 @@ def check(paths: Sequence[Path]) -> int:
     return sum(result is not None for result in results)
 
 
-@pytest.mark.parametrize("sample", _SAMPLES, ids=lambda path: path.relative_to(DATA).as_posix())
-def test_logs_that_differ_in_their_numbers(sample: Path, tmp_path: Path) -> None:
-    text = sample.read_text(errors="surrogateescape")
-    check(write(tmp_path, [varied(text, seed) for seed in range(4)]))
+def test_logs_that_differ_in_their_numbers(tmp_path: Path) -> None:
+    """Most of them are read together: where all are read alone, the property says nothing.
 
-
-def test_most_samples_are_read_together(tmp_path: Path) -> None:
-    """The property above says nothing where all logs are read alone. Many programs of 2026 print tables and blocks."""
+    Many programs of 2026 print tables and blocks, and are not counted.
+    """
     read = {}
-    for k, sample in enumerate(path for path in _SAMPLES if path.parent.name != "programs_2026"):
+    for k, sample in enumerate(_SAMPLES):
         folder = tmp_path / str(k)
         folder.mkdir()
         text = sample.read_text(errors="surrogateescape")
-        if len({varied(text, seed) for seed in range(4)}) == 4:
-            try:
-                read[sample.name] = check(write(folder, [varied(text, seed) for seed in range(4)]))
-            except PerflogError:
-                continue
+        texts = [varied(text, seed) for seed in range(4)]
+        count = check(write(folder, texts))
+        if sample.parent.name != "programs_2026" and len({*texts}) == 4:
+            read[sample.name] = count
     assert sum(count == 4 for count in read.values()) * 2 > len(read), read
 
 
@@ -163,5 +158,5 @@ def test_no_average_is_looked_for_by_the_steps_of_another_log(tmp_path: Path) ->
     "campaign", ["nanogpt_fp8", "mlperf_llama2_lora", "nccl_pairs", "expert_loads", "golden_history"]
 )
 def test_real_campaigns(campaign: str) -> None:
-    files = sorted(path for path in (CAMPAIGNS / campaign).rglob("*") if path.is_file())[:16]
+    files = sorted(path for path in (CAMPAIGNS / campaign).rglob("*") if path.is_file())[:6]
     assert check(files) > len(files) // 2

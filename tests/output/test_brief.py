@@ -1,4 +1,8 @@
-"""Brief answers: at most 400 tokens for any input, no tables, exact figures, lines of the log."""
+"""Brief answers: at most 400 tokens for any input, no tables, exact figures, lines of the log.
+
+Those about real logs and folders are looked at where they are made: `test_overview_screen.py`, and
+`mcp_server/test_questions.py`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,6 @@ from hypothesis import strategies as st
 from support.brief_answers import checked_lines
 from support.commands import EARLY, NVPROF, PIPELINE, SWEEP, run, told
 from support.megatron_logs import megatron_log
-from support.paths import SHARED
 
 from perflog.output.brief import LIMIT, BriefLine, brief, tokens
 
@@ -22,15 +25,6 @@ if TYPE_CHECKING:
 FAILURE = "[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=900)
 LINES = st.builds(BriefLine, TEXTS, st.integers(0, 6), st.integers(0, 90), st.booleans())
-
-REAL = [
-    *sorted(SHARED.glob("corpus/*/*"))[:1],
-    *sorted(SHARED.glob("seeds/*.txt")),
-    *sorted(SHARED.glob("campaigns/*")),
-]
-REAL += sorted(SHARED.glob("campaigns/shapes_2026/*"))
-"""Others are looked at where their overview is made: `test_overview_screen.py`, `analysis/test_next_commands.py`."""
-SOME = REAL[::12]
 
 
 def checked(done: Result) -> list[str]:
@@ -122,12 +116,3 @@ def test_a_comparison(tmp_path: Path) -> None:
     assert lines[0].startswith("new against old: +19.8 % step time") and "slower" in lines[0]
     assert any(line.startswith("step time 101 ms -> 121 ms, +19.8 %") for line in lines)
     checked(run("compare", SWEEP, "--by", "system", "--format", "brief"))
-
-
-@pytest.mark.skipif(not REAL, reason="needs the real logs in ../shared")
-@pytest.mark.parametrize(
-    "path", [pytest.param(p, marks=() if p in SOME else pytest.mark.slow, id=p.name[-30:]) for p in REAL]
-)
-def test_real_logs(path: Path) -> None:
-    done = run(path, "--format", "brief", code=3 if path.name.startswith(("README", "index")) else 0)
-    checked(done)

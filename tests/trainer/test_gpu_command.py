@@ -8,6 +8,7 @@ import sys
 import tarfile
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.paths import ROOT
@@ -25,13 +26,17 @@ def gpu(out: Path, *options: str) -> int:
     return subprocess.run(command, capture_output=True, check=False).returncode
 
 
-@pytest.mark.parametrize("tiny", [True, False])
-def test_the_trainer_takes_the_options_of_each_part(tiny: bool) -> None:
+def gpu_module() -> Any:
     code = spec_from_file_location("gpu", ROOT / "bench" / "gpu.py")
     assert code is not None and code.loader is not None
     module = module_from_spec(code)
     code.loader.exec_module(module)
-    commands = [command for _, _, command in module.parts("cpu", tiny) if "perflog.trainer" in command]
+    return module
+
+
+@pytest.mark.parametrize("tiny", [True, False])
+def test_the_trainer_takes_the_options_of_each_part(tiny: bool) -> None:
+    commands = [command for _, _, command in gpu_module().parts("cpu", tiny) if "perflog.trainer" in command]
     assert len(commands) > 10
     for command in commands:
         arguments = command[command.index("perflog.trainer") + 1 :]
@@ -52,15 +57,17 @@ def test_parts_run_on_a_cpu_and_come_back(tmp_path: Path) -> None:
     assert sorted(steps["step"].unique()) == [0, 1, 2, 3]
 
 
-def test_a_part_that_fails_is_told_and_the_next_one_runs(tmp_path: Path) -> None:
-    """There is no CUDA here, so each part fails for its own reason."""
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("a GPU is here")
-    assert gpu(tmp_path, "--device", "cuda", "--only", "machine", "trace-graph") == 1
+def test_a_part_that_fails_is_told_and_the_next_one_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = gpu_module()
+    commands = {"first": "import sys; sys.exit(3)", "second": "print('{\"steps\": 4}')", "last": "1 / 0"}
+    made = [(name, 60, [sys.executable, "-c", code]) for name, code in commands.items()]
+    monkeypatch.setattr(module, "parts", lambda *_: made)
+    assert module.run(tmp_path, "cuda", 60, True, None) == 2
     told = (tmp_path / "failed.txt").read_text()
-    assert "machine: exit code 1" in told and "trace-graph: exit code 1" in told
+    assert "first: exit code 3\n" in told and "last: exit code 1\n" in told and "ZeroDivisionError" in told
+    figures = json.loads((tmp_path / "figures.json").read_text())["parts"]
+    assert [figures[name]["failed"] for name in commands] == ["exit code 3", None, "exit code 1"]
+    assert figures["second"]["figures"] == {"steps": 4}
     assert not (tmp_path / "work").exists()
 
 

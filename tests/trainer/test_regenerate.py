@@ -270,7 +270,7 @@ def test_a_plan_needs_a_recipe() -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_runs_and_every_line_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Torchrun starts one of them; the others are forked, because a start of PyTorch takes longer than they do."""
-    if name != "pipeline":
+    if name != "kernels":
 
         def start(program: Sequence[str], _: RankOptions, log: Path, *__: object) -> None:
             assert program[0] == "-m"

@@ -346,19 +346,6 @@ def test_doubts_name_the_figures_that_they_are_about() -> None:
 
 
 @needs_campaigns
-def test_a_folder_of_repeats_is_a_row_for_each_arm() -> None:
-    """13 runs each; the clock's last readings are the record's own figures: 80.729 s (sd 0.065), 79.685 s (0.183)."""
-    seen = overview(perflog.read(CAMPAIGNS / "nanogpt_fp8"), "nanogpt_fp8")
-    assert [(group.name, len(group.runs)) for group in seen.groups] == [("baseline", 13), ("this_pr", 13)]
-    total = seen.figures[0]
-    assert total.name == "total"
-    assert [round(seen.value(total, group) or 0, 3) for group in seen.groups] == [80.729, 79.685]
-    spreads = [(seen.spread(total, group) or 0) * (seen.value(total, group) or 0) for group in seen.groups]
-    assert [round(spread, 3) for spread in spreads] == [0.065, 0.183]
-    assert seen.next[0] == "perflog compare nanogpt_fp8/baseline nanogpt_fp8/this_pr"
-
-
-@needs_campaigns
 def test_a_folder_of_results_is_one_row_with_its_score() -> None:
     """Ten results of one system: 10.151 min is the mean without the best and the worst."""
     name = "MI355X_EPYC_9575F_pytorch"
