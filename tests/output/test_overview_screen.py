@@ -134,6 +134,14 @@ def test_settings_make_room_for_the_first_figure() -> None:
     assert titles[-1] == "step"
 
 
+def test_a_value_is_whole_below_a_name_as_long_as_the_line() -> None:
+    seen = overview(perflog.read(EARLY), "run.txt")
+    long = [replace(figure, name=f"{figure.name} {'of_a_part_' * 5}") for figure in seen.figures]
+    lines = screen(replace(seen, figures=long))
+    at = next(place for place, line in enumerate(lines) if "of_a_part" in line)
+    assert "\u2026" not in lines[at + 1] and len(lines[at].split()) <= len(lines[at + 1].split())
+
+
 @pytest.mark.parametrize("differ", [False, True])
 def test_many_repeats_are_one_row_with_its_ends(tmp_path: Path, differ: bool) -> None:
     for i in range(12):

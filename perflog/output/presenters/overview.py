@@ -69,7 +69,7 @@ def _table(overview: Overview) -> Iterator[str]:
         table.append([cell(text) for text in overview.figure_column(figure)])
         if figure is overview.figures[0] and overview.base:
             table.append(overview.change_column())
-    while len(table) > 2 and sum(map(_width, table)) + 2 * (len(table) - 1) > columns():
+    while len(table) > (2 if first else 1) and sum(map(_width, table)) + 2 * (len(table) - 1) > columns():
         table.pop(-1 if len(table) > first + 1 else -2)  # the first metric stays
     widths = [_width(column) for column in table]
     order = _rows_shown(overview)
