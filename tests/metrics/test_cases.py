@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import perflog
 from perflog.metrics import case_pairs, cases, curves
+from perflog.tables.nulls import row_dicts
 
 
 def log_of(tmp_path: Path, text: str, name: str = "run.csv") -> perflog.Log:
@@ -410,6 +411,12 @@ TURNED = """\
 | Mean TTFT (ms) | 199.5 | 197.25 | 5,719 |
 | P99 TTFT (ms) | 341.25 | 491.0 | 73,198.5 |
 """
+
+
+def test_statistics_in_columns_are_no_cases_of_which_one_is_best(tmp_path: Path) -> None:
+    lines = "| Metric | Median | Worst |", "|---|---|---|", "| GPU Util | 14.0% | 0.5% |", "| Step | 6.25 ms | 8.5 ms |"
+    rows = cases(log_of(tmp_path, "\n".join([*lines, ""]), "run.md"))
+    assert {row["key"]: row["better"] for row in row_dicts(rows)} == {"GPU Util": None, "Step": None}
 
 
 def test_a_table_with_a_quantity_a_row_has_a_case_a_column(tmp_path: Path) -> None:

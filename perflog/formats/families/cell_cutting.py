@@ -50,7 +50,7 @@ def without_frame(text: str) -> str:
     if bare[:2] in _ARROWS:  # a row that the program marks, such as the best one: `>> row <<`
         return _MARKED.sub(lambda match: " " * len(match[0]), text)
     bars = bare[:1] + bare[-1:]
-    if len(bare) < _LEAST_FRAMED or bars[0] != bars[-1] or bars[0] not in BOX_BARS or bars[0] in bare[1:-1]:
+    if len(bare) < _LEAST_FRAMED or bars[0] != bars[-1] or bars[0] not in f"{BOX_BARS}|" or bars[0] in bare[1:-1]:
         return text
     return text.replace(bars[0], " ")
 

@@ -15,6 +15,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.bars import OF_BARS
 from perflog.formats.families.name_units import split_unit
 from perflog.formats.families.title_lines import TABLE_TITLE
+from perflog.formats.vocabulary import STATISTIC
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.benchmarks.case_parameters import (
     PROGRESS,
@@ -42,6 +43,7 @@ _NUMBERED = lazy_pattern(r"(?P<stem>[A-Za-z_]*[A-Za-z])_?(?P<number>[0-9]+)")
 _SUMMARY = lazy_pattern(r"(?i)(?:grand )?(?:average|avg\.?|geo-?mean|geometric mean|overall|total)")
 _COLUMN = "column"  # the parameter of such a table, where its columns have no number
 _SEVERAL = 2  # units from which on the rows of a table are several quantities
+_IS_STATISTIC = lazy_pattern(STATISTIC, re.IGNORECASE)
 _NAMES_WORK = lazy_pattern(
     r"(?:.*[_. ])?(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task|job)s?", re.IGNORECASE
 )
@@ -85,8 +87,10 @@ class CaseTable(Struct, frozen=True):
 
     @property
     def is_of_different_work(self) -> bool:
-        """Whether the cases are different pieces of work, such as kernels: none of them is the best."""
-        return len(self.parameters) == 1 and all(map(_NAMES_WORK.fullmatch, self.parameters))
+        """Whether the cases are different pieces of work, such as kernels, or statistics: none of them is the best."""
+        columns = map(str, self.parameters.get(_COLUMN, ())) if self.is_by_column else ()
+        are_statistics = any(_IS_STATISTIC.fullmatch(column) for column in columns)
+        return len(self.parameters) == 1 and (are_statistics or all(map(_NAMES_WORK.fullmatch, self.parameters)))
 
     def at(self, record: int, without: str | None = None) -> str:
         """Return the case of a record as a string: `impl flash, seq_len 128`; its line if it has no parameter."""

@@ -62,6 +62,20 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
             5: {"Phase": "save", "Time": 167.5, "Mean": 0.5136},
         },
     ),
+    (  # a card: bars at both ends of each line, and a quantity in each row, in the unit of its cells
+        (
+            "+----------------------------------------+",
+            "|  Metric        Median   Worst   Scope  |",
+            "|  ------------------------------------  |",
+            "|  GPU Util      14.0%    0.5%    node=n0|",
+            "|  GPU Memory    6.25GB   8.5GB   node=n1|",
+            "+----------------------------------------+",
+        ),
+        {
+            4: {"Metric": "GPU Util", "Median": 0.14, "Worst": 0.005, "Scope": "node=n0"},
+            5: {"Metric": "GPU Memory", "Median": 6.25e9, "Worst": 8.5e9, "Scope": "node=n1"},
+        },
+    ),
     (  # two values in most cells of a column, each with its unit
         (
             "| Benchmark | A |",

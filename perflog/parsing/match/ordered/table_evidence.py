@@ -313,17 +313,19 @@ class PrintedTable(Struct, frozen=True):
     def _lists_quantities(self) -> bool:
         """Whether each row is a quantity, in the unit of its cells: `Time | 3 ms | 2 ms`, `Speed | 9 tok/s | 8 tok/s`.
 
-        Shares and ratios in a row are those of its quantity.
+        Shares and ratios in a row are those of its quantity, unless it has no other.
         """
         first = next((k for k, name in enumerate(self.names) if name), 0)  # after the bar that begins a row
         words = [row[first] for row in self.rows]
-        if self.style not in ("bars", "boxes") or len(set(words)) < len(words) or any(map(value_and_unit, words)):
+        is_marked = self.style in ("bars", "boxes") or self._is_ruled()
+        if not is_marked or len(set(words)) < len(words) or any(map(value_and_unit, words)):
             return False
         bases = list[set[str]]()
         for row in self.rows:
             pairs = (value_and_unit(_without_remark(cell)) for cell in row[first + 1 :])
             units = {unit_of(pair[1].strip())[0] for pair in pairs if pair}
-            bases.append({base_of(unit) for unit in units} - {"", "1"})
+            own = {base_of(unit) for unit in units} - {""}
+            bases.append(own - {"1"} or own)
         return all(len(row) < _FEW for row in bases) and len(set().union(*bases)) >= _FEW
 
     def _groups_thousands(self) -> bool:
