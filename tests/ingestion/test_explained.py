@@ -1,0 +1,99 @@
+"""What formats read of lines and logs, for a person who asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.format_files import given_file
+
+from perflog.errors import InputError, PerflogError
+from perflog.formats.loader.format_file import load
+from perflog.formats.model import Format
+from perflog.formats.registry import known
+from perflog.ingestion.detect import Detection
+from perflog.ingestion.explained import (
+    FieldValue,
+    LineReading,
+    LostFigures,
+    ReaderDetection,
+    detect_logs,
+    lost_figures,
+    read_line,
+)
+
+FORMAT = """
+title = "a program"
+[[line]]
+name = "step"
+table = "steps"
+text = "finished step {step:d} of {steps:d} in {step_time_s:r} with {_:d} dropped"
+unit = { step_time_s = "ms" }
+dropped = "it is in the next line"
+sample = "finished step 3 of 10 in 2.5 with 7 dropped"
+[[line]]
+name = "whole"
+table = "values"
+set = { key = "x" }
+text = "the whole value is {value:r}"
+sample = "the whole value is 2.5"
+[[context]]
+text = "page {_:d}"
+sample = "page 17"
+"""
+
+
+@pytest.fixture(scope="module")
+def form(tmp_path_factory: pytest.TempPathFactory) -> Format:
+    return load(given_file(tmp_path_factory.mktemp("formats"), FORMAT, "mine"))
+
+
+def test_values_are_in_base_units_with_their_columns(form: Format) -> None:
+    (reading,) = read_line("[rank3]:finished step 3 of 10 in 2.5 with 7 dropped", [form])
+    assert (reading.format, reading.line.name, reading.rank) == (form, "step", 3)
+    assert reading.values == (
+        FieldValue("step", "step", 3),
+        FieldValue("steps", None, 10),
+        FieldValue("step_time_s", "step_time_s", 0.0025, "s"),
+    )
+    assert read_line("the whole value is 2.5\r\n", [form])[0].rank is None
+
+
+def test_context_is_read_without_values(form: Format) -> None:
+    context = form.lines[-1]
+    assert read_line("page 17", [form]) == [LineReading(form, context)]
+
+
+def test_known_formats_read_what_those_named_do_not(form: Format) -> None:
+    line = " iteration        1/      10 | consumed samples:           8 | elapsed time per iteration (ms): 10.5 |"
+    line += " learning rate: 1.000E-04 | global batch size:     8 | lm loss: 1.000000E+00 |"
+    assert read_line(line, [form])[0].format is known()["megatron"]
+
+
+def test_what_no_template_reads_has_a_nearest_one(form: Format) -> None:
+    with pytest.raises(InputError, match="no template reads this line") as found:
+        read_line("finished step 3 of 10 in 2.5 with seven dropped", [form])
+    assert "The nearest is `step` of mine:" in found.value.help
+    with pytest.raises(InputError) as found:
+        read_line("~", [form])
+    assert found.value.help == "no template comes near it"
+
+
+def test_numbers_that_no_table_takes_are_listed(form: Format) -> None:
+    assert list(lost_figures(form)) == [
+        LostFigures("step", 1, 0, "it is in the next line", "finished step 3 of 10 in 2.5 with 7 dropped"),
+        LostFigures("context", 0, 1, None, "page 17"),
+    ]
+
+
+def test_each_log_has_its_formats_or_its_error(tmp_path: Path) -> None:
+    step = "step: {}  loss:  8.12  memory: 10.50GiB(11.00%)  tps: 1,234  tflops: 5.00  mfu: 12.34%\n"
+    trace = '{"traceEvents": [{"ph": "X", "name": "k", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}'
+    files = {"a.log": step.format(1) + step.format(2), "b.log": "nothing of it\n", "c.json": trace}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    found = dict(detect_logs([str(tmp_path / name) for name in files] + [str(tmp_path / "none")]))
+    a, b, c, none = (found[str(tmp_path / name)] for name in ("a.log", "b.log", "c.json", "none"))
+    assert isinstance(a, Detection) and [each.format.name for each in a.formats] == ["torchtitan"]
+    assert isinstance(b, PerflogError) and isinstance(none, PerflogError)
+    assert isinstance(c, ReaderDetection) and (c.files, c.format) == (1, "chrome_trace")
