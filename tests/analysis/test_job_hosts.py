@@ -11,6 +11,7 @@ from support.metrics_logs import by_hand
 
 from perflog.analysis import job_hosts as module
 from perflog.metrics import Tables
+from perflog.tables.schema import UTC
 
 
 def tables(**steps: int) -> Tables:
@@ -45,3 +46,55 @@ def test_the_run_of_the_longest_log(
 
     monkeypatch.setattr(module, "equal_losses", equal_losses)
     assert module.run_of_hosts(tables(**steps)) == found
+
+
+NS = 10**9
+
+
+def printed(run: str, at: float = 0.25, first: int = 0, steps: int = 12, loss: float = 0.0, **more: Any) -> list[Any]:
+    """A run that prints a step each second from second `at` on, with a loss that falls; `more`: columns of its run."""
+    rows = [
+        {"run": run, "line": n, "step": n, "loss": 9.0 - n / 7 + loss, "printed_ns": round(NS * (at + n)), "clock": UTC}
+        for n in range(first, first + steps)
+    ]
+    return [{"table": "runs", "run": run, "config": "{}"} | more, *rows]
+
+
+def pairs_of(*runs: list[Any]) -> list[tuple[str, str]]:
+    frames = by_hand("steps", [row for rows in runs for row in rows])
+    runs_frame = frames["runs"][1:].astype({"world_size": "Int64"})
+    return list(module.equal_losses(Tables(frames | {"runs": runs_frame})))
+
+
+def test_equal_losses_at_equal_times_are_of_one_job() -> None:
+    """Clocks of hosts may differ by a step. The first step is printed twice by one of them."""
+    one = printed("a")
+    assert (
+        pairs_of(one, printed("b", 0.75)) == [("a", "b")] == pairs_of(one, [*printed("b", 0.75), printed("b", 0.75)[1]])
+    )
+    assert pairs_of(one, printed("b", 1.75)) == []
+    assert pairs_of(one, printed("b", loss=1e-9)) == [] == pairs_of(one, printed("b", first=1))
+    assert pairs_of(one, [row | {"clock": "local"} for row in printed("b")]) == []
+    assert pairs_of(one, printed("b", 20.25)) == []  # a repeat, one after the other
+
+
+def test_a_job_of_several_hosts_has_what_any_of_them_prints() -> None:
+    """World size and job id of one host hold for the others: a third log with another one is of another job."""
+    some, none = printed("a"), printed("b", 0.35)
+    for column, one, other in (("world_size", 8, 16), ("config", '{"job_id": 7}', '{"job_id": 8}')):
+        known, same, differs = (dict[str, Any]({column: value}) for value in (one, one, other))
+        assert pairs_of(some, printed("b", 0.35, **known), printed("c", 0.45, **same)) == [("a", "b"), ("a", "c")]
+        assert pairs_of(some, printed("b", 0.35, **known), printed("c", 0.45, **differs)) == [("a", "b")]
+        assert pairs_of(printed("a", **known), none, printed("c", 0.45, **differs)) == [("a", "b")]
+        assert pairs_of(printed("a", **known), printed("c", 0.45, **differs)) == []
+
+
+def test_logs_in_which_one_rank_fails_are_of_other_jobs() -> None:
+    def failed(run: str, rank: int, by: str = "label") -> list[Any]:
+        return [{"table": "failures", "run": run, "line": 99, "rank": rank, "rank_by": by}]
+
+    one, two, three = printed("a"), printed("b", 0.35), printed("c", 0.45)
+    assert pairs_of(one, two, failed("a", 3), failed("b", 4)) == [("a", "b")]
+    assert pairs_of(one, two, failed("a", 3), failed("b", 3)) == []
+    assert pairs_of(one, two, failed("a", 3), failed("b", 3, "position")) == [("a", "b")]
+    assert pairs_of(one, two, three, failed("b", 3), failed("c", 3)) == [("a", "b")]  # the ranks of both hosts
