@@ -64,9 +64,10 @@ def equal_losses(tables: Tables) -> Iterator[tuple[str, str]]:
     Repeats with one seed print the same losses too, but one after the other, or without a clock. Logs in which the same
     rank prints, or with other numbers of ranks or job ids, are of other jobs.
     """
-    facts = {run: (world, job_id(config)) for run, world, config in tables.rows("runs").records(
-        "run", "world_size", "config"
-    )}  # fmt: skip
+    facts = {
+        row["run"]: (row["world_size"], job_id(row["config"]))
+        for row in tables.rows("runs").dicts("run", "world_size", "config")
+    }
     failures = tables.rows("failures")
     labelled = failures.where(failures.known("rank") & failures.one_of("rank_by", ["label"])).by("run")
     ranks = {run: set(rows["rank"].tolist()) for run, rows in labelled.items()}

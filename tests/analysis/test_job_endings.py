@@ -206,3 +206,16 @@ def test_several_logs_of_one_job() -> None:
     assert (together.judged.kind, together.judged.ranks, together.last_step) == ("gpu_out_of_memory", [2], 4)
     assert joined(final[:1]) is final[0]
     assert listed(range(9)) == "0, 1, 2, 3, 4, 5 and 3 more"
+
+
+@pytest.mark.parametrize(
+    ("node", "local", "ends"),
+    [("n1", True, [[9], [12]]), ("n1", False, [[9, 12]]), (None, True, [[9, 12]])],
+)
+def test_a_launcher_that_sums_up_its_node_again_started_again(
+    node: str | None, local: bool, ends: list[list[int]]
+) -> None:
+    """It is known by its node and the first rank there: without either, two summaries may be of two launchers."""
+    message = f"rank 3{' (local_rank: 3)' if local else ''}, exitcode: 1"
+    summaries = [failure(line, "first_failed", 3, node=node, message=message) for line in (9, 12)]
+    assert [[row.line for row in each.rows] for each in ended(*BEFORE, *summaries)] == ends

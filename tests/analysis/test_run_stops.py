@@ -38,6 +38,8 @@ def test_the_last_step_and_its_line() -> None:
     assert (found.run, found.step, found.line, found.time, found.planned) == ("a-1", 3, 7, None, None)
     assert found.sentence == "the log ends with step 3 (line 7)"
     assert stop_of(step(None, 3)) is None
+    assert last(step(0, 2)).step == 0
+    assert last(step(9, 2), step(None, 4, run="b-1")).run == "a-1"
     assert last(step(9, 2), step(4, 1, run="b-1")).run == "b-1"
 
 

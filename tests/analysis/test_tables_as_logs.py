@@ -59,6 +59,8 @@ def test_one_column_is_a_row_for_each_value() -> None:
         ({"loss": np.float32(2.5), "steps": 3}, True),
         ({"loss": "a.txt"}, False),
         ({"loss": 2.5, "log": "a.txt"}, False),
+        ({"loss": None}, False),
+        ({"loss": np.array([2.5, 3.5])}, False),
         ({1: 2.5}, False),
         ({}, False),
         ("a.txt", False),

@@ -55,6 +55,8 @@ def test_a_mean_needs_all_steps_of_the_window() -> None:
     base = side("a", {"r": TIMES}, ("r", (2, 5, 2.0)))
     assert shown(base, side("b", {"t": TIMES}))[1] == ("b", "t", 2, 5, None, False)
     assert shown(base, side("b", {"t": [*TIMES, 2.0]}))[1] == ("b", "t", 2, 5, 2.0, False)
+    both = side("b", {"q": [], "t": [*TIMES, 2.0]})  # the first run prints no step times
+    assert ("b", "t", 2, 5, 2.0, False) in shown(base, both)
     of_two = side("b", {"t": TIMES}, step_time_s=None)
     assert shown(base, of_two) == [("a", "r", 2, 5, 2.0, True)]  # it prints no step times
 

@@ -8,13 +8,16 @@ from typing import Any, Literal
 import pytest
 from support.metrics_logs import by_hand
 
+from perflog.analysis.compare import left_out as module
 from perflog.analysis.compare.left_out import (
     CutShort,
     FailedRun,
     copies,
+    failed_runs,
     runs_cut_short,
     shared_ends,
     with_failures,
+    without_foreign,
     without_runs_of_base,
 )
 from perflog.analysis.compare.sides import Case, LeftOut, Side
@@ -136,3 +139,36 @@ def test_runs_that_failed_are_left_out_for_that() -> None:
     assert [each.reason for each in with_failures(runs, [failed])] == ["it failed", "a copy"]
     assert failed.text == "a: r: loss nan"
     assert FailedRun("", "r", "r", "diverged", "loss nan").text == "r: loss nan"
+
+
+def test_findings_that_say_that_a_run_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [stopped("r"), stopped("s", severity="note"), Finding("r", "", {"r": [1]}, {}, "warning", "outliers")]
+    monkeypatch.setattr(module, "findings", lambda _: found)
+    assert [(each.side, each.run, each.label, each.end) for each in failed_runs(side("a", r=1, s=1).log, "a")] == [
+        ("a", "r", "r.txt#1", "ended early")
+    ]
+
+
+def measuring(name: str, **runs: str) -> Side:
+    """A side of runs, each a format and a table with a row of it."""
+    rows = [{"table": "runs", "run": run, "config": "{}", "format": what.split()[0]} for run, what in runs.items()]
+    rows += [{"table": what.split()[1], "run": run} for run, what in runs.items() if " " in what]
+    frames = by_hand("steps", rows)
+    made = Side(name, Log(MemorySink().fetch, [RunKey(run, run, run, run, 1) for run in runs]))
+    made.__dict__["tables"] = Tables(frames | {"runs": frames["runs"].iloc[1:]})
+    return made
+
+
+def test_runs_that_measure_something_else_are_foreign() -> None:
+    """Of another format: a run of the format of the others without rows may have failed."""
+
+    def foreign(**runs: str) -> list[str]:
+        kept, left_out = without_foreign([measuring("a", r="f steps", **runs), measuring("b", s="f steps")])
+        found = [each.run for each in left_out]
+        assert [key.id for key in kept[0].log.run_keys] == ["r", *(run for run in runs if run not in found)]
+        return found
+
+    assert foreign(t="g counters") == ["t"] and foreign(t="g") == ["t"]
+    assert foreign(t="f") == foreign(t="f counters") == foreign(t="g steps") == []
+    assert foreign(t="g counters", u="g steps") == []  # another run of its format measures the same
+    assert foreign(t="g counters", u="h counters", v="f") == ["t", "u"]

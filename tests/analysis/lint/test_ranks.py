@@ -23,6 +23,9 @@ def test_rows_without_a_rank() -> None:
     assert messages("no-rank", several) == ["2 of 2 rows of phases have no rank: forward 2 of 2"]
     assert messages("no-rank", [phase(1, None), phase(2, None), phase(1, None, "backward")]) == []  # one per step
     assert messages("no-rank", [phase(1, 0), phase(1, 1)]) == []
+    names = [phase(1, None, f"p{n:02}") for n in range(14) for _ in range(2)]
+    (many,) = messages("no-rank", names)
+    assert many.endswith("p10 2 of 2, p11 2 of 2 and 2 more")
     loads = [{"table": "loads", "step": 1, "unit": "tokens", "amount": 1.0}] * 2
     (both,) = linted("no-rank", [*several, *loads])
     assert both.evidence["lines"] == {"r": [1, 2, 3, 4]}

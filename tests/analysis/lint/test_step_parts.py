@@ -68,6 +68,8 @@ def test_timed_phases_are_no_gap() -> None:
     rows = steps(1.0, 2.0, 3.2, rank=0)
     assert linted("step-gap", [*rows, *phases("optimizer", 0.18)], format="reference") == []
     (left,) = linted("step-gap", [*rows, *phases("optimizer", 0.1)], format="reference")
+    assert left.message.endswith("; other phases take 100 ms of it")
+    assert "other phases" not in linted("step-gap", rows, format="reference")[0].message
     assert left.numbers["gap"] == pytest.approx(0.2)  # the whole gap is named
     assert linted("step-gap", [*rows, *phases("attention", 0.18)], format="reference")  # it is part of forward
     assert linted("step-gap", [*steps(1.0, 2.0, 3.2, rank=1), *phases("optimizer", 0.18)], format="reference")

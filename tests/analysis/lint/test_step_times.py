@@ -85,7 +85,9 @@ def test_the_halves_of_a_run_differ() -> None:
     change = second / first - 1
     assert finding.numbers == pytest.approx({"first_half": first, "second_half": second, "drift": change})
     assert finding.message.startswith(f"{100 * change:+.1f} % from the first half to the second: the median is 1")
-    assert "over steps 1 to 30 and " in finding.message and finding.message.endswith("do not overlap")
+    assert "over steps 1 to 30 and " in finding.message and finding.message.endswith(
+        " over steps 31 to 60; their 95 % intervals do not overlap"
+    )
     assert finding.evidence["lines"] == {"r": [1, 31, 60]}
     assert linted("drift", timed(NEAR * 12)) == []
     assert linted("drift", timed(slower(0.0003))) == []  # 0.8 %

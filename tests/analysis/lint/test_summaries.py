@@ -39,6 +39,19 @@ def test_an_average_over_an_unusual_window(window: tuple[int, int], value: float
         assert each.numbers == {"step_time": {"window": [*window], "printed": value, "off": pytest.approx(value - 1)}}
 
 
+def test_each_average_is_judged_whatever_is_printed_before_it() -> None:
+    """A summary that is no column of the steps, or of a column without values, hides no other."""
+    rows = [*falling(), average(7, 19, key="queue"), average(7, 19, key="forward"), average(7, 19, 1.02)]
+    (found,) = linted("summary-window", rows)
+    assert list(found.numbers) == ["step_time"]
+    rows = [*falling(), average(None, None, key="queue"), average(None, None, key="forward"), average(None, None, 9.0)]
+    (unexplained,) = linted("summary-unexplained", rows)
+    assert unexplained.numbers == {"step_time": {"printed": 9.0, "median": 1.0}}
+    assert (
+        unexplained.message == "no range of the 20 printed steps has the mean step_time 9 s (median of the steps 1 s)"
+    )
+
+
 def test_all_steps_are_usual_without_much_warm_up() -> None:
     assert linted("summary-window", [*steps(*range(20)), average(0, 19)]) == []
     assert messages("summary-window", [*falling(), average(0, 19, 1.5), average(7, 19)]) == [

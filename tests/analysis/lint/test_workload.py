@@ -28,6 +28,8 @@ def test_a_printed_mfu_above_1() -> None:
     assert finding.evidence["lines"] == {"r": [2, 4]} and finding.numbers == {"mfu": 1.5}
     assert messages("mfu-above-1", rows[:2])[0].endswith("on 1 line, step 2: it counts in no average")
     assert linted("mfu-above-1", [rows[0], *steps(2, mfu=1.0)]) == []
+    (unnumbered,) = messages("mfu-above-1", [{"table": "steps", "mfu": 1.5}])
+    assert unnumbered == "the printed MFU is up to 150 % on 1 line: it counts in no average"
 
 
 @pytest.mark.parametrize(
