@@ -7,18 +7,15 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
-from zlib import crc32
 
-import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from perflog.errors import InputError, UsageError, did_you_mean
+from perflog.errors import UsageError, did_you_mean
 from perflog.parsing.input.log_names import split_run
 from perflog.providers import provider
-from perflog.tables.arrow import Where, numbers_of, row_counts, rows_where, storable, with_runs
+from perflog.tables.arrow import Where, row_counts, rows_where, storable, with_runs
 from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
@@ -83,49 +80,6 @@ class LivePlots(Protocol):
     """The plots of a log by name. Each is called with options of the metrics."""
 
     def __getattr__(self, name: str) -> Callable[..., LivePlot]: ...
-
-
-class Chunks:
-    """A table of a log, of which a column is read when somebody asks for it. All columns have the rows in one order.
-
-    Columns of nulls of a type share their memory.
-
-    Args:
-        read: Returns columns of the table.
-    """
-
-    def __init__(self, read: Callable[[list[str]], pa.Table]) -> None:
-        self._read = read
-        self._nulls: dict[pa.DataType, pa.ChunkedArray] = {}
-        runs = read(["run"])["run"]
-        self.num_rows, self._runs = len(runs), _fingerprint(runs)
-
-    def select(self, names: list[str]) -> pa.Table:
-        """Return some columns.
-
-        Raises:
-            InputError: The rows are not those that were there first: another program has written to the store.
-        """
-        table = self._read(list(dict.fromkeys(["run", *names])))
-        if _fingerprint(table["run"]) != self._runs:
-            raise InputError("the store has changed while it was read", help="run the command again")
-        return table.select(names)
-
-    def __getitem__(self, name: str) -> pa.ChunkedArray:
-        column = self.select([name])[name]
-        return self._nulls.setdefault(column.type, column) if column.null_count == len(column) else column
-
-
-def _fingerprint(runs: pa.ChunkedArray) -> tuple[int, int]:
-    """Return numbers that tell whether two tables have the rows of the same runs, in the same order."""
-    digest, first = 0, 0
-    for chunk in runs.chunks:
-        codes, words = numbers_of(chunk.indices), chunk.dictionary.to_pylist()
-        begins = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])[: len(codes)])
-        for begin, code in zip((begins + first).tolist(), codes[begins].tolist(), strict=True):
-            digest = crc32(f"{begin} {words[code]}".encode(), digest)
-        first += len(codes)
-    return first, digest
 
 
 class Notebook(Protocol):
@@ -339,10 +293,6 @@ class Log:
     def some_columns(self, name: str, *columns: str) -> pa.Table:
         """Return column `run` and these columns of a table; the rows are in no order. Nothing else is read."""
         return self._rows(name, ["run", *columns])
-
-    def chunks(self, name: str) -> Chunks:
-        """Return a table in the chunks in which it was read; the rows are in no order."""
-        return Chunks(partial(self._rows, name))
 
     def some_rows(self, name: str, where: Where, *columns: str, runs: Sequence[str] | None = None) -> pa.Table:
         """Return columns `run`, `line`, `part` and these of the rows with words that pass, in no order.

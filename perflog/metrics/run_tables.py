@@ -21,7 +21,6 @@ from perflog.tables.arrow import (
     with_runs,
     without_chunks,
 )
-from perflog.tables.chunked_columns import rows_of_chunks
 from perflog.tables.columns import Rows, arrow_of_frame, rows_from_arrow, rows_from_frame
 from perflog.tables.nulls import frame_of
 from perflog.tables.row_order import in_order
@@ -43,7 +42,7 @@ _AT_ONCE = 1 << 20
 """Rows of some runs, or of some parts of a run, that are read together."""
 
 _LARGE = 1 << 20
-"""Rows of a table that stays in the chunks in which it was read."""
+"""Rows of a table after which freed memory is returned to the system."""
 
 _PART_BITS = 32
 
@@ -66,21 +65,10 @@ class Tables(Mapping[str, "pd.DataFrame"]):
     def rows(self, name: str) -> Rows:
         """All rows of a table as numpy columns."""
         if name not in self._rows:
-            self._rows[name] = self._all_rows(name)
+            is_frames = isinstance(self._source, Mapping)
+            rows = rows_from_frame(self._frame(name), name) if is_frames else rows_from_arrow(self._table(name))
+            self._rows[name] = rows
         return self._rows[name]
-
-    def _all_rows(self, name: str) -> Rows:
-        if isinstance(self._source, Mapping):
-            return rows_from_frame(self._frame(name), name)
-        if self.count(name) > _LARGE and name not in self._arrow:
-            import pyarrow as pa
-
-            rows = rows_of_chunks(self._log.chunks(name), [key.id for key in self._log.run_keys])
-            pa.default_memory_pool().release_unused()
-            return_freed()
-            if rows is not None:
-                return rows
-        return rows_from_arrow(self._table(name))
 
     def return_freed(self) -> None:
         """Return what computing with a large table has freed to the system; else the next one is made beside it."""

@@ -238,11 +238,6 @@ class RowColumns(Struct, frozen=True):
         return field[chosen] if isinstance(field, np.ndarray) else field
 
 
-def all_rows(columns: Columns) -> Rows:
-    """Return all rows of a table."""
-    return Rows(columns, slice(0, columns.size))
-
-
 def rows_from_arrow(table: pa.Table) -> Rows:
     """Return the rows of an Arrow table in the types of the schema."""
     import pyarrow as pa
@@ -256,12 +251,13 @@ def rows_from_arrow(table: pa.Table) -> Rows:
         whole = column.combine_chunks()
         return whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
 
-    return all_rows(Columns(table.num_rows, read))
+    return Rows(Columns(table.num_rows, read), slice(0, table.num_rows))
 
 
 def rows_from_frame(frame: pd.DataFrame, table: str) -> Rows:
     """Return the rows of a DataFrame. A column of the schema that it lacks is null; other columns are numbers."""
-    return all_rows(Columns(len(frame), lambda name: _column_of_frame(frame, table, name)))
+    columns = Columns(len(frame), lambda name: _column_of_frame(frame, table, name))
+    return Rows(columns, slice(0, len(frame)))
 
 
 def arrow_of_frame(frame: pd.DataFrame, table: str, names: Collection[str]) -> pa.Table:

@@ -67,15 +67,6 @@ def put_in_order(columns: list[pa.ChunkedArray], schema: pa.Schema, runs: Sequen
     return pa.Table.from_arrays(taken, schema=schema)
 
 
-def order_of(table: pa.Table, runs: Sequence[str]) -> npt.NDArray[np.integer[Any]] | None:
-    """Return the indices of the rows of these runs `in_order`; None if all rows of the table are in this order.
-
-    `table`: its columns `run`, `line` and `part`.
-    """
-    order = _order(without_chunks(table), runs)
-    return None if order is None else numbers_of(order)
-
-
 def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
     """The indices of the rows of these runs in their order; None if the table, in one chunk, is in this order."""
     words, lines, parts = (table[name].chunk(0) for name in ("run", "line", "part"))

@@ -18,7 +18,7 @@ import perflog
 LAYOUT = """
 errors version arrays lazy_patterns providers entry_points units signals provenance
 files: bundled file_names file_lock temporary whole_files remote
-tables: nulls arrow row_order schema columns chunked_columns sink parquet sql
+tables: nulls arrow row_order schema columns sink parquet sql
 tables.store: runs_footer folder commits object_store batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects sessions bootstrap rank_tests two_tests standing_out repeats
 statistics: shared_scatter levels shifts growth
