@@ -1073,6 +1073,12 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     "Prefill 512 tokens: 100.5 ms, rate: 5012.5 tokens/s": {
         "Prefill_tokens": (0.1005, "s"), "Prefill_tokens_rate": (5012.5, "1/s"),
     },
+    "M=3840, N=4096: 0.0625 ms, 3.75 TFLOPS": {
+        "M": (3840, None), "N": (4096, None), "time": (6.25e-5, "s"), "tflops": (3.75, "TFLOP/s"),
+    },
+    "GPU 0: [Put] bytes 1024, elapsed 0.0065 ms/iter, BW 0.125 GB/s": {
+        "GPU": (0, None), "bytes": (1024, None), "elapsed": (6.5e-6, "s"), "BW": (0.125, "GB/s"),
+    },
     "Final Val Loss:      4.8384": {"Final_Val_Loss": (4.8384, None)},
     "- Best top-1 test accuracy = 91.25 %": {"Best_top_1_test_accuracy": (0.9125, "1")},
     "2024/07/11 23:37:56 End to End Latency (ms) p50: 328.000": {"End_to_End_Latency_p50": (0.328, "s")},
@@ -1125,6 +1131,8 @@ def test_a_line_that_measures_something_is_enough(text: str) -> None:
         "target_val_loss: 3.28",
         "max_eval_reward: 10.5",
         "The final loss was 3.25",
+        "copied 3 files (12 s, 3 MB/s)",
+        "Downloading model.bin: 45 MB, 3.5 s, 12 MB/s",
         "test_size: 0.25",
     ],
 )
@@ -1442,6 +1450,15 @@ def test_a_batch_without_an_epoch_is_a_step() -> None:
     text = "".join(f"I [train.py:103] Batch {k} Loss: 11.5, Speed: 10.5 samples/sec, lr: 0.0001\n" for k in (0, 1))
     rows = read(text.encode()).rows("steps")
     assert [(row["step"], row["loss"], row["samples_per_s"]) for row in rows] == [(0, 11.5, 10.5), (1, 11.5, 10.5)]
+
+
+def test_a_line_with_a_time_and_its_rate_names_its_case_and_shape() -> None:
+    rows = read(b"matmul (4096x512): 12.5 ms, 123 TFLOPS\nsoftmax (64x512): 2.5 ms, 3 TFLOPS\n").rows("values")
+    by_line = [{row["key"]: row["text"] or row["value"] for row in rows if row["line"] == line} for line in (1, 2)]
+    assert by_line == [
+        {"case": "matmul", "shape": "4096x512", "time": 0.0125, "tflops": 123},
+        {"case": "softmax", "shape": "64x512", "time": 0.0025, "tflops": 3},
+    ]
 
 
 def test_minutes_after_a_time_are_its_unit() -> None:

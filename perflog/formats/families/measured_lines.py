@@ -7,7 +7,7 @@ sentence, and if the unit or the name says that the speed of something was measu
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from perflog.formats.template import Template
 from perflog.formats.vocabulary import SENTENCE_WORDS, plain_name
@@ -30,6 +30,11 @@ _RATE_IN_NAME = (
     r"[a-z]+[_ ]per[_ ]s(?:ec(?:ond)?)?[ \t]*[:=][ \t]*(?:[0-9,]*[.,][0-9][0-9.,]*|[0-9]{4,})[ \t]*(?:$|[,;|(])"
 )
 """A rate of anything: `steps_per_second: 1,065,244`. A small whole number is a setting: `frames_per_second: 30`."""
+_TIME_AND_RATE = (
+    rf"{_NUMBER}[ \t]?[mnuµ]?s(?:ec)?(?:/[a-z]+)?[ \t]*[,;|(][ \t]*(?:[a-z]\w*[ \t:=]+)?{_NUMBER}[ \t]*(?:[kmgt][ \t])?"
+    r"(?:[mgtp]fl?ops?(?:/s)?|[kmgt]i?b(?:ytes|its)?/s(?:ec)?|[gt]bps|[a-z]+/s(?:ec)?)[ \t]*\)?[ \t]*$"
+)
+"""At the end of a line, the time of a case and its rate: `size 1024, latency 3.5 us, bandwidth 12.3 GB/s`."""
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
 _RESULT_WORDS = (
     "final|best|test|val|valid|validation|eval|evaluation",
@@ -44,6 +49,7 @@ PATTERN = (
     rf"|[(\[]{UNIT}[)\]][^:=]{{0,99}}[:=][ \t]*{_NUMBER})"
     rf"|.*?(?:\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|\b{_RATE_IN_NAME}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
     rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$)"
+    rf"|[^a-z]*[a-z].*?{_TIME_AND_RATE}"
     rf"|\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$"
     rf"|[^a-z0-9]*(?:[a-z][a-z0-9-]*[ _])*?{_RESULT}[ \t]*[:=][ \t]*[0-9]+\.[0-9]+[ \t]*%?[ \t]*$"
     rf"|[ \t]*[a-z][\w.+/-]*(?:[ \t]+[\w.+/-]+)*?(?:[ \t]{{2,}}{_NUMBER}[ \t]?(?:[kmgt][ \t]?)?{UNIT}){{2,12}}[ \t]*$)"
@@ -120,7 +126,7 @@ _RATES = frozenset(("1/s", "GB/s", "TFLOP/s"))
 _WITH_SHARE = lazy_pattern(r"[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=](?:\{_:b\}| )?\{[^{}]*\} ?[a-zµ]+ ?\( ?\{[^{}]*\} ?%\)")
 _FIGURE = lazy_pattern(
     r"(?:[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=]|\[[A-Za-z ]+\]) ?\{[^{}]*\} ?(?:± ?\{[^{}]*\} ?)?"
-    r"[A-Za-zµ/%]+\.?(?: \([^()]*\))?"
+    r"[A-Za-zµ/%]+\.?(?: \([^()]*\))?|[^{}:=]*[:=](?:\{_:b\}| )\{[^{}]*:h\}"
 )
 _BEGINS_WITH_RATE = lazy_pattern(  # `Throughput: 123.4 tokens/s on 8 GPUs in 12.3 s`: the sentence after it is unread
     r"(?i)[\w ]*\b(?:throughput|bandwidth|tokens|speed)[^{}:=]*[:=](?:\{_:b\}| )*\{(?!_)[^{}]*\} ?[A-Za-z]+/s"
@@ -154,7 +160,7 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         return True
     unknown = [name for name in named if name not in units and "speedup" not in plain_name(name).replace("_", "")]
     is_list = begins_with_rate or _IS_LIST.fullmatch(template.text) is not None
-    if unknown and not is_list and not (_IS_PAIRS.fullmatch(template.text) or _ARE_PAIRS.fullmatch(template.text)):
+    if unknown and not is_list and not _may_lack_units(template, unknown, units):
         return False
     row = _IS_ROW.fullmatch(template.text)
     words = [plain_name(name).split("_") for name in named] if row is None else [row["name"].lower().split()]
@@ -175,6 +181,23 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
     known = named if is_list else [name for name in named if name not in unknown]
     rates = (_RATE_AT_END.search(plain_name(name)) for name in unknown)
     return any(rates) or any(_is_speed(plain_name(name), units[name].base if name in units else "") for name in known)
+
+
+def _may_lack_units(template: Template, unknown: Collection[str], units: Mapping[str, Unit]) -> bool:
+    """Return whether numbers of a line may have no unit: it consists of pairs, or they are a case beside its time."""
+    are_pairs = _IS_PAIRS.fullmatch(template.text) or _ARE_PAIRS.fullmatch(template.text)
+    return are_pairs is not None or _is_case(template, unknown, units)
+
+
+def _is_case(template: Template, unknown: Collection[str], units: Mapping[str, Unit]) -> bool:
+    """Return whether a line has a time and its rate, and what has no unit is whole: `M=3840, N=8: 0.06 ms, 3.7 TFLOPS`.
+
+    Whole seconds with bytes in a second may be of a download.
+    """
+    bases = {unit.base for unit in units.values()}
+    is_of_work = "TFLOP/s" in bases or any(unit.base == "s" and unit.factor < 1 for unit in units.values())
+    are_whole = all(f.type == "d" or f.spec.endswith(".0f") for f in template.fields if f.name in unknown)
+    return "s" in bases and bool(bases & _RATES) and is_of_work and are_whole
 
 
 def _is_result(template: Template, name: str, units: Mapping[str, Unit]) -> bool:

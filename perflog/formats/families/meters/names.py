@@ -152,6 +152,8 @@ class MeterNames(Struct):
         if self.suffix:
             return self.last, self.suffix if INTEGER.fullmatch(text) or base_of(self.last_unit) == "B" else ""
         key = self.bracket or self.last
+        if self.declaration.measures and not self.bracket and base_of(unit) == "s" and not self.last_unit:
+            return KINDS["s"], ""  # `M=3840, N=4096: 0.06 ms`: of the case that the numbers before it name
         may_be_time = unit in DURATIONS and not self.declaration.measures and KINDS["s"] not in self.declaration.keys
         if not key and unit_text and may_be_time:
             return KINDS["s"], ""  # `iteration 5: 41.2 ms`
@@ -176,7 +178,8 @@ class MeterNames(Struct):
             return key, "_".join(filter(None, (RATE, f"per_{per}" * bool(per), MEAN * bool(self.bracket))))
         if unit and not self._has_unit_of_last(unit):
             if speed := self._speed(unit):  # `MFU: 41.2% (407.5 TFLOPS/GPU)`, `time: 0.034 ms, 221.1 TFLOPS, 12 GB/s`
-                stem = "" if self.bracket and "mfu" in key.lower() else _TIME_AT_END.sub("", key)
+                is_unnamed = key == KINDS["s"] or (self.bracket and "mfu" in key.lower())
+                stem = "" if is_unnamed else _TIME_AT_END.sub("", key)
                 return f"{stem} {speed}".lstrip(), ""
             kind = KINDS.get(base_of(unit), "")  # `step = 3301 (1.491 sec)`: no mean of it; `loss 2.31, 12.1 ms`
             return (f"bracket {kind}" if self.bracket else kind, "") if kind else ("", None)

@@ -35,6 +35,8 @@ _SHARES = (["mfu"], ["hfu"])  # words after a number: `12.5% MFU`
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _DAYS = frozenset(("day", "days"))
 _COUNTED = frozenset(f"{word}s" for word in COUNTED_UP)
+_SHAPE = lazy_pattern(r"[0-9]+(?:[x×][0-9]+)+")  # what a line measures: `matmul (4096x4096): 12.5 ms, 123 TFLOPS`
+_CASE = lazy_pattern(r"\A[A-Za-z]\w*(?= \(\Z)")
 _NO_VALUE = frozenset(map(str.lower, NO_VALUE))
 
 
@@ -119,6 +121,10 @@ class MeterText(Struct):
             self.text += f"{{{names.field_of(key, '', 's', '', token.text)}:h}}"
             names.forget()
             return
+        follows = bool(names.words) or self.text.endswith("(") or self.text in ("", "{_:b}")
+        if names.declaration.measures and follows and not names.is_bound and _SHAPE.fullmatch(token.text):
+            self.text = _CASE.sub(lambda _: f"{{{names.fields.from_key('case')}:w}}", self.text)
+            name = names.fields.from_key("shape")
         is_glued = not token.gap and self.text.endswith(f"{{{name}:S}}")
         self.text += "{_:b}".join([f"{{{name}:S}}"] * len(token.text.split()))[len(f"{{{name}:S}}") * is_glued :]
         names.forget()
@@ -244,10 +250,13 @@ class MeterText(Struct):
                 self.text += literal(f"{parts[k + 1].gap}{parts[k + 1].text}{parts[k + 2].gap})")
                 names.key_unit = unit
                 return k + 2
-            if k + 3 < len(parts) and parts[k + 3].text in after:  # `Data (t): 14.2`
-                self.text += literal(f"{parts[k + 1].gap}{parts[k + 1].text}{parts[k + 2].gap})")
-                names.words.append(parts[k + 1].text)
-                return k + 2
+        inside = list(takewhile(lambda part: part.kind in (NAME, MARK) and part.text not in ")(", parts[k + 1 :]))
+        end = k + 1 + len(inside)
+        words = [part.text for part in inside if part.kind == NAME]
+        if words and len(inside) <= _MOST_WORDS and end + 1 < len(parts) and parts[end + 1].text in after:
+            self.text += literal("".join(part.gap + part.text for part in parts[k + 1 : end + 1]))
+            names.words += words  # `Data (t): 14.2`, `Step time (fwd + bwd): 14.2`
+            return end
         names.forget()
         return k
 
