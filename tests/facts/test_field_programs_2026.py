@@ -246,6 +246,53 @@ def test_a_csv_whose_header_names_columns_twice() -> None:
     assert ("num_tokens_2", 16) in found and ("num_tokens", 8) in found
 
 
+MIGRAPHX = """\
+Summary:
+gpu::gemm: 8.738ms / 73 = 0.119699ms, 64%
+gpu::softmax: 0.810817ms / 12 = 0.0675681ms, 6%
+@param: 0.00183054ms / 3 = 0.00061018ms, 1%
+
+Batch size: 1
+Rate: 115.075/sec
+Total time: 8.68999ms
+"""  # ROCm/AMDMIGraphX pull 1287
+
+
+def test_migraphx() -> None:
+    log = read(MIGRAPHX.encode())
+    kernels = [(row["name"], row["calls"], row["time_s"], row["share"]) for row in log.rows("kernels")]
+    assert kernels[:2] == [("gpu::gemm", 73, 0.008738, 0.64), ("gpu::softmax", 12, pytest.approx(810.817e-6), 0.06)]
+    assert values(log) == {"rate": 115.075, "total_time": pytest.approx(0.00868999)}
+    assert unread(log) == {}
+
+
+LINE_PROFILER = """\
+Timer unit: 1e-06 s
+
+Total time: 30.8937 s
+File: mnist_classify.py
+Function: train at line 39
+
+Line #      Hits         Time  Per Hit   % Time  Line Contents
+==============================================================
+    39                                           @profile
+    40                                           def train(args, model, device, train_loader, optimizer, epoch):
+    41         3        213.1     71.0      0.0      model.train()
+    42      2817   26106124.7   9267.3     84.5      for batch_idx, (data, target) in enumerate(train_loader):
+
+ 30.89 seconds - mnist_classify.py:39 - train
+"""  # PrincetonUniversity/multi_gpu_training 01_single_gpu
+
+
+def test_line_profiler() -> None:
+    """Its unit of time is above the table: the times have none."""
+    log = read(LINE_PROFILER.encode())
+    row = {row["key"]: (row["value"], row["unit"]) for row in log.rows("values") if row["line"] == 12}
+    assert row["Time"] == (26106124.7, None) and row["share"] == (0.845, "1") and row["hits"] == (2817, None)
+    assert values(log)["total_time"] == 30.8937
+    assert unread(log) == {}
+
+
 def test_babelstream() -> None:
     assert values(whole("babelstream"))["Triad"] == pytest.approx(1412.034221)
 
