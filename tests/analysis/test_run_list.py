@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 
 import pytest
 from support.commands import EARLY, MOE, SWEEP, run, told
 
 import perflog
-from perflog.analysis.run_list import RunList
+from perflog.analysis.overview.run_figures import RunFigure
+from perflog.analysis.run_list import RunFacts, RunList
 from perflog.errors import UsageError
 from perflog.log import combined
 from perflog.tables.store import writer
+from perflog.units import UTC
 
 
 @pytest.fixture
@@ -85,3 +88,34 @@ def test_an_unknown_name_and_no_run(store: Path) -> None:
     assert "did you mean `top_k`?" in str(error.value)
     assert "no run of 6 fulfils the condition" in run("runs", "--store", store, "--where", "steps > 1e9").stderr
     assert "cannot be read" in run("runs", "--store", store, "--where", "steps >", code=2).stderr
+
+
+def facts_of(settings: dict[str, dict[str, str]], *figures: RunFigure) -> RunFacts:
+    """Facts of runs with these settings and metrics."""
+    made = RunFacts(SimpleNamespace())  # type: ignore[arg-type]
+    made.__dict__.update(settings=settings, _figures=list(figures))
+    return made
+
+
+def test_a_name_is_a_setting_or_a_metric() -> None:
+    """A setting may be named without its parents, unless several have the name; settings come before metrics."""
+    step = RunFigure("step", "s", "lower", {"r": 0.5})
+    rate, tflops = (
+        RunFigure(name, unit, "higher", {"r": 9.0}) for name, unit in (("tokens/s", "1/s"), ("TFLOPS", "TFLOP/s"))
+    )
+    facts = facts_of({"r": {"a.batch": "8", "lr": "1", "a.x": "1", "b.x": "2"}, "q": {"lr": "2"}}, step, rate, tflops)
+    assert facts.facts("lr") == {"r": "1", "q": "2"} and facts.facts("batch") == facts.facts("a.batch") == {"r": "8"}
+    assert facts.facts("step") == facts.facts("step_time") == {"r": 0.5}
+    assert facts.facts("tokens_per_s") == facts.facts("tflops") == {"r": 9.0}
+    for unknown in ("x", "nothing"):
+        with pytest.raises(UsageError, match=f"no run has `{unknown}`"):
+            facts.facts(unknown)
+    units = {
+        name: facts.unit(name)
+        for name in ("step", "tokens_per_s", "median_step", "total", "ingested", "lr", "steps", "x")
+    }
+    assert units == {
+        "step": "s", "tokens_per_s": "1/s", "median_step": "s", "total": "s", "ingested": UTC, "lr": "", "steps": "",
+        "x": "",
+    }  # fmt: skip
+    assert facts_of({"r": {"a.step": "7"}}, step).unit("step") == ""
