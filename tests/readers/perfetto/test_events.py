@@ -9,6 +9,8 @@ from support.history_files import field as wire
 from support.perfetto_files import BEGIN, COUNTER, END, INSTANT, event, interned, packet, process, snapshot, track
 
 import perflog
+from perflog.readers.events.event_columns import KINDS
+from perflog.readers.perfetto import events
 
 EVENT = packet(event(BEGIN, "step"), at=5) + packet(event(END), at=9)
 
@@ -39,6 +41,36 @@ def account(path: Path, *packets: bytes) -> dict[tuple[str, str], tuple[int, int
 def test_what_a_packet_is_about(tmp_path: Path, given: bytes, status: str, shape: str) -> None:
     assert account(tmp_path, given, packet(event(INSTANT, "a"), at=20)) == {(status, shape): (1, 3)}
     assert account(tmp_path, packet(event(INSTANT, "a"), at=20), given, given) == {(status, shape): (2, 4)}
+
+
+def test_packets_have_the_numbers_of_the_schema(tmp_path: Path) -> None:
+    """Field numbers of `TracePacket` in Perfetto's trace_packet.proto."""
+    context = {
+        "process_tree": 2, "clock_snapshot": 6, "process_stats": 9, "interned_data": 12, "trace_config": 33,
+        "ftrace_stats": 34, "trace_stats": 35, "synchronization_marker": 36, "process_descriptor": 43,
+        "thread_descriptor": 44, "system_info": 45, "packages_list": 47, "chrome_metadata": 51,
+        "trace_packet_defaults": 59, "track_descriptor": 60, "cpu_info": 67, "service_event": 69,
+        "extension_descriptor": 72, "translation_table": 82, "trace_uuid": 89, "remote_clock_sync": 107,
+    }  # fmt: skip
+    unread = {
+        "ftrace_events": 1, "inode_file_map": 4, "chrome_events": 5, "sys_stats": 7, "profile_packet": 37,
+        "battery": 38, "android_log": 39, "power_rails": 40, "gpu_counter_event": 52, "gpu_render_stage_event": 53,
+        "streaming_profile_packet": 54, "graphics_frame_event": 57, "vulkan_memory_event": 62, "vulkan_api_event": 65,
+        "perf_sample": 66, "smaps_packet": 68, "gpu_mem_total_event": 71, "etw_event": 95,
+    }  # fmt: skip
+    numbers = [*context.values(), *unread.values()]
+    found = account(tmp_path, *(packet(wire(number, b"")) for number in numbers))
+    at = {first: status for (status, _), (_, first) in found.items()}
+    assert at == {k: "context" if k < 3 + len(context) else "unread" for k in range(3, 3 + len(numbers))}
+    assert not any(shape.startswith("packet of type") for _, shape in found)
+
+
+def test_kinds_of_categories() -> None:
+    for category, kind in (
+        ("kernel_dispatch", "kernel"), ("MEMORY_COPY", "memcpy"), ("marker_api", "range"), ("rccl_api", "library"),
+        ("hip_runtime_api", "runtime"), ("scratch_memory", "span"), ("kernel", "kernel"), ("cpu_op", "cpu"),
+    ):  # fmt: skip
+        assert KINDS[events._kind_of_category(category)] == kind, category
 
 
 def test_slices_of_two_tracks_do_not_close_each_other(tmp_path: Path) -> None:

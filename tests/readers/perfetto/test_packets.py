@@ -50,6 +50,7 @@ PLAIN = wire(1, wire(FLAGS, 1))  # fields that other files may have
         (PLAIN, True, False),
         (PLAIN + PROVEN, True, True),
         (PLAIN * 19 + PROVEN, True, True),
+        (wire(1, wire(FLAGS, 1) + wire(11, bytes(300))) + PROVEN, True, True),  # its length takes two bytes
         (PLAIN * 20 + PROVEN, True, False),  # twenty packets are examined
         (b"", True, False),
         (PROVEN + b"\x12\x00", True, False),  # another field
