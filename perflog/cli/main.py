@@ -85,8 +85,8 @@ class _Commands(options.Group):
 @click.option(
     "--input-limit",
     metavar="SIZE",
-    help="Most bytes to read from standard input, from an address, or from a file that unpacks to more than 250 times"
-    " its size.  [default: PERFLOG_INPUT_LIMIT, or 256GiB, and 1GiB unpacked]",
+    help="Read at most this much of standard input, of an address, or of a compressed file that unpacks to more than"
+    " 250 times its size.  [default: PERFLOG_INPUT_LIMIT; else 256GiB, of such a file 1GiB]",
 )
 @options.version
 @click.pass_context
@@ -184,9 +184,9 @@ def ingest(
 
     The commit, branch, pull request and job of a CI system or Slurm are recorded from its environment; --tag adds more.
 
-    With --follow the store is updated while the log grows. If the file is renamed, its rest
-    is read, then the new file at its path. If it is truncated, what follows is another log. Ends when the file is
-    removed, or with Ctrl-C, with the same tables as if the whole log had been read at once.
+    With --follow the store is updated while the log grows. If the log is rotated, perflog reads the renamed file to
+    its end, then the new file at the path. If the log is truncated, its new content is another log. perflog stops when
+    the file is removed, or with Ctrl-C; the tables are then the same as if it had read the whole log at once.
     """
     from perflog.ingestion import bulk
     from perflog.output import sheets

@@ -245,7 +245,7 @@ def metrics(command: Callable[..., None]) -> Callable[..., None]:
             "--peak",
             type=FiniteRange(0, min_open=True),
             metavar="TFLOP/s",
-            help="Dense peak of one GPU in TFLOP/s, instead of --gpu.",
+            help="Peak of one GPU without sparsity: MFU is relative to it. For GPUs that --gpu does not know.",
         ),
         click.option(
             "--flops",

@@ -94,7 +94,7 @@ def test_the_change_is_that_of_the_printed_steps() -> None:
     steps, forwards = ([median(float(step[i]) for step in of_runs[k][1:]) for k in (0, 3)] for i in (0, 1))
     lines = shown(f"{MOE}#1", f"{MOE}#4")
     assert lines[0].startswith(f"B against A: {100 * (steps[1] / steps[0] - 1):+.1f} % step time (")
-    assert f"Where the +{steps[1] - steps[0]:.2f} ms of step_time went" in lines
+    assert f"Where the +{steps[1] - steps[0]:.2f} ms of the median step_time went" in lines
     change, share = forwards[1] - forwards[0], (forwards[1] - forwards[0]) / (steps[1] - steps[0])
     values = f"{forwards[0]:.1f} ms ->  {forwards[1]:.1f} ms   +{change:.2f} ms    {100 * share:.0f} %"
     assert f"  forward                              {values}" in lines
@@ -179,7 +179,7 @@ def test_many_sides_have_a_line_each_below_the_best() -> None:
     assert lines[4].split() == ["A", "8", "21.29", "ms"]
     changes = [line.split()[4:6] for line in lines if line.endswith("slower")]
     assert changes == [["+6.0", "%"], ["+10.2", "%"], ["+37.2", "%"]]
-    assert any(line.startswith("Where the +7.92 ms of step_time in D went") for line in lines)
+    assert any(line.startswith("Where the +7.92 ms of the median step_time in D went") for line in lines)
 
 
 def test_a_sweep_with_a_tie_and_a_value_whose_runs_failed(tmp_path: Path) -> None:

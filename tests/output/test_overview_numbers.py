@@ -70,12 +70,12 @@ def test_every_number_of_the_benchmark() -> None:
     growth, step = mean_step(last) - mean_step(first), mean_step(last)
     before, after = map(untimed_in_moe_forward, (first, last))
     waits = [mean_phase(steps, "wait", 1) for steps in (first, last)]
-    screen.explain("Why #4 is slower than #1: +<> a step on average, <> of it", growth, (after - before) / growth)
-    screen.explain("in the untimed part of moe_forward (<> -> <>).", before, after)
+    screen.explain("Why #4 is slower than #1: the mean step takes <> more, <> of it", growth, (after - before) / growth)
+    screen.explain("in the part of moe_forward that no phase times (<> -> <>).", before, after)
     assert abs(waits[1] - waits[0]) < 0.03 * growth
     screen.explain("Exposed wait and communication are unchanged (<>).", waits[1])
     gain = sum(slowest_minus_mean(last, *place) for place in TIMED)
-    screen.explain("with equal ranks the mean step of #4 would take <> instead of <> (<>); no waits <>.",
+    screen.explain("with equal ranks the mean step of #4 would take <> instead of <> (<>); with no waits <>.",
                    step - gain, step, -gain / step, -waits[1] / step)  # fmt: skip
     check_findings(screen, "moe_layer", shown=3)
     screen.all_explained()
@@ -83,7 +83,7 @@ def test_every_number_of_the_benchmark() -> None:
 
 def check_findings(screen: Screen, name: str, shown: int) -> None:
     """The screen shows the first kinds of findings, and counts the others."""
-    screen.explain("and <> more kinds of findings", kinds_of_findings(path(name)) - shown)
+    screen.explain("and <> more kinds of finding", kinds_of_findings(path(name)) - shown)
 
 
 def parts_of_step(steps: list[RawStep]) -> dict[str, float]:
@@ -142,19 +142,21 @@ def test_every_number_of_one_run_of_the_benchmark(place: int) -> None:
     screen.explain("Loads: the largest of <> ranks does <> times the mean.", ranks, max(by_rank) / mean(by_rank))
     gains = {"no waits": parts["wait"], "equal ranks": sum(slowest_minus_mean(steps, *timer) for timer in TIMED)}
     (first, gain), (second, other) = sorted(gains.items(), key=lambda item: -item[1])
-    screen.explain(f"At best, with {first} the mean step would take <> instead of <> (<>); {second} <>.",
+    screen.explain(f"At best, with {first} the mean step would take <> instead of <> (<>); with {second} <>.",
                    step - gain, step, -gain / step, -other / step)  # fmt: skip
 
     nominal = int(run.settings["samples"]) * int(run.settings["topK"])
     figures = [min(rows), max(rows), mean(rows)]
     screen.explain("TFLOP/s: ranks execute <> to <> rows per step, <> on average;", *figures)
-    screen.explain("nominal are <> (<> to <>, average <>)", nominal, *(figure / nominal - 1 for figure in figures))
+    screen.explain(
+        "the nominal number is <> (<> to <>, average <>)", nominal, *(figure / nominal - 1 for figure in figures)
+    )
     forward = [each.forward for each in run.steps]
     screen.explain("only <> of the step_time values and <> of the forward values are multiples of the clock tick (<>",
                    share_on_ticks(run.times), share_on_ticks(forward), 1.024e-6)  # fmt: skip
     kernels = [time for each in run.steps for kind in ("AG", "GA") for time in each.column(kind, 1)]
     assert share_on_ticks([each.backward for each in run.steps]) == share_on_ticks(kernels) == 1
-    screen.explain("and <> more kinds of findings", kinds_of_findings(of_run) - 2)
+    screen.explain("and <> more kinds of finding", kinds_of_findings(of_run) - 2)
     screen.all_explained()
 
 
@@ -206,7 +208,7 @@ def test_every_number_of_the_sweep() -> None:
     base, slowest = (runs[place].steady for place in (6, 7))
     growth = mean_step(slowest) - mean_step(base)
     before, after = (mean(step.forward for step in steps) for steps in (base, slowest))
-    screen.explain("Why #8 is slower than #7: +<> a step on average, <> of it in forward (<> -> <>).",
+    screen.explain("Why #8 is slower than #7: the mean step takes <> more, <> of it in forward (<> -> <>).",
                    growth, (after - before) / growth, before, after)  # fmt: skip
     assert max(range(9), key=lambda i: medians[i] / medians[i // 3 * 3]) == 7
     check_findings(screen, "training_sweep", shown=3)
@@ -230,7 +232,7 @@ def test_every_number_of_one_run_of_the_sweep(place: int) -> None:
     screen.explain("Bottleneck: backward, <> of the step.", parts["backward"] / mean(times))
     shown = [explain for explain in SENTENCES_OF_THE_SWEEP if explain(screen, run)]
     if (more := kinds_of_findings(of_run) - len(shown)) > 0:
-        screen.explain(f"and <> more kind{'s' * (more > 1)} of findings", more)
+        screen.explain(f"and <> more kind{'s' * (more > 1)} of finding", more)
     screen.all_explained()
 
 
@@ -359,7 +361,7 @@ def test_every_number_of_the_profile() -> None:
     in_steps = [sum(row.calls for row in rows if row.kind == "GPU activities" and "[CUDA" not in row.name)
                 for rows in steps]  # fmt: skip
     assert kernels - sum(in_steps) == in_steps[1]
-    screen.explain("<> kernel calls are in none of Train step <> to Train step <>, of each kernel as many as in "
+    screen.explain("<> kernel calls are outside of Train step <> to Train step <>, of each kernel as many as in "
                    "Train step <>:", kernels - sum(in_steps), 0, 2, 1)  # fmt: skip
     invalid = next(re.findall(r"Found (\d+) invalid", line) for line in lines("nvprof") if "invalid range" in line)
     screen.explain("invalid range markers: <>", int(invalid[0]))

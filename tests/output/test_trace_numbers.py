@@ -195,7 +195,7 @@ def explain_idle(screen: Screen, trace: RawTrace) -> None:
         assert "The GPU idles" not in screen.text
         return
     words_of = {
-        "host-bound idle": "host-bound", "data": "while data is loaded", "idle with work queued": "queued",
+        "host-bound idle": "host-bound", "data": "while data is loaded", "idle with work queued": "with work queued",
     }  # fmt: skip
     told = {words: causes[cause] / span for cause, words in words_of.items() if causes[cause] > TELLING * span}
     each = ", ".join(f"<> {words}" for words in told)
@@ -319,7 +319,7 @@ def test_every_number_of_two_traces() -> None:
         name = f"facebookresearch_…d_rank-{place}.json.gz"
         screen.explain(f"{'AB'[place]} {name} <> {'<>' if change else '-'} <> <>", step, *change, *shares)
     explain_bottleneck(screen, traces[0], "A: ")
-    screen.explain("and <> more kinds of findings", kinds_of_findings(*KINETO) - 1)
+    screen.explain("and <> more kinds of finding", kinds_of_findings(*KINETO) - 1)
     screen.all_explained()
 
 
@@ -398,7 +398,7 @@ def test_every_number_of_a_table_of_rocprof() -> None:
     screen.explain("Largest call: hipMemcpy, <> calls x <>, <>.", calls, time / calls, time / whole)
     assert kinds_of_findings(path) == 0
     screen.all_explained()
-    assert "nothing in these runs to compute it from" in waterfall_screen(path).text
+    assert "these runs have no data to compute it from" in waterfall_screen(path).text
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def test_every_number_of_a_small_trace(path: Path) -> None:
     (number,) = trace.steps
     screen.explain("chrome_trace, <> run x <> step", 1, 1)
     if number > 1:
-        screen.explain("step (<>)", number)
+        screen.explain("step (number <>)", number)
     if isinstance(ranks, dict) and "rank" in ranks:
         screen.explain("rank <> of <>", ranks["rank"], ranks["world_size"])
     for device in devices if isinstance(devices, list) else ():
@@ -435,6 +435,6 @@ def test_every_number_of_a_small_trace(path: Path) -> None:
     explain_memory(screen, path, trace)
     screen.explain("step: <> step: neither warm-up nor scatter can be judged", 1)
     if (more := kinds_of_findings(path) - 1) > 0:
-        screen.explain(f"and <> more kind{'s' * (more > 1)} of findings", more)
+        screen.explain(f"and <> more kind{'s' * (more > 1)} of finding", more)
     screen.all_explained()
     explain_waterfall(path, trace)

@@ -96,7 +96,7 @@ def test_every_number_of_the_waterfall_of_the_sweep() -> None:
 def test_the_profile_has_no_waterfall() -> None:
     """003: a table of nvprof has no clock, and no bar that could be wrong."""
     screen = waterfall_screen(path("nvprof"))
-    assert "nothing in these runs to compute it from" in screen.text
+    assert "these runs have no data to compute it from" in screen.text
     screen.all_explained()
 
 

@@ -129,7 +129,7 @@ def kinds_of_findings(*paths: Path) -> int:
 
 def waterfall_screen(path: Path) -> Screen:
     """The rows of `perflog analyze LOG waterfall`, one after the other, without their formulas below."""
-    text = run("analyze", path, "waterfall").stdout.partition("time only moves")[0]
+    text = run("analyze", path, "waterfall").stdout.partition("the bars divide")[0]
     return Screen("\n".join(" ".join(line.split()) for line in text.splitlines()), digits=(4, 4))
 
 

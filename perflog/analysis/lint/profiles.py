@@ -140,7 +140,7 @@ def calls_unlisted(data: LintInput) -> Iterator[Finding]:
         expensive = share > _EXPENSIVE
         if len(in_range) and expensive.any():
             listed = (f"{percent(x)} in {n}" for n, x in zip(missing["name"][expensive], share[expensive], strict=True))
-            message = f"API time in no range: {first_few(listed)}"
+            message = f"API time outside of ranges: {first_few(listed)}"
             lines = missing["line"][expensive]
             yield Finding(run.id, message, {run.id: lines}, {"share": float(np.max(share))})
 
@@ -291,7 +291,7 @@ def profile_cut(data: LintInput) -> Iterator[Finding]:
             if like:
                 names = list(group["name"])
                 parts.append(
-                    f"{left:,} kernel calls are in none of {names[0]} to {names[-1]}, of each kernel as many as in "
+                    f"{left:,} kernel calls are outside of {names[0]} to {names[-1]}, of each kernel as many as in "
                     f"{like}: one more range began and did not end"
                 )
                 lines += group["line"].tolist()

@@ -229,7 +229,7 @@ def layers_cover_little(data: LintInput) -> Iterator[Finding]:
 @rule(
     code="time-subtracted",
     severity="warning",
-    title="time was subtracted from the measured value",
+    title="the program subtracts time from what its clock measures",
     why="A clock counts in ticks. Other times of this run are all multiples of its tick; these times are only in part. "
     "So they are differences: part of the step was subtracted, and they are not the time that the step took.",
     action="find out what was subtracted before you compare them with step times of other programs",

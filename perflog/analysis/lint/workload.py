@@ -54,7 +54,7 @@ def nominal_work(data: LintInput) -> Iterator[Finding]:
         if low == high == nominal:
             continue
         message = (
-            f"ranks execute {low:,.0f} to {high:,.0f} rows per step, {mean:,.0f} on average; nominal are "
+            f"ranks execute {low:,.0f} to {high:,.0f} rows per step, {mean:,.0f} on average; the nominal number is "
             f"{nominal:,.0f} ({percent(low / nominal - 1, sign=True)} to {percent(high / nominal - 1, sign=True)}, "
             f"average {percent(mean / nominal - 1, sign=True)})"
         )

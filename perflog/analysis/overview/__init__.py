@@ -325,7 +325,7 @@ def _without_values(
     kept = [key for key in log.run_keys if key.id not in values]
     answer = overview_of(log.select(*kept), tables.only([key.id for key in kept]), options, names)
     logs = list(dict.fromkeys(os.path.basename(key.log) for key in log.run_keys if key.id in values))
-    beside = f"Not counted as a run: {first_few(logs, 3)}, only values that no metric uses."
+    beside = f"Not counted as a run, since no metric uses its values: {first_few(logs, 3)}."
     return replace(
         answer, lines=log.line_account, read_figures=log.figure_account, reasons=[*answer.reasons, beside],
         keys={key.id: key for key in log.run_keys},

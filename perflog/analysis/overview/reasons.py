@@ -49,9 +49,10 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
     names = dict.fromkeys([*times[0], *times[1]])
     name = max(names, key=lambda n: times[1].get(n, 0.0) - times[0].get(n, 0.0))
     before, after = (each.get(name, 0.0) for each in times)
-    part = re.sub(r"^untimed in ", "the untimed part of ", "no range" if name == OUTSIDE else name)
+    untimed = re.fullmatch(r"untimed in (.*)", name)
+    part = f"the part of {untimed[1]} that no phase times" if untimed else "no range" if name == OUTSIDE else name
     more, change = after - before, f"({show(before, 's', 3)} -> {show(after, 's', 3)})"
-    text = f"Why {marks[1]} is slower than {marks[0]}: +{show(growth, 's', 3)} a step on average"
+    text = f"Why {marks[1]} is slower than {marks[0]}: the mean step takes {show(growth, 's', 3)} more"
     if more > (1 + _TELLING) * growth:
         yield f"{text}: +{show(more, 's', 3)} in {part} {change}, -{show(more - growth, 's', 3)} elsewhere."
     else:
@@ -69,12 +70,16 @@ def time_saved(tables: Tables, run: str, options: Options, mark: str | None = No
     if not len(rows):
         return
     first, *others = rows.to_dict("records")
-    model = "" if first["ideal"].startswith("at ") else "with "
     ideal, now = (show(first[name], "s", 3) for name in ("ideal_s", "time_s"))
     whole = f"{'mean ' * (first['of'] == 'step')}{first['of']}{f' of {mark}' if mark else ''}"
-    text = f"At best, {model}{first['ideal']} the {whole} would take {ideal} instead of {now}"
+    text = f"At best, {_under(first['ideal'])} the {whole} would take {ideal} instead of {now}"
     text += f" (-{percent(first['gain'])})"
-    yield "; ".join([text, *(f"{row['ideal']} -{percent(row['gain'])}" for row in others)]) + "."
+    yield "; ".join([text, *(f"{_under(row['ideal'])} -{percent(row['gain'])}" for row in others)]) + "."
+
+
+def _under(ideal: str) -> str:
+    """Return an ideal as a condition: `with equal ranks`, `at the peak of the GPU`."""
+    return ideal if ideal.startswith("at ") else f"with {ideal}"
 
 
 # --- bottlenecks -----------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
         first, last = int(printed.min()), int(printed.max())
         piece = ""
         if len(log) == 1 and first > 1 and last - first + 1 == lines[0]:  # of a run, without gaps
-            piece = f"{first:,}-{last:,}" if last > first else f"{first:,}"
+            piece = f"{first:,}-{last:,}" if last > first else f"number {first:,}"
         shown = f"{lines[0]:,} printed" if len(lines) == 1 and lines[0] < most else ""
         each += f" ({': '.join(filter(None, (shown, piece)))})" * bool(shown or piece)
     runs_by_job = jobs(tables)

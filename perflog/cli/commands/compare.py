@@ -107,8 +107,8 @@ class GateCondition(options.ParamType["Gate"]):
     shell_complete=completion.runs,
     multiple=True,
     metavar="RUN",
-    help="Logs, folders or stores with other repeats of the runs, to measure the run-to-run variation.  "
-    "[default: for single runs the stores]",
+    help="Logs, folders or stores with other repeats of the compared runs. How much repeats vary decides which change "
+    "counts.  [default: the stores of the runs, if each side has one run]",
 )
 @options.targets
 @click.option(

@@ -17,11 +17,11 @@ from perflog.cli import completion, options
 def diagnose(runs: tuple[str, ...], store: str | None, format: str) -> None:
     """Show what ended a job or holds it up: rank, node and GPU, how sure that is, and the lines that prove it.
 
-    Several LOGs are read as one job: logs of its ranks, of the kernel, of the scheduler. So are the logs of a folder,
-    unless several jobs in it print steps or dumped their collectives: then each job has an answer. Logs belong to one
-    job if their names differ only in the number of a rank or the ending, if they print the same losses at the same
-    times, or if one attempt continues another. A log that measures nothing belongs to the only job of its folder. The
-    results of a benchmark have an answer of their own, and so has what was measured before or after the job.
+    Several LOGs are read as one job: logs of its ranks, of the kernel, of the scheduler. The logs of a folder are one
+    job too, unless several jobs in it print steps or dumped their collectives: then perflog answers for each job. Logs
+    belong to one job if their names differ only in the number of a rank or the ending, if they print the same losses at
+    the same times, or if one attempt continues another. A log that measures nothing belongs to the only job of its
+    folder. perflog answers separately for a benchmark, and for what was measured before or after the job.
     """
     from perflog.analysis.diagnosis import diagnose as of_job
     from perflog.analysis.diagnosis import diagnose_jobs

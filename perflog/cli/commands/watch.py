@@ -20,8 +20,9 @@ def watch(log: str, formats: tuple[str, ...], interval: float, until_idle: float
     minutes before, and a stall or a failure as it happens.
 
     On a terminal one line is updated; elsewhere each update is a new line. Nothing is stored; `perflog ingest --follow`
-    keeps a store up to date. If the file is renamed, its rest is read, then the new file at its path. If it is
-    truncated, it is read as another log. Ends when the file is removed, or with Ctrl-C.
+    keeps a store up to date. If the log is rotated, perflog reads the renamed file to its end, then the new file at the
+    path. If the log is truncated, its new content is another log. perflog stops when the file is removed, or with
+    Ctrl-C.
     """
     from perflog.cli.live_lines import LiveLines
     from perflog.formats.registry import named_formats

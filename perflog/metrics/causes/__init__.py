@@ -54,10 +54,10 @@ COLUMNS = (
     needs=("runs",),
     columns=COLUMNS,
     main="gain",
-    formula="gain of a replay: end of the whole as replayed - its end without this; of a bound: by its model; of "
-    "a sum: time_s. What binds is the cause with the largest gain in the first whole that the log divides: job, "
-    "step, phases, traced step, trace, profile, pipeline, run. A part of it that explains half comes before it: data "
-    "before the host, kernels, communication and copies before the device, a late rank before communication",
+    formula="gain by replay: end of the replayed whole - its end without this cause; by bound: from a model; by sum: "
+    "time_s. The first whole that the log divides is taken: job, step, phases, traced step, trace, profile, pipeline, "
+    "run. Its cause with the largest gain binds. If a part of this cause explains half of it, the part binds: data "
+    "instead of the host, kernels, communication or copies instead of the device, a late rank instead of communication",
     source="metrics breakdown, device_time, launches, replay, stragglers, whatif, stuck_ranks, ranks, named_ranks, "
     "stages, pauses, headroom",
 )

@@ -59,8 +59,9 @@ _COLUMNS = (
     needs=("steps",),
     columns=_COLUMNS,
     main="time_s",
-    formula="begin of a line's steps = time of the line - steps x printed time of a step, else x usual time around it; "
-    "other time before the line: what lines in between report, else training, or, from ten usual steps on, a stall",
+    formula="the steps of a line begin at the time of the line - number of steps x printed step time, or x the usual "
+    "step time around it. Time between the lines before and these steps is what the lines in between report, else "
+    "training; if it is ten usual steps or more, a stall",
     source="own; kinds follow the badput types of Google's ml-goodput-measurement",
 )
 def timeline(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)

@@ -121,9 +121,10 @@ def _unlabelled_ranks(values: Ints, world_size: int | None) -> int | None:
     needs=("phases",),
     columns=_COLUMNS,
     main="median_s",
-    formula="medians over the steady steps; rest = parent time - child phases that are not hidden, in each step: "
-    "within one record or on one rank, else the mean over the ranks, else bounds: smallest parent - sum of the largest "
-    "phases, largest parent - sum of the smallest",
+    formula="medians over the steady steps: of each step's median, smallest (least), largest (most) and mean value; "
+    "rest = parent - child phases that are not hidden, in each step; rest_by: within one record or on one rank, else "
+    "between means over the ranks, else bounds: smallest parent - sum of the largest phases, largest parent - sum of "
+    "the smallest",
     source="parents of phases: the format's [[phase]] entries; warm-up: metric steps",
     compares=(_samples,),
 )

@@ -110,7 +110,7 @@ _COLUMNS = (
     needs=("runs",),
     columns=_COLUMNS,
     main="share",
-    formula="time only moves from one bar to another, so the bars add up to whole_s; each bar has its own formula",
+    formula="the bars divide whole_s and add up to it; each bar has its own formula",
     source="phases and their kinds: the format; transfer and waiting: TraceLens; ramp and stages: Narayanan et al. "
     "2104.04473; padding and plain products: metrics imbalance, matmul_efficiency",
 )

@@ -300,7 +300,8 @@ def _tree_of(parts: Sequence[AttributionRow], where: str, room: int) -> Iterator
     whole, telling = parts[0], telling_parts(parts, room - 1)
     if not telling:
         return
-    what = f"all {whole.kind}s" if whole.kind in ("range", "kernel", "operator", "call") else whole.part
+    is_sum = whole.kind in ("range", "kernel", "operator", "call")
+    what = f"all {whole.kind}s" if is_sum else f"the median {whole.part}"
     doubt = " (not known to differ)" if whole.share is None else ""
     yield fit(f"Where the {signed_time(whole.difference_s)} of {what}{where} went{doubt}")
     for part in telling:

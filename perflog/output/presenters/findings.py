@@ -34,14 +34,14 @@ def finding_sheets(findings: Sequence[Finding], log: Log, format: str, everythin
     if format != "text":
         yield _rows(findings, keys, format)
         return
-    by_rule: dict[tuple[str, str], list[Finding]] = {}
+    by_rule: dict[str, list[Finding]] = {}
     for finding in sorted(findings, key=lambda f: SEVERITIES.index(f.severity or "note")):
-        by_rule.setdefault((finding.severity or "note", finding.code), []).append(finding)
+        by_rule.setdefault(finding.code, []).append(finding)
     marks = marks_of(log) if terminal.width() else {}
     names = {run: marks[run].short if marks else os.path.basename(key.log) for run, key in keys.items()}
     numbers = {} if marks else _numbers(log.run_keys)
-    for (severity, code), members in by_rule.items():
-        yield _paragraph(f"{severity}: {code}", members, names, numbers, everything)
+    for members in by_rule.values():
+        yield _paragraph(members, names, numbers, everything)
     counts = Counter(finding.severity for finding in findings)
     yield pairs("findings", [(f"{s}s", counts[s]) for s in SEVERITIES], "findings", inline=True)
     shown = {run for found in by_rule.values() for f in _shown(found, everything) for run in [*f.lines][:_LOGS]}
@@ -50,22 +50,25 @@ def finding_sheets(findings: Sequence[Finding], log: Log, format: str, everythin
 
 
 def _paragraph(
-    name: str, findings: Sequence[Finding], names: Mapping[str, str], numbers: Mapping[str, str], everything: bool
+    findings: Sequence[Finding], names: Mapping[str, str], numbers: Mapping[str, str], everything: bool
 ) -> Sheet:
-    """Return what one rule found: one finding with its sentence, several below what they have in common.
+    """Return what one rule found, the most severe first: one finding with its sentence, several below a title.
 
     `names` stand before the lines of a run, `numbers` before these names if the finding is about one run.
     """
     sentences: list[str] = []
-    title = f"{name}  {_places(findings[0], names)}"
+    severity, code = findings[0].severity or "note", findings[0].code
+    title = f"{severity}: {code}  {_places(findings[0], names)}"
     if len(findings) == 1:
         sentences.append(findings[0].message)
     else:
-        title = f"{name}  {RULES[findings[0].code].title} ({len(findings)} times)"
+        title = f"{severity}: {code}  {RULES[code].title} ({len(findings)} times)"
         shown = _shown(findings, everything)
         for finding in shown:
             number = numbers.get(finding.run, "") if len(finding.lines) == 1 else ""
-            sentences.append(f"{number}{_places(finding, names)}: {finding.message}")
+            own = finding.severity or "note"
+            prefix = number if own == severity else f"{own}: {number}"
+            sentences.append(f"{prefix}{_places(finding, names)}: {finding.message}")
         if left := len(findings) - len(shown):
             sentences.append(f"and {left} more: --all shows them")
     sentences += [f"-> {action}" for action in dict.fromkeys(f.action for f in findings)]

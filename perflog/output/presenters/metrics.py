@@ -67,7 +67,7 @@ def metric_sheet(
         limit = MAX_ROWS if limit is None else limit
         if 0 < limit < len(table):
             note.append(f"{len(table) - limit} more rows: --limit 0 shows all {len(table)}")
-        note += ["nothing in these runs to compute it from"] if not len(table) else [metric.formula, metric.source]
+        note += ["these runs have no data to compute it from"] if not len(table) else [metric.formula, metric.source]
     shown = table[[c.name for c in columns]].head(limit) if limit else table[[c.name for c in columns]]
     if format == "text" and terminal.width():
         shown = _with_short_kernels(metric, shown)

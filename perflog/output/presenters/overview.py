@@ -156,7 +156,7 @@ def _doubts(overview: Overview, most: int) -> Iterator[str]:
     """
     doubts = [doubt for doubt in overview.doubts if not doubt.is_outcome]
     if not doubts and not overview.warnings:
-        yield f"Do not trust: the {'other ' * bool(overview.outcome)}checks found nothing."
+        yield f"The {'other ' * bool(overview.outcome)}checks found nothing to distrust."
         return
     yield "Do not trust"
     single = sum(len(group.runs) for group in overview.groups) == 1
@@ -167,7 +167,7 @@ def _doubts(overview: Overview, most: int) -> Iterator[str]:
     for mark, text in texts:
         yield from folded(f"  {mark} {cell(text)}", most)
     if left := len(doubts) - len(shown):
-        before = f"  and {count(left, 'more kind')} of findings: "
+        before = f"  and {count(left, 'more kind')} of finding: "
         yield from command_lines(before, visible(f"perflog lint {join(overview.names)}"))
 
 

@@ -47,7 +47,7 @@ def where_the_time_goes(report: ReportData) -> AnswerTable | None:
     whole_of = {row["run"]: f"{row['of']} {show(wholes[row['run']], 's')}" for row in rows}
     names = [f"{report.names[run]}: {whole_of[run]}" if len(report.runs) > 1 else whole_of[run] for run in runs]
     heads = [HeaderCell(_TIME_GOES), *(HeaderCell(name, number=True) for name in names)]
-    note = "Means without the warm-up and rare pauses. Bars stand end to end and add up to the whole; ! marks a doubt."
+    note = "Means without the warm-up and rare pauses. The bars add up to the whole; ! marks a doubt."
     return AnswerTable(_TIME_GOES, heads, lines, note)
 
 

@@ -108,7 +108,7 @@ def _doubts(doubts: Doubts) -> Iterator[str]:
         where = f" ({place})" if place else ""
         yield f"- **{doubt.severity}: {escaped(doubt.title)}**{where}: {escaped(sheets.cell(doubt.message))}"
     if doubts.left_out:
-        yield f"\nand {count(doubts.left_out, 'more kind')} of findings"
+        yield f"\nand {count(doubts.left_out, 'more kind')} of finding"
 
 
 # --- details ------------------------------------------------------------------------------------------------------

@@ -180,7 +180,7 @@ def test_calls_of_the_api_that_no_range_lists(waited: float, in_range: str | Non
     assert len(findings) == found
     for each in findings:
         assert each.numbers["share"] == pytest.approx(waited / 10)
-        assert each.message == f"API time in no range: {waited * 10:.1f} % in wait"
+        assert each.message == f"API time outside of ranges: {waited * 10:.1f} % in wait"
         assert list(each.lines["r"]) == [3]
 
 
@@ -274,7 +274,7 @@ def numbered(*times: float, left: int = 0) -> list[TableRow]:
 def test_a_profile_that_was_cut_in_a_range() -> None:
     (finding,) = linted("profile-cut", numbered(1.0, 1.0, 1.0, left=2))
     assert finding.message == (
-        "6 kernel calls are in none of step 0 to step 2, of each kernel as many as in step 0: one more range began and "
+        "6 kernel calls are outside of step 0 to step 2, of each kernel as many as in step 0: one more range began and "
         "did not end"
     )
     assert finding.numbers == {"kernel_calls_left": 6, "like": "step 0"}

@@ -74,8 +74,8 @@ def test_the_mean_is_of_steps_that_all_ranks_print() -> None:
     (finding,) = linted("nominal-work", [*rows, *steps(1, 2, tflops=1.0)], format="moe_layer", config=NOMINAL)
     assert finding.numbers == {"nominal": 6400.0, "min": 90 * 64, "max": 300 * 64, "mean": 99 * 64}
     assert finding.message == (
-        "ranks execute 5,760 to 19,200 rows per step, 6,336 on average; nominal are 6,400 (-10.0 % to +200.0 %, "
-        "average -1.0 %). The printed TFLOP/s count the nominal rows"
+        "ranks execute 5,760 to 19,200 rows per step, 6,336 on average; the nominal number is 6,400 (-10.0 % to "
+        "+200.0 %, average -1.0 %). The printed TFLOP/s count the nominal rows"
     )
     of_experts = loads((1, 0, 90.0), (1, 1, 110.0), expert=3)
     assert linted("nominal-work", of_experts, format="moe_layer", config=NOMINAL) == []

@@ -85,7 +85,7 @@ def test_the_outermost_range_that_is_no_step(path: object, range_name: str | Non
 
 CAUSES = {"part": "trace", "span_s": 10.0} | dict.fromkeys(("host_s", "sync_s", "data_s", "launch_s", "waiting_s"), 0.0)
 CAUSES["unknown_s"] = 0.0
-ALL_CAUSES = "30 % host-bound, 20 % of that after a synchronisation, 5 % while data is loaded, 5 % queued"
+ALL_CAUSES = "30 % host-bound, 20 % of that after a synchronisation, 5 % while data is loaded, 5 % with work queued"
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,14 @@ def test_the_benchmark_by_number_of_experts() -> None:
     assert [round(seen.change(i) or 0, 4) for i in range(4)] == [0, 0.0599, 0.1024, 0.3722]
     assert list(seen.reasons) == [
         (
-            "Why #4 is slower than #1: +7.83 ms a step on average, 71 % of it in the untimed part of moe_forward "
-            "(2.84 ms -> 8.37 ms)."
+            "Why #4 is slower than #1: the mean step takes 7.83 ms more, 71 % of it in the part of moe_forward that "
+            "no phase times (2.84 ms -> 8.37 ms)."
         ),
         "Exposed wait and communication are unchanged (1.83 ms).",
-        "At best, with equal ranks the mean step of #4 would take 26.2 ms instead of 29.2 ms (-10 %); no waits -6 %.",
+        (
+            "At best, with equal ranks the mean step of #4 would take 26.2 ms instead of 29.2 ms (-10 %); with no "
+            "waits -6 %."
+        ),
     ]
     assert seen.next[0] == "perflog compare '<run>.txt' --by num_local_experts"
 
@@ -154,7 +157,9 @@ def test_the_first_run_is_explained_where_it_is_the_slower_one() -> None:
     fast, slow = (sweep.select(key.id) for key in sweep.run_keys if key.index in (7, 8))
     seen = overview(combined([slow, fast]))
     assert [group.mark for group in seen.groups] == ["#8", "#7"] and dict(seen.base) == {1: 0}
-    assert seen.reasons[0].startswith("Why #8 is slower than #7: +287 ms a step on average, 54 % of it in forward")
+    assert seen.reasons[0].startswith(
+        "Why #8 is slower than #7: the mean step takes 287 ms more, 54 % of it in forward"
+    )
 
 
 def test_a_pipeline_names_its_longest_stage() -> None:
@@ -203,7 +208,7 @@ def test_a_trace_names_what_the_gpu_waits_for() -> None:
             "Bottleneck: the host: if it were infinitely fast, the step would be 40 % shorter; with an infinitely fast "
             "device 0 %."
         ),
-        "The GPU idles 55 % of the time: 23 % host-bound, 32 % queued.",
+        "The GPU idles 55 % of the time: 23 % host-bound, 32 % with work queued.",
         "Largest collective: SendRecv, 10 calls x 39.6 ms; only 15 % of all communication is hidden.",
         "Largest kernel: split_embedding_backw…ta_per_row_1, 2 calls x 11.7 ms.",
         "On the critical path: host 100 % (operator 50 %, idle host 49 %).",
@@ -256,7 +261,7 @@ def test_of_two_traces_without_a_device_the_range_that_grew_is_named(tmp_path: P
     """Only the second step is longer, by what the optimizer takes more."""
     logs = [host_trace(tmp_path / "a.json", 500, 100), host_trace(tmp_path / "b.json", 500, 300)]
     told = [text.partition(": ")[2] for text in overview(combined(logs), "a.json b.json").reasons if "slower" in text]
-    assert told == ["+100 us a step on average: +200 us in optimizer (100 us -> 300 us), -100 us elsewhere."]
+    assert told == ["the mean step takes 100 us more: +200 us in optimizer (100 us -> 300 us), -100 us elsewhere."]
 
 
 def test_the_shares_of_a_trace_are_those_of_its_bars() -> None:
@@ -401,7 +406,11 @@ def test_an_overview_in_a_notebook() -> None:
     seen = seen_of("moe_layer")
     assert repr(seen).startswith("<perflog.Overview of <run>.txt: moe_layer, 4 runs x 100 steps")
     page = seen._repr_html_()
-    assert "<run>" not in page and "71 % of it in the untimed part of moe_forward" in page and page.count("<tr") == 5
+    assert (
+        "<run>" not in page
+        and "71 % of it in the part of moe_forward that no phase times" in page
+        and page.count("<tr") == 5
+    )
     assert "<td>21.29 ms ± 0.4 %</td><td>-</td>" in page and "<td>+37.2 %</td>" in page and "step !" in page
     table = seen.table()
     assert table["num_local_experts"].tolist() == ["8", "16", "32", "64"]
@@ -520,7 +529,7 @@ def test_a_file_of_values_beside_logs_is_no_run(tmp_path: Path) -> None:
     (tmp_path / "truth.json").write_text('{"restart": {"attempts": 2, "goodput": 0.36}}')
     seen = overview(perflog.read(tmp_path))
     assert [group.name for group in seen.groups] == ["run.csv"]
-    assert seen.reasons[-1] == "Not counted as a run: truth.json, only values that no metric uses."
+    assert seen.reasons[-1] == "Not counted as a run, since no metric uses its values: truth.json."
     beside = Diagnosis(("truth.json",), "no failure is reported", benchmark=UNKNOWN)
     told = list(diagnosis_screen([Diagnosis(("run.csv",), "no failure is reported"), beside]))
     assert told[-1] == "Not of the job: values of an unknown program: truth.json"

@@ -51,19 +51,19 @@ WHY = "Why B is slower than A: "
 
 def test_the_part_that_grew_most(slower: Any) -> None:
     assert slower({"forward": 0.3, "backward": 0.7}, {"forward": 0.5, "backward": 0.8}) == [
-        f"{WHY}+300 ms a step on average, 67 % of it in forward (300 ms -> 500 ms)."
+        f"{WHY}the mean step takes 300 ms more, 67 % of it in forward (300 ms -> 500 ms)."
     ]
     assert slower({"a": 1.0}, {"a": 1.0, "untimed in b": 0.5}) == [
-        f"{WHY}+500 ms a step on average, 100 % of it in the untimed part of b (0 s -> 500 ms)."
+        f"{WHY}the mean step takes 500 ms more, 100 % of it in the part of b that no phase times (0 s -> 500 ms)."
     ]
     assert slower({"a": 1.0, OUTSIDE: 0.2}, {"a": 1.0, OUTSIDE: 1.2}) == [
-        f"{WHY}+1 s a step on average, 100 % of it in no range (200 ms -> 1.2 s)."
+        f"{WHY}the mean step takes 1 s more, 100 % of it in no range (200 ms -> 1.2 s)."
     ]
 
 
 def test_a_part_may_grow_more_than_the_step(slower: Any) -> None:
     assert slower({"a": 1.0, "b": 1.0}, {"a": 1.5, "b": 0.9}) == [
-        f"{WHY}+400 ms a step on average: +500 ms in a (1 s -> 1.5 s), -100 ms elsewhere."
+        f"{WHY}the mean step takes 400 ms more: +500 ms in a (1 s -> 1.5 s), -100 ms elsewhere."
     ]
     assert "101 % of it" in slower({"a": 1.0, "b": 1.0}, {"a": 2.0, "b": 0.99})[0]
     assert slower({"a": 1.0}, {"a": 1.029}) == slower({"a": 10.0}, {"a": 10.2}) == []
@@ -97,7 +97,7 @@ def test_without_parts_operators_or_ranges_of_the_host_are_compared(
     monkeypatch.setattr(module, "host_time_of_steps", lambda _, run, __: host.get(run))
     assert slower(None, None, tables) == [f"{lacks}no part of a step is timed in both."]
     host["b"] = (2.0, {"x": 1.4, OUTSIDE: 0.6})
-    assert slower(None, None, tables) == [f"{WHY}+1 s a step on average, 90 % of it in x (500 ms -> 1.4 s)."]
+    assert slower(None, None, tables) == [f"{WHY}the mean step takes 1 s more, 90 % of it in x (500 ms -> 1.4 s)."]
     monkeypatch.setattr(module, "moved_between", lambda *given: [given[1:]])
     monkeypatch.setattr(module, "moved_text", str)
     monkeypatch.setattr(module, "time_basis", lambda _: "of a step")
@@ -122,7 +122,7 @@ def test_what_a_run_could_save(monkeypatch: pytest.MonkeyPatch) -> None:
         "At best, at the peak the run would take 500 ms instead of 1 s (-50 %)."
     ]
     more = [{"ideal": name, "gain": 0.03} for name in "xyz"]
-    assert said({}, *more) == [f"{begin.format('')}; x -3 %; y -3 %."]
+    assert said({}, *more) == [f"{begin.format('')}; with x -3 %; with y -3 %."]
 
 
 def test_what_holds_a_run_up(monkeypatch: pytest.MonkeyPatch) -> None:

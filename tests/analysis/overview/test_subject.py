@@ -46,7 +46,7 @@ def steps(*numbers: int | None, run: str = "r0", **more: Any) -> list[dict[str, 
         (steps(1, 2, 3), "1 run x 3 steps"),
         (steps(0, 1, 2), "1 run x 3 steps"),
         (steps(5, 6, 7), "1 run x 3 steps (5-7)"),
-        (steps(2), "1 run x 1 step (2)"),
+        (steps(2), "1 run x 1 step (number 2)"),
         (steps(1), "1 run x 1 step"),
         (steps(5, 7), "1 run x 2 steps"),  # with gaps
         (steps(10, 20, 30, steps_averaged=10), "1 run x 30 steps (3 printed)"),

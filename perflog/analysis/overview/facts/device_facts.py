@@ -123,7 +123,7 @@ def idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
         (idle_shares["host"] + idle_shares["sync"], "host-bound"),
         (idle_shares["sync"], "of that after a synchronisation"),
         (idle_shares["data"], "while data is loaded"),
-        (idle_shares["launch"] + idle_shares["waiting"], "queued"),
+        (idle_shares["launch"] + idle_shares["waiting"], "with work queued"),
     )
     told = [f"{percent(each)} {words}" for each, words in causes if each > _TELLING]
     yield f"The GPU idles {percent(share)} of the time{': ' * bool(told)}{', '.join(told)}."

@@ -91,7 +91,7 @@ def _doubts(doubts: Doubts) -> Html:
         for doubt, place in zip(doubts.shown, doubts.places, strict=True)
     )  # fmt: skip
     warnings = (tag("li", shortened(text)) for text in doubts.warnings)
-    more = tag("p", link("findings", f"and {count(doubts.left_out, 'more kind')} of findings"), class_="more")
+    more = tag("p", link("findings", f"and {count(doubts.left_out, 'more kind')} of finding"), class_="more")
     return join(
         (tag("h3", "Do not trust"), tag("ul", *warnings, *items, class_="doubts"), more if doubts.left_out else "")
     )
