@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from support.drafted_lines import drafted
+from support.drafted_lines import drafted, shape_of
 
 from perflog.ingestion.suggest.file_text import file_text, quoted
+from perflog.ingestion.suggest.headed_tables import TableDraft
+from perflog.ingestion.suggest.json_objects import draft_json, merge_json_shapes
 from perflog.ingestion.suggest.line_draft import LineDraft
+from perflog.ingestion.suggest.line_shapes import LineShape
 from perflog.ingestion.suggest.table_roles import assign_tables
 
 
@@ -93,3 +96,61 @@ def test_words_of_a_summary_describe_the_run() -> None:
     draft = drafted("average loss 3.5 of alpha", "average loss 2.5 of beta", "average loss 1.5 of gamma")
     draft.name, draft.table = "average", "summaries"
     assert 'run    = ["name"]' in entry(draft)
+
+
+def test_a_table_has_its_columns_and_comments() -> None:
+    draft = TableDraft(LineShape(3, 9, {"a,b": ()}), [])
+    draft.name, draft.table, draft.style = "cells", "values", "csv"
+    draft.needs, draft.units, draft.dropped = ["a"], {"b": "ms"}, {"c": "it is the sum"}
+    draft.keys = {"a": ["{a:r}"], "long": ["{b:r}", "-"]}
+    draft.block, draft.comments = "a,long\n1,2", ["# at {5}"]
+    table = [
+        "[[table]]                      # 9 lines, the first is line 3",
+        'name   = "cells"',
+        'table  = "values"',
+        'style  = "csv"',
+        'needs  = ["a"]',
+        'unit   = { b = "ms" }',
+        'dropped = { "c" = "it is the sum" }',
+        'sample = """\na,long\n1,2\n"""',
+        "",
+        "[table.columns]",
+        '"a"    = ["{a:r}"]',
+        '"long" = ["{b:r}", "-"]',
+        "",
+        "[[table.inner]]",
+        'name   = "comment_1"',
+        'text   = "# at {{5}}"',
+        'sample = "# at {5}"',
+    ]
+    whole = "\n".join(table)
+    assert whole in text_of(draft, assigned=False)
+    for block in ("a\\b", 'a""b', "a\tb"):  # what a string of many lines does not hold as it is
+        draft.block = block
+        assert 'sample = "a,b"' in text_of(draft, assigned=False)
+
+
+def test_an_object_has_the_keys_that_are_read() -> None:
+    lines = ['INFO {"step": 3, "loss_ms": 2.5, "note": "x"}', 'INFO {"step": 4, "loss_ms": 3.5, "note": "x"}']
+    objects, _ = merge_json_shapes(dict([shape_of(*lines)]))
+    ((key, shape),) = objects.items()
+    draft = draft_json(key, shape)
+    draft.name, draft.table = "step", "steps"
+    assert text_of(draft, assigned=False).split("\n")[5:-3] == [
+        "[[json]]                       # 2 lines, the first is line 1",
+        'name   = "step"',
+        'table  = "steps"',
+        'covers = "unknown"             # 1 step if each is printed, else unknown',
+        'head   = "INFO "',
+        'when   = { "step" = "*", "loss_ms" = "*" }',
+        'unit   = { loss_printed = "ms" }',
+        "# guess: loss_printed: its name says so",
+        "sample = [",
+        *(f"  '{line}'," for line in lines),
+        "]",
+        "",
+        "[json.keys]",
+        '"step" = "step"',
+        '"loss_ms" = "loss_printed"',
+        '"*" = "*"',
+    ]

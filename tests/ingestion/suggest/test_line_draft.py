@@ -46,6 +46,9 @@ STEPS = ["step 3/10 loss 2.5 time 0.25 s", "step 4/10 loss 2.25 time 0.5 s"]
         (["latency: 5 us (min 3 us)"], "latency: {latency:d} us (min {min:d} us)"),
         (["batch 4/300", "batch 5/300"], "batch {batch:d}/{batches:d}"),
         (["batch 4 of 300", "batch 5 of 300"], "batch {batch:d} of {batches:d}"),
+        (["batch 4/300", "batch 4/400"], "batch {batch:d}/{batch_2:d}"),  # it grows beside the first
+        (["Time 0.5 (0.75)"], "Time {time:.1f} ({time_2:.2f})"),
+        (["delay 5 us (3 W)"], "delay {delay:d} us ({power:d} W)"),
         (["merge=1/3"], "merge={merge:d}/{merge_2:d}"),  # reads and writes
         (["merge=1/3", "merge=2/3"], "merge={merge:d}/{merge_total:d}"),
         (["merge=3/1", "merge=3/2"], "merge={merge:d}/{merge_2:d}"),

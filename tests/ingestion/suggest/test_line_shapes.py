@@ -51,6 +51,7 @@ def test_lines_are_without_rank_labels_and_too_long_or_odd_ones_are_left_out() -
     long = "a" * 1997 + " 55"
     assert [len(lines) for _, _, lines in counted(batch(long))] == [1]
     assert counted(batch(long + "5")) == []
+    assert len(counted(batch("b" * 1990, "a"))) == 2
     assert counted(batch(b"loss \xff 5", "loss 5")) == [(2, 1, ["loss 5"])]
     assert counted(batch("5 " * 401)) == [] and len(counted(batch("5, " * 200))) == 1
 

@@ -15,6 +15,7 @@ from perflog.ingestion.suggest.shared_names import tell_apart
         (["train: acc 0.5", "acc 0.4"], [["train_acc"], ["acc"]]),
         (["train: acc 0.5", "train: acc 0.4, x=3"], [["acc"], ["acc", "x"]]),  # the same series
         (["train: acc 0.5"], [["acc"]]),
+        (["prefill-10k: acc 5", "decode-10k: acc 5"], [["prefill_acc"], ["decode_acc"]]),
         (["train: epoch 5", "other: epoch 4"], [["epoch"], ["epoch"]]),  # it locates a row
         (["INFO train: acc 0.5", "WARNING train: acc 0.4"], [["acc"], ["acc"]]),
         (["one, two, three, four, acc: 0.5", "acc: 0.4"], [["one_two_three_acc"], ["acc"]]),

@@ -43,6 +43,7 @@ def test_samples_are_lines_that_are_written_back() -> None:
 def test_each_sample_matches_one_entry() -> None:
     """Earlier entries take what both read."""
     wide = drafted("loss 3.5 of alpha", "loss 2.5 of beta", "loss 1.5 of gamma")
+    assert chosen(drafted("loss 1.5"), drafted("acc 2.5")) == ([["loss 1.5"], ["acc 2.5"]], [])
     assert chosen(wide, drafted("loss 7.5 of delta")) == ([["loss 3.5 of alpha", "loss 2.5 of beta"]], [])
     assert chosen(drafted("loss 7.5 of alpha"), wide) == ([["loss 7.5 of alpha"]], ["another entry reads it too"])
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
+from perflog.formats.model import Line
+from perflog.parsing.assemble.line_rows import FILE, HEADER, ClockColumns, JoinedRows, LineRows, RecordRanks
+from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
+from perflog.parsing.assemble.steps.step_groups import StepGroups
+from perflog.parsing.match.records import Records
+
+NO_TEMPLATE: Any = None
 
 FORMAT = """
 title = "scopes of a program"
@@ -130,3 +138,61 @@ sample = "this one took 2.5 ms"
     data = "".join(f"{line}\n" for line in [*lines, "this one took 3.5 ms"]).encode()
     found = read(data, formats=[load(given_file(tmp_path, form))]).rows("values")
     assert sorted((row["value"], row["key"]) for row in found) == [(1.5, "a"), (2.5, "a_b"), (3.5, "c")]
+
+
+def line_rows(places: list[int], **columns: Any) -> LineRows:
+    """Records of a line of one run at some positions, in groups of their own, without steps and ranks."""
+    count = len(places)
+    groups = StepGroups(
+        RunIndex([RunState(1, 0, 1, 9)]), np.zeros(count, np.int64), np.array(places), np.zeros(count, np.int64),
+        np.zeros(count, np.bool_),
+    )  # fmt: skip
+    records = Records(np.array(places), {name: np.array(values) for name, values in columns.items()})
+    line = Line(f"line of {places}", NO_TEMPLATE, table="steps")
+    return LineRows(line, records, groups, groups.step, groups.step_known, RecordRanks.unknown(count), True)
+
+
+def test_the_shapes_of_a_line_are_joined_in_log_order_and_written_back() -> None:
+    shapes = [line_rows([5, 1], value=[50, 10]), line_rows([3, 9, 7], value=[30, 90, 70])]
+    joined = JoinedRows(shapes, ["value"])
+    whole = joined.whole
+    assert (whole.line, whole.steps_are_closed) == (shapes[0].line, True)
+    assert whole.records.positions.tolist() == whole.groups.group.tolist() == [1, 3, 5, 7, 9]
+    assert whole.records.columns["value"].tolist() == [10, 30, 50, 70, 90]
+    whole.ranks.fill(slice(None), np.arange(5), HEADER)
+    joined.write_back()
+    assert [shape.ranks.rank.tolist() for shape in shapes] == [[2, 0], [1, 4, 3]]
+    assert shapes[0].ranks.rule.tolist() == [HEADER] * 2
+    assert shapes[0].step is shapes[0].groups.step  # nothing is known of it
+    whole.step, whole.step_known = np.arange(10, 15), np.array([True, False, True, True, True])
+    joined.write_back()
+    assert [shape.step.tolist() for shape in shapes] == [[12, 10], [11, 14, 13]]
+    assert shapes[1].step_known.tolist() == [False, True, True]
+    alone = JoinedRows(shapes[:1], ["value"])
+    assert alone.whole is shapes[0]
+    alone.write_back()
+
+
+def test_steps_and_ranks_of_a_file_fill_what_nothing_else_states() -> None:
+    rows = line_rows([1, 2, 3, 4])
+    rows.ranks.fill(np.array([1]), 7, HEADER)
+    rows.step, rows.step_known = np.array([0, 5, 0, 0]), np.array([False, True, False, False])
+    rows.fill_from_name({"step": 9, "rank": 2}, 0, 3)
+    assert (rows.step.tolist(), rows.step_known.tolist()) == ([9, 5, 9, 0], [True, True, True, False])
+    assert rows.ranks.rank.tolist() == [2, 7, 2, -1]
+    rows.fill_from_name({"rank": -1}, 0, 4)
+    rows.fill_from_name({"rank": 1 << 31}, 0, 4)
+    assert rows.ranks.rank.tolist() == [2, 7, 2, -1]
+    rows.fill_from_name({"rank": 0}, 3, 4)
+    assert (rows.ranks.rank.tolist(), rows.ranks.rule[3]) == ([2, 7, 2, 0], FILE)
+    of_group = line_rows([1])
+    of_group.fill_from_name({"step": 9}, 0, 1)
+    assert (of_group.step.tolist(), of_group.groups.step.tolist()) == ([9], [0])
+
+
+def test_a_clock_that_gives_nothing() -> None:
+    clock = ClockColumns.unknown(2)
+    assert np.isnan(clock.elapsed).all() and np.isnan(clock.step_time).all()
+    assert [column.tolist() for column in (clock.steps, clock.line, clock.source)] == [[0, 0], [0, 0], [-1, -1]]
+    clock.part(slice(1, 2)).steps[0] = 5
+    assert (clock.steps.tolist(), clock.line.tolist()) == ([0, 5], [0, 0])

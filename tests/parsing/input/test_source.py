@@ -477,6 +477,15 @@ def test_a_named_pipe_is_spilled(tmp_path: Path, spill_folder: Path) -> None:
     writer.join()
 
 
+def test_the_size_of_a_stream_is_checked_while_it_comes(monkeypatch: pytest.MonkeyPatch, spill_folder: Path) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(source, "check_stream", lambda size, name: sizes.append(size))
+    parts = iter([b"ab\n", b"c\n", b""])
+    with source._spill("log", SimpleNamespace(read=lambda _: next(parts))) as log:
+        assert texts(log) == [b"ab", b"c"]
+    assert sizes == [3, 5]
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if "missing" in self.path:
