@@ -197,6 +197,12 @@ def test_more_runs_than_there_are_would_decide() -> None:
     assert held == "run both sides in turns, in one session: the variation between sessions then cancels"
 
 
+def test_few_runs_need_the_quantiles_of_t() -> None:
+    """With two runs a side t(0.975, 2) + t(0.9, 2) = 4.303 + 1.886, with three 2.776 + 1.533 times the root of 2/3."""
+    needed = [_runs_needed(1.0, distance, 0.975) for distance in (6.2, 6.1, 3.53, 3.51, 0.0, -1.0)]
+    assert needed == [2, 3, 3, 4, math.inf, math.inf]
+
+
 def test_an_interval_within_the_threshold_is_equivalent_whatever_its_p() -> None:
     """The interval of a rank test may be narrower than the effect's own error."""
     wide = Effect(0.001, 0.02, 8)

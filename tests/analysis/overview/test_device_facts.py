@@ -134,6 +134,9 @@ def test_the_critical_path(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     del rows[1:10]  # one kind alone: the states of the device say it
     bound[0] = None
     assert said(module.critical) == []
+    rows.insert(1, rows[0] | {"kind": "softmax", "time_s": 10.0})
+    assert said(module.critical) == ["On the critical path: kernels 100 % (gemm 75 %, softmax 25 %)."]
+    del rows[1]
     table("launches", CAUSES | {"host_s": None}, **CAUSES)
     assert said(module.critical) == []
 
