@@ -167,7 +167,7 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
     def table_of(self, run: str, tables: Tables, options: Options) -> pd.DataFrame:
         """Return the rows of a run of the metric's table."""
         table = self.table(tables, options)
-        return table[table["run"] == run]
+        return table[table["run"] == run] if len(table) else table
 
     def samples(self, tables: Tables, steady: Steady) -> Iterator[Sample]:
         """Yield what comparisons read of the metric."""

@@ -129,7 +129,7 @@ def test_any_edit_of_a_log(data: bytes) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_log_cut_anywhere(name: str) -> None:
     data = sample(name)
-    for size in range(0, len(data), len(data) // 8):  # each is two ingests
+    for size in range(len(data) // 10, len(data), len(data) // 4):  # each is two ingests
         holds(data[:size])
         holds(data[size:])
 
@@ -198,7 +198,10 @@ MIXED = {
     "two starts at once": joined(sample_lines("moe_layer")[:40]) * 2,
     "cut": sample("moe_layer")[: len(sample("moe_layer")) * 2 // 3],
     "steps of two kinds": RUN + step(1) + SECONDS * 2 + step(1) + step(2),
-} | {name: sample(name) for name in NAMES}
+}
+"""Each sample is in one of them."""
+BEGINS = {name: MIXED[name][:4200] for name in ("labels", "carriage returns", "steps of two kinds")}
+BEGINS |= {name: sample(name)[:4200] for name in NAMES}
 
 
 @cache
@@ -213,10 +216,10 @@ def test_chunks_make_no_difference(name: str, chunk: int) -> None:
     same(unchanged(name), attempt(MIXED[name], chunk=chunk))
 
 
-@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("name", BEGINS)
 def test_chunks_of_a_byte_make_no_difference(name: str) -> None:
-    start = MIXED[name][:4200]  # each line is a chunk
-    same(attempt(start), attempt(start, chunk=1))
+    """Each line is a chunk."""
+    same(attempt(BEGINS[name]), attempt(BEGINS[name], chunk=1))
 
 
 @examples(25)
@@ -330,8 +333,9 @@ def test_one_log_after_another(names: tuple[str, ...]) -> None:
         ]
 
 
-@pytest.mark.parametrize("chunk", [1 << 16, 1 << 20, 8 << 20])
-@pytest.mark.parametrize("name", ["training_sweep", "nvprof", "pipeline_layers"])
+@pytest.mark.parametrize(
+    ("name", "chunk"), [("training_sweep", 1 << 16), ("nvprof", 1 << 20), ("pipeline_layers", 8 << 20)]
+)
 def test_a_second_format_that_begins_late(name: str, chunk: int) -> None:
     """The first MiB of a log decides which formats read it, until a line proves another format."""
     first = sample("moe_layer") * (1_100_000 // len(sample("moe_layer")) + 1)
@@ -388,10 +392,9 @@ def pipeline(
 
 @pytest.mark.parametrize("together", [2, 3, 8])
 @pytest.mark.parametrize("often", [0.0, 0.05, 0.2, 0.5, 1.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_layers_of_interleaved_ranks(together: int, often: float, seed: int) -> None:
+def test_layers_of_interleaved_ranks(together: int, often: float) -> None:
     """Every layer is read with its time. Its rank and step are those that printed it, or null, never wrong ones."""
-    data, truth = pipeline(random.Random(seed), 20, often, together)
+    data, truth = pipeline(random.Random(f"{together} {often}"), 40, often, together)
     rows = [(r["step"], r["rank"], r["layer"], round(r["time_s"] * 1000, 6)) for r in read(data).rows("layers")]
     owner = {(layer, time): (number, rank) for number, rank, layer, time in truth}
     assert Counter((layer, time) for *_, layer, time in rows) == Counter(list(owner))
@@ -565,7 +568,7 @@ def test_unread_lines_of_one_shape_cost_few_calls() -> None:
     def data(lines: int) -> bytes:
         return RUN + step(0) + b"[2024-01-01 10:00:00,123] [INFO] some message of 17 words\n" * lines
 
-    assert balanced(data(100_000)).done.lines["unread"] == 100_000
+    assert balanced(data(25_000)).done.lines["unread"] == 25_000
     assert calls(lambda: read(data(25_000))) - calls(lambda: read(data(5000))) < 5 * 20_000
 
 
@@ -577,7 +580,7 @@ def test_5000_runs(chunk: int) -> None:
 
 
 def test_runs_cost_the_same_however_many_there_are() -> None:
-    assert call_growth(lambda n: read((RUN + step(0)) * n), 200, 2000) < 20
+    assert call_growth(lambda n: read((RUN + step(0)) * n), 100, 1000) < 20
 
 
 @pytest.mark.parametrize(
@@ -668,7 +671,7 @@ except ChildProcessError:
 @forks
 def test_a_process_that_is_killed_is_one_error(tmp_path: Any) -> None:
     log = tmp_path / "log"
-    log.write_bytes(sample("moe_layer") * 400)
+    log.write_bytes(sample("moe_layer") * 80)
     done = subprocess.run([sys.executable, "-c", KILLED, str(log)], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stderr == ""
     assert done.returncode == 0
@@ -685,7 +688,7 @@ def test_a_sink_that_fails_leaves_no_process(monkeypatch: pytest.MonkeyPatch) ->
             raise PerflogError("the disk is full")
 
     with pytest.raises(PerflogError, match="the disk is full"):
-        ingest.ingest(write(LONG["moe_layer"]), Full, chunk=20_000, processes=True)
+        ingest.ingest(write(LONG["labels"]), Full, chunk=20_000, processes=True)
     assert no_child_is_left()
 
 

@@ -142,6 +142,8 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
 def _scaling(tables: Tables, options: Options) -> Iterator[RunFigure]:
     """The speed of all GPUs of runs on different numbers of them, the number, and the efficiency."""
     rows = scaling.table(tables, options)
+    if not len(rows):
+        return
     rows = rows[(rows["of"] == "measured") & rows["table"].isna()]
     if rows["figure"].nunique() == 1:
         yield _column(rows, "speed", re.sub("_per_s$", "/s", rows["figure"].iloc[0]), "1/s", "higher")
@@ -165,6 +167,8 @@ def _known_values(runs: pd.Series[Any], values: pd.Series[Any]) -> dict[str, flo
 
 def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = collectives.table(tables, options)
+    if not len(rows):
+        return
     rows = rows.assign(moves_nothing=rows["peak_busbw"].isna() & rows["peak_algbw"].isna())  # such as a barrier
     rows = rows.sort_values(["moves_nothing", "n"], ascending=[True, False])  # both buffers before one
     rows = rows.drop_duplicates("run")
@@ -178,6 +182,8 @@ def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
 def _serving(tables: Tables, options: Options) -> Iterator[RunFigure]:
     """Latencies of requests and tokens, the median or else the mean; then the rates, and the 99th percentiles."""
     rows = serving.table(tables, options)
+    if not len(rows):
+        return
     tails = list[RunFigure]()
     for name, name_rows in rows[rows["unit"].isin(["s", "1/s"])].groupby("of", sort=False):
         unit = name_rows["unit"].iloc[0]
@@ -308,6 +314,8 @@ def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
 def _memory(tables: Tables, options: Options) -> Iterator[RunFigure]:
     """The largest peak of a device of each run, if there are several runs: of a single one a sentence tells it."""
     rows = memory_peak.table(tables, options)
+    if not len(rows):
+        return
     rows = rows[rows["memory"].eq("device") & (rows["run"].nunique() > 1)]
     rows = rows.sort_values("peak", ascending=False, kind="stable").drop_duplicates("run")
     yield _column(rows, "peak", "peak memory", "B", "lower")
@@ -317,6 +325,8 @@ def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:
     wholes = breakdown.table(tables, options)
     yield _column(wholes[wholes["of"] == "gpu"].drop_duplicates("run"), "whole_s", "GPU work", "s", "lower")
     rows = kernels.table(tables, options)
+    if not len(rows):
+        return
     rows = rows[(rows["by"] == "category") & ~rows["of"].isin(["gpu", "range"])]
     for of, whole_rows in rows.groupby("of", sort=False):
         sums = whole_rows.groupby("run", sort=False)[["time_s"]].sum().reset_index()
@@ -360,12 +370,16 @@ def _waiting_ranks(tables: Tables, options: Options) -> Iterator[RunFigure]:  # 
 def _untimed(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = breakdown.table(tables, options)
     rows = rows[rows["kind"] == UNTIMED]
+    if not len(rows):
+        return
     rows = rows[rows["run"].map(rows["run"].value_counts()) > 2]
     yield _column(rows.groupby("run", sort=False)[["share"]].sum().reset_index(), "share", "untimed", "1", None)
 
 
 def _imbalance(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = imbalance.table(tables, options)
+    if not len(rows):
+        return
     rows = rows[(rows["of"] == "load") & rows["mean"].gt(0)]
     rows = rows.assign(ratio=rows["max"].astype(float) / rows["mean"].astype(float))
     yield _column(

@@ -14,12 +14,15 @@ from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, computed_once
 
-_SOURCES: tuple[Source, ...] = (
-    job_causes.stuck, job_causes.slow_ranks, job_causes.slowest_ranks, job_causes.stragglers_by_replay,
-    step_causes.phases, step_causes.ideals, trace_causes.states, trace_causes.starts, trace_causes.late_ranks,
-    trace_causes.largest_kernels, profile_causes.categories, job_causes.longest_stages, run_causes.slow_steps,
-    run_causes.between_steps, run_causes.outside_of_steps,
+_SOURCES: tuple[tuple[str, Source], ...] = (
+    ("runs", job_causes.stuck), ("runs", job_causes.slow_ranks), ("runs", job_causes.slowest_ranks),
+    ("runs", job_causes.stragglers_by_replay), ("runs", step_causes.phases), ("runs", step_causes.ideals),
+    ("events", trace_causes.states), ("events", trace_causes.starts), ("events", trace_causes.late_ranks),
+    ("events", trace_causes.largest_kernels), ("kernels", profile_causes.categories),
+    ("runs", job_causes.longest_stages), ("runs", run_causes.slow_steps), ("runs", run_causes.between_steps),
+    ("runs", run_causes.outside_of_steps),
 )  # fmt: skip
+"""Each with the table without which it has no causes: most logs have no events, and empty tables take time too."""
 
 COLUMNS = (
     *RUN_COLUMNS,
@@ -85,8 +88,8 @@ def causes(tables: Tables, options: Options) -> MetricRows:
 def causes_by_run(tables: Tables, options: Options) -> dict[str, Sequence[Cause]]:
     """Return the causes of each run that has any, in the order of the runs: first what binds it, then by gain."""
     found: dict[str, list[Cause]] = {run: [] for (run,) in tables.rows("runs").records("run")}
-    for source in _SOURCES:
-        for cause in source(tables, options):
+    for needed, source in _SOURCES:
+        for cause in source(tables, options) if tables.count(needed) else ():
             found[cause.run].append(cause)
     return {run: _ranked(members) for run, members in found.items() if members}
 

@@ -43,6 +43,8 @@ def stragglers_by_replay(tables: Tables, options: Options) -> Iterator[Cause]:
     """
     rows = whatif.table(tables, options)
     rows = rows[rows["slowdown"].notna() & (rows["rests_on"] == OPERATIONS)]
+    if not len(rows):
+        return
     for run, run_rows in rows.groupby("run", sort=False):
         job = run_rows[run_rows["of"] == "job"]
         lost = float((job["replayed_s"] - job["ideal_s"]).iloc[0])
@@ -85,9 +87,11 @@ def slowest_ranks(tables: Tables, options: Options) -> Iterator[Cause]:  # noqa:
 
 def longest_stages(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield the longest stage of each pipeline, against the mean of its direction."""
-    gains = {gain.run: gain for gain in equal_stages(tables, options)}
     rows = stages.table(tables, options)
     rows = rows[rows["stage"].notna() & rows["time_s"].notna()]
+    if not len(rows):
+        return
+    gains = {gain.run: gain for gain in equal_stages(tables, options)}
     for run, run_rows in rows.groupby("run", sort=False):
         longest = run_rows.loc[run_rows["time_s"].astype(float).idxmax()]
         ratio = _ratio(run_rows, longest)

@@ -361,6 +361,8 @@ def _around(meaning: RunSemantics, name: str, printed: Collection[str]) -> str |
 def _parts_of_traces(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
     """The states of the devices of each trace."""
     table = device_time.table(tables, options)
+    if not len(table):
+        return
     for (run, label), rows in table.groupby(["run", "label"], sort=False, dropna=False):
         whole = wholes_of_traces(rows)
         of = TRACED_STEP if (whole["part"] == "step").all() else "trace"

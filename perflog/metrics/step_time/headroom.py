@@ -12,7 +12,7 @@ from typing import NamedTuple
 from perflog.metrics.options import Options
 from perflog.metrics.pipelines.pipeline import timed_pipelines
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables
+from perflog.metrics.run_tables import Tables, computed_list
 from perflog.metrics.step_series import means_without_pauses
 from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, breakdown
 from perflog.metrics.step_time.matmul_efficiency import work_rates
@@ -113,6 +113,7 @@ def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:
         yield Gain(str(run), str(of), ideal, float(rows["whole_s"].iloc[0]), float(rows["time_s"].sum()), model)
 
 
+@computed_list
 def equal_ranks(tables: Tables, options: Options) -> Iterator[Gain]:
     """Each innermost phase would take the mean over the ranks instead of the time of its slowest rank."""
     parts = breakdown.table(tables, options)
@@ -134,6 +135,8 @@ def equal_stages(tables: Tables, options: Options) -> Iterator[Gain]:
 
 def at_the_peak(tables: Tables, options: Options) -> Iterator[Gain]:
     """The work of a step at the peak of the GPU, as the convention of the run counts it."""
+    if not (options.gpu or options.peak_tflops):
+        return
     rows = throughput.table(tables, options)
     rows = rows[(rows["part"] == "steady") & rows["step_flops"].notna() & rows["peak_tflops"].notna()]
     if not len(rows):
@@ -146,6 +149,7 @@ def at_the_peak(tables: Tables, options: Options) -> Iterator[Gain]:
         yield Gain(row["run"], "step", "at the peak", time, time - least, model)
 
 
+@computed_list
 def at_plain_products(tables: Tables, options: Options) -> Iterator[Gain]:
     """The declared work at the measured rate of plain matrix products of the same shapes."""
     rows = work_rates(tables, options)

@@ -11,7 +11,7 @@ from perflog.arrays import Floats, Ints
 from perflog.formats.expressions import Expression
 from perflog.formats.model import Rate
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric, metric_table
 from perflog.metrics.run_rows import SteadyRun, rank_means, worlds_of
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.semantics import evaluate
@@ -90,6 +90,8 @@ def work_rates(tables: Tables, options: Options) -> pd.DataFrame:
         rates = [row for rate in run.semantics.rates for row in _rate_rows(rate, run, steady, measured)]
         if any("plain_tflops" in row for row in rates):
             rows += [{"run": run.run, "label": run.label, **row} for row in rates]
+    if not rows:
+        return metric_table(_COLUMNS, [])
     return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), {"rank": "Int64"})
 
 

@@ -347,6 +347,8 @@ def _all_in(path: str, some: set[str]) -> bool:
 def operators(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Yield a sentence on the operators of a run with known work, if they take a large part of the GPU time."""
     rows = operator_efficiency.table_of(run, tables, options)
+    if not len(rows):
+        return
     whole = float(rows[rows["by"] == "trace"]["time_s"].sum())
     rows = rows[rows["by"] == "shape"]
     under = rows[rows["roof_s"].notna() & (rows["time_s"] > 0)]

@@ -238,6 +238,8 @@ def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
 def collective(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """The peak of each measured collective, and the size from which it is reached."""
     rows = collectives.table_of(run, tables, options)
+    if not len(rows):
+        return
     peaks = rows["peak_busbw"].astype(float).fillna(rows["peak_algbw"].astype(float))
     rows = rows.assign(peak=peaks).sort_values("n", ascending=False, kind="stable")  # both buffers first
     for row in records(rows.drop_duplicates("op")):
@@ -274,6 +276,8 @@ def _latency(name: str, row: dict[str, Any]) -> Iterator[str]:
 def loads(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """How far the most loaded rank or expert lies above the mean."""
     rows = imbalance.table_of(run, tables, options)
+    if not len(rows):
+        return
     rows = rows[(rows["of"] == "load") & rows["mean"].gt(0)]
     if len(rows):
         worst = rows.loc[(rows["max"] / rows["mean"]).astype(float).idxmax()]

@@ -21,6 +21,8 @@ def changed_since(tables: Tables, options: Options) -> list[dict[str, Any]]:
     Of figures that change with the same run, the first is shown: the clock follows from the steps.
     """
     rows = history.table(tables, options)
+    if not len(rows):
+        return []
     rows = rows[rows["change"].astype(float).abs() >= _LEAST].drop_duplicates(["history", "at"])
     return sorted(row_dicts(rows), key=lambda row: str(row["at"]), reverse=True)
 

@@ -60,6 +60,8 @@ class ScenarioGain(Struct, frozen=True, kw_only=True):
 
 def scenario_gains(tables: Tables, options: Options) -> dict[str, list[ScenarioGain]]:
     """Return the gains of each run that can be replayed, in the order of metric `replay`."""
+    if not tables.count("events"):
+        return {}
     rows = replay.table(tables, options)
     times = device_time.table(tables, options)
     spans = {str(run): float(wholes_of_traces(part)["span_s"].mean()) for run, part in times.groupby("run")}
