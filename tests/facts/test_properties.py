@@ -650,7 +650,7 @@ def forked():
     children.append(fork())
     return children[-1]
 os.fork = forked
-ingest._LONG = 0
+ingest._LONG, ingest._ROWS_AT_ONCE = 0, 1000
 
 class Sink(MemorySink):
     def add(self, table, data):
@@ -671,7 +671,7 @@ except ChildProcessError:
 @forks
 def test_a_process_that_is_killed_is_one_error(tmp_path: Any) -> None:
     log = tmp_path / "log"
-    log.write_bytes(sample("moe_layer") * 80)
+    log.write_bytes(sample("moe_layer") * 100)
     done = subprocess.run([sys.executable, "-c", KILLED, str(log)], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stderr == ""
     assert done.returncode == 0
