@@ -47,10 +47,6 @@ def test_long_runs_get_fewer_draws() -> None:
         assert bootstrap.draws_for(np.zeros(steps), draws) == expected
 
 
-def test_the_centre_of_a_side_is_the_median_of_the_medians_of_its_runs() -> None:
-    assert bootstrap.median_of_medians([np.array([1.0, 2, 9]), np.array([5.0]), np.array([7.0, 8])]) == 5
-
-
 def test_autocorrelation_of_an_ar1_series() -> None:
     x = ar1(np.random.default_rng(1), 20000, 0.6)
     assert bootstrap.autocorrelation(x, 3) == pytest.approx([1, 0.6, 0.36, 0.216], abs=0.03)

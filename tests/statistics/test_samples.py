@@ -1,4 +1,4 @@
-"""Centre, interval and warm-up, held against sums over the binomial distribution and samples made for the purpose."""
+"""Centre, interval, deviation and drift of a sample, held against sums over the binomial distribution."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from perflog.statistics.samples import (
     medians,
     modified_z_scores,
 )
-from perflog.statistics.warmup import warm_up
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -83,53 +82,6 @@ def test_medians_along_an_axis_are_without_nan() -> None:
     assert medians(values, 1).tolist() == [2, 3]
     assert medians(values, 0).tolist() == [2, 2, 6]
     assert medians(values[:1], 1).tolist() == [2]
-
-
-def steady(seed: int, n: int = 100) -> np.ndarray:
-    return np.random.default_rng(seed).normal(10.0, 0.2, n)
-
-
-def test_a_cold_first_step_is_cut() -> None:
-    values = steady(1)
-    values[0] = 37.0
-    assert warm_up(values).cut == 1
-
-
-def test_a_slow_start_of_many_steps_is_cut() -> None:
-    values = steady(2)
-    values[:20] += 0.75  # within the reach of no single outlier test
-    assert 15 <= warm_up(values).cut <= 25
-
-
-def test_a_late_outlier_is_no_warm_up() -> None:
-    values = steady(3)
-    values[40] = 90.0
-    assert warm_up(values).cut == 0
-
-
-def test_steady_runs_are_left_whole() -> None:
-    cuts = [warm_up(steady(seed)).cut for seed in range(300)]
-    assert np.mean(np.array(cuts) > 0) < 0.02
-
-
-def test_slow_swings_are_no_warm_up() -> None:
-    noise = np.random.default_rng(4).normal(0, 0.1, (50, 200))
-    swing = np.cumsum(noise, axis=1) * 0.1 + noise + 10
-    assert np.mean([warm_up(x).cut > 50 for x in swing]) < 0.1
-
-
-def test_never_more_than_half_is_cut() -> None:
-    assert warm_up(np.arange(100.0)[::-1]).cut <= 50
-
-
-def test_the_users_number_is_taken_as_it_is() -> None:
-    assert warm_up(steady(5), 7).cut == 7
-    assert warm_up(steady(5, 3), 7).cut == 3
-
-
-@given(st.lists(FINITE, max_size=40))
-def test_any_values_give_a_cut_within_the_half(values: list[float]) -> None:
-    assert 0 <= warm_up(np.array(values)).cut <= len(values) // 2
 
 
 @given(st.lists(st.floats(allow_nan=True, allow_infinity=False, width=32), min_size=1, max_size=30))

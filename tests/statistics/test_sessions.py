@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from perflog.arrays import Floats
 from perflog.statistics import effects, sessions
 from perflog.statistics.sessions import Level, MeanSquares
-from perflog.statistics.students_t import f_tail, t_tail
+from perflog.statistics.students_t import t_tail
 
 
 def level(*of_sessions: list[float], name: str = "s") -> Level:
@@ -156,10 +156,3 @@ def test_levels_that_scatter_more_are_told() -> None:
     assert not sessions.are_noisier([calm], [calm])
     assert sessions.are_noisier([loud], [Level(np.zeros(3), ("c",) * 3)])
     assert not sessions.are_noisier([Level(np.ones(1), ("d",))], [loud])
-
-
-def test_f_tail() -> None:
-    """The square of t is F with one degree of freedom; tables: F(5, 10) exceeds 3.33 in 5 %, F(2, 4) 6.94."""
-    assert f_tail(4.0, 1, 7) == pytest.approx(2 * t_tail(2.0, 7))
-    assert f_tail(3.3258, 5, 10) == pytest.approx(0.05, abs=1e-4)
-    assert f_tail(6.9443, 2, 4) == pytest.approx(0.05, abs=1e-5)

@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 from perflog.arrays import Floats
-from perflog.statistics.shifts import FEWEST, _running_medians, shifts
+from perflog.statistics.shifts import (
+    FEWEST,
+    _block_scatter,
+    _differences,
+    _grade,
+    _moved,
+    _running_medians,
+    _slope,
+    _steepness,
+    _without_single,
+    shifts,
+)
 
 
 def noise(rng: np.random.Generator, n: int, dependence: float = 0.0, heavy: bool = False) -> Floats:
@@ -93,3 +104,62 @@ def test_the_windows_of_a_long_series_have_the_medians_of_each_alone() -> None:
     medians = _running_medians(values, 400)
     assert len(medians) == len(values) - 399
     assert all(medians[i] == np.median(values[i : i + 400]) for i in (0, 1, 777, 12_345, len(medians) - 1))
+
+
+def test_a_single_block_far_from_both_neighbours_is_replaced_by_their_mean() -> None:
+    for blocks, expected in (
+        ([0.0, 0, 9, 2, 0], [0, 0, 1, 2, 0]),
+        ([0.0, 0, -9, 2, 0], [0, 0, 1, 2, 0]),
+        ([0.0, 0, 5, 0, 0], [0, 0, 5, 0, 0]),  # five times the noise
+        ([0.0, 0, 5.1, 0, 0], [0, 0, 0, 0, 0]),
+        ([0.0, 0, 9, 9, 0], [0, 0, 9, 9, 0]),
+        ([0.0, 0, 9, 18, 18], [0, 0, 9, 18, 18]),  # a slope
+        ([9.0, 0, 0, 0, 9], [9, 0, 0, 0, 9]),
+    ):
+        assert _without_single(np.array(blocks), 1.0).tolist() == expected
+
+
+def test_a_cut_moves_to_where_the_level_changes_within_two_blocks() -> None:
+    steps = np.repeat([0.0, 1.0, 3.0], [20, 20, 20])
+    for cuts in ([17, 43], [23, 37], [20, 40], [14, 46]):
+        assert _moved(steps, [0, *cuts, 60], 3) == [0, 20, 40, 60], cuts
+    for cuts in ([10, 40], [50, 55]):
+        moved = _moved(steps, [0, *cuts, 60], 3)
+        assert moved == sorted(set(moved))
+        assert all(abs(a - b) <= 6 for a, b in zip(moved[1:-1], cuts, strict=True))
+
+
+def test_the_parts_of_a_grade() -> None:
+    """Medians of halves, scaled MADs of the medians of blocks, and differences between neighbouring windows."""
+    values = np.array([1.0, 1, 1, 2, 2, 2, 4, 4, 4, 9])
+    assert _slope(values) == 4 - 1
+    assert _block_scatter(values, 3) == pytest.approx(1.4826)  # of 1, 2 and 4
+    assert _block_scatter(values[:8], 3) == 0
+    assert _differences(values, 3).tolist() == [1, 1, 2, 2, 2]
+    assert _differences(values[:5], 3).tolist() == []
+
+
+def test_a_jump_is_compared_with_the_jumps_elsewhere() -> None:
+    """1.6 times their 95 % quantile, and more in a series of few values: 1 + 16 / n."""
+    left, right = np.tile([0.0, 0, 0, 1, 1, 1], 3), np.full(18, 9.0)
+    usual = np.concatenate([_differences(left, 3), _differences(right, 3)])
+    jump = 9.0 - 1.0
+    assert _steepness(left, right, 2, 36) == pytest.approx(jump / (1.6 * (1 + 16 / 36) * np.quantile(usual, 0.95)))
+    assert _steepness(right, right + 1, 2, 36) == np.inf
+    assert _steepness(left[:4], right[:4], 2, 8) == np.inf
+
+
+def test_the_grade_is_its_smallest_part() -> None:
+    def grade(left: Floats, right: Floats, noise: float = 1e-12) -> float:
+        logs = np.concatenate([left, right])
+        return _grade(logs, 0, len(left), len(logs), 3, noise)
+
+    flat = np.zeros(20)
+    assert grade(flat, flat[:7] + 1) == 0  # too short
+    assert grade(flat, flat[:8] + 1) > 1
+    assert grade(flat, flat + 1) == pytest.approx(1 / 0.6)  # the whole change is at the cut
+    assert grade(flat, flat + 0.01) == pytest.approx(0.01 / np.log(1.02))
+    assert grade(flat, flat + 1, noise=0.5) == pytest.approx(1 / (4 * 0.5))
+    sloping = np.repeat([0.0, 0.8], 10)
+    assert grade(sloping, flat + 3) <= 0.5 * (3 - 0.4) / 0.8
+    assert grade(flat, flat) == 0

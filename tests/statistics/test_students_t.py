@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.statistics.students_t import noncentral_t_tail, t_quantile, t_tail
+from perflog.statistics.students_t import f_tail, noncentral_t_tail, t_quantile, t_tail
 
 
 @pytest.mark.parametrize(  # any table of Student's t
@@ -67,3 +67,10 @@ def test_the_noncentral_t_is_that_of_simulated_ratios(freedom: int, least: float
     ratio = numerator / np.sqrt(rng.chisquare(freedom, 200_000) / freedom)
     share = float(((ratio > 2.2) & (numerator >= least)).mean())
     assert noncentral_t_tail(2.2, freedom, 3, least) == pytest.approx(share, abs=0.004)
+
+
+def test_f_tail() -> None:
+    """The square of t is F with one degree of freedom; tables: F(5, 10) exceeds 3.33 in 5 %, F(2, 4) 6.94."""
+    assert f_tail(4.0, 1, 7) == pytest.approx(2 * t_tail(2.0, 7))
+    assert f_tail(3.3258, 5, 10) == pytest.approx(0.05, abs=1e-4)
+    assert f_tail(6.9443, 2, 4) == pytest.approx(0.05, abs=1e-5)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.statistics.warmup import _mser, warm_up
+from perflog.statistics.warmup import Warmup, _mser, warm_up
 
 
 def exact_mser(values: list[int]) -> list[Fraction]:
@@ -42,3 +42,70 @@ def test_equal_times_after_a_slow_start_begin_where_it_ends() -> None:
     slow = np.full(1_000_000, 0.25)
     slow[:200_000] += np.arange(200_000) % 7 * 1e-5
     assert _mser(slow) == (200_000, True)
+
+
+def steady(seed: int, n: int = 100) -> np.ndarray:
+    return np.random.default_rng(seed).normal(10.0, 0.2, n)
+
+
+def test_a_cold_first_step_is_cut() -> None:
+    values = steady(1)
+    values[0] = 37.0
+    assert warm_up(values).cut == 1
+
+
+def test_a_slow_start_of_many_steps_is_cut() -> None:
+    values = steady(2)
+    values[:20] += 0.75  # within the reach of no single outlier test
+    assert 15 <= warm_up(values).cut <= 25
+
+
+def test_a_late_outlier_is_no_warm_up() -> None:
+    values = steady(3)
+    values[40] = 90.0
+    assert warm_up(values).cut == 0
+
+
+def test_steady_runs_are_left_whole() -> None:
+    cuts = [warm_up(steady(seed)).cut for seed in range(300)]
+    assert np.mean(np.array(cuts) > 0) < 0.02
+
+
+def test_slow_swings_are_no_warm_up() -> None:
+    noise = np.random.default_rng(4).normal(0, 0.1, (50, 200))
+    swing = np.cumsum(noise, axis=1) * 0.1 + noise + 10
+    assert np.mean([warm_up(x).cut > 50 for x in swing]) < 0.1
+
+
+def test_never_more_than_half_is_cut() -> None:
+    assert warm_up(np.arange(100.0)[::-1]).cut <= 50
+
+
+def test_the_users_number_is_taken_as_it_is() -> None:
+    assert warm_up(steady(5), 7).cut == 7
+    assert warm_up(steady(5, 3), 7).cut == 3
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=40))
+def test_any_values_give_a_cut_within_the_half(values: list[float]) -> None:
+    assert 0 <= warm_up(np.array(values)).cut <= len(values) // 2
+
+
+def test_the_reason_says_what_was_cut() -> None:
+    """2 and 40 are far from the other values; the six after them, by MSER-5, are clipped."""
+    calm = [1.0, 1.01, 0.99, 1.02, 0.98] * 8
+    leading = "beyond the scatter of the second half (modified z > 3.5)"
+    for values, chosen, expected in (
+        (calm, None, Warmup(0, "none found")),
+        ([40.0, *calm], None, Warmup(1, f"1 leading step {leading}")),
+        ([40.0, 2.0, *calm], None, Warmup(2, f"2 leading steps {leading}")),
+        ([40.0, 1.0, 2.0, *calm], None, Warmup(1, f"1 leading step {leading}")),
+        ([1.03] * 10 + calm, None, Warmup(10, "10 steps by MSER-5")),
+        ([40.0] + [1.03] * 10 + calm, None, Warmup(11, f"1 leading step {leading}, and 10 by MSER-5")),
+        ([9.0, 1.0, 1.0], None, Warmup(0, "too few steps")),
+        ([9.0, 1.0, 1.0, 1.0], None, Warmup(1, f"1 leading step {leading}")),
+        ([9.0, 9.0, 9.0, 1.0, 1.0, 1.0], None, Warmup(3, f"3 leading steps {leading}")),  # half of them
+        (calm, 3, Warmup(3, "given")),
+        (calm[:2], 3, Warmup(2, "given")),
+    ):
+        assert warm_up(np.array(values), chosen) == expected, values
