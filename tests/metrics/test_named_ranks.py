@@ -6,11 +6,13 @@ from math import comb
 from pathlib import Path
 
 import pytest
-from support.metrics_logs import row, rows
+from support.metrics_logs import by_hand, row, rows
 
 import perflog
 from perflog.analysis.diagnosis import diagnose
 from perflog.metrics import causes, named_ranks, ranks
+from perflog.metrics.skew.named_ranks import HIGHEST, LOWEST, _extremes
+from perflog.tables.columns import rows_from_frame
 
 ITERATION = (
     " iteration {step:8d}/    5000 | consumed samples:        25600 | elapsed time per iteration (ms): 1700.1 | "
@@ -107,3 +109,20 @@ def test_sections_of_flagscale_are_phases_by_rank(tmp_path: Path) -> None:
     ]  # fmt: skip
     scores = log.table("values").query("key == 'gpu_performance_score'")
     assert scores[["rank", "value"]].values.tolist() == [[0, 2.9138], [1, 2.9282]]
+
+
+def test_the_ratio_of_highest_and_lowest() -> None:
+    """The median over the reports with both; a lowest value of 0 has no ratio."""
+    pairs = [(0.9, 0.3), (0.8, 0.4), (0.6, 0.1), (0.5, 0.0), (0.7, None)]
+    values = [
+        {"line": line, "rank": rank, "key": end + "forward", "value": value, "unit": "s"}
+        for line, pair in enumerate(pairs, 1)
+        for rank, end, value in zip((3, 5), (HIGHEST, LOWEST), pair, strict=True)
+    ]
+    frame = by_hand("values", values)["values"]
+    highest, lowest = _extremes(rows_from_frame(frame, "values"), "r", "forward", 8)
+    assert (highest.end, highest.rank, highest.times, highest.reports) == ("highest", 3, 5, 5)
+    assert (lowest.end, lowest.rank, lowest.times, lowest.reports) == ("lowest", 5, 4, 4)
+    assert highest.ratio == lowest.ratio == pytest.approx(3.0)  # 3, 2 and 6
+    assert (highest.value, lowest.value, highest.worse, lowest.worse) == (0.7, pytest.approx(0.2), True, False)
+    assert (highest.first_line, highest.last_line) == (1, 5)

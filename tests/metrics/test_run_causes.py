@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 from support.metrics_logs import by_hand
 from support.series import step_series_of
 
 from perflog.metrics import Options, Tables
+from perflog.metrics.causes import run_causes as module
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.causes.run_causes import covers_most, far_longer, outside_of_steps, slow_steps
 
@@ -76,7 +79,32 @@ def test_time_of_the_clock_outside_of_steps() -> None:
     later = [row | {"step": row["step"] + 30, "elapsed_s": 50.0 + 1.5 * row["step"]} for row in rows]
     assert outside(*later) == []  # the log may lack 30 steps that the clock has
     assert outside(*({**row, "elapsed_s": row["elapsed_s"] - 45.0} for row in later)) == [70.0]  # a resumed run
+    assert outside(*({**row, "elapsed_s": row["elapsed_s"] - 36.5} for row in later)) == [70.0]  # 15 s hold 10 steps
+    assert outside(*({**row, "elapsed_s": 1.5 * row["step"]} for row in rows)) == [70.0]  # none lacks
     tens = [row | {"step": 10 * row["step"], "steps_averaged": 10} for row in steps(*[0.5] * 10)]
     assert outside(*tens) == [50.0]
     unknown = [*tens[:5], tens[5] | {"steps_averaged": None}, *tens[6:]]
     assert outside(*unknown) == []
+
+
+def test_each_run_has_its_own_clock() -> None:
+    """Runs without a clock, with few steps or with one that is missing come before one with time outside."""
+    rows = steps(*[1.5] * 20)
+    of = {"a": (rows, None), "b": (rows[:1], 50.0), "c": ([*rows[:5], *rows[6:]], 50.0), "d": (rows, 100.0)}
+    runs = [{"table": "runs", "run": run, "config": "{}", "elapsed_s": elapsed} for run, (_, elapsed) in of.items()]
+    frames = by_hand("steps", [*runs, *(row | {"run": run} for run, (own, _) in of.items() for row in own)])
+    found = outside_of_steps(Tables(frames | {"runs": frames["runs"][1:]}), Options())
+    assert [(each.run, each.time_s) for each in found] == [("d", 70.0)]
+
+
+def test_validations_and_checkpoints_are_causes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With their share of the run; other pauses, and those of a run of unknown length, are none."""
+    usual = {"run": "r", "share": 0.5, "run_s": 100.0, "total_s": 50.0, "n": 5, "mean_s": 10.0}
+    kinds = {"validation": 0.5, "checkpoint, asynchronous": 0.5, "restore": 0.5, "validation again": None}
+    table = pd.DataFrame([usual | {"kind": kind, "share": share} for kind, share in kinds.items()])
+    monkeypatch.setattr(module, "pauses", SimpleNamespace(table=lambda *_: table))
+    found = list(module.between_steps(Tables(by_hand("steps", [])), Options()))
+    assert [(each.subject, each.name) for each in found] == [
+        ("validation", "validation"), ("checkpoint", "checkpoint, asynchronous")
+    ]  # fmt: skip
+    assert {(each.whole_s, each.time_s, each.gain_s, each.n, each.each_s) for each in found} == {(100, 50, 50, 5, 10)}

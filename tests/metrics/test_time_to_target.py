@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from support.metrics_logs import row, rows
+from support.metrics_logs import by_hand, row, rows
 from support.paths import SHARED
 
 import perflog
-from perflog.metrics import curves, time_to_target
+from perflog.metrics import Options, curves, time_to_target
+from perflog.metrics.series.time_to_target import _stated
 
 CAMPAIGNS = SHARED / "campaigns"
 needs_campaigns = pytest.mark.skipif(not CAMPAIGNS.is_dir(), reason="needs the folders of runs in ../shared/campaigns")
@@ -98,3 +101,23 @@ def test_the_samples_of_mlperf_to_the_worst_last_value() -> None:
     (start,) = re.findall(r'"time_ms": (\d+)[^\n]*"run_start"', path.read_text())
     (moment,) = re.findall(r'"time_ms": (\d+)', line)
     assert printed["time_s"] == pytest.approx((int(moment) - int(start)) / 1000)
+
+
+def test_a_setting_states_the_target_of_a_series() -> None:
+    """Of the whole name of the series first, then of its last word; an option comes before any setting."""
+    settings = {"target_accuracy": 0.9, "accuracy": 0.1, "eval_accuracy_target": 0.8, "target_loss_scale": 7.0}
+    semantics: Any = SimpleNamespace(numbers=settings)
+    stated = {key: _stated(key, semantics, Options()) for key in ("eval_accuracy", "accuracy", "test_accuracy", "loss")}
+    assert stated == {
+        "eval_accuracy": {"target": 0.8, "target_from": "eval_accuracy_target"},
+        "accuracy": {"target": 0.9, "target_from": "target_accuracy"},
+        "test_accuracy": {"target": 0.9, "target_from": "target_accuracy"}, "loss": {},
+    }  # fmt: skip
+    assert _stated("loss", semantics, Options(targets={"loss": 2.0})) == {"target": 2.0, "target_from": "option"}
+
+
+def test_two_values_are_a_curve() -> None:
+    steps = [{"step": step, "loss": loss} for step, loss in ((1, 3.0), (2, 2.0))]
+    (found,) = rows(time_to_target(by_hand("steps", steps)), key="loss")
+    assert (found["n"], found["target"], found["step"]) == (2, 2.0, 2)
+    assert rows(time_to_target(by_hand("steps", steps[:1]))) == []

@@ -74,14 +74,16 @@ def test_gains_of_a_replay(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     table("launches", IDLE, **IDLE)
     gains = [
         gain("host", 0.0), gain("device", 2.0, bound="b"), gain("compute", 3.0), gain("copies", 0.0),
-        gain("graphs", 1.0), gain("hidden", 0.5), gain(RANK, 9.0),
+        gain("graphs", 1.0), gain("hidden", 0.5), gain("roofline", 0.75), gain("stream", 0.25),
+        gain("kernels", 0.5), gain(RANK, 9.0),
     ]  # fmt: skip
     monkeypatch.setattr(module, "scenario_gains", lambda *_: {"r": gains})
     causes = {each.subject: each for each in found(module.states)}
     assert {s: (each.time_s, each.gain_s, each.by, each.may_bind) for s, each in causes.items()} == {
         "host": (1.5, 0.0, REPLAY, True), "device": (None, 2.0, BOUND, True), "compute": (4.0, 3.0, REPLAY, True),
         "graphs": (None, 1.0, REPLAY, False), "exposed communication": (None, 0.5, REPLAY, False),
-        "communication": (1.0, 1.0, BOUND, True),
+        "slow operators": (None, 0.75, REPLAY, False), "stream": (None, 0.25, REPLAY, False),
+        "kernels": (None, 0.5, REPLAY, False), "communication": (1.0, 1.0, BOUND, True),
         "waiting": (1.5, 1.5, BOUND, True), "data": (0.25, 0.25, BOUND, False), "idle": (1.75, 1.75, BOUND, True),
     }  # fmt: skip
 
