@@ -124,5 +124,5 @@ def test_the_ratio_of_highest_and_lowest() -> None:
     assert (highest.end, highest.rank, highest.times, highest.reports) == ("highest", 3, 5, 5)
     assert (lowest.end, lowest.rank, lowest.times, lowest.reports) == ("lowest", 5, 4, 4)
     assert highest.ratio == lowest.ratio == pytest.approx(3.0)  # 3, 2 and 6
-    assert (highest.value, lowest.value, highest.worse, lowest.worse) == (0.7, pytest.approx(0.2), True, False)
+    assert (highest.value, lowest.value) == pytest.approx((0.7, 0.2)) and highest.worse and not lowest.worse
     assert (highest.first_line, highest.last_line) == (1, 5)

@@ -79,6 +79,8 @@ def test_of_ranks_that_save_together_the_longest_counts() -> None:
 def test_a_duration_of_each_batch_is_no_pause() -> None:
     values = [{"line": 21 + i, "key": "eval_time", "unit": "s", "value": 0.4} for i in range(5)]
     assert of(timed_steps(4), values) == []
+    saved = {"line": 35, "key": "checkpoint_time", "unit": "s", "value": 4.0}
+    assert [(row["kind"], row["total_s"]) for row in of(timed_steps(4), [*values, saved])] == [("checkpoint", 4.0)]
 
 
 def test_starts_and_ends() -> None:
@@ -103,6 +105,7 @@ def test_a_clock_that_goes_on() -> None:
     (row,) = of(clock_steps(times), values)
     assert (row["kind"], row["known_by"], row["n"]) == ("validation", "clock", 2)
     assert row["total_s"] == pytest.approx(5.0 + 6.0)
+    assert (row["first_line"], row["last_line"]) == (50, 100)  # of the steps after them
     values.append({"line": 96, "key": "checkpoint_step", "value": 10.0})
     both = of(clock_steps(times), values)
     assert [(row["kind"], row["n"]) for row in both] == [("validation", 1), ("validation and checkpoint", 1)]
