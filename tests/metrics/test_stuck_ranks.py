@@ -11,11 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.flight_recorder_files import call, job, transfer
-from support.metrics_logs import row, rows
+from support.metrics_logs import by_hand, row, rows
 from support.paths import SHARED
 
 import perflog
 from perflog.metrics import counters, stuck_ranks
+from perflog.metrics.jobs.stuck_ranks import (
+    COMPLETED,
+    ENQUEUED,
+    Job,
+    _add_calls,
+    _Call,
+    _lacking_collectives,
+    _lacking_pairs,
+    _mismatches,
+)
+from perflog.tables.columns import rows_from_frame
 
 DUMPS = SHARED / "campaigns" / "flight_recorder"
 
@@ -209,3 +220,87 @@ def test_planted_ranks_are_named_and_no_other(tmp_path: Path, data: st.DataObjec
     named = {row["rank"]: row["stuck"] for row in rows(table, holds_up=True)}
     assert named == {rank: "device" if rank in devices else "host" for rank in faulty}
     assert not rows(table, holds_up=False)
+
+
+# --- jobs by hand ---------------------------------------------------------------------------------------------------
+
+
+def made(*called: str, number: int = 5, pending: bool = True) -> Job:
+    """A job in which each rank of a group made a call under one number."""
+    job = Job(members={"g": tuple(range(len(called)))}, purpose={"g": "DP"})
+    for rank, name in enumerate(called):
+        job.own_calls["g", number][rank] = _Call(name, 8, "float", pending)
+    return job
+
+
+def test_a_third_of_the_ranks_may_be_accused_of_a_mismatch() -> None:
+    """Of more neither side is: the first of the others is shown beside them."""
+    (third,) = _mismatches(made("gather", "gather", "reduce"))
+    assert (third["rank"], third["holds_up"], third["ranks"], third["behind"]) == (2, True, [0, 1], 0)
+    assert third["lacks"].startswith("reduce") and "as number 5, the others gather" in third["lacks"]
+    half = list(_mismatches(made("gather", "reduce", "gather", "reduce")))
+    assert [(each["rank"], each["holds_up"], each["ranks"]) for each in half] == [
+        (1, False, []),
+        (2, False, []),
+        (3, False, []),
+    ]
+    two_of_five = list(_mismatches(made("gather", "reduce", "gather", "reduce", "gather")))
+    assert {each["holds_up"] for each in two_of_five} == {False} and [each["rank"] for each in two_of_five] == [
+        1,
+        2,
+        3,
+        4,
+    ]
+    assert [each["rank"] for each in _mismatches(made(*["gather"] * 6, "reduce", "reduce"))] == [6, 7]
+    assert (
+        list(_mismatches(made("gather", "gather"))) == list(_mismatches(made("gather", "reduce", pending=False))) == []
+    )
+
+
+def status(*numbers: tuple[int, int | None]) -> Job:
+    """A job of one group whose ranks enqueued and completed so many calls."""
+    job = Job(members={"g": tuple(range(len(numbers)))}, purpose={"g": None}, calls={("g", 7): "gather"})
+    for rank, (enqueued, completed) in enumerate(numbers):
+        job.numbers["g", rank] = {ENQUEUED: enqueued} | ({COMPLETED: completed} if completed is not None else {})
+    return job
+
+
+def test_a_rank_lacks_what_another_one_waits_for() -> None:
+    """A rank with as many completed as enqueued calls waits for nobody; of unknown completed ones it may."""
+    (lacking,) = _lacking_collectives(status((9, 6), (6, 6), (9, 9)))
+    assert (lacking["rank"], lacking["behind"], lacking["ranks"], lacking["lacks"]) == (1, 3, [0], "gather")
+    assert (lacking["enqueued"], lacking["completed"]) == (6, 6)
+    assert list(_lacking_collectives(status((9, 9), (6, 6)))) == []
+    (unknown,) = _lacking_collectives(status((0, None), (-1, None)))
+    assert (unknown["rank"], unknown["completed"], unknown["ranks"]) == (1, None, [0])
+
+
+def test_transfers_without_a_partner_are_lacked() -> None:
+    job = Job(purpose={"g": "PP"}, dumped={0, 1})
+    job.pending.update({("g", "send", 0, 1): 3, ("g", "recv", 0, 1): 1, ("g", "recv", 1, 0): 2, ("g", "send", 0, 9): 1})
+    assert [(each["rank"], each["behind"], each["lacks"], each["ranks"]) for each in _lacking_pairs(job)] == [
+        (1, 2, "recv from rank 0", [0]), (1, 2, "send to rank 0", [0])
+    ]  # fmt: skip
+
+
+def test_only_pending_transfers_with_two_ends_are_counted() -> None:
+    usual = {
+        "run": "r",
+        "rank": 0,
+        "group": "g",
+        "collective": "send",
+        "category": "scheduled",
+        "src_rank": 0,
+        "dst_rank": 1,
+    }
+    changes: list[dict[str, Any]] = [
+        {},
+        {"category": "completed"},
+        {"src_rank": None},
+        {"dst_rank": None},
+        {"group": None},
+    ]
+    frame = by_hand("events", [usual | change for change in changes])["events"]
+    jobs = {"r": Job()}
+    _add_calls(jobs, rows_from_frame(frame, "events"))
+    assert jobs["r"].pending == {("g", "send", 0, 1): 1} and jobs["r"].point_to_point == {"g"}
