@@ -59,6 +59,14 @@ APPENDIX = (
 
 _TOKEN = lazy_pattern(TOKEN.encode())
 
+LOGGER_PREFIX = (
+    rf"(?:[\[(]?(?:(?:{_DATE})(?:[T_ -]{_TIME})?|{_TIME})[\])]?[:,]?[ \t]+(?:[-|][ \t]+)?)?"
+    rf"(?:[A-Za-z_][\w.]*[ \t]+[-|][ \t]+)?(?:[\[(]?{LEVEL}[\])]?[: \t](?:[A-Za-z_][\w.]*:)?[ \t]*(?:[-|][ \t]+)?)?"
+)
+"""Pattern of what a logger prints before its text, perhaps nothing: `2026-01-02 10:00:00,123 - bench - INFO - `."""
+
+_LOGGED = lazy_pattern(LOGGER_PREFIX)
+
 
 def prefix_ends(raw: bytes) -> list[int]:
     """Return the offsets at which a prefix of a line may end, ascending; [] if nothing is before the line."""
@@ -67,3 +75,9 @@ def prefix_ends(raw: bytes) -> list[int]:
         offset = match.end()
         ends.append(offset)
     return [end for end in ends if end < len(raw)]
+
+
+def end_of_logger_prefix(text: str) -> int:
+    """Return the offset at which the prefix of a logger ends, which has a time of day or a level; 0 without one."""
+    found = _LOGGED.match(text)
+    return found.end() if found is not None else 0

@@ -1461,6 +1461,16 @@ def test_a_line_with_a_time_and_its_rate_names_its_case_and_shape() -> None:
     ]
 
 
+def test_titles_may_come_after_what_a_logger_prints() -> None:
+    front = "2026-05-20 09:40:35,996 - bench - INFO - "
+    text = f"{front}Benchmarking attention for seq=128...\n{front}Kernel time: 0.25 ms\n"
+    rows = read(f"{text}INFO:bench:=== seq=256 ===\nINFO:bench:Throughput: 812 qps\n".encode()).rows("values")
+    assert sorted((row["line"], row["key"], row["text"] or row["value"]) for row in rows) == [
+        (1, "subtitle", "attention for seq=128"), (2, "Kernel_time", 0.00025),
+        (3, "title", "seq=256"), (4, "Throughput", 812),
+    ]  # fmt: skip
+
+
 def test_minutes_after_a_time_are_its_unit() -> None:
     rows = read(b"best val loss: 3.25\nwall time: 2.5 min\nvalid time: 1.5 min\n").rows("values")
     assert {row["key"]: row["value"] for row in rows} == {"best_val_loss": 3.25, "wall_time": 150, "valid_time": 90}

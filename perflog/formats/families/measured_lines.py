@@ -16,7 +16,7 @@ from perflog.units import Unit
 
 UNIT = (
     r"(?:(?:[mnuµ]|milli|micro|nano)?s(?:ecs?|econds?)?|[MGTPmgtp]fl?ops?(?:/s)?(?:/gpu)?|[kmgt]i?b(?:ytes|its)?/s(?:ec)?"
-    r"|[gt]bps|tps|iops|[a-z]+/s(?:ec(?:ond)?)?)"
+    r"|[gt]bps|[tfqr]ps|iops|[a-z]+/s(?:ec(?:ond)?)?)"
 )
 """Pattern of the unit of a measured value, in small letters or in any."""
 

@@ -6,6 +6,7 @@ A title names the case that the lines below it measure. `metrics.case_titles` ta
 from __future__ import annotations
 
 from perflog.formats.families.measured_lines import UNIT
+from perflog.formats.surroundings import LOGGER_PREFIX
 from perflog.formats.template import Template
 from perflog.formats.vocabulary import MOMENTS
 from perflog.lazy_patterns import lazy_pattern
@@ -23,12 +24,12 @@ _WORDS = (
     r"|(?:Test |Benchmark )?(?:[Cc]onfig(?:uration)?|[Cc]ase|[Ss]hape|[Pp]roblem(?: size)?|[Ss]cenario|[Bb]ackend):"
 )
 _NAMED = r"[A-Za-z][\w.+-]*(?: [\w.+-]+)* ?\((?:[A-Za-z_]\w* ?= ?[^\s,()=:]+(?:, ?)?)+\):"
-PATTERN = rf"[ \t]*(?:(?:{_MARKS})[ \t]+[^ \t]|(?:{_WORDS})[ \t]+[^ \t]|{_NAMED}[ \t]*$)"
-"""What each title begins with."""
+PATTERN = rf"(?:{LOGGER_PREFIX})?[ \t]*(?:(?:{_MARKS})[ \t]+[^ \t]|(?:{_WORDS})[ \t]+[^ \t]|{_NAMED}[ \t]*$)"
+"""What each title begins with, perhaps after what a logger prints."""
 
 _DECORATED = lazy_pattern(rf"(?P<before>[ \t]*(?P<mark>{_MARKS})[ \t]+)(?P<text>\S.*?)(?P<after>[ \t]+(?:{_MARKS}))?")
 _NAME_WITH_PAIRS = lazy_pattern(rf"(?P<before>[ \t]*)(?P<text>{_NAMED[:-1]})(?P<after>:)")
-_AFTER_WORDS = lazy_pattern(rf"(?P<before>[ \t]*(?:{_WORDS})[ \t]+)(?P<text>\S.*)")
+_AFTER_WORDS = lazy_pattern(rf"(?P<before>[ \t]*(?:{_WORDS})[ \t]+)(?P<text>\S.*?)(?P<after>\.{{3}})?")
 _SUBTITLES = ("-", ">", "###")  # beginnings of marks; `### a ###` is a title
 _COUNTS = lazy_pattern(rf"(?i)\b(?:{'|'.join(sorted(MOMENTS))}|attempt|restart|trial)s?\b[ #:=/]*[0-9]")
 _MEASURES = lazy_pattern(rf"(?i)[0-9] ?(?:{UNIT}|%|GB|MB)(?![\w/])|[0-9]{{2}}:[0-9]{{2}}")

@@ -43,7 +43,7 @@ from perflog.formats.families.unnamed_values import PATTERN as UNNAMED_PATTERN
 from perflog.formats.families.unnamed_values import parts_of
 from perflog.formats.model import Line
 from perflog.formats.openings import Opening
-from perflog.formats.surroundings import prefix_ends
+from perflog.formats.surroundings import end_of_logger_prefix, prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, Template, unnamed
 from perflog.formats.tokens import NAME, NUMBER, Token, tokens
 from perflog.formats.vocabulary import EVALUATIONS
@@ -170,8 +170,10 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         return ()
 
     def _titles(self, text: str) -> tuple[Line, ...]:
-        parts = title_parts(text.rstrip(" \t")) if self.titles else None
-        shape = f"{literal(parts[0])}{{{parts[1]}}}{literal(parts[2])}" if parts else None
+        end = end_of_logger_prefix(text) if self.titles else 0
+        parts = title_parts(text[end:].rstrip(" \t")) if self.titles else None
+        front = "{_:p}" if end else ""
+        shape = f"{front}{literal(parts[0])}{{{parts[1]}}}{literal(parts[2])}" if parts else None
         shape = heading_text(text.rstrip(" \t")) if self.headings else shape
         template = template_of(shape) if shape else None
         return () if template is None else (self.shape.line_of(template, ()),)

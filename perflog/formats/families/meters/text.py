@@ -403,7 +403,7 @@ def _with_counted(key: str, unit: str, printed: str) -> str:
     """Return the name of a measured rate with what is counted, if it lacks it: `Throughput: 13277 tokens/s`."""
     if unit not in ("tok/s", "1/s"):
         return key
-    counted = "tokens" if unit == "tok/s" else printed.partition("/")[0].strip()
+    counted = "tokens" if unit == "tok/s" else printed.rpartition("/")[0].partition("/")[0].strip()  # "" for `12 qps`
     is_named = not counted or plain_name(counted)[:3] in plain_name(key) or "tps" in plain_name(key)
     return key if is_named else f"{key} {counted} per s"
 
