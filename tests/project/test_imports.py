@@ -42,7 +42,7 @@ parsing.assemble.runs: __init__ run_state run_failures printed_steps run_tracker
 parsing.assemble.ranks: __init__ rank_streams
 parsing.assemble: scopes
 parsing.assemble.steps: __init__ pending_records step_groups
-parsing.assemble: line_rows
+parsing.assemble: attributed_rows
 parsing.assemble.ranks: local_ranks rank_votes rank_rules
 parsing.assemble.steps: step_partners step_windows step_repeats time_roles step_rates
 parsing.assemble.runs: run_ends

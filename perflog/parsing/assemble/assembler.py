@@ -23,7 +23,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from perflog.formats.model import Format, Line
-from perflog.parsing.assemble.line_rows import LineRows, RecordRanks
+from perflog.parsing.assemble.attributed_rows import AttributedRows, RecordRanks
 from perflog.parsing.assemble.ranks.local_ranks import LocalRanks
 from perflog.parsing.assemble.ranks.rank_rules import RankDecisions, RankRules
 from perflog.parsing.assemble.ranks.rank_streams import RankStreams
@@ -233,8 +233,8 @@ class Assembler:
         """Return complete records as rows, by table."""
         for records in complete.values():
             self._local_ranks.observe(records, runs)
-        rows: list[LineRows] = []
-        library_rows: list[LineRows] = []
+        rows: list[AttributedRows] = []
+        library_rows: list[AttributedRows] = []
         for form in dict.fromkeys(lines[kind][0] for kind in complete):
             records_by_kind = {k: r for k, r in complete.items() if lines[k][0] is form}
             rows += self._format_rows(form, lines, records_by_kind, runs)
@@ -259,22 +259,22 @@ class Assembler:
             tables["summaries"] = self._windows.fill(tables["summaries"], summaries, runs)
         return tables
 
-    def _add_settings(self, row: LineRows, runs: RunIndex) -> list[pa.Table]:
+    def _add_settings(self, rows: AttributedRows, runs: RunIndex) -> list[pa.Table]:
         """Add the settings that records print about their runs, and about all runs of a process start.
 
         Return the rows of numbers that are no settings, but series.
         """
         series: list[pa.Table] = []
-        for run, low, high in runs.split(row.records.positions):
-            series += self._series.add(run, row, low, high)
-            if row.line.opens == "process" and run.process is not None:
+        for run, low, high in runs.split(rows.records.positions):
+            series += self._series.add(run, rows, low, high)
+            if rows.line.opens == "process" and run.process is not None:
                 process = self._process_settings.setdefault((run.log, run.process), RunSettings())
-                process.add_records(row.line, row.records, low, high)
+                process.add_records(rows.line, rows.records, low, high)
         return series
 
     def _format_rows(
         self, form: Format, lines: Sequence[FormatLine], complete: Mapping[int, Records], runs: RunIndex
-    ) -> list[LineRows]:
+    ) -> list[AttributedRows]:
         """Return the records of a format with their steps, ranks and inherited fields."""
         kinds = [(lines[kind][1], records) for kind, records in complete.items()]
         closing = [(line, records) for line, records in kinds if closes_step(line)]
@@ -284,11 +284,11 @@ class Assembler:
         self._next_group = grouper.next_group
         scopes = self._open_scopes(form, kinds, runs)
         named = [form.named_by(file) for file in self._files]
-        rows: list[LineRows] = []
+        rows: list[AttributedRows] = []
         for line, records in kinds:
             groups = grouper.groups_of(records)
             ranks = RecordRanks.unknown(len(records))
-            row = LineRows(
+            row = AttributedRows(
                 line, records, groups, groups.step, groups.step_known, ranks, has_closing_lines, form.guessed
             )
             if closed_scopes & set(line.outside):

@@ -1,6 +1,6 @@
 """The cells of a matrix as records: each with the labels of its row and column, the fields of the title, its number.
 
-In: the rows of a matrix, as `LineRows`. Out: for each column the fields of its cells.
+In: the rows of a matrix, as `AttributedRows`. Out: for each column the fields of its cells.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
 from perflog.formats.model import Cells
+from perflog.parsing.assemble.attributed_rows import AttributedRows
 from perflog.parsing.assemble.column_values import scaled
-from perflog.parsing.assemble.line_rows import LineRows
 from perflog.tables.arrow import index_array, text_array
 from perflog.units import Unit
 
@@ -41,7 +41,7 @@ def names_of_fields(cells: Cells) -> tuple[str, ...]:
     return tuple(filter(None, (*cells.title, cells.row, cells.column, cells.number, cells.diagonal)))
 
 
-def records_of_cells(rows: LineRows, cells: Cells) -> Iterator[CellRecords]:
+def records_of_cells(rows: AttributedRows, cells: Cells) -> Iterator[CellRecords]:
     """Yield the records of the rows of a matrix, column by column. A cell with an unknown number is no record."""
     for column_index, (name, label) in enumerate(cells.labels.items()):
         numbers = rows.records.columns[name].astype(np.float64)
@@ -55,7 +55,7 @@ def records_of_cells(rows: LineRows, cells: Cells) -> Iterator[CellRecords]:
                 yield CellRecords(chosen, column_index, fields, unit)
 
 
-def _on_diagonal(rows: LineRows, cells: Cells, label: str) -> Mask:
+def _on_diagonal(rows: AttributedRows, cells: Cells, label: str) -> Mask:
     """Return the rows with the label of a column, if such cells have a name of their own."""
     row_labels = rows.records.columns.get(cells.row)
     if not cells.diagonal or not isinstance(row_labels, np.ndarray) or not label.isdecimal():
@@ -64,7 +64,7 @@ def _on_diagonal(rows: LineRows, cells: Cells, label: str) -> Mask:
     return is_diagonal
 
 
-def _labels(rows: LineRows, cells: Cells, label: str, chosen: Ints) -> dict[str, Any]:
+def _labels(rows: AttributedRows, cells: Cells, label: str, chosen: Ints) -> dict[str, Any]:
     """Return the fields before the number of some cells of a column."""
     fields: dict[str, Any] = {}
     for name in cells.title:

@@ -1,7 +1,7 @@
 """Builds the tables from the rows of each line kind.
 
-In: `LineRows` with steps and ranks filled in. Out: Arrow tables in the columns of the schema and in base units. Column
-`run` holds the number of the run in the log as a string.
+In: `AttributedRows` with steps and ranks filled in. Out: Arrow tables in the columns of the schema and in base units.
+Column `run` holds the number of the run in the log as a string.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from perflog.formats.families.base import glob
 from perflog.formats.model import Cells, Line, SecondRow
 from perflog.formats.template import LIST_DEPTH
 from perflog.formats.vocabulary import NO_NAME
+from perflog.parsing.assemble.attributed_rows import NO_EPOCH, RULES, AttributedRows, ClockColumns
 from perflog.parsing.assemble.column_values import (
     clocks_of,
     field_values,
@@ -28,7 +29,6 @@ from perflog.parsing.assemble.column_values import (
     typed,
     unit_of,
 )
-from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, ClockColumns, LineRows
 from perflog.parsing.assemble.matrix_cells import names_of_fields, records_of_cells
 from perflog.parsing.assemble.ranks.local_ranks import source_names
 from perflog.parsing.assemble.steps.phase_counts import PhaseCounter
@@ -66,7 +66,7 @@ _UNNAMED = "unnamed"
 _NOT_NULL = {"copy": 1, "occurrence": 1}  # values of count columns where nothing was counted
 
 
-def names_its_number(rows: LineRows) -> bool:
+def names_its_number(rows: AttributedRows) -> bool:
     """Return whether a line names its number: a field, a constant, or a scope around it, is its table's key column."""
     table = rows.line.table or ""
     key, value = PER_FIELD.get(table, ("", ""))
@@ -76,7 +76,7 @@ def names_its_number(rows: LineRows) -> bool:
     return any((c := column_for(table, n)) is not None and c.name == value for n in own)
 
 
-def key_names(rows: LineRows) -> list[str]:
+def key_names(rows: AttributedRows) -> list[str]:
     """Return the name that each line of a kind gives its number."""
     key, _ = PER_FIELD[rows.line.table or ""]
     if key in rows.line.set:
@@ -104,7 +104,7 @@ class TableBuilder:
         self._codes: dict[tuple[str, str], int] = {}
         self._phases = PhaseCounter()
 
-    def tables(self, kinds: Iterable[LineRows]) -> dict[str, pa.Table]:
+    def tables(self, kinds: Iterable[AttributedRows]) -> dict[str, pa.Table]:
         """Return the rows of one stretch of the log, by table."""
         batches: dict[str, list[pa.RecordBatch]] = {}
         kinds = [rows for rows in kinds if len(rows) and rows.line.table not in (None, "runs")]
@@ -123,7 +123,7 @@ class TableBuilder:
             self._codes[table, key] = len(self._names[table])
             self._names[table] = (*self._names[table], key)
 
-    def _rows_per_line(self, rows: LineRows) -> Iterator[tuple[str, Columns]]:
+    def _rows_per_line(self, rows: AttributedRows) -> Iterator[tuple[str, Columns]]:
         """Yield the columns of the rows that a kind gives, by table: one row per record, or per item of a list."""
         table = rows.line.table or ""
         common = _common_columns(rows, self._pods)
@@ -148,7 +148,7 @@ class TableBuilder:
             yield table, {**common, **_line_columns(table, rows, rows.line.again)}
         yield from self._rows_per_field(rows, common)
 
-    def _named_columns(self, table: str, rows: LineRows, columns: Columns) -> Columns:
+    def _named_columns(self, table: str, rows: AttributedRows, columns: Columns) -> Columns:
         """Return the columns of lines that name their number. Names of counters stay as printed."""
         if table == "counters":
             return columns
@@ -163,7 +163,7 @@ class TableBuilder:
         units = [u for n, u in rows.line.unit.items() if (c := column_for(table, n)) is not None and c.name == value]
         return named | ({"unit": repeated_word(0, (units[0].base,), len(rows))} if units else {})
 
-    def _rows_per_field(self, rows: LineRows, common: Columns) -> Iterator[tuple[str, Columns]]:
+    def _rows_per_field(self, rows: AttributedRows, common: Columns) -> Iterator[tuple[str, Columns]]:
         """Yield the columns of the fields that have rows of their own."""
         counts: pa.Array | None = None
         for table, name in _fields_with_rows(rows):
@@ -190,7 +190,7 @@ class TableBuilder:
                 columns["occurrence"] = counts
             yield table, columns
 
-    def _rows_of_cells(self, rows: LineRows, cells: Cells, common: Columns) -> Iterator[tuple[str, Columns]]:
+    def _rows_of_cells(self, rows: AttributedRows, cells: Cells, common: Columns) -> Iterator[tuple[str, Columns]]:
         """Yield the columns of the records of cells. Each cell is a part of its line, and so a record of its own."""
         printed = common.pop("key", None)
         part = common["part"].to_numpy()
@@ -229,7 +229,7 @@ def _under(printed: pa.Array, keys: pa.Array) -> pa.Array:
     return pc.replace_substring(pc.binary_join_element_wise(_names_of(printed), keys, text_scalar(".")), ".[", "[")
 
 
-def _rows_of_items(rows: LineRows, columns: Columns) -> Columns:
+def _rows_of_items(rows: AttributedRows, columns: Columns) -> Columns:
     """Return the columns of lines with a list that fills a column: a row for each of its numbers, with its indices."""
     table = rows.line.table or ""
     name = next(f.name for f in rows.line.template.fields if f.type in LIST_DEPTH)
@@ -254,7 +254,7 @@ def _columns_of_items(common: Columns, key: str, lists: pa.Array, unit: Unit | N
     return {**columns, "key": words, "value": number_array(scaled(numbers, unit))}
 
 
-def _fields_with_rows(rows: LineRows) -> list[tuple[str, str]]:
+def _fields_with_rows(rows: AttributedRows) -> list[tuple[str, str]]:
     """Return table and name of each field that has rows of its own, because its line's table has no column for it."""
     line, table = rows.line, rows.line.table or ""
     second_row_fields = line.again.fields.values() if line.again else ()
@@ -275,7 +275,7 @@ def _is_no_phase(line: Line, name: str) -> bool:
     return unit is not None and unit.base != "s"
 
 
-def _common_columns(rows: LineRows, pods: Mapping[int, str]) -> Columns:
+def _common_columns(rows: AttributedRows, pods: Mapping[int, str]) -> Columns:
     """Return the columns that every row of a kind has: its position, step and rank, and counts of its step."""
     count, positions, ranks, groups = len(rows), rows.records.positions, rows.ranks, rows.groups
     part = positions & PART_MASK
@@ -326,7 +326,7 @@ def _clock_columns(clock: ClockColumns) -> Columns:
     }
 
 
-def _line_columns(table: str, rows: LineRows, second: SecondRow | None = None) -> Columns:
+def _line_columns(table: str, rows: AttributedRows, second: SecondRow | None = None) -> Columns:
     """Return the columns that a line fills by name; of two sources of a column the later one counts.
 
     `second`: the columns of the second row that the line gives.
@@ -342,14 +342,14 @@ def _line_columns(table: str, rows: LineRows, second: SecondRow | None = None) -
     return columns
 
 
-def _inherited_columns(table: str, rows: LineRows) -> ColumnValues:
+def _inherited_columns(table: str, rows: AttributedRows) -> ColumnValues:
     for name, values in rows.inherited.items():
         column = column_for(table, name)
         if column is not None:
             yield column, values
 
 
-def _constant_columns(table: str, rows: LineRows, second: SecondRow | None) -> ColumnValues:
+def _constant_columns(table: str, rows: AttributedRows, second: SecondRow | None) -> ColumnValues:
     constants = {**rows.line.set, **(second.set if second else {})}
     for name, value in constants.items():
         column = column_for(table, name)
@@ -357,7 +357,7 @@ def _constant_columns(table: str, rows: LineRows, second: SecondRow | None) -> C
             yield column, repeated_word(0, (str(value),), len(rows))
 
 
-def _field_columns(table: str, rows: LineRows, second: SecondRow | None) -> ColumnValues:
+def _field_columns(table: str, rows: AttributedRows, second: SecondRow | None) -> ColumnValues:
     line = rows.line
     sources = {name: name for name in line.template.names} | dict(second.fields if second else {})
     for name, source in sources.items():
@@ -373,7 +373,7 @@ def _field_columns(table: str, rows: LineRows, second: SecondRow | None) -> Colu
                 yield clock, clocks_of(values)
 
 
-def _computed_columns(table: str, rows: LineRows) -> ColumnValues:
+def _computed_columns(table: str, rows: AttributedRows) -> ColumnValues:
     for name, expr in rows.line.compute.items():
         column = column_for(table, name)
         if column is not None and name != "step":
@@ -382,7 +382,7 @@ def _computed_columns(table: str, rows: LineRows) -> ColumnValues:
             yield column, number_array(values.copy(), is_known)
 
 
-def _add_mapped_columns(table: str, rows: LineRows, columns: Columns) -> None:
+def _add_mapped_columns(table: str, rows: AttributedRows, columns: Columns) -> None:
     """Add the columns that the line's `map` derives from strings of others: the first pattern that matches counts."""
     for target in dict.fromkeys(rule[0] for rule in rows.line.map):
         texts: list[str | None] = [None] * len(rows)

@@ -12,7 +12,7 @@ import pytest
 from support.reading import read
 
 import perflog
-from perflog.parsing.assemble.line_rows import HEADER, PRINTED, RecordRanks
+from perflog.parsing.assemble.attributed_rows import HEADER, PRINTED, RecordRanks
 from perflog.parsing.assemble.ranks.local_ranks import ONE_NODE, UNKNOWN, LocalRanks, _Job, source_code, source_names
 from perflog.parsing.assemble.runs.run_state import RunIndex
 from perflog.parsing.match.rank_labels import NO_RANK, local_label, nested_labels

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from perflog.formats.expressions import Expression
 from perflog.formats.model import Fingerprint
-from perflog.parsing.assemble.line_rows import FINGERPRINT, RecordRanks
+from perflog.parsing.assemble.attributed_rows import FINGERPRINT, RecordRanks
 from perflog.parsing.assemble.ranks.rank_votes import DOUBTFUL, KeyVotes, fill_ranks, key_codes, tally, vote_keys
 from perflog.parsing.match.records import Records
 

@@ -13,7 +13,7 @@ from support.reading import Reading, read
 import perflog
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
-from perflog.parsing.assemble.line_rows import BAR, CLOCK, LINE, ClockColumns
+from perflog.parsing.assemble.attributed_rows import BAR, CLOCK, LINE, ClockColumns
 from perflog.parsing.assemble.runs.run_state import ClockTotal
 from perflog.parsing.assemble.steps.run_clocks import _Clock, _read_elapsed, _read_steps, _starts, _stopped
 from perflog.parsing.assemble.steps.step_windows import UNKNOWN

@@ -57,7 +57,7 @@ def test_records_take_the_step_of_the_line_that_closes_it() -> None:
     grouper = StepGrouper([(CLOSE, records([3, 6], step=[0, 1]))], runs(1), 5, None)
     groups = grouper.groups_of(records([1, 2, 3, 4, 6, 7]))
     assert shown(groups) == [(1, 0), (1, 0), (1, 0), (1, 1), (1, 1), (1, None)]
-    assert groups.group.tolist() == [5, 5, 5, 6, 6, 7]
+    assert groups.number.tolist() == [5, 5, 5, 6, 6, 7]
     assert groups.step_array.to_pylist() == [0, 0, 0, 1, 1, None]
     assert grouper.next_group > 7
 
@@ -68,7 +68,7 @@ def test_a_step_ends_with_its_run() -> None:
     groups = grouper.groups_of(records([2, 4, 5, 6, 7, 9]))
     assert shown(groups) == [(7, 4), (7, None), (7, None), (8, 5), (8, 5), (8, None)]
     assert groups.run_words.to_pylist() == ["7", "7", "7", "8", "8", "8"]
-    assert len(set(groups.group.tolist())) == 4
+    assert len(set(groups.number.tolist())) == 4
 
 
 def test_kinds_with_as_many_records_in_each_group_share_their_columns() -> None:
@@ -82,7 +82,7 @@ def test_without_a_line_that_closes_steps_no_step_is_known() -> None:
     for stream_of in (None, lambda found: np.zeros(len(found), np.int64)):
         groups = StepGrouper([], runs(1, 4), 0, stream_of).groups_of(records([2, 3, 5]))
         assert shown(groups) == [(1, None), (1, None), (2, None)]
-        assert groups.group[0] == groups.group[1] != groups.group[2]
+        assert groups.number[0] == groups.number[1] != groups.number[2]
 
 
 # --- ranks that close their own steps ---------------------------------------------------------------------------------
@@ -103,19 +103,19 @@ def test_each_stream_closes_its_own_steps() -> None:
     streams = {1: 0, 2: 1, 3: 0, 4: 1, 5: 0, 6: 1, 7: 1, 8: 0}
     groups = by_stream({3: 0, 7: 0, 8: 1}, streams)
     assert shown(groups) == [(1, 0), (1, 0), (1, 0), (1, 1), (1, 0)]
-    assert groups.group[1] == groups.group[2] == groups.group[4] != groups.group[0]
+    assert groups.number[1] == groups.number[2] == groups.number[4] != groups.number[0]
 
 
 def test_a_record_after_the_last_closing_line_of_its_stream_has_no_step() -> None:
     groups = by_stream({3: 7, 6: 8}, {1: 0, 2: 1, 3: 0, 4: 0, 5: 1, 6: 1, 7: 1})
     assert shown(groups) == [(1, 7), (1, 8), (1, None), (1, 8), (1, None)]
-    assert len(set(groups.group.tolist())) == 3  # the records without a step of a run are one group
+    assert len(set(groups.number.tolist())) == 3  # the records without a step of a run are one group
 
 
 def test_a_closing_line_of_the_next_run_closes_nothing_of_this_one() -> None:
     groups = by_stream({2: 0, 6: 1}, {1: 0, 2: 0, 3: 0, 5: 0, 6: 0}, (1, 5))
     assert shown(groups) == [(1, 0), (1, None), (2, 1)]
-    assert len(set(groups.group.tolist())) == 3
+    assert len(set(groups.number.tolist())) == 3
 
 
 FORMAT = """

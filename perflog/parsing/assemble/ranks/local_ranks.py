@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from perflog.arrays import Ints
-from perflog.parsing.assemble.line_rows import HEADER, PRINTED, RecordRanks
+from perflog.parsing.assemble.attributed_rows import HEADER, PRINTED, RecordRanks
 from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.match.rank_labels import (
     NO_RANK,

@@ -3,8 +3,8 @@
 In: the rows of a stretch of the log, with the ranks that are printed or inherited. Out: more ranks, with the rule in
 column `rank_by`: `fingerprint` (votes on keys) and `adjacent` (only one partner is possible).
 
-The other rules: `line_rows` takes ranks that the line, its header or the name of its file prints; `local_ranks` those
-of labels.
+The other rules: `attributed_rows` takes ranks that the line, its header or the name of its file prints; `local_ranks`
+takes ranks from labels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from perflog.arrays import Ints
 from perflog.formats.model import Fingerprint, Format
-from perflog.parsing.assemble.line_rows import ADJACENT, FINGERPRINT, HEADER, JoinedRows, LineRows
+from perflog.parsing.assemble.attributed_rows import ADJACENT, FINGERPRINT, HEADER, AttributedRows, JoinedRows
 from perflog.parsing.assemble.ranks.rank_votes import KeyRanks, KeyVotes, fill_ranks, key_codes, tally, vote_keys
 from perflog.parsing.assemble.runs.run_state import RunIndex
 from perflog.parsing.assemble.scopes import OpenScopes
@@ -53,14 +53,14 @@ class RankRules:
         """Return whether a record has voted in a run."""
         return run in self._runs and any(votes.ballots for votes in self._runs[run].votes.values())
 
-    def apply(self, form: Format, shapes: Sequence[LineRows], runs: RunIndex, scopes: OpenScopes) -> None:
+    def apply(self, form: Format, shapes: Sequence[AttributedRows], runs: RunIndex, scopes: OpenScopes) -> None:
         """Fill the ranks of the rows of a format, which lie in these runs. Several shapes may be of one line."""
         joined = _by_line(form, shapes)
-        self._apply(form, {name: line_rows.whole for name, line_rows in joined.items()}, runs, scopes)
-        for line_rows in joined.values():
-            line_rows.write_back()
+        self._apply(form, {name: rows_of_line.whole for name, rows_of_line in joined.items()}, runs, scopes)
+        for rows_of_line in joined.values():
+            rows_of_line.write_back()
 
-    def _apply(self, form: Format, rows: Mapping[str, LineRows], runs: RunIndex, scopes: OpenScopes) -> None:
+    def _apply(self, form: Format, rows: Mapping[str, AttributedRows], runs: RunIndex, scopes: OpenScopes) -> None:
         """The same for the rows by name of their line."""
         for fingerprint in form.fingerprints:
             if fingerprint.vote_line in rows:
@@ -90,7 +90,7 @@ class RankRules:
                 self.corrections[run] = final
                 return
 
-    def _vote(self, fingerprint: Fingerprint, rows: Mapping[str, LineRows], runs: RunIndex) -> None:
+    def _vote(self, fingerprint: Fingerprint, rows: Mapping[str, AttributedRows], runs: RunIndex) -> None:
         """Count the votes of the voting line, with its own ranks or with the ranks of the line directly before."""
         row = rows[fingerprint.vote_line]
         codes, keys = key_codes(vote_keys(fingerprint, row.records))
@@ -101,9 +101,9 @@ class RankRules:
             run.index: self._runs.setdefault(run.index, _RunVotes()).votes.setdefault(fingerprint.name, KeyVotes())
             for run in runs.runs
         }
-        tally(votes, row.groups.run_number, row.groups.group, codes, keys, voters)
+        tally(votes, row.groups.run_number, row.groups.number, codes, keys, voters)
 
-    def _ranks_before(self, line: str, rows: Mapping[str, LineRows], positions: Ints) -> Ints:
+    def _ranks_before(self, line: str, rows: Mapping[str, AttributedRows], positions: Ints) -> Ints:
         """Return the rank of the record of a line directly before each position, -1 if there is none."""
         parts = [self._last[line]] if line in self._last else []
         if line in rows:
@@ -132,7 +132,7 @@ class RankRules:
                 used[key] = rank if used.get(key, rank) == rank else _CHANGED
 
 
-def _by_line(form: Format, shapes: Sequence[LineRows]) -> dict[str, JoinedRows]:
+def _by_line(form: Format, shapes: Sequence[AttributedRows]) -> dict[str, JoinedRows]:
     """The rows of each line, without shapes that lack a field which a rule of the format asks for."""
     fields: dict[str, set[str]] = {}
     for fingerprint in form.fingerprints:
@@ -140,7 +140,7 @@ def _by_line(form: Format, shapes: Sequence[LineRows]) -> dict[str, JoinedRows]:
         fields.setdefault(fingerprint.vote_line, set()).update(names)
         for line, read in fingerprint.reads.items():
             fields.setdefault(line, set()).update(read)
-    shapes_by_line: dict[str, list[LineRows]] = {}
+    shapes_by_line: dict[str, list[AttributedRows]] = {}
     for shape in shapes:
         if shape.records.columns.keys() >= fields.get(shape.line.name, set()):
             shapes_by_line.setdefault(shape.line.name, []).append(shape)
@@ -157,32 +157,32 @@ def _directly_before(positions: Ints, records: Records) -> Ints:
     return np.where((index >= 0) & adjacent, index, -1)
 
 
-def _correct_headers(scopes: OpenScopes, row: LineRows, voted: Ints) -> None:
+def _correct_headers(scopes: OpenScopes, rows: AttributedRows, voted: Ints) -> None:
     """Correct the rows that do not belong to the header above them, because ranks wrote at the same time.
 
     A record with the key of another rank belongs to the last header of that rank. A record with a doubtful key
     gets no rank: the doubt comes from records under the headers of other ranks.
     """
-    wrong = np.flatnonzero((row.ranks.rule == HEADER) & (voted != -1) & (voted != row.ranks.rank))
+    wrong = np.flatnonzero((rows.ranks.rule == HEADER) & (voted != -1) & (voted != rows.ranks.rank))
     if not len(wrong):
         return
     known = voted[wrong] >= 0
-    row.ranks.fill(wrong[known], voted[wrong[known]], FINGERPRINT)
-    row.ranks.fill(wrong[~known], -1, -1)
-    row.step, row.step_known = row.step.copy(), row.step_known.copy()
-    row.step_known[wrong] = False
+    rows.ranks.fill(wrong[known], voted[wrong[known]], FINGERPRINT)
+    rows.ranks.fill(wrong[~known], -1, -1)
+    rows.step, rows.step_known = rows.step.copy(), rows.step_known.copy()
+    rows.step_known[wrong] = False
     for markers in scopes.markers.values():
         if "rank" in markers.fields and "step" in markers.fields:
             ranks, steps = markers.fields["rank"], markers.fields["step"]
             for i in wrong[known].tolist():
-                k = int(np.searchsorted(markers.positions, row.records.positions[i])) - 1
+                k = int(np.searchsorted(markers.positions, rows.records.positions[i])) - 1
                 while k >= 0 and ranks[k] != voted[i]:
                     k -= 1
                 if k >= 0 and steps[k] is not None:
-                    row.step[i], row.step_known[i] = steps[k], True
+                    rows.step[i], rows.step_known[i] = steps[k], True
 
 
-def _fill_adjacent(row: LineRows, partner: LineRows) -> None:
+def _fill_adjacent(row: AttributedRows, partner: AttributedRows) -> None:
     """Give each record without a rank the rank of its partner, where only one partner is possible."""
     index = _only_partners(row, partner)
     rows = np.flatnonzero((index >= 0) & (row.ranks.rank < 0))
@@ -190,20 +190,20 @@ def _fill_adjacent(row: LineRows, partner: LineRows) -> None:
     row.ranks.fill(rows, partner.ranks.rank[index[rows]], ADJACENT)
 
 
-def _only_partners(row: LineRows, partner: LineRows) -> Ints:
+def _only_partners(rows: AttributedRows, partner: AttributedRows) -> Ints:
     """Return the index of the partner of each record where only one is possible, else -1.
 
-    A rank prints its `partner` line, then its line of `row`. Within a group (a step) the lines are matched like
+    A rank prints its `partner` line, then its line of `rows`. Within a group (a step) the lines are matched like
     brackets: a record has one possible partner where exactly one partner line is open, and no other was open with it.
     """
     openings = len(partner)
-    positions = np.concatenate([partner.records.positions, row.records.positions])
+    positions = np.concatenate([partner.records.positions, rows.records.positions])
     order = np.argsort(positions, kind="stable")
-    partners = np.full(len(row), -1, np.int64)
+    partners = np.full(len(rows), -1, np.int64)
     if not len(order):
         return partners
     opening = order < openings
-    groups = np.concatenate([partner.groups.group, row.groups.group])[order]
+    groups = np.concatenate([partner.groups.number, rows.groups.number])[order]
     first = np.ones(len(order), np.bool_)  # of its group
     first[1:] = groups[1:] != groups[:-1]
     change = np.where(opening, 1, -1)

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from perflog.arrays import Floats, Ints
 from perflog.formats.model import Fingerprint
-from perflog.parsing.assemble.line_rows import FINGERPRINT, RecordRanks
+from perflog.parsing.assemble.attributed_rows import FINGERPRINT, RecordRanks
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import number_array, numbers_of
 

@@ -17,8 +17,8 @@ from msgspec import Struct, field
 
 from perflog.arrays import Ints, Mask
 from perflog.formats.model import Line
+from perflog.parsing.assemble.attributed_rows import RULES, AttributedRows
 from perflog.parsing.assemble.column_values import scaled, unit_of
-from perflog.parsing.assemble.line_rows import RULES, LineRows
 from perflog.parsing.assemble.runs.run_state import PrintedSetting, RunState, printed_settings
 from perflog.parsing.assemble.steps.step_repeats import by_number
 from perflog.tables.arrow import number_array, repeated_word, text_array, word_array
@@ -40,10 +40,10 @@ class RecordRows(Struct, frozen=True):
     step_known: Mask
 
     @classmethod
-    def of(cls, row: LineRows, low: int, high: int) -> RecordRows:
+    def of(cls, rows: AttributedRows, low: int, high: int) -> RecordRows:
         """Return a copy of what a line has of its records: the memory of a batch is used again."""
-        part, ranks = slice(low, high), row.ranks
-        positions, steps, step_known = row.records.positions[part], row.step[part], row.step_known[part]
+        part, ranks = slice(low, high), rows.ranks
+        positions, steps, step_known = rows.records.positions[part], rows.step[part], rows.step_known[part]
         return cls(
             low, positions.copy(), ranks.rank[part].copy(), ranks.rule[part].copy(), steps.copy(), step_known.copy()
         )
@@ -149,7 +149,7 @@ class SeriesOfRuns:
         # By run, then by line, key and whether it is a string. A value that one record has printed is no series yet.
         self._by_run: dict[int, dict[tuple[str, str, bool], Readings | SettingSeries]] = {}
 
-    def add(self, run: RunState, row: LineRows, low: int, high: int) -> list[pa.Table]:
+    def add(self, run: RunState, row: AttributedRows, low: int, high: int) -> list[pa.Table]:
         """Add what the records `low:high` of a line say of a run. Return the rows of series, for `values`."""
         run_series = self._by_run.setdefault(run.index, {})
         tables = []

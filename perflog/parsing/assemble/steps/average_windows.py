@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from perflog.arrays import Floats, Ints
 from perflog.formats.template import Field
-from perflog.parsing.assemble.line_rows import LineRows
+from perflog.parsing.assemble.attributed_rows import AttributedRows
 from perflog.parsing.assemble.runs.run_state import RunIndex
 from perflog.parsing.assemble.steps.step_repeats import by_number
 from perflog.parsing.assemble.table_builder import key_names, names_its_number
@@ -121,7 +121,7 @@ class AverageWindows:
         self._hints: dict[tuple[int, str], int] = {}  # by log and name of the quantity
         self._searches: Counter[int] = Counter()  # by log
 
-    def add_steps(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
+    def add_steps(self, rows: Sequence[AttributedRows], runs: RunIndex) -> None:
         """Remember the figures of step lines. Only the first printing of each step counts."""
         for row in rows:
             for run, low, high in runs.split(row.records.positions):
@@ -131,7 +131,7 @@ class AverageWindows:
         """Forget a run that has ended."""
         self._values.pop(run, None)
 
-    def fill(self, summaries: pa.Table, rows: Sequence[LineRows], runs: RunIndex) -> pa.Table:
+    def fill(self, summaries: pa.Table, rows: Sequence[AttributedRows], runs: RunIndex) -> pa.Table:
         """Return table `summaries` with the windows of its figures, which were made from these rows."""
         windows = [window for row in rows for window in self._windows_of(row, runs)]
         known = np.array([window is not None for window in windows], np.bool_)
@@ -141,39 +141,39 @@ class AverageWindows:
         fits = np.array([-1 if window is None else int(not window[2]) for window in windows], np.int64)
         return with_column(summaries, "window_fit", word_array(fits, ("exact", "rounding")))
 
-    def _remember(self, figures: dict[str, _RankValues], row: LineRows, low: int, high: int) -> None:
-        for rank, selected in by_number(row.ranks.rank[low:high]):
+    def _remember(self, figures: dict[str, _RankValues], rows: AttributedRows, low: int, high: int) -> None:
+        for rank, selected in by_number(rows.ranks.rank[low:high]):
             indices: slice | Ints = slice(low, high) if isinstance(selected, slice) else low + selected
-            if row.copy is not None and not (row.copy[indices] == 1).all():
-                indices = np.arange(low, high)[selected][row.copy[indices] == 1]
-            positions, steps = row.records.positions[indices].copy(), row.step[indices].copy()
-            for f in row.line.template.fields:
+            if rows.copy is not None and not (rows.copy[indices] == 1).all():
+                indices = np.arange(low, high)[selected][rows.copy[indices] == 1]
+            positions, steps = rows.records.positions[indices].copy(), rows.step[indices].copy()
+            for f in rows.line.template.fields:
                 if not f.numeric or f.name == "step" or not column_for("steps", f.name):
                     continue
-                unit = row.line.unit.get(f.name)
-                values = row.records.columns[f.name][indices].astype(np.float64)
+                unit = rows.line.unit.get(f.name)
+                values = rows.records.columns[f.name][indices].astype(np.float64)
                 ranks = figures.setdefault(f.name, {})
                 parts = ranks.setdefault(rank, [])
                 parts.append(_PrintedValues(positions, steps, values, _decimals(f), unit.factor if unit else 1.0))
                 while sum(len(part.positions) for part in parts[1:]) >= _steps_kept(ranks):
                     parts.pop(0)
 
-    def _windows_of(self, row: LineRows, runs: RunIndex) -> list[tuple[int, int, bool] | None]:
+    def _windows_of(self, rows: AttributedRows, runs: RunIndex) -> list[tuple[int, int, bool] | None]:
         """Return the window of each value of summary lines: first step, last step, whether it is exact."""
         windows: list[tuple[int, int, bool] | None] = []
-        run_indices = runs.indices_at(row.records.positions).tolist()
-        for field in _figure_fields(row):
-            if field not in row.records.columns:  # computed from several numbers
-                windows += [None] * len(row)
+        run_indices = runs.indices_at(rows.records.positions).tolist()
+        for field in _figure_fields(rows):
+            if field not in rows.records.columns:  # computed from several numbers
+                windows += [None] * len(rows)
                 continue
-            names = key_names(row) if names_its_number(row) else [field] * len(row)
-            unit = row.line.unit.get(field)
+            names = key_names(rows) if names_its_number(rows) else [field] * len(rows)
+            unit = rows.line.unit.get(field)
             factor = unit.factor if unit else 1.0
-            for i, printed in enumerate(row.records.columns[field].tolist()):
+            for i, printed in enumerate(rows.records.columns[field].tolist()):
                 run = runs.runs[run_indices[i]]
                 figures = self._values.get(run.index, {})
                 ranks = figures.get(names[i], {})
-                rank, position = int(row.ranks.rank[i]), int(row.records.positions[i])
+                rank, position = int(rows.ranks.rank[i]), int(rows.records.positions[i])
                 windows.append(self._window((run.log, names[i]), ranks, rank, position, printed, factor))
         return windows
 
@@ -209,13 +209,13 @@ class AverageWindows:
         return int(steps[window.first]), int(steps[window.last - 1]), window.exact
 
 
-def _figure_fields(row: LineRows) -> list[str]:
+def _figure_fields(rows: AttributedRows) -> list[str]:
     """Return the fields of a summary line that give rows of table `summaries`, in the order of these rows."""
-    if names_its_number(row):
+    if names_its_number(rows):
         return ["value"]
-    elsewhere = {"rank", "step", *row.line.run, *row.line.paths}
-    names = (name for name in row.line.template.names if name not in elsewhere)
-    return [name for name in names if name in row.line.paths or column_for("summaries", name) is None]
+    elsewhere = {"rank", "step", *rows.line.run, *rows.line.paths}
+    names = (name for name in rows.line.template.names if name not in elsewhere)
+    return [name for name in names if name in rows.line.paths or column_for("summaries", name) is None]
 
 
 def _decimals(f: Field) -> int:

@@ -24,8 +24,8 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from perflog.arrays import Floats, Ints, Mask
+from perflog.parsing.assemble.attributed_rows import BAR, CLOCK, LINE, RATE, AttributedRows, ClockColumns
 from perflog.parsing.assemble.column_values import nanoseconds, unit_of
-from perflog.parsing.assemble.line_rows import BAR, CLOCK, LINE, RATE, ClockColumns, LineRows
 from perflog.parsing.assemble.runs.run_state import ClockTotal, RunIndex
 from perflog.parsing.assemble.steps.step_rates import rate_of_steps, seconds_of_steps
 from perflog.parsing.assemble.steps.step_repeats import by_number
@@ -78,7 +78,7 @@ class RunClocks:
     def __init__(self) -> None:
         self._clocks: dict[int, _Clock] = {}  # by number of the run
 
-    def fill(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
+    def fill(self, rows: Sequence[AttributedRows], runs: RunIndex) -> None:
         """Fill the columns of the clock in rows, and the last reading of their runs."""
         table = np.hstack([_array(row) for row in rows])
         rates = np.concatenate([_rates(row) for row in rows])
@@ -102,58 +102,58 @@ class RunClocks:
         self._clocks.pop(run, None)
 
 
-def reads_clock(row: LineRows) -> bool:
+def reads_clock(rows: AttributedRows) -> bool:
     """Return whether rows, or what they print of steps, matter for the clock of their run."""
-    if row.line.clock or row.line.pause:
+    if rows.line.clock or rows.line.pause:
         return True
-    return times_steps(row) or (row.line.table == "steps" and prints_step_time(row))
+    return times_steps(rows) or (rows.line.table == "steps" and prints_step_time(rows))
 
 
-def times_steps(row: LineRows) -> bool:
+def times_steps(rows: AttributedRows) -> bool:
     """Return whether rows read a clock, or are steps with a stamp or a rate of steps."""
-    is_timed = row.records.stamps is not None or rate_of_steps(row.line) is not None
-    return bool(row.line.clock) or (row.line.table == "steps" and is_timed)
+    is_timed = rows.records.stamps is not None or rate_of_steps(rows.line) is not None
+    return bool(rows.line.clock) or (rows.line.table == "steps" and is_timed)
 
 
-def prints_step_time(row: LineRows) -> bool:
+def prints_step_time(rows: AttributedRows) -> bool:
     """Return whether the lines, or lines of a library beside them, print the time of a step."""
-    return row.prints("step_time") or "step_time_s" in row.joined
+    return rows.prints("step_time") or "step_time_s" in rows.joined
 
 
-def _array(row: LineRows) -> Ints:
+def _array(rows: AttributedRows) -> Ints:
     """Return what matters of rows, as an array with a column for each."""
-    line = row.line
+    line = rows.line
     is_step = line.table == "steps"
-    prints = prints_step_time(row) or (is_step and rate_of_steps(line) is not None)
+    prints = prints_step_time(rows) or (is_step and rate_of_steps(line) is not None)
     flags = (line.pause, is_step and not prints, is_step and prints, line.clock_of_bar)
-    constants = (np.full(len(row), flag, np.int64) for flag in flags)
-    events = (_is_event(row, fields) for fields in (line.clock_starts, line.clock_stops))
-    steps = np.where(row.step_known, row.step, -1)
-    covers = np.full(len(row), UNKNOWN) if row.steps_averaged is None else row.steps_averaged
-    keys = (row.records.positions, row.ranks.rank, steps, row.epoch)
-    return np.vstack([*keys, *_readings(row), *events, *constants, covers])
+    constants = (np.full(len(rows), flag, np.int64) for flag in flags)
+    events = (_is_event(rows, fields) for fields in (line.clock_starts, line.clock_stops))
+    steps = np.where(rows.step_known, rows.step, -1)
+    covers = np.full(len(rows), UNKNOWN) if rows.steps_averaged is None else rows.steps_averaged
+    keys = (rows.records.positions, rows.ranks.rank, steps, rows.epoch)
+    return np.vstack([*keys, *_readings(rows), *events, *constants, covers])
 
 
-def _is_event(row: LineRows, fields: Mapping[str, str] | None) -> Ints:
+def _is_event(rows: AttributedRows, fields: Mapping[str, str] | None) -> Ints:
     """Return 1 for each row in which the fields have these strings; `fields` None: for no row."""
-    is_event = np.full(len(row), fields is not None)
+    is_event = np.full(len(rows), fields is not None)
     for name, text in (fields or {}).items():
-        column = row.records.columns.get(name)
+        column = rows.records.columns.get(name)
         is_event &= [value == text for value in column.to_pylist()] if isinstance(column, pa.Array) else False
     return is_event.astype(np.int64)
 
 
-def _readings(row: LineRows) -> tuple[Ints, Ints, Ints, Ints]:
+def _readings(rows: AttributedRows) -> tuple[Ints, Ints, Ints, Ints]:
     """Return for each row what it reads of a clock, and the time for differences, in nanoseconds, _NEVER for none.
 
     Also from where that time is, and its last digit.
     """
-    clock = times = _times(row)
-    is_bar = row.line.clock_of_bar
-    sources = np.full(len(row), BAR if is_bar else CLOCK)
-    digits = np.full(len(row), _SECOND if is_bar else 0)
-    stamps = row.records.stamps
-    if stamps is not None and row.line.table == "steps":
+    clock = times = _times(rows)
+    is_bar = rows.line.clock_of_bar
+    sources = np.full(len(rows), BAR if is_bar else CLOCK)
+    digits = np.full(len(rows), _SECOND if is_bar else 0)
+    stamps = rows.records.stamps
+    if stamps is not None and rows.line.table == "steps":
         stamped = (stamps.time >= 0) & (is_bar | (times < 0))
         times = np.where(stamped, stamps.time, times)
         sources = np.where(stamped, LINE + _SOURCES * stamps.clock, sources)
@@ -161,25 +161,25 @@ def _readings(row: LineRows) -> tuple[Ints, Ints, Ints, Ints]:
     return clock, times, sources, digits
 
 
-def _rates(row: LineRows) -> Floats:
+def _rates(rows: AttributedRows) -> Floats:
     """Return the seconds of a step by a printed rate, or that of a bar too short for differences, else NaN."""
-    line, columns = row.line, row.records.columns
+    line, columns = rows.line, rows.records.columns
     if line.table == "steps" and line.clock_of_bar and SMOOTHED in columns:
         return np.asarray(columns[SMOOTHED], np.float64)
-    name = rate_of_steps(line) if line.table == "steps" and not prints_step_time(row) else None
+    name = rate_of_steps(line) if line.table == "steps" and not prints_step_time(rows) else None
     values = columns.get(name) if name else None
     if name is None or not isinstance(values, np.ndarray):
-        return np.full(len(row), np.nan)
+        return np.full(len(rows), np.nan)
     return seconds_of_steps(line, name, values.astype(np.float64))
 
 
-def _times(row: LineRows) -> Ints:
+def _times(rows: AttributedRows) -> Ints:
     """Return the time that each row reads, in nanoseconds; _NEVER if it reads none."""
-    name = next((name for name in row.line.clock if name in row.records.columns), None)
-    unit = unit_of(row.line, name) if name else None
-    values = row.records.columns[name] if name else None
+    name = next((name for name in rows.line.clock if name in rows.records.columns), None)
+    unit = unit_of(rows.line, name) if name else None
+    values = rows.records.columns[name] if name else None
     if unit is None or unit.base != "s" or not isinstance(values, np.ndarray):
-        return np.full(len(row), _NEVER)
+        return np.full(len(rows), _NEVER)
     seconds = np.abs(values.astype(np.float64)) * unit.factor
     known = (values >= 0) & (seconds < _LONGEST)
     return np.where(known, nanoseconds(np.where(known, values, 0), unit), _NEVER)

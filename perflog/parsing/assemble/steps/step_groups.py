@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 class StepGroups:
     """Run (its position among the runs at hand), group number and step of each record of a kind."""
 
-    def __init__(self, runs: RunIndex, run: Ints, group: Ints, step: Ints, step_known: Mask) -> None:
-        self.run, self.group, self.step, self.step_known = run, group, step, step_known
+    def __init__(self, runs: RunIndex, run: Ints, number: Ints, step: Ints, step_known: Mask) -> None:
+        self.run, self.number, self.step, self.step_known = run, number, step, step_known
         self._runs = runs
 
     @classmethod
     def joined(cls, parts: Sequence[StepGroups], order: Ints) -> StepGroups:
         """Return the groups of several kinds' records together, in an order of all of them."""
-        columns = zip(*((part.run, part.group, part.step, part.step_known) for part in parts), strict=True)
+        columns = zip(*((part.run, part.number, part.step, part.step_known) for part in parts), strict=True)
         return cls(parts[0]._runs, *(np.concatenate(column)[order] for column in columns))
 
     @cached_property
@@ -123,8 +123,8 @@ class StepGrouper:
         else:
             inside = step_known = np.zeros(len(records), np.bool_)
             step = np.zeros(len(records), np.int64)
-        group = self._first_group + np.where(inside, index, none + run)
-        return StepGroups(self._runs, run, group, step, step_known)
+        number = self._first_group + np.where(inside, index, none + run)
+        return StepGroups(self._runs, run, number, step, step_known)
 
 
 def _streams_in_order(closing: Sequence[tuple[Line, Records]], stream_of: StreamOf) -> Ints:

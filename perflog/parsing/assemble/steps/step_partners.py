@@ -23,8 +23,8 @@ from msgspec.structs import replace
 from perflog.arrays import Ints, Mask
 from perflog.formats.model import Format, Line
 from perflog.formats.vocabulary import PLACES, field_of, plain_name
+from perflog.parsing.assemble.attributed_rows import AttributedRows
 from perflog.parsing.assemble.column_values import field_values, typed, unit_of
-from perflog.parsing.assemble.line_rows import LineRows
 from perflog.tables.arrow import numbers_of
 from perflog.tables.schema import TABLES, TableColumn, column_for
 
@@ -90,7 +90,7 @@ class _Printed(Struct, frozen=True):
     rows: Ints
 
     @classmethod
-    def of(cls, kinds: Sequence[LineRows]) -> _Printed:
+    def of(cls, kinds: Sequence[AttributedRows]) -> _Printed:
         parts = [_with_step(kind, i) for i, kind in enumerate(kinds)]
         table = np.hstack(parts) if parts else np.empty((6, 0), np.int64)
         return cls(*table[:, np.argsort(table[0], kind="stable")])
@@ -102,7 +102,7 @@ class _Printed(Struct, frozen=True):
         )))  # fmt: skip
 
 
-def _with_step(kind: LineRows, number: int) -> Ints:
+def _with_step(kind: AttributedRows, number: int) -> Ints:
     rows = np.flatnonzero(kind.step_known)
     columns = kind.records.positions, kind.groups.run_number, kind.step, kind.ranks.rank
     return np.vstack([*(column[rows] for column in columns), np.full(len(rows), number), rows]).astype(np.int64)
@@ -114,7 +114,9 @@ class StepPartners:
     def __init__(self) -> None:
         self._led: set[int] = set()  # runs in which a program has printed steps
 
-    def join(self, steps: Sequence[LineRows], library_rows: Sequence[LineRows]) -> dict[int, LineRows]:
+    def join(
+        self, steps: Sequence[AttributedRows], library_rows: Sequence[AttributedRows]
+    ) -> dict[int, AttributedRows]:
         """Fill columns of step rows. Return the library's rows that are steps, by the `id` of what they replace."""
         library_rows = [row for row in library_rows if step_columns(row.line)]
         for row in steps:
@@ -129,7 +131,7 @@ class StepPartners:
                 _fill(steps, program.in_run(run), library_rows, library.in_run(run))
         return self._own_steps(library_rows)
 
-    def _own_steps(self, library_rows: Sequence[LineRows]) -> dict[int, LineRows]:
+    def _own_steps(self, library_rows: Sequence[AttributedRows]) -> dict[int, AttributedRows]:
         """Return the library's rows as steps, of runs in which no program prints any: those with most columns."""
         own = [row for row in library_rows if not _prints_names(row.line) and row.step_known.any()]
         free = [row for row in own if self._led.isdisjoint(row.groups.run_number.tolist())]
@@ -150,7 +152,9 @@ class StepPartners:
         self._led.discard(run)
 
 
-def _fill(steps: Sequence[LineRows], program: _Printed, library_rows: Sequence[LineRows], library: _Printed) -> None:
+def _fill(
+    steps: Sequence[AttributedRows], program: _Printed, library_rows: Sequence[AttributedRows], library: _Printed
+) -> None:
     """Fill columns of the step rows of a run that the program prints in none of its rows, if both count the same."""
     if not len(program.positions) or not _counts_the_same(program, library):
         return
@@ -174,24 +178,24 @@ def _fill(steps: Sequence[LineRows], program: _Printed, library_rows: Sequence[L
             joined[rows] = np.where(np.isnan(joined[rows]), numbers[is_in_target], joined[rows])
 
 
-def _is_named(row: LineRows, column: TableColumn) -> Mask:
+def _is_named(rows: AttributedRows, column: TableColumn) -> Mask:
     """Return which rows name a column. Each row prints the name of its value."""
-    keys = pa.array(row.records.columns["key"], pa.string()).dictionary_encode()
+    keys = pa.array(rows.records.columns["key"], pa.string()).dictionary_encode()
     names = np.array([plain_name(key) == column.name for key in keys.dictionary.to_pylist()], np.bool_)
     named: Mask = names[numbers_of(keys.indices)]
     return named
 
 
-def _fields(library_rows: Sequence[LineRows]) -> Iterator[tuple[int, str, TableColumn]]:
+def _fields(library_rows: Sequence[AttributedRows]) -> Iterator[tuple[int, str, TableColumn]]:
     for kind, row in enumerate(library_rows):
         for name, column in step_columns(row.line):
             if isinstance(row.records.columns.get(name), np.ndarray):
                 yield kind, name, column
 
 
-def _columns_printed(row: LineRows) -> Iterator[TableColumn]:
+def _columns_printed(rows: AttributedRows) -> Iterator[TableColumn]:
     """The columns of `steps` that the rows fill by themselves."""
-    for name in (*row.line.template.names, *row.line.set, *row.line.compute):
+    for name in (*rows.line.template.names, *rows.line.set, *rows.line.compute):
         column = column_for("steps", name)
         if column is not None:
             yield column

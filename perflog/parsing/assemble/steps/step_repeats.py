@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from perflog.arrays import Bytes, Ints, Mask
 from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS
-from perflog.parsing.assemble.line_rows import NO_EPOCH, LineRows
+from perflog.parsing.assemble.attributed_rows import NO_EPOCH, AttributedRows
 from perflog.parsing.assemble.runs.run_state import RunIndex
 from perflog.parsing.assemble.steps.step_windows import UNKNOWN, CoveredSteps
 
@@ -70,7 +70,7 @@ class StepCounter:
         self._stepless: dict[int, int] = {}  # by run: lines so far without a known step
         self._stepless_at: dict[tuple[int, int], int] = {}  # by run and rank: the same at its last line with a step
 
-    def fill(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
+    def fill(self, rows: Sequence[AttributedRows], runs: RunIndex) -> None:
         """Fill `copy` and `steps_averaged` of the step lines of a stretch, of any shape, in log order."""
         positions = np.concatenate([r.records.positions for r in rows])
         order = np.argsort(positions, kind="stable")

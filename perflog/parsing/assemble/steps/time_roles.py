@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.families.step_parts import COLUMNS, STEP_TIME, is_total
 from perflog.formats.model import Format, Line
-from perflog.parsing.assemble.line_rows import LineRows
+from perflog.parsing.assemble.attributed_rows import AttributedRows
 from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.assemble.steps.step_repeats import by_number
 
@@ -141,7 +141,7 @@ class TimeRoles:
         roles = {key: self._role(key) for key in self._used if key not in self._settled}
         return {key: role for key, role in roles.items() if role != self._used[key]}
 
-    def fill(self, form: Format, rows: Sequence[LineRows], runs: RunIndex) -> None:
+    def fill(self, form: Format, rows: Sequence[AttributedRows], runs: RunIndex) -> None:
         """Give the rows of a format the lines that say what their times are."""
         timed = [row for row in rows if len(row) and (row.line.whole or row.line.parts)]
         for name in dict.fromkeys(row.line.name for row in timed):
@@ -180,7 +180,7 @@ class TimeRoles:
         is_column = key[-1] in COLUMNS
         return PART if not grows_alone and (is_column or evidence.fits_mostly(as_clock)) else VALUE
 
-    def _observe(self, form: Format, shapes: Sequence[LineRows], runs: RunIndex) -> None:
+    def _observe(self, form: Format, shapes: Sequence[AttributedRows], runs: RunIndex) -> None:
         """Add what the rows of one line in all its shapes show."""
         for row in shapes:
             whole = row.line.whole or STEP_TIME
@@ -219,7 +219,7 @@ def _role_of_whole(name: str, evidence: _Evidence) -> str:
     return STEP if fits else VALUE
 
 
-def _ranks(row: LineRows, known: Mask, runs: RunIndex) -> Iterator[tuple[RunState, int, Ints]]:
+def _ranks(row: AttributedRows, known: Mask, runs: RunIndex) -> Iterator[tuple[RunState, int, Ints]]:
     """Yield each run and rank of rows, with the indices of its rows that are known."""
     for run, low, high in runs.split(row.records.positions):
         selected = low + np.flatnonzero(known[low:high])
@@ -232,11 +232,11 @@ def times_of(line: Line) -> list[str]:
     return sorted(line.parts | ({line.whole} if line.whole else set()))
 
 
-def _seconds(row: LineRows, name: str) -> Floats:
+def _seconds(rows: AttributedRows, name: str) -> Floats:
     """Return a time of each row in seconds, NaN where it has none."""
-    values, unit = row.records.columns.get(name), row.line.unit.get(name)
+    values, unit = rows.records.columns.get(name), rows.line.unit.get(name)
     if not isinstance(values, np.ndarray) or unit is None:
-        return np.full(len(row), np.nan)
+        return np.full(len(rows), np.nan)
     return values * unit.factor
 
 

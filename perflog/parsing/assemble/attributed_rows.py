@@ -1,4 +1,4 @@
-"""The records of one line kind, and the derived values of each: step, rank, and fields of the scopes around it.
+"""Rows of one line kind, each attributed to a step, a rank and the scopes around it.
 
 In: records with their step groups. Out: the step, rank and inherited columns of their rows, filled in by the line's own
 fields and by opening lines here, and by rank rules and step counts after that.
@@ -91,8 +91,8 @@ class ClockColumns(Struct):
         return ClockColumns(*(column[rows] for column in columns))
 
 
-class LineRows(Struct, dict=True):
-    """The records of one line kind with all derived values, ready to become rows."""
+class AttributedRows(Struct, dict=True):
+    """The records of one line kind with step, rank and inherited fields of each, ready to become rows of a table."""
 
     line: Line
     records: Records
@@ -225,14 +225,14 @@ class JoinedRows:
     the rows of each shape with `write_back`.
     """
 
-    def __init__(self, shapes: Sequence[LineRows], fields: Collection[str]) -> None:
+    def __init__(self, shapes: Sequence[AttributedRows], fields: Collection[str]) -> None:
         self._shapes = shapes
         self.whole = shapes[0]
         if len(shapes) == 1:
             return
         self._order = np.argsort(np.concatenate([shape.records.positions for shape in shapes]), kind="stable")
         records = [shape.records for shape in shapes]
-        self.whole = LineRows(
+        self.whole = AttributedRows(
             shapes[0].line,
             Records(
                 self._joined([each.positions for each in records]),
