@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from perflog.parsing.assemble.line_rows import FILE, HEADER, ClockColumns, JoinedRows, LineRows, RecordRanks
 from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Line
-from perflog.parsing.assemble.line_rows import FILE, HEADER, ClockColumns, JoinedRows, LineRows, RecordRanks
 from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.assemble.steps.step_groups import StepGroups
 from perflog.parsing.match.records import Records
