@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from perflog.parsing.assemble.line_rows import FILE, HEADER, ClockColumns, JoinedRows, LineRows, RecordRanks
 from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Line
+from perflog.parsing.assemble.attributed_rows import FILE, HEADER, AttributedRows, ClockColumns, JoinedRows, RecordRanks
 from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.assemble.steps.step_groups import StepGroups
 from perflog.parsing.match.records import Records
@@ -140,7 +140,7 @@ sample = "this one took 2.5 ms"
     assert sorted((row["value"], row["key"]) for row in found) == [(1.5, "a"), (2.5, "a_b"), (3.5, "c")]
 
 
-def line_rows(places: list[int], **columns: Any) -> LineRows:
+def line_rows(places: list[int], **columns: Any) -> AttributedRows:
     """Records of a line of one run at some positions, in groups of their own, without steps and ranks."""
     count = len(places)
     groups = StepGroups(
@@ -149,7 +149,7 @@ def line_rows(places: list[int], **columns: Any) -> LineRows:
     )  # fmt: skip
     records = Records(np.array(places), {name: np.array(values) for name, values in columns.items()})
     line = Line(f"line of {places}", NO_TEMPLATE, table="steps")
-    return LineRows(line, records, groups, groups.step, groups.step_known, RecordRanks.unknown(count), True)
+    return AttributedRows(line, records, groups, groups.step, groups.step_known, RecordRanks.unknown(count), True)
 
 
 def test_the_shapes_of_a_line_are_joined_in_log_order_and_written_back() -> None:
@@ -157,7 +157,7 @@ def test_the_shapes_of_a_line_are_joined_in_log_order_and_written_back() -> None
     joined = JoinedRows(shapes, ["value"])
     whole = joined.whole
     assert (whole.line, whole.steps_are_closed) == (shapes[0].line, True)
-    assert whole.records.positions.tolist() == whole.groups.group.tolist() == [1, 3, 5, 7, 9]
+    assert whole.records.positions.tolist() == whole.groups.number.tolist() == [1, 3, 5, 7, 9]
     assert whole.records.columns["value"].tolist() == [10, 30, 50, 70, 90]
     whole.ranks.fill(slice(None), np.arange(5), HEADER)
     joined.write_back()
