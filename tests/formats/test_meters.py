@@ -1501,3 +1501,12 @@ def test_the_name_of_a_logger_is_no_part_of_the_first_name() -> None:
     for other in ("val step=8 loss=2.5 lr=1", "trainer step=8 grad norm=2.5 lr=1"):
         rows = read(f"INFO step=1 loss=2.5 lr=1\n{begin}{other}\n".encode()).rows("steps")
         assert [row["step"] for row in rows] == [1], other
+
+
+def test_times_in_brackets_after_a_time_are_its_parts() -> None:
+    """A statistic in brackets is of the number before, and so is a number that is no time."""
+    got = read(b"step 7 loss 2.5 (avg 2.75) 1.5 s/it (data 0.25 s, fwd 0.5 s, avg 1.25 s)\n")
+    assert [(row["step_time_s"], row["forward_s"]) for row in got.rows("steps")] == [(1.5, 0.5)]
+    named = {row["key"]: row["value"] for row in got.rows("values")}
+    named |= {row["phase"]: row["time_s"] for row in got.rows("phases")}
+    assert named == {"loss_avg": 2.75, "data": 0.25, "step_time_avg": 1.25}

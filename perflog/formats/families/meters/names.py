@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from perflog.formats.families.base import FamilyShape, FieldNames, column_of_number, fits, look_up
 from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.template import fits_64
-from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, KINDS, PLACES, TRAINING, field_name, plain_name
+from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, KINDS, PLACES, STATISTICS, TRAINING, field_name, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import DURATIONS, MAGNITUDES, UNITS, Unit, base_of, unit_of
 
@@ -143,11 +143,11 @@ class MeterNames(Struct):
             words = " ".join(self.words[is_place : -1 if ends_in_is else None])
             if self.declaration.measures and words.lower() == RATE and self.last:  # `Decode: 1.78 s  Rate: 53.9 tok/s`
                 return f"{_TIME_AT_END.sub('', self.last)} {words}", ""
-            is_counter = plain_name(words) in EXACT  # `Ep 1 (Step 50): loss 0.5`
+            is_own = plain_name(words) in EXACT or self._is_part_of_time(unit)  # `Ep 1 (Step 50): loss 0.5`
             return (
                 ("", None)
                 if is_sentence or not words
-                else (words if is_counter else f"{self.bracket} {words}".strip(), "")
+                else (words if is_own else f"{self.bracket} {words}".strip(), "")
             )
         if self.suffix:
             return self.last, self.suffix if INTEGER.fullmatch(text) or base_of(self.last_unit) == "B" else ""
@@ -186,6 +186,11 @@ class MeterNames(Struct):
         if self.bracket:
             return key, MEAN
         return (key, "") if self.is_listed else ("", None)  # of `samples/s: 2161.6 1605777750.5` the first
+
+    def _is_part_of_time(self, unit: str) -> bool:
+        """Return whether a time in brackets is a part of the time before: `1.2 s/it (data 0.1 s, fwd 0.4 s)`."""
+        is_time = base_of(unit) == "s" and "s" in self.bases.get(self.bracket, ())
+        return is_time and STATISTICS.isdisjoint(map(str.lower, self.words))
 
     def _speed(self, unit: str) -> str:
         """Return the name of a speed of what the number before took its time for; "" for another number."""
