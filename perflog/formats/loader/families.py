@@ -8,6 +8,7 @@ from typing import Any
 
 from perflog.errors import FormatError
 from perflog.formats.families.base import FamilyShape, ValueForm
+from perflog.formats.families.checkpoint_lines import CheckpointFamily
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
 from perflog.formats.families.meters import MeterFamily
@@ -215,5 +216,13 @@ def _units(entry: Entry, names: Collection[str]) -> dict[str, Unit]:
     return {**known_units(entry), **{name: UNITS[unit] for name, unit in units.items()}}
 
 
-LOADERS: dict[str, Loader] = {"pairs": _key_value, "json": _json, "table": table, "meters": _meters}
+def _checkpoints(entry: Entry, scopes: tuple[str, ...]) -> Family:
+    """Load a `[[checkpoints]]` entry."""
+    shape = _shape(entry, scopes, [Field("step", "d", ""), Field("duration", "f", ""), Field("name", "S", "")])
+    return CheckpointFamily(name=shape.line.name, samples=entry.texts("sample", required=True), shape=shape)
+
+
+LOADERS: dict[str, Loader] = {
+    "pairs": _key_value, "json": _json, "table": table, "meters": _meters, "checkpoints": _checkpoints
+}  # fmt: skip
 """The function that loads a family, by kind of entry. A new kind of family is registered here."""

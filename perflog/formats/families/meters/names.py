@@ -10,7 +10,16 @@ from msgspec import Struct, field
 from perflog.formats.families.base import FamilyShape, FieldNames, column_of_number, fits, look_up
 from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.template import fits_64
-from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, KINDS, PLACES, STATISTICS, TRAINING, field_name, plain_name
+from perflog.formats.vocabulary import (
+    COUNTERS,
+    EVALUATIONS,
+    KINDS,
+    PLACES,
+    STATISTICS,
+    TRAINING,
+    field_name,
+    plain_name,
+)
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import DURATIONS, MAGNITUDES, UNITS, Unit, base_of, unit_of
 
@@ -145,9 +154,7 @@ class MeterNames(Struct):
                 return f"{_TIME_AT_END.sub('', self.last)} {words}", ""
             is_own = plain_name(words) in EXACT or self._is_part_of_time(unit)  # `Ep 1 (Step 50): loss 0.5`
             return (
-                ("", None)
-                if is_sentence or not words
-                else (words if is_own else f"{self.bracket} {words}".strip(), "")
+                ("", None) if is_sentence or not words else (words if is_own else f"{self.bracket} {words}".strip(), "")
             )
         if self.suffix:
             return self.last, self.suffix if INTEGER.fullmatch(text) or base_of(self.last_unit) == "B" else ""
