@@ -87,3 +87,13 @@ def test_each_phase_in_its_parent() -> None:
 
 def test_a_run_without_parts_of_a_step_is_left_out() -> None:
     assert rank_spread(Tables(by_hand("phases", [])), Options()) == {}
+
+
+def test_steps_of_ranks_are_no_part_of_anything() -> None:
+    """Each rank prints its own step time: the step has no parent."""
+    steps = [
+        {"table": "steps", "step": step, "rank": rank, "step_time_s": 10.0 + rank, "forward_s": 6.0 + rank}
+        for step in range(2)
+        for rank in range(2)
+    ]
+    assert spread([*FULL, *steps], steps=0) == {"wait in forward": (1.5, 2.75, 4), "forward in step": (6, 6.5, 7)}
