@@ -14,6 +14,7 @@ from perflog.ingestion.bulk import IngestTask
 from perflog.ingestion.following import State, follow
 from perflog.parsing.input.followed_file import Ending, Patience
 from perflog.parsing.input.log_names import LogName
+from perflog.parsing.input.source import Source
 from perflog.tables.sink import IngestResult
 
 
@@ -115,12 +116,19 @@ def test_an_interruption_stores_the_log_to_its_end(tmp_path: Path, monkeypatch: 
         raise KeyboardInterrupt
 
     states: list[State] = []
-    monkeypatch.setattr(following, "ingest_log", lambda *_, **__: InputError("nothing yet", "log"))
+    sizes: list[int] = []
+
+    def ingest_log(*_: object, opened: Source, **__: object) -> InputError:
+        sizes.append(opened.size())
+        return InputError("nothing yet", "log")
+
+    monkeypatch.setattr(following, "ingest_log", ingest_log)
     time = Time({2: interrupt})
     patience = Patience(sleep=time.sleep, clock=lambda: time.now)
     with pytest.raises(KeyboardInterrupt):
         follow(LogName.parse(str(log)), IngestTask("store"), patience, on_state=states.append)
     assert [(state.ending, state.is_last) for state in states] == [(None, False), (None, True)]
+    assert sizes == [4, 8]
 
 
 def test_an_error_of_the_store_ends_it_and_one_of_the_log_does_not(

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.forked_code import ForkedCode
-from support.growing_files import IDLE_S, Deed, Job, pieces
+from support.growing_files import IDLE_S, Job, pieces
 from support.patience import wait_until
 from support.reading import Reading, differences, read, sample
 
@@ -23,7 +23,6 @@ from perflog.ingestion import watching
 from perflog.ingestion.bulk import IngestTask, Outcome
 from perflog.ingestion.following import State, follow, ingest_input
 from perflog.ingestion.watching import Watching
-from perflog.parsing.input import followed_file
 from perflog.parsing.input.followed_file import Ending, FollowedFile, Patience
 from perflog.parsing.input.growing_source import GrowingSource, whole_lines
 from perflog.parsing.input.log_names import LogName
@@ -154,11 +153,7 @@ def test_a_log_that_is_no_text_of_lines_is_not_watched(folder: Path) -> None:
 # --- rotation, truncation, removal -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("proc", [followed_file._PROC, "/none"])
-def test_of_a_renamed_file_the_rest_is_read_then_the_new_one(
-    folder: Path, proc: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(followed_file, "_PROC", proc)
+def test_of_a_renamed_file_the_rest_is_read_then_the_new_one(folder: Path) -> None:
     path, old = folder / "run.txt", folder / "run.txt.1"
 
     def rotate() -> None:
@@ -181,24 +176,7 @@ def test_of_a_renamed_file_the_rest_is_read_then_the_new_one(
     assert differences(stored(folder / "store"), both) == []
 
 
-def test_of_a_truncated_file_the_last_state_stays(folder: Path) -> None:
-    path = folder / "run.txt"
-    deeds: list[Deed] = [MOE, lambda: None, lambda: path.write_bytes(SWEEP[:300]), SWEEP[300:]]
-    states = followed(Job(path, deeds), folder / "store")
-    assert [state.ending for state in states if state.is_last] == [Ending.TRUNCATED, Ending.IDLE]
-    assert len(Store(folder / "store").logs()) == 2
-
-
-def test_a_file_that_was_written_anew_and_longer_is_truncated_too(folder: Path) -> None:
-    path = folder / "run.txt"
-    deeds: list[Deed] = [SWEEP[:3000], lambda: None, lambda: path.write_bytes(MOE + MOE)]
-    states = followed(Job(path, deeds), folder / "store")
-    assert [state.ending for state in states if state.is_last] == [Ending.TRUNCATED, Ending.IDLE]
-
-
-@pytest.mark.parametrize("proc", [followed_file._PROC, "/none"])
-def test_a_removed_file_is_read_to_its_end(folder: Path, proc: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followed_file, "_PROC", proc)
+def test_a_removed_file_is_read_to_its_end(folder: Path) -> None:
     path = folder / "run.txt"
 
     def write_and_remove() -> None:
@@ -228,15 +206,6 @@ def test_watching_survives_rotation_and_truncation(folder: Path) -> None:
             assert differences(Reading(IngestResult("", ""), kept).tables(*APART), tables(data)) == []
         file.open()
     file.close()
-
-
-def test_an_interruption_stores_what_was_read(folder: Path) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        followed(Job(folder / "run.txt", [MOE[:4000], MOE[4000:], interrupt]), folder / "store")
-    assert differences(stored(folder / "store"), tables(MOE)) == []
 
 
 def test_after_a_kill_the_store_is_readable_and_the_next_ingest_is_right(folder: Path) -> None:

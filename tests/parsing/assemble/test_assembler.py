@@ -95,6 +95,14 @@ def test_a_run_ends_when_the_next_one_has_begun_and_nothing_of_it_waits(form: Fo
     assert [row["run"] for part in tables for row in part.get("steps", ())] == ["1", "2", "3", "3"]
 
 
+def test_a_run_ends_while_records_of_the_next_one_wait(form: Format) -> None:
+    begin, last = "run with 8 sequences\nstep 1 took 250.0 ms\nrun with 16 sequences\n", "step 1 took 125.0 ms\n"
+    assert assembled(form, begin + "loss is 1.5\n", last)[1] == [[1], [], [2]]
+    assert assembled(form, begin, last)[1] == [[1], [], [2]]
+    assert assembled(form, "loss is 1.5\n" + begin, last)[1] == [[1, 2], [], [3]]
+    assert assembled(form, "run with 4 sequences\nloss is 1.5\n", begin, last)[1] == [[], [1, 2], [], [3]]
+
+
 def test_what_a_process_prints_is_a_setting_of_all_its_runs(form: Format) -> None:
     assembler, lines = Assembler(), lines_of([form])
     text = (

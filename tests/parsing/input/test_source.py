@@ -464,7 +464,7 @@ def test_a_full_disk_names_tmpdir(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     stdin(monkeypatch, b"a\n" * 10)
     with pytest.raises(InputError, match="TMPDIR") as caught:
         open_source("-")
-    assert os.strerror(errno.ENOSPC) in caught.value.reason
+    assert caught.value.reason == f"cannot be kept in a temporary file: {os.strerror(errno.ENOSPC)}"
 
 
 def test_a_named_pipe_is_spilled(tmp_path: Path, spill_folder: Path) -> None:
