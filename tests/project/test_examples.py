@@ -11,9 +11,11 @@ import doctest
 import re
 import shlex
 import shutil
+from functools import cache
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -21,6 +23,7 @@ from support.commands import context, run
 from support.paths import ROOT
 
 import perflog
+from perflog import opening
 from perflog.cli.main import main
 
 LOGS = {
@@ -53,6 +56,17 @@ def commands(document: Path) -> list[list[str]]:
     return calls
 
 
+@cache
+def read_once(name: str) -> perflog.Log:
+    return opening.read(name)
+
+
+def read(*logs: Any, **options: Any) -> perflog.Log:
+    """As `perflog.read`; a log that examples share is read once."""
+    shared = len(logs) == 1 and logs[0] in LOGS and not options
+    return read_once(logs[0]) if shared else opening.read(*logs, **options)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with the logs that examples read, and the bundled runs where the repository has them."""
@@ -65,7 +79,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_examples_of_docstrings(path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples_of_docstrings(
+    path: Path, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(perflog, "read", read)
     if "trainer" in path.relative_to(ROOT).parts:
         pytest.importorskip("torch", reason="PyTorch is not installed")
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

@@ -203,7 +203,7 @@ while True:
     seen: set[int] = set()
     reads = 0
     try:
-        while reads < 20 or len(seen) < 3:
+        while reads < 8 or len(seen) < 3:
             assert store.logs() == LOGS
             assert sorted(store.table("steps")["run"].to_pylist()) == [f"{log}-1" for log in LOGS for _ in range(3)]
             seen.add(ObjectStore(store.name).look().number)

@@ -101,7 +101,7 @@ def test_the_iterations_of_a_real_trace_are_its_steps(tmp_path: Path) -> None:
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", ["timesformer_h100", "xdit", "profile-data__train", "sampled_rank-0", "sglang"])
+@pytest.mark.parametrize("name", ["timesformer_h100", "profile-data__train", "sampled_rank-0", "sglang"])
 def test_layers_of_real_traces_are_no_iterations(name: str, tmp_path: Path) -> None:
     (path,) = (path for path in (CORPUS / "torchtrace").glob("*.json.gz") if name in path.name)
     assert not any(len(device.steps.numbers) for device in trace_devices(Tables(without_steps(path, tmp_path))))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -161,16 +163,26 @@ def test_fast_path_regular_expressions_and_a_loop_read_alike(lines: list[bytes])
     list(enumerate(["block_info 1 {}", "AG, 0.5, {}, 0 ", "cuda:{}", "{} wait time: 2", "{}", "GA, {}, 1, 0 "])),
 )
 def test_each_odd_number_is_read_alike_in_each_place(first: int, line: str) -> None:
-    """In one log with all of them; every sixth also alone."""
+    """In one log with all of them; some also alone."""
     odd = [line.encode().replace(b"{}", token) for token in TOKENS]
     same_records([HOME.encode(), *(x for one in odd for x in (one, HOME.encode()))])
-    for one in odd[first::6]:
+    for one in odd[first::12]:
         same_records([one])
 
 
+def few_of_each_shape(lines: Iterable[bytes], most: int = 8) -> Iterator[bytes]:
+    """Yield the lines in their order, of those that differ in their digits alone only the first ones."""
+    counts: Counter[bytes] = Counter()
+    for line in lines:
+        shape = re.sub(rb"[0-9]+", b"0", line)
+        counts[shape] += 1
+        if counts[shape] <= most:
+            yield line
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_every_line_of_the_samples_is_read_alike(name: str) -> None:
-    same_records(list(sample_lines(name)))
+def test_lines_of_every_shape_of_the_samples_are_read_alike(name: str) -> None:
+    same_records(list(few_of_each_shape(sample_lines(name))))
 
 
 @pytest.mark.parametrize("cut", range(1, 40, 3))
