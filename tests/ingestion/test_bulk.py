@@ -109,6 +109,8 @@ def test_several_logs_are_stored_together() -> None:
     assert [outcome.where for outcome in outcomes if isinstance(outcome, PerflogError)] == ["empty", "none"]
     assert stored() == ["a", "b", "d"] and len(Store("store").table("steps")) == 6
     assert len(list(Path("store/runs").iterdir())) == 1
+    origins = [origin.paths for origin in Store("store").origins().values()]
+    assert sorted(map(len, origins)) == [1, 1, 2] and (os.path.abspath("a"), os.path.abspath("c")) in origins
     assert sum(told) >= sum(os.path.getsize(name) for name in "abd")
 
 
@@ -122,6 +124,7 @@ def test_a_store_that_cannot_be_written_is_the_outcome_of_each_log() -> None:
 def test_a_strict_task_stores_no_log_with_something_unread() -> None:
     strict = IngestTask("store", strict=True)
     assert isinstance(ingest_log(log("a"), strict), IngestResult)
+    assert isinstance(ingest_log(log("a", more="an unknown line 3.5\n"), IngestTask("other")), IngestResult)
     for more, reason in (
         ("an unknown line 3.5\n", "1 line is unread; the first is line 3:\n  an unknown line 3.5"),
         ("an unknown line 3.5\n" * 2, "2 lines are unread; the first is line 3:\n  an unknown line 3.5"),

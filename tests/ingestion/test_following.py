@@ -37,6 +37,7 @@ def followed(
     takes: float = 0.0,
     until_idle: float = 5.0,
     failure: Exception | None = None,
+    is_new: bool = False,
 ) -> tuple[list[tuple[int, int]], list[State]]:
     """Follow a log. Return the time and the number of bytes of each reading, and the states."""
     time, readings, states = Time(events), list[tuple[int, int]](), list[State]()
@@ -45,7 +46,8 @@ def followed(
         size: int = opened.size()  # type: ignore[attr-defined]
         readings.append((round(time.now), size))
         time.now += takes
-        return failure or IngestResult(name.log, "", grown_by=size - (readings[-2][1] if len(readings) > 1 else 1))
+        before = readings[-2][1] if len(readings) > 1 else None if is_new else 1
+        return failure or IngestResult(name.log, "", grown_by=None if before is None else size - before)
 
     monkeypatch.setattr(following, "ingest_log", ingest_log)
     patience = Patience(until_idle=until_idle, sleep=time.sleep, clock=lambda: time.now)
@@ -84,6 +86,10 @@ def test_growth_counts_from_before_all_readings(tmp_path: Path, monkeypatch: pyt
         _, states = followed(log, events, monkeypatch)
     outcomes = [state.outcome for state in states]
     assert [outcome.grown_by for outcome in outcomes if isinstance(outcome, IngestResult)] == [3, 7, 13, 13]
+    with log.open("a", buffering=1) as file:
+        _, states = followed(log, {2: lambda: file.write("four\n")}, monkeypatch, is_new=True)
+    outcomes = [state.outcome for state in states]
+    assert [outcome.grown_by for outcome in outcomes if isinstance(outcome, IngestResult)] == [None] * 3
 
 
 def test_how_a_log_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

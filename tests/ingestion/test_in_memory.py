@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.stores import rows
 
 from perflog.errors import InputError, UsageError
-from perflog.ingestion import in_memory
+from perflog.ingestion import in_memory, pipeline, workers
 from perflog.ingestion.in_memory import ReadLog, ReadTask, read_logs
 from perflog.parsing.input.log_names import LogName
 from perflog.tables.sink import MemorySink
@@ -59,6 +62,39 @@ def test_batches_of_several_logs_give_the_same(tmp_path: Path, monkeypatch: pyte
     found, sink = read(tmp_path, *texts)
     assert found == [[], [], 0, 1, [], InputError, 0]
     assert len(steps(sink)) == 6
+
+
+def test_other_processes_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_memory, "in_batches", lambda names, *_: [names[:2], names[2:]])
+    monkeypatch.setattr(in_memory, "pay", lambda _: True)
+    monkeypatch.setattr(workers, "cores", lambda: 2)
+    batches, read_batch = list[int](), in_memory._read_batch
+
+    def noted(*arguments: Any) -> Any:
+        batches.append(os.getpid())  # only of this process
+        return read_batch(*arguments)
+
+    monkeypatch.setattr(in_memory, "_read_batch", noted)
+    texts = [log(1), log(2), log(1), log(3)]
+    for allowed, here in ((workers.allowed(), 0), (nullcontext(), 2)):
+        with allowed:
+            found, sink = read(tmp_path, *texts)
+        assert (found, len(steps(sink)), len(batches)) == ([[], [], 0, []], 6, here)
+
+
+def test_a_log_alone_has_all_processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given, ingest = list[Any](), pipeline.ingest
+
+    def noted(*arguments: Any, **how: Any) -> Any:
+        given.append(how)
+        return ingest(*arguments, **how)
+
+    monkeypatch.setattr(pipeline, "ingest", noted)
+    monkeypatch.setattr(workers, "cores", lambda: 2)
+    with workers.allowed():
+        read(tmp_path, log(1))
+    read(tmp_path, log(1))
+    assert given == [{"threads": 2, "processes": True}, {}]
 
 
 def test_the_task_is_that_of_each_log(tmp_path: Path) -> None:

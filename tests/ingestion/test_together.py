@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,6 +82,7 @@ def test_groups_are_of_small_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(together, "_MOST_BYTES", together_at_most)
         monkeypatch.setattr(together, "_LARGEST", largest)
         with opened(tmp_path, *texts) as sources:
+            (tmp_path / "2.log").write_bytes(gzip.compress(log(6).encode())[:-9])  # with a warning
             found = [positions for positions, _ in together._candidates(sources)]
         assert found == groups
 
