@@ -24,6 +24,7 @@ from perflog.parsing.assemble.assembler import Assembler, RereadRequired
 from perflog.parsing.match.discovery import families_of
 from perflog.parsing.match.ordered.block_bodies import read_bodies
 from perflog.parsing.match.ordered.header_rows import HeaderRowReader
+from perflog.parsing.match.ordered.indented_headings import with_headings
 from perflog.parsing.match.ordered.setting_blocks import without_settings
 from perflog.parsing.match.records import Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
@@ -149,6 +150,7 @@ class _Together:
         batch = detection.scanned_as(scanner) or scanner.scan(self._logs.chunk)
         with_rows, _ = HeaderRowReader().read(scanner.lines, batch, {})
         is_in_order = with_rows is not batch or without_settings(scanner.lines, batch)[0] is not batch
+        is_in_order |= with_headings(scanner.lines, batch) is not batch
         if is_in_order:  # only in one log is it known where a table or a block ends
             raise UnlikeLogsError
         if any(scanner.lines[kind][1].bar for kind in batch.records):

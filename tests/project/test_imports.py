@@ -35,7 +35,7 @@ parsing.input: spilled_input text_lines
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: spliced_lines object_lines scanner stamp_layouts line_stamps partial_lines discovery
 parsing.match.ordered: __init__ table_cells segments header_rows table_evidence bar_states block_bodies setting_blocks
-parsing.match.ordered: ordered_lines
+parsing.match.ordered: indented_headings ordered_lines
 parsing.failures: kinds origins reader rows first_cause __init__
 parsing.assemble: column_values
 parsing.assemble.runs: __init__ run_state run_failures printed_steps run_tracker line_account figure_account text_blocks

@@ -6,6 +6,7 @@ A title names the case that the lines below it measure. `metrics.case_titles` ta
 from __future__ import annotations
 
 from perflog.formats.families.measured_lines import UNIT
+from perflog.formats.figures import figure_spans
 from perflog.formats.surroundings import LOGGER_PREFIX
 from perflog.formats.template import Template
 from perflog.formats.vocabulary import MOMENTS
@@ -17,6 +18,9 @@ TITLE, SUBTITLE = "title", "subtitle"
 
 TABLE_TITLE = "table_title"
 """Field of the title of one table: the line above its header."""
+
+HEADING = "heading"
+"""Field of words above indented lines: which work these lines measure."""
 
 _MARKS = r"={2,}|\*{2,}|#{2,6}|-{2,}|>{2,}"
 _WORDS = (
@@ -50,6 +54,27 @@ _NO_TITLE = lazy_pattern(  # a command, a line of a logger, a sentence, a row of
 )
 _HAS_WORD = lazy_pattern(r".*(?:[^\W\d_]{2}|\w ?=).*")
 _MOST_WORDS = 16
+
+
+_HEADING = lazy_pattern(  # words with a colon after them, or a mark before them
+    r"(?P<before>[ \t]*)(?P<text>[A-Za-z][\w./()+-]*(?: [\w./()+-]+){0,6})(?P<after>:[ \t]*)"
+    r"|(?P<marked>[ \t]*[^\w\s]{1,2} )(?P<words>[A-Za-z][\w./()+-]*(?: [\w./()+-]+){0,6})(?P<end>:?[ \t]*)"
+)
+
+
+def heading_parts(text: str) -> tuple[str, str, str] | None:
+    """Return what is before a heading of words, the heading, and what is after it; None for another line.
+
+    Example:
+        >>> heading_parts("  Storage Read:"), heading_parts("ready."), heading_parts("Epoch 3:")
+        (('  ', 'Storage Read', ':'), None, None)
+    """
+    match = _HEADING.fullmatch(text)
+    if match is None or figure_spans(text) or _IS_SENTENCE.fullmatch(text) or _COUNTS.search(text):
+        return None
+    if match["text"] is not None:
+        return match["before"], match["text"], match["after"]
+    return match["marked"], match["words"], match["end"]
 
 
 def table_title_parts(text: str) -> tuple[str, str, str] | None:

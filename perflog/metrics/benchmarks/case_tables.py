@@ -45,7 +45,8 @@ _COLUMN = "column"  # the parameter of such a table, where its columns have no n
 _SEVERAL = 2  # units from which on the rows of a table are several quantities
 _IS_STATISTIC = lazy_pattern(STATISTIC, re.IGNORECASE)
 _NAMES_WORK = lazy_pattern(
-    r"(?:.*[_. ])?(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task|job|line_number)s?",
+    r"(?:.*[_. ])?"
+    r"(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task|job|line_number|heading)s?",
     re.IGNORECASE,
 )
 """Names of columns that describe which work is measured."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from perflog.arrays import Ints
-from perflog.formats.families.title_lines import SUBTITLE, TABLE_TITLE, TITLE
+from perflog.formats.families.title_lines import HEADING, SUBTITLE, TABLE_TITLE, TITLE
 from perflog.formats.vocabulary import field_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.columns import Rows
@@ -33,7 +33,7 @@ def under_titles(rows: Rows) -> tuple[Rows, Ints, Ints]:
     """
     lines, parts = rows["line"], rows["part"]
     codes, words = rows.codes("key")
-    titles = {words.index(key): key for key in (TITLE, SUBTITLE, TABLE_TITLE) if key in words}
+    titles = {words.index(key): key for key in (*_TITLES, HEADING) if key in words}
     if not np.isin(codes, [*titles]).any():
         return rows, lines, parts
     current, below = dict[str, int](), list[int]()

@@ -1,4 +1,4 @@
-"""Reads what only the order of the lines shows: rows of printed tables, bodies of blocks, blocks of settings.
+"""Reads what only the order of the lines shows: rows of printed tables, bodies of blocks, blocks of settings, headings.
 
 These passes follow the scan of each batch. What is open where a batch ends goes on in the next one.
 """
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from perflog.parsing.match.ordered.block_bodies import OpenBlocks, ends_with_body, read_bodies
 from perflog.parsing.match.ordered.header_rows import HeaderRowReader, OpenTables
+from perflog.parsing.match.ordered.indented_headings import with_headings
 from perflog.parsing.match.ordered.setting_blocks import Above, without_settings
 from perflog.parsing.match.records import Batch, FormatLine
 
@@ -45,6 +46,7 @@ class OrderedLines:
         batch, tables = self._header_rows.read(lines, batch, before.tables)
         batch, blocks = read_bodies(lines, batch, before.blocks)
         batch, above = without_settings(lines, batch, before.above)
+        batch = with_headings(lines, batch)
         return batch, OpenAtEnd(tables, blocks, above)
 
     def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:

@@ -1,0 +1,89 @@
+"""Reads headings of words above indented lines that measure something: the heading names the case of these lines.
+
+    Storage Read:
+      - Device P95: 27.5 ms
+    Storage Write:
+      - Device P95: 9.5 ms
+
+Only the lines below such a line show that it is a heading, and only a name that comes again below another heading shows
+that both are cases of one measurement. So this pass follows the scan. No measured line may come after them that is
+not below a heading: nothing says where the last case ends. Only a log that is read at once shows all of that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from perflog.formats.families.base import literal
+from perflog.formats.families.measured_lines import ENDS_IN_SETTINGS
+from perflog.formats.families.title_lines import HEADING, heading_parts
+from perflog.formats.model import Line
+from perflog.formats.template import Template
+from perflog.parsing.match.captures import columns_of
+from perflog.parsing.match.ordered.segments import Segments, with_records
+from perflog.parsing.match.records import Batch, FormatLine, Records
+
+_LONGEST = 200  # bytes of a heading and its indentation
+
+
+class _Heading(NamedTuple):
+    row: int
+    parts: tuple[str, str, str]  # what is before the heading, the heading, what is after it
+    indent: int
+    key: str  # the name of the first figure below it
+    kind: int  # the kind of the line below it
+
+
+def with_headings(lines: list[FormatLine], batch: Batch) -> Batch:
+    """Return the batch with its headings. Their Lines are added to the lines of the scanner."""
+    kinds = [kind for kind in batch.records if lines[kind][1].may_be_setting]
+    is_whole = batch.chunk.first_line == 1 and batch.chunk.is_last
+    if not is_whole or not kinds or not len(batch.unread):
+        return batch
+    kind_of_row = {row: kind for kind in kinds for row in batch.rows(batch.records[kind].positions).tolist()}
+    headings = _headings(lines, batch, kind_of_row)
+    times = Counter(heading.key for heading in headings)
+    headings = [heading for heading in headings if times[heading.key] > 1]
+    if not headings:
+        return batch
+    outer = max(heading.indent for heading in headings)
+    below = (row for row in kind_of_row if row > headings[0].row)
+    if any(_indent(batch, row) <= outer for row in below):
+        return batch
+    new: dict[int, list[Records]] = {}
+    kind_of = dict[tuple[str, str], int]()
+    for heading in headings:
+        before, words, after = heading.parts
+        kind = kind_of.setdefault((before, after), len(lines))
+        if kind == len(lines):
+            template = Template(f"{literal(before)}{{{HEADING}:s}}{literal(after)}")
+            lines.append((lines[heading.kind][0], Line(HEADING, template, table="values", under_header=True)))
+        positions = batch.positions_of(np.array([heading.row]))
+        fields = columns_of(lines[kind][1].template, {HEADING: words})
+        new.setdefault(kind, []).append(Records(positions, dict(fields)))
+    return with_records(batch, new, lines)
+
+
+def _headings(lines: Sequence[FormatLine], batch: Batch, kind_of_row: dict[int, int]) -> list[_Heading]:
+    """Return the lines that may be headings: an indented line that measures something is directly below each."""
+    segments, found = Segments(batch), list[_Heading]()
+    for below, kind in kind_of_row.items():
+        row = below - 1
+        if row < 0 or not segments.unread[row] or batch.ends[row] - batch.starts[row] > _LONGEST:
+            continue
+        indent, name = _indent(batch, row), next(iter(lines[kind][1].template.names), "")
+        ((_, text),) = segments.lines(range(row, row + 1), -1)
+        parts = heading_parts(text)
+        if parts is not None and name and indent < _indent(batch, below) and not ENDS_IN_SETTINGS.match(text):
+            found.append(_Heading(row, parts, indent, name, kind))
+    return sorted(found)
+
+
+def _indent(batch: Batch, row: int) -> int:
+    """Return the number of spaces before a line."""
+    raw = bytes(memoryview(batch.chunk.data)[int(batch.starts[row]) : int(batch.ends[row])])
+    return len(raw) - len(raw.lstrip(b" \t"))

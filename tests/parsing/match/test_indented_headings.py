@@ -1,0 +1,32 @@
+"""Words above indented lines that measure something are the case of these lines."""
+
+from __future__ import annotations
+
+import pytest
+from support.reading import read
+
+CASES = "Prefill:\n  Latency: 12.5 ms\n  Rate: 100.5 tok/s\n✅ Decode\n  - Latency: 2.5 ms\n  - Rate: 10.5 tok/s\n"
+
+
+def headings(text: str) -> list[tuple[int, str]]:
+    return [(row["line"], row["text"]) for row in read(text.encode()).rows("values") if row["key"] == "heading"]
+
+
+def test_words_above_indented_lines_are_a_heading() -> None:
+    log = read(CASES.encode())
+    assert headings(CASES) == [(1, "Prefill"), (4, "Decode")]
+    assert log.done.lines["unread"] == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CASES.replace("  ", ""),  # not indented
+        CASES.replace("Prefill:", "It starts now."), CASES.replace("Prefill:", "Epoch 3:"),
+        CASES.replace("Prefill:", "Prefill:\nready"),  # not directly above
+        CASES.replace("- Latency", "- Wall time"),  # no name comes again
+        f"{CASES}Load time: 7.5 ms\n",  # of which case?
+    ],
+)  # fmt: skip
+def test_what_is_no_heading(text: str) -> None:
+    assert headings(text) == []
