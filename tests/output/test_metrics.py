@@ -79,7 +79,7 @@ def test_limits_of_rows() -> None:
         shown = metric_sheet(METRIC, long, format, limit)
         assert len(list(shown.rows)) == count
     assert metric_sheet(METRIC, long, "text").note.startswith("2 more rows: --limit 0 shows all 42\nthe formula")
-    assert metric_sheet(METRIC, long[:0], "text").note == "nothing in these runs to compute it from"
+    assert metric_sheet(METRIC, long[:0], "text").note == "these runs have no data to compute it from"
 
 
 def test_kernels_have_short_names_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

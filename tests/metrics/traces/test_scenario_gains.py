@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -56,7 +57,8 @@ def test_each_run_has_gains_of_devices_and_of_ranks(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "replay", SimpleNamespace(table=lambda *_: rows))
     monkeypatch.setattr(module, "device_time", SimpleNamespace(table=lambda *_: times))
     monkeypatch.setattr(module, "wholes_of_traces", lambda part: part)
-    found = module.scenario_gains(None, Options())  # type: ignore[arg-type]
+    tables: Any = SimpleNamespace(count=lambda _: 1)
+    found = module.scenario_gains(tables, Options())
     assert {run: [(each.run, each.scenario, each.whole_s) for each in gains] for run, gains in found.items()} == {
         "q": [("q", "host", 1.0), ("q", "rank", 2.0)], "r": [("r", "host", 3.0), ("r", "rank", 2.0)]
     }  # fmt: skip
