@@ -38,22 +38,22 @@ class SteadyRun(Struct, frozen=True):
 class StepRows(RowColumns, frozen=True):
     """Rows of some runs in a table, each with a known step, run by run in the order of the runs.
 
-    `place`: index of the run of each row. `rank`: NaN for null.
+    `run_index`: index of the run of each row. `rank`: NaN for null.
     """
 
     runs: Sequence[SteadyRun]
     rows: Rows
-    place: Ints
+    run_index: Ints
     rank: Floats
 
     def steady(self) -> StepRows:
         """Return the rows of the steady steps."""
-        return self.where(is_steady(self.runs, self.place, self.rows["step"]))
+        return self.where(is_steady(self.runs, self.run_index, self.rows["step"]))
 
 
-def is_steady(runs: Sequence[SteadyRun], place: Keys, steps: Ints) -> Mask:
-    """Flag the rows of steady steps. `place`: index of the run of each row."""
-    return steps >= np.array([run.first for run in runs], np.int64)[place]
+def is_steady(runs: Sequence[SteadyRun], run_index: Keys, steps: Ints) -> Mask:
+    """Flag the rows of steady steps. `run_index`: index of the run of each row."""
+    return steps >= np.array([run.first for run in runs], np.int64)[run_index]
 
 
 def worlds_of(runs: Sequence[SteadyRun]) -> Floats:
@@ -74,8 +74,8 @@ def step_rows(tables: Tables, name: str, column: str, warmup: int | None) -> Ste
     if (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")
         rows, numbers = rows.where(order), numbers[order]
-    runs, place = steady_runs(tables, numbers, rows["step"], rows[column], warmup)
-    return StepRows(runs, rows, place, ranks_of_rows(runs, place, rows["rank"]))
+    runs, run_index = steady_runs(tables, numbers, rows["step"], rows[column], warmup)
+    return StepRows(runs, rows, run_index, ranks_of_rows(runs, run_index, rows["rank"]))
 
 
 def run_numbers(tables: Tables, rows: Rows) -> Ints:
@@ -95,10 +95,10 @@ def codes_in(names: dict[str, int], words: Sequence[str]) -> Ints:
     return np.array([names.setdefault(word, len(names)) for word in words], np.int64)
 
 
-def ranks_of_rows(runs: Sequence[SteadyRun], place: Keys, ranks: Ints) -> Floats:
+def ranks_of_rows(runs: Sequence[SteadyRun], run_index: Keys, ranks: Ints) -> Floats:
     """Return the rank of each row, NaN for null. The only rank of a run is known."""
     is_only = np.array([run.world == 1 for run in runs], np.bool_)
-    return np.where(ranks != NULL, ranks, np.where(is_only[place], 0.0, np.nan))
+    return np.where(ranks != NULL, ranks, np.where(is_only[run_index], 0.0, np.nan))
 
 
 def steady_runs(
@@ -147,31 +147,31 @@ def _first_steady_step(steps: Ints, totals: Floats, clock: StepSeries | None, wa
 class RankMeans(Struct, frozen=True):
     """Mean over the ranks of their times in each step of each run, without steps in which a rank may be missing."""
 
-    place: Ints
+    run_index: Ints
     step: Ints
     time_s: Floats
     ranks: Ints
 
 
-def rank_means(place: Keys, steps: Ints, rank: Floats, time_s: Floats, world: Floats) -> RankMeans:
+def rank_means(run_index: Keys, steps: Ints, rank: Floats, time_s: Floats, world: Floats) -> RankMeans:
     """Return the means over the ranks.
 
     Args:
-        place: Index of the run of each row.
+        run_index: Index of the run of each row.
         steps: Step of each row.
         rank: Rank of each row, NaN where it is not known.
         time_s: Time of each row. Several times of a rank in a step add up.
         world: Number of ranks of each run, NaN where it is not known.
     """
-    groups = groups_of(place, steps)
+    groups = groups_of(run_index, steps)
     is_known = ~np.isnan(rank)
     ranks = groups.numbers_of(np.where(is_known, rank, 0).astype(np.int64), is_known)
     anonymous = np.bincount(groups.inverse, ~is_known, len(groups.sizes)) > 0
     ranks = np.where(anonymous, groups.sizes, ranks)
-    places = place[groups.first]
-    complete = ~anonymous | (ranks == world[places])
+    run_indices = run_index[groups.first]
+    complete = ~anonymous | (ranks == world[run_indices])
     means = groups.sums(time_s)[complete] / ranks[complete]
-    return RankMeans(places[complete], steps[groups.first][complete], means, ranks[complete])
+    return RankMeans(run_indices[complete], steps[groups.first][complete], means, ranks[complete])
 
 
 def totals_of_steps(rows: Rows, part: Ints, parts: int) -> Iterator[Floats]:

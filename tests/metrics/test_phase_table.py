@@ -44,7 +44,7 @@ def test_of_a_torn_step_with_one_occurrence_the_ranks_are_kept() -> None:
 
 def test_a_torn_phase_of_one_run_tears_no_other() -> None:
     rows = [row("a", rank=0, occurrence=2), row("a", rank=None), row("b", rank=0, occurrence=2)]
-    rows += [row("a", rank=0, occurrence=2, place=1)]
+    rows += [row("a", rank=0, occurrence=2, run_index=1)]
     table = table_of(rows, 2)
     assert table.torn.tolist() == [True, True, False, False]
     assert table.node.tolist() == [0, 0, 2, 2]
@@ -67,13 +67,15 @@ def test_the_only_rank_of_a_run_is_known() -> None:
 
 
 def test_some_rows_of_a_table() -> None:
-    rows = [row(phase, step=step, place=place) for place in (0, 1, 2) for step in (3, 4) for phase in ("b", "a")]
+    rows = [
+        row(phase, step=step, run_index=run_index) for run_index in (0, 1, 2) for step in (3, 4) for phase in ("b", "a")
+    ]
     table = table_of(rows, 1)
-    assert table.rows_in(1).step.tolist() == [3, 3, 4, 4] and set(table.rows_in(1).place.tolist()) == {1}
+    assert table.rows_in(1).step.tolist() == [3, 3, 4, 4] and set(table.rows_in(1).run_index.tolist()) == {1}
     assert len(table.rows_in(0)) + len(table.rows_in(2)) == 8
     assert table.where(table.named("a")).step.tolist() == [3, 4] * 3
     assert not table.named("c").any() and not table.named(None).any()
-    assert table.cases() == [(place, phase) for place in (0, 1, 2) for phase in (1, 0)]
+    assert table.cases() == [(run_index, phase) for run_index in (0, 1, 2) for phase in (1, 0)]
     assert len(table.where(np.zeros(len(table), np.bool_))) == 0
     broadcast = replace(table, min_s=np.broadcast_to(np.float64(7.0), len(table)))
     assert broadcast.where(table.named("a")).min_s.tolist() == [7.0] * 6
@@ -90,8 +92,8 @@ def test_times_on_ranks_are_sums_of_a_step() -> None:
         row("a", 9.0, rank=None),
     ]
     table = table_of(rows, 2)
-    place, step, rank, times = (column.tolist() for column in times_on_ranks(table, table.rank))
-    assert [*zip(place, step, rank, times, strict=True)] == [(0, 0, 0, 4.0), (0, 0, 1, 3.5), (0, 1, 0, 8.0)]
+    run_index, step, rank, times = (column.tolist() for column in times_on_ranks(table, table.rank))
+    assert [*zip(run_index, step, rank, times, strict=True)] == [(0, 0, 0, 4.0), (0, 0, 1, 3.5), (0, 1, 0, 8.0)]
 
 
 ROWS = st.tuples(
@@ -103,16 +105,22 @@ ROWS = st.tuples(
 @given(st.lists(ROWS, min_size=1, max_size=20))
 def test_statistics_of_each_step(values: list[tuple[int, str, int, int, int, int]]) -> None:
     """Over all ranks and on each, against the rows one by one."""
-    names = ("place", "phase", "occurrence", "step", "rank", "time_s")
+    names = ("run_index", "phase", "occurrence", "step", "rank", "time_s")
     rows: list[dict[str, Any]] = [dict(zip(names, value, strict=True)) for value in sorted(values)]
     table = table_of([{"line": 1, "part": 0} | each for each in rows], 3)
     figures = step_figures(table)
     expected: dict[tuple[Any, ...], list[float]] = {}
     for each in rows:
         for rank in (-1, each["rank"]):
-            key = each["place"], each["phase"], each["occurrence"], rank, each["step"]
+            key = each["run_index"], each["phase"], each["occurrence"], rank, each["step"]
             expected.setdefault(key, []).append(float(each["time_s"]))
-    columns = (figures.place, (table.names[i] for i in figures.phase), figures.occurrence, figures.rank, figures.step)
+    columns = (
+        figures.run_index,
+        (table.names[i] for i in figures.phase),
+        figures.occurrence,
+        figures.rank,
+        figures.step,
+    )
     found: list[Any] = [tuple(x if isinstance(x, str) else int(x) for x in key) for key in zip(*columns, strict=True)]
     assert sorted(found) == sorted(expected)
     for i, key in enumerate(found):
@@ -126,7 +134,7 @@ def test_statistics_of_each_step(values: list[tuple[int, str, int, int, int, int
 
 def test_medians_over_steps_have_their_window() -> None:
     of_steps = {"least": [1.0, 3.0], "median": [2.0, 4.0], "most": [3.0, 9.0], "mean": [2.0, 5.0], "values": [2, 2]}
-    keys = {"place": [0, 0], "phase": [0, 0], "occurrence": [0, 0], "rank": [3, 3], "step": [7, 4]}
+    keys = {"run_index": [0, 0], "phase": [0, 0], "occurrence": [0, 0], "rank": [3, 3], "step": [7, 4]}
     columns: Any = {name: np.array(values) for name, values in (keys | of_steps).items()}
     figures = StepFigures(**columns)
     (one,) = medians_over_steps(figures, ["a"])

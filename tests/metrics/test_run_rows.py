@@ -18,9 +18,9 @@ NAN = float("nan")
 
 def means(*rows: tuple[int, int, float, float], world: float = NAN) -> list[tuple[int, int, float, int]]:
     """Run, step, mean and number of ranks of rows of run, step, rank and time. All runs have as many ranks."""
-    place, step, rank, seconds = (np.array(column) for column in zip(*rows, strict=True))
-    found = rank_means(place, step, rank.astype(np.float64), seconds.astype(np.float64), np.array([world, world]))
-    columns = (found.place, found.step, found.time_s, found.ranks)
+    run_index, step, rank, seconds = (np.array(column) for column in zip(*rows, strict=True))
+    found = rank_means(run_index, step, rank.astype(np.float64), seconds.astype(np.float64), np.array([world, world]))
+    columns = (found.run_index, found.step, found.time_s, found.ranks)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -56,9 +56,9 @@ def test_rows_are_in_the_order_of_the_runs_and_steady_from_the_warm_up_on() -> N
     rows = [step("r1", n, 1.0 + n) for n in range(4)] + [step("r0", n, 9.0) for n in range(3)]
     found = step_rows(tables(*rows, worlds=(4, None)), "steps", "step_time_s", 1)
     assert [(run.run, run.first, run.step_s, run.world) for run in found.runs] == [("r0", 1, 9, 4), ("r1", 1, 3, None)]
-    assert found.place.tolist() == [0, 0, 0, 1, 1, 1, 1]
+    assert found.run_index.tolist() == [0, 0, 0, 1, 1, 1, 1]
     assert found.steady().rows["step"].tolist() == [1, 2, 1, 2, 3]
-    assert found.steady().place.tolist() == [0, 0, 1, 1, 1]
+    assert found.steady().run_index.tolist() == [0, 0, 1, 1, 1]
 
 
 @pytest.mark.parametrize(("world", "ranks"), [(1, [0, 3]), (2, [None, 3]), (None, [None, 3])])

@@ -24,7 +24,7 @@ DECLARED = {
 def table_of(
     values: Sequence[Mapping[str, Any]], world: int | None, phases: Mapping[str, Phase] = DECLARED
 ) -> PhaseTable:
-    """The phase table of runs that are alike; `place` is the number of a run, by default 0. None: a rank not known."""
+    """The phase table of runs that are alike; `run_index`: by default 0. None: a rank not known."""
     names = sorted({value["phase"] for value in values})
     columns = {
         name: np.array([NULL if value[name] is None else value[name] for value in values])
@@ -33,6 +33,6 @@ def table_of(
     unknown = np.full(len(values), np.nan)
     columns |= {"phase": np.array([names.index(value["phase"]) for value in values])}
     columns |= {"min_s": unknown, "remote_share": unknown}
-    place = np.array([value.get("place", 0) for value in values], np.int64)
+    run_index = np.array([value.get("run_index", 0) for value in values], np.int64)
     run = SteadyRun("r", None, 0, float("nan"), world, RunSemantics(None, phases=phases))
-    return with_facts([run] * (int(place.max()) + 1), names, place, columns)
+    return with_facts([run] * (int(run_index.max()) + 1), names, run_index, columns)

@@ -220,13 +220,15 @@ def _loads(tables: Tables, warmup: int | None) -> _Amounts:
     """Loads of ranks and of experts. Missing experts count as zero; an expert's loads on several ranks add up."""
     table = step_rows(tables, "loads", "amount", warmup)
     rows, experts = table.rows, table.rows.known("expert")
-    printed = groups_of(table.place, rows.codes("unit")[0], rows.codes("layer")[0])
-    groups = groups_of(table.place, printed.first[printed.inverse], experts.astype(np.int64))  # in the order of rows
+    printed = groups_of(table.run_index, rows.codes("unit")[0], rows.codes("layer")[0])
+    groups = groups_of(
+        table.run_index, printed.first[printed.inverse], experts.astype(np.int64)
+    )  # in the order of rows
     names = zip(*(rows.where(groups.first)[name].tolist() for name in ("unit", "layer")), strict=True)
     found = [
-        _group(table.runs[place], ("load", load_name(unit, layer), None, "expert" if by_expert else "rank", None))
-        for place, by_expert, (unit, layer) in zip(
-            table.place[groups.first].tolist(), experts[groups.first].tolist(), names, strict=True
+        _group(table.runs[run_index], ("load", load_name(unit, layer), None, "expert" if by_expert else "rank", None))
+        for run_index, by_expert, (unit, layer) in zip(
+            table.run_index[groups.first].tolist(), experts[groups.first].tolist(), names, strict=True
         )
     ]
     member = np.where(experts, rows["expert"], table.rank)
@@ -269,12 +271,12 @@ def _idle_experts(group: Ints, step: Ints, expert: Floats) -> tuple[Ints, Ints, 
 def _phases(tables: Tables, warmup: int | None) -> _Amounts:
     """Times of ranks in each phase. Wait phases are left out: waiting is no work."""
     table = phases_of_runs(tables, warmup)
-    groups = groups_of(table.place, table.phase, table.node)
+    groups = groups_of(table.run_index, table.phase, table.node)
     number = np.full(len(groups.first), -1)
     found: list[_Group] = []
     for group in groups.in_order.tolist():
         row = int(groups.first[group])
-        run, name = table.runs[table.place[row]], table.names[table.phase[row]]
+        run, name = table.runs[table.run_index[row]], table.names[table.phase[row]]
         declared = run.semantics.phase(name)
         kind = declared.kind if declared else None
         if kind != "wait":
@@ -294,13 +296,16 @@ def _layers(tables: Tables, warmup: int | None) -> _Amounts:
     number_of_word = np.array([*(names.index(word) if word.isdigit() else -1 for word in words), -1], np.int64)
     layers = number_of_word[codes]
     directions, direction_words = rows.codes("direction")
-    groups = groups_of(table.place, directions)
+    groups = groups_of(table.run_index, directions)
     staged = ~groups.any_of(~rows.known("stage"))
     found: list[_Group] = []
     parts: list[tuple[Ints, Ints, Floats, Floats]] = []
     for group in groups.in_order.tolist():
         row = int(groups.first[group])
-        run, direction = table.runs[table.place[row]], None if directions[row] < 0 else direction_words[directions[row]]
+        run, direction = (
+            table.runs[table.run_index[row]],
+            None if directions[row] < 0 else direction_words[directions[row]],
+        )
         in_group = groups.inverse == group
         for over, chosen in (("stage", in_group & staged), ("layer", in_group & (layers >= 0))):
             if not chosen.any():

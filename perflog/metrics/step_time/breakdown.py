@@ -158,15 +158,15 @@ def _steps_in_parts(table: PhaseTable) -> Iterator[tuple[list[dict[str, Any]], l
     if not len(rows):
         return
     steps = rows.where(rows.named("step"))
-    by_run = groups_of(steps.place)
+    by_run = groups_of(steps.run_index)
     numbers = by_run.numbers_of(steps.step, np.ones(len(steps), np.bool_))
-    window_columns = (steps.place[by_run.first], numbers, *by_run.ends(steps.step))
-    windows = {place: window for place, *window in zip(*(of.tolist() for of in window_columns), strict=True)}
-    for place, times in _times(rows, {place: n for place, (n, _, _) in windows.items()}).items():
-        run, names = table.runs[place], {name for name, _ in times}
+    window_columns = (steps.run_index[by_run.first], numbers, *by_run.ends(steps.step))
+    windows = {run_index: window for run_index, *window in zip(*(of.tolist() for of in window_columns), strict=True)}
+    for run_index, times in _times(rows, {run_index: n for run_index, (n, _, _) in windows.items()}).items():
+        run, names = table.runs[run_index], {name for name, _ in times}
         if names <= {"step"} or any(np.isnan(seconds) for seconds in times.values()):
             continue  # nothing timed inside, or it is not known on which ranks
-        n, first, last = windows[place]
+        n, first, last = windows[run_index]
         common: dict[str, Any] = {"run": run.run, "label": run.label, "of": "step", "n": n}
         common |= {"first_step": first, "last_step": last, "whole_s": times["step", None]}
         parts, unfit = _in_step(times, run.semantics)
@@ -240,33 +240,35 @@ def _is_in(name: str, times: _Times) -> bool:
 
 def _parts_of_time(table: PhaseTable) -> PhaseTable:
     """Return the rows of steady, timed steps, without hidden phases, of runs with known parents of phases."""
-    place, runs, is_step = table.place, table.runs, table.named("step")
-    steady = is_steady(runs, place, table.step)
-    in_timed_step = groups_of(place, table.step).any_of(is_step & steady)
-    pairs = groups_of(place, table.phase)
-    hidden = [runs[place[i]].semantics.is_hidden(table.names[table.phase[i]], None) for i in pairs.first.tolist()]
+    run_index, runs, is_step = table.run_index, table.runs, table.named("step")
+    steady = is_steady(runs, run_index, table.step)
+    in_timed_step = groups_of(run_index, table.step).any_of(is_step & steady)
+    pairs = groups_of(run_index, table.phase)
+    hidden = [runs[run_index[i]].semantics.is_hidden(table.names[table.phase[i]], None) for i in pairs.first.tolist()]
     counts = steady & in_timed_step & ~np.array(hidden, np.bool_)[pairs.inverse]
-    orphans = np.bincount(place[counts & (table.parent < 0)], minlength=len(runs))
-    known = orphans <= np.bincount(place[counts & is_step], minlength=len(runs))  # the step alone has no parent
-    return table.where(counts & known[place])
+    orphans = np.bincount(run_index[counts & (table.parent < 0)], minlength=len(runs))
+    known = orphans <= np.bincount(run_index[counts & is_step], minlength=len(runs))  # the step alone has no parent
+    return table.where(counts & known[run_index])
 
 
 def _times(rows: PhaseTable, steps: Mapping[int, int]) -> dict[int, dict[tuple[str, str | None], float]]:
     """Return the time in a step of each phase and its printed parent, by run index. `steps`: steps by run index."""
-    place, runs = rows.place, rows.runs
+    run_index, runs = rows.run_index, rows.runs
     printed: dict[int, set[str]] = {}
     for i, phase in rows.cases():
         printed.setdefault(i, set()).add(rows.names[phase])
-    cases = groups_of(place, rows.parent)
+    cases = groups_of(run_index, rows.parent)
     around = [
-        printed_parent(runs[place[i]], None if rows.parent[i] < 0 else rows.names[rows.parent[i]], printed[place[i]])
+        printed_parent(
+            runs[run_index[i]], None if rows.parent[i] < 0 else rows.names[rows.parent[i]], printed[run_index[i]]
+        )
         for i in cases.first.tolist()
     ]
     words = {name: code for code, name in enumerate(dict.fromkeys(around))}
-    kinds = groups_of(place, rows.phase, np.array([words[name] for name in around], np.int64)[cases.inverse])
-    positions = place[kinds.first]
+    kinds = groups_of(run_index, rows.phase, np.array([words[name] for name in around], np.int64)[cases.inverse])
+    positions = run_index[kinds.first]
     world = np.array([run.world or 0 for run in runs])
-    seconds = _per_step(rows, kinds, world[place], np.array([steps[i] for i in positions.tolist()]))
+    seconds = _per_step(rows, kinds, world[run_index], np.array([steps[i] for i in positions.tolist()]))
     times: dict[int, dict[tuple[str, str | None], float]] = {}
     for kind in kinds.in_order.tolist():
         i, row, time = int(positions[kind]), int(kinds.first[kind]), float(seconds[kind])

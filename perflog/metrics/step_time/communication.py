@@ -76,16 +76,16 @@ def communication(tables: Tables, options: Options) -> MetricRows:
     for piece in tables.in_pieces("phases"):
         table = phases_of_runs(piece, options.warmup).steady()
         rows_of_piece: list[list[dict[str, Any]]] = [[] for _ in table.runs]
-        for place, row in (*_phases(table), *_totals(table)):
-            run = table.runs[place]
-            rows_of_piece[place].append({"run": run.run, "label": run.label, **row})
+        for run_index, row in (*_phases(table), *_totals(table)):
+            run = table.runs[run_index]
+            rows_of_piece[run_index].append({"run": run.run, "label": run.label, **row})
         runs += table.runs
         rows_by_run += rows_of_piece
     points = _points(runs, rows_by_run, _median_loads(tables, options.warmup))
-    for place, fit in _fits(points, ["place", *_FIT]):
-        rows_by_run[place].append({"run": runs[place].run, "label": runs[place].label, **fit})
+    for run_index, fit in _fits(points, ["run_index", *_FIT]):
+        rows_by_run[run_index].append({"run": runs[run_index].run, "label": runs[run_index].label, **fit})
     rows = [row for found in rows_by_run for row in found]
-    if points["place"].nunique() > 1:
+    if points["run_index"].nunique() > 1:
         rows += [fit for _, fit in _fits(points, _FIT)]
     return rows
 
@@ -94,23 +94,23 @@ def _median_loads(tables: Tables, warmup: int | None) -> dict[str, dict[int, flo
     """Median load of each rank, for each run that prints loads of ranks in one unit."""
     table = step_rows(tables, "loads", "amount", warmup).steady()
     table = table.where(~table.rows.known("expert"))
-    units = groups_of(table.place, table.rows.codes("unit")[0]).first
-    places, counts = np.unique(table.place[units], return_counts=True)
-    table = table.where(np.isin(table.place, places[counts == 1]) & ~np.isnan(table.rank))
+    units = groups_of(table.run_index, table.rows.codes("unit")[0]).first
+    run_indices, counts = np.unique(table.run_index[units], return_counts=True)
+    table = table.where(np.isin(table.run_index, run_indices[counts == 1]) & ~np.isnan(table.rank))
     ranks = table.rank.astype(np.int64)
-    groups = groups_of(table.place, ranks)
+    groups = groups_of(table.run_index, ranks)
     loads: dict[str, dict[int, float]] = {}
     for row, load in zip(groups.first.tolist(), groups.medians(table.rows["amount"]).tolist(), strict=True):
-        loads.setdefault(table.runs[table.place[row]].run, {})[int(ranks[row])] = load
+        loads.setdefault(table.runs[table.run_index[row]].run, {})[int(ranks[row])] = load
     return loads
 
 
 def _phases(table: PhaseTable) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the run index and rows of each phase that communicates or has a remote share, overall and by rank."""
-    cases = groups_of(table.place, table.phase)
-    order = {(int(table.place[row]), table.names[table.phase[row]]): row for row in cases.first.tolist()}
+    cases = groups_of(table.run_index, table.phase)
+    order = {(int(table.run_index[row]), table.names[table.phase[row]]): row for row in cases.first.tolist()}
     has_share = ~np.isnan(table.remote_share)
-    is_moving = [_kind(table.runs[place], name) == "communication" for place, name in order]
+    is_moving = [_kind(table.runs[run_index], name) == "communication" for run_index, name in order]
     moving = table.where(np.array(is_moving, np.bool_)[cases.inverse] | cases.any_of(has_share))
     shares = table.where(has_share)
     remote = {
@@ -118,18 +118,18 @@ def _phases(table: PhaseTable) -> Iterator[tuple[int, dict[str, Any]]]:
         for figure in medians_over_steps(step_figures(shares, shares.remote_share), table.names)
     }
     figures = medians_over_steps(step_figures(moving), table.names)
-    for figure in sorted(figures, key=lambda f: (order[f["place"], f["phase"]], f["occurrence"] or 0)):
-        run = table.runs[figure["place"]]
+    for figure in sorted(figures, key=lambda f: (order[f["run_index"], f["phase"]], f["occurrence"] or 0)):
+        run = table.runs[figure["run_index"]]
         row = {name: figure[name] for name in ("phase", "occurrence", "rank", "n", "first_step", "last_step")}
         hidden = run.semantics.is_hidden(figure["phase"], figure["occurrence"])
         row |= {"part": "phase", "kind": _kind(run, figure["phase"]), "hidden": hidden, "time_s": figure["median"]}
         row |= {"remote_share": remote.get(_key(figure))}
         row |= {"share": np.nan if hidden else figure["median"] / run.step_s}
-        yield figure["place"], row
+        yield figure["run_index"], row
 
 
 def _key(figure: dict[str, Any]) -> tuple[Any, ...]:
-    return figure["place"], figure["phase"], figure["occurrence"], figure["rank"]
+    return figure["run_index"], figure["phase"], figure["occurrence"], figure["rank"]
 
 
 def _kind(run: SteadyRun, name: str) -> str | None:
@@ -142,24 +142,24 @@ def _totals(table: PhaseTable) -> Iterator[tuple[int, dict[str, Any]]]:
 
     A communication phase inside another one does not count: its time is part of the other's.
     """
-    cases = groups_of(table.place, table.phase)
+    cases = groups_of(table.run_index, table.phase)
     counts, is_hidden = np.zeros((2, len(cases.first)), np.bool_)
     for case, row in enumerate(cases.first.tolist()):
-        run, name = table.runs[table.place[row]], table.names[table.phase[row]]
+        run, name = table.runs[table.run_index[row]], table.names[table.phase[row]]
         kind, *kinds_above = (_kind(run, each) for each in run.semantics.lineage(name, None))
         counts[case] = kind == "communication" and "communication" not in kinds_above
         is_hidden[case] = run.semantics.is_hidden(name, None)
     for hidden in (False, True):
         rows = table.where((counts & (is_hidden == hidden))[cases.inverse])
-        means = rank_means(rows.place, rows.step, rows.rank, rows.time_s, worlds_of(table.runs))
-        over_ranks = (means.place, means.step, np.full(len(means.step), -1), means.time_s)
-        for place, step, rank, times in (over_ranks, times_on_ranks(rows, rows.rank)):
-            groups = groups_of(place, rank)
+        means = rank_means(rows.run_index, rows.step, rows.rank, rows.time_s, worlds_of(table.runs))
+        over_ranks = (means.run_index, means.step, np.full(len(means.step), -1), means.time_s)
+        for run_index, step, rank, times in (over_ranks, times_on_ranks(rows, rows.rank)):
+            groups = groups_of(run_index, rank)
             first, last = groups.ends(step)
             for group, time in enumerate(groups.medians(times).tolist()):
                 row = int(groups.first[group])
-                run = table.runs[place[row]]
-                yield int(place[row]), {
+                run = table.runs[run_index[row]]
+                yield int(run_index[row]), {
                     "part": "total", "rank": None if rank[row] < 0 else int(rank[row]), "kind": "communication",
                     "hidden": hidden, "time_s": time, "n": int(groups.sizes[group]), "first_step": int(first[group]),
                     "last_step": int(last[group]), "share": np.nan if hidden else time / run.step_s,
@@ -171,19 +171,19 @@ def _points(
 ) -> pd.DataFrame:
     """Return the points of the fits, one per run, phase and rank with a remote share. `rows`: rows of each run.
 
-    Columns: run index (`place`), format, phase, occurrence, kind, time_s, remote_share, load.
+    Columns: run index (`run_index`), format, phase, occurrence, kind, time_s, remote_share, load.
     """
     import pandas as pd
 
     figures = ("phase", "occurrence", "kind", "time_s", "remote_share")
     points = []
-    for place, (run, found) in enumerate(zip(runs, rows, strict=True)):
+    for run_index, (run, found) in enumerate(zip(runs, rows, strict=True)):
         form, load_by_rank = run.semantics.format, loads.get(run.run, {})
         for row in found:
             if row["rank"] is not None and row.get("remote_share") is not None:
                 point = {name: row[name] for name in figures} | {"load": load_by_rank.get(row["rank"], np.nan)}
-                points.append({"place": place, "format": form and form.name, **point})
-    return pd.DataFrame(points, columns=["place", "format", *figures, "load"])
+                points.append({"run_index": run_index, "format": form and form.name, **point})
+    return pd.DataFrame(points, columns=["run_index", "format", *figures, "load"])
 
 
 def _fits(points: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -195,7 +195,7 @@ def _fits(points: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[int, dict
         row |= {"kind": first["kind"], "n": len(group), "rho": spearman(remote, time), "rho_load": spearman(load, time)}
         row |= {"rho_both": spearman(remote, load)}
         row["base_s"], row["slope_s"] = _line(time, remote)
-        yield first["place"], row | {"slope_at_load_s": _line(time, remote, load)[1]}
+        yield first["run_index"], row | {"slope_at_load_s": _line(time, remote, load)[1]}
 
 
 def spearman(x: Floats, y: Floats) -> float:

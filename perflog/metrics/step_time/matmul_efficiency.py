@@ -78,9 +78,9 @@ def work_rates(tables: Tables, options: Options) -> pd.DataFrame:
 
     rows: list[dict[str, Any]] = []
     declared = (
-        (run, table.rows_in(place).steady())
+        (run, table.rows_in(run_index).steady())
         for table in rows_with_wholes(tables, options.warmup)
-        for place, run in enumerate(table.runs)
+        for run_index, run in enumerate(table.runs)
         if run.semantics.rates
     )
     for run, steady in declared:
@@ -119,7 +119,7 @@ def _rate_rows(
     rows = table.where(np.any([table.named(name) for name in rate.of], axis=0))
     if work is None or not work > 0 or not len(rows):
         return
-    means = rank_means(rows.place, rows.step, rows.printed_rank, rows.time_s, worlds_of(rows.runs))
+    means = rank_means(rows.run_index, rows.step, rows.printed_rank, rows.time_s, worlds_of(rows.runs))
     times: dict[int | None, tuple[Ints, Floats]] = {None: (means.step, means.time_s)}
     _, steps, ranks, seconds = times_on_ranks(rows, rows.printed_rank)
     times |= {rank: (steps[ranks == rank], seconds[ranks == rank]) for rank in np.unique(ranks).tolist()}

@@ -23,7 +23,7 @@ class PhaseTable(Struct, frozen=True):
 
     `names`: names of phases and of their parents. All others are columns with a value for each row, run by run:
 
-    - place: the index of the row's run in `runs`.
+    - run_index: the index of the row's run in `runs`.
     - phase: the index of its name in `names`.
     - printed_rank: the rank, NaN if the log does not print it.
     - rank: the rank. If a phase comes more than once on a rank, the rows of a torn step lose their rank: it is not
@@ -36,7 +36,7 @@ class PhaseTable(Struct, frozen=True):
 
     runs: Sequence[SteadyRun]
     names: Sequence[str]
-    place: Ints
+    run_index: Ints
     line: Ints
     part: Ints
     step: Ints
@@ -63,11 +63,11 @@ class PhaseTable(Struct, frozen=True):
 
     def steady(self) -> PhaseTable:
         """Return the rows of the steady steps."""
-        return self.where(is_steady(self.runs, self.place, self.step))
+        return self.where(is_steady(self.runs, self.run_index, self.step))
 
-    def rows_in(self, place: int) -> PhaseTable:
+    def rows_in(self, run_index: int) -> PhaseTable:
         """Return the rows of one run."""
-        begin, end = np.searchsorted(self.place, (place, place + 1)).tolist()
+        begin, end = np.searchsorted(self.run_index, (run_index, run_index + 1)).tolist()
         return self._with({name: values[begin:end] for name, values in self._columns().items()})
 
     def _columns(self) -> dict[str, Array]:
@@ -83,9 +83,9 @@ class PhaseTable(Struct, frozen=True):
 
     def cases(self) -> list[tuple[int, int]]:
         """Return each phase of each run, as indices of run and name, in the order of their first rows."""
-        groups = groups_of(self.place, self.phase)
+        groups = groups_of(self.run_index, self.phase)
         first = np.sort(groups.first)
-        return list(zip(self.place[first].tolist(), self.phase[first].tolist(), strict=True))
+        return list(zip(self.run_index[first].tolist(), self.phase[first].tolist(), strict=True))
 
 
 def _chosen(values: Array, chosen: Mask, size: int) -> Array:
@@ -109,34 +109,34 @@ def phase_table(
     if (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")
         columns, numbers = {name: values[order] for name, values in columns.items()}, numbers[order]
-    runs, place = steady_runs(tables, numbers, columns["step"], columns["time_s"], warmup)
-    return with_facts(runs, names, place, columns)
+    runs, run_index = steady_runs(tables, numbers, columns["step"], columns["time_s"], warmup)
+    return with_facts(runs, names, run_index, columns)
 
 
 def with_facts(
-    runs: Sequence[SteadyRun], names: Sequence[str], place: Ints, columns: Mapping[str, Array]
+    runs: Sequence[SteadyRun], names: Sequence[str], run_index: Ints, columns: Mapping[str, Array]
 ) -> PhaseTable:
-    """Return the phase table of the rows of some runs. `place`: index of the run of each row."""
+    """Return the phase table of the rows of some runs. `run_index`: index of the run of each row."""
     phases, occurrences = columns["phase"], columns["occurrence"]
-    rank = ranks_of_rows(runs, place, columns["rank"])
+    rank = ranks_of_rows(runs, run_index, columns["rank"])
     anonymous = np.isnan(rank)
-    in_run = groups_of(place, phases)
+    in_run = groups_of(run_index, phases)
     often = in_run.any_of(~anonymous & (occurrences > 1))
     torn, ever_torn = anonymous, anonymous
     if anonymous.any():
-        torn = groups_of(place, columns["step"], phases).any_of(anonymous)
+        torn = groups_of(run_index, columns["step"], phases).any_of(anonymous)
         ever_torn = in_run.any_of(torn)
     known_occurrences = np.where(torn, 0, occurrences)
-    cases = groups_of(place, phases, known_occurrences)
+    cases = groups_of(run_index, phases, known_occurrences)
     index = {name: i for i, name in enumerate(names)}
     parents = []
     for row in cases.first.tolist():
         occurrence = int(known_occurrences[row]) or None
-        parent = runs[place[row]].semantics.known_parent(names[phases[row]], occurrence)
+        parent = runs[run_index[row]].semantics.known_parent(names[phases[row]], occurrence)
         parents.append(-1 if parent is None else index.setdefault(parent, len(index)))
     lost = torn & often
     return PhaseTable(
-        runs=runs, names=list(index), place=place, phase=phases, line=columns["line"], part=columns["part"],
+        runs=runs, names=list(index), run_index=run_index, phase=phases, line=columns["line"], part=columns["part"],
         step=columns["step"], occurrence=occurrences, printed_rank=rank,
         rank=np.where(lost, np.nan, rank) if lost.any() else rank, torn=torn,
         parent=np.array(parents, np.int64)[cases.inverse], node=np.where(ever_torn, 0, occurrences),
@@ -165,9 +165,9 @@ def phase_columns(rows: Rows) -> tuple[list[str], dict[str, Array]]:
 def times_on_ranks(rows: PhaseTable, rank: Floats) -> tuple[Ints, Ints, Ints, Floats]:
     """Return run, step, rank and time of all rows of each rank in each step. `rank`: of each row, NaN for null."""
     known = ~np.isnan(rank)
-    place, step, ranks = rows.place[known], rows.step[known], rank[known].astype(np.int64)
-    groups = groups_of(place, step, ranks)
-    return place[groups.first], step[groups.first], ranks[groups.first], groups.sums(rows.time_s[known])
+    run_index, step, ranks = rows.run_index[known], rows.step[known], rank[known].astype(np.int64)
+    groups = groups_of(run_index, step, ranks)
+    return run_index[groups.first], step[groups.first], ranks[groups.first], groups.sums(rows.time_s[known])
 
 
 class StepFigures(Struct, frozen=True):
@@ -176,7 +176,7 @@ class StepFigures(Struct, frozen=True):
     `occurrence` is 0 where it is not known. `values`: number of values. `rest_by`: how unattributed time is computed.
     """
 
-    place: Ints
+    run_index: Ints
     phase: Ints
     occurrence: Ints
     rank: Ints
@@ -197,7 +197,7 @@ def step_figures(table: PhaseTable, times: Floats | None = None) -> StepFigures:
         times: Other values than the times of the rows.
     """
     times = table.time_s if times is None else times
-    keys = table.place, table.phase, table.occurrence, table.step
+    keys = table.run_index, table.phase, table.occurrence, table.step
     return figures_of_times(keys, table.rank, times, over_ranks=table.node)
 
 
@@ -213,10 +213,10 @@ def figures_of_times(
         over_ranks: The occurrence that counts over all ranks.
         rest_by: Method of an unattributed time.
     """
-    place, phase, _, step = keys
+    run_index, phase, _, step = keys
     on_rank = ~np.isnan(rank)
     everyone = np.broadcast_to(np.int64(-1), len(step))
-    pooled = _figures((place, phase, over_ranks, step), everyone, times)
+    pooled = _figures((run_index, phase, over_ranks, step), everyone, times)
     by_rank = _figures(tuple(key[on_rank] for key in keys), rank[on_rank].astype(np.int64), times[on_rank])
     columns = (np.concatenate(both) for both in zip(pooled, by_rank, strict=True))
     named = dict(zip(StepFigures.__struct_fields__, columns, strict=False))
@@ -224,9 +224,9 @@ def figures_of_times(
 
 
 def _figures(keys: tuple[Ints, ...], rank: Ints, times: Floats) -> tuple[Array, ...]:
-    place, phase, occurrence, step = keys
-    groups = groups_of(place, phase, occurrence, rank, step)
-    group_keys = (key[groups.first] for key in (place, phase, occurrence, rank, step))
+    run_index, phase, occurrence, step = keys
+    groups = groups_of(run_index, phase, occurrence, rank, step)
+    group_keys = (key[groups.first] for key in (run_index, phase, occurrence, rank, step))
     return (*group_keys, *groups.order_statistics(times), groups.means(times), groups.sizes)
 
 
@@ -235,7 +235,7 @@ def medians_over_steps(figures: StepFigures, names: Sequence[str]) -> Iterator[d
 
     `names`: names of the phases.
     """
-    groups = groups_of(figures.place, figures.phase, figures.occurrence, figures.rank)
+    groups = groups_of(figures.run_index, figures.phase, figures.occurrence, figures.rank)
     first, last = groups.ends(figures.step)
     medians = {name: groups.medians(getattr(figures, name)) for name in ("least", "median", "most", "mean")}
     medians["values"] = groups.medians(figures.values.astype(np.float64))
@@ -243,7 +243,7 @@ def medians_over_steps(figures: StepFigures, names: Sequence[str]) -> Iterator[d
     for group in groups.in_order.tolist():
         row = int(groups.first[group])
         yield {
-            "place": int(figures.place[row]),
+            "run_index": int(figures.run_index[row]),
             "phase": names[figures.phase[row]],
             "occurrence": int(figures.occurrence[row]) or None,
             "rank": None if figures.rank[row] < 0 else int(figures.rank[row]),

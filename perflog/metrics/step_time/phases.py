@@ -82,17 +82,17 @@ def _times_in_steps(
     pairs = [
         (name, means.parent(name, k)) for name, k in zip(names, rows["occurrence"][keys.first].tolist(), strict=True)
     ]
-    parts = {pair: place for place, pair in enumerate(dict.fromkeys(pairs[key] for key in np.argsort(keys.first)))}
+    parts = {pair: index for index, pair in enumerate(dict.fromkeys(pairs[key] for key in np.argsort(keys.first)))}
     part = np.array([parts[pair] for pair in pairs])[keys.inverse]
     ranks = _numbers_of_ranks(rows, part, len(parts), world_size)
     totals = list(totals_of_steps(rows, part, len(parts)))
-    for place, (name, whole) in enumerate(parts):
-        if (divisor := ranks[place]) is None:
+    for index, (name, whole) in enumerate(parts):
+        if (divisor := ranks[index]) is None:
             continue
         declared = means.phase(name)
         several = declared is not None and len(set(declared.of)) > 1
         of = None if declared and declared.hidden else {"step": "step_time"}.get(whole, whole)
-        yield f"{name} in {whole}" if several else name, of, totals[place] / divisor
+        yield f"{name} in {whole}" if several else name, of, totals[index] / divisor
 
 
 def _numbers_of_ranks(rows: Rows, part: Ints, parts: int, world_size: int | None) -> list[int | None]:
@@ -254,20 +254,20 @@ def _trees(table: PhaseTable) -> Iterator[dict[str, Any]]:
     """Rows of each run in the order of its tree: each whole, its phases, its unattributed time."""
     runs, table = table.runs, table.steady()
     names = [dict.fromkeys((*WHOLES, *run.semantics.phases)) for run in runs]
-    for place, phase in table.cases():
-        names[place].setdefault(table.names[phase])
+    for run_index, phase in table.cases():
+        names[run_index].setdefault(table.names[phase])
     orders = [{name: i for i, name in enumerate(in_order)} for in_order in names]
     figures = list(medians_over_steps(step_figures(table), table.names))
     for rest in unattributed_times(table):
         figures += medians_over_steps(rest, table.names)
 
     def in_tree(figure: dict[str, Any]) -> tuple[Any, ...]:
-        order = orders[figure["place"]]
-        lineage = runs[figure["place"]].semantics.lineage(figure["phase"], figure["occurrence"])
+        order = orders[figure["run_index"]]
+        lineage = runs[figure["run_index"]].semantics.lineage(figure["phase"], figure["occurrence"])
         path = [order[name] for name in reversed(lineage)] + [len(order)] * ("rest_by" in figure)
-        return figure["place"], path, figure["occurrence"] or 0, -1 if figure["rank"] is None else figure["rank"]
+        return figure["run_index"], path, figure["occurrence"] or 0, -1 if figure["rank"] is None else figure["rank"]
 
-    return (_row(runs[figure["place"]], figure) for figure in sorted(figures, key=in_tree))
+    return (_row(runs[figure["run_index"]], figure) for figure in sorted(figures, key=in_tree))
 
 
 def _row(run: SteadyRun, figure: dict[str, Any]) -> dict[str, Any]:

@@ -43,9 +43,9 @@ def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
         spreads |= {run.run: [] for run in table.runs if run.run in steps}
         chosen = np.array([run.run in steps for run in table.runs], np.bool_)
         rows = table.steady()
-        rows = rows.where(chosen[rows.place] & (rows.parent >= 0))
-        for place, *spread in _spreads(rows, np.array([steps.get(run.run, 1) for run in table.runs], np.int64)):
-            spreads[table.runs[place].run].append(tuple(spread))
+        rows = rows.where(chosen[rows.run_index] & (rows.parent >= 0))
+        for run_index, *spread in _spreads(rows, np.array([steps.get(run.run, 1) for run in table.runs], np.int64)):
+            spreads[table.runs[run_index].run].append(tuple(spread))
     return {
         run: as_types(
             pd.DataFrame(sorted(found), columns=["phase", "parent", *_FIGURES]), dict.fromkeys(_FIGURES, "float64")
@@ -60,21 +60,21 @@ def _spreads(rows: PhaseTable, steps: Ints) -> Iterator[tuple[int, str, str, flo
     `steps`: number of steps of each run.
     """
     occurrence = np.where(rows.torn, 0, rows.occurrence)  # without rank it counts all ranks
-    phases = groups_of(rows.place, rows.phase, rows.parent, occurrence)
+    phases = groups_of(rows.run_index, rows.phase, rows.parent, occurrence)
     moments = groups_of(phases.inverse, rows.step)
     number_of_steps = np.bincount(phases.inverse[moments.first], minlength=len(phases.sizes))
-    share_of_steps = number_of_steps / steps[rows.place[phases.first]]
+    share_of_steps = number_of_steps / steps[rows.run_index[phases.first]]
     has_ends = ~np.isnan(rows.min_s)
     both = (_times_of_all(rows, phases, ~has_ends), _times_of_ends(rows, phases, has_ends))
     phase, *times = (np.concatenate(columns) for columns in zip(*both, strict=True))
     in_phases = groups_of(phase)
     rows_of_phases = phases.first[phase[in_phases.first]]
     in_steps = [in_phases.means(of) * share_of_steps[phase[in_phases.first]] for of in times]
-    wholes = groups_of(*(keys[rows_of_phases] for keys in (rows.place, rows.phase, rows.parent)))
+    wholes = groups_of(*(keys[rows_of_phases] for keys in (rows.run_index, rows.phase, rows.parent)))
     sums = [wholes.sums(of) for of in in_steps]
     for whole, first in enumerate(rows_of_phases[wholes.first].tolist()):
         names = rows.names[rows.phase[first]], rows.names[rows.parent[first]]
-        yield int(rows.place[first]), *names, *(float(of[whole]) for of in sums)
+        yield int(rows.run_index[first]), *names, *(float(of[whole]) for of in sums)
 
 
 _Times = tuple[Ints, Floats, Floats, Floats]
@@ -84,12 +84,12 @@ _Times = tuple[Ints, Floats, Floats, Floats]
 def _times_of_all(rows: PhaseTable, phases: Groups, chosen: Mask) -> _Times:
     """Return the times of each phase and step with a value of every rank. `chosen`: the rows that may be of a rank."""
     world = np.array([run.world or 0 for run in rows.runs], np.int64)
-    chosen = chosen & (~rows.torn | (world[rows.place] > 0))  # of all ranks together only if their number is known
-    place, phase, times = rows.place[chosen], phases.inverse[chosen], rows.time_s[chosen]
+    chosen = chosen & (~rows.torn | (world[rows.run_index] > 0))  # of all ranks together only if their number is known
+    run_index, phase, times = rows.run_index[chosen], phases.inverse[chosen], rows.time_s[chosen]
     steps = groups_of(phase, rows.step[chosen])
-    names = groups_of(place[steps.first], rows.phase[chosen][steps.first])
+    names = groups_of(run_index[steps.first], rows.phase[chosen][steps.first])
     most = names.ends(steps.sizes)[1][names.inverse]
-    worlds = world[place[steps.first]]
+    worlds = world[run_index[steps.first]]
     whole = (steps.sizes == np.where(worlds == 0, most, worlds)) & (steps.sizes > 1)
     least, _, largest = steps.order_statistics(times)
     return phase[steps.first][whole], least[whole], steps.means(times)[whole], largest[whole]

@@ -36,9 +36,9 @@ class _Case(Struct, frozen=True):
 
     def in_both(self) -> _Case:
         """Return the case of the runs that have the parent and phases inside it."""
-        place = self.table.place
-        inside = np.isin(place[self.outer], place[self.inner])
-        return self.only(inside, np.isin(place[self.inner], place[self.outer]))
+        run_index = self.table.run_index
+        inside = np.isin(run_index[self.outer], run_index[self.inner])
+        return self.only(inside, np.isin(run_index[self.inner], run_index[self.outer]))
 
 
 def unattributed_times(table: PhaseTable) -> Iterator[StepFigures]:
@@ -47,12 +47,12 @@ def unattributed_times(table: PhaseTable) -> Iterator[StepFigures]:
     `phase` is the parent, `occurrence` is not known, `rest_by` is the method. Values of a step that are not certain are
     NaN.
     """
-    place, runs = table.place, table.runs
-    moments = groups_of(place, table.step)  # steps of different runs are different moments
-    records = groups_of(place, table.line, table.part)
-    world = worlds_of(runs)[place[moments.first]]
-    cases = groups_of(place, table.phase)
-    declared = [(runs[place[i]].semantics, table.names[table.phase[i]]) for i in cases.first.tolist()]
+    run_index, runs = table.run_index, table.runs
+    moments = groups_of(run_index, table.step)  # steps of different runs are different moments
+    records = groups_of(run_index, table.line, table.part)
+    world = worlds_of(runs)[run_index[moments.first]]
+    cases = groups_of(run_index, table.phase)
+    declared = [(runs[run_index[i]].semantics, table.names[table.phase[i]]) for i in cases.first.tolist()]
     is_hidden = np.array(
         [bool((phase := meaning.phase(name)) and phase.hidden) for meaning, name in declared], np.bool_
     )
@@ -70,7 +70,7 @@ def unattributed_times(table: PhaseTable) -> Iterator[StepFigures]:
                 break
             figures = compute(case, parent, method)
             if len(figures.step):
-                case = case.only(~np.isin(place[case.outer], figures.place), np.ones(len(case.inner), np.bool_))
+                case = case.only(~np.isin(run_index[case.outer], figures.run_index), np.ones(len(case.inner), np.bool_))
                 yield figures
 
 
@@ -80,7 +80,7 @@ def _by_record(case: _Case, parent: int, method: str) -> StepFigures:
     outer, inner = records.inverse[case.outer], records.inverse[case.inner]
     parents = np.bincount(outer, minlength=len(records.sizes))
     others = np.append(case.outer[parents[outer] > 1], case.inner[parents[inner] == 0])
-    rows = case.outer[~np.isin(table.place[case.outer], table.place[others])]
+    rows = case.outer[~np.isin(table.run_index[case.outer], table.run_index[others])]
     spent = _sums(inner, table.time_s[case.inner], len(records.sizes))
     return _figures(case, rows, table.rank[rows], table.time_s[rows] - spent[records.inverse[rows]], parent, method)
 
@@ -106,7 +106,7 @@ def _by_rank(case: _Case, parent: int, method: str) -> StepFigures:
 def _figures(case: _Case, rows: Ints, rank: Floats, times: Floats, parent: int, method: str) -> StepFigures:
     """Statistics over the ranks, and on each rank, of times in the steps of some rows."""
     table, unknown = case.table, np.zeros(len(rows), np.int64)
-    keys = table.place[rows], np.full(len(rows), parent), unknown, table.step[rows]
+    keys = table.run_index[rows], np.full(len(rows), parent), unknown, table.step[rows]
     return figures_of_times(keys, rank, times, over_ranks=unknown, rest_by=method)
 
 
@@ -166,7 +166,7 @@ class _Steps:
         values = {name: known[name][chosen] if name in known else nan for name in ("least", "median", "most", "mean")}
         table = self.case.table
         return StepFigures(
-            place=table.place[rows], phase=unknown + parent, occurrence=unknown, rank=unknown - 1,
+            run_index=table.run_index[rows], phase=unknown + parent, occurrence=unknown, rank=unknown - 1,
             step=table.step[rows], **values, values=self.sizes[chosen], rest_by=method,
         )  # fmt: skip
 

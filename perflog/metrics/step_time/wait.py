@@ -101,12 +101,12 @@ def _frame(steps: _WaitSteps) -> pd.DataFrame:
 class _WaitSteps(RowColumns, frozen=True):
     """Times of wait phases by step: on each rank, then as means over the ranks (rank NaN).
 
-    `place`: index of the run. `wait`: the number of the phase among those that the run declares. `total_s`: time of the
-    phase waited for, NaN if the log does not print it.
+    `run_index`: index of the run. `wait`: the number of the phase among those that the run declares. `total_s`: time
+    of the phase waited for, NaN if the log does not print it.
     """
 
     runs: Sequence[SteadyRun]
-    place: Ints
+    run_index: Ints
     wait: Ints
     step: Ints
     rank: Floats
@@ -115,12 +115,12 @@ class _WaitSteps(RowColumns, frozen=True):
 
     def steady(self) -> Mask:
         """Flag the steady steps."""
-        return is_steady(self.runs, self.place, self.step)
+        return is_steady(self.runs, self.run_index, self.step)
 
     def names(self) -> dict[str, npt.NDArray[np.object_]]:
         """Return the columns run, label, phase and exposes."""
-        groups = groups_of(self.place, self.wait)
-        names = [_names_of(self.runs[self.place[row]], self.wait[row]) for row in groups.first.tolist()]
+        groups = groups_of(self.run_index, self.wait)
+        names = [_names_of(self.runs[self.run_index[row]], self.wait[row]) for row in groups.first.tolist()]
         table = np.array(names, object).reshape(-1, 4)[groups.inverse]
         return dict(zip(("run", "label", "phase", "exposes"), table.T, strict=True))
 
@@ -135,9 +135,9 @@ def _all_steps(tables: Tables, warmup: int | None) -> _WaitSteps:
     table = phases_of_runs(tables, warmup)
     numbers, values = np.zeros(0, np.int64), np.zeros(0)
     parts = [(numbers, numbers, numbers, values, values, values), *_times_of_phases(table)]
-    place, wait, step, rank, exposed, total = map(np.concatenate, zip(*parts, strict=True))
-    order = np.lexsort((rank, step, np.isnan(rank), wait, place))
-    return _WaitSteps(table.runs, place, wait, step, rank, exposed, total).where(order)
+    run_index, wait, step, rank, exposed, total = map(np.concatenate, zip(*parts, strict=True))
+    order = np.lexsort((rank, step, np.isnan(rank), wait, run_index))
+    return _WaitSteps(table.runs, run_index, wait, step, rank, exposed, total).where(order)
 
 
 _Times = tuple[Ints, Ints, Ints, Floats, Floats, Floats]
@@ -154,24 +154,28 @@ def _times_of_phases(table: PhaseTable) -> Iterator[_Times]:
     world = worlds_of(table.runs)
     for (name, exposes), number_of in numbers.items():
         number_in_run = np.array([number_of.get(i, -1) for i in range(len(table.runs))], np.int64)
-        declared = number_in_run[table.place] >= 0
+        declared = number_in_run[table.run_index] >= 0
         waits, awaited = (table.where(declared & table.named(phase)) for phase in (name, exposes))
-        exposed, total = (rank_means(rows.place, rows.step, rows.rank, rows.time_s, world) for rows in (waits, awaited))
-        found = positions_in(*((means.place, means.step, means.ranks) for means in (exposed, total)))
+        exposed, total = (
+            rank_means(rows.run_index, rows.step, rows.rank, rows.time_s, world) for rows in (waits, awaited)
+        )
+        found = positions_in(*((means.run_index, means.step, means.ranks) for means in (exposed, total)))
         no_rank = np.full(len(found), np.nan)
         yield (
-            exposed.place, number_in_run[exposed.place], exposed.step, no_rank, exposed.time_s,
+            exposed.run_index, number_in_run[exposed.run_index], exposed.step, no_rank, exposed.time_s,
             values_at(total.time_s, found),
         )  # fmt: skip
-        (place, step, rank, seconds), (*others, totals) = (times_on_ranks(rows, rows.rank) for rows in (waits, awaited))
-        found = positions_in((place, step, rank), others)
-        yield place, number_in_run[place], step, rank.astype(np.float64), seconds, values_at(totals, found)
+        (run_index, step, rank, seconds), (*others, totals) = (
+            times_on_ranks(rows, rows.rank) for rows in (waits, awaited)
+        )
+        found = positions_in((run_index, step, rank), others)
+        yield run_index, number_in_run[run_index], step, rank.astype(np.float64), seconds, values_at(totals, found)
 
 
 def _medians(steps: _WaitSteps) -> Iterator[dict[str, Any]]:
     """Yield the rows of the metric: of each phase the medians over the steps of the means, then of each rank."""
     ranks = np.where(np.isnan(steps.rank), -1, steps.rank).astype(np.int64)
-    groups = groups_of(steps.place, steps.wait, ranks)
+    groups = groups_of(steps.run_index, steps.wait, ranks)
     hidden = steps.total_s - steps.exposed_s
     with np.errstate(divide="ignore", invalid="ignore"):
         values = {
@@ -182,7 +186,7 @@ def _medians(steps: _WaitSteps) -> Iterator[dict[str, Any]]:
     columns |= {"n": groups.sizes, **dict(zip(("first_step", "last_step"), groups.ends(steps.step), strict=True))}
     columns |= dict(zip(("waits_least", "waits_most"), _extreme_shares(steps, groups), strict=True))
     for group, row in enumerate(groups.first.tolist()):
-        run = steps.runs[steps.place[row]]
+        run = steps.runs[steps.run_index[row]]
         names = dict(zip(("run", "label", "phase", "exposes"), _names_of(run, steps.wait[row]), strict=True))
         figures = {name: of[group] for name, of in columns.items()}
         share = figures["exposed_s"] / run.step_s if run.step_s else np.nan
@@ -195,9 +199,9 @@ def _extreme_shares(steps: _WaitSteps, ranks: Groups) -> tuple[Floats, Floats]:
     `ranks`: the rows by run, phase and rank; NaN for a rank without such steps, and for means.
     """
     chosen = ~np.isnan(steps.rank)
-    phases = groups_of(steps.place, steps.wait)
+    phases = groups_of(steps.run_index, steps.wait)
     members = phases.numbers_of(ranks.inverse, chosen)[phases.inverse]
-    moments = groups_of(steps.place, steps.wait, steps.step, chosen.astype(np.int64))
+    moments = groups_of(steps.run_index, steps.wait, steps.step, chosen.astype(np.int64))
     whole = chosen & (moments.sizes[moments.inverse] == members) & (members > 1)
     size = len(ranks.sizes)
     counts = np.bincount(ranks.inverse[whole], minlength=size)

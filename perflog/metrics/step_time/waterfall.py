@@ -68,7 +68,7 @@ BARS = {
 }
 """The bars in their order, with their formulas."""
 
-_ORDER = {bar: place for place, bar in enumerate(BARS)}
+_ORDER = {bar: index for index, bar in enumerate(BARS)}
 _BAR_OF_KIND = {
     "compute": "compute", "communication": "communication", "wait": "waits", "prepare": "preparation", "data": "data",
     "mixed": "mixed", UNTIMED: "unattributed",
@@ -306,8 +306,8 @@ def _spread(tables: Tables, options: Options) -> dict[str, list[_PhaseSpread]]:
     spreads, spread = rank_spread(tables, options), {}
     for table in rows_with_wholes(tables, options.warmup):
         printed: dict[str, set[str]] = {}
-        for place, phase in table.cases():
-            printed.setdefault(table.runs[place].run, set()).add(table.names[phase])
+        for run_index, phase in table.cases():
+            printed.setdefault(table.runs[run_index].run, set()).add(table.names[phase])
         for run in (run for run in table.runs if run.run in spreads):
             spread[run.run] = [
                 (phase, printed_parent(run, parent, printed[run.run]) or "step", *times)
@@ -403,13 +403,13 @@ def _executed_rows(tables: Tables, options: Options) -> dict[str, tuple[float, .
     """Rows that each rank executes in each steady step that all ranks print, by run."""
     table = step_rows(tables, "loads", "amount", options.warmup).steady()
     table = table.where(~table.rows.known("expert"))
-    groups = groups_of(table.place, table.rows["step"])
-    places = table.place[groups.first]
+    groups = groups_of(table.run_index, table.rows["step"])
+    run_indices = table.run_index[groups.first]
     executed = {}
-    for place in np.unique(places).tolist():
-        run, counts = table.runs[place], groups.sizes[places == place]
+    for run_index in np.unique(run_indices).tolist():
+        run, counts = table.runs[run_index], groups.sizes[run_indices == run_index]
         unit = run.semantics.quantities.get("unit_rows")
-        whole = (places == place) & (groups.sizes == (run.world or counts.max()))
+        whole = (run_indices == run_index) & (groups.sizes == (run.world or counts.max()))
         amounts = table.rows["amount"][whole[groups.inverse]]
         if unit and len(amounts):
             executed[run.run] = tuple((amounts * unit).tolist())

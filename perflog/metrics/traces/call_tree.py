@@ -117,15 +117,15 @@ def call_trees(
     """
     where: Where = {"kind": one_of(*kinds)}
     not_asked_for = [name for name in ("run", "part", *_ONLY_FOR_THREADS) if name not in columns]
-    for place, events in tables.arrow_by_file("events", where, *dict.fromkeys([*_COLUMNS, *columns])):
-        tree = _call_tree(place, events, not_asked_for, name, chosen)
+    for file, events in tables.arrow_by_file("events", where, *dict.fromkeys([*_COLUMNS, *columns])):
+        tree = _call_tree(file, events, not_asked_for, name, chosen)
         del events  # the caller needs the memory
         if tree is not None:
             yield tree
 
 
 def _call_tree(
-    place: tuple[str, int],
+    file: tuple[str, int],
     events: pa.Table,
     not_asked_for: list[str],
     name: Callable[[str, str], bool] | None,
@@ -138,7 +138,7 @@ def _call_tree(
         counts &= _named(rows, name)
     index = np.flatnonzero(counts)
     if chosen is not None and len(index):
-        index = index[chosen(place, rows.where(index))]
+        index = index[chosen(file, rows.where(index))]
     if not len(index):
         return None
     threads, names = threads_of(rows)
@@ -148,7 +148,7 @@ def _call_tree(
     ordered = rows_from_arrow(events.drop_columns(not_asked_for).take(index_array(index)))
     del rows, index
     ends = ordered["start_ns"] + ordered["duration_ns"]
-    return CallTree(*place, ordered, _parents(threads, ordered["start_ns"], ends), names, begins)
+    return CallTree(*file, ordered, _parents(threads, ordered["start_ns"], ends), names, begins)
 
 
 def _outer_first(rows: Rows, threads: Ints, index: Ints) -> Ints:

@@ -60,10 +60,10 @@ class DeviceIdle(Struct, frozen=True, eq=False):
 def idle_causes(tables: Tables) -> Iterator[DeviceIdle]:
     """Yield the idle time of each device with work, file by file."""
     loading, waits = _loading(tables), _waits(tables)
-    for place, devices in launches_by_file(tables):
+    for file, devices in launches_by_file(tables):
         for device, launches in devices:
             if device.span:
-                yield _idle(device, launches, loading.get(place, EMPTY), waits.get(place, {}))
+                yield _idle(device, launches, loading.get(file, EMPTY), waits.get(file, {}))
 
 
 def _idle(device: TraceDevice, launches: Launches, loading: Intervals, waits: dict[object, Ints]) -> DeviceIdle:
@@ -121,10 +121,10 @@ def _loading(tables: Tables) -> dict[tuple[str, int], Intervals]:
     """Time in which the host is in a range that loads data, by run and file."""
     where: Where = {"kind": one_of("range", "cpu"), "name": lambda name: name and DATA_RANGE.search(name)}
     found = {}
-    for place, events in tables.arrow_by_file("events", where, "start_ns", "duration_ns"):
+    for file, events in tables.arrow_by_file("events", where, "start_ns", "duration_ns"):
         rows = rows_from_arrow(events)
         rows = rows.where(has_times(rows))
-        found[place] = union(rows["start_ns"], rows["start_ns"] + rows["duration_ns"])
+        found[file] = union(rows["start_ns"], rows["start_ns"] + rows["duration_ns"])
     return found
 
 
@@ -132,12 +132,12 @@ def _waits(tables: Tables) -> dict[tuple[str, int], dict[object, Ints]]:
     """Times at which the calls of each thread return that wait for the device, by run and file."""
     where: Where = {"kind": one_of("runtime"), "name": lambda name: name and is_wait(name)}
     found: dict[tuple[str, int], dict[object, Ints]] = {}
-    for place, events in tables.arrow_by_file("events", where, "process", "thread", "start_ns", "duration_ns"):
+    for file, events in tables.arrow_by_file("events", where, "process", "thread", "start_ns", "duration_ns"):
         rows = rows_from_arrow(events)
         rows = rows.where(has_times(rows))
         codes, threads = threads_of(rows)
         ends = rows["start_ns"] + rows["duration_ns"]
-        found[place] = {thread: np.sort(ends[codes == code]) for code, thread in enumerate(threads)}
+        found[file] = {thread: np.sort(ends[codes == code]) for code, thread in enumerate(threads)}
     return found
 
 

@@ -55,14 +55,14 @@ _FileLaunches = tuple[tuple[str, int], list[tuple[TraceDevice, Launches]]]
 
 
 def _found_by_file(tables: Tables, devices: dict[tuple[str, int], list[TraceDevice]]) -> Iterator[_FileLaunches]:
-    for place, events in tables.arrow_by_file("events", {"kind": one_of("runtime")}, "correlation", *_TIMES):
-        if file_devices := devices.pop(place, []):
+    for file, events in tables.arrow_by_file("events", {"kind": one_of("runtime")}, "correlation", *_TIMES):
+        if file_devices := devices.pop(file, []):
             calls = Calls(rows_from_arrow(events), "correlation")
             launches = [(device, _launches(device, calls, tables)) for device in file_devices]
             del events, calls  # the caller needs the memory
-            yield place, launches
-    for place, file_devices in devices.items():
-        yield place, [(device, _launches(device, None, tables)) for device in file_devices]
+            yield file, launches
+    for file, file_devices in devices.items():
+        yield file, [(device, _launches(device, None, tables)) for device in file_devices]
 
 
 _TIMES = ("process", "thread", "start_ns", "duration_ns")

@@ -69,7 +69,7 @@ def _captures(tables: Tables) -> dict[tuple[str, int], Intervals]:
     """Time between the begin of a capture and its end, by run and file."""
     where: Where = {"kind": one_of("runtime"), "name": lambda name: name and _CAPTURE.match(name)}
     found = {}
-    for place, events in tables.arrow_by_file("events", where, "name", "start_ns", "duration_ns"):
+    for file, events in tables.arrow_by_file("events", where, "name", "start_ns", "duration_ns"):
         rows = rows_from_arrow(events)
         rows = rows.where(has_times(rows))
         code, names = rows.codes("name")
@@ -78,7 +78,7 @@ def _captures(tables: Tables) -> dict[tuple[str, int], Intervals]:
         place_of_end = np.searchsorted(last, first)
         ended = place_of_end < len(last)
         if ended.any():
-            found[place] = union(first[ended], last[place_of_end[ended]])
+            found[file] = union(first[ended], last[place_of_end[ended]])
     return found
 
 
@@ -88,9 +88,9 @@ def _compiling(tables: Tables) -> dict[tuple[str, int], Intervals]:
         "kind": one_of("runtime", "range", "cpu", "python"), "name": lambda name: name and _COMPILES.search(name)
     }  # fmt: skip
     found = {}
-    for place, events in tables.arrow_by_file("events", where, "start_ns", "duration_ns"):
+    for file, events in tables.arrow_by_file("events", where, "start_ns", "duration_ns"):
         rows = rows_from_arrow(events)
         rows = rows.where(has_times(rows))
         if len(rows):
-            found[place] = union(rows["start_ns"], rows["start_ns"] + rows["duration_ns"])
+            found[file] = union(rows["start_ns"], rows["start_ns"] + rows["duration_ns"])
     return found

@@ -185,9 +185,9 @@ def work_trees(tables: Tables, kinds: tuple[str, ...], word_of: WordOf, with_sha
     }
     labels = tables.labels()
     trees = [
-        _work_tree(by_file.pop(place), labels[place[0]], devices)
-        for place, devices in launches_by_file(tables)
-        if place in by_file
+        _work_tree(by_file.pop(file), labels[file[0]], devices)
+        for file, devices in launches_by_file(tables)
+        if file in by_file
     ]
     trees += [_work_tree(joined, labels[joined.calls.run], []) for joined in by_file.values()]
     return sorted(trees, key=lambda tree: (tree.run, tree.part))

@@ -44,11 +44,11 @@ def jobs_of_phases(tables: Tables, options: Options) -> Iterator[tuple[str, Job]
     for piece in tables.in_pieces("phases"):
         table = phases_of_runs(piece, options.warmup)
         printed: list[list[str]] = [[] for _ in table.runs]
-        for place, phase in table.cases():
-            printed[place].append(table.names[phase])
+        for run_index, phase in table.cases():
+            printed[run_index].append(table.names[phase])
         table = table.steady()
-        for place, run in enumerate(table.runs):
-            if job := _job_of_phases(run, printed[place], table.rows_in(place)):
+        for run_index, run in enumerate(table.runs):
+            if job := _job_of_phases(run, printed[run_index], table.rows_in(run_index)):
                 yield run.run, job
 
 
@@ -76,8 +76,8 @@ def _job_of_phases(run: SteadyRun, printed: Sequence[str], rows: PhaseTable) -> 
     waits = np.array([kinds[name] == "wait" for name in names])
     times[meets] = times[meets].min(axis=2, keepdims=True)
     times[waits] = 0.0
-    after = [(place - 1,) if place else () for place in range(len(names))]
-    units = [Unit((place,), bool(meets[place])) for place in range(len(names))]
+    after = [(index - 1,) if index else () for index in range(len(names))]
+    units = [Unit((index,), bool(meets[index])) for index in range(len(names))]
     left_out = [name for name in printed if name not in {*replayed, *around, *inside}]
     return Job(
         Graph(tuple(after), tuple(units)), np.zeros(len(names), np.int64), np.array(names, object), times, steps, ranks,
@@ -154,12 +154,12 @@ def _job_of_layers(timed: StageTimes, directions: Sequence[str]) -> Job:
 
 def _graph_of(slots: Sequence[Slot]) -> Graph:
     """Return what each slot waits for: the slot before it on its stage, and its micro-batch on the stage before."""
-    place = {(slot.stage, slot.micro_batch, slot.direction): number for number, slot in enumerate(slots)}
+    index_of_slot = {(slot.stage, slot.micro_batch, slot.direction): number for number, slot in enumerate(slots)}
     stages = max(slot.stage for slot in slots) + 1
     after: list[tuple[int, ...]] = []
     for number, slot in enumerate(slots):
         waits = {number - 1} if number and slots[number - 1].stage == slot.stage else set()
         if (source := needs(slot.stage, stages, slot.micro_batch, slot.direction)) is not None:
-            waits.add(place[source])
+            waits.add(index_of_slot[source])
         after.append(tuple(sorted(waits)))
     return in_order(after, [Unit((number,)) for number in range(len(slots))])

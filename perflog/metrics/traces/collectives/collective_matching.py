@@ -176,7 +176,7 @@ def _calls(job: Job) -> pd.DataFrame | None:
     import pandas as pd
 
     parts = []
-    for place, device in enumerate(job.members):
+    for member, device in enumerate(job.members):
         rows = device.work.communication
         if not len(rows):
             continue
@@ -188,7 +188,7 @@ def _calls(job: Job) -> pd.DataFrame | None:
         kept = ["group", "group_ranks", "stream", "seq", "bytes", "dtype", "ranks", "src_rank", "dst_rank", "in_split",
                 "out_split", "line"]  # fmt: skip
         calls = rows[kept].assign(
-            member=place, rank=device.rank, of_stream=streams, op=pd.Series(op, rows.index, dtype=object),
+            member=member, rank=device.rank, of_stream=streams, op=pd.Series(op, rows.index, dtype=object),
             start=rows["start_ns"], end=rows["start_ns"] + rows["duration_ns"],
             paired=(op == "send_recv") & (printed >= 0),
         )  # fmt: skip

@@ -82,7 +82,7 @@ def collective_wait(tables: Tables, options: Options) -> MetricRows:  # noqa: AR
 def _matched_rows(matched: MatchedCollectives) -> pd.DataFrame:
     """Rows of the collectives that are matched."""
     collectives, known = matched.collectives, matched.collectives["reason"].isna()
-    names = {place: matched.job.name(place) for place in range(len(matched.job.members))}
+    names = {member: matched.job.name(member) for member in range(len(matched.job.members))}
     times = {
         "wait": matched.calls.groupby("key")["wait"].mean().reindex(collectives.index),
         "skew": collectives["skew"],
@@ -179,17 +179,17 @@ def _straggler_rows(matched: MatchedCollectives) -> list[dict[str, Any]]:
         else np.full(len(places), np.nan)
     )
     rows = []
-    for place, device in enumerate(matched.job.members):
-        n, span = int(waited["n"][place]), device.span or np.nan
+    for member, device in enumerate(matched.job.members):
+        n, span = int(waited["n"][member]), device.span or np.nan
         row: dict[str, Any] = {"run": device.run, "label": device.label, "rank": device.rank, "device": device.device}
         row["device_name"] = device.device_name
         row |= {"collectives": n, "clock_ok": matched.clock_ok, "reason": _why_undetermined(matched, n)}
         if n:
-            row |= {"last_share": late["size"][place] / n, "imposed_share": late["sum"][place] / span}
+            row |= {"last_share": late["size"][member] / n, "imposed_share": late["sum"][member] / span}
             times = {"wait": waited["wait"], "imposed": late["sum"], "transfer": waited["length"] - waited["wait"]}
-            row |= {f"{name}_s": float(seconds(ns[place])) for name, ns in times.items()} | {"score": score[place]}
+            row |= {f"{name}_s": float(seconds(ns[member])) for name, ns in times.items()} | {"score": score[member]}
             often_last, imposes = row["last_share"] > _LAST, row["imposed_share"] > _IMPOSED
-            row["straggler"] = "yes" if often_last and imposes and not score[place] <= OUTLIER else "no"
+            row["straggler"] = "yes" if often_last and imposes and not score[member] <= OUTLIER else "no"
         rows.append(row | ({"straggler": "undetermined"} if row["reason"] else {}))
     return rows
 

@@ -35,9 +35,9 @@ class Job(Struct, frozen=True, eq=False):
         """Run and label; None if each rank's trace is a run of its own."""
         return {"run": self.run, "label": self.members[0].label if self.run else None}
 
-    def name(self, place: int) -> str:
+    def name(self, index: int) -> str:
         """Name of a member: its rank, else its device; both if a rank has several devices."""
-        member = self.members[place]
+        member = self.members[index]
         ranks = [other.rank for other in self.members]
         if member.rank is None:
             alike = sum(other.device == member.device for other in self.members) > 1 and member.device is not None

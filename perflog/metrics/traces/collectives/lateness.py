@@ -79,8 +79,8 @@ def _nodes_by_device(tables: Tables) -> dict[int, _Nodes]:
 def _rows(matched: MatchedCollectives, nodes: dict[int, _Nodes]) -> Iterator[dict[str, Any]]:
     """Rows of the ranks of a job."""
     known = matched.collectives[matched.collectives["reason"].isna()]
-    for place, device in enumerate(matched.job.members):
-        late = known[(known["last"] == place) & (known["skew"] > 0)]
+    for member, device in enumerate(matched.job.members):
+        late = known[(known["last"] == member) & (known["skew"] > 0)]
         if not len(late):
             continue
         starts = late["start"].to_numpy(np.int64)

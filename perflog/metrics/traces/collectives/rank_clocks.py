@@ -75,8 +75,8 @@ def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
     members, starts = (calls[name].to_numpy(np.int64) for name in ("member", "start"))
     ends = starts + calls["length"].to_numpy(np.int64)
     offsets, left = estimated_offsets(keys, members, ends, len(job.members))
-    for place, device in enumerate(job.members):
-        is_member = members == place
+    for member, device in enumerate(job.members):
+        is_member = members == member
         n = int(is_member.sum())
         row: dict[str, Any] = {
             "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
@@ -84,12 +84,12 @@ def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
         if n < _FEWEST:
             row["reason"] = f"{n} matched collectives that end together: at least {_FEWEST} are needed"
-        elif np.isnan(offsets[place]):
+        elif np.isnan(offsets[member]):
             row["reason"] = f"no collectives join it with {job.name(0)}, directly or over other ranks"
         else:
-            row["offset_s"] = float(seconds(offsets[place]))
+            row["offset_s"] = float(seconds(offsets[member]))
             row["spread_s"] = _TO_SD * float(seconds(np.median(np.abs(left[is_member]))))
-            row |= _bounds(keys, members, starts, ends, place)
+            row |= _bounds(keys, members, starts, ends, member)
         yield row
 
 
@@ -152,14 +152,14 @@ def _bounds(
     members: Ints,
     starts: Ints,
     ends: Ints,
-    place: int,
+    member: int,
 ) -> dict[str, Any]:
     """Bounds of the offset of a member, from the collectives that it has with member 0."""
-    own, other = np.flatnonzero(members == place), np.flatnonzero(members == 0)
+    own, other = np.flatnonzero(members == member), np.flatnonzero(members == 0)
     _, i, j = np.intersect1d(keys[own], keys[other], return_indices=True)
     if not len(i):
         return {}
-    if place == 0:
+    if member == 0:
         return {"least_s": 0.0, "most_s": 0.0, "possible": True}
     least = int((starts[own][i] - ends[other][j]).max())
     most = int((ends[own][i] - starts[other][j]).min())

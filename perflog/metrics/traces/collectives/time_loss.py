@@ -45,10 +45,10 @@ def device_losses(tables: Tables) -> list[DeviceLosses]:
     Times: compute, transfer, waiting for the last, communication (not divided into these two), copies, waiting kernels,
     data, host-bound idle, idle with work queued, idle (the launch is not known).
     """
-    places = {
-        (member.run, member.part, member.rank, member.device, member.device_name): (matched, place)
+    members = {
+        (member.run, member.part, member.rank, member.device, member.device_name): (matched, index)
         for matched in matched_collectives(tables)
-        for place, member in enumerate(matched.job.members)
+        for index, member in enumerate(matched.job.members)
     }
     by_run: dict[str, list[TraceDevice]] = {}
     for device in trace_devices(tables):
@@ -58,7 +58,7 @@ def device_losses(tables: Tables) -> list[DeviceLosses]:
     losses = {}
     for idle in idle_causes(tables):
         device = idle.device
-        in_job = places.get((device.run, device.part, device.rank, device.device, device.device_name))
+        in_job = members.get((device.run, device.part, device.rank, device.device, device.device_name))
         losses[device] = _losses(device, idle, in_job, device.run in in_steps)
     return [losses[device] for device in trace_devices(tables) if device in losses]
 
@@ -94,10 +94,10 @@ def _losses(
 # --- communication ------------------------------------------------------------------------------------------------
 
 
-def _transfer_and_waiting(matched: MatchedCollectives, place: int) -> tuple[Intervals, Intervals, bool]:
+def _transfer_and_waiting(matched: MatchedCollectives, member: int) -> tuple[Intervals, Intervals, bool]:
     """Time in which a member's matched collectives transfer, and wait; whether ranks of their groups are missing."""
     known = matched.collectives[matched.collectives["reason"].isna()]
-    calls = matched.calls[(matched.calls["member"] == place) & matched.calls["key"].isin(known.index)]
+    calls = matched.calls[(matched.calls["member"] == member) & matched.calls["key"].isin(known.index)]
     start, wait, length = (calls[name].to_numpy(np.int64) for name in ("start", "wait", "length"))
     missing = known.loc[calls["key"].unique()]
     return (

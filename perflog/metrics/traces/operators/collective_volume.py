@@ -77,11 +77,11 @@ def collective_volume(tables: Tables, options: Options) -> MetricRows:  # noqa: 
         "bytes",
     )
     parts = []
-    for place, events in tables.arrow_by_file("events", where, *columns):
+    for file, events in tables.arrow_by_file("events", where, *columns):
         chosen = _messages(rows_from_arrow(events))
         if chosen is not None:
-            table = _volumes(*chosen, _bytes(chosen[0], place, tables))
-            parts.append(table.assign(run=place[0], label=labels.get(place[0])))
+            table = _volumes(*chosen, _bytes(chosen[0], file, tables))
+            parts.append(table.assign(run=file[0], label=labels.get(file[0])))
     return parts
 
 
@@ -107,7 +107,7 @@ def _messages(rows: Rows) -> tuple[Rows, Keys, list[str]] | None:
     return (rows.where(row_operations >= 0), row_operations[row_operations >= 0], operations) if operations else None
 
 
-def _bytes(rows: Rows, place: tuple[str, int], tables: Tables) -> Ints:
+def _bytes(rows: Rows, file: tuple[str, int], tables: Tables) -> Ints:
     """Return the bytes of messages; if an event of a file has none, the bytes of the operator on its line."""
     sizes: Ints = rows["bytes"]
     if (sizes != NULL).all():
@@ -117,9 +117,9 @@ def _bytes(rows: Rows, place: tuple[str, int], tables: Tables) -> Ints:
         "operators by file",  # including operators of another recording
         lambda: {(each.run, each.part): each for each in operators_by_file(tables)},
     )
-    if place not in by_file:
+    if file not in by_file:
         return sizes
-    operators = by_file[place]
+    operators = by_file[file]
     order = np.argsort(operators.lines)
     found = np.minimum(np.searchsorted(operators.lines[order], rows["line"]), len(order) - 1)
     same = operators.lines[order][found] == rows["line"]

@@ -129,7 +129,7 @@ def device_memory(tables: Tables) -> Iterator[MemoryCurve]:
     """Return the memory of devices and hosts in all traces, in order of run, file and device."""
     labels = tables.labels()
     windows, totals = step_windows(tables), _printed_totals(tables)
-    for place, events in tables.arrow_by_file("events", {"kind": one_of("memory")}, *_COLUMNS):
+    for file, events in tables.arrow_by_file("events", {"kind": one_of("memory")}, *_COLUMNS):
         rows = rows_from_arrow(events)
         index = np.flatnonzero(rows.known("start_ns", "bytes"))
         for device_rows in _by_device(rows, index):
@@ -139,11 +139,11 @@ def device_memory(tables: Tables) -> Iterator[MemoryCurve]:
             rank, device = (_only(own[name]) for name in ("rank", "device"))
             process, name = (own.first_word(column) for column in ("process", "device_name"))
             yield MemoryCurve(
-                *(place[0], labels[place[0]], place[1], rank, process, device, name),
-                _steps_of(process, windows.get(place, {})),
+                *(file[0], labels[file[0]], file[1], rank, process, device, name),
+                _steps_of(process, windows.get(file, {})),
                 own,
                 {
-                    total: _value_by_line(own["line"], *totals.get(place, {}).get(total, _NONE))
+                    total: _value_by_line(own["line"], *totals.get(file, {}).get(total, _NONE))
                     for total in (ALLOCATED, RESERVED)
                 },
                 blocks,
@@ -158,7 +158,7 @@ def _printed_totals(tables: Tables) -> dict[tuple[str, int], dict[str, tuple[Int
     """The printed totals of each file: by name the lines of the events that print them, and the bytes."""
     printed: dict[tuple[str, int], dict[str, tuple[Ints, Ints]]] = {}
     where: Where = {"name": one_of(*ALLOCATOR_TOTALS)}
-    for place, readings in tables.arrow_by_file("counters", where, "name", "value"):
+    for file, readings in tables.arrow_by_file("counters", where, "name", "value"):
         rows = rows_from_arrow(readings)
         codes, names = rows.codes("name")
         for total in (ALLOCATED, RESERVED):
@@ -168,7 +168,7 @@ def _printed_totals(tables: Tables) -> dict[tuple[str, int], dict[str, tuple[Int
             if chosen.any():
                 lines, values = rows["line"][chosen], rows["value"][chosen].astype(np.int64)
                 order = np.argsort(lines, kind="stable")
-                printed.setdefault(place, {})[total] = lines[order], values[order]
+                printed.setdefault(file, {})[total] = lines[order], values[order]
     return printed
 
 

@@ -227,9 +227,11 @@ def _longest_names(sums: _PathSums) -> list[tuple[int, int]]:
     return [(kind, name) for kind, name in longest if sums.words[name] is not None][:_NAMES]
 
 
-def _window_rows(of: Dependencies, window: _Window, sums: _PathSums, what_if: WhatIf) -> Iterator[dict[str, Any]]:
+def _window_rows(
+    dependencies: Dependencies, window: _Window, sums: _PathSums, what_if: WhatIf
+) -> Iterator[dict[str, Any]]:
     """Rows of the path of a window. Names may take no time in the whole trace only, and the longest alone."""
-    base, span, words = _base(of.device, window), window.end - window.start, sums.words
+    base, span, words = _base(dependencies.device, window), window.end - window.start, sums.words
     removed = [(kind, ALL) for (kind,) in sums.kinds.codes]
     removed += [] if "step" in window.part else _longest_names(sums)
     gained = what_if.gains(window.start, window.end, removed, window.thread).tolist()
@@ -242,8 +244,10 @@ def _window_rows(of: Dependencies, window: _Window, sums: _PathSums, what_if: Wh
         gain = gains.get(thing)
         return columns if gain is None else columns | {"gain_s": float(seconds(gain)), "gain": gain / span}
 
-    by_kind = [with_gain(_kind_of(of, kind), (kind, ALL)) for (kind,) in sums.kinds.codes]
-    by_name = [with_gain(_kind_of(of, kind) | {"name": words[name]}, (kind, name)) for kind, name in sums.names.codes]
+    by_kind = [with_gain(_kind_of(dependencies, kind), (kind, ALL)) for (kind,) in sums.kinds.codes]
+    by_name = [
+        with_gain(_kind_of(dependencies, kind) | {"name": words[name]}, (kind, name)) for kind, name in sums.names.codes
+    ]
     yield from _sum_rows(span, base, "kind", sums.kinds, by_kind)
     yield from _sum_rows(span, base, "name", sums.names, by_name)
     yield from _sum_rows(

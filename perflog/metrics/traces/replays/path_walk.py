@@ -188,7 +188,7 @@ class PathWalk:
     """
 
     def __init__(self, dependencies: Dependencies) -> None:
-        self.dependencies = self._of = dependencies
+        self.dependencies = self._dependencies = dependencies
         self._kinds_of_work = kinds_of_work(dependencies)
         self._kinds_of_calls = np.zeros(0, np.int16) if dependencies.calls is None else kinds_of_calls(dependencies)
         order, bound = dependencies.order, dependencies.bound_by
@@ -212,7 +212,7 @@ class PathWalk:
 
     def kinds(self, start: int, end: int, step_thread: int = NO_CALL) -> tuple[Ints, Ints]:
         """Return the time in ns and the number of the pieces of each of `kinds_of` on the path, without keeping it."""
-        sums = _KindSums(len(kinds_of(self._of)))
+        sums = _KindSums(len(kinds_of(self._dependencies)))
         self._walk(start, end, step_thread, sums.add)
         if sums.waiting:
             sums.finish()
@@ -247,8 +247,12 @@ class PathWalk:
         for first, stop in self._streams():
             place = int(np.searchsorted(self._begins[first:stop], end)) - 1
             if place >= 0:
-                work = int(self._of.order[first + place])
-                last = max(last, (int(self._of.threads[work]), int(self._of.starts[work])), key=lambda pair: pair[1])
+                work = int(self._dependencies.order[first + place])
+                last = max(
+                    last,
+                    (int(self._dependencies.threads[work]), int(self._dependencies.starts[work])),
+                    key=lambda pair: pair[1],
+                )
         return last[0]
 
     def _last(self, end: int, step_thread: int) -> tuple[int, int]:
@@ -256,28 +260,30 @@ class PathWalk:
         last = NO_WORK
         for first, stop in self._streams():
             place = int(np.searchsorted(self._begins[first:stop], end)) - 1
-            work = int(self._of.order[first + place]) if place >= 0 else NO_WORK
-            if work != NO_WORK and self._of.ends[work] >= end:
-                last = work if last == NO_WORK or self._of.ends[work] > self._of.ends[last] else last
+            work = int(self._dependencies.order[first + place]) if place >= 0 else NO_WORK
+            if work != NO_WORK and self._dependencies.ends[work] >= end:
+                last = (
+                    work if last == NO_WORK or self._dependencies.ends[work] > self._dependencies.ends[last] else last
+                )
         if last != NO_WORK or step_thread != NO_CALL:
             return last, NO_CALL if last != NO_WORK else step_thread
         return NO_WORK, self._thread_at(end)
 
     def _streams(self) -> list[tuple[int, int]]:
         """Return the first index and the end of the tasks of each stream."""
-        return list(zip(self._first.tolist(), [*self._first[1:].tolist(), len(self._of.order)], strict=True))
+        return list(zip(self._first.tolist(), [*self._first[1:].tolist(), len(self._dependencies.order)], strict=True))
 
     def _back_on_stream(self, work: int, time: int, start: int) -> tuple[int, int]:
         """Go back over work that only the work before on its stream bound. Return the time, and the first of it."""
-        of, last = self._of, int(self._of.places[work])
+        dependencies, last = self._dependencies, int(self._dependencies.places[work])
         first = int(self._heads[last])
         shown = first + max(int(np.searchsorted(self._begins[first : last + 1], start, "right")) - 1, 0)
-        tasks = of.order[shown : last + 1]
-        begins = np.maximum(of.starts[tasks], start)
-        ends = np.append(np.minimum(of.ends[tasks[:-1]], of.starts[tasks[1:]]), time)
+        tasks = dependencies.order[shown : last + 1]
+        begins = np.maximum(dependencies.starts[tasks], start)
+        ends = np.append(np.minimum(dependencies.ends[tasks[:-1]], dependencies.starts[tasks[1:]]), time)
         ends = np.maximum(ends, begins)
-        calls = of.launching[tasks]
-        lengths, _, kinds, _ = waits_of(of, tasks)
+        calls = dependencies.launching[tasks]
+        lengths, _, kinds, _ = waits_of(dependencies, tasks)
         gaps = np.append(lengths[1:], 0) > 0
         both = np.repeat(np.arange(len(tasks)), 1 + gaps)
         is_gap = np.append(np.diff(both) == 0, False)
@@ -294,23 +300,23 @@ class PathWalk:
 
     def _before_work(self, work: int, time: int, start: int) -> tuple[int, int, int]:
         """Go from the begin of work to what bound it. Return the time, and the work or the thread."""
-        of, bound = self._of, int(self._of.bound_by[work])
+        dependencies, bound = self._dependencies, int(self._dependencies.bound_by[work])
         if bound == FREE:
             return time, NO_WORK, NO_CALL
         one = np.array([work])
-        lengths, more, kind, longer = (int(each[0]) for each in waits_of(of, one))
+        lengths, more, kind, longer = (int(each[0]) for each in waits_of(dependencies, one))
         since = time - lengths - more
         pieces = [(since, since + lengths, kind), (since + lengths, time, longer)]
         for begin, end, what in reversed(pieces):
             if end > max(begin, start):
-                self._add([max(begin, start)], [end], [what], [work], [int(of.launching[work])])
+                self._add([max(begin, start)], [end], [what], [work], [int(dependencies.launching[work])])
         if bound == OTHER_STREAM:
-            return since, int(of.sources[work]), NO_CALL
-        return since, NO_WORK, int(of.threads[work])
+            return since, int(dependencies.sources[work]), NO_CALL
+        return since, NO_WORK, int(dependencies.threads[work])
 
     def _jumps_of(self, thread: int) -> tuple[Ints, Ints, Ints, Ints]:
         """Return where a thread waited or took over: its turn, the time, and the indices among waits and hand-overs."""
-        waits, overs = self._of.waits, self._of.hand_overs
+        waits, overs = self._dependencies.waits, self._dependencies.hand_overs
         i, j = np.flatnonzero(waits.threads == thread), np.flatnonzero(overs.threads == thread)
         turns = np.concatenate([2 * waits.returns[i], 2 * overs.times[j] + 1])
         times = np.concatenate([waits.returns[i], overs.times[j]])
@@ -320,7 +326,7 @@ class PathWalk:
 
     def _back_on_thread(self, thread: int, after: int, time: int, start: int) -> tuple[int, int, int, int]:
         """Go back over the calls of a thread. Return the time, the work or the thread, and the last turn on it."""
-        of = self._of
+        dependencies = self._dependencies
         turns, times, waits, overs = self._jumps[thread]
         place = int(np.searchsorted(turns, after, "right")) - 1
         if place < 0 or times[place] <= start:
@@ -329,21 +335,23 @@ class PathWalk:
         at = int(times[place])
         if (wait := int(waits[place])) >= 0:
             self._add_calls(thread, at, time)
-            work = int(of.waits.tasks[wait])
-            ended = int(of.ends[work])
+            work = int(dependencies.waits.tasks[wait])
+            ended = int(dependencies.ends[work])
             if at > max(ended, start):
-                self._add([max(ended, start)], [at], [SYNCHRONISATION], [NO_WORK], [int(of.waits.calls[wait])])
+                self._add(
+                    [max(ended, start)], [at], [SYNCHRONISATION], [NO_WORK], [int(dependencies.waits.calls[wait])]
+                )
             return ended, work, NO_CALL, after
         over = int(overs[place])
-        ended = int(of.hand_overs.ends[over])
+        ended = int(dependencies.hand_overs.ends[over])
         self._add_calls(thread, max(ended, start), time)
-        return ended, NO_WORK, int(of.hand_overs.sources[over]), 2 * ended
+        return ended, NO_WORK, int(dependencies.hand_overs.sources[over]), 2 * ended
 
     def _add_calls(self, thread: int, start: int, end: int) -> None:
         """Add the innermost calls of a thread in an interval of time."""
         if end <= start:
             return
-        line = self._of.timelines[thread]
+        line = self._dependencies.timelines[thread]
         first, last = (int(np.searchsorted(line.begins, *at)) for at in ((start, "right"), (end, "left")))
         # Piece i ends at begins[i] and belongs to calls[i - 1]; the first and the last one are cut.
         for stop in range(last + 1, first, -_BLOCK):
@@ -377,7 +385,7 @@ class PathWalk:
 
         The code after the last one is no range. One entry more, for NO_CALL.
         """
-        tree = self._of.calls
+        tree = self._dependencies.calls
         if tree is None:
             return np.zeros(1, np.int32), []
         (kind, kinds), (name, names) = tree.rows.codes("kind"), tree.rows.codes("name")

@@ -89,11 +89,9 @@ def recorded_waits(tables: Tables) -> dict[tuple[str, int], FileWaits]:
     where = {"kind": one_of("runtime"), "name": lambda name: name and _CALLS.search(name)}
     calls = tables.arrow_by_file("events", where, "name", "correlation", "start_ns")
     found = {
-        place: _waits(rows_from_arrow(waits[place]), rows_from_arrow(events))
-        for place, events in calls
-        if place in waits
+        file: _waits(rows_from_arrow(waits[file]), rows_from_arrow(events)) for file, events in calls if file in waits
     }
-    return {place: file_waits for place, file_waits in found.items() if len(file_waits.lines)}
+    return {file: file_waits for file, file_waits in found.items() if len(file_waits.lines)}
 
 
 def _waits(waits: Rows, calls: Rows) -> FileWaits:

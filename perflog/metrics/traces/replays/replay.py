@@ -63,25 +63,30 @@ class Replayed:
     """Data that all windows of a device need, prepared once."""
 
     def __init__(self, dependencies: Dependencies) -> None:
-        of = self.dependencies = dependencies
-        self.work_kinds, (self.work_names, words) = kinds_of_work(of), of.device.work.rows.codes("name")
+        self.dependencies = dependencies
+        self.work_kinds, (self.work_names, words) = (
+            kinds_of_work(dependencies),
+            dependencies.device.work.rows.codes("name"),
+        )
         self.call_kinds, self.call_names = np.zeros(0, np.int16), np.zeros(0, np.int32)
-        if of.calls is not None:
-            codes = of.calls.rows.codes("name")[0] + len(words)
-            self.call_kinds, self.call_names = kinds_of_calls(of), np.append(codes, _UNNAMED).astype(np.int32)
-        self.reach = np.maximum.accumulate(of.ends)
-        launched = np.flatnonzero(of.bound_by == LAUNCH)
-        self.fastest = int((of.starts - of.since)[launched].min()) if len(launched) else 0
-        self.streams = np.empty(len(of.order), np.int32)
-        self.streams[of.order] = np.cumsum(of.before[of.order] == NO_WORK)
+        if dependencies.calls is not None:
+            codes = dependencies.calls.rows.codes("name")[0] + len(words)
+            self.call_kinds, self.call_names = kinds_of_calls(dependencies), np.append(codes, _UNNAMED).astype(np.int32)
+        self.reach = np.maximum.accumulate(dependencies.ends)
+        launched = np.flatnonzero(dependencies.bound_by == LAUNCH)
+        self.fastest = int((dependencies.starts - dependencies.since)[launched].min()) if len(launched) else 0
+        self.streams = np.empty(len(dependencies.order), np.int32)
+        self.streams[dependencies.order] = np.cumsum(dependencies.before[dependencies.order] == NO_WORK)
         # Where tasks of a stream overlap, the next one follows the begin of the one before, not its end.
-        self.until_next = of.ends.copy()
-        later = np.flatnonzero(of.before != NO_WORK)
-        self.until_next[of.before[later]] = np.minimum(of.ends[of.before[later]], of.starts[later])
-        self.last_use = np.full(len(of.starts), _NEVER)  # the last turn at which something waits for a work
-        needs = np.flatnonzero(of.bound_by == OTHER_STREAM)
-        np.maximum.at(self.last_use, of.sources[needs], of.turns[needs])
-        np.maximum.at(self.last_use, of.waits.tasks, 2 * of.waits.returns)
+        self.until_next = dependencies.ends.copy()
+        later = np.flatnonzero(dependencies.before != NO_WORK)
+        self.until_next[dependencies.before[later]] = np.minimum(
+            dependencies.ends[dependencies.before[later]], dependencies.starts[later]
+        )
+        self.last_use = np.full(len(dependencies.starts), _NEVER)  # the last turn at which something waits for a work
+        needs = np.flatnonzero(dependencies.bound_by == OTHER_STREAM)
+        np.maximum.at(self.last_use, dependencies.sources[needs], dependencies.turns[needs])
+        np.maximum.at(self.last_use, dependencies.waits.tasks, 2 * dependencies.waits.returns)
 
     def inside(self, start: int, end: int) -> slice:
         """Return the slice of tasks that may run in a window."""
@@ -99,13 +104,13 @@ class _Changes(NamedTuple):
     """What happens to threads, in order.
 
     `places`: number of tasks before; `what`: a thread returns from a wait, ends its last call before it takes over or
-    before another one does, or takes over; `threads`: which; `of`: index of the wait or hand-over.
+    before another one does, or takes over; `threads`: which; `source`: index of the wait or hand-over.
     """
 
     places: Ints
     what: Ints
     threads: Ints
-    of: Ints
+    source: Ints
 
     def part(self, part: slice) -> _Changes:
         return _Changes(*(column[part] for column in self))
@@ -160,19 +165,19 @@ class _Segments(Struct, frozen=True, eq=False):
 class Replay:
     """A window of a device with some pieces taking no time: a column for each removal, after one without removals."""
 
-    def __init__(self, of: Replayed, removed: Sequence[PieceKind | Change], start: int, end: int) -> None:
-        self._all, self._of, self._start, self._end = of, of.dependencies, start, end
+    def __init__(self, replayed: Replayed, removed: Sequence[PieceKind | Change], start: int, end: int) -> None:
+        self._all, self._dependencies, self._start, self._end = replayed, replayed.dependencies, start, end
         changes = [each if isinstance(each, Change) else Change(*each) for each in removed]
         self._removed = list(enumerate(changes, 1))
         parts = any(each.tasks is not None and each.tasks.dtype != np.bool_ for each in changes)
         self._shares: type[np.float64 | np.bool_] = np.float64 if parts else np.bool_
         self._columns = len(removed) + 1
-        inside = of.inside(start, end)
-        self._tasks = inside.start + np.argsort(self._of.turns[inside], kind="stable")
+        inside = replayed.inside(start, end)
+        self._tasks = inside.start + np.argsort(self._dependencies.turns[inside], kind="stable")
         self._first, self._positions = inside.start, np.empty(len(self._tasks), np.int64)
         self._positions[self._tasks - inside.start] = np.arange(len(self._tasks))
         self._thread, self._host_end, self._returned = NO_CALL, end, np.zeros(0, np.int64)
-        self._clocks = {thread: _Clock(self, of, thread, start, end) for thread in self._of.timelines}
+        self._clocks = {thread: _Clock(self, replayed, thread, start, end) for thread in self._dependencies.timelines}
         self._later = {thread: np.zeros(self._columns, np.int64) for thread in self._clocks}  # than alone
         self._paused: dict[int, Ints] = {}  # when the last call before a hand-over ended, of the thread itself
         self._left: dict[int, Ints] = {}  # and of the thread that it takes over from
@@ -226,31 +231,31 @@ class Replay:
 
     def _changes_of_threads(self) -> _Changes:
         """What happens to threads in the window, in order."""
-        waits, overs = self._of.waits, self._of.hand_overs
+        waits, overs = self._dependencies.waits, self._dependencies.hand_overs
         i = np.arange(*np.searchsorted(waits.returns, (self._start, self._end), "right"))
         j = np.arange(*np.searchsorted(overs.times, (self._start, self._end), "right"))
         paused = j[overs.idle_since[j] != NULL]
         last = np.array([self._thread] if self._thread in self._clocks else [], np.int64)
         times = [2 * waits.returns[i], 2 * overs.idle_since[paused], 2 * overs.ends[j], 2 * overs.times[j] + 1]
         turns = np.concatenate([*times, np.full(len(last), 2 * self._host_end + 1)])
-        of = np.concatenate([i, paused, j, j, np.zeros(len(last), np.int64)])
+        event_indices = np.concatenate([i, paused, j, j, np.zeros(len(last), np.int64)])
         what = np.repeat([_WAIT, _PAUSE, _LEAVE, _TAKE_OVER, _END], [len(i), len(paused), len(j), len(j), len(last)])
         threads = np.concatenate([waits.threads[i], overs.threads[paused], overs.sources[j], overs.threads[j], last])
         order = np.lexsort((what, turns))
-        places = np.searchsorted(self._of.turns[self._tasks], turns[order], "right")
-        return _Changes(places, what[order], threads[order], of[order])
+        places = np.searchsorted(self._dependencies.turns[self._tasks], turns[order], "right")
+        return _Changes(places, what[order], threads[order], event_indices[order])
 
     def _advance(self, begin: int, stop: int, changes: _Changes) -> None:
         """Compute when the tasks at these positions begin and end, and what the changes among them do to threads."""
-        of, block = self._of, self._block(begin, stop)
+        dependencies, block = self._dependencies, self._block(begin, stop)
         waits = np.flatnonzero(changes.what == _WAIT)
         waited = np.full(len(changes.what), NO_WORK)  # rows
-        waited[waits] = self._rows_of(of.waits.tasks[changes.of[waits]], block)
+        waited[waits] = self._rows_of(dependencies.waits.tasks[changes.source[waits]], block)
         sources = np.full(len(block.tasks), NO_WORK)
-        needs = np.flatnonzero(of.bound_by[block.tasks] == OTHER_STREAM)
-        sources[needs] = self._rows_of(of.sources[block.tasks[needs]], block)
+        needs = np.flatnonzero(dependencies.bound_by[block.tasks] == OTHER_STREAM)
+        sources[needs] = self._rows_of(dependencies.sources[block.tasks[needs]], block)
         for row in needs[sources[needs] == NO_WORK].tolist():
-            ended = self._end_of(int(of.sources[block.tasks[row]]))
+            ended = self._end_of(int(dependencies.sources[block.tasks[row]]))
             block.possible[row] = np.maximum(block.possible[row], ended + block.delays[row])
         segments = self._segments(block, sources, waited, changes)
         self._go_through(block, segments, waited, changes)
@@ -262,16 +267,16 @@ class Replay:
 
     def _block(self, begin: int, stop: int) -> _Block:
         """Return the block of the tasks at these positions, with all that does not depend on others of the block."""
-        of = self._of
+        dependencies = self._dependencies
         streams = self._all.streams[self._tasks[begin:stop]]
         positions = np.argsort(streams, kind="stable")
         tasks, heads = self._tasks[begin:stop][positions], np.flatnonzero(np.diff(streams[positions], prepend=-1))
         rows = np.empty(len(tasks), np.int64)
         rows[positions] = np.arange(len(tasks))
-        begins, bound = of.starts[tasks], of.bound_by[tasks]
+        begins, bound = dependencies.starts[tasks], dependencies.bound_by[tasks]
         nothing = self.left_out(self._all.work_kinds[tasks], self._all.work_names[tasks], tasks)
-        first, more, kind, longer = waits_of(of, tasks)
-        since = of.since[tasks]
+        first, more, kind, longer = waits_of(dependencies, tasks)
+        since = dependencies.since[tasks]
         skipped = _times(self.left_out(kind, _NO_NAME, tasks), self._inside(since, since + first))
         skipped += _times(self.left_out(longer, _NO_NAME, tasks), self._inside(begins - more, begins))
         delays = (first + more)[:, None] - skipped
@@ -281,7 +286,7 @@ class Replay:
         follows = np.where((bound == STREAM)[:, None], delays, 0)
         until_next, lengths = (
             (ends[tasks] - begins)[:, None] - _times(nothing, self._inside(begins, ends[tasks]))
-            for ends in (self._all.until_next, of.ends)
+            for ends in (self._all.until_next, dependencies.ends)
         )
         possible = np.full(nothing.shape, _NEVER)
         free = bound == FREE
@@ -298,13 +303,13 @@ class Replay:
 
     def _stream_end(self, work: int) -> Any:
         """When the work before on the stream of one, in another block or before the window, lets it begin."""
-        before = self._of.before[work]
+        before = self._dependencies.before[work]
         no_earlier = _NEVER if before == NO_WORK else self._all.until_next[before]
         return self._stream_ends.get(int(self._all.streams[work]), no_earlier)
 
     def _end_of(self, work: int) -> Any:
         """When a work of another block, or of before the window, has ended."""
-        return self._work_ends.get(work, self._of.ends[work])
+        return self._work_ends.get(work, self._dependencies.ends[work])
 
     def _rows_of(self, tasks: Ints, block: _Block) -> Ints:
         """Return the rows of tasks in a block; NO_WORK for tasks of other blocks."""
@@ -321,21 +326,21 @@ class Replay:
 
     def _launched(self, tasks: Ints, delays: Ints) -> Ints:
         """Return when launches allow tasks to begin, if their threads are no later than alone."""
-        of, launched = self._of, np.full(delays.shape, _NEVER)
+        dependencies, launched = self._dependencies, np.full(delays.shape, _NEVER)
         no_delay = self.left_out(_LAUNCHING, _NO_NAME)[0].astype(np.bool_)
         for thread, clock in self._clocks.items():
-            index = np.flatnonzero((of.threads[tasks] == thread) & (of.launched[tasks] != NULL))
+            index = np.flatnonzero((dependencies.threads[tasks] == thread) & (dependencies.launched[tasks] != NULL))
             if len(index):
-                begins = of.launched[tasks[index]]
-                least = np.minimum(of.starts[tasks[index]] - begins, self._all.fastest)[:, None] * ~no_delay
-                is_bound = (of.bound_by[tasks[index]] == LAUNCH)[:, None]
+                begins = dependencies.launched[tasks[index]]
+                least = np.minimum(dependencies.starts[tasks[index]] - begins, self._all.fastest)[:, None] * ~no_delay
+                is_bound = (dependencies.bound_by[tasks[index]] == LAUNCH)[:, None]
                 launched[index] = clock.alone(begins) + np.where(is_bound, delays[index], least)
         return launched
 
     def _segments(self, block: _Block, sources: Ints, waited: Ints, changes: _Changes) -> _Segments:
         """Cut the streams of a block: `sources` and `waited` are rows that tasks and threads wait for."""
-        of, count = self._of, len(block.tasks)
-        threads = np.where(of.launched[block.tasks] == NULL, NO_CALL, of.threads[block.tasks])
+        dependencies, count = self._dependencies, len(block.tasks)
+        threads = np.where(dependencies.launched[block.tasks] == NULL, NO_CALL, dependencies.threads[block.tasks])
         is_head, is_cut = np.zeros((2, count), np.bool_)
         is_head[block.heads] = True
         following = np.append(sources[sources != NO_WORK], waited[waited != NO_WORK]) + 1
@@ -394,18 +399,18 @@ class Replay:
     def _shifts(self, changes: _Changes) -> tuple[Ints, Ints]:
         """What to add to how late a thread is, and to the end that it waits for: the larger sum is how late it gets."""
         stay, reach = np.zeros((2, len(changes.what), self._columns), np.int64)
-        waits, overs = self._of.waits, self._of.hand_overs
+        waits, overs = self._dependencies.waits, self._dependencies.hand_overs
         for thread in np.unique(changes.threads).tolist():
             clock = self._clocks[thread]
             in_thread = np.flatnonzero(changes.threads == thread)
             wait, pause, leave, take, end = (in_thread[changes.what[in_thread] == what] for what in range(5))
             stay[end] = clock.alone(np.full(len(end), self._host_end))
-            stay[pause] = clock.alone(overs.idle_since[changes.of[pause]])
-            stay[leave] = clock.alone(overs.ends[changes.of[leave]])
-            stay[take] = -clock.alone(overs.times[changes.of[take]])
-            reach[take] = -clock.alone(overs.ends[changes.of[take]])
-            at = changes.of[wait]
-            ended, returned = self._of.ends[waits.tasks[at]], waits.returns[at]
+            stay[pause] = clock.alone(overs.idle_since[changes.source[pause]])
+            stay[leave] = clock.alone(overs.ends[changes.source[leave]])
+            stay[take] = -clock.alone(overs.times[changes.source[take]])
+            reach[take] = -clock.alone(overs.ends[changes.source[take]])
+            at = changes.source[wait]
+            ended, returned = self._dependencies.ends[waits.tasks[at]], waits.returns[at]
             returns, names = clock.alone(returned), self._all.call_names[waits.calls[at]]
             stay[wait] = clock.alone(waits.begins[at]) - returns
             calls = waits.calls[at]
@@ -418,25 +423,27 @@ class Replay:
         self, i: int, changes: _Changes, shifts: tuple[Ints, Ints], waited: Ints, block: _Block, segments: _Segments
     ) -> None:
         """Make a thread as late as a change of it does."""
-        what, thread, of = int(changes.what[i]), int(changes.threads[i]), int(changes.of[i])
+        what, thread, index = int(changes.what[i]), int(changes.threads[i]), int(changes.source[i])
         (stay, reach), later = (shift[i] for shift in shifts), self._later[thread]
         if what == _END:
             self._returned = later + stay
         elif what in (_PAUSE, _LEAVE):
-            (self._paused if what == _PAUSE else self._left)[of] = later + stay
+            (self._paused if what == _PAUSE else self._left)[index] = later + stay
         elif what == _TAKE_OVER:
-            self._later[thread] = np.maximum(self._paused.pop(of, _NEVER) + stay, self._left.pop(of) + reach)
+            self._later[thread] = np.maximum(self._paused.pop(index, _NEVER) + stay, self._left.pop(index) + reach)
         elif waited[i] != NO_WORK:
             ended = self._ends_of_segments(block, segments, waited[i : i + 1])[0]
             self._later[thread] = np.maximum(later + stay, ended + reach)
         else:
-            self._later[thread] = np.maximum(later + stay, self._end_of(int(self._of.waits.tasks[of])) + reach)
+            self._later[thread] = np.maximum(
+                later + stay, self._end_of(int(self._dependencies.waits.tasks[index])) + reach
+            )
 
     def _finish(self, block: _Block, possible: Ints) -> None:
         """Note the ends that other blocks need, and the last end in the window."""
         if not len(block.tasks):
             return
-        of, begun = self._of, possible - block.sums
+        dependencies, begun = self._dependencies, possible - block.sums
         stops = np.append(block.heads[1:], len(block.tasks))
         for head, stop in zip(block.heads.tolist(), stops.tolist(), strict=True):
             np.maximum.accumulate(begun[head:stop], out=begun[head:stop])
@@ -444,10 +451,10 @@ class Replay:
         for last in (stops - 1).tolist():
             self._stream_ends[int(self._all.streams[block.tasks[last]])] = begun[last] + block.until_next[last]
         ended = begun + block.lengths
-        for row in np.flatnonzero(self._all.last_use[block.tasks] >= of.turns[block.tasks].max()).tolist():
+        for row in np.flatnonzero(self._all.last_use[block.tasks] >= dependencies.turns[block.tasks].max()).tolist():
             self._work_ends[int(block.tasks[row])] = ended[row].copy()
-        over = np.flatnonzero(of.ends[block.tasks] > self._end)  # they count as far as the window goes
-        begins = of.starts[block.tasks[over]]
+        over = np.flatnonzero(dependencies.ends[block.tasks] > self._end)  # they count as far as the window goes
+        begins = dependencies.starts[block.tasks[over]]
         inside = self._inside(begins, np.array([self._end]))
         ended[over] = begun[over] + (self._end - begins)[:, None] - _times(block.nothing[over], inside)
         self._top = np.maximum(self._top, ended.max(axis=0))
@@ -462,14 +469,14 @@ def _times(shares: Shares, times: Ints) -> Ints:
 class _Clock:
     """When a thread gets to each time of the trace if it waits for nothing, in each column of a window."""
 
-    def __init__(self, window: Replay, of: Replayed, thread: int, start: int, end: int) -> None:
-        line = self._line = of.dependencies.timelines[thread]
+    def __init__(self, window: Replay, replayed: Replayed, thread: int, start: int, end: int) -> None:
+        line = self._line = replayed.dependencies.timelines[thread]
         self._start = start
         first, last = np.searchsorted(line.begins, start, "right"), np.searchsorted(line.begins, end)
         before = line.calls[first - 1 : first] if first else np.array([NO_CALL], np.int32)
         calls = np.concatenate([before, line.calls[first:last]])
         self._begins = np.append(start, line.begins[first:last])
-        nothing = window.left_out(of.call_kinds[calls], of.call_names[calls], calls=calls).astype(np.bool_)
+        nothing = window.left_out(replayed.call_kinds[calls], replayed.call_names[calls], calls=calls).astype(np.bool_)
         del calls  # there may be millions
         self._columns = nothing.shape[1]
         self._of_host = np.flatnonzero(nothing.any(axis=0))  # the columns in which the thread skips anything

@@ -61,23 +61,23 @@ class Scenario(Struct, frozen=True, eq=False):
     communicates: Mask | None = None
 
 
-def scenarios(of: Dependencies, roof: Mapping[str, Floats] | None = None) -> Iterator[Scenario]:
+def scenarios(dependencies: Dependencies, roof: Mapping[str, Floats] | None = None) -> Iterator[Scenario]:
     """Yield the scenarios of a device; only of what there is.
 
     Args:
-        of: Its dependencies.
+        dependencies: Its dependencies.
         roof: By class of operators: of each piece of work the share of its time above the least that peaks allow.
     """
-    work, first = of.device.work, len(kinds_of(of)) - len(of.device.work.categories)
-    lengths = np.bincount(work.does, of.ends - of.starts, len(work.categories))
+    work, first = dependencies.device.work, len(kinds_of(dependencies)) - len(dependencies.device.work.categories)
+    lengths = np.bincount(work.does, dependencies.ends - dependencies.starts, len(work.categories))
 
     def kinds(*states: str) -> tuple[int, ...]:
         return tuple(first + i for i, state in enumerate(work.state_of) if state in states and lengths[i] > 0)
 
     yield Scenario("host", None, Change(HOST_TIME))
     yield Scenario("launches", None, Change(LAUNCHES))
-    if of.calls is not None:
-        yield Scenario("graphs", None, Change(HOST_CALLS, calls=_held_by_graphs(of.calls)), _ALL_CAPTURED)
+    if dependencies.calls is not None:
+        yield Scenario("graphs", None, Change(HOST_CALLS, calls=_held_by_graphs(dependencies.calls)), _ALL_CAPTURED)
     yield Scenario("device", None, Change(kinds(COMPUTE, COMMUNICATION, MEMORY)))
     yield Scenario("waits", None, Change((*WAITS, *kinds(WAITING))))
     for name, state in _STATES.items():
@@ -91,19 +91,19 @@ def scenarios(of: Dependencies, roof: Mapping[str, Floats] | None = None) -> Ite
             yield Scenario("kernels", work.categories[kind - first], Change(kind))
     for operators, above in (roof or {}).items():
         yield Scenario("roofline", operators, Change(tuple(range(first, first + len(work.categories))), tasks=above))
-    yield from _streams(of)
+    yield from _streams(dependencies)
 
 
 _ALL_CAPTURED = "graphs may not hold all that lies between these calls"
 _AS_EARLY = "what is sent may not be there earlier"
 
 
-def _streams(of: Dependencies) -> Iterator[Scenario]:
+def _streams(dependencies: Dependencies) -> Iterator[Scenario]:
     """The streams that wait longest for others, where there are several."""
-    streams = of.device.work.rows["stream"]
-    first, more, kind, _ = waits_of(of, np.arange(len(streams)))
+    streams = dependencies.device.work.rows["stream"]
+    first, more, kind, _ = waits_of(dependencies, np.arange(len(streams)))
     times = np.where(np.isin(kind, WAITS), first, 0) + more
-    other = of.bound_by == OTHER_STREAM
+    other = dependencies.bound_by == OTHER_STREAM
     alike = groups_of(streams)
     numbers, place = streams[alike.first], alike.inverse
     waiting = np.bincount(place, times + other, len(numbers))  # one that waits without a gap counts too
@@ -112,7 +112,7 @@ def _streams(of: Dependencies) -> Iterator[Scenario]:
     for i in np.argsort(-waiting, kind="stable")[:_STREAMS].tolist():
         if waiting[i] > 0 and numbers[i] != NULL:
             own = place == i
-            free = own & ((of.before != NO_WORK) | (of.launched != NULL))
+            free = own & ((dependencies.before != NO_WORK) | (dependencies.launched != NULL))
             yield Scenario("stream", str(int(numbers[i])), Change(WAITS, tasks=own, free=free))
 
 

@@ -100,12 +100,12 @@ def _all_rows(tables: Tables, options: Options) -> list[dict[str, Any]]:
     roofs = shares_above_roof(tables, options)
     rows: list[dict[str, Any]] = []
     kinds: list[dict[str, Any]] = []
-    for of in dependencies(tables):
-        walk = PathWalk(of)
+    for each in dependencies(tables):
+        walk = PathWalk(each)
         kinds += rows_of_kinds(walk)
-        if (of.launching != NO_CALL).any():
-            rows += _rows(walk, of.device.run in in_steps, list(scenarios(of, roofs.get(of.device))))
-        del of, walk  # before the next one is made
+        if (each.launching != NO_CALL).any():
+            rows += _rows(walk, each.device.run in in_steps, list(scenarios(each, roofs.get(each.device))))
+        del each, walk  # before the next one is made
     kinds_on_paths(tables, kinds)  # they cost little here, and going through the dependencies once more does not
     rows += _rows_of_ranks(tables)
     rows.sort(key=lambda row: (row["run"], -row["gain_s"]))
@@ -131,12 +131,12 @@ class _Window(Struct, frozen=True):
 
 
 def _rows(walk: PathWalk, in_steps: bool, changes: Sequence[Scenario]) -> Iterator[dict[str, Any]]:
-    of = walk.dependencies
-    device = of.device
+    dependencies = walk.dependencies
+    device = dependencies.device
     chosen = _middle(device.work, device.steps)
-    windows = list(_steps(device, walk, chosen)) if in_steps else [_trace(of, walk)]
+    windows = list(_steps(device, walk, chosen)) if in_steps else [_trace(dependencies, walk)]
     n = len(chosen) if in_steps else 1
-    what_if = WhatIf(of, walk)
+    what_if = WhatIf(dependencies, walk)
     unchanged, without = 0, np.zeros(len(changes), np.int64)
     for window in windows:
         removed = [each.change for each in changes]
@@ -146,7 +146,7 @@ def _rows(walk: PathWalk, in_steps: bool, changes: Sequence[Scenario]) -> Iterat
             ends - window.start, [_communicates(what_if, each.communicates, window) for each in changes]
         )
     whole = sum(window.end - window.start for window in windows)
-    share = float((of.launching != NO_CALL).mean())
+    share = float((dependencies.launching != NO_CALL).mean())
     lacking = f"the launch of {100 * (1 - share):.0f} % of the work is not known" if 1 - share > _FEW else None
     base = {
         "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
@@ -214,14 +214,14 @@ def _communicates(what_if: WhatIf, work: Mask | None, window: _Window) -> int:
     """The longest time of a stream in a window with this work, in ns; 0 without any."""
     if work is None:
         return 0
-    of, inside = what_if.replayed.dependencies, what_if.replayed.inside(window.start, window.end)
-    lengths = np.minimum(of.ends[inside], window.end) - np.maximum(of.starts[inside], window.start)
+    dependencies, inside = what_if.replayed.dependencies, what_if.replayed.inside(window.start, window.end)
+    lengths = np.minimum(dependencies.ends[inside], window.end) - np.maximum(dependencies.starts[inside], window.start)
     times = np.bincount(what_if.replayed.streams[inside], np.maximum(lengths, 0) * work[inside], 1)
     return int(times.max())
 
 
-def _trace(of: Dependencies, walk: PathWalk) -> _Window:
-    busy, begins = of.device.work.busy, of.starts
+def _trace(dependencies: Dependencies, walk: PathWalk) -> _Window:
+    busy, begins = dependencies.device.work.busy, dependencies.starts
     start, end, more = int(busy.starts[0]), int(busy.ends[-1]), len(begins) - _MOST
     if more > 0:
         start, end = int(begins[more // 2]), int(begins[more // 2 + _MOST])
