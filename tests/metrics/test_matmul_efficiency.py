@@ -75,6 +75,7 @@ def test_the_rate_of_each_rank_and_of_all_beside_the_plain_products(log: perflog
         assert one["plain_tflops"] == pytest.approx(plain)
         assert one["ratio"] == pytest.approx(one["tflops"] / plain)
         assert one["share"] == pytest.approx(time / STEP)
+        assert (one["last_step"], one["last_step"] - one["first_step"] + 1) == (11, one["n"])
     back = row(found, what="expert products, backward", rank=None)
     assert back["tflops"] == pytest.approx(8 * W * LAYERS / (20.5 * MS) / 1e12)
     assert back["plain_tflops"] == pytest.approx(plain_rate([0, 1], slice(2, 3), 4))

@@ -15,7 +15,9 @@ from support.metrics_logs import by_hand, row, rows
 from support.paths import SHARED
 
 import perflog
-from perflog.metrics import counters, stuck_ranks
+from perflog.metrics import Tables, counters, stuck_ranks
+from perflog.metrics.compared import Steady
+from perflog.metrics.jobs import stuck_ranks as module
 from perflog.metrics.jobs.stuck_ranks import (
     COMPLETED,
     ENQUEUED,
@@ -304,3 +306,19 @@ def test_only_pending_transfers_with_two_ends_are_counted() -> None:
     jobs = {"r": Job()}
     _add_calls(jobs, rows_from_frame(frame, "events"))
     assert jobs["r"].pending == {("g", "send", 0, 1): 1} and jobs["r"].point_to_point == {"g"}
+
+
+def test_comparisons_read_the_calls_of_each_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pending calls add up over the ranks; of completed ones the most count. Other runs are not compared."""
+    first, other = status((9, 6), (6, 6), (5, None)), status((3, 3))
+    first.purpose["g"], first.numbers["h", 0] = "DP", {ENQUEUED: 2}
+    monkeypatch.setattr(module, "jobs_of_dumps", lambda _: {"r": first, "other": other})
+    tables = Tables(by_hand("steps", []))
+    found = [
+        (measure.name, measure.better, run, *values)
+        for measure, run, values in module._samples(tables, Steady({"r": 0}, {}))
+    ]
+    assert found == [
+        ("calls pending in group g (DP)", "lower", "r", 8.0), ("calls completed in group g (DP)", None, "r", 6.0),
+        ("calls pending in group h", "lower", "r", 2.0),
+    ]  # fmt: skip

@@ -60,7 +60,7 @@ def check(events: list[dict[str, Any]]) -> None:
             ends.append(begin + length)
 
 
-@pytest.mark.parametrize("name", ["moe_layer", "moe_layer_early", "training_sweep", "pipeline_layers"])
+@pytest.mark.parametrize("name", ["moe_layer", "pipeline_layers"])
 def test_a_trace_is_well_formed_and_holds_every_time(name: str, tmp_path: Path) -> None:
     log = one(name)
     events = trace(log, tmp_path / "t.json")
