@@ -7,6 +7,8 @@ prose or source code is no line after a prefix.
 
 from __future__ import annotations
 
+import re
+
 from perflog.formats.vocabulary import LEVEL
 from perflog.lazy_patterns import lazy_pattern
 
@@ -65,7 +67,7 @@ LOGGER_PREFIX = (
 )
 """Pattern of what a logger prints before its text, perhaps nothing: `2026-01-02 10:00:00,123 - bench - INFO - `."""
 
-_LOGGED = lazy_pattern(LOGGER_PREFIX)
+_LOGGED = lazy_pattern(LOGGER_PREFIX, re.ASCII)
 
 
 def prefix_ends(raw: bytes) -> list[int]:
@@ -78,6 +80,6 @@ def prefix_ends(raw: bytes) -> list[int]:
 
 
 def end_of_logger_prefix(text: str) -> int:
-    """Return the offset at which the prefix of a logger ends, which has a time of day or a level; 0 without one."""
+    """Return the offset at which the prefix of a logger ends; 0 without one. It consists of ASCII."""
     found = _LOGGED.match(text)
     return found.end() if found is not None else 0

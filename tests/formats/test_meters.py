@@ -1079,6 +1079,7 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     "GPU 0: [Put] bytes 1024, elapsed 0.0065 ms/iter, BW 0.125 GB/s": {
         "GPU": (0, None), "bytes": (1024, None), "elapsed": (6.5e-6, "s"), "BW": (0.125, "GB/s"),
     },
+    "Throughput: 812.5 qps": {"Throughput": (812.5, "1/s")},
     "Final Val Loss:      4.8384": {"Final_Val_Loss": (4.8384, None)},
     "- Best top-1 test accuracy = 91.25 %": {"Best_top_1_test_accuracy": (0.9125, "1")},
     "2024/07/11 23:37:56 End to End Latency (ms) p50: 328.000": {"End_to_End_Latency_p50": (0.328, "s")},
@@ -1461,13 +1462,13 @@ def test_a_line_with_a_time_and_its_rate_names_its_case_and_shape() -> None:
     ]
 
 
-def test_titles_may_come_after_what_a_logger_prints() -> None:
+def test_titles_and_figures_may_come_after_what_a_logger_prints() -> None:
     front = "2026-05-20 09:40:35,996 - bench - INFO - "
     text = f"{front}Benchmarking attention for seq=128...\n{front}Kernel time: 0.25 ms\n"
-    rows = read(f"{text}INFO:bench:=== seq=256 ===\nINFO:bench:Throughput: 812 qps\n".encode()).rows("values")
+    rows = read(f"{text}INFO:bench:=== seq=256 ===\nINFO:bench:Load time: 8 ms\n".encode()).rows("values")
     assert sorted((row["line"], row["key"], row["text"] or row["value"]) for row in rows) == [
         (1, "subtitle", "attention for seq=128"), (2, "Kernel_time", 0.00025),
-        (3, "title", "seq=256"), (4, "Throughput", 812),
+        (3, "title", "seq=256"), (4, "Load_time", 0.008),
     ]  # fmt: skip
 
 

@@ -121,7 +121,10 @@ def title_parts(text: str) -> tuple[str, str, str] | None:
     if has_colon and field.endswith("::c") and after.strip(" \t:") and _WITH_COLON.fullmatch(title):
         field, has_colon = field.replace("::c", ":T"), False
     is_other = has_colon or (
-        len(title) > _LONGEST or _IS_SENTENCE.fullmatch(title) or _COUNTS.search(title) or _MEASURES.search(title)
+        len(title) > _LONGEST
+        or _IS_SENTENCE.fullmatch(title + after if after == "..." else title)
+        or _COUNTS.search(title)
+        or _MEASURES.search(title)
     )
     if is_other or not _LETTERS.search(title) or set("{}<>\\") & set(title):
         return None

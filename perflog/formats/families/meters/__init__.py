@@ -157,10 +157,10 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         return self._after_prefix(raw) if self.measures else ()
 
     def _after_prefix(self, raw: bytes) -> tuple[Line, ...]:
-        """Return the Line of measured pairs after a logger's prefix: `09:00:01 INFO bench: RESULT tp=8 tok_s=3.5`."""
-        if raw.count(b"=") < _FEWEST_PAIRS:
-            return ()
-        for end in reversed(prefix_ends(raw)):
+        """Return the Line of what is measured after a logger's prefix: `09:00:01 INFO bench: RESULT tp=8 tok_s=3.5`."""
+        logged = end_of_logger_prefix(_text(raw))
+        ends = prefix_ends(raw)[::-1] if raw.count(b"=") >= _FEWEST_PAIRS else [logged] if logged else []
+        for end in ends:
             if not raw[end : end + 1].isalpha():  # `[serve] max_tps: 500 tokens/s`: the name is no prefix
                 continue
             line = self._line("", self.shape.heads[0], _text(raw[end:]))
