@@ -104,7 +104,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     while True:
         assembler = partial(
             Assembler, decided, separate=separate, windows=windows, processes=local, times=times,
-            files=(file,), waits_for_libraries=not isinstance(source, GrowingSource),
+            file=file, waits_for_libraries=not isinstance(source, GrowingSource),
         )  # fmt: skip
         reading = _Reading(source, sink(), formats, detection, label, assembler, processes, observer, guessed)
         try:

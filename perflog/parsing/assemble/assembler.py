@@ -16,9 +16,8 @@ Memory does not grow with the log: beyond the records that wait, some kilobytes 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import groupby
 
 import pyarrow as pa
 
@@ -83,8 +82,7 @@ class Assembler:
         windows: How many steps the lines at these positions cover, as an earlier reading has settled it.
         processes: What the local ranks of single runs mean, as an earlier reading has settled it.
         times: What times that lines print by name are, as an earlier reading has settled it.
-        files: The names of the logs' files, without their folders: one, or several that are read together.
-        logs: The positions at which these logs begin. Several are fed as one batch.
+        file: The name of the log's file, without its folder.
         waits_for_libraries: Whether steps wait for the figures that a library prints of them, to the end of their run.
             Not while a log grows: then they meet only in what is read at once.
     """
@@ -97,16 +95,15 @@ class Assembler:
         windows: Mapping[int, int] | None = None,
         processes: Mapping[int, int] | None = None,
         times: Mapping[Key, str] | None = None,
-        files: Sequence[str] = ("",),
-        logs: Sequence[int] = (0,),
+        file: str = "",
         waits_for_libraries: bool = True,
     ) -> None:
-        self._files = files
-        self.tracker = RunTracker(logs)
+        self._file = file
+        self.tracker = RunTracker()
         self._runs: list[RunState] = [self.tracker.first]  # runs that may still get rows, in log order
-        # Settings that a process start prints for all its runs, by log and number of the start.
-        self._process_settings: dict[tuple[int, int], RunSettings] = {}
-        self._text_blocks = TextBlocks(logs)
+        # Settings that a process start prints for all its runs, by number of the start.
+        self._process_settings: dict[int, RunSettings] = {}
+        self._text_blocks = TextBlocks()
         self._streams = RankStreams(guess, dict(separate or {}))
         self._pending = PendingRecords()
         self._next_group = 0
@@ -124,7 +121,7 @@ class Assembler:
         self._ends = RunEnds()
         self._clocks = RunClocks()
         self._windows = AverageWindows()
-        self._failures = RunFailures(logs, files, self.tracker.first)
+        self._failures = RunFailures(file, self.tracker.first)
 
     def feed(self, lines: Sequence[FormatLine], batch: Batch) -> tuple[dict[str, pa.Table], list[RunState]]:
         """Read a batch. Return the rows that are complete now, by table, and the runs that have ended."""
@@ -214,8 +211,8 @@ class Assembler:
 
     def _end(self, run: RunState) -> None:
         """Complete and check a run, and drop its state."""
-        if run.own_process is not None and (run.log, run.own_process) in self._process_settings:
-            run.settings.add_missing(self._process_settings[run.log, run.own_process])
+        if run.own_process is not None and run.own_process in self._process_settings:
+            run.settings.add_missing(self._process_settings[run.own_process])
         self._streams.end(run)
         self._local_ranks.end(run)
         self._rank_rules.end(run.index)
@@ -268,7 +265,7 @@ class Assembler:
         for run, low, high in runs.split(rows.records.positions):
             series += self._series.add(run, rows, low, high)
             if rows.line.opens == "process" and run.process is not None:
-                process = self._process_settings.setdefault((run.log, run.process), RunSettings())
+                process = self._process_settings.setdefault(run.process, RunSettings())
                 process.add_records(rows.line, rows.records, low, high)
         return series
 
@@ -283,7 +280,7 @@ class Assembler:
         grouper = StepGrouper(closing, runs, self._next_group, self._streams.of(runs))
         self._next_group = grouper.next_group
         scopes = self._open_scopes(form, kinds, runs)
-        named = [form.named_by(file) for file in self._files]
+        named = form.named_by(self._file)
         rows: list[AttributedRows] = []
         for line, records in kinds:
             groups = grouper.groups_of(records)
@@ -299,9 +296,8 @@ class Assembler:
                     if scope not in line.outside:
                         row.inherit(scope, inheritance)
             row.fill_own_steps()
-            if any(named):
-                for log, low, high in _split_by_log(records, runs):
-                    row.fill_from_name(named[log], low, high)
+            if named:
+                row.fill_from_name(named)
             row.ranks.fill(self._local_ranks.impossible(ranks, records.positions, runs), -1, -1)
             rows.append(row)
         self._rank_rules.apply(form, rows, runs, scopes)
@@ -327,10 +323,3 @@ def _with_ends(tables: dict[str, pa.Table], ended: Sequence[RunState]) -> dict[s
         return tables
     known = [tables["milestones"]] if "milestones" in tables else []
     return {**tables, "milestones": pa.concat_tables([*known, ends]).unify_dictionaries()}
-
-
-def _split_by_log(records: Records, runs: RunIndex) -> Iterator[tuple[int, int, int]]:
-    """Yield each log that has some of the records as (log, low, high): it has `records[low:high]`."""
-    for log, parts in groupby(runs.split(records.positions), lambda part: part[0].log):
-        spans = [(low, high) for _, low, high in parts]
-        yield log, spans[0][0], spans[-1][1]
