@@ -7,16 +7,24 @@ import os
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
 from support.paths import SHARED_FOLDER
 
+from perflog.metrics import registry
 from perflog.provenance import SYSTEMS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    import pandas as pd
     import pytest
+
+    from perflog.metrics.registry import MetricColumn
 
 # Bytecode is kept, whatever the environment says: many tests start processes, which would all compile what they import.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -46,6 +54,20 @@ def pytest_configure(config: pytest.Config) -> None:
     """Make the folder that the processes of xdist share."""
     if not hasattr(config, "workerinput"):
         os.environ[SHARED_FOLDER] = mkdtemp(prefix="perflog-tests-")
+
+
+def pytest_sessionstart() -> None:
+    """Check in all tests that the rows of metrics have no other columns than declared: pandas drops them silently."""
+    make_table = registry._typed
+
+    def checked(columns: Sequence[MetricColumn], rows: list[Any]) -> pd.DataFrame:
+        names = {column.name for column in columns}
+        keys = {key for row in rows if isinstance(row, Mapping) for key in row}  # tables have columns for other metrics
+        assert keys <= names, f"columns that no metric declares: {', '.join(sorted(keys - names))}"
+        assert all(len(row) == len(columns) for row in rows if isinstance(row, tuple))
+        return make_table(columns, rows)
+
+    registry._typed = checked
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -15,7 +15,7 @@ from support.paths import ROOT
 
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Metric, Options, get
-from perflog.metrics.registry import MetricColumn
+from perflog.metrics.registry import MetricColumn, metric_table
 
 ALL = pytest.mark.parametrize("metric", METRICS.values(), ids=list(METRICS))
 
@@ -112,3 +112,10 @@ def test_the_type_of_a_column() -> None:
     assert [MetricColumn("x").dtype, MetricColumn("x", "s").dtype] == ["", "float64"]
     assert MetricColumn("x", "s", type="Int64").dtype == "Int64"
     assert [MetricColumn("x_s", unit).short for unit in ("s", "", "B")] == ["x", "x_s", "x_s"]
+
+
+def test_every_test_checks_the_columns_of_metrics() -> None:
+    columns = (MetricColumn("run"), MetricColumn("time_s", "s"))
+    assert list(metric_table(columns, [{"run": "a", "time_s": 1.0}, {"run": "b"}])) == ["run", "time_s"]
+    with pytest.raises(AssertionError, match="columns that no metric declares: tme_s"):
+        metric_table(columns, [{"run": "a"}, {"run": "b", "tme_s": 1.0}])

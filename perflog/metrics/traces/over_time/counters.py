@@ -84,8 +84,9 @@ def counters(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (a
         "max": groups.order_statistics(found.most)[2], "readings": weights,
     }  # fmt: skip
     first = list(found.rows.where(groups.first).dicts(*_KEYS, "name", "line"))
+    who = [{key: row[key] for key in _KEYS if key != "name"} for row in first]
     return [
-        {**first[group], "label": labels[first[group]["run"]], "counter": first[group]["name"],
+        {**who[group], "label": labels[first[group]["run"]], "counter": first[group]["name"],
          "first_line": first[group]["line"], "unit": found.units[found.unit[groups.first[group]]],
          **{name: float(values[group]) for name, values in figures.items()}}
         for group in groups.in_order.tolist()
