@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from functools import lru_cache
 from operator import itemgetter
 
 from msgspec import Struct
@@ -41,7 +42,7 @@ _OPAQUE = (
     rf"[+-]?{_GROUPS}",  # one with other marks between its thousands
     r"[+-]?[0-9]+\.#[A-Z]+",  # one that is not finite, as Microsoft's library prints it: `1.#INF`
     rf"(?:{PARTS}|{DAYS_AND_CLOCK})(?![\w:])",  # a duration
-    r"[A-Za-z][A-Za-z0-9+.-]*://[^ \t]+",  # an address
+    r"[A-Za-z][A-Za-z0-9+.-]{0,31}://[^ \t]+",  # an address
     _WRITTEN_DATE,
     rf"[0-9]{{4}}(?:-[0-9]{{2}}-[0-9]{{2}}|/[0-9]{{2}}/[0-9]{{2}})(?:T{_CLOCK}{_ZONE}|[-_][0-9][0-9:.,-]*)?",  # a date
     r"[0-9]{1,2}/[0-9]{1,2}/(?:[0-9]{4}|[0-9]{2})(?![\w/])",
@@ -55,12 +56,13 @@ _OPAQUE = (
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}(?!\w)",  # a hash
     r"[0-9]+(?:\.[0-9]+){2,}(?:[-+.]?\w+)*(?::[0-9]+)?",  # a version, an address
-    # a line of source code
-    r"(?:[~.]{0,2}/)?[\w./+-]*\w\.(?:py|cpp|cc|cu|cuh|h|hpp|c|rs|go|java|jl|sh):(?:[0-9]+| [0-9]+(?=:[ \t]))",
-    r"[A-Za-z_][\w./-]*:[0-9]+(?=:[A-Za-z_<])",  # the same before a function: `trainer:141:train`
+    # a line of source code; the bound keeps the time linear in the length of the string
+    r"(?:[~.]{0,2}/)?[\w./+-]{0,255}\w\.(?:py|cpp|cc|cu|cuh|h|hpp|c|rs|go|java|jl|sh):(?:[0-9]+| [0-9]+(?=:[ \t]))",
+    r"[A-Za-z_][\w./-]{0,255}:[0-9]+(?=:[A-Za-z_<])",  # the same before a function: `trainer:141:train`
     r"(?<=\| )[A-Za-z_][\w.]*(?::(?:\w+|<\w+>))?:[0-9]+(?= -(?: |$))",  # the same, as loguru prints it
-    rf"[A-Za-z_][\w.-]*:[0-9]+(?={_BEFORE_LEVEL})",  # a line of the source: `train:141 INFO`, `(trainer:453) INFO`
-    rf"[A-Za-z][\w.-]*:[0-9]+(?=[ \t|]+[A-Za-z_][\w.]*:[0-9]+{_BEFORE_LEVEL})",  # a process on a host, before it
+    # a line of the source: `train:141 INFO`, `(trainer:453) INFO`; a process on a host, before it
+    rf"[A-Za-z_][\w.-]{{0,255}}:[0-9]+(?={_BEFORE_LEVEL})",
+    rf"[A-Za-z][\w.-]{{0,255}}:[0-9]+(?=[ \t|]+[A-Za-z_][\w.]*:[0-9]+{_BEFORE_LEVEL})",
     r"(?:(?<=[A-Z][0-9]{2} )|(?<=[A-Z][0-9]{3} )|(?<=[A-Z][0-9]{4} ))[0-9]+ ?[GT]B(?!\w)",  # a device: `H100 80GB HBM3`
     r"(?<=\[)(?!rank|stage|step|iter|epoch|gpu|node|local|[tpdec]p\b)[a-z_.]+:[0-9]+(?=\])",
     r"(?<![<\w.+)\]])(?:~|\.{1,2})?/[\w.+@=~,-]+(?:/[\w.+@=~,-]*)*",  # a path
@@ -102,6 +104,7 @@ class Token(Struct, frozen=True):
         return self.text if self.kind in (NAME, MARK) else f"\0{self.kind}"
 
 
+@lru_cache(32)  # families ask for the same strings in turn
 def tokens(line: str) -> tuple[Token, ...]:
     """Return the tokens of a line. Blanks at the end of the line are dropped.
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.formats.figures import figure_spans
+from perflog.formats.surroundings import prefix_ends
+from perflog.formats.tokens import tokens
 from perflog.parsing.match.figure_counts import count_figures
 
 
@@ -71,3 +75,13 @@ def test_a_duration_of_several_units_is_one_figure() -> None:
         "1 minute 49 seconds",
     ]
     assert figures("[02d07h54m43s][HUGECTR][INFO]: 1 day, 2:03:04 at xla:0/3") == []
+
+
+@pytest.mark.parametrize("unit", ["1/2", "a1/", "1a-", "abcdef12-"])
+def test_time_is_linear_in_the_length_of_a_string(unit: str) -> None:
+    text = unit * 16_000  # with a square of the length it would take a minute
+    begin = time.process_time()
+    prefix_ends(text.encode())
+    figure_spans(text)
+    tokens(text)
+    assert time.process_time() - begin < 10
