@@ -6,7 +6,7 @@ one run, and no repeats.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from perflog.metrics.attempts import job_id
 from perflog.metrics.run_tables import computed_once
 from perflog.tables.columns import Rows
 from perflog.tables.schema import NO_DATE
+from perflog.units import plural
 
 _SECOND = 10**9
 _DRIFT = 0.2  # of a step
@@ -50,6 +51,14 @@ def run_of_hosts(tables: Tables) -> dict[str, str]:
     # Two longest logs may have more losses in common than the first ones of their hosts.
     others = run_of_hosts(tables.only([run for run in order if run not in found]))
     return {run: others.get(leader, leader) for run, leader in found.items()} | others
+
+
+def hosts_in_words(log: Log, other_hosts: Mapping[str, str]) -> str:
+    """Return how many logs there are beside those that have a row."""
+    logs = {key.id: key.sha256 for key in log.run_keys}
+    number = len({logs[run] for run in other_hosts})
+    jobs = {logs[leader] for leader in other_hosts.values()}
+    return f"{number} more {plural('log', number)} of the same {plural('job', len(jobs))}"
 
 
 def without_other_hosts(log: Log, tables: Tables) -> Log:

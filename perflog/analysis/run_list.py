@@ -13,7 +13,7 @@ from perflog.analysis.run_filter import Fact, number_of, parse
 from perflog.errors import UsageError, did_you_mean
 from perflog.log import Log, RunKey
 from perflog.tables.columns import rows_from_arrow
-from perflog.units import UTC
+from perflog.units import UTC, count
 
 if TYPE_CHECKING:
     from perflog.analysis.overview.run_figures import RunFigure
@@ -90,6 +90,20 @@ class RunList:
         times = [name for name in _TIMES if not shown.isdisjoint(self.facts(name))]
         dates = [_INGESTED] if not shown.isdisjoint(self.known.log.ingested) else []
         return [*names, *times[:1], "steps", *dates, "log"]
+
+    def hosts(self) -> str:
+        """Return how many of the runs are of other hosts of a job, in words; "" if none is, or if there are many runs.
+
+        To compare the losses of many runs takes longer than a list may.
+        """
+        if not 1 < len({key.sha256 for key in self.keys}) <= len(self.keys) <= _RUNS_WITH_SETTINGS:
+            return ""
+        from perflog.analysis.job_hosts import hosts_in_words, run_of_hosts
+        from perflog.metrics import Tables
+
+        others = run_of_hosts(Tables(self.known.log).only([key.id for key in self.keys]))
+        runs = count(len(self.keys) - len(others), "run")
+        return f"{runs}, {hosts_in_words(self.known.log, others)} (equal losses at equal times)" if others else ""
 
 
 class RunFacts:

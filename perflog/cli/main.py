@@ -363,7 +363,8 @@ def runs(
         sheets.warn(f"no run of {len(log):,} fulfils the condition")
     standard = chosen.brief() if format in ("text", "md") else presenter.STANDARD
     names = [name.strip() for name in (columns or "").split(",") if name.strip()]
-    sheets.write([presenter.runs_sheet(chosen, names or standard)], format)
+    note = chosen.hosts() if format in ("text", "md") else ""
+    sheets.write([presenter.runs_sheet(chosen, names or standard, note)], format)
 
 
 @main.command(

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 from support.metrics_logs import by_hand
 
+import perflog
 from perflog.analysis import job_hosts as module
+from perflog.analysis.compare.sides import named_sides
+from perflog.analysis.run_list import RunList
+from perflog.log import RunKey, combined
 from perflog.metrics import Tables
+from perflog.output.report.collect import collect
 from perflog.tables.schema import UTC
 
 
@@ -98,3 +105,33 @@ def test_logs_in_which_one_rank_fails_are_of_other_jobs() -> None:
     assert pairs_of(one, two, failed("a", 3), failed("b", 3)) == []
     assert pairs_of(one, two, failed("a", 3), failed("b", 3, "position")) == [("a", "b")]
     assert pairs_of(one, two, three, failed("b", 3), failed("c", 3)) == [("a", "b")]  # the ranks of both hosts
+
+
+def test_how_many_logs_are_beside_the_others() -> None:
+    runs = {"a1": "a", "b1": "b", "b2": "b", "c1": "c", "d1": "d", "e1": "e"}
+    log: Any = SimpleNamespace(run_keys=[RunKey(run, run.upper(), f"{log}.txt", log, 1) for run, log in runs.items()])
+    assert module.hosts_in_words(log, {"b1": "a1", "b2": "a1", "d1": "c1"}) == "2 more logs of the same jobs"
+    assert module.hosts_in_words(log, {"b1": "a1", "b2": "a1"}) == "1 more log of the same job"
+    assert module.hosts_in_words(log, {"b1": "a1", "c1": "a1"}) == "2 more logs of the same job"
+
+
+def test_all_commands_count_the_logs_of_a_job_once(tmp_path: Path) -> None:
+    logs = [tmp_path / f"node{host}.log" for host in range(3)]
+    for host, log in enumerate(logs):
+        log.write_text(
+            "".join(
+                f"2026-11-02 10:{k:02d}:00 [rank{host}] step {k} loss {4 / k:.4f} step_time 6{host}s\n"
+                for k in range(1, 21)
+            )
+        )
+    folder = combined([perflog.read(log) for log in logs])
+    words = "1 run, 2 more logs of the same job (equal losses at equal times)"
+    assert RunList(folder).hosts() == words
+    (side,) = named_sides([str(tmp_path)])
+    assert (len(side.log), side.log.warnings) == (1, [f"{tmp_path.name}: {words}, which count with it"])
+    report = collect(folder, draw=False)
+    assert (len(report.runs) - len(report.hosts), report.in_words(1), report.in_words(3)) == (
+        1,
+        "1 of 3 logs",
+        "all logs",
+    )

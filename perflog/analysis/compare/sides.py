@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from perflog.analysis.given_runs import SEVERAL
-from perflog.analysis.job_hosts import without_other_hosts
+from perflog.analysis.job_hosts import hosts_in_words, run_of_hosts, without_other_hosts
 from perflog.analysis.repeats import ROUND, Difference, differing
 from perflog.errors import NothingToCompareError, UsageError, did_you_mean
 from perflog.log import Log, RunKey, combined
@@ -204,10 +204,11 @@ def _together(name: str, members: Sequence[Log]) -> Log:
     more = sum(map(len, members)) - len(log)
     if more:
         log.warnings.append(f"{name}: {count(more, 'run')} named again, the same bytes: each counts once")
-    kept = without_other_hosts(log, Tables(log))
-    if len(kept) < len(log):
-        jobs = f"{count(len(log), 'run')} of {count(len(kept), 'job')}"
-        kept.warnings.append(f"{name}: {jobs}: equal losses at equal times, so each job counts once")
+    tables = Tables(log)
+    kept = without_other_hosts(log, tables)
+    if others := run_of_hosts(tables):
+        logs = f"{count(len(kept), 'run')}, {hosts_in_words(log, others)}"
+        kept.warnings.append(f"{name}: {logs} (equal losses at equal times), which count with it")
     return kept
 
 

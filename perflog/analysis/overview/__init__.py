@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.job_endings import Ending, endings
-from perflog.analysis.job_hosts import run_of_hosts, without_other_hosts
+from perflog.analysis.job_hosts import hosts_in_words, run_of_hosts, without_other_hosts
 from perflog.analysis.lint import Finding, findings
 from perflog.analysis.lint.log_lines import GUESSED
 from perflog.analysis.lint.steps import STOPPED
@@ -29,7 +29,7 @@ from perflog.analysis.overview.facts.log_facts import process_summaries
 from perflog.analysis.overview.facts.scaling_facts import by_size
 from perflog.analysis.overview.facts.targets import targets_reached
 from perflog.analysis.overview.facts.version_changes import since_when
-from perflog.analysis.overview.hosts import findings_of_hosts, hosts_apart, hosts_in_words
+from perflog.analysis.overview.hosts import findings_of_hosts, hosts_apart
 from perflog.analysis.overview.next_commands import diagnosis_of, next_commands
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts

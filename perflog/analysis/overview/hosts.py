@@ -12,19 +12,11 @@ from perflog.analysis.overview.run_figures import RunFigure
 from perflog.analysis.run_names import run_names
 from perflog.log import Log
 from perflog.metrics import Tables
-from perflog.units import first_few, plural
+from perflog.units import first_few
 
 _APART = 0.01  # of the lowest: hosts that are nearer agree
 _FIGURES, _NAMED = 3, 4
 _ONE_VALUE = "loss"  # of a host that ended before the others it is another one
-
-
-def hosts_in_words(log: Log, other_hosts: Mapping[str, str]) -> str:
-    """Return how many logs there are beside those that have a row."""
-    logs = {key.id: key.sha256 for key in log.run_keys}
-    number = len({logs[run] for run in other_hosts})
-    jobs = {logs[leader] for leader in other_hosts.values()}
-    return f"{number} more {plural('log', number)} of the same {plural('job', len(jobs))}"
 
 
 def hosts_apart(log: Log, figures: Sequence[RunFigure], other_hosts: Mapping[str, str]) -> Iterator[str]:

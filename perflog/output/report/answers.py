@@ -131,8 +131,8 @@ def run_index(report: ReportData) -> AnswerTable:
 def _failures(report: ReportData) -> Sentence | None:
     """Which runs have no metric because they failed, and why, as far as their logs show it."""
     figures, against = report.overview.figures, doubts_by_run(report.overview)
-    hosts = {run for group in report.overview.groups for run in group.hosts}  # another host of their job has figures
-    without = [run for run in report.names if run not in hosts and not any(run in f.values for f in figures)]
+    others = report.hosts  # another host of their job has figures
+    without = [run for run in report.names if run not in others and not any(run in f.values for f in figures)]
     messages = {run: {doubt.code: doubt.message for doubt in against.get(run, ())} for run in without}
     reasons = {run: next((told[code] for code in _FAILURES if code in told), None) for run, told in messages.items()}
     failed = [f"{report.names[run]} ({reason})" for run, reason in reasons.items() if reason]
@@ -183,10 +183,5 @@ def _doubts(report: ReportData) -> Doubts:
     warnings, doubts_of_runs, total = report.warnings, report.overview.doubts, len(report.runs)
     shown = doubts_of_runs[:_DOUBTS]
     more_warnings = [f"and {len(warnings) - _WARNINGS} more warnings"] if len(warnings) > _WARNINGS else []
-    places = ["" if total == 1 else runs_in_words(len(doubt.runs), total) for doubt in shown]
+    places = ["" if total == 1 else report.in_words(len(doubt.runs)) for doubt in shown]
     return Doubts([*warnings[:_WARNINGS], *more_warnings], shown, places, max(len(doubts_of_runs) - _DOUBTS, 0))
-
-
-def runs_in_words(count: int, total: int) -> str:
-    """Return how many of all runs something is about, in words."""
-    return "all runs" if count == total else f"{count} of {total} runs"

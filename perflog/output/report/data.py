@@ -133,6 +133,16 @@ class ReportData(Struct, frozen=True, dict=True):
         return light
 
     @cached_property
+    def hosts(self) -> set[str]:
+        """The runs of other hosts of a job, which are no runs of their own."""
+        return {run for group in self.overview.groups for run in group.hosts}
+
+    def in_words(self, runs: int) -> str:
+        """Return how many of all runs, or of the logs of hosts, something is about."""
+        total = len(self.runs)
+        return f"{'all' if runs == total else f'{runs} of {total}'} {'logs' if self.hosts else 'runs'}"
+
+    @cached_property
     def places(self) -> dict[str, int]:
         """The number of each run in `runs`, from 1, by its id."""
         return {run["run"]: place for place, run in enumerate(self.runs, 1)}

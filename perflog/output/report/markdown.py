@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from perflog.analysis.lint import SEVERITIES
 from perflog.output import sheets
 from perflog.output.presenters import compare as comparison_presenter
-from perflog.output.report.answers import Answer, Doubts, answers, runs_in_words
+from perflog.output.report.answers import Answer, Doubts, answers
 from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName, Sentence
 from perflog.output.report.data import MetricTable, ReportData, all_numbers, differing_settings, range_text
 from perflog.output.report.job import job_tables
@@ -135,7 +135,7 @@ def _findings(report: ReportData) -> str:
             run = f"{escaped(report.names[finding.run])}: " if len(report.runs) > 1 else ""
             lines.append(f"  - {run}{escaped(sheets.cell(finding.message))} (line {finding.first_line})")
         if left_out > 0:
-            lines.append(f"  - and {left_out} more, in {runs_in_words(len(doubt.runs), len(report.runs))} together")
+            lines.append(f"  - and {left_out} more, in {report.in_words(len(doubt.runs))} together")
     return "\n".join(lines)
 
 

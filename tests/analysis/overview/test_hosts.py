@@ -18,12 +18,6 @@ LOG: Any = SimpleNamespace(run_keys=[RunKey(run, run.upper(), f"{log}.txt", log,
 HOSTS = {"b1": "a1", "b2": "a1", "d1": "c1"}
 
 
-def test_how_many_logs_are_beside_the_others() -> None:
-    assert module.hosts_in_words(LOG, HOSTS) == "2 more logs of the same jobs"
-    assert module.hosts_in_words(LOG, {"b1": "a1", "b2": "a1"}) == "1 more log of the same job"
-    assert module.hosts_in_words(LOG, {"b1": "a1", "c1": "a1"}) == "2 more logs of the same job"
-
-
 def figure(name: str, **values: float) -> RunFigure:
     return RunFigure(name, "s", "lower", values)
 

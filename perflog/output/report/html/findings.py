@@ -8,7 +8,6 @@ from itertools import islice
 
 from perflog.analysis.lint import SEVERITIES, Finding
 from perflog.analysis.overview.doubts import Doubt
-from perflog.output.report.answers import runs_in_words
 from perflog.output.report.cells import HeaderCell
 from perflog.output.report.data import FigureSource, MetricTable, ReportData
 from perflog.output.report.html.elements import (
@@ -67,7 +66,7 @@ def _findings(doubt: Doubt, related: list[MetricTable], report: ReportData) -> I
             tag("td", _proof(finding, tables, related, report)))
         for finding in doubt.findings[:_MAX_FINDINGS]
     )  # fmt: skip
-    summary = f"{len(doubt.findings)} findings in {runs_in_words(len(doubt.runs), len(report.runs))}"
+    summary = f"{len(doubt.findings)} findings in {report.in_words(len(doubt.runs))}"
     note = left_out_note(len(doubt.findings) - _MAX_FINDINGS, "lint RUN")
     heads = [HeaderCell("run"), HeaderCell("finding"), HeaderCell("lines")]
     yield tag("details", tag("summary", summary), sortable_table(doubt.title, heads, rows, note))

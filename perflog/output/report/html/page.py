@@ -92,7 +92,7 @@ _FILTER = tag("input", id="filter", type="search", placeholder="Filter the detai
 
 
 def _subtitle(report: ReportData) -> str:
-    runs, logs = count(len(report.runs), "run"), count(len(report.logs), "log")
+    runs, logs = count(len(report.runs) - len(report.hosts), "run"), count(len(report.logs), "log")
     return f"{runs} of {logs}, read by perflog {installed_version()}"
 
 
