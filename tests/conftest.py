@@ -71,7 +71,8 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove it when all of them have ended."""
+    """Remove it when all have ended. DuckDB reports what the collector has left at the end as leaked."""
+    gc.unfreeze()
     if not hasattr(config, "workerinput"):
         shutil.rmtree(os.environ[SHARED_FOLDER], ignore_errors=True)
 

@@ -16,6 +16,7 @@ from click.exceptions import Exit
 
 from perflog.cli import commands, completion, config, options
 from perflog.errors import PerflogError, UsageError
+from perflog.ingestion.memory import freeze
 from perflog.output import terminal
 
 if TYPE_CHECKING:
@@ -42,15 +43,6 @@ perflog reads the logs and traces of distributed training. Type:
 
 
 _ASK_FOR_HELP = frozenset(("-h", "--help", "--version"))
-
-
-def _keep_cycles() -> None:
-    """Spare the interpreter the last search for cycles among all objects, before the process ends.
-
-    DuckDB's library needs it: it reports what is left at the end as leaked.
-    """
-    if "_duckdb" not in sys.modules:
-        gc.freeze()
 
 
 class _Commands(options.Group):
@@ -100,7 +92,7 @@ def main(ctx: click.Context, input_limit: str | None) -> None:
     single runs of a log; some shells want quotes around a #. A log may be compressed; - is standard input.
     """
     gc.set_threshold(_OBJECTS_KEPT)
-    atexit.register(_keep_cycles)
+    atexit.register(freeze)  # spares the interpreter the last search for cycles
     # Before numpy is imported: its BLAS would start threads that spin for 0.1 s, and nothing here uses them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if hasattr(sys.stdout, "reconfigure"):

@@ -10,16 +10,23 @@ _LARGE = 8 << 20  # bytes of an array: more than the pieces in which logs are re
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8  # of glibc's malloc.h
 
 
+def freeze() -> None:
+    """Spare the garbage collector all objects that exist, such as imported modules, until the process ends.
+
+    Not with DuckDB: its library reports what the collector has left at the end as leaked.
+    """
+    if "_duckdb" not in sys.modules:
+        gc.freeze()
+
+
 def keep_freed() -> None:
     """Make the allocator keep freed memory. For programs that only read logs, such as the command line.
 
     Reading a log frees and allocates megabytes thousands of times a second. By default glibc returns each such block
     to the system and gets it back page fault by page fault. That takes half the time of scanning, and threads wait for
     each other there. Without glibc this function only freezes the garbage collector.
-
-    `gc.freeze` spares the collector from looking at all imported modules hundreds of times.
     """
-    gc.freeze()
+    freeze()
     mallopt = _of_glibc("mallopt")
     if mallopt is None:
         return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from decimal import Decimal
 from pathlib import Path
@@ -125,3 +127,9 @@ def test_a_signal_ends_a_query_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt):
         _interruptible(connection, "SELECT 1")
     assert connection.interrupts >= 2
+
+
+def test_duckdb_reports_no_leaks_at_the_end_of_a_process() -> None:
+    code = "import duckdb, perflog.ingestion.memory as memory; memory.keep_freed(); duckdb.connect().sql('select 1')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
