@@ -22,7 +22,7 @@ from perflog.parsing.match.records import Batch, lines_of
 from perflog.parsing.match.scanner import Scanner
 
 STEP = "[titan] step: {:2}  loss:  8.12  memory: 10.50GiB(11.00%)  tps: 1,234  tflops: 5.00  mfu: 12.34%\n"
-TEXT = "".join(STEP.format(step) + f"note {step}\n" for step in range(1, 60)).encode()
+TEXT = "".join(STEP.format(step) + f"note {step}\n" for step in range(1, 60)).encode() + b"bar 1\rbar 2\nlast\n"
 
 
 def scanner() -> Scanner:

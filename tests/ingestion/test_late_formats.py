@@ -39,3 +39,34 @@ def test_of_lines_that_differ_in_their_numbers_alone_a_few_are_tried(monkeypatch
     assert proven(UNKNOWN) is None
     assert len(tried) == 32
     assert proven([*UNKNOWN, NANOGPT]) == ("nanogpt", 301)
+
+
+def test_a_format_is_proved_once_by_the_first_line_that_it_reads() -> None:
+    """A bare line proves none, nor does a line without numbers that only its beginning is like."""
+    torchtitan = "step:  3  loss:  8.12  memory: 10.50GiB(11.00%)  tps: 1,234  tflops: 5.00  mfu: 12.34%"
+    late = LateFormats([known()[name] for name in ("nanogpt", "torchtitan", "csv")])
+    assert [form.name for form in late.formats][-1] == "csv"  # of any program
+
+    def take(*lines: str) -> tuple[str, int] | None:
+        batch = Scanner([]).scan(as_chunk("".join(f"{line}\n" for line in lines).encode()))
+        found = late.take_proven(batch)
+        return None if found is None else (found[0].name, found[1] >> PART_BITS)
+
+    assert take() is None and take("") is None and take("5", "a line") is None
+    assert take("a line", "[rank3]:" + torchtitan, NANOGPT) == ("torchtitan", 2)
+    assert take("a line", torchtitan, NANOGPT, NANOGPT) == ("nanogpt", 3)
+    assert take(torchtitan, NANOGPT) is None
+    assert [form.name for form in late.formats] == ["csv"]
+
+
+def test_which_lines_could_be_read_by_lines_that_came_later() -> None:
+    lines = known()["nanogpt"].lines
+
+    def may_read(*texts: str) -> bool:
+        batch = Scanner([]).scan(as_chunk("".join(f"{text}\n" for text in texts).encode()))
+        return late_formats.may_read(batch, lines)
+
+    assert [may_read(), may_read("a line"), may_read("a line", NANOGPT), may_read("[rank3]:" + NANOGPT + "  ")] == [
+        False, False, True, True,
+    ]  # fmt: skip
+    assert not may_read(NANOGPT + " and more")
