@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from perflog.tables.columns import NULL, Rows, rows_from_arrow, rows_from_frame
+from perflog.tables.columns import NULL, RowColumns, Rows, arrow_of_frame, rows_from_arrow, rows_from_frame
 from perflog.tables.schema import arrow_schema
 
 RUNS = ["a-1", "a-1", "b-1", "b-1", "b-1"]
@@ -98,3 +98,56 @@ def test_rows_as_dicts_floats_and_keys(rows: Rows) -> None:
     assert [keys[0] == key for key in keys] == [phase == "wait" for phase in PHASES]
     assert rows.keys("step").tolist() == rows["step"].tolist()
     assert len(set(rows.keys("rank_by").tolist())) == 1
+
+
+def test_words_are_counted_in_the_order_of_their_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = arrow_rows()
+    for block in (1, 2, 100):
+        monkeypatch.setattr("perflog.tables.columns._BLOCK", block)
+        assert list(rows.counts("phase").items()) == [("wait", 3), ("gate", 2)]
+        assert list(rows.where(np.array([4, 0])).counts("phase").items()) == [("gate", 1), ("wait", 1)]
+    assert rows.counts("rank_by") == {}
+    assert (rows.first_word("phase"), rows.first_word("rank_by")) == ("wait", None)
+    assert rows.where(slice(1, 3))["line"].tolist() == [2, 3]
+    assert rows.where(slice(1, 4)).where(slice(1, 2))["line"].tolist() == [3]
+
+
+def test_stretches_of_words_are_slices_where_they_are_together() -> None:
+    rows = arrow_rows()
+    assert rows.stretches("run") == {"a-1": slice(0, 2), "b-1": slice(2, 5)}
+    apart = {word: np.asarray(index).tolist() for word, index in rows.stretches("phase").items()}
+    assert apart == {"wait": [0, 2, 3], "gate": [1, 4]}
+    assert rows.where(np.zeros(5, np.bool_)).stretches("run") == {}
+
+
+def test_numbers_that_are_nan_are_not_null() -> None:
+    column = pa.array([1.0, float("nan"), None, 2.0])
+    rows = rows_from_arrow(pa.table({"x": column, "y": pa.array([1.0, 2.0, 3.0, 4.0])}))
+    for _ in range(2):
+        assert rows.nans("x").tolist() == [False, True, False, False]
+        assert rows.where(slice(1, 3)).nans("x").tolist() == [True, False]
+    assert not rows.nans("y").any()
+
+
+def test_a_table_without_chunks_has_empty_columns() -> None:
+    schema = pa.schema({"n": pa.int64(), "word": pa.string()})
+    rows = rows_from_arrow(pa.Table.from_batches([], schema))
+    assert (len(rows), rows["n"].tolist(), rows["word"].tolist(), rows.by("word")) == (0, [], [], {})
+
+
+def test_columns_of_a_frame_as_arrow() -> None:
+    frame = pd.DataFrame({"run": ["a", None], "line": [1, 2], "time_s": [0.5, np.nan]})
+    table = arrow_of_frame(frame, "phases", ["run", "line", "time_s", "phase"])
+    assert table.to_pydict() == {"run": ["a", None], "line": [1, 2], "time_s": [0.5, None], "phase": [None, None]}
+    assert [pa.types.is_dictionary(field.type) for field in table.schema] == [True, False, False, True]
+
+
+class Some(RowColumns, frozen=True):
+    rows: Rows
+    numbers: np.ndarray
+    name: str
+
+
+def test_columns_with_a_value_for_each_row_are_chosen_together() -> None:
+    some = Some(arrow_rows(), np.arange(5), "all").where(np.array([False, True, False, False, True]))
+    assert (some.rows["line"].tolist(), some.numbers.tolist(), some.name) == ([2, 5], [1, 4], "all")

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import perflog
-from perflog.tables.nulls import as_types, int_or_none, none_if_null, nullable, nullable_frame, records
+from perflog.tables.nulls import as_types, int_or_none, none_if_null, nullable, nullable_frame, records, row_dicts
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), np.float64("nan"), pd.NA, pd.NaT])
@@ -31,6 +31,12 @@ def test_rows_of_a_table() -> None:
     assert records(table) == [{"a": 1, "b": None, "c": "x"}, {"a": None, "b": 2.5, "c": None}]
 
 
+def test_no_rows_are_no_dicts() -> None:
+    table = pd.DataFrame({"a": [1, 2]})
+    assert row_dicts(table) == [{"a": 1}, {"a": 2}]
+    assert row_dicts(table[:0]) == records(table[:0]) == []
+
+
 @pytest.mark.parametrize("rows", [0, 2])
 def test_types_of_columns_are_those_of_astype(rows: int) -> None:
     table = pd.DataFrame({"n": [1.0, None], "word": ["x", None], "kept": ["x", None], "text": ["x", "y"]}, [3, 3])
@@ -49,6 +55,10 @@ def test_types_of_columns_are_those_of_astype(rows: int) -> None:
         ([1, 2.5], "Float64"),
         ([1, "a"], "object"),
         ([None], "object"),
+        ([], "object"),
+        ([1, True], "object"),
+        ([1, 2.5, "a", True], "object"),
+        ([(1,), (1,)], "object"),
     ],
 )
 def test_values_get_the_narrowest_nullable_type(values: list[Any], dtype: str) -> None:
