@@ -64,10 +64,12 @@ def _not_read(
     for run in data.runs_where("lines", selected(data.tables.rows("lines"))):
         lines = run["lines"].where(selected(run["lines"]))
         total, (most, sample) = int(lines[column].sum()), _first_of_most(lines, column)
-        message = (
-            f"{count(total, unit)} of {count(len(lines), 'shape')}{suffix} not read; {first} "
-            f"({count(most, unit)}): {_shortened(sample)!r}"
-        )
+        if total:
+            of_most = f"{first} ({count(most, unit)})"
+            message = f"{count(total, unit)} of {count(len(lines), 'shape')}{suffix} not read; {of_most}"
+        else:  # a line counts as one of its other part
+            message = f"parts of read lines, of {count(len(lines), 'shape')}, not read; the first"
+        message += f": {_shortened(sample)!r}"
         yield Finding(run.id, message, {run.id: lines["first_line"]}, {"unread": total, "shapes": len(lines)})
 
 

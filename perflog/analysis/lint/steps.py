@@ -133,7 +133,10 @@ def steps_missing(data: LintInput) -> Iterator[Finding]:
             continue
         known = jumps[jumps > 0]
         usual = int(np.bincount(known).argmax()) if known.max() < 1 << 20 else int(np.median(known))
-        holes = (jumps >= 2 * usual) & (_covered(steps)[1:] < jumps)
+        begins = numbers - _covered(steps)
+        after = np.append(begins[2:], numbers.max())  # the line after a jump may cover it too
+        after[:-1][np.diff(epochs)[1:] != 0] = numbers.max()
+        holes = (jumps >= 2 * usual) & (begins[1:] > numbers[:-1]) & (after > numbers[:-1])
         if holes.any() and not data.tables.only([run.id]).count("events"):
             lost = int((jumps[holes] // usual - 1).sum())
             gaps = [f"{a} to {b}" for a, b in zip(numbers[:-1][holes], numbers[1:][holes], strict=True)]

@@ -25,6 +25,8 @@ def test_unread_lines() -> None:
     long = "2026-01-02 03:04:05,678 INFO train: " + "x" * 80
     (cut,) = messages("unread-lines", [lines("unread", long)])
     assert cut == f"1 line of 1 shape not read; the most frequent shape (1 line): '{'x' * 60}...'"
+    parts = messages("unread-lines", [lines("unread", "warm-up: 2 epochs", 0)])  # after a record on its line
+    assert parts == ["parts of read lines, of 1 shape, not read; the first: 'warm-up: 2 epochs'"]
     short = "2026-01-02 03:04:05,678 INFO train: loss 2.5"
     assert messages("unread-lines", [lines("unread", short)])[0].endswith(f"'{short}'")
 

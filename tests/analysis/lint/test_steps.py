@@ -84,6 +84,9 @@ def test_steps_that_are_printed_again() -> None:
         ([*steps(1, 2, 3, epoch=1), *steps(7, 8, epoch=2)], None),  # the epochs may be that long
         ([*steps(1, 2, 3, epoch=1), *steps(1, 4, epoch=2)], "2 steps missing: the number jumps from 1 to 4"),
         ([row for n in range(4) for row in steps(10, 20, epoch=n)], None),
+        ([*steps(1, 2, 3), *steps(6, steps_averaged=None), *steps(7, steps_averaged=4)], None),
+        ([*steps(1, 2, 3), *steps(6), *steps(7, steps_averaged=3)], "2 steps missing: the number jumps from 3 to 6"),
+        ([*steps(1, 2, 5, epoch=1), *steps(1, epoch=2)], "2 steps missing: the number jumps from 2 to 5"),
         ([*steps(1, 2, 3, epoch=1), *steps(9)], "5 steps missing: the number jumps from 3 to 9"),
     ],
 )
