@@ -94,3 +94,13 @@ def test_sections_have_an_order_and_content() -> None:
     shown = [section for section, _ in sections(report(), every)]
     assert [section.anchor for section in shown if section.seen] == ["overview", "job", "comparison", "plots"]
     assert [section.anchor for section in shown[4:]] == "findings more-plots metrics runs definitions lines".split()
+
+
+def test_how_many_of_the_runs_something_is_about() -> None:
+    """The logs of other hosts of a job are no runs of their own."""
+    groups = [SimpleNamespace(hosts=("b", "c")), SimpleNamespace(hosts=())]
+    runs = [{"run": run} for run in "abcd"]
+    alone = report(runs=runs, overview=SimpleNamespace(groups=groups[1:]))
+    assert [alone.in_words(number) for number in (1, 4)] == ["1 of 4 runs", "all runs"] and alone.hosts == set()
+    hosts = report(runs=runs, overview=SimpleNamespace(groups=groups))
+    assert [hosts.in_words(number) for number in (1, 4)] == ["1 of 4 logs", "all logs"] and hosts.hosts == {"b", "c"}

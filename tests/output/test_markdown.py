@@ -30,7 +30,8 @@ def report(runs: int = 2, **fields: Any) -> Any:
     usual: dict[str, Any] = {
         "runs": [empty | {"run": run, "model": "m", "first_line": 1, "last_line": 9} for run in ids],
         "names": {run: f"run_{n}*" for n, run in enumerate(ids)}, "settings": {run: {} for run in ids},
-        "steps": {"r0": 5}, "logs": [], "comparison": None, "not_compared": None, "title": "a*b",
+        "steps": {"r0": 5}, "logs": [], "comparison": None,
+        "in_words": lambda runs: f"{runs} runs", "not_compared": None, "title": "a*b",
     }  # fmt: skip
     return SimpleNamespace(**usual | fields)
 
