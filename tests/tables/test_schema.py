@@ -32,3 +32,31 @@ def test_each_column_has_its_arrow_type_unit_and_meaning(table: str) -> None:
         assert (field.name, field.nullable) == (column.name, column.nullable)
         assert field.type == kinds.get(column.type, pa.dictionary(pa.int32(), pa.string()))
         assert field.metadata == {b"unit": column.unit.encode(), b"meaning": column.meaning.encode()}
+
+
+def test_columns_that_always_have_a_value() -> None:
+    """Beside the place of a row in its log. All other columns may be null."""
+    always = {
+        "runs": {"index", "first_line", "last_line"},
+        "steps": {"copy"},
+        "phases": {"phase", "occurrence", "time_s"},
+        "summaries": {"key"},
+        "values": {"key"},
+        "failures": {"kind", "severity", "role", "last_line", "count"},
+        "milestones": {"kind"},
+        "lines": {"status", "shape", "count", "first_line"},
+    }
+    for name, columns in TABLES.items():
+        found = {column.name for column in columns if not column.nullable}
+        assert found == {"run", "line", "part"} | always.get(name, set()), name
+
+
+def test_units_of_columns_are_base_units() -> None:
+    """The name of a column ends in its unit, where it has one: `_s`, `_ns`, `_bytes`, `_per_s`."""
+    ends = {"_ns": "ns", "_bytes": "B", "_per_s": "1/s", "_s": "s", "_gb_s": "GB/s"}
+    for columns in TABLES.values():
+        for column in columns:
+            end = next((end for end in sorted(ends, key=len, reverse=True) if column.name.endswith(end)), None)
+            if end is not None:
+                assert column.unit == ends[end], column
+            assert column.unit in ("", "1", "TFLOP/s", *ends.values()), column
