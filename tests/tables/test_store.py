@@ -241,7 +241,7 @@ signal.pause()
 # Races and kills
 
 
-def test_eight_processes_at_once(store: Store) -> None:
+def test_four_processes_at_once(store: Store) -> None:
     code = """
 for turn in range(4):
     n = random.randrange(1, 40)
@@ -251,9 +251,9 @@ for turn in range(4):
     if log != A:
         assert store.table('steps', logs=[log]).num_rows == n
 """
-    processes = [child(code, store.path, A if i % 2 else f"{i:016x}") for i in range(8)]
-    assert [process.end() for process in processes] == [0] * 8
-    assert len(store.logs()) == 5
+    processes = [child(code, store.path, A if i % 2 else f"{i:016x}") for i in range(4)]
+    assert [process.end() for process in processes] == [0] * 4
+    assert len(store.logs()) == 3
     check_whole(store)
     assert list((store.path / ".tmp").iterdir()) == []
 
@@ -287,7 +287,7 @@ while True:
     fill(store, random.choice([A, B]), {t: n for t in ('steps', 'phases', 'values') if random.random() < 0.7})
     print(n, flush=True)
 """
-    for seed in range(8):
+    for seed in range(3):
         process = child(code, store.path, seed)
         assert process.stdout.readline()
         time.sleep(random.Random(seed).random() * 0.05)
@@ -565,7 +565,7 @@ def test_a_flipped_bit_is_told_or_changes_nothing(store: Store) -> None:
     for name in ("runs", "steps"):
         path = store.path / name / f"{A}.parquet"
         whole = path.read_bytes()
-        for _ in range(150):
+        for _ in range(60):
             spoiled = bytearray(whole)
             spoiled[dice.randrange(len(whole))] ^= 1 << dice.randrange(8)
             path.write_bytes(spoiled)
@@ -574,7 +574,7 @@ def test_a_flipped_bit_is_told_or_changes_nothing(store: Store) -> None:
             except StoreError:
                 told += 1
         path.write_bytes(whole)
-    assert told > 200
+    assert told > 80
 
 
 @pytest.mark.parametrize("several", [False, True])
