@@ -14,10 +14,8 @@ import pytest
 from support.paths import ROOT
 
 from perflog.errors import UsageError
-from perflog.metrics import METRICS, Metric, Options, get
+from perflog.metrics import METRICS, Options, get
 from perflog.metrics.registry import MetricColumn, metric_table
-
-ALL = pytest.mark.parametrize("metric", METRICS.values(), ids=list(METRICS))
 
 
 def test_the_order_of_the_metrics_is_deliberate() -> None:
@@ -50,30 +48,30 @@ def test_an_unknown_option_names_the_nearest() -> None:
         Options.of(warmpu=3)
 
 
-@ALL
-def test_the_signature_shows_every_option(metric: Metric) -> None:
-    parameters = inspect.signature(metric).parameters
-    assert list(parameters) == ["log", *(field.name for field in fields(Options))]
-    defaults = {name: parameter.default for name, parameter in parameters.items() if name != "log"}
-    assert defaults == vars(Options())
-    assert str(parameters["warmup"]) == "warmup: int | None = None"
+def test_the_signature_shows_every_option() -> None:
+    for metric in METRICS.values():
+        parameters = inspect.signature(metric).parameters
+        assert list(parameters) == ["log", *(field.name for field in fields(Options))]
+        defaults = {name: parameter.default for name, parameter in parameters.items() if name != "log"}
+        assert defaults == vars(Options())
+        assert str(parameters["warmup"]) == "warmup: int | None = None"
 
 
-@ALL
-def test_help_shows_words_options_columns_and_an_example(metric: Metric) -> None:
-    text = pydoc.plain(pydoc.render_doc(metric))
-    assert metric.summary in " ".join(text.split())
-    assert f"{metric.formula}.\n" in text
-    assert all(f"    {field.name} ({field.type}): " in text for field in fields(Options))
-    assert all(f"- `{c.name}`{f' ({c.unit})' if c.unit else ''}: {c.meaning}" in text for c in metric.columns)
-    sections = ["Args:", "Returns:", "Raises:", "Example:"]
-    assert sections == [line.strip() for line in text.splitlines() if line.strip() in sections]
-    assert f"perflog.metrics.{metric.name}(" in text.partition("Example:")[2]
+def test_help_shows_words_options_columns_and_an_example() -> None:
+    for metric in METRICS.values():
+        text = pydoc.plain(pydoc.render_doc(metric))
+        assert metric.summary in " ".join(text.split())
+        assert f"{metric.formula}.\n" in text
+        assert all(f"    {field.name} ({field.type}): " in text for field in fields(Options))
+        assert all(f"- `{c.name}`{f' ({c.unit})' if c.unit else ''}: {c.meaning}" in text for c in metric.columns)
+        sections = ["Args:", "Returns:", "Raises:", "Example:"]
+        assert sections == [line.strip() for line in text.splitlines() if line.strip() in sections]
+        assert f"perflog.metrics.{metric.name}(" in text.partition("Example:")[2]
 
 
-@ALL
-def test_a_metric_prints_itself_on_one_line(metric: Metric) -> None:
-    assert repr(metric).startswith(f"<metric {metric.name}: ") and "\n" not in repr(metric)
+def test_a_metric_prints_itself_on_one_line() -> None:
+    for metric in METRICS.values():
+        assert repr(metric).startswith(f"<metric {metric.name}: ") and "\n" not in repr(metric)
 
 
 def test_the_list_prints_itself_on_one_line() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from support.pages import DOCS, same
 
 from perflog.analysis.lint import RULES, SEVERITIES, LintRule
@@ -33,12 +32,11 @@ def test_the_page_of_rules() -> None:
     same(DOCS / "lint.md", "\n".join([HEAD, *(section(rule).rstrip("\n") + "\n" for rule in RULES.values())]))
 
 
-@pytest.mark.parametrize("code", RULES)
-def test_the_texts_of_a_rule_have_their_form(code: str) -> None:
-    rule = RULES[code]
-    assert rule.severity in SEVERITIES
-    assert rule.code == rule.code.lower().replace("_", "-").replace(" ", "-")
-    assert not rule.title.endswith(".")
-    assert not rule.action.endswith(".")
-    assert rule.why.endswith(".")
-    assert rule.check.__doc__
+def test_the_texts_of_a_rule_have_their_form() -> None:
+    for rule in RULES.values():
+        assert rule.severity in SEVERITIES, rule.code
+        assert rule.code == rule.code.lower().replace("_", "-").replace(" ", "-")
+        assert not rule.title.endswith("."), rule.code
+        assert not rule.action.endswith("."), rule.code
+        assert rule.why.endswith("."), rule.code
+        assert rule.check.__doc__

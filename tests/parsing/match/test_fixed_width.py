@@ -138,20 +138,20 @@ def test_integers_have_no_zero_in_front_and_fourteen_digits_at_most(count: int) 
     assert by_layout(lines) == (want if count < 15 else {})
 
 
-@pytest.mark.parametrize("at", range(26))
 @pytest.mark.parametrize("shift", [1, 10, 16, 64, 128, 255])
-def test_a_byte_that_differs_is_seen(at: int, shift: int) -> None:
+def test_a_byte_that_differs_is_seen(shift: int) -> None:
     """A byte of a literal must be equal, a byte of a number a digit, in each word and at each position in it."""
     good = b"AB, 0.336770, 1.864704, 0 "
-    odd = bytearray(good)
-    odd[at] = (odd[at] + shift) % 256
-    if odd[at] == 10:
-        return
-    found = by_layout([good, bytes(odd)])
-    assert found[0] == by_template(good)
-    assert found.get(1) in (None, by_template(bytes(odd)))
-    if odd[at] in b"0123456789" and good[at] in b"0123456789" and at != 24:
-        assert 1 in found
+    for at in range(len(good)):
+        odd = bytearray(good)
+        odd[at] = (odd[at] + shift) % 256
+        if odd[at] == 10:
+            continue
+        found = by_layout([good, bytes(odd)])
+        assert found[0] == by_template(good), odd
+        assert found.get(1) in (None, by_template(bytes(odd))), odd
+        if odd[at] in b"0123456789" and good[at] in b"0123456789" and at != 24:
+            assert 1 in found, odd
 
 
 def test_lines_of_many_layouts_are_all_read_and_in_order() -> None:
