@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from support.commands import EARLY, MOE, SWEEP, run, told
 from support.paths import ROOT
+from support.patience import wait_until
 
 import perflog
 from perflog.errors import UsageError
@@ -112,6 +113,15 @@ def test_a_query_may_read_files_if_asked(tmp_path: Path) -> None:
     assert perflog.read(EARLY).sql(f"select a + b as c from read_csv('{file}')", external=True)["c"].tolist() == [3]
 
 
+def has_loaded_duckdb(process: subprocess.Popen[bytes]) -> bool:
+    """Where the kernel does not list what a process has loaded, it has time enough."""
+    maps = Path(f"/proc/{process.pid}/maps")
+    if not maps.exists():
+        time.sleep(4)
+        return True
+    return "duckdb" in maps.read_text()
+
+
 def test_a_signal_ends_a_query(tmp_path: Path) -> None:
     """The query would take hours; each signal ends the process, with its own exit status and no traceback."""
     query = "select count(*) from range(10000000) a, range(10000000) b where a.range * b.range % 7 = 3"
@@ -119,7 +129,8 @@ def test_a_signal_ends_a_query(tmp_path: Path) -> None:
     every = (signal.SIGINT, signal.SIGTERM)
     signals = [n for n in every if signal.getsignal(n) != signal.SIG_IGN]  # a shell lets jobs behind `&` ignore SIGINT
     started = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE) for _ in signals]
-    time.sleep(4)
+    wait_until(lambda: all(map(has_loaded_duckdb, started)))
+    time.sleep(0.5)
     for process, number in zip(started, signals, strict=True):
         process.send_signal(number)
     try:

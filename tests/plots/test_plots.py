@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from support import seeds
-from support.drawings import bars, xs, ys
+from support.drawings import bars, check_sketch, xs, ys
 from support.jobs import Job
 from support.paths import ROOT
 from support.reading import DATA, NAMES
@@ -154,6 +154,12 @@ def test_axes_say_what_they_show_and_in_which_unit(drawn: tuple[Figure, str]) ->
         assert axes.get_ylabel() or all(label.get_text() for label in axes.get_yticklabels())
     for axes in set(found.axes) - set(panels(found)):
         assert re.search(r"\((ms|s|us|blocks)\)", axes.get_ylabel())
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_a_sketch_has_what_matplotlib_draws(name: str, kind: str) -> None:
+    log = tables(name)
+    check_sketch(figure(name, kind), PLOTS[kind].sketched(PLOTS[kind].rows(log, Options()), log, Options()), kind)
 
 
 def test_all_text_is_on_the_canvas(drawn: tuple[Figure, str]) -> None:

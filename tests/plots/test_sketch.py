@@ -7,14 +7,11 @@ import inspect
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import PolyCollection
-from support.drawings import bars
 from support.reading import DATA, NAMES
 
 import perflog
@@ -22,14 +19,8 @@ from perflog import plots
 from perflog.metrics import Options, Tables
 from perflog.output.report.html.pictures import CIVIDIS
 from perflog.plots.drawing.sketch import (
-    Area,
-    Bars,
-    Cells,
-    Line,
     Panel,
     Sketch,
-    Span,
-    Text,
     set_lines,
     set_mark_name,
 )
@@ -37,77 +28,10 @@ from perflog.plots.registry import Plot
 from perflog.plots.training import ranks
 from perflog.tables.schema import TABLES
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 @cache
 def tables(name: str) -> Tables:
     return Tables(perflog.read(DATA / f"{name}.txt"))
-
-
-@cache
-def sketch(plot: Plot, name: str) -> Sketch:
-    return plot.sketched(plot.rows(tables(name), Options()), tables(name), Options())
-
-
-def pairs(figure: Figure, drawn: Sketch) -> list[tuple[Axes, Panel]]:
-    panels = [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]
-    return list(zip(panels, drawn.axes, strict=True))
-
-
-def shown(ticks: Any, ends: tuple[float, float]) -> list[str]:
-    low, high = sorted(ends)
-    return [t.get_text() for t in ticks if low <= t.get_position()[0] <= high or low <= t.get_position()[1] <= high]
-
-
-def has_what_matplotlib_draws(plot: Plot, name: str) -> None:
-    figure, drawn = plot(tables(name)), sketch(plot, name)
-    for axes, panel in pairs(figure, drawn):
-        assert panel.title == axes.get_title(loc="left").replace(r"\$", "$")
-        assert (panel.xaxis.label, panel.yaxis.label) == (axes.get_xlabel(), axes.get_ylabel())
-        assert panel.yaxis.inverted == (axes.get_ylim()[0] > axes.get_ylim()[1])
-        if panel.xaxis.low is not None and panel.xaxis.high is not None:
-            assert panel.get_xlim() == pytest.approx(axes.get_xlim())
-        if panel.yaxis.low is not None and panel.yaxis.high is not None:
-            assert panel.get_ylim() == pytest.approx(axes.get_ylim())
-        if panel.yaxis.names is not None:
-            labels = [label.get_text().replace(r"\$", "$") for label in axes.get_yticklabels()]
-            assert panel.yaxis.names == labels
-        theirs = {str(line.get_gid()): line for line in axes.lines if line.get_gid()}
-        ours = {mark.gid: mark for mark in panel.marks if isinstance(mark, Line) and mark.gid in theirs}
-        assert set(theirs) <= set(ours)
-        for gid, line in theirs.items():
-            assert ours[gid].x == pytest.approx(np.asarray(line.get_xdata(), float), nan_ok=True)
-            assert ours[gid].y == pytest.approx(np.asarray(line.get_ydata(), float), nan_ok=True)
-        if plot.name != "distribution":  # whose boxes are paths in matplotlib
-            spans = {mark.label for mark in panel.marks if isinstance(mark, Span)}
-            edges = [np.stack((m.left, m.right, m.y), axis=1) for m in panel.marks if isinstance(m, Bars)]
-            theirs_too = [
-                (b.get_x(), b.get_x() + b.get_width(), b.get_y() + b.get_height() / 2)
-                for b in bars(axes)
-                if b.get_label() not in spans
-            ]
-            ours_too = np.concatenate([*edges, np.zeros((0, 3))])
-            assert np.sort(ours_too, axis=0) == pytest.approx(np.sort(np.reshape(theirs_too, (-1, 3)), axis=0))
-        areas = [mark for mark in panel.marks if isinstance(mark, Area)]
-        assert len(areas) == len([c for c in axes.collections if isinstance(c, PolyCollection)])
-        grids = [mark for mark in panel.marks if isinstance(mark, Cells)] if axes.images else []
-        for image, cells in zip(axes.images, grids, strict=True):
-            assert np.array_equal(np.ma.filled(np.ma.asarray(image.get_array()), np.nan), cells.values, equal_nan=True)
-            assert cells.extent == pytest.approx(image.get_extent())
-            assert (cells.low, cells.high) == pytest.approx(image.get_clim())
-        texts = {text.get_text() for text in axes.texts if text.get_text()}
-        assert texts <= {mark.text for mark in panel.marks if isinstance(mark, Text)}
-    if figure.legends:
-        assert [h.label for h in drawn.handles] == [t.get_text() for t in figure.legends[0].get_texts()]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_sketch_has_what_matplotlib_draws(name: str) -> None:
-    for plot in plots.possible(tables(name)):
-        has_what_matplotlib_draws(plot, name)
 
 
 def test_every_kind_of_these_logs_can_be_a_sketch() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.memory_traces import MIB, Allocator, random_program, replay, training, write
 from support.nsys_files import TID, write_tables
+from support.trainer_ranks import ForkedRanks
 
 import perflog
 from perflog.metrics import Tables, memory_curve, memory_holders, memory_peak
@@ -248,7 +247,8 @@ def test_a_trace_of_pytorch_itself(tmp_path: Path) -> None:
     )
     pytest.importorskip("torch")
     path = tmp_path / "torch.json"
-    subprocess.run([sys.executable, "-c", program, str(path)], check=True, capture_output=True)
+    (tmp_path / "program.py").write_text(program)
+    ForkedRanks(1, tmp_path / "printed", str(tmp_path / "program.py"), str(path)).end()
     log, events = perflog.read(path), json.loads(path.read_text())["traceEvents"]
     wanted = replay([event for event in events if "name" in event])
     (curve,) = device_memory(Tables(log))

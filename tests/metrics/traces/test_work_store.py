@@ -19,11 +19,22 @@ OF_RANKS = ("collective_bandwidth", "rank_pairs", "rank_clocks", "lateness", "la
 OF_TRACES = ("device_time", "device_kernels", "device_ranges", "copies", "collective_wait", "waterfall", "breakdown")
 
 
+@pytest.fixture(scope="module")
+def whole() -> Tables:
+    """The tables of all traces, with their metrics."""
+    tables = Tables(perflog.read(*TRACES))
+    for name in OF_TRACES:
+        METRICS[name].table(tables, Options())
+    return tables
+
+
 @pytest.mark.parametrize("source", ["memory", "store", "frames"])
-def test_work_that_is_read_again_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+def test_work_that_is_read_again_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Tables, source: str
+) -> None:
     log = perflog.read(*TRACES)
-    log.save(tmp_path / "store")
-    whole = Tables(log)
+    if source == "store":
+        log.save(tmp_path / "store")
     wanted = {name: METRICS[name].table(whole, Options()) for name in OF_TRACES}
     monkeypatch.setattr("perflog.metrics.traces.device_work._MOST_HELD", 1)
     monkeypatch.setattr("perflog.metrics.run_tables._AT_ONCE", 1)
