@@ -56,7 +56,10 @@ def test_a_group_has_a_name_unless_all_have_it() -> None:
 def report(seen: Any, names: dict[str, str] | None = None, **fields: Any) -> Any:
     runs = [run for group in seen.groups for run in group.runs]
     hosts = {run for group in seen.groups for run in group.hosts}
-    usual = {"runs": [{"run": run} for run in runs], "names": names or {run: f"log#{run}" for run in runs}}
+    usual: dict[str, Any] = {
+        "runs": [{"run": run} for run in runs],
+        "names": names or {run: f"log#{run}" for run in runs},
+    }
     usual |= {"hosts": hosts, "in_words": lambda count: f"{count} of all"}
     return SimpleNamespace(**usual | {"overview": seen, "steps": {"r0": 5}, "warnings": []} | fields)
 
