@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from itertools import permutations
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +14,7 @@ from support.paths import SHARED
 
 import perflog
 from perflog.metrics import placement
-from perflog.metrics.skew.placement import busiest, with_copies
+from perflog.metrics.skew.placement import _ranks_of, busiest, with_copies
 
 LOADS = st.lists(st.integers(0, 50), min_size=4, max_size=8).filter(lambda loads: len(loads) % 2 == 0 and any(loads))
 
@@ -49,3 +52,11 @@ def test_real_loads_of_sixteen_ranks() -> None:
         of_step = rows[(rows["of"] == "step") & (rows["step"] == step)]
         assert of_step["slowest"].round(3).tolist() == expected
     assert len(rows[rows["of"] == "layer"]) == 24 * 4
+
+
+def test_experts_lie_on_several_ranks_with_as_many_each() -> None:
+    """As a setting says, else as the log shows; one rank has nothing to move."""
+    layer: Any = SimpleNamespace(experts=np.arange(8), ranks=4)
+    found = {ranks: _ranks_of(layer, ranks) for ranks in (None, 1, 2, 3, 8, 16)}
+    assert found == {None: 4, 1: None, 2: 2, 3: None, 8: 8, 16: None}
+    assert _ranks_of(SimpleNamespace(**vars(layer) | {"ranks": None}), None) is None  # type: ignore[arg-type]

@@ -6,12 +6,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from support.paths import ROOT
 
 import perflog
 from perflog.metrics import Tables
+from perflog.metrics.run_tables import _as_one
 from perflog.tables.arrow import Where, one_of, row_counts
 from perflog.tables.parquet import stored_row_counts
 from perflog.tables.schema import TABLES
@@ -153,3 +155,10 @@ def test_files_come_in_order_whatever_the_order_of_their_rows() -> None:
         found = Tables({"values": pd.DataFrame(rows)}).arrow_by_file("values", {}, "key")
         lines = [(*place, line) for place, events in found for line in events["line"].to_pylist()]
         assert lines == sorted(places)
+
+
+def test_stretches_that_follow_one_another_are_one() -> None:
+    """In any order; none of them may be rows that are scattered."""
+    assert _as_one([slice(4, 9), slice(0, 2), slice(2, 4)]) == slice(0, 9)
+    assert _as_one([slice(3, 5)]) == slice(3, 5)
+    assert _as_one([slice(0, 2), slice(3, 4)]) is _as_one([slice(0, 2), np.array([2, 3])]) is _as_one([]) is None
