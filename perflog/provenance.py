@@ -119,14 +119,14 @@ def _fork(shows: str, variables: Mapping[str, str]) -> str:
         return variables.get("CHANGE_FORK", "")
     if shows != "GITHUB_ACTIONS" or not variables.get("GITHUB_HEAD_REF"):
         return ""
-    place: Any = github_event(variables)
+    member: Any = github_event(variables)
     for name in ("pull_request", "head", "repo", "full_name"):
-        if not isinstance(place, dict) or name not in place:
+        if not isinstance(member, dict) or name not in member:
             return ""
-        place = place[name]
-        if place is None:
+        member = member[name]
+        if member is None:
             return "deleted fork"
-    return place if isinstance(place, str) and place != variables.get("GITHUB_REPOSITORY") else ""
+    return member if isinstance(member, str) and member != variables.get("GITHUB_REPOSITORY") else ""
 
 
 def parse_tags(texts: Iterable[str]) -> dict[str, str]:
@@ -142,8 +142,8 @@ def parse_tags(texts: Iterable[str]) -> dict[str, str]:
     return tags
 
 
-def _value(name: str, values: list[str], most: int) -> str | None:
-    """The value of a name, from the variables that are set; None if they state none."""
+def _value(name: str, values: list[str], source_count: int) -> str | None:
+    """The value of a name, from the variables that are set, of `source_count` that may be; None if they state none."""
     if not values:
         return None
     first = values[0]
@@ -153,8 +153,8 @@ def _value(name: str, values: list[str], most: int) -> str | None:
         number = re.fullmatch(r"(?:refs/pull/)?([0-9]+)(?:/(?:merge|head))?", first)
         return number[1] if number else None
     if name == "ci_url":
-        address = f"{first}/{values[1]}/actions/runs/{values[2]}" if most == len(values) == 3 else first
-        return _USER.sub("//", address) if most in (1, len(values)) else None
+        address = f"{first}/{values[1]}/actions/runs/{values[2]}" if source_count == len(values) == 3 else first
+        return _USER.sub("//", address) if source_count in (1, len(values)) else None
     return first
 
 

@@ -73,6 +73,13 @@ _BY_WORD |= {u.lower(): u for u in UNITS if u.endswith("B") and u != "kB"}
 STEP_WORDS = frozenset("it iter iters iteration iterations batch batches step steps update updates".split())
 """Words for the steps that a program counts, and for what a rate or a time is counted per: `it/s`, `sec/step`."""
 
+STEP_NAMES = "step|iteration|iter"
+"""Alternatives of a pattern: the step words that name a step of training where only a number follows.
+
+The others need more evidence, such as a unit: `batch 32` is a size, `update 3` a version, `it` a word of sentences. A
+reader whose lines give that evidence adds them.
+"""
+
 MAGNITUDES = frozenset("kKMGTB")
 """Letters of factors after numbers: `1.3B` parameters."""
 

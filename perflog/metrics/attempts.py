@@ -25,6 +25,7 @@ from perflog.settings.run_settings import Settings, incidental_test
 from perflog.tables.arrow import with_column
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.sink import column_of
+from perflog.units import STEP_NAMES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 CHECKPOINT, RESTORE, STARTUP = "checkpoint", "restore", "startup"
 
 _STEP_IN_NAME = lazy_pattern(
-    r"(?:step|iter|iteration|checkpoint|ckpt|update|batch)s?[-_=]?0*([0-9]{1,12})(?![0-9])", re.IGNORECASE
+    rf"(?:{STEP_NAMES}|checkpoint|ckpt|update|batch)s?[-_=]?0*([0-9]{{1,12}})(?![0-9])", re.IGNORECASE
 )
 _RESTART_SETTINGS = lazy_pattern(
     r"first_step|start_(?:step|iter)|resum|restart|(?:^|_)load(?:$|_)|ckpt|checkpoint|consumed|attempt", re.IGNORECASE

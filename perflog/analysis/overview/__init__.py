@@ -160,7 +160,7 @@ class Overview(Struct, frozen=True):
 
     @property
     def outcome(self) -> list[str]:
-        """What a reader has to know before any speed: the loss is NaN."""
+        """Findings to know before any speed, such as a failure that ended the run or a loss that is NaN."""
         marks = {run: group.mark for group in self.groups for run in (*group.runs, *group.hosts)}
         found = [doubt for doubt in self.doubts if doubt.is_outcome]
         if (
@@ -447,7 +447,7 @@ def _reasons(
     steps = next((figure for figure in figures if figure.name == "step"), None)
     if not over_time and steps and all(len(group.runs) == 1 for group in groups):
         runs = [group.runs[0] for group in groups]
-        pairs = [pair for place, base in bases.items() for pair in ((base, place), (place, base))]
+        pairs = [pair for index, base in bases.items() for pair in ((base, index), (index, base))]
         ratios = {
             (fast, slow): steps.values[runs[slow]] / steps.values[runs[fast]]
             for fast, slow in pairs

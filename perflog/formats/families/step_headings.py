@@ -8,8 +8,9 @@ from __future__ import annotations
 from perflog.formats.families.base import literal
 from perflog.formats.template import fits_64
 from perflog.lazy_patterns import lazy_pattern
+from perflog.units import STEP_NAMES
 
-_WORD = r"(?i:(?:train(?:ing)?[ \t]+)?(?:step|iteration|iter|update))"
+_WORD = rf"(?i:(?:train(?:ing)?[ \t]+)?(?:{STEP_NAMES}|update))"
 _MARKS = r"(?:[=\-*#>~]{2,}|\[)"
 _END = r"[ \t]*(?:\]?:?|\]?[ \t]*[=\-*#<~]{2,})"
 PATTERN = rf"[ \t]*(?:{_MARKS}[ \t]*)?{_WORD}[ \t]*[:#]?[ \t]*[0-9]+(?:[ \t]*/[ \t]*[0-9]+)?{_END}[ \t]*$"

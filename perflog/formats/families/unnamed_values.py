@@ -9,8 +9,9 @@ from perflog.formats.families.base import literal, spec_of
 from perflog.formats.surroundings import PREFIX
 from perflog.formats.template import fits_64
 from perflog.lazy_patterns import lazy_pattern
+from perflog.units import STEP_NAMES
 
-_STEP = r"(?i:step|iter|iteration)[ \t]*[:=#]?[ \t]*"
+_STEP = rf"(?i:{STEP_NAMES})[ \t]*[:=#]?[ \t]*"
 _NUMBER = r"[+-]?(?:[0-9]+\.[0-9]+|\.[0-9]+|[0-9]\.?[0-9]*e[+-]?[0-9]+)"  # a whole number may be a count
 PATTERN = (
     rf"(?:{PREFIX})?[ \t]*{_STEP}[0-9]+(?:/[0-9]+)?(?:[ \t]*[:,|=]|[ \t]+-)[ \t]+{_NUMBER}"

@@ -22,6 +22,7 @@ from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import semantics_by_run
 from perflog.statistics.groups import Keys, groups_of
 from perflog.tables.columns import NULL, Rows
+from perflog.units import STEP_NAMES
 
 Figure = tuple[str, str, Better | None, Floats]
 """Name, base unit, which way is better, values."""
@@ -118,7 +119,7 @@ def _last_places(keys: Keys, ranks: Ints) -> Ints:
 def names_step_time(key: str, unit: str | None) -> bool:
     """Return whether the name of a value is a step time, such as `avg_step_time`."""
     words = words_of(key)
-    return unit == "s" and not {"step", "iter", "iteration"}.isdisjoint(words)
+    return unit == "s" and not set(STEP_NAMES.split("|")).isdisjoint(words)
 
 
 def equal_steps(sides: Sequence[tuple[Tables, Sequence[str]]]) -> dict[str, int]:

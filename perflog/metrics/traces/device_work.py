@@ -31,6 +31,7 @@ from perflog.readers.processes import process_label
 from perflog.statistics.groups import Keys, groups_of
 from perflog.tables.arrow import Where, index_array, one_of, without_chunks
 from perflog.tables.columns import NULL, Rows, rows_from_arrow
+from perflog.units import STEP_NAMES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,7 @@ WORK_KINDS = ("kernel", "graph", "memcpy", "memset")
 IS_WORK: Where = {"kind": one_of(*WORK_KINDS)}
 """Chooses the events that are device work."""
 
-STEP_NAME = lazy_pattern(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGNORECASE)
+STEP_NAME = lazy_pattern(rf"(.*(?:{STEP_NAMES}))[ _#:=-]*(\d{{1,18}})", re.IGNORECASE)
 """Name of a range that is a numbered step."""
 
 _STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY, WAIT: WAITING}

@@ -73,22 +73,22 @@ def _idle(device: TraceDevice, launches: Launches, loading: Intervals, waits: di
     """
     work, (since, until_end) = device.work, _whole(device)
     begins, ends = np.append(since, work.busy.ends[:-1]), work.busy.starts
-    first = np.searchsorted(work.starts, ends)
-    launched = launches.starts[first]
-    known = (launched != NULL) & ~launches.is_operator[first]  # an operator begins before it launches
-    behind = union(work.busy.ends[-1:], np.array([until_end]))
+    next_work = np.searchsorted(work.starts, ends)
+    launched = launches.starts[next_work]
+    known = (launched != NULL) & ~launches.is_operator[next_work]  # an operator begins before it launches
+    after_last = union(work.busy.ends[-1:], np.array([until_end]))
     gaps = union(begins[~known], ends[~known])
     if not known.any():
-        gaps, behind = gaps | behind, EMPTY
-    begins, ends, launched, first = begins[known], ends[known], launched[known], first[known]
+        gaps, after_last = gaps | after_last, EMPTY
+    begins, ends, launched, next_work = begins[known], ends[known], launched[known], next_work[known]
     until = np.clip(launched, begins, ends)
     inner = begins > since  # before the first work the device is not idle again
     late = (launched >= begins) & inner
     latency = float(np.median((ends - launched)[late])) if late.any() else None
     started = np.clip(launched + round(USUAL * (latency or 0)), until, ends)
-    returned = np.clip(launches.ends[first], started, ends)  # a call that loads the module of its kernel takes long
-    after_wait = _waited(launches, first, begins, launched, waits) & inner
-    empty = union(begins, until) | union(started, returned) | behind
+    returned = np.clip(launches.ends[next_work], started, ends)  # a call that loads the module of its kernel takes long
+    after_wait = _waited(launches, next_work, begins, launched, waits) & inner
+    empty = union(begins, until) | union(started, returned) | after_last
     synced = union(begins[after_wait], until[after_wait])
     data = empty & loading
     return DeviceIdle(
@@ -105,15 +105,15 @@ def _whole(device: TraceDevice) -> tuple[int, int]:
     return int(begins.min()), int(ends.max())
 
 
-def _waited(launches: Launches, first: Ints, begins: Ints, launched: Ints, waits: dict[object, Ints]) -> Mask:
+def _waited(launches: Launches, next_work: Ints, gap_begins: Ints, launched: Ints, waits: dict[object, Ints]) -> Mask:
     """Flag the gaps in which the launching thread returned from a call that waits for the device, before the launch."""
-    flags = np.zeros(len(first), np.bool_)
-    threads = launches.threads[first]
+    flags = np.zeros(len(next_work), np.bool_)
+    threads = launches.threads[next_work]
     for code, thread in enumerate(launches.names):
         if (returns := waits.get(thread)) is not None:
             index = np.flatnonzero(threads == code)
             last = np.searchsorted(returns, launched[index], "right") - 1
-            flags[index] = (last >= 0) & (returns[last] >= begins[index])
+            flags[index] = (last >= 0) & (returns[last] >= gap_begins[index])
     return flags
 
 

@@ -91,7 +91,7 @@ class FollowedFile:
             )
         self.size, self._beginning = 0, b""
         self._grown_at = self._patience.clock()
-        self._looks_without = 0  # in a row without growth and without the file at the path
+        self._looks_not_at_path = 0  # in a row without growth and without the file at the path
 
     def close(self) -> None:
         """Close the file."""
@@ -119,17 +119,17 @@ class FollowedFile:
         if size < self.size or not beginning.startswith(self._beginning):
             return Ending.TRUNCATED
         self._beginning = beginning
-        there = self._at_path()
-        if there is not True:
+        is_at_path = self._at_path()
+        if is_at_path is not True:
             self._keep()
         if size > self.size:
             self.size, self._grown_at = size, now
-            self._looks_without = 0
+            self._looks_not_at_path = 0
             return None
-        self._looks_without = 0 if there is True else self._looks_without + 1
-        if there is False and self._looks_without >= _LOOKS_REPLACED:
+        self._looks_not_at_path = 0 if is_at_path is True else self._looks_not_at_path + 1
+        if is_at_path is False and self._looks_not_at_path >= _LOOKS_REPLACED:
             return Ending.REPLACED
-        if there is None and self._looks_without >= _LOOKS_GONE:
+        if is_at_path is None and self._looks_not_at_path >= _LOOKS_GONE:
             return Ending.GONE
         limit = self._patience.until_idle
         return Ending.IDLE if limit is not None and now - self._grown_at >= limit else None

@@ -334,18 +334,19 @@ def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Requests and cache of an engine while requests run; that it is saturated."""
     rows = serving.table(tables, options)
     rows = rows[(rows["run"] == run) & (rows["by"] == "readings")]
-    of: dict[str, dict[str, Any]] = {row["of"]: row for row in records(rows)}
-    if RUNNING not in of:
+    by_quantity: dict[str, dict[str, Any]] = {row["of"]: row for row in records(rows)}
+    if RUNNING not in by_quantity:
         return
     every = tables.rows_of("values", run)
     readings = int(every.one_of("key", [RUNNING]).sum())
-    parts = [f"{_range(of[RUNNING])} running"]
-    parts += [f"{_range(of[WAITING])} waiting"] if WAITING in of else []
-    parts += [f"KV cache {show(of[CACHE]['median'], '1', 2)} full"] if CACHE in of else []
-    waits = WAITING in of and of[WAITING]["median"] > 0
-    is_full = CACHE in of and of[CACHE]["median"] >= _FULL
+    parts = [f"{_range(by_quantity[RUNNING])} running"]
+    parts += [f"{_range(by_quantity[WAITING])} waiting"] if WAITING in by_quantity else []
+    parts += [f"KV cache {show(by_quantity[CACHE]['median'], '1', 2)} full"] if CACHE in by_quantity else []
+    waits = WAITING in by_quantity and by_quantity[WAITING]["median"] > 0
+    is_full = CACHE in by_quantity and by_quantity[CACHE]["median"] >= _FULL
     saturated = ": the server is saturated" if waits and is_full else ": requests wait" if waits else ""
-    yield f"While requests run ({int(of[RUNNING]['n']):,} of {readings:,} readings): {', '.join(parts)}{saturated}."
+    busy = int(by_quantity[RUNNING]["n"])
+    yield f"While requests run ({busy:,} of {readings:,} readings): {', '.join(parts)}{saturated}."
 
 
 def _range(row: dict[str, Any]) -> str:

@@ -135,6 +135,10 @@ def _held(curve: MemoryCurve, joined: JoinedCalls, calls: Calls | None) -> HeldM
 
 
 def _holder(joined: JoinedCalls, node: int) -> Holder:
+    """Return what an allocation at a call belongs to: the ranges around it, and the operator that asked for it.
+
+    The operator is the innermost that does more than allocate: `aten::bmm` around `aten::empty`.
+    """
     operator: str | None = None
     while node != NO_CALL and joined.words[node].kind == OPERATOR:
         name = joined.words[node].name

@@ -327,30 +327,31 @@ def _waits(
     """
     work, launches = idle.device.work, idle.launches
     (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
-    waiting = np.array([*(is_wait(word) for word in names), False], np.bool_)[name]
-    waiting &= np.array([*(word == "runtime" for word in kinds), False], np.bool_)[kind]
-    found = np.flatnonzero(waiting)
-    found = found[np.isin(calls.thread_of(found), np.unique(threads))]
-    found = np.append(found, launching[held_up])
+    waits = np.array([*(is_wait(word) for word in names), False], np.bool_)[name]
+    waits &= np.array([*(word == "runtime" for word in kinds), False], np.bool_)[kind]
+    waiting = np.flatnonzero(waits)
+    waiting = waiting[np.isin(calls.thread_of(waiting), np.unique(threads))]
+    waiting = np.append(waiting, launching[held_up])
     by_end = np.argsort(work.ends, kind="stable")
-    last = np.searchsorted(work.ends[by_end], calls.ends[found], "right") - 1
-    tasks = np.where(last >= 0, by_end[last], NO_WORK)
+    last_ended = np.searchsorted(work.ends[by_end], calls.ends[waiting], "right") - 1
+    awaited = np.where(last_ended >= 0, by_end[last_ended], NO_WORK)
     if recorded is not None and len(recorded.lines):
-        tasks = _recorded_tasks(streams, recorded, calls.rows["line"][found], tasks, work.ends, calls.ends[found])
-    found, tasks = found[tasks != NO_WORK], tasks[tasks != NO_WORK]
+        lines, returns = calls.rows["line"][waiting], calls.ends[waiting]
+        awaited = _recorded_tasks(streams, recorded, lines, awaited, work.ends, returns)
+    waiting, awaited = waiting[awaited != NO_WORK], awaited[awaited != NO_WORK]
     copies = np.flatnonzero(work.rows.one_of("kind", ["memcpy"]) & (launching != NO_CALL))
     copies = copies[work.ends[copies] <= launches.ends[copies]]
-    found, tasks = np.append(launching[copies], found), np.append(copies, tasks)
-    found, first = np.unique(found, return_index=True)  # a call that copies waits for its copy
-    tasks = tasks[first]
-    holds = (work.ends[tasks] > calls.starts[found]) & (streams.turns[tasks] <= 2 * calls.ends[found])
-    holds &= (threads[tasks] == NO_CALL) | (launches.starts[tasks] < calls.ends[found])
-    found, tasks = found[holds], tasks[holds]
-    inner = ~np.isin(found, calls.parents[found])  # not around another call that waits
-    found, tasks = found[inner], tasks[inner]
-    index = np.argsort(calls.ends[found], kind="stable")
-    found, tasks = found[index], tasks[index]
-    return Waits(calls.thread_of(found), calls.starts[found], calls.ends[found], found, tasks)
+    waiting, awaited = np.append(launching[copies], waiting), np.append(copies, awaited)
+    waiting, first = np.unique(waiting, return_index=True)  # a call that copies waits for its copy
+    awaited = awaited[first]
+    is_possible = (work.ends[awaited] > calls.starts[waiting]) & (streams.turns[awaited] <= 2 * calls.ends[waiting])
+    is_possible &= (threads[awaited] == NO_CALL) | (launches.starts[awaited] < calls.ends[waiting])
+    waiting, awaited = waiting[is_possible], awaited[is_possible]
+    is_innermost = ~np.isin(waiting, calls.parents[waiting])  # not around another call that waits
+    waiting, awaited = waiting[is_innermost], awaited[is_innermost]
+    order = np.argsort(calls.ends[waiting], kind="stable")
+    waiting, awaited = waiting[order], awaited[order]
+    return Waits(calls.thread_of(waiting), calls.starts[waiting], calls.ends[waiting], waiting, awaited)
 
 
 def _recorded_tasks(
