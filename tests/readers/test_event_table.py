@@ -54,6 +54,15 @@ def test_numbers_and_strings_of_table_values() -> None:
     ]
 
 
+def test_tables_become_one_without_chunks() -> None:
+    one = event_rows(RANK_3, columns(duration=[7, 8]), new_interners())
+    assert event_table._combined([one]) is one
+    both = event_table._combined([one, event_rows(ORIGIN, columns(1), new_interners())])
+    assert [row["run"] for row in both.to_pylist()] == ["abc-1"] * 3
+    assert [row["rank"] for row in both.to_pylist()] == [3, 3, None]
+    assert {column.num_chunks for column in both.columns} == {1} and both.schema == one.schema
+
+
 def test_shapes_are_counted_and_may_be_taken_back() -> None:
     account = EventAccount()
     account.add("read", "kernel", 3, 5, "first")
@@ -84,6 +93,7 @@ def test_the_account_of_a_file() -> None:
     assert ingested.lines == {"total": 8, "read": 5, "context": 1, "unread": 2}
     assert ingested.unread == (9, "text of it")
     assert (ingested.figures["stored"], ingested.figures["dropped"], ingested.figures["unread"]) == (3, 2, 1)
+    assert ingested.unread_figures == (4, "grid")
     found = sink.fetch("lines").to_pylist()
     assert [(row["shape"], row["status"], row["count"], row["first_line"], row["part"]) for row in found] == [
         ("kernel", "read", 5, 1, 2),

@@ -12,6 +12,8 @@ from support.paths import ROOT
 
 import perflog
 from perflog.errors import InputError
+from perflog.parsing.input.source import open_source
+from perflog.readers.operators.execution_trace import ExecutionTraceReader
 
 REAL = ROOT / "tests" / "traces" / "execution_trace" / "torch_2_13.json"
 EMPTY: dict[str, Any] = {"values": [], "shapes": [], "types": [], "strides": []}
@@ -158,3 +160,30 @@ def test_ranks_are_files(tmp_path: Path) -> None:
         (tmp_path / f"et_rank{rank}.json").write_text(document(TREE))
     log = perflog.read(tmp_path / "et_rank{0..1}.json")
     assert sorted(set(log.table("events")["rank"])) == [0, 1]
+
+
+def test_the_header_proves_such_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "et.json"
+    reader = ExecutionTraceReader()
+    for text, expected in (
+        (document(TREE), '{"schema": "1.1.1-chakra.0.0.4", "pid": 77, "time": "2026", "start_ts": 1, "nodes": ['),
+        ('{ "schema":\n"1.0",  "nodes":\n[', '{ "schema": "1.0", "nodes": ['),
+        ('{"schema": 1, "nodes": [', None),
+        ('{"schema": "1.0", "edges": [], "nodes": [', None),
+        ('x{"schema": "1.0", "nodes": [', None),
+    ):
+        path.write_text(text)
+        with open_source(str(path)) as source:
+            assert reader.detect(source) is (expected is not None)
+            assert reader.proof(source) == ([(1, "header", expected)] if expected else [])
+
+
+def test_scopes_have_the_numbers_of_pytorch(tmp_path: Path) -> None:
+    """An unknown one has no category; a node without one has no kind."""
+    nodes = [node(k, f"op{k}", 1, scope) for k, scope in enumerate((0, 1, 7, 9, 10, -1), 2)]
+    nodes.append(node(9, "op9", 1, None))  # type: ignore[arg-type]
+    rows = read(tmp_path, document(nodes)).arrow("events").to_pylist()
+    assert [(row["category"], row["kind"]) for row in rows] == [
+        ("function", "cpu"), ("backward_function", "cpu"), ("user_scope", "range"), ("static_runtime_model", "cpu"),
+        (None, "cpu"), (None, "cpu"), (None, None),
+    ]  # fmt: skip
