@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from copy import copy
 from itertools import chain, pairwise, takewhile
 from typing import Any
 
@@ -33,7 +34,9 @@ from perflog.parsing.failures.kinds import (
     title_of,
 )
 from perflog.parsing.failures.rows import FATAL, FailureRow
-from perflog.tables.columns import NULL
+from perflog.parsing.input.log_names import LogName
+from perflog.parsing.input.rank_names import label_of_file
+from perflog.tables.columns import NULL, Rows
 from perflog.units import first_few
 
 STUCK = "stuck"
@@ -201,8 +204,16 @@ def endings(tables: Tables) -> list[Ending]:
         log_runs = [run for run in sizes if run.partition("-")[0] == log]
         world = next((sizes[run] for run in log_runs if sizes[run] is not None), None)
         last_line = int(counts.where(counts.one_of("run", log_runs))["count"].sum())  # each line has a shape
-        found += _cut(rows, _Steps(tables, log_runs), world, last_line, _finished_at(tables, log_runs))
+        steps = _Steps(tables, log_runs, by_rank=_is_of_rank_files(tables, log_runs))
+        found += _cut(rows, steps, world, last_line, _finished_at(tables, log_runs))
     return found
+
+
+def _is_of_rank_files(tables: Tables, runs: Sequence[str]) -> bool:
+    """Whether a log consists of a file for each rank, one after the other: its lines are not in the order of time."""
+    logs = tables.rows("runs").where(tables.rows("runs").one_of("run", runs))["log"].tolist()
+    files = LogName.parse(logs[0]).files if logs and logs[0] else ()
+    return len(files) > 1 and all(map(label_of_file, files))
 
 
 def is_ended(tables: Tables, run: str) -> bool:
@@ -215,9 +226,12 @@ def is_ended(tables: Tables, run: str) -> bool:
 
 
 class _Steps:
-    """The steps of some runs of a log, or else the states of a server, in the order of lines."""
+    """The steps of some runs of a log, or else the states of a server, in the order of lines.
 
-    def __init__(self, tables: Tables, runs: Sequence[str]) -> None:
+    `by_rank`: whether the log consists of a file for each rank. Then only the steps of its own rank follow a failure.
+    """
+
+    def __init__(self, tables: Tables, runs: Sequence[str], by_rank: bool = False) -> None:
         rows = tables.rows("steps")
         rows = rows.where(rows.one_of("run", runs))
         if not len(rows):
@@ -226,7 +240,11 @@ class _Steps:
             rows = run_rows.where(run_rows.known("step"))
             if not len(rows):  # a server has no steps; it goes on while it prints its state
                 rows = run_rows.where(run_rows.one_of("key", [RUNNING]))
-        rows = rows.where(np.argsort(rows["line"], kind="stable"))
+        self.by_rank = by_rank
+        self._take(rows.where(np.argsort(rows["line"], kind="stable")))
+
+    def _take(self, rows: Rows) -> None:
+        self._rows = rows
         self.lines = rows["line"].tolist()
         self.runs = rows.codes("run")[0].tolist()
         self.steps = [None if step == NULL else step for step in rows["step"].tolist()]
@@ -235,6 +253,14 @@ class _Steps:
         for row, step in enumerate(self.steps):
             before = self._reached[-1] if row and self.runs[row] == self.runs[row - 1] else None
             self._reached.append(max((each for each in (before, step) if each is not None), default=None))
+
+    def beside(self, row: FailureRow) -> _Steps:
+        """Return the steps that may precede and follow a failure."""
+        if not self.by_rank or row.rank is None:
+            return self
+        own = copy(self)
+        own._take(self._rows.where(self._rows["rank"] == row.rank))
+        return own
 
     def last_before(self, line: int) -> int | None:
         """Return the last step that is printed before a line."""
@@ -292,27 +318,31 @@ def _cut(
 ) -> list[Ending]:
     groups: list[list[FailureRow]] = []
     for row in rows:
-        if groups and steps.new_attempt(groups[-1][0].line, row.line) is None:
+        if groups and steps.beside(groups[-1][0]).new_attempt(groups[-1][0].line, row.line) is None:
             groups[-1].append(row)
         else:
             groups.append([row])
     found: list[Ending] = []
-    launches = [launch for group in groups for launch in _launches(group)]
+    launches = [launch for group in groups for launch in ([_Launch(group)] if steps.by_rank else _launches(group))]
     ended = {id(row) for launch in launches if not launch.is_last for row in launch.rows}
     for group in chain.from_iterable(_split(launch.rows, steps) for launch in launches):
         judged = judge(group, steps.ranks, world)
-        restarts, last = steps.new_attempt(group[0].line, None), steps.last_before(group[0].line)
+        restarts = steps.beside(group[0]).new_attempt(group[0].line, None)
+        last = steps.last_before(group[-1 if steps.by_rank else 0].line)
         caught = [row for before in found if before.goes_on for row in before.rows if id(row) not in ended]
         caught = [row for row in caught if row.section == group[0].section]  # by this start of the program
         survived = {_type_of(row) for row in caught if _may_be_caught(row)}
         survived |= {_type_of(row) for row in group if TRACEBACK.startswith(row.message)} if survived else set()  # cut
-        is_caught = all(_may_be_caught(row) and (_type_of(row) in survived or steps.goes_on(row)) for row in group)
+        is_caught = all(
+            _may_be_caught(row) and (_type_of(row) in survived or steps.beside(row).goes_on(row)) for row in group
+        )
         is_ended = id(group[0]) in ended
-        prints_on = _prints_on(group, last_line) or _outlived_memory(group, last_line)
+        ends = max(row.last_line for row in group) if steps.by_rank else last_line  # other ranks' lines come after it
+        prints_on = _prints_on(group, ends) or _outlived_memory(group, ends)
         is_ended |= prints_on and _JOB.search(group[-1].message) is not None
         ends_well = group[-1].last_line < finished_at and (all(map(_may_be_retried, group)) or _ended_all(group))
         is_logged = all(_may_be_caught(row) and row.severity != FATAL and not _ends_itself(row) for row in group)
-        is_logged = is_logged and last_line - max(row.last_line for row in group) >= _LOGGED
+        is_logged = is_logged and ends - max(row.last_line for row in group) >= _LOGGED
         goes_on = restarts is not None or is_caught or is_ended or prints_on or ends_well or is_logged
         number = 1 + sum(before.restarts for before in found)
         culprits = culprits_of(group, judged)
@@ -422,7 +452,7 @@ def _is_cause(row: FailureRow) -> bool:
 
 def _split(group: Sequence[FailureRow], steps: _Steps) -> list[list[FailureRow]]:
     """Cut off the exceptions that a step follows, if the program may have caught all that it follows."""
-    early = [row for row in group if steps.goes_on(row)]
+    early = [row for row in group if steps.beside(row).goes_on(row)]
     rest = list(group[len(early) :])
     return [early, rest] if early and rest and all(map(_may_be_caught, early)) else [list(group)]
 

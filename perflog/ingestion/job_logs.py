@@ -30,7 +30,7 @@ from perflog.ingestion.detect import detect
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.log_names import LogName
-from perflog.parsing.input.rank_names import local_rank_in_path, rank_in_path
+from perflog.parsing.input.rank_names import errors_of_torchrun, local_rank_in_path, rank_in_path
 from perflog.parsing.input.source import open_source
 from perflog.parsing.match.line_stamps import HEAD_BYTES
 from perflog.parsing.match.rank_labels import strip_rank_labels
@@ -167,11 +167,14 @@ def _ranks(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
             if rank is not None:
                 alike.setdefault((_without(file.path, rank, kind), kind), {})[rank] = file
                 break
+    by_path = {file.path: file for file in files}
     for (_, kind), by_rank in alike.items():
         if len(by_rank) < 2 or sorted(by_rank) != list(range(len(by_rank))):
             continue
         job_files = [by_rank[rank] for rank in sorted(by_rank)]
         if _overlap(job_files) and all(map(_is_of_lines, job_files)):
+            errors = (by_path.get(errors_of_torchrun(file.path) or "") for file in job_files)
+            job_files += filter(None, errors)  # what ended a rank comes after all steps
             yield job_files, f"their names state its {kind}s, and their clocks overlap"
 
 

@@ -109,3 +109,32 @@ def test_a_store_has_them_as_one(tmp_path: Path) -> None:
     read(tmp_path / "logs", ONE_JOB["ranks"])
     store = tmp_path / "store"
     assert len(perflog.ingest(tmp_path / "logs", store=store)) == 1
+
+
+def test_the_errors_of_torchruns_ranks_come_after_all_steps(tmp_path: Path) -> None:
+    """They are of the rank of their folder, and a rank that loads its checkpoint begins no run of its own."""
+    resumed = "Resuming from step 0\n" + TRAINER
+    files = {f"run/attempt_0/{rank}/stdout.log": resumed.replace("53,4", f"53,{4 + rank}") for rank in range(3)}
+    files |= {"run/attempt_0/1/stderr.log": "Traceback (most recent call last):\nRuntimeError: CUDA error: no\n"}
+    files |= {"run/attempt_0/2/stderr.log": "", "run/attempt_0/other.log": TIMERS}
+    log = read(tmp_path, files)
+    assert [len(each.log.split(",")) for each in log.run_keys] == [
+        5,
+        1,
+    ]
+    rows = log.arrow("failures").to_pylist()
+    assert [(row["rank"], row["line"]) for row in rows] == [(1, 3 * 101 + 1)]
+    assert {row["rank"] for row in log.arrow("steps").to_pylist()} >= {0, 1, 2}
+    assert perflog.diagnose(log).culprits[0].rank == 1
+
+
+def test_ranks_that_wait_for_a_failed_one_are_no_attempts(tmp_path: Path) -> None:
+    """Each rank's file ends with its failure; the steps of the next file do not follow it."""
+    call = "WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000)"
+    timed_out = f"Watchdog caught collective operation timeout: {call} ran for 600012 milliseconds before timing out.\n"
+    ended = [f"[2026-07-17 12:11:50,00{rank}] [Rank {rank}] {timed_out}" for rank in range(3)]
+    ended[1] = "Traceback (most recent call last):\nRuntimeError: CUDA error: an illegal memory access\n"
+    log = read(tmp_path, {f"rank_{rank}.log": TRAINER + text for rank, text in enumerate(ended)})
+    found = perflog.diagnose(log)
+    assert [culprit.rank for culprit in found.culprits] == [1] and found.kind == "gpu_error"
+    assert "Earlier" not in str(found)

@@ -41,6 +41,12 @@ def local_rank_in_path(path: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def errors_of_torchrun(path: str) -> str | None:
+    """Return the file of the errors of a rank beside that of its output: `attempt_0/3/stderr.log`."""
+    folder, base = os.path.split(path)
+    return os.path.join(folder, "stderr.log") if base == "stdout.log" and local_rank_in_path(path) is not None else None
+
+
 def label_of_file(path: str) -> bytes:
     """Return the rank label of the lines of a file if its name states a rank; else nothing."""
     rank, local = rank_in_path(path), local_rank_in_path(path)

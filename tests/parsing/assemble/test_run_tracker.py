@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from perflog.formats.model import Line
 from perflog.parsing.assemble.runs.run_tracker import RunTracker
@@ -186,6 +187,28 @@ def test_a_resumption_begins_a_run_if_the_steps_go_back(text: str, first_lines: 
     runs = [tracker.first, *tracker.starts(STEP_LINES, step_batch(text))]
     assert [run.first_line for run in runs] == first_lines
     assert tracker.count == len(first_lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "first_lines"),
+    [
+        ("restore 1 restore 1 restore 1 2", "0 . 1 . 2 . .", [1]),  # each rank loads it once, in a file of its own
+        ("restore 1 2 3 restore 1 2 3", "0 . . . 1 . . .", [1]),
+        ("restore 1 restore 1", "0 . 0 .", [1, 3]),  # the same rank loads it again
+        ("1 2 3 restore restore 2 3", ". . . 0 1 . .", [1, 4]),
+        ("1 2 3 restore 2 restore 2 3", ". . . 0 . 1 . .", [1, 4]),
+        ("1 2 3 restore 2 3 restore 2", ". . . 0 . . 0 .", [1, 4, 7]),
+        ("restore 1 startup 1", "0 . 1 .", [1, 3]),
+    ],
+)
+def test_each_rank_may_load_the_checkpoint_of_an_attempt(text: str, labels: str, first_lines: list[int]) -> None:
+    of_lines = np.array([-1 if label == "." else int(label) for label in labels.split()], np.int64)
+    made = step_batch(text)
+    for kind, records in made.records.items():
+        made.records[kind] = replace(records, labels=of_lines[(records.positions >> PART_BITS) - 1])
+    tracker = RunTracker()
+    runs = [tracker.first, *tracker.starts(STEP_LINES, made)]
+    assert [run.first_line for run in runs] == first_lines
 
 
 @pytest.mark.parametrize("by_line", [False, True])

@@ -76,6 +76,7 @@ class _BoundaryLine(Struct):
     format: str
     starts_process: bool
     has_rows: bool  # whether it is a record of the run too
+    label: int = -1  # the rank label before it; -1: none
 
 
 class _RecordKind(NamedTuple):
@@ -120,6 +121,8 @@ class _Machine(Struct):
     resumes: int | None = None  # position of a RESUME or RESTART after a step; the next step decides on a run
     restarts: bool = False  # whether it is a RESTART
     reloads: bool = False  # whether the steps went on after a RESUME line of the run
+    resumed: set[int] = field(default_factory=set)  # labels of the RESUME lines of the run
+    resumed_now: set[int] = field(default_factory=set)  # the same since the last step
     beginnings: Beginnings = field(default_factory=Beginnings)
 
     def read(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: PrintedSteps) -> list[_RunStart]:
@@ -137,14 +140,26 @@ class _Machine(Struct):
                 self._read_records(kinds, position, records, starts)
                 if counts:
                     self._count(printed)
+                    self.resumed_now = set()
             if i == len(boundaries):
                 break
-            if boundaries[i].event not in (_Event.RESUME, _Event.RESTART):
+            if boundaries[i].event in (_Event.RESUME, _Event.RESTART):
+                self._read_resumption(boundaries[i])
+            else:
                 self._read_boundary(boundaries[i], starts)
-            elif self.reached is not None and not self.closed:
-                self.resumes = boundaries[i].position if self.resumes is None else self.resumes
-                self.restarts |= boundaries[i].event is _Event.RESTART
         return starts
+
+    def _read_resumption(self, line: _BoundaryLine) -> None:
+        """Remember a line that loads a checkpoint or starts the processes again. Each rank may load it once."""
+        is_of_another_rank = bool(self.resumed) and line.label not in self.resumed
+        if line.event is _Event.RESUME:
+            self.resumed.add(line.label)
+            self.resumed_now.add(line.label)
+        if self.reached is None or self.closed or (is_of_another_rank and line.event is _Event.RESUME):
+            return
+        if self.resumes is None:
+            self.resumes = line.position
+        self.restarts |= line.event is _Event.RESTART
 
     def _count(self, steps: Ints) -> None:
         """Remember the last of some steps of the run, and whether they grow."""
@@ -226,6 +241,7 @@ class _Machine(Struct):
         self.closed, self.deferred = False, None
         self.record_formats, self.opened_formats, self.measured = set(), set(), False
         self.resumes, self.restarts, self.reloads = None, False, False
+        self.resumed = set(self.resumed_now)
         self.reached, self.grows = None, True
         starts.append(self.run)
 
@@ -318,7 +334,11 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
             _RESUMING.get((line.set.get("kind", ""), line.set.get("edge", ""))) if line.table == "milestones" else None
         )
         if again is not None:
-            boundaries += [_BoundaryLine(p, again, form.name, False, False) for p in records.positions.tolist()]
+            labels = [-1] * len(records.positions) if records.labels is None else records.labels.tolist()
+            boundaries += [
+                _BoundaryLine(position, again, form.name, False, False, label)
+                for position, label in zip(records.positions.tolist(), labels, strict=True)
+            ]
     boundaries.sort(key=lambda boundary: boundary.position)
     return boundaries, other_records, in_order(steps)
 
