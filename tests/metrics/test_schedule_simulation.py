@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.metrics.pipelines.pipeline_schedule import one_f_one_b
 from perflog.metrics.pipelines.schedule_simulation import (
     DUAL_PIPE,
     GPIPE,
@@ -61,14 +60,6 @@ def test_a_last_stage_that_is_slower() -> None:
     found = step(ONE_F_ONE_B, [1.0] * 7 + [1.3], [2.0] * 7 + [2.6], 64)
     assert found is not None
     assert (round(found.makespan_s, 6), round(found.idle, 3)) == (270.6, 0.264)
-
-
-@given(st.lists(st.tuples(SECONDS, SECONDS), min_size=2, max_size=6), st.integers(1, 12))
-def test_1f1b_is_that_of_the_timeline(stages: list[tuple[float, float]], m: int) -> None:
-    forward, backward = [f for f, _ in stages], [b for _, b in stages]
-    found = step(ONE_F_ONE_B, forward, backward, m)
-    assert found is not None
-    assert found.makespan_s == pytest.approx(max(slot.end_s for slot in one_f_one_b(forward, m, backward)))
 
 
 @given(STAGES, st.integers(2, 5), st.data())

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from perflog.metrics.pipelines import schedule_simulation
+from perflog.metrics.pipelines.schedule_simulation import forwards, simulate
+
 FORWARD, BACKWARD = "forward", "backward"
 
 
@@ -30,36 +33,15 @@ def one_f_one_b(forward: Sequence[float], micro_batches: int, backward: Sequence
     one backward (Narayanan et al., 2104.04473, section 2.2).
     """
     stages = len(forward)
-    orders = [_order(s, stages, micro_batches, backward is not None) for s in range(stages)]
-    done: dict[tuple[int, int, str], Slot] = {}
-    free, position = [0.0] * stages, [0] * stages
-    waiting = True
-    while waiting:
-        waiting = False
-        for stage, order in enumerate(orders):
-            while position[stage] < len(order):
-                batch, direction = order[position[stage]]
-                source = needs(stage, stages, batch, direction)
-                if source is not None and source not in done:
-                    waiting = True
-                    break
-                start = max(free[stage], done[source].end_s if source else 0.0)
-                times = forward if direction == FORWARD or backward is None else backward
-                done[stage, batch, direction] = Slot(stage, batch, direction, start, start + times[stage])
-                free[stage] = start + times[stage]
-                position[stage] += 1
-    return sorted(done.values(), key=lambda slot: (slot.stage, slot.start_s))
-
-
-def _order(stage: int, stages: int, micro_batches: int, both: bool) -> list[tuple[int, str]]:
-    """Micro-batches and directions in the order in which a stage works on them."""
-    warm_up = min(stages - 1 - stage, micro_batches) if both else micro_batches
-    order = [(i, FORWARD) for i in range(warm_up)]
-    if both:
-        for i in range(micro_batches):
-            order += [(warm_up + i, FORWARD)] if warm_up + i < micro_batches else []
-            order += [(i, BACKWARD)]
-    return order
+    plan = (
+        forwards(stages, micro_batches) if backward is None else schedule_simulation.one_f_one_b(stages, micro_batches)
+    )
+    step = simulate(plan, forward, forward if backward is None else backward)
+    return [
+        Slot(stage, work.micro_batch, work.kind, start, end)
+        for stage, slots in enumerate(step.slots)
+        for work, start, end in slots
+    ]
 
 
 def needs(stage: int, stages: int, batch: int, direction: str) -> tuple[int, int, str] | None:

@@ -143,6 +143,11 @@ def gpipe(stages: int, batches: int) -> Plan:
     return Plan([[(Work(s, i, kind),) for kind, i in order] for s in range(stages)], stages)
 
 
+def forwards(stages: int, batches: int) -> Plan:
+    """All forwards and no backward."""
+    return Plan([[(Work(s, i, _F),) for i in range(batches)] for s in range(stages)], stages)
+
+
 def one_f_one_b(stages: int, batches: int) -> Plan:
     """Stage s first runs p - 1 - s forwards, then one forward and one backward in turn (2104.04473, section 2.2)."""
     orders = []
