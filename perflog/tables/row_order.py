@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from perflog.arrays import Ints
 from perflog.tables.arrow import is_zeros, joined, number_array, numbers_of, without_chunks
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     import pyarrow as pa
 
 
@@ -25,8 +23,6 @@ PART_MASK = (1 << PART_BITS) - 1
 """The bits of a position that hold the part."""
 
 _BLOCK = 1 << 18  # rows with their order examined together
-_LONG = 1 << 10  # rows of a run, on average, from which each run is sorted by itself
-_SHORTEST = 1 << 16  # rows of a stretch that is sorted by itself
 
 
 def in_order(table: pa.Table, runs: Sequence[str]) -> pa.Table:
@@ -77,21 +73,13 @@ def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
     def runs_and_positions(rows: slice) -> tuple[Ints, Ints]:
         return run_of_code[codes[rows]], line[rows] << PART_BITS | part[rows]
 
-    is_of_runs, is_by_run, is_by_position = True, True, True
+    is_in_order = True
     for first in range(0, len(codes), _BLOCK):  # of millions of rows, these numbers would take more than many a column
         run, position = runs_and_positions(slice(first, first + _BLOCK + 1))
-        is_of_runs &= int(run.min()) >= 0
-        is_by_run &= bool((run[1:] >= run[:-1]).all())
-        is_by_position &= bool(((run[1:] > run[:-1]) | (position[1:] >= position[:-1])).all())
-    if is_of_runs and is_by_run:
-        if is_by_position:
-            return None
-        if (run_of_code >= 0).sum() == 1:
-            cuts = _stretches(line, part)
-        else:
-            cuts = _runs(codes)
-        if cuts is not None:
-            return number_array(_sorted_by_stretch(line, part, cuts))
+        follows = (run[1:] > run[:-1]) | ((run[1:] == run[:-1]) & (position[1:] >= position[:-1]))
+        is_in_order &= int(run.min()) >= 0 and bool(follows.all())
+    if is_in_order:
+        return None
     position = line if not part.any() else line << PART_BITS | part
     rows = np.argsort(position, kind="stable")
     del position
@@ -100,43 +88,6 @@ def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
         again = np.argsort(run, kind="stable")
         rows, run = rows[again], run[again]
     return number_array(rows[run >= 0])
-
-
-def _runs(codes: npt.NDArray[np.integer[Any]]) -> list[int] | None:
-    """Return where the rows of each run begin, and the number of rows. None if the runs are short."""
-    cuts = [0, *(np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist(), len(codes)]
-    return cuts if len(codes) >= _LONG * len(cuts) else None
-
-
-def _stretches(line: Ints, part: npt.NDArray[np.integer[Any]]) -> list[int] | None:
-    """Return where stretches of rows begin, and the number of rows. Positions do not decrease from stretch to stretch.
-
-    A log is read stretch by stretch, so only the rows of one stretch need be sorted. None if there is only one.
-    """
-    firsts = range(0, len(line), _BLOCK)
-    least_after = np.full(len(firsts) + 1, np.iinfo(np.int64).max)
-    for k in reversed(range(len(firsts))):
-        position = line[firsts[k] : firsts[k] + _BLOCK] << PART_BITS | part[firsts[k] : firsts[k] + _BLOCK]
-        least_after[k] = min(position.min(), least_after[k + 1])
-    cuts, most = [0], np.int64(-1)
-    for k, first in enumerate(firsts):
-        position = line[first : first + _BLOCK] << PART_BITS | part[first : first + _BLOCK]
-        before = np.maximum(np.append(most, np.maximum.accumulate(position)[:-1]), most)
-        after = np.minimum(np.minimum.accumulate(position[::-1])[::-1], least_after[k + 1])
-        for cut in (np.flatnonzero(before <= after) + first).tolist():
-            if cut >= cuts[-1] + _SHORTEST:
-                cuts.append(cut)
-        most = max(most, position.max())
-    return [*cuts, len(line)] if len(cuts) > 1 else None
-
-
-def _sorted_by_stretch(line: Ints, part: npt.NDArray[np.integer[Any]], cuts: Sequence[int]) -> npt.NDArray[Any]:
-    """Return the order of rows by line and part, sorted stretch by stretch."""
-    rows = np.empty(len(line), np.int32 if len(line) < np.iinfo(np.int32).max else np.int64)
-    for first, end in itertools.pairwise(cuts):
-        position = line[first:end] << PART_BITS | part[first:end]
-        rows[first:end] = np.argsort(position, kind="stable") + first
-    return rows
 
 
 def natural_sort_key(text: str) -> tuple[Any, ...]:
