@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import perflog
 from perflog.ingestion import detect
-from perflog.parsing.match import opening_block
 from perflog.parsing.match.discovery import TemplateDiscovery
 from perflog.tables.schema import TABLES
 
@@ -37,7 +36,6 @@ def _nothing_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detect, "_shown_before", detect._ShownBefore())
-    monkeypatch.setattr(opening_block, "_found_before", {})
 
 
 def told(path: Path, text: str) -> dict[str, str]:

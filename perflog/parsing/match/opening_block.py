@@ -81,30 +81,7 @@ def find_opening_block(head: Chunk, blocks: Iterable[Sequence[Line]]) -> Opening
     Returns:
         The block; None if the log begins with none, if it does not end, or if some of its lines are no source.
     """
-    for block in blocks:
-        text, found = _found_before.get(tuple(block), (b"", None))
-        if found is not None and _begins_alike(head, text) and _ends_there(head, block, found):
-            return found
-        if (found := _find(head, block)) is not None:
-            _found_before[tuple(block)] = bytes(head.data[: found.size]), found
-            return found
-    return None
-
-
-_found_before: dict[tuple[Line, ...], tuple[bytes, OpeningBlock]] = {}
-"""The last lines of each block, and what was found in them: the runs of a campaign print the same source."""
-
-
-def _begins_alike(head: Chunk, text: bytes) -> bool:
-    return head.size >= len(text) and head.data[: len(text)] == text and not any(i < len(text) for i in head.returns)
-
-
-def _ends_there(head: Chunk, block: Sequence[Line], found: OpeningBlock) -> bool:
-    """Return whether a block that this log begins with ends where it did in another log: no further one follows."""
-    after = _physical_lines(head, found.last_line + 1, found.size)
-    following = next((text for _, _, text in after if text.strip()), b"")
-    line = _line_of(block, ("begin", "end"), following)
-    return line is None or line.role == "end"
+    return next((found for block in blocks if (found := _find(head, block)) is not None), None)
 
 
 def _find(head: Chunk, block: Sequence[Line]) -> OpeningBlock | None:
@@ -139,9 +116,9 @@ def _line_of(block: Sequence[Line], roles: Sequence[str], text: bytes) -> Line |
     return next((line for line in candidates if line.template.regex.fullmatch(text.rstrip())), None)
 
 
-def _physical_lines(chunk: Chunk, number: int | None = None, begin: int = 0) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, end (offset) and bytes of the physical lines of a chunk, from the line that begins at an offset."""
-    returns, number = frozenset(chunk.returns), chunk.first_line if number is None else number
+def _physical_lines(chunk: Chunk) -> Iterator[tuple[int, int, bytes]]:
+    """Yield number, end (offset) and bytes of the physical lines of a chunk."""
+    returns, number, begin = frozenset(chunk.returns), chunk.first_line, 0
     while begin < chunk.size:
         end = chunk.data.index(b"\n", begin)
         while end in returns and end + 1 < chunk.size:  # a long line goes on in the next chunk
