@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.browser import FOUND, Browser, browser
-from support.field_logs import needs_corpus
-from support.paths import SHARED, TESTS
+from support.paths import TESTS
 
 import perflog
 from perflog.output.report import collect, to_html
@@ -66,11 +65,11 @@ def test_the_answers_take_at_most_six_screens_and_no_table_is_wider_than_the_pag
     assert tab.run(f"{WIDE}.map((box) => box.getAttribute('aria-label'))") == []
 
 
-@needs_corpus
 def test_no_table_of_traces_is_wider_than_the_page(tab: Browser, tmp_path: Path) -> None:
-    trace = str(SHARED / "corpus/torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{}.json.gz")
+    """Names of kernels have up to 480 characters."""
+    traces = sorted(map(str, (TESTS / "traces" / "excerpts").glob("*.json")))
     page = tmp_path / "traces.html"
-    page.write_text(to_html(collect(trace.format(0), trace.format(1), draw=False)), encoding="utf-8")
+    page.write_text(to_html(collect(*traces, draw=False)), encoding="utf-8")
     tab.open(page, 1280, 800)
     tab.run(UNFOLD)
     assert tab.run(f"{WIDE}.map((box) => box.getAttribute('aria-label'))") == []
