@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -15,7 +16,7 @@ import perflog
 from perflog.metrics import Options, Tables, goodput
 from perflog.metrics.jobs import goodput as module
 from perflog.metrics.jobs.attempt_time import Interval
-from perflog.metrics.jobs.goodput import losses_of
+from perflog.metrics.jobs.goodput import _count, losses_of
 from perflog.metrics.jobs.timeline import JobTimeline
 from perflog.tables.schema import UTC
 
@@ -142,3 +143,10 @@ def test_the_cause_of_the_end_of_an_attempt(failures: list[tuple[str, str, str]]
     listed = [{"run": "r1", "role": role, "severity": severity, "kind": kind} for role, severity, kind in failures]
     (loss,) = losses_of(tables_of(job, listed), job)
     assert loss.cause == cause
+
+
+def test_an_interval_of_unknown_steps_counts_none() -> None:
+    known, first, last, none = (
+        SimpleNamespace(first_step=begin, last_step=end) for begin, end in ((3, 7), (3, None), (None, 7), (None, None))
+    )
+    assert [_count(each) for each in (known, first, last, none)] == [5, 0, 0, 0]  # type: ignore[arg-type]

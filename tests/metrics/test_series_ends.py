@@ -13,7 +13,7 @@ from support.metrics_logs import by_hand
 import perflog
 from perflog.metrics import Tables
 from perflog.metrics.series import series_ends as module
-from perflog.metrics.series.series_ends import equal_steps, last_values, named_value_samples, names_step_time
+from perflog.metrics.series.series_ends import LOSS, equal_steps, last_values, named_value_samples, names_step_time
 from perflog.tables.columns import NULL
 
 FORMAT = """
@@ -203,3 +203,14 @@ def test_a_time_measured_again_and_again_is_a_median_and_a_clock_is_read_last(tm
     parts = [f"part load of step {step} is {value} ms" for step, value in enumerate((700, 200, 600))]
     found = {name: value for name, _, _, value in lasts(tmp_path, [*epochs, *clock, *parts])}
     assert found == pytest.approx({"epoch": 0.5, "clock": 0.3, "load": 0.6})
+
+
+def test_the_steps_of_a_series_are_its_own() -> None:
+    """The loss is also a column of the steps; a value of no step has none."""
+    values = [("a", 5), ("a", 3), ("b", 7), ("a", None), ("loss", 9)]
+    rows: list[dict[str, Any]] = [{"table": "values", "key": key, "step": step, "value": 1.0} for key, step in values]
+    rows += [{"step": step, "loss": loss} for step, loss in ((1, 2.5), (2, None), (9, 2.0))]
+    tables = Tables(by_hand("steps", rows))
+    assert {key: module._steps(tables, "r", key).tolist() for key in ("a", "b", "c", LOSS)} == {
+        "a": [3, 5], "b": [7], "c": [], LOSS: [1, 9]
+    }  # fmt: skip
