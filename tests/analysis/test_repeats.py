@@ -91,7 +91,8 @@ def test_how_far_runs_are_apart() -> None:
 
 
 def test_runs_without_step_times_are_judged_by_a_rate_or_a_result() -> None:
-    rates = tables("tokens_per_s", a=[10.0] * 9, b=[20.0] * 9)
+    rates = tables("tokens_per_s", a=[10.0] * 9, b=[20.0] * 9, idle=[0.0] * 9)
+    assert [each.runs for each in differing(rates, [("a", "idle"), ("a", "b")], warmup=0)] == [("a", "b")]
     (found,) = differing(rates, [("a", "b")], warmup=0, result=Result("x", "s", {"a": 1.0, "b": 9.0}))
     assert (found.figure, found.unit, found.low, found.high) == ("tokens per s", "1/s", 10.0, 20.0)
     nothing = tables(a=[], b=[], c=[])
