@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.metrics_logs import row, rows
+from support.metrics_logs import by_hand, row, rows
 from support.operation_tables import made_job, rows_of, times_of, write_table
 
 import perflog
-from perflog.metrics import pipeline, schedules
-from perflog.metrics.pipelines.schedule_simulation import ONE_F_ONE_B, step
+from perflog.metrics import Tables, pipeline, schedules
+from perflog.metrics.pipelines.schedule_simulation import INTERLEAVED, ONE_F_ONE_B, step
+from perflog.metrics.pipelines.schedules import _COMPUTES, _operation_times, _used
 
 
 def test_sizes_in_the_settings_are_enough(tmp_path: Path) -> None:
@@ -71,3 +73,49 @@ def test_chunks_of_a_stage_are_one_after_the_other(tmp_path: Path) -> None:
     found = {each["schedule"]: each for each in reversed(list(rows(schedules(perflog.read(path)))))}
     assert found[ONE_F_ONE_B]["step_s"] == pytest.approx((4 + 1) * 0.4)
     assert found["interleaved 1F1B"]["chunks"] == 2
+
+
+def operation(
+    name: str, stage: int | None, batch: int, ns: int, chunk: int | None = None, **more: Any
+) -> dict[str, Any]:
+    usual = {"kind": "operation", "name": name, "stage": stage, "micro_batch": batch, "duration_ns": ns, "chunk": chunk}
+    return usual | more
+
+
+def timed(*rows: dict[str, Any]) -> list[tuple[int, int, dict[str, list[list[float]]]]]:
+    """Number of micro-batches and of chunks, and the seconds of each stage by direction."""
+    return [
+        (times.micro_batches, chunks, {direction: seconds.tolist() for direction, seconds in times.seconds.items()})
+        for times, chunks in _operation_times(Tables(by_hand("events", rows)))
+    ]
+
+
+def test_the_time_of_a_stage_is_the_sum_of_its_chunks() -> None:
+    """Of each chunk the median over its operations; without a number there is one chunk."""
+    names = list(_COMPUTES)
+    rows = [
+        operation(name, stage, batch, 10**9 * (stage + 1) * (batch + 1))
+        for name in names
+        for stage in (0, 1)
+        for batch in (0, 1, 2)
+    ]
+    assert timed(*rows) == [(3, 1, {direction: [[2.0], [4.0]] for direction in _COMPUTES.values()})]
+    chunks = [operation(name, 0, batch, 10**9, chunk) for name in names for batch in (0, 1) for chunk in (0, 1, 2)]
+    assert timed(*chunks) == [(2, 3, {direction: [[3.0]] for direction in _COMPUTES.values()})]
+    others = [operation("send", 0, 7, 1), operation(names[0], None, 7, 1), operation(names[0], 0, 7, 1, kind="kernel")]
+    assert timed(*rows, *others) == timed(*rows) and timed(*others) == []
+    assert timed(*(row for row in rows if (row["name"], row["stage"]) != (names[1], 1))) == []  # one stage is not timed
+
+
+def test_the_schedule_that_settings_name() -> None:
+    found = {
+        str(config): _used(config, chunks)
+        for config, chunks in (
+            ({"pipeline_schedule": "1F1B"}, 4), ({"pp.schedule": "1F1B"}, None), ({"pipeline_schedule": "other"}, 4),
+            ({"schedule": "1F1B"}, None), ({"lr": 1}, 2), ({"lr": 2}, 1), ({"virtual_pipeline": None}, None),
+            ({"virtual_pipeline": "None", "num_virtual_pipeline": 1}, 1), ({"virtual_pipeline": 4}, None),
+        )
+    }  # fmt: skip
+    assert list(found.values()) == [
+        ONE_F_ONE_B, None, None, None, INTERLEAVED, None, ONE_F_ONE_B, ONE_F_ONE_B, None
+    ]  # fmt: skip
