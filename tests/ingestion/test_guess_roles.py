@@ -43,7 +43,7 @@ COUNTERS = ("step {k}: ", "iter {k} | ", "[{k}/9999] ", "iteration {k}, ", "{k}/
 FIGURES = ("loss {x:.3f} wave {y:.2f}", "loss = {x:.3f}, wave = {y:.2f}", "wave: {y:.2f} loss: {x:.3f}")
 
 
-@examples(12)
+@examples(6)
 @given(
     st.sampled_from(COUNTERS), st.sampled_from(FIGURES), st.integers(0, 500), st.integers(1, 50), st.integers(2, 12),
     st.booleans(),
@@ -60,7 +60,7 @@ def test_a_counter_that_grows_is_the_step_or_a_number(
     assert all(row["steps_averaged"] in (None, 1) for row in got.rows("steps"))
 
 
-@examples(12)
+@examples(6)
 @given(
     st.sampled_from(COUNTERS), st.sampled_from(FIGURES), st.lists(st.integers(0, 999), min_size=8, max_size=16),
     st.sampled_from(["random", "constant", "single"]),
@@ -79,7 +79,7 @@ def test_a_number_that_does_not_grow_is_no_step(
     assert all((n, k) in stored for n, k in enumerate(truth, 1)) or str(truth[0]) in settings
 
 
-@examples(12)
+@examples(6)
 @given(st.integers(2, 8), st.integers(2, 5), st.booleans())
 def test_a_rank_is_small_and_comes_back(
     tmp_path_factory: pytest.TempPathFactory, ranks: int, rounds: int, is_rank: bool
@@ -120,7 +120,7 @@ def test_a_time_has_a_unit_that_stands_behind_it(
     assert all(math.isclose(times[line], truth[line], rel_tol=1e-9, abs_tol=1e-4) for line in times)
 
 
-@examples(12)
+@examples(6)
 @given(
     st.lists(st.floats(0.5, 900).map(lambda x: round(x, 2)), min_size=4, max_size=9), st.integers(1, 9), st.booleans()
 )

@@ -122,7 +122,7 @@ def logs(draw: st.DrawFn) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-@examples(15)
+@examples(8)
 @given(logs())
 def test_a_log_of_any_style(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     _, got = proved(tmp_path_factory.getbasetemp(), data)
@@ -130,7 +130,7 @@ def test_a_log_of_any_style(tmp_path_factory: pytest.TempPathFactory, data: byte
     assert got.balances()
 
 
-@examples(15)
+@examples(8)
 @example(b"\xff\xfe\x00")
 @example(b"\0" * 100)
 @example(b"\r".join(b"step %d loss 3.5" % k for k in range(50)))
@@ -149,7 +149,7 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> Non
 LINES = st.text(st.sampled_from("abλ19.,:=|[]{}()/%-+e\"'\\#_ \t\r"), max_size=40)
 
 
-@examples(25)
+@examples(12)
 @given(st.lists(LINES, min_size=1, max_size=12).map("\n".join))
 def test_lines_of_odd_marks(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     with suppress(InputError):

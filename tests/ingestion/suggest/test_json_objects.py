@@ -116,3 +116,14 @@ def test_of_several_steps_the_last_is_one() -> None:
     assert {path: slot.named.name for path, slot in made.paths.items()} == {
         "iteration": "epoch", "step": "step", "loss": "loss"
     }  # fmt: skip
+
+
+def test_objects_with_a_step_are_known_by_one_number_that_all_have() -> None:
+    """A loss if there is one, else the first; objects without a step by nothing."""
+    for lines, when in (
+        (['{"step": 3, "a": 1.5, "loss": 2.5, "val_loss": 3.5}'] * 2, {"step": "*", "loss": "*"}),
+        (['{"step": 3, "a": 1.5, "b": 2.5}', '{"step": 4, "c": 1.5, "b": 2.5}'], {"step": "*", "b": "*"}),
+        (['{"step": 3, "a": 1.5, "b": 2.5}'] * 2, {"step": "*", "a": "*"}),
+        (['{"a": 1.5, "loss": 2.5}'] * 2, {}),
+    ):
+        assert draft(*lines).when == when, lines
