@@ -1081,6 +1081,7 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     },
     "Throughput: 812.5 qps": {"Throughput": (812.5, "1/s")},
     "Final Val Loss:      4.8384": {"Final_Val_Loss": (4.8384, None)},
+    "2026-01-02 10:00:00,123 - INFO - Test accuracy: 0.9125": {"Test_accuracy": (0.9125, None)},
     "- Best top-1 test accuracy = 91.25 %": {"Best_top_1_test_accuracy": (0.9125, "1")},
     "2024/07/11 23:37:56 End to End Latency (ms) p50: 328.000": {"End_to_End_Latency_p50": (0.328, "s")},
     "  Round 2: Average TTFT = 2.5s, Cache Hit Rate = 0.75 (20 requests, 20 clients)": {  # counts, no means

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
+from perflog.formats.surroundings import LOGGER_PREFIX
 from perflog.formats.template import Template
 from perflog.formats.vocabulary import SENTENCE_WORDS, plain_name
 from perflog.lazy_patterns import lazy_pattern
@@ -51,7 +52,7 @@ PATTERN = (
     rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$)"
     rf"|[^a-z]*[a-z].*?{_TIME_AND_RATE}"
     rf"|\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$"
-    rf"|[^a-z0-9]*(?:[a-z][a-z0-9-]*[ _])*?{_RESULT}[ \t]*[:=][ \t]*[0-9]+\.[0-9]+[ \t]*%?[ \t]*$"
+    rf"|{LOGGER_PREFIX}[^a-z0-9]*(?:[a-z][a-z0-9-]*[ _])*?{_RESULT}[ \t]*[:=][ \t]*[0-9]+\.[0-9]+[ \t]*%?[ \t]*$"
     rf"|[ \t]*[a-z][\w.+/-]*(?:[ \t]+[\w.+/-]+)*?(?:[ \t]{{2,}}{_NUMBER}[ \t]?(?:[kmgt][ \t]?)?{UNIT}){{2,12}}[ \t]*$)"
 )  # a pattern of words and gaps between them, and few figures: its time is linear in the length of the line
 """What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
