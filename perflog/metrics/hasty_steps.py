@@ -29,9 +29,9 @@ def hasty_steps(tables: Tables) -> Mask:
         known = steps.known("step_time_s", rate, "step")
         if not known.any():
             continue
-        places = np.flatnonzero(known)
+        known_rows = np.flatnonzero(known)
         for part in steps.where(known).stretches("run").values():
-            chosen = places[part]
+            chosen = known_rows[part]
             flags[chosen] |= _first_steps(steps.where(chosen), rate)
     return flags
 

@@ -62,8 +62,8 @@ class RunSemantics(Struct, frozen=True):
 
     def parent(self, name: str, occurrence: int) -> str:
         """Return the parent of the k-th occurrence of a phase: a phase, or step, forward, backward."""
-        of = self.possible_parents(name) or ("step",)
-        return of[min(occurrence, len(of)) - 1]
+        parents = self.possible_parents(name) or ("step",)
+        return parents[min(occurrence, len(parents)) - 1]
 
     def possible_parents(self, name: str) -> tuple[str, ...]:
         """Return all possible parents of a phase; the step has none.
@@ -89,10 +89,10 @@ class RunSemantics(Struct, frozen=True):
 
     def known_parent(self, name: str, occurrence: int | None) -> str | None:
         """Return the parent of a phase; None for the step, and if the parent depends on an unknown occurrence."""
-        of = self.possible_parents(name)
-        if len(of) > 1:
-            return of[min(occurrence, len(of)) - 1] if occurrence else None
-        return of[0] if of else None
+        parents = self.possible_parents(name)
+        if len(parents) > 1:
+            return parents[min(occurrence, len(parents)) - 1] if occurrence else None
+        return parents[0] if parents else None
 
     def lineage(self, name: str, occurrence: int | None) -> tuple[str, ...]:
         """Return the phase, its parent, the parent's parent and so on, as far as known."""

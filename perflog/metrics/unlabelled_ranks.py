@@ -63,9 +63,9 @@ def _ranks_of(rows: Rows) -> int:
     return number * members if are_ranks else 1
 
 
-def _holds(flags: Mask, share: float, of: Mask) -> bool:
+def _holds(flags: Mask, share: float, among: Mask) -> bool:
     """Whether at least a share of the steps is flagged."""
-    return bool(np.mean(flags[of]) >= share)
+    return bool(np.mean(flags[among]) >= share)
 
 
 def _ends(values: Ints, inverse: Ints, count: int) -> tuple[Ints, Ints]:

@@ -125,7 +125,11 @@ def case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     for run in messages.keys() & by_run.keys():
         by_run[run] = by_run[run].where(~np.isin(by_run[run]["line"], messages[run]["line"]))
     found = {run: list(_tables_of(run_values)) for run, run_values in by_run.items()}
-    return {run: sorted(of, key=lambda table: int(table.lines[0])) for run, of in found.items() if of}
+    return {
+        run: sorted(tables_of_run, key=lambda table: int(table.lines[0]))
+        for run, tables_of_run in found.items()
+        if tables_of_run
+    }
 
 
 def names_of_records(tables: Tables) -> set[str]:

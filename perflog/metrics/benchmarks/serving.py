@@ -126,9 +126,11 @@ def served(tables: Tables) -> dict[str, dict[str, _Found]]:
         found[run] = found.get(run, {}) | dict(_printed(rows))
     order = [*_QUANTITIES]
     return {
-        run: dict(sorted(of.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
-        for run, of in found.items()
-        if _serves(of)
+        run: dict(
+            sorted(by_quantity.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order))
+        )
+        for run, by_quantity in found.items()
+        if _serves(by_quantity)
     }
 
 
@@ -147,9 +149,9 @@ def _printed(rows: Rows) -> Iterator[tuple[str, _Found]]:
             quantity, statistic = name, "mean"
         if quantity is None or statistic is None or not np.isfinite(value):
             continue
-        of = found.setdefault(quantity, _Found(unit or "", "printed", {}, None, (line, line)))
-        of.values.setdefault(statistic, value)
-        of.lines = min(of.lines[0], line), max(of.lines[1], line)
+        quantity_values = found.setdefault(quantity, _Found(unit or "", "printed", {}, None, (line, line)))
+        quantity_values.values.setdefault(statistic, value)
+        quantity_values.lines = min(quantity_values.lines[0], line), max(quantity_values.lines[1], line)
     yield from found.items()
 
 

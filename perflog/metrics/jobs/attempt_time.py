@@ -246,11 +246,11 @@ class _Tiling:
         slow = np.append(first, self._each[1 : 1 + _FIRST]) > longest
         return int(np.argmin(np.append(slow, False)))
 
-    def _usual(self, place: int) -> tuple[float, float]:
+    def _usual(self, line_index: int) -> tuple[float, float]:
         """Return the usual time of a step around a step line, without steps with a pause, and its scatter."""
-        low, high = max(0, place - _NEAR), place + _NEAR + 1
+        low, high = max(0, line_index - _NEAR), line_index + _NEAR + 1
         around = np.flatnonzero(self._plain[low:high]) + low
-        around = around[around != place]
+        around = around[around != line_index]
         if len(around) < 3:
             return self._usual_of_all, 0.1 * self._usual_of_all
         each = self._each[around]
@@ -282,21 +282,21 @@ class _Tiling:
         steps = self._steps
         special = self._special()
         done = 0  # the last step line that is settled
-        for place in special:
-            if place - 1 > done:
-                self._train(done + 1, place - 1)
-            usual, scatter = self._usual(place)
-            pause = self._pause(place, usual, scatter)
-            here = [m for m, gap in zip(self._marks, self._gap_of, strict=True) if gap == place]
+        for line_index in special:
+            if line_index - 1 > done:
+                self._train(done + 1, line_index - 1)
+            usual, scatter = self._usual(line_index)
+            pause = self._pause(line_index, usual, scatter)
+            here = [m for m, gap in zip(self._marks, self._gap_of, strict=True) if gap == line_index]
             if pause > 0:
-                for kind, seconds, known_by in self._named(here, pause, place):
-                    until = min(self._position + round(seconds * _NS), int(steps.times[place]))
+                for kind, seconds, known_by in self._named(here, pause, line_index):
+                    until = min(self._position + round(seconds * _NS), int(steps.times[line_index]))
                     error = max(steps.resolution_s, scatter)
-                    self._to(until, kind, int(steps.lines[place]), known_by, None, None, error)
-                self._steps_to(place, int(steps.times[place]), usual)
+                    self._to(until, kind, int(steps.lines[line_index]), known_by, None, None, error)
+                self._steps_to(line_index, int(steps.times[line_index]), usual)
             else:
-                self._train(place, place)
-            done = place
+                self._train(line_index, line_index)
+            done = line_index
         if len(steps.times) - 1 > done:
             self._train(done + 1, len(steps.times) - 1)
 
@@ -308,36 +308,36 @@ class _Tiling:
         far = self._each * steps.steps_done >= self._usual_of_all * (steps.steps_done + _STALL_STEPS)
         return sorted(marked | early | set(np.flatnonzero(far).tolist()))
 
-    def _pause(self, place: int, usual: float, scatter: float) -> float:
+    def _pause(self, line_index: int, usual: float, scatter: float) -> float:
         """Seconds before a step line in which no step was done; 0 if none are clear."""
         steps = self._steps
-        count = max(int(steps.steps_done[place]), 1)
-        whole = self._each[place] * count
+        count = max(int(steps.steps_done[line_index]), 1)
+        whole = self._each[line_index] * count
         coarse = 2 * steps.resolution_s
         by_clock = whole - usual * count
-        if not self._plain[place]:
-            outside = whole - self._printed[place] * count
+        if not self._plain[line_index]:
+            outside = whole - self._printed[line_index] * count
             if outside > max(_CLEAR * self._scatter_outside * count, coarse, _LEAST * usual):
                 return float(outside)
             clear = by_clock > max(_CLEAR * scatter * count, coarse, _LEAST * usual * count)
             return float(by_clock) if clear else 0.0
         if by_clock >= max(_STALL_STEPS * usual, _STALL_S, _CLEAR * scatter * count):
             return float(by_clock)
-        return float(by_clock) if place < self._warm else 0.0
+        return float(by_clock) if line_index < self._warm else 0.0
 
-    def _named(self, here: Sequence[Mark], pause: float, place: int) -> Iterator[tuple[str, float, str]]:
+    def _named(self, here: Sequence[Mark], pause: float, line_index: int) -> Iterator[tuple[str, float, str]]:
         """Yield the kinds of activity in a pause, in the order of their lines, their seconds, and the source."""
         kinds = list(dict.fromkeys(_KIND_BY_MARK[mark.kind] for mark in here))
         if not kinds:
-            if place < self._warm:
+            if line_index < self._warm:
                 yield COMPILE, pause, STEPS
             else:
-                yield (DATA_WAIT if self._waits_for_data(place, pause) else STALL), pause, STEPS
+                yield (DATA_WAIT if self._waits_for_data(line_index, pause) else STALL), pause, STEPS
             return
         if len(kinds) == 1:
             stamped = _stamped_seconds(here)
             by_stamps = stamped is not None and abs(stamped - pause) <= max(2 * self._stamp_s, 0.02 * pause)
-            is_shown = by_stamps or np.isfinite(self._printed[place]) or self._plain.any()
+            is_shown = by_stamps or np.isfinite(self._printed[line_index]) or self._plain.any()
             kind = (
                 kinds[0] if is_shown else UNKNOWN
             )  # with a checkpoint before each line, other lines show its usual time
@@ -354,13 +354,13 @@ class _Tiling:
         if not open_ended and rest > 2 * self._stamp_s:
             yield UNKNOWN, rest, STEPS
 
-    def _waits_for_data(self, place: int, pause: float) -> bool:
+    def _waits_for_data(self, line_index: int, pause: float) -> bool:
         """Whether a printed phase of the step waited for data for most of a pause."""
         phases = self._tables.rows_by_run("phases").get(self._extent.run)
         if phases is None:
             return False
         steps = self._steps
-        step_phases = phases.where(phases["step"] == steps.steps[place])
+        step_phases = phases.where(phases["step"] == steps.steps[line_index])
         return any(
             _DATA.search(name) is not None and seconds >= 0.5 * pause
             for name, seconds in step_phases.records("phase", "time_s")
@@ -456,18 +456,18 @@ class _Tiling:
 
     # --- making intervals ---
 
-    def _steps_to(self, place: int, end: int, usual: float) -> None:
+    def _steps_to(self, line_index: int, end: int, usual: float) -> None:
         """Add the steps of one step line, and before them their excess over the usual time while they warm up."""
         steps = self._steps
-        count = max(int(steps.steps_done[place]), 1)
+        count = max(int(steps.steps_done[line_index]), 1)
         seconds = (end - self._position) / _NS
         longer = seconds - usual * count
-        if place < self._warm and longer > 2 * steps.resolution_s:
+        if line_index < self._warm and longer > 2 * steps.resolution_s:
             self._to(
-                self._position + round(longer * _NS), COMPILE, int(steps.lines[place]), STEPS, None, None,
+                self._position + round(longer * _NS), COMPILE, int(steps.lines[line_index]), STEPS, None, None,
                 max(steps.resolution_s, 0.1 * usual),
             )  # fmt: skip
-        self._train(place, place)
+        self._train(line_index, line_index)
 
     def _train(self, first: int, last: int) -> None:
         """The steps of step lines `first` to `last`: training, or repeated if a later attempt does them again."""

@@ -123,10 +123,10 @@ class FigureCourse(Struct, frozen=True):
         """Return the geometric mean of a level, without outliers."""
         return _mean([self.values[k] for k in self.course.members(level)])
 
-    def expected(self, place: int) -> float:
+    def expected(self, version_index: int) -> float:
         """Return the expected value of a version: the geometric mean of its level, carried along the drift."""
-        level = next(each for each in self.course.levels if each.start <= place < each.stop)
-        return _at(self.course, level, place, self.values)
+        level = next(each for each in self.course.levels if each.start <= version_index < each.stop)
+        return _at(self.course, level, version_index, self.values)
 
     def verdict(self, change: float) -> str:
         """Return `improvement` or `regression`; empty if it is unknown which way is better."""
@@ -224,18 +224,20 @@ def _series(test: Versions, figure: FigureOfRuns) -> _Series | UntrackedFigure:
     )
 
 
-def _course_of(of: _Series, settings: VersionSettings, level: float, shared: SharedScatter | None) -> FigureCourse:
-    found = course(of.logs, of.least, shared)
+def _course_of(series: _Series, settings: VersionSettings, level: float, shared: SharedScatter | None) -> FigureCourse:
+    found = course(series.logs, series.least, shared)
     numbers = range(1, len(found.levels))
     return FigureCourse(
-        test=of.test.test,
-        figure=of.figure,
-        versions=of.versions,
-        values=of.values,
-        runs=of.runs,
+        test=series.test.test,
+        figure=series.figure,
+        versions=series.versions,
+        values=series.values,
+        runs=series.runs,
         course=found,
-        changes=tuple(_change(found, k, of.versions, of.values, settings, level, of.least) for k in numbers),
-        missing=of.missing,
+        changes=tuple(
+            _change(found, k, series.versions, series.values, settings, level, series.least) for k in numbers
+        ),
+        missing=series.missing,
         is_last_off=found.last_p <= LAST_P,
     )
 
@@ -245,11 +247,11 @@ def _mean(values: Sequence[float]) -> float:
     return values[0] if len(values) == 1 else math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
-def _at(found: Course, level: Level, place: int, values: Sequence[float]) -> float:
+def _at(found: Course, level: Level, version_index: int, values: Sequence[float]) -> float:
     """The geometric mean of a level, carried along the drift to a version."""
     members = found.members(level)
     mean = _mean([values[k] for k in members])
-    return mean * math.exp(found.drift * (place - sum(members) / len(members))) if found.drift else mean
+    return mean * math.exp(found.drift * (version_index - sum(members) / len(members))) if found.drift else mean
 
 
 def _change(
@@ -268,12 +270,12 @@ def _change(
     sides = [versions[k] for k in before], [versions[k] for k in after]
     changed = tuple(_changed(sides[0], sides[1], settings))
     same = tuple(_same_machine(sides[0], sides[1], settings))
-    place = after[0]
-    old, new = (_at(found, each, place, values) for each in both)
+    first_after = after[0]
+    old, new = (_at(found, each, first_after, values) for each in both)
     return LevelChange(
-        place=place,
+        place=first_after,
         before=versions[before[-1]],
-        after=versions[place],
+        after=versions[first_after],
         old=old,
         new=new,
         change=new / old - 1,

@@ -244,7 +244,10 @@ def stage_times(tables: Tables, options: Options) -> Iterator[StageTimes]:
             ranks: dict[int, set[int]] = {}
             for stage, rank in run.rows.records("stage", "rank"):
                 ranks.setdefault(stage, set()).add(rank)
-            only = {stage: None if len(of) > 1 or NULL in of else next(iter(of)) for stage, of in ranks.items()}
+            only = {
+                stage: None if len(ranks_of_stage) > 1 or NULL in ranks_of_stage else next(iter(ranks_of_stage))
+                for stage, ranks_of_stage in ranks.items()
+            }
             yield StageTimes(run.run, batches, steps.tolist(), seconds, only)
 
 
@@ -278,14 +281,14 @@ def _timed_stages(run: _LayerTimes, stages: int | None, micro_batches: int | Non
     times = _stage_times(run, stages)
     if not times:
         return
-    of, total = " and ".join(times), np.sum(list(times.values()), axis=0)
+    names, total = " and ".join(times), np.sum(list(times.values()), axis=0)
     if micro_batches:
         makespan = max(slot.end_s for slot in _schedule(times, micro_batches))
         over = len(total) * makespan / (micro_batches * float(total.sum())) - 1
         formula = "sum f + (m - 1) max f" if BACKWARD not in times else "end of the modelled timeline"
-        yield _model(_AS_TIMED, over, of=of, makespan_s=makespan, formula=formula)
+        yield _model(_AS_TIMED, over, of=names, makespan_s=makespan, formula=formula)
     over = float(total.max() / total.mean()) - 1
-    yield _model("imbalance of stages alone", over, of=of, formula="1 - mean / max of the stages")
+    yield _model("imbalance of stages alone", over, of=names, formula="1 - mean / max of the stages")
 
 
 def _model(name: str, over: float, **more: Any) -> dict[str, Any]:

@@ -192,7 +192,9 @@ def _totals(tables: Tables) -> dict[str, dict[str, tuple[str | None, float]]]:
 
     `tokens`: the name and the number of the tokens of the run, if it prints them once.
     """
-    return cached(tables, ("energies of runs",), lambda: {run: of for run, of in _find_totals(tables) if of})
+    return cached(
+        tables, ("energies of runs",), lambda: {run: energies for run, energies in _find_totals(tables) if energies}
+    )
 
 
 def _find_totals(tables: Tables) -> Iterator[tuple[str, dict[str, tuple[str | None, float]]]]:
@@ -354,8 +356,8 @@ def _mean(key: str, words: set[str], rows: Rows) -> _Power:
         means: Floats = ranks.sums(ranked["value"]) / ranks.sizes
         if len(means) > 1 or words.isdisjoint(_ALL_WORDS | _NODE_WORDS):
             return _Power(key, ONE, float(means.mean()), len(means))
-    of = next((of for of, names in _SCOPES.items() if not words.isdisjoint(names)), None)
-    return _Power(key, of, float(rows["value"].mean()), None)
+    scope = next((scope for scope, names in _SCOPES.items() if not words.isdisjoint(names)), None)
+    return _Power(key, scope, float(rows["value"].mean()), None)
 
 
 def scope_of(words: Iterable[str]) -> str | None:

@@ -221,14 +221,14 @@ def _sampled(tables: Tables, found: Readings, quantity: Ints) -> Iterator[_Sampl
 def _rows(windows: TimedSteps, samples: Sequence[_Sampled]) -> Iterator[dict[str, Any]]:
     """Yield the rows of a run: for each log with samples and each device, of the run and of its steps."""
     for sampled in samples:
-        place = {"run": windows.run, "label": windows.label, "telemetry": sampled.run}
+        run_columns = {"run": windows.run, "label": windows.label, "telemetry": sampled.run}
         if sampled.run != windows.run and (note := _difference(windows.clock, sampled.clock)):
-            yield place | {"part": "run", "note": note}
+            yield run_columns | {"part": "run", "note": note}
             continue
         if sampled.last < windows.starts.min() or sampled.first > windows.ends.max():
             continue  # of another time
         for device, quantities in sampled.devices.items():
-            yield from _device_rows(windows, quantities, place | {"device": device})
+            yield from _device_rows(windows, quantities, run_columns | {"device": device})
 
 
 def _difference(steps: str | None, samples: str | None) -> str | None:
@@ -243,7 +243,7 @@ def _difference(steps: str | None, samples: str | None) -> str | None:
 
 
 def _device_rows(
-    windows: TimedSteps, quantities: Mapping[str, _Series], place: Mapping[str, Any]
+    windows: TimedSteps, quantities: Mapping[str, _Series], run_columns: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     starts = np.append(windows.starts.min(), windows.starts)
     ends = np.append(windows.ends.max(), windows.ends)
@@ -262,7 +262,7 @@ def _device_rows(
     numbers = [None, *windows.steps.tolist()]
     columns |= {"part": parts, "step": numbers, "span_s": (ends - starts) / 1e9}
     for values_of_row in zip(*columns.values(), strict=True):
-        yield dict(place) | dict(zip(columns, values_of_row, strict=True))
+        yield dict(run_columns) | dict(zip(columns, values_of_row, strict=True))
 
 
 def energy(times: Ints, power: Floats, starts: Ints, ends: Ints) -> Floats:

@@ -89,7 +89,7 @@ def allocator(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (
         >>> len(table)
         0
     """
-    return [dict(zip(("run", "label", "rank", "device"), place, strict=True)) | row for place, row in _devices(tables)]
+    return [dict(zip(("run", "label", "rank", "device"), names, strict=True)) | row for names, row in _devices(tables)]
 
 
 @metric(
@@ -109,9 +109,9 @@ def allocator_holders(tables: Tables, options: Options) -> MetricRows:  # noqa: 
         0
     """
     rows = []
-    for place, blocks in _blocks(tables):
+    for device_key, blocks in _blocks(tables):
         used = blocks.where(blocks.one_of("category", (ALLOCATED,)))
-        names = dict(zip(("run", "label", "rank", "device"), place, strict=True))
+        names = dict(zip(("run", "label", "rank", "device"), device_key, strict=True))
         rows += [names | row for row in _held(used)]
     return rows
 
@@ -128,22 +128,22 @@ def _blocks(tables: Tables, name: str = BLOCK) -> Iterator[tuple[_Place, Rows]]:
         rows = rows.where(rows.known("bytes"))
         if not len(rows):
             continue
-        of = groups_of(rows["rank"], rows["device"])
-        for first, number in zip(of.first.tolist(), range(len(of.sizes)), strict=True):
+        devices = groups_of(rows["rank"], rows["device"])
+        for first, number in zip(devices.first.tolist(), range(len(devices.sizes)), strict=True):
             rank, device = (int(rows[column][first]) for column in ("rank", "device"))
-            place = (run, labels.get(run), None if rank == NULL else rank, None if device == NULL else device)
-            yield place, rows.where(of.inverse == number)
+            device_key = (run, labels.get(run), None if rank == NULL else rank, None if device == NULL else device)
+            yield device_key, rows.where(devices.inverse == number)
 
 
 def _devices(tables: Tables) -> Iterator[tuple[_Place, dict[str, Any]]]:
-    asked = {place: int(rows["bytes"][-1]) for place, rows in _blocks(tables, OUT_OF_MEMORY)}
-    for place, rows in _blocks(tables):
+    asked = {device_key: int(rows["bytes"][-1]) for device_key, rows in _blocks(tables, OUT_OF_MEMORY)}
+    for device_key, rows in _blocks(tables):
         sizes = rows["bytes"]
         used, free = rows.one_of("category", (ALLOCATED,)), rows.one_of("category", (FREE,))
         reserved, allocated = int(sizes.sum()), int(sizes[used].sum())
         largest, unused = int(sizes[free].max(initial=0)), int(sizes[free].sum())
-        failed = asked.get(place)
-        yield place, {
+        failed = asked.get(device_key)
+        yield device_key, {
             "reserved": reserved, "allocated": allocated, "free": unused, "largest_free": largest,
             "waiting": reserved - allocated - unused, "private": int(sizes[rows.known("domain")].sum()),
             "fragmentation": (reserved - allocated) / reserved if reserved else None, "asked": failed,

@@ -139,8 +139,8 @@ def _series_divergences(run: str, name: str, rows: Rows, column: str) -> Iterato
     rows = rows.where(np.argsort(rows["line"], kind="stable"))
     ranks = groups_of(rows["rank"])
     alike: dict[tuple[int | None, bool], list[tuple[int, Divergence]]] = {}
-    for place, first in enumerate(ranks.first.tolist()):
-        rank_rows = rows.where(ranks.inverse == place)
+    for number, first in enumerate(ranks.first.tolist()):
+        rank_rows = rows.where(ranks.inverse == number)
         if (found := _rank_divergence(run, name, rank_rows, column)) is not None:
             alike.setdefault((found.step, found.lasts), []).append((int(rows["rank"][first]), found))
     for members in alike.values():
@@ -164,14 +164,14 @@ def _rank_divergence(run: str, name: str, rows: Rows, column: str) -> Divergence
     lasts = stretches[-1][0] and stretches[-1][1] > _LONGER * max(gaps, default=0)
     if len(gaps) >= _SPARSE and not lasts and column not in _COLUMNS:
         return None  # a value that only some lines have, such as a validation loss
-    place = len(flags) - stretches[-1][1] if lasts else int(flags.argmax())
-    before = np.flatnonzero(~flags[:place])
+    index = len(flags) - stretches[-1][1] if lasts else int(flags.argmax())
+    before = np.flatnonzero(~flags[:index])
     finite = int(before[-1]) if len(before) else None
     if finite is None and column not in _COLUMNS:
         return None  # a value that is not known yet is printed so too
     steps = [None if step == NULL else step for step in rows["step"].tolist()]
     return Divergence(
-        run, name, (), int(rows["line"][place]), steps[place], float(numbers[place]),
+        run, name, (), int(rows["line"][index]), steps[index], float(numbers[index]),
         tuple(rows["line"][flags].tolist()), len(rows),
         None if finite is None else float(numbers[finite]), None if finite is None else steps[finite], lasts,
     )  # fmt: skip

@@ -141,13 +141,13 @@ def _reached(
     reached = {"reached": bool(reaches.any()), "best": values[best], "best_step": _whole(steps[best])}
     if not reached["reached"]:
         return reached
-    place = int(reaches.argmax())
-    line, step = int(curve.line[place]), _whole(steps[place])
+    index = int(reaches.argmax())
+    line, step = int(curve.line[index]), _whole(steps[index])
     run = str(columns["run"])
     counters = tables.rows_of("values", run)
     counters = counters.where(counters.one_of("key", SAMPLE_COUNTERS))
     reached |= {
-        "value": values[place], "line": line, "kept": float(reaches[place:].mean()),
+        "value": values[index], "line": line, "kept": float(reaches[index:].mean()),
         "time_s": _clock(tables, run, line), "samples": _last(counters, "value", line)[1],
     }  # fmt: skip
     if step is not None:
@@ -190,5 +190,5 @@ def _last(rows: Rows, column: str, line: int) -> tuple[int, float | None]:
     rows = rows.where(rows["line"] <= line)
     if not len(rows):
         return 0, None
-    place = int(np.argmax(rows["line"]))
-    return int(rows["line"][place]), float(rows[column][place])
+    index = int(np.argmax(rows["line"]))
+    return int(rows["line"][index]), float(rows[column][index])

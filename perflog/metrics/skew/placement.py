@@ -109,9 +109,9 @@ def _number(layer: LayerLoads) -> int:
     return int(layer.experts.max()) + 1
 
 
-def _loads(layer: LayerLoads, place: int) -> Floats:
+def _loads(layer: LayerLoads, step_index: int) -> Floats:
     loads = np.zeros(_number(layer))
-    loads[layer.experts] = layer.ratios[place]
+    loads[layer.experts] = layer.ratios[step_index]
     return loads
 
 

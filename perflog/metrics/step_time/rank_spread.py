@@ -69,12 +69,12 @@ def _spreads(rows: PhaseTable, steps: Ints) -> Iterator[tuple[int, str, str, flo
     phase, *times = (np.concatenate(columns) for columns in zip(*both, strict=True))
     in_phases = groups_of(phase)
     rows_of_phases = phases.first[phase[in_phases.first]]
-    in_steps = [in_phases.means(of) * share_of_steps[phase[in_phases.first]] for of in times]
+    in_steps = [in_phases.means(column) * share_of_steps[phase[in_phases.first]] for column in times]
     wholes = groups_of(*(keys[rows_of_phases] for keys in (rows.run_index, rows.phase, rows.parent)))
-    sums = [wholes.sums(of) for of in in_steps]
+    sums = [wholes.sums(column) for column in in_steps]
     for whole, first in enumerate(rows_of_phases[wholes.first].tolist()):
         names = rows.names[rows.phase[first]], rows.names[rows.parent[first]]
-        yield int(rows.run_index[first]), *names, *(float(of[whole]) for of in sums)
+        yield int(rows.run_index[first]), *names, *(float(column[whole]) for column in sums)
 
 
 _Times = tuple[Ints, Floats, Floats, Floats]
@@ -99,5 +99,5 @@ def _times_of_ends(rows: PhaseTable, phases: Groups, chosen: Mask) -> _Times:
     """Return the times of phases that are printed only for the fastest and the slowest rank."""
     phase = phases.inverse[chosen]
     steps = groups_of(phase, rows.step[chosen])
-    fastest, slowest = (steps.sums(of[chosen]) for of in (rows.min_s, rows.time_s))
+    fastest, slowest = (steps.sums(column[chosen]) for column in (rows.min_s, rows.time_s))
     return phase[steps.first], fastest, np.full(len(fastest), np.nan), slowest

@@ -97,7 +97,7 @@ def _by_rank(case: _Case, parent: int, method: str) -> StepFigures:
     rows, moment = rows[known], moment[known]
     groups = groups_of(moment, table.rank[rows].astype(np.int64))
     size = len(groups.sizes)
-    whole, spent = (_sums(groups.inverse[of], table.time_s[rows[of]], size) for of in (is_outer, ~is_outer))
+    whole, spent = (_sums(groups.inverse[flags], table.time_s[rows[flags]], size) for flags in (is_outer, ~is_outer))
     timed = np.bincount(groups.inverse[is_outer], minlength=size) > 0
     first = rows[groups.first[timed]]
     return _figures(case, first, table.rank[first], (whole - spent)[timed], parent, method)

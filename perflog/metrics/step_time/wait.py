@@ -182,13 +182,13 @@ def _medians(steps: _WaitSteps) -> Iterator[dict[str, Any]]:
             "exposed_s": steps.exposed_s, "hidden_s": hidden, "total_s": steps.total_s,
             "hidden_share": hidden / steps.total_s,
         }  # fmt: skip
-    columns: dict[str, Floats | Ints] = {name: groups.medians(of) for name, of in values.items()}
+    columns: dict[str, Floats | Ints] = {name: groups.medians(column) for name, column in values.items()}
     columns |= {"n": groups.sizes, **dict(zip(("first_step", "last_step"), groups.ends(steps.step), strict=True))}
     columns |= dict(zip(("waits_least", "waits_most"), _extreme_shares(steps, groups), strict=True))
     for group, row in enumerate(groups.first.tolist()):
         run = steps.runs[steps.run_index[row]]
         names = dict(zip(("run", "label", "phase", "exposes"), _names_of(run, steps.wait[row]), strict=True))
-        figures = {name: of[group] for name, of in columns.items()}
+        figures = {name: column[group] for name, column in columns.items()}
         share = figures["exposed_s"] / run.step_s if run.step_s else np.nan
         yield {**names, **figures, "rank": steps.rank[row], "share": share}
 

@@ -44,9 +44,9 @@ def on_device(annotated: TraceSteps, begins: Ints, ends: Ints, launched_in: Ints
     if not len(steps.numbers) or not (launched_in != NULL).any():
         return steps
     order = np.argsort(steps.numbers)
-    place = np.minimum(np.searchsorted(steps.numbers[order], launched_in), len(order) - 1)
-    own = steps.numbers[order][place] == launched_in
-    step_of_work = order[place[own]]
+    match = np.minimum(np.searchsorted(steps.numbers[order], launched_in), len(order) - 1)
+    own = steps.numbers[order][match] == launched_in
+    step_of_work = order[match[own]]
     first, last = np.full(len(order), _FAR), steps.ends.copy()
     np.minimum.at(first, step_of_work, begins[own])
     np.maximum.at(last, step_of_work, ends[own])

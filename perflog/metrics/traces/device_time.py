@@ -97,20 +97,30 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     States without time count too: another side may have some. `busy`: of all time; `overlap`: hidden communication of
     all communication, not defined for steps without communication.
     """
-    for of in steady_devices(tables, steady):
-        divided = [device_time_columns(device, *windows(device, of.steps)) for device in of.devices]
+    for steady_device in steady_devices(tables, steady):
+        divided = [
+            device_time_columns(device, *windows(device, steady_device.steps)) for device in steady_device.devices
+        ]
         columns = STATES | {"span": "span", "busy": "busy"}
         means = {name: np.mean([times[f"{column}_s"] for times in divided], axis=0) for name, column in columns.items()}
         for name in STATES:
-            yield Measure("device", name, of=None if of.steps is None else STEP_TIME.name), of.run, means[name]
+            yield (
+                Measure("device", name, of=None if steady_device.steps is None else STEP_TIME.name),
+                steady_device.run,
+                means[name],
+            )
         if means["span"].all():
-            yield Measure("device", "busy", "1", "higher", derived=True), of.run, means["busy"] / means["span"]
+            yield (
+                Measure("device", "busy", "1", "higher", derived=True),
+                steady_device.run,
+                means["busy"] / means["span"],
+            )
         communicating = [times["communicating_s"] for times in divided]
         hidden = [np.nan_to_num(t["overlap"]) * total for t, total in zip(divided, communicating, strict=True)]
         total = np.sum(communicating, axis=0)
         if total.any():
             overlap = np.sum(hidden, axis=0)[total > 0] / total[total > 0]
-            yield Measure("device", "overlap", "1", "higher"), of.run, overlap
+            yield Measure("device", "overlap", "1", "higher"), steady_device.run, overlap
 
 
 @metric(
@@ -219,13 +229,13 @@ def _outside(device: TraceDevice) -> Any:
     if not work.rows.known("step").any():
         return np.nan
     order = np.argsort(steps.numbers)
-    place = np.minimum(np.searchsorted(steps.numbers[order], launched), len(order) - 1)
-    has_step = steps.numbers[order][place] == launched
+    match = np.minimum(np.searchsorted(steps.numbers[order], launched), len(order) - 1)
+    has_step = steps.numbers[order][match] == launched
     first = work.starts.min()
     stretch = int(work.ends.max() - first) + 1
     if stretch > _LARGEST // len(order):  # the timestamps make no sense
         return np.nan
-    shift = order[place[has_step]] * stretch - first
+    shift = order[match[has_step]] * stretch - first
     ran = union(work.starts[has_step] + shift, work.ends[has_step] + shift)
     begin = np.arange(len(order)) * stretch
     low, high = (np.clip(times - first, 0, stretch) + begin for times in (steps.starts, steps.ends))

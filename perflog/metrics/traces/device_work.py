@@ -288,8 +288,8 @@ def _by_device(rows: Rows, index: Ints) -> Iterator[tuple[_Key, Ints]]:
         keys = keys * len(distinct) + codes
     found = []
     for key in _counted(keys)[0]:
-        places = np.unravel_index(key or 0, [len(distinct) for distinct, _ in parts])
-        which = [distinct[place] for (distinct, _), place in zip(parts, places, strict=True)]
+        indices = np.unravel_index(key or 0, [len(distinct) for distinct, _ in parts])
+        which = [distinct[i] for (distinct, _), i in zip(parts, indices, strict=True)]
         found.append(((which[0], which[1], None if which[2] is None else names[which[2]]), index[keys == key]))
     yield from sorted(found, key=lambda device: tuple((value is None, value) for value in device[0]))
 
@@ -310,7 +310,7 @@ def _counted(values: Keys) -> tuple[list[int | None], Ints]:
 
 
 def _steps_of(
-    work: DeviceWork, place: tuple[str, int], windows: Mapping[str | None, TraceSteps], tables: Tables
+    work: DeviceWork, file: tuple[str, int], windows: Mapping[str | None, TraceSteps], tables: Tables
 ) -> TraceSteps:
     """Return the steps of the process that launched most of the work of a device, among the processes of its file.
 
@@ -325,7 +325,7 @@ def _steps_of(
         labels = {process_label(owner) for owner in owners if owner} - {""}
         owners = [process for process in windows if process and process_label(process) in labels]
         if not labels:
-            owners = _launching_processes(work.rows, place, tables)
+            owners = _launching_processes(work.rows, file, tables)
     return next((windows[owner] for owner in owners if owner in windows), NO_STEPS)
 
 
@@ -336,15 +336,15 @@ def _most_first(codes: Keys, words: Sequence[str]) -> list[str | None]:
     return [None if code == 0 else words[code - 1] for code in order.tolist() if numbers[code]]
 
 
-def _launching_processes(work: Rows, place: tuple[str, int], tables: Tables) -> list[str | None]:
+def _launching_processes(work: Rows, file: tuple[str, int], tables: Tables) -> list[str | None]:
     """Return the processes with calls that launched the work of a device; the process with most calls comes first."""
     where: Where = {"kind": one_of("runtime")}
     calls_by_file = cached(
         tables, "calls by process", lambda: dict(tables.arrow_by_file("events", where, "correlation", "process"))
     )
-    if place not in calls_by_file:
+    if file not in calls_by_file:
         return []
-    calls = rows_from_arrow(calls_by_file[place])
+    calls = rows_from_arrow(calls_by_file[file])
     launches = calls.where(calls.known("correlation") & np.isin(calls["correlation"], work["correlation"]))
     process, words = launches.codes("process")
     first = groups_of(launches["correlation"], process).first

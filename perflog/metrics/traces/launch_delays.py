@@ -66,14 +66,14 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     by_run: dict[str, list[DeviceIdle]] = {}
     for idle in idle_causes(tables):
         by_run.setdefault(idle.device.run, []).append(idle)
-    for of in steady_devices(tables, steady):
-        members = by_run.get(of.run, [])
-        times = [windows(each.device, of.steps) for each in members]
+    for steady_device in steady_devices(tables, steady):
+        members = by_run.get(steady_device.run, [])
+        times = [windows(each.device, steady_device.steps) for each in members]
         for cause, name in _COMPARED.items():
             sums = [getattr(each, cause).inside(*window) for each, window in zip(members, times, strict=True)]
             if np.any(sums):
-                whole = None if of.steps is None else "idle"
-                yield Measure("idle", name, of=whole), of.run, seconds(np.mean(sums, axis=0))
+                whole = None if steady_device.steps is None else "idle"
+                yield Measure("idle", name, of=whole), steady_device.run, seconds(np.mean(sums, axis=0))
 
 
 @metric(

@@ -94,8 +94,8 @@ def places_of(numbers: Ints, wanted: Ints) -> Ints:
     """Return the index of each wanted number among ascending ones, or -1."""
     if not len(numbers):
         return np.full(len(wanted), -1, np.int64)
-    place = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-    return np.where(numbers[place] == wanted, place, -1)
+    match = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
+    return np.where(numbers[match] == wanted, match, -1)
 
 
 def threads_of(rows: Rows) -> tuple[Ints, list[Thread]]:
@@ -116,11 +116,11 @@ def _launches(device: TraceDevice, calls: Calls | None, tables: Tables) -> Launc
     is_operator = np.zeros(len(rows), np.bool_)
     names: list[Thread] = []
 
-    def fill(index: Ints, of: Calls, places: Ints) -> None:
-        index, places = index[places >= 0], places[places >= 0]
-        starts[index], ends[index] = of.starts[places], of.starts[places] + of.lengths[places]
-        threads[index] = of.threads[places] + len(names)
-        names.extend(of.names)
+    def fill(index: Ints, calls: Calls, rows: Ints) -> None:
+        index, rows = index[rows >= 0], rows[rows >= 0]
+        starts[index], ends[index] = calls.starts[rows], calls.starts[rows] + calls.lengths[rows]
+        threads[index] = calls.threads[rows] + len(names)
+        names.extend(calls.names)
 
     if calls is not None:
         fill(np.arange(len(rows)), calls, calls.places(rows["correlation"]))

@@ -94,8 +94,8 @@ def _places(step: Ints, steps: Ints) -> Ints:
     if not len(steps):
         return np.full(len(step), -1, np.int64)
     order = np.argsort(steps)
-    place = order[np.minimum(np.searchsorted(steps, step, sorter=order), len(steps) - 1)]
-    return np.where(steps[place] == step, place, -1)
+    match = order[np.minimum(np.searchsorted(steps, step, sorter=order), len(steps) - 1)]
+    return np.where(steps[match] == step, match, -1)
 
 
 def _step_of_event(device: TraceDevice) -> Ints:

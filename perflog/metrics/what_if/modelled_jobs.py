@@ -57,7 +57,7 @@ def _job_of_phases(run: SteadyRun, printed: Sequence[str], rows: PhaseTable) -> 
     size = len(rows.names)
     counts, unranked = (np.bincount(each, minlength=size) for each in (rows.phase, rows.phase[np.isnan(rows.rank)]))
     complete = [rows.names[code] for code in np.flatnonzero((counts > 0) & (unranked == 0)).tolist()]
-    around = {of for name in printed for of in run.semantics.possible_parents(name)}
+    around = {parent for name in printed for parent in run.semantics.possible_parents(name)}
     kinds = {name: _kind(run, name) for name in complete if name in _COMPUTE or name not in around}
     inside = {name for name in kinds if not _COMPUTE.isdisjoint(run.semantics.possible_parents(name))}
     replayed = {name for name, kind in kinds.items() if kind in (*_MEETING, *_WORKING) and name not in inside}

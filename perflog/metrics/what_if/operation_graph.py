@@ -184,9 +184,9 @@ class _Step:
         """Whether gradients are reduced while the backward still runs: then some are left for the end."""
         return any(kind == _REDUCE and places for (_, kind), places in self._of.items())
 
-    def _chain(self, places: Sequence[int]) -> None:
-        for before, place in pairwise(places):
-            self.after[place].add(before)
+    def _chain(self, operations: Sequence[int]) -> None:
+        for before, operation in pairwise(operations):
+            self.after[operation].add(before)
 
     def _compute(self, stage: int) -> list[int]:
         places = [*self._of[stage, COMPUTE[0]], *self._of[stage, COMPUTE[1]]]

@@ -50,28 +50,28 @@ _MOST_BY_RADIX = (1 << 16) - 2  # codes that fit into two bytes, which numpy sor
 
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """The time of all kernels, copies and memsets in each steady step, then of each name."""
-    for of in steady_devices(tables, steady):
-        times = times_by_name(tables, of)
-        yield Measure("kernel", ALL), of.run, np.sum(list(times.values()), axis=0)
+    for steady_device in steady_devices(tables, steady):
+        times = times_by_name(tables, steady_device)
+        yield Measure("kernel", ALL), steady_device.run, np.sum(list(times.values()), axis=0)
         for name, values in times.items():
-            yield Measure("kernel", name, of=ALL), of.run, values
+            yield Measure("kernel", name, of=ALL), steady_device.run, values
 
 
-def times_by_name(tables: Tables, of: SteadyDevices) -> Mapping[str, Floats]:
+def times_by_name(tables: Tables, devices: SteadyDevices) -> Mapping[str, Floats]:
     """Return the time of each kernel, copy or memset by name in each steady step of a run, the mean over devices."""
-    steps = None if of.steps is None else of.steps.tobytes()
-    return cached(tables, ("times by name", of.run, steps), lambda: _times_by_name(of))
+    steps = None if devices.steps is None else devices.steps.tobytes()
+    return cached(tables, ("times by name", devices.run, steps), lambda: _times_by_name(devices))
 
 
-def _times_by_name(of: SteadyDevices) -> Mapping[str, Floats]:
+def _times_by_name(devices: SteadyDevices) -> Mapping[str, Floats]:
     sums: dict[str, Ints] = {}
-    for device in of.devices:
+    for device in devices.devices:
         names, words = device.work.rows.codes("name")
         distinct, codes = np.unique(names, return_inverse=True)
-        for name, times in zip(distinct.tolist(), work_times(device, of.steps, codes, len(distinct)), strict=True):
+        for name, times in zip(distinct.tolist(), work_times(device, devices.steps, codes, len(distinct)), strict=True):
             word = words[name] if name >= 0 else _UNNAMED
             sums[word] = sums[word] + times if word in sums else times
-    return {name: seconds(sums[name]) / len(of.devices) for name in sorted(sums)}
+    return {name: seconds(sums[name]) / len(devices.devices) for name in sorted(sums)}
 
 
 @metric(

@@ -68,27 +68,27 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     for tree in range_trees(tables):
         if tree.work and any(kind not in (None, "step") for kind in tree.kinds):
             by_run.setdefault(tree.run, []).append(tree)
-    for of in steady_devices(tables, steady):
-        if of.run in by_run and (of.steps is None or len(of.steps)):
-            total = np.sum(list(times_by_name(tables, of).values()), axis=0)
-            yield Measure("range", ALL), of.run, total
-            for path, around, times in _times_by_path(by_run[of.run], of):
-                yield Measure("range", path, of=around or ALL), of.run, times
+    for steady_device in steady_devices(tables, steady):
+        if steady_device.run in by_run and (steady_device.steps is None or len(steady_device.steps)):
+            total = np.sum(list(times_by_name(tables, steady_device).values()), axis=0)
+            yield Measure("range", ALL), steady_device.run, total
+            for path, around, times in _times_by_path(by_run[steady_device.run], steady_device):
+                yield Measure("range", path, of=around or ALL), steady_device.run, times
 
 
-def _times_by_path(trees: Sequence[WorkTree], of: SteadyDevices) -> Iterator[tuple[str, str | None, Floats]]:
+def _times_by_path(trees: Sequence[WorkTree], devices: SteadyDevices) -> Iterator[tuple[str, str | None, Floats]]:
     """Yield the path of each range, the path of the range around it, and its times."""
     sums: dict[str, Ints] = {}
     around: dict[str, str | None] = {}
     for tree in trees:
-        own = np.sum([work_times(device, of.steps, nodes, len(tree.names)) for device, nodes in tree.work], axis=0)
+        own = np.sum([work_times(device, devices.steps, nodes, len(tree.names)) for device, nodes in tree.work], axis=0)
         paths = tree.paths()
         for path, parent, times in zip(paths, tree.parents.tolist(), tree.with_nested(own), strict=True):
             around[path] = paths[parent] if parent >= 0 else None
             sums[path] = sums[path] + times if path in sums else times
     for path, times in sums.items():
         if times.any():
-            yield path, around[path], seconds(times) / len(of.devices)
+            yield path, around[path], seconds(times) / len(devices.devices)
 
 
 @metric(

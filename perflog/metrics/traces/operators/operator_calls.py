@@ -78,22 +78,22 @@ class FileOperators(Struct, frozen=True):
 
 def operators_by_file(tables: Tables) -> Iterator[FileOperators]:
     """Yield the operators of each file with work that operators launched, one file after the other."""
-    places = {(device.run, device.part) for device in trace_devices(tables)}
-    place: tuple[str, int] | None = None
+    traced_files = {(device.run, device.part) for device in trace_devices(tables)}
+    file: tuple[str, int] | None = None
     devices: list[tuple[TraceDevice, Launches]] = []
 
-    def launching(of: tuple[str, int], rows: Rows) -> Mask:
-        return _launching(rows, devices) if of == place else np.ones(len(rows), np.bool_)
+    def launching(events_file: tuple[str, int], rows: Rows) -> Mask:
+        return _launching(rows, devices) if events_file == file else np.ones(len(rows), np.bool_)
 
     trees = call_trees(tables, "rank", *_INPUTS, kinds=_KINDS, name=_is_operator, chosen=launching)
     earlier: dict[tuple[str, int], CallTree] = {}  # both come in the order of the files, but for those without calls
-    for place, devices in launches_by_file(tables):
-        while place not in earlier and (tree := next(trees, None)) is not None:
-            if (tree.run, tree.part) in places:
+    for file, devices in launches_by_file(tables):
+        while file not in earlier and (tree := next(trees, None)) is not None:
+            if (tree.run, tree.part) in traced_files:
                 earlier[tree.run, tree.part] = tree
-            if (tree.run, tree.part) > place:
+            if (tree.run, tree.part) > file:
                 break
-        if (found := earlier.pop(place, None)) is not None and len(operators := _file_operators(found, devices)):
+        if (found := earlier.pop(file, None)) is not None and len(operators := _file_operators(found, devices)):
             yield operators
 
 
@@ -148,8 +148,8 @@ def _file_operators(tree: CallTree, devices: Sequence[tuple[TraceDevice, Launche
     uncounted |= _wrappers(tree, kind, calls)
     ranks = np.unique(tree.rows["rank"])
     operators, operator_by_call = _joined(tree, calls, times, tf32, uncounted, name, names)
-    places = np.full(len(tree) + 1, NO_CALL, np.int32)  # the last one is for NO_CALL
-    places[calls] = operator_by_call
+    operator_of_call = np.full(len(tree) + 1, NO_CALL, np.int32)  # the last one is for NO_CALL
+    operator_of_call[calls] = operator_by_call
     return FileOperators(
         run=tree.run,
         part=tree.part,
@@ -157,13 +157,13 @@ def _file_operators(tree: CallTree, devices: Sequence[tuple[TraceDevice, Launche
         device_names=list(dict.fromkeys(device.device_name for device, _ in devices)),
         time_ns=sum(int((device.work.ends - device.work.starts).sum()) for device, _ in devices),
         operators=operators,
-        owners=[(device, places[owner]) for (device, _), owner in zip(devices, owners, strict=True)],
+        owners=[(device, operator_of_call[owner]) for (device, _), owner in zip(devices, owners, strict=True)],
     )
 
 
 def _crosses_bus(copy: str) -> bool:
     """Return whether a copy of this name leaves the memory of its device: that memory's bandwidth is no bound then."""
-    return any(place in way_of(copy)[0] for place in ("host", "peer"))
+    return any(end in way_of(copy)[0] for end in ("host", "peer"))
 
 
 def _owners(tree: CallTree, kind: Ints, around: Ints) -> Ints:
@@ -214,16 +214,16 @@ def _joined(
     np.add.at(sums, groups.inverse, times[calls])
     np.minimum.at(lines, groups.inverse, tree.rows["line"][calls])
     order, operators = np.argsort(lines), []
-    places = np.empty(len(order), np.int64)
-    places[order] = np.arange(len(order))
-    for place in order.tolist():
-        code = [int(key[groups.first[place]]) for key in keys]
+    index_of_group = np.empty(len(order), np.int64)
+    index_of_group[order] = np.arange(len(order))
+    for group in order.tolist():
+        code = [int(key[groups.first[group]]) for key in keys]
         operator, shapes = names[code[0]]
         own_shapes, types, strides, printed = (
             texts[column][1][each] if each >= 0 else None for column, each in zip(_INPUTS, code[1:5], strict=True)
         )
         inputs = OperatorInputs(operator, shapes or own_shapes, types, strides, printed, bool(code[5]))
         operators.append(
-            OperatorCalls(inputs, int(groups.sizes[place]), int(sums[place]), bool(code[6]), int(lines[place]))
+            OperatorCalls(inputs, int(groups.sizes[group]), int(sums[group]), bool(code[6]), int(lines[group]))
         )
-    return operators, places[groups.inverse]
+    return operators, index_of_group[groups.inverse]

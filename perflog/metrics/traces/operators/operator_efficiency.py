@@ -265,8 +265,10 @@ class _Roof(Struct, frozen=True):
 
 def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) -> Iterator[dict[str, Any]]:
     """Rows of a file: all its work, each class, each operator."""
-    bounds = {id(each): of for each in operators if roof is not None and (of := roof.bounds(each))}
-    least = {place: max(of.values()) for place, of in bounds.items()}
+    bounds = {
+        id(each): bounds_of_shape for each in operators if roof is not None and (bounds_of_shape := roof.bounds(each))
+    }
+    least = {place: max(bounds_of_shape.values()) for place, bounds_of_shape in bounds.items()}
     yield {"by": "trace", **_figures(operators, file.time_ns, file.time_ns, least)}
     classes: dict[str, list[Operator]] = {}
     for each in operators:
@@ -326,5 +328,5 @@ def _rate(amount: float | None, operators: Sequence[Operator]) -> float | None:
     return _ratio(None if amount is None else amount / _TERA, _time(operators))
 
 
-def _ratio(number: float | None, of: float | None) -> float | None:
-    return number / of if number is not None and of else None
+def _ratio(number: float | None, whole: float | None) -> float | None:
+    return number / whole if number is not None and whole else None

@@ -76,10 +76,10 @@ class OperatorFormula(Struct, frozen=True):
                 return None
         except _ERRORS:
             return None
-        read = [place for place, pattern in enumerate(self.inputs) if pattern != "-" and place in call.shapes]
+        read = [argument for argument, pattern in enumerate(self.inputs) if pattern != "-" and argument in call.shapes]
         names |= call.sizes
-        if all(f"size{place}" in names for place in read):
-            names["read"] = sum(names[f"size{place}"] for place in read)
+        if all(f"size{argument}" in names for argument in read):
+            names["read"] = sum(names[f"size{argument}"] for argument in read)
         first = call.types.get(read[0] if self.arithmetic is None else self.arithmetic) if read else None
         # A complex product has four times the operations, or three with a trick: no formula counts them.
         flop = None if self.kind in PRODUCTS and "complex" in (first or "") else _number(self.flop, names)
@@ -88,16 +88,16 @@ class OperatorFormula(Struct, frozen=True):
     def _names(self, call: Call) -> dict[str, Any] | None:
         """Return sizes and values by name."""
         names: dict[str, Any] = {}
-        if any(call.has(place) for place in self.absent) or (self.floating and not call.floating):
+        if any(call.has(argument) for argument in self.absent) or (self.floating and not call.floating):
             return None
-        for place, pattern in enumerate(self.inputs):
-            shape, text = call.shapes.get(place), pattern.removesuffix("?")
+        for argument, pattern in enumerate(self.inputs):
+            shape, text = call.shapes.get(argument), pattern.removesuffix("?")
             if text == "-" or (shape is None and text != pattern):
                 continue
             if shape is None or (text != "_" and not _bind(text.split(), shape, names)):
                 return None
-        for name, place in self.values.items():
-            value = _value(call.values.get(place))
+        for name, argument in self.values.items():
+            value = _value(call.values.get(argument))
             if value is None:
                 continue
             if name.startswith("*"):
@@ -105,8 +105,8 @@ class OperatorFormula(Struct, frozen=True):
                 names |= {f"{name[1:]}{index}": item for index, item in enumerate(items)}
                 value = np.array(items, object)
             names[name.removeprefix("*")] = value
-        for name, place in self.types.items():
-            number = _value(call.values.get(place))
+        for name, argument in self.types.items():
+            number = _value(call.values.get(argument))
             known = _SCALAR_TYPE_BYTES.get(number) if isinstance(number, int) else call.sizes.get("item0")
             if known is not None and call.has_values:  # else it is not known whether a type was given
                 names[name] = known
@@ -177,21 +177,23 @@ class Call:
     def __init__(self, shapes: list[Any], types: list[Any], strides: list[Any], values: list[Any]) -> None:
         self.shapes: dict[int, list[int]] = {}
         self.types: dict[int, str] = {}
-        for place, shape in enumerate(shapes):
-            dtype = types[place] if place < len(types) else None
+        for argument, shape in enumerate(shapes):
+            dtype = types[argument] if argument < len(types) else None
             is_tensor = isinstance(dtype, str) and element_bytes(dtype) is not None
             if _is_shape(shape) and (is_tensor or (shape and not isinstance(dtype, str))):
-                self.shapes[place] = shape
+                self.shapes[argument] = shape
                 if is_tensor:
-                    self.types[place] = element_type(str(dtype))
-        self.values = {place: value for place, value in enumerate(values) if isinstance(value, str) and value}
+                    self.types[argument] = element_type(str(dtype))
+        self.values = {argument: value for argument, value in enumerate(values) if isinstance(value, str) and value}
         self.has_values = bool(values)
-        self._lists = {place for place, shape in enumerate(shapes) if shape and place not in self.shapes}
+        self._lists = {argument for argument, shape in enumerate(shapes) if shape and argument not in self.shapes}
         self._strides = strides
 
-    def has(self, place: int) -> bool:
+    def has(self, argument: int) -> bool:
         """Return whether an input is a tensor, a list, or has a value other than None and -1."""
-        return place in self.shapes or place in self._lists or self.values.get(place) not in (None, "None", "-1")
+        return (
+            argument in self.shapes or argument in self._lists or self.values.get(argument) not in (None, "None", "-1")
+        )
 
     @cached_property
     def floating(self) -> bool:
@@ -202,21 +204,21 @@ class Call:
     @cached_property
     def _arrays(self) -> dict[int, str | None]:
         """The types of tensors that are no single numbers; of all where all are: single numbers take another type."""
-        arrays = {place: self.types.get(place) for place, shape in self.shapes.items() if shape}
+        arrays = {argument: self.types.get(argument) for argument, shape in self.shapes.items() if shape}
         return arrays or dict(self.types)
 
     @cached_property
     def sizes(self) -> dict[str, Any]:
         """Elements and bytes of the tensors by name, as formulas use them."""
         sizes: dict[str, Any] = {}
-        for place, shape in self.shapes.items():
-            strides = self._strides[place] if place < len(self._strides) else None
+        for argument, shape in self.shapes.items():
+            strides = self._strides[argument] if argument < len(self._strides) else None
             aligned = strides if isinstance(strides, list) and len(strides) == len(shape) else [1] * len(shape)
-            sizes[f"n{place}"] = math.prod(shape)
-            if place in self.types:
-                item = sizes[f"item{place}"] = element_bytes(self.types[place]) or 0
+            sizes[f"n{argument}"] = math.prod(shape)
+            if argument in self.types:
+                item = sizes[f"item{argument}"] = element_bytes(self.types[argument]) or 0
                 distinct = math.prod(n if stride != 0 else min(n, 1) for n, stride in zip(shape, aligned, strict=True))
-                sizes[f"size{place}"] = distinct * item
+                sizes[f"size{argument}"] = distinct * item
         types = set(self._arrays.values())
         if len(types) == 1 and (common := next(iter(types))) is not None:
             sizes["item"] = element_bytes(common)

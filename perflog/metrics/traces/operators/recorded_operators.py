@@ -105,15 +105,15 @@ def _operators(tables: Tables) -> Iterator[Operators]:
 def _recordings(tables: Tables) -> Iterator[_Recording]:
     """Yield the operators of each file; in a timed file, in the order of its tree of calls."""
     timed = {(tree.run, tree.part): tree for tree in call_trees(tables, *_COLUMNS, "line", kinds=("cpu",))}
-    for place, tree in timed.items():
-        yield _Recording(*place, tree.rows, _own_times(tree))
+    for file, tree in timed.items():
+        yield _Recording(*file, tree.rows, _own_times(tree))
     where: Where = {"kind": one_of("cpu")}
-    for place, events in tables.arrow_by_file("events", where, *_COLUMNS, "start_ns", "duration_ns"):
-        if place not in timed:
+    for file, events in tables.arrow_by_file("events", where, *_COLUMNS, "start_ns", "duration_ns"):
+        if file not in timed:
             rows = rows_from_arrow(events)
             rows = rows.where(~has_times(rows))
             if len(rows):
-                yield _Recording(*place, rows, np.full(len(rows), NULL, np.int64))
+                yield _Recording(*file, rows, np.full(len(rows), NULL, np.int64))
 
 
 def _own_times(tree: CallTree) -> Ints:
@@ -131,9 +131,9 @@ def _partner(recording: _Recording, others: Sequence[_Recording]) -> tuple[_Reco
     found: list[tuple[int, _Recording, Ints]] = []
     for other in others:
         if other.is_timed != recording.is_timed and _may_be_one(recording.rows, other.rows):
-            places = _places(recording.rows, other.rows)
-            if places is not None:
-                found.append((int((places >= 0).sum()), other, places))
+            partner_rows = _places(recording.rows, other.rows)
+            if partner_rows is not None:
+                found.append((int((partner_rows >= 0).sum()), other, partner_rows))
     found.sort(key=lambda candidate: -candidate[0])
     if not found or (len(found) > 1 and found[0][0] == found[1][0]):
         return None
@@ -151,17 +151,17 @@ def _places(rows: Rows, other: Rows) -> Ints | None:
     keys, other_keys = _keys(rows, other)
     order = np.argsort(other_keys, kind="stable")
     ordered = other_keys[order]
-    place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-    common = (ordered[place] == keys) & (keys >= 0)
+    match = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
+    common = (ordered[match] == keys) & (keys >= 0)
     if not common.any():
         return None
     (name, names), (other_name, other_names) = rows.codes("name"), other.codes("name")
     code_of = {text: code for code, text in enumerate(names)}
     translated = np.array([*(code_of.get(text, -2) for text in other_names), -2], np.int64)[other_name]
-    agrees = common & (translated[order[place]] == name)
+    agrees = common & (translated[order[match]] == name)
     if agrees.sum() < _AGREE * common.sum():
         return None
-    return np.where(agrees, order[place], -1)
+    return np.where(agrees, order[match], -1)
 
 
 def _keys(rows: Rows, other: Rows) -> tuple[Ints, Ints]:
@@ -177,15 +177,15 @@ def _keys(rows: Rows, other: Rows) -> tuple[Ints, Ints]:
     return keys[0], keys[1]
 
 
-def _completed(recording: _Recording, other: _Recording | None, places: Ints | None) -> Operators:
+def _completed(recording: _Recording, other: _Recording | None, partner_rows: Ints | None) -> Operators:
     """Return operators, completed from the other recording."""
     rows, own = recording.rows, recording.own
     times = rows["duration_ns"] if recording.is_timed else np.full(len(rows), NULL, np.int64)
     (name, names), (shapes, own_texts), sizes = rows.codes("name"), rows.codes("shapes"), rows["bytes"]
     texts: Sequence[str] = own_texts
-    if other is not None and places is not None:
-        there = np.flatnonzero(places >= 0)
-        at = places[there]
+    if other is not None and partner_rows is not None:
+        there = np.flatnonzero(partner_rows >= 0)
+        at = partner_rows[there]
         if other.is_timed:
             times, own = times.copy(), own.copy()
             times[there], own[there] = other.rows["duration_ns"][at], other.own[at]

@@ -39,8 +39,8 @@ class Holder(NamedTuple):
     @property
     def name(self) -> str:
         """Both in short."""
-        place = self.range.rpartition(PATH_MARK)[2]
-        return f"{place}: {self.operator}" if self.operator else place
+        innermost = self.range.rpartition(PATH_MARK)[2]
+        return f"{innermost}: {self.operator}" if self.operator else innermost
 
 
 class HeldMemory(Struct, frozen=True, eq=False, dict=True):
@@ -86,13 +86,13 @@ def held_memory(tables: Tables) -> list[HeldMemory]:
     calls = _runtime_calls(tables, {(c.run, c.part) for c in curves if c.rows.known("correlation").any()})
     found: dict[int, HeldMemory] = {}
     for tree in call_trees(tables.only({run for run, _ in files}), kinds=RANGE_KINDS, name=_counts):
-        place = tree.run, tree.part
-        if place not in files:
+        file = tree.run, tree.part
+        if file not in files:
             continue
         joined = joined_calls(tree, operator_word)
         for number, curve in enumerate(curves):
-            if (curve.run, curve.part) == place:
-                found[number] = _held(curve, joined, calls.get(place))
+            if (curve.run, curve.part) == file:
+                found[number] = _held(curve, joined, calls.get(file))
     outside = Holder(OUTSIDE, None)
     return [
         found.get(number) or HeldMemory(curve, np.zeros(len(curve.blocks.born), np.int64), [outside])
@@ -100,13 +100,13 @@ def held_memory(tables: Tables) -> list[HeldMemory]:
     ]
 
 
-def _runtime_calls(tables: Tables, places: set[tuple[str, int]]) -> dict[tuple[str, int], Calls]:
+def _runtime_calls(tables: Tables, files: set[tuple[str, int]]) -> dict[tuple[str, int], Calls]:
     """Return the calls of the runtime in some files, if events of memory name the call that made them."""
-    if not places:
+    if not files:
         return {}
-    where: Where = {"run": one_of(*(run for run, _ in places)), "kind": one_of("runtime")}
+    where: Where = {"run": one_of(*(run for run, _ in files)), "kind": one_of("runtime")}
     found = tables.arrow_by_file("events", where, "correlation", *_TIMES)
-    return {place: Calls(rows_from_arrow(events), "correlation") for place, events in found if place in places}
+    return {file: Calls(rows_from_arrow(events), "correlation") for file, events in found if file in files}
 
 
 _TIMES = ("process", "thread", "start_ns", "duration_ns")
@@ -122,10 +122,10 @@ def _held(curve: MemoryCurve, joined: JoinedCalls, calls: Calls | None) -> HeldM
     threads, names = threads_of(rows)
     starts = rows["start_ns"]
     if calls is not None and rows.known("correlation").any():  # the call of the runtime has the thread
-        places = calls.places(rows["correlation"])
-        called = (places >= 0) & rows.known("correlation")
-        starts = np.where(called, calls.starts[places], starts)
-        threads = np.where(called, calls.threads[places] + len(names), threads)
+        call_rows = calls.places(rows["correlation"])
+        called = (call_rows >= 0) & rows.known("correlation")
+        starts = np.where(called, calls.starts[call_rows], starts)
+        threads = np.where(called, calls.threads[call_rows] + len(names), threads)
         names = [*names, *calls.names]
     nodes = joined.around(Launches(starts, starts, threads, names, np.zeros(len(starts), np.bool_)))
     distinct, inverse = np.unique(nodes, return_inverse=True)

@@ -64,17 +64,21 @@ _COLUMNS = (
 
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """The time of each kind on the critical path in each steady step, the mean over devices; not unknown waits."""
-    for of in steady_devices(tables, steady):
+    for steady_device in steady_devices(tables, steady):
         rows = kinds_on_paths(tables)
-        run_rows = rows[(rows["run"] == of.run) & (rows["kind"] != UNKNOWN_WAIT)]
+        run_rows = rows[(rows["run"] == steady_device.run) & (rows["kind"] != UNKNOWN_WAIT)]
         number = len(run_rows[["rank", "device", "device_name"]].drop_duplicates())
-        times = run_rows[run_rows["part"] == of.part]
-        times = times.assign(step=0 if of.steps is None else times["step"].astype("int64"))
+        times = run_rows[run_rows["part"] == steady_device.part]
+        times = times.assign(step=0 if steady_device.steps is None else times["step"].astype("int64"))
         times = times.pivot_table("time_s", "step", "kind", aggfunc="sum", fill_value=0.0, sort=False)
-        times = times.reindex([0] if of.steps is None else of.steps.tolist(), fill_value=0.0)
+        times = times.reindex([0] if steady_device.steps is None else steady_device.steps.tolist(), fill_value=0.0)
         for kind in times:
             if times[kind].any():
-                yield Measure("path", f"{kind} on the critical path"), of.run, times[kind].to_numpy(np.float64) / number
+                yield (
+                    Measure("path", f"{kind} on the critical path"),
+                    steady_device.run,
+                    times[kind].to_numpy(np.float64) / number,
+                )
 
 
 @metric(
