@@ -64,33 +64,36 @@ def time_to_train(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG0
         0
     """
     runs = tables.rows("runs")
-    timed = [_timed_run(row) for row in runs.where(runs.known("elapsed_s")).dicts(*_OF_RUN)]
+    known = list(runs.where(runs.known("elapsed_s")).dicts(*_OF_RUN))
+    settings = {row["run"]: json.loads(row["config"] or "{}") for row in known}
+    timed = [_timed_run(row, settings[row["run"]]) for row in known]
     folders: dict[str, list[Mapping[str, Any]]] = {}
     for run in timed:
         folders.setdefault(run["folder"], []).append(run)
-    return [*timed, *(_folder_row(folder, members) for folder, members in folders.items() if len(members) > 1)]
+    several = ((folder, members) for folder, members in folders.items() if len(members) > 1)
+    return [*timed, *(_folder_row(folder, members, settings) for folder, members in several)]
 
 
 _OF_RUN = ("run", "label", "log", "config", "elapsed_s", "elapsed_from", "elapsed_line")
 
 
-def _timed_run(row: Mapping[str, Any]) -> dict[str, Any]:
-    settings = json.loads(row["config"] or "{}")
+def _timed_run(row: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     status = settings.get("status", settings.get("success"))
     return {
         "run": row["run"], "label": row["label"], "of": "run", "n": 1, "time_s": row["elapsed_s"],
         "folder": os.path.dirname(row["log"]), "status": None if status is None else str(status),
         "first_line": row["elapsed_from"], "last_line": row["elapsed_line"],
-        "settings": settings,
     }  # fmt: skip
 
 
-def _folder_row(folder: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _folder_row(
+    folder: str, runs: Sequence[Mapping[str, Any]], settings: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     all_times = np.array([run["time_s"] for run in runs], np.float64)
     succeeded = _succeeded(runs)
     times = all_times[succeeded]
     row: dict[str, Any] = {"label": os.path.basename(folder), "of": "folder", "folder": folder, "n": len(times)}
-    row |= {"status": _statuses(runs), "differing": _differing(runs)}
+    row |= {"status": _statuses(runs), "differing": _differing([settings[run["run"]] for run in runs])}
     if len(times):
         row |= {"time_s": times.mean(), "median_s": np.median(times), "min_s": times.min(), "max_s": times.max()}
     if len(times) > 1:
@@ -114,7 +117,7 @@ def _statuses(runs: Sequence[Mapping[str, Any]]) -> str | None:
     return ", ".join(f"{count} {status or 'without an end'}" for status, count in counts.items())
 
 
-def _differing(runs: Sequence[Mapping[str, Any]]) -> str | None:
-    names = dict.fromkeys(name for run in runs for name in run["settings"])
-    differ = [name for name in names if len({json.dumps(run["settings"].get(name)) for run in runs}) > 1]
+def _differing(settings: Sequence[Mapping[str, Any]]) -> str | None:
+    names = dict.fromkeys(name for values in settings for name in values)
+    differ = [name for name in names if len({json.dumps(values.get(name)) for values in settings}) > 1]
     return ", ".join(differ) or None
