@@ -6,8 +6,8 @@ import pytest
 from support.drafted_lines import drafted, shape_of
 
 from perflog.formats.template import Template
-from perflog.formats.tokens import NUMBER, OPAQUE, Token
-from perflog.ingestion.suggest import naming
+from perflog.formats.tokens import LIST, NUMBER, OPAQUE, UNIT, Token
+from perflog.ingestion.suggest import line_draft, naming
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, UNSURE, Slot, slots_of, text_of
 
 STEPS = ["step 3/10 loss 2.5 time 0.25 s", "step 4/10 loss 2.25 time 0.5 s"]
@@ -163,3 +163,33 @@ def test_spaces_that_are_no_padding_are_dropped() -> None:
     assert text_of(text, loose=False, read=True) == " {word:>2w} {_:S}"
     text[0].texts = ["a-b", "c"]
     assert text_of(text, loose=False, read=True) == " {_:b}{word:S} {_:S}"
+
+
+def test_slots_of_tokens_that_are_no_literals() -> None:
+    """Whole numbers that are no figures are digits; a plus sign before each of some numbers is a literal."""
+    gaps = ["", " "]
+    for kind, texts, expected in (
+        (OPAQUE, ["12", "345"], [(OPAQUE, "d", ["12", "345"])]),
+        (OPAQUE, ["12", "3" * 19], [(OPAQUE, "", ["12", "3" * 19])]),
+        (OPAQUE, ["12", "3x"], [(OPAQUE, "", ["12", "3x"])]),
+        (OPAQUE, ["1 2", "3"], [(OPAQUE, "s", ["1 2", "3"])]),
+        (NUMBER, ["+1", "+2"], [(LITERAL, "", ["+", "+"]), (NUMBER, "", ["1", "2"])]),
+        (NUMBER, ["+1", "-2"], [(NUMBER, "", ["+1", "-2"])]),
+        (LIST, ["[1]", "[2]"], [(TEXT, "s", ["[1]", "[2]"])]),
+        (UNIT, ["ms", "ms"], [(LITERAL, "", ["ms", "ms"])]),
+    ):
+        slots = line_draft._special_slots(f"\0{kind}", texts, gaps)
+        assert [(slot.kind, slot.spec, slot.texts) for slot in slots] == expected
+        assert slots[0].gaps == gaps and slots[0].listed == (kind == LIST)
+
+
+def test_digits_in_names_that_vary_are_numbers() -> None:
+    for texts, expected in (
+        (["gpu0", "gpu1"], [(LITERAL, "gpu"), (NUMBER, "0")]),
+        (["a1b2", "a1b3"], [(LITERAL, "a"), (LITERAL, "1"), (LITERAL, "b"), (NUMBER, "2")]),
+        (["a1b2c3", "a2b3c4"], [(TEXT, "a1b2c3")]),  # three of them: a word that varies
+        (["a01", "a1"], [(TEXT, "a01")]),  # padded in another way
+    ):
+        slots = line_draft._numbered(texts, [" ", "  "])
+        assert [(slot.kind, slot.texts[0]) for slot in slots] == expected, texts
+        assert slots[0].gaps == [" ", "  "] and all(slot.inner == (slot.kind == NUMBER) for slot in slots)
