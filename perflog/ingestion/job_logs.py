@@ -3,7 +3,7 @@
 What is in the names and on the clocks of the files decides, never their order:
 
 - Ranks: names that differ in the rank alone (`rank_3.log`, torchrun's `attempt_0/3/stdout.log`), from 0 without a gap,
-  and time stamps that overlap.
+  and time stamps that overlap; or no time stamps, about the same length, and the same program.
 - Streams: `train.out` and `train.err`.
 - Programs: logs with the same job id in their names; or a log of a program that only adds figures, such as a library
 or a monitor, if its time stamps lie within the only log beside it that fits.
@@ -49,6 +49,8 @@ _JOB_ID = lazy_pattern(
 _DIGITS = lazy_pattern(r"[0-9]+")
 _BYTES = 1 << 16  # of the beginning and of the end of a log
 _MOST_LINES = 200  # at either end, in which a time stamp is looked for
+_TABLES = (".csv", ".tsv")
+_ALIKE = 1.2  # size of the longest log of a rank / size of the shortest
 _FEW = 8  # logs of a folder with programs that are looked for
 
 
@@ -172,10 +174,11 @@ def _ranks(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
         if len(by_rank) < 2 or sorted(by_rank) != list(range(len(by_rank))):
             continue
         job_files = [by_rank[rank] for rank in sorted(by_rank)]
-        if _overlap(job_files) and all(map(_is_of_lines, job_files)):
+        clocks = _clocks(job_files)
+        if clocks and all(map(_is_of_lines, job_files)):
             errors = (by_path.get(errors_of_torchrun(file.path) or "") for file in job_files)
             job_files += filter(None, errors)  # what ended a rank comes after all steps
-            yield job_files, f"their names state its {kind}s, and their clocks overlap"
+            yield job_files, f"their names state its {kind}s, and {clocks}"
 
 
 def _without(path: str, rank: int, kind: str) -> str:
@@ -184,6 +187,23 @@ def _without(path: str, rank: int, kind: str) -> str:
         pattern = rf"(?i)(rank[-_. =]?)0*{rank}(?!\d)"
         return lazy_pattern(pattern).sub(r"\1#", path)
     return lazy_pattern(rf"(attempt_[0-9]+/)0*{rank}/").sub(r"\1#/", path)
+
+
+def _clocks(files: Sequence[_File]) -> str:
+    """Return what shows that logs were printed at the same time: their clocks, or that none has one; "" for neither.
+
+    Logs of several runs without a clock differ in their length or their program. A table with its header in the first
+    line is read alone.
+    """
+    if _overlap(files):
+        return "their clocks overlap"
+    paths = [unpacked_path(file.path) for file in files]
+    sizes = list(map(os.path.getsize, paths))
+    is_alike = max(sizes) <= _ALIKE * min(sizes) and not any(path.endswith(_TABLES) for path in paths)
+    if not is_alike or any(file.span is not None for file in files):
+        return ""
+    programs = {frozenset(file.programs) for file in files}
+    return "they print alike without a clock" if len(programs) == 1 and programs.pop() else ""
 
 
 def _overlap(files: Sequence[_File]) -> bool:

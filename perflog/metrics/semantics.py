@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from perflog.tables.columns import Rows
 
 
-_OF_TIMES = lazy_pattern(r"(?i)^(?:t|times?|timings?|perf)_|_(?:t|time|latency|duration)$")
+_OF_TIMES = lazy_pattern(r"(?i)^(?:\w+\.)?(?:t|times?|timings?|perf)[._]|_(?:t|time|latency|duration)$")
 
 
 class RunSemantics(Struct, frozen=True):

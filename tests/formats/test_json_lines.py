@@ -415,3 +415,14 @@ def test_a_broken_file_is_one_error_with_its_place(tmp_path: Path, old: str, new
         load(path)
     line = OWN[: OWN.index(old)].count("\n") + 1
     assert (error.value.reason, error.value.where, error.value.help) == (reason, f"{path}:{line}", help)
+
+
+def test_an_object_that_holds_all_that_is_logged_is_no_part_of_the_names() -> None:
+    """The key of a row is the printed path. An object of another name may be of something else."""
+    data = '{{"step": 5, "metrics": {{"loss": 2.5}}, "timing": {{"step_s": 0.5, "x": 1}}}}'
+    line = f'{{{{"event": "train_step", "{{}}": {data}}}}}\n'
+    for carrier in ("data", "payload", "fields"):
+        got = read(line.format(carrier).encode())
+        assert [(row["step"], row["loss"], row["step_time_s"]) for row in got.rows("steps")] == [(5, 2.5, 0.5)]
+        assert {row["key"] for row in got.rows("values") if row["value"]} == {f"{carrier}.timing.x"}
+    assert not read(line.format("teacher").encode()).rows("steps")

@@ -29,6 +29,10 @@ def printed(text: str, count: int = 100, rate: int = 53_400, day: str = "2026-07
     )
 
 
+def without_clock(text: str) -> str:
+    return "".join(f"{line.partition(' - INFO - ')[2]}\n" for line in text.splitlines())
+
+
 def read(folder: Path, files: Mapping[str, str]) -> Log:
     for name, text in files.items():
         path = folder / name
@@ -44,6 +48,9 @@ ONE_JOB = {
     "ranks": {f"rank_{rank}.log": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
     "folders of ranks": {f"rank{rank}/log.txt": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
     "torchrun": {f"run/attempt_0/{rank}/stdout.log": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
+    "ranks without a clock": {
+        f"rank_{rank}.log": without_clock(printed(TITAN, rate=53_400 + rank)) for rank in range(3)
+    },
     "streams": {"train.out": TRAINER, "train.err": TIMERS},
     "job id": {"slurm-4711.out": TIMERS, "train_job4711.log": TRAINER},
     "clocks": {"engine.log": TIMERS, "train.log": TRAINER},
@@ -58,6 +65,11 @@ APART = {
     "ranks of adapters, with their name": {"lora_rank_0.log": TRAINER, "lora_rank_1.log": OTHER_RUN},
     "tensor ranks": {"tp_rank_0.log": TRAINER, "tp_rank_1.log": OTHER_RUN},
     "ranks of two days": {"rank_0.log": TRAINER, "rank_1.log": printed(TITAN, day="2026-07-18")},
+    "ranks of other lengths without a clock": {
+        "rank_0.log": without_clock(TRAINER),
+        "rank_1.log": without_clock(TRAINER[: len(TRAINER) // 2]),
+    },
+    "one clock": {"rank_0.log": TRAINER, "rank_1.log": without_clock(OTHER_RUN)},
     "numbers": {"run0.log": TRAINER, "run1.log": OTHER_RUN},
     "a library of another day": {"train.log": TRAINER, "engine.log": printed(TIMER, day="2026-07-18")},
     "a library of one of two": {"a_train.log": TRAINER, "b_run.log": OTHER_RUN, "engine.log": TIMERS},

@@ -94,3 +94,14 @@ def test_a_slow_wander_is_no_shift(n: int) -> None:
             values[k] += 0.95 * values[k - 1]
         found += len(shifts(1 + 0.01 * values[100:])) > 1
     assert found <= 1
+
+
+def test_ranks_that_print_one_after_the_other_change_together(tmp_path: Path) -> None:
+    """Each rank has a file of its own, without a clock: the steps of all of them show what changed."""
+    for rank in range(3):
+        late = [step > 40 for step in range(1, 81)]
+        times = [(1 + 0.001 * (step % 5) + is_late, 0.1 + is_late) for step, is_late in enumerate(late)]
+        lines = [f"step {n} step_time {time:.3f}s data {data:.3f}s fwd 0.8s" for n, (time, data) in enumerate(times, 1)]
+        (tmp_path / f"rank_{rank}.log").write_text("\n".join([*lines, ""]))
+    table = levels(perflog.read(tmp_path))
+    assert table["with_it"].tolist()[1:] == ["data 100 ms -> 1.1 s"]

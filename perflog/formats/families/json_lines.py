@@ -79,10 +79,19 @@ class JsonValue(NamedTuple):
     end: int
 
 
+_CARRIERS = lazy_pattern(r"(?i:data|fields|payload|body|record|extra|values|attributes)\.")
+"""Names of objects that hold all that is logged: `{"event": "train_step", "data": {"step": 5, "loss": 2.5}}`."""
+
+
 def _plain_names(path: str) -> tuple[str, ...]:
-    """Return the names of a path by which keys of any program are compared: whole, without its unit, and both apart."""
-    label, unit = name_and_unit(path)
-    return (plain_name(path), plain_name(label), plain_name(f"{label} {unit}")) if unit else (plain_name(path),)
+    """Return the names that a path may be, as they are compared: with its unit and without, and in a carrier."""
+    paths = [path, *([path[carrier.end() :]] if (carrier := _CARRIERS.match(path)) else [])]
+    labels = [(name, name_and_unit(name)) for name in paths]
+    return tuple(
+        plain_name(each)
+        for name, (label, unit) in labels
+        for each in ((name, label, f"{label} {unit}") if unit else (name,))
+    )
 
 
 def last_key(path: str) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
-from perflog.arrays import Floats
+from perflog.arrays import Floats, Mask
 from perflog.metrics.jobs.timeline import moment
 from perflog.metrics.options import Options
 from perflog.metrics.possible import RATES
@@ -150,8 +150,9 @@ def _with_it(tables: Tables, run: RunLevels, first: int) -> str:
     """What changed between two steps, in words."""
     series = run.series
     after, before = int(series.lines[first]), int(series.lines[first - 1])
+    last = _Last(before, int(series.steps[first - 1]))
     named: list[str] = []
-    changes = [*_changed_phases(tables, series.run, before), *_changed_values(tables, series.run, before)]
+    changes = [*_changed_phases(tables, series.run, last), *_changed_values(tables, series.run, last)]
     named += [text for _, text in sorted(changes, reverse=True)]
     for name, column in (("milestones", "kind"), ("failures", "kind")):
         rows = tables.rows_of(name, series.run)
@@ -162,7 +163,19 @@ def _with_it(tables: Tables, run: RunLevels, first: int) -> str:
     return ", ".join([*named[:_MOST], *more])
 
 
-def _changed_phases(tables: Tables, run: str, before: int) -> Iterator[tuple[float, str]]:
+class _Last(NamedTuple):
+    """The last step before a change, and its line. Ranks may print one after the other, so their steps decide."""
+
+    line: int
+    step: int
+
+    def is_before(self, rows: Rows) -> Mask:
+        """Flag the rows up to this step."""
+        by_step = rows.known("rank", "step").all()
+        return rows["step"] <= self.step if by_step else rows["line"] <= self.line
+
+
+def _changed_phases(tables: Tables, run: str, before: _Last) -> Iterator[tuple[float, str]]:
     """Yield the phases with a shifted time, with the rank if only one rank shifted."""
     rows = tables.rows_of("phases", run)
     for phase, phase_rows in rows.by("phase").items() if len(rows) else ():
@@ -176,7 +189,7 @@ def _changed_phases(tables: Tables, run: str, before: int) -> Iterator[tuple[flo
         yield abs(new - old), f"{phase}{whose} {show(old, 's')} -> {show(new, 's')}"
 
 
-def _changed_values(tables: Tables, run: str, before: int) -> Iterator[tuple[float, str]]:
+def _changed_values(tables: Tables, run: str, before: _Last) -> Iterator[tuple[float, str]]:
     """Yield other values that shifted: columns of table `steps`, and values by name."""
     steps = tables.rows_of("steps", run)
     if (shift := _shift(steps, "memory_bytes", before)) is not None:
@@ -191,12 +204,12 @@ def _changed_values(tables: Tables, run: str, before: int) -> Iterator[tuple[flo
             yield 0.0, f"{key} {show(shift[0], unit)} -> {show(shift[1], unit)}"
 
 
-def _shift(rows: Rows, column: str, before: int) -> tuple[float, float] | None:
-    """Return the medians of a column before and after a line, if they clearly differ; else None."""
+def _shift(rows: Rows, column: str, before: _Last) -> tuple[float, float] | None:
+    """Return the medians of a column before and after a step, if they clearly differ; else None."""
     rows = rows.where(rows.known(column))
-    lines = rows["line"]
-    old: Floats = rows[column][lines <= before][-_NEAR:]
-    new: Floats = rows[column][lines > before][:_NEAR]
+    is_before = before.is_before(rows)
+    old: Floats = rows[column][is_before][-_NEAR:]
+    new: Floats = rows[column][~is_before][:_NEAR]
     if min(len(old), len(new)) < _FEWEST:
         return None
     low, high = median(old), median(new)
