@@ -158,15 +158,10 @@ def impatient(interval: float, until_idle: float | None) -> Patience:
     return Patience(interval, until_idle, sleep)
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of logs, with a store, into which a command may write. Nothing trains, and nothing waits."""
-
-    def train(*_: object) -> None:
-        raise InputError("nothing trains in this test")
-
-    home = tmp_path / "here"
-    home.mkdir()
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of logs, with a store: each test gets a copy."""
+    home = tmp_path_factory.mktemp("made")
     (home / "run.txt").write_text(STEPS)
     (home / "run2.txt").write_text(STEPS.replace("20.00", "21.00"))
     (home / "unknown.txt").write_text("".join(f"zork {i} after {i * 2.5} ms\n" for i in range(20)))
@@ -176,6 +171,21 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "damaged.json").write_text('{"traceEvents": [{"ph": "X", "ts": ')
     (home / "damaged.sqlite").write_bytes(b"SQLite format 3\0" + b"\xff" * 100)
     (home / "mine.toml").write_text('[format]\nname = "mine"\n')
+    with chdir(home), pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PERFLOG_STORE", raising=False)
+        run("ingest", "run.txt", "--store", "st")
+        run("baseline", "set", "main", "run.txt", "--store", "st")
+    return home
+
+
+@pytest.fixture
+def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of logs, with a store, into which a command may write. Nothing trains, and nothing waits."""
+
+    def train(*_: object) -> None:
+        raise InputError("nothing trains in this test")
+
+    home = shutil.copytree(made, tmp_path / "here", symlinks=True)
     monkeypatch.chdir(home)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -184,8 +194,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("perflog.parsing.input.followed_file.Patience", impatient)
     monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
     monkeypatch.setattr("webbrowser.open", lambda _: True)
-    run("ingest", "run.txt", "--store", "st")
-    run("baseline", "set", "main", "run.txt", "--store", "st")
     return home
 
 
