@@ -102,19 +102,14 @@ def terminal(store: Path) -> Iterator[Terminal]:
 
 
 def test_bash_completes(terminal: Terminal) -> None:
-    """Commands, labels with blanks, logs, files, reference runs, names of sides, tables, metrics, findings, stores."""
+    """Commands, labels and files with blanks, logs, quotes, names of sides, stores: each with its own marks of the shell."""
     expected = {
         "perflog ove": "perflog overview ",
         "perflog show nai": "perflog show naive\\ gpt2\\ 16 ",
         "perflog show sweep.txt:": "perflog show sweep.txt:",
         "perflog show lon": "perflog show long\\ name.txt ",
         "perflog show --store other 'the": "perflog show --store other 'the base' ",
-        "perflog show reference:moe_layer.txt:4": "perflog show reference:moe_layer.txt:4 ",
-        "perflog show sweep.txt ste": "perflog show sweep.txt steps ",
-        "perflog analyze sweep.txt thr": "perflog analyze sweep.txt throughput ",
         "perflog compare a=nai": "perflog compare a=naive\\ gpt2\\ 16 ",
-        "perflog compare sweep.txt --by sys": "perflog compare sweep.txt --by system ",
-        "perflog lint --only nom": "perflog lint --only nominal-work ",
         "perflog runs --store oth": "perflog runs --store other/",
     }
     assert {line: terminal.tab(line) for line in expected} == expected
@@ -125,6 +120,10 @@ def test_names_that_complete(store: Path) -> None:
     assert completions("show", "sweep.txt#") == ["sweep.txt#1", "sweep.txt#2"]
     assert completions("show", "--store", "other", "the") == ["the base"]
     assert completions("show", "x", "ste") == ["steps"]
+    assert completions("show", "reference:moe_layer.txt:4") == ["reference:moe_layer.txt:4"]
+    assert completions("analyze", "sweep.txt", "thr") == ["throughput"]
+    assert completions("compare", "sweep.txt", "--by", "sys") == ["system"]
+    assert completions("lint", "--only", "nom") == ["nominal-work"]
     assert completions("formats", "show", "torchti") == ["torchtitan"]
     assert completions("analyze", "x", "--gpu", "H100") == ["H100 SXM", "H100 PCIe", "H100 NVL"]
     assert completions("report", "a=fast") == ["a=fastermoe gpt2 16"]
