@@ -102,7 +102,7 @@ def terminal(store: Path) -> Iterator[Terminal]:
 
 
 def test_bash_completes(terminal: Terminal) -> None:
-    """Commands, labels and files with blanks, logs, quotes, names of sides, stores: each with its own marks of the shell."""
+    """Commands, labels and files with blanks, logs, quotes, sides, stores: each with its marks of the shell."""
     expected = {
         "perflog ove": "perflog overview ",
         "perflog show nai": "perflog show naive\\ gpt2\\ 16 ",
