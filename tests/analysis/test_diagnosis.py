@@ -22,6 +22,7 @@ import perflog
 from perflog.analysis import diagnosis
 from perflog.analysis.compare.sides import named_sides
 from perflog.analysis.diagnosis import Diagnosis, _stuck_text
+from perflog.analysis.job_endings import EVIDENCE
 from perflog.metrics import Tables
 from perflog.output.presenters.diagnosis import screen
 
@@ -424,3 +425,24 @@ def test_a_failure_after_which_the_run_goes_on_ended_no_attempt(monkeypatch: pyt
         answer.verdict
         == "no failure is reported; the log ends with step 1 (line 1); the program went on after 3 failure texts"
     )
+
+
+def test_the_steps_since_a_checkpoint_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint of the last step, of step 0 or of no known step shows no loss; nor does an attempt that goes on."""
+    monkeypatch.setattr(diagnosis, "job_timelines", lambda _: [])
+
+    def cost(saved: int | None, **ending: Any) -> str:
+        monkeypatch.setattr(diagnosis, "last_saved", lambda *_: saved)
+        usual = {"run": "r", "line": 9, "last_step": 1500, "goes_on": False}
+        return diagnosis._cost(None, SimpleNamespace(**usual | ending))  # type: ignore[arg-type]
+
+    assert cost(300) == "1,200 steps since the checkpoint of step 300" and cost(1499).startswith("1 step since")
+    assert [cost(saved) for saved in (1500, 0, None)] == [""] * 3
+    assert cost(300, goes_on=True) == cost(300, last_step=None) == ""
+
+
+def test_several_culprits_have_a_few_lines_of_evidence_each() -> None:
+    lines = [f"line {n}" for n in range(20)]
+    assert diagnosis._of_each([lines]) == lines[:EVIDENCE]
+    assert diagnosis._of_each([lines, lines[5:]]) == [*lines[:2], *lines[5:7]]
+    assert len(diagnosis._of_each([lines] * 99)) == 2 * diagnosis._SHOWN < 2 * 99 and EVIDENCE > 2
