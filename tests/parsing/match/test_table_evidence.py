@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.reading import Reading, read
 
-from perflog.errors import InputError
+from perflog.errors import InputError, UnrecognisedError
 from perflog.parsing.match.ordered.table_evidence import _cells_at, value_and_unit
 
 
@@ -403,6 +403,25 @@ def test_sentences_are_no_tables(lines: tuple[str, ...]) -> None:
 )
 def test_cells_begin_where_names_do(row: str, cells: list[str]) -> None:
     assert _cells_at("Name   Value  Remark")(row) == cells
+
+
+def of_metrics(names: str, more: str) -> bytes:
+    rows = "| GPU | H100 80GB HBM3 |", "| Driver | 550.54.15 |", "| Throughput | 29,391.20 tok/s |"
+    return text(names, "|---|---|", *rows, more)
+
+
+def test_a_metric_among_words() -> None:
+    log = read(of_metrics("| Metric | Value |", "| Model | llama |"))
+    assert [(x["key"], x["value"]) for x in log.rows("values") if x["value"] is not None] == [("Throughput", 29391.2)]
+
+
+@pytest.mark.parametrize(
+    ("names", "more"),
+    [("| Metric | Value |", "| Tokens | 128 |"), ("| Setting | Value |", "| Model | llama |")],  # of which unit?
+)
+def test_settings_among_words(names: str, more: str) -> None:
+    with pytest.raises(UnrecognisedError):
+        read(of_metrics(names, more))
 
 
 @pytest.mark.parametrize(

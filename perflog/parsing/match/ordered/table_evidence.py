@@ -87,6 +87,9 @@ _REMARK = lazy_pattern(r"(?<=\S)[ \t]+\((?=[^()]*[A-Za-z])[^()0-9]*\)$")  # with
 _AGAIN = lazy_pattern(r"(?<=\S)[ \t]+\((?P<again>[0-9][^()]*)\)$")  # a value in another unit: `90.5s (1.51m)`
 _ROUNDED = 0.01  # two printed values of one quantity differ by less
 _OF_RATE = lazy_pattern(r"(?:/|per)[ _]?s(?:ec(?:ond)?)?\b", re.IGNORECASE)
+_METRIC = lazy_pattern(
+    r"(?i)metrics?|measures?|measurements?|kpis?"
+)  # names of a column of quantities, not of settings
 _MOST_VALUES = 4  # of a cell
 _OF_ANY_QUANTITY = frozenset(("value", "result", "metric value"))  # names of a column with a quantity in each row
 _GLUED = MAGNITUDES - {"B"} | set("cx×")  # after a number, beside units
@@ -178,7 +181,9 @@ class PrintedTable(Struct, frozen=True):
         shares = (sum(map(bool, map(value_and_unit, cells))) / len(cells) for cells in bare)
         return (
             cls("bars", lines[: rule + 2], names, [*rows], [*rows.values()], True)
-            if max(shares, default=0) > _HALF or any(map(_shape_of_cells, filter(None, columns)))
+            if max(shares, default=0) > _HALF
+            or any(map(_shape_of_cells, filter(None, columns)))
+            or _are_metrics(names, [*rows.values()])
             else None
         )
 
@@ -294,6 +299,9 @@ class PrintedTable(Struct, frozen=True):
         bare = [_without_remark(cell) for cell in cells] if may_remark else cells
         pairs = list(map(value_and_unit, bare))
         if 2 * pairs.count(None) > len(pairs):
+            if self.is_ruled and name == self.names[-1] and _are_metrics(self.names, self.rows):
+                units = {pair[1] for pair in pairs if pair}
+                return "|".join(f",f{unit}{remark}" for unit in sorted(units) for remark in ("", REMARK))
             are_durations = 2 * sum(measures(name, cell) for cell in cells) > len(cells)
             return "h" if are_durations else _shape_of_cells(cells) or "s"
         units = {pair[1] for pair in pairs if pair}
@@ -356,6 +364,17 @@ class PrintedTable(Struct, frozen=True):
         firsts = [row[0] for row in self.rows]
         is_counter = self.names[0].strip("# ").lower() in COUNTERS and all(x.isdecimal() for x in firsts)
         return is_counter and len(firsts) > 1 and all(int(a) < int(b) for a, b in pairwise(firsts))
+
+
+def _are_metrics(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether each row is a metric, one of them a rate or time. Numbers have units, other cells are words."""
+    first = next((k for k, name in enumerate(names) if name), 0)  # after the bar that begins a row
+    words = [row[first] for row in rows]
+    if not _METRIC.fullmatch(names[first]) or len(names) - first != _FEW or len(set(words)) < len(words):
+        return False
+    pairs = (value_and_unit(_without_remark(row[-1])) for row in rows)
+    bases = {base_of(unit_of(pair[1].strip())[0]) for pair in pairs if pair}
+    return "" not in bases and not bases.isdisjoint(("s", "1/s"))
 
 
 def _ways_with_units(name: str, number: str, units: Collection[str]) -> str:
