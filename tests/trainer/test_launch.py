@@ -269,14 +269,25 @@ def test_a_real_rank_that_hangs_and_ignores_sigterm(log: Path, monkeypatch: pyte
     assert "  [rank 0] step 4\n  [rank 1] step 2\n" in caught.value.help
 
 
-@needs_torch
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_leaves_no_real_rank(log: Path, number: signal.Signals) -> None:
+TWO_RANKS = """
+    import os, subprocess, sys
+    started = [subprocess.Popen([sys.executable, sys.argv[-1]], env=os.environ | {"RANK": str(k)}) for k in range(2)]
+    for process in started:
+        process.wait()
+"""
+"""Stands in for torchrun, which takes two seconds to start."""
+
+
+@pytest.mark.parametrize(
+    ("number", "is_torchrun"), [pytest.param(signal.SIGINT, True, marks=needs_torch), (signal.SIGTERM, False)]
+)
+def test_an_interrupt_leaves_no_rank(log: Path, number: signal.Signals, is_torchrun: bool) -> None:
+    launcher = "TORCHRUN" if is_torchrun else repr(stand_in(log, TWO_RANKS))
     path = program(log, "print(f'[rank {rank}] here', flush=True)\ntime.sleep(300)")
     # A shell starts background jobs with interrupts ignored, and their children inherit that.
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     code += "from pathlib import Path; from perflog.trainer.launch import *; "
-    code += f"launch({path!r}, RankOptions(2), Path({str(log)!r}))"
+    code += f"launch({path!r}, RankOptions(2), Path({str(log)!r}), launcher={launcher})"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     perflog = subprocess.Popen([sys.executable, "-c", code], env=env, stderr=subprocess.DEVNULL)
     wait_until(lambda: log.is_file() and log.read_text().count("here") == 2)
