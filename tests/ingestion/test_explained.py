@@ -71,6 +71,17 @@ def test_known_formats_read_what_those_named_do_not(form: Format) -> None:
     assert read_line(line, [form])[0].format is known()["megatron"]
 
 
+def test_formats_of_any_program_read_what_is_no_damaged_line_of_another_one(
+    form: Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meters = known()["meters"]
+    monkeypatch.setattr(explained, "known", lambda: {"meters": meters})
+    assert [reading.format for reading in read_line("wobble: 5.5 tokens/s", [form])] == [meters]
+    torn = "the whole value is: 2.5 ms"
+    with pytest.raises(InputError):
+        read_line(torn, [form])  # most of it is like a line of another format
+
+
 def test_what_no_template_reads_has_a_nearest_one(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explained, "known", dict)  # all known ones take a second
     with pytest.raises(InputError, match="no template reads this line") as found:

@@ -39,7 +39,9 @@ def content(batch: Batch) -> tuple[Any, ...]:
     chunk = batch.chunk
     owner = {kind: positions.tolist() for kind, positions in batch.owner.items()}
     text = bytes(memoryview(chunk.data)[: chunk.size])
-    return text, chunk.first_line, chunk.is_last, batch.starts.tolist(), batch.ends.tolist(), columns, owner
+    positions = batch.positions_of(np.arange(len(batch.starts))).tolist()
+    ends = batch.starts.tolist(), batch.ends.tolist()
+    return text, chunk.first_line, chunk.is_last, *ends, columns, owner, positions, batch.has_parts
 
 
 def test_batches_are_those_of_one_process() -> None:
