@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.parsing.input.chunks import SLACK
+from perflog.parsing.match import prefilter
 from perflog.parsing.match.prefilter import LiteralPrefilter
 
 TEXTS = st.lists(st.sampled_from([b"step", b"loss: ", b"\xff", b"\x00", b"elapsed time", b"time", b"0"]), max_size=12)
@@ -43,3 +44,12 @@ def test_words_are_found_in_every_block_of_a_long_text() -> None:
     literals = [b"iteration", b"learning rat", b"elapsed", b"elapsed time", b"iter", b"rate", b"ms"]
     held = LiteralPrefilter(literals).candidates(text + bytes(SLACK), len(text))
     assert [literals[k] for k in held] == [b"iteration", b"learning rat", b"elapsed", b"iter", b"rate", b"ms"]
+
+
+def test_short_literals_are_found_where_they_are() -> None:
+    for literal, expected in ((b"ab", [0, 3]), (b"b", [1, 4]), (b"ba", []), (b"", [0, 1, 2, 3, 4])):
+        assert prefilter._offsets(b"abcab" + bytes(SLACK), 5, literal).tolist() == expected
+    texts = pa.array([b"ab", b"ba", b"", b"cab"], pa.binary())
+    mask = LiteralPrefilter([b"ab", b"bb"]).texts_with(texts)
+    found = mask(0)
+    assert found is not None and found.tolist() == [True, False, False, True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from support.cost import cpu_growth
@@ -11,6 +12,7 @@ from perflog.formats.openings import opening_of
 from perflog.formats.registry import known
 from perflog.formats.template import Template
 from perflog.formats.torn_shapes import is_torn_shape
+from perflog.parsing.match import record_starts
 from perflog.parsing.match.record_starts import RecordStarts, _is_inside_word, ends_whole
 from perflog.parsing.match.records import lines_of
 
@@ -154,3 +156,12 @@ def test_many_bars_are_cut_in_short_time() -> None:
 )
 def test_a_record_does_not_begin_inside_a_name(before: bytes, name: bytes, is_inside: bool) -> None:
     assert _is_inside_word(before + name, len(before)) == is_inside
+
+
+def test_beginnings_after_labels_of_srun_come_in_several_lines() -> None:
+    def labelled(*texts: str) -> str | None:
+        found = record_starts._labelled_beginnings(pa.array([text.encode() for text in texts]), np.full(len(texts), 99))
+        return None if found is None else found.pattern.decode()
+
+    assert labelled("step 3 loss 2.5", "[rank0]: step 4") is None
+    assert labelled("0: step 3 loss 2.5", "1: step 4 loss 2.5", "step 5") == r"0: [ \t]*(step\ 0)"
