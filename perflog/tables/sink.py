@@ -17,7 +17,6 @@ from perflog.tables.arrow import (
     Where,
     joined,
     number_array,
-    numbers_of,
     picked_words,
     rows_where,
     text_array,
@@ -34,7 +33,6 @@ LOG_ID = 16
 
 _BLOCK = 1 << 18  # rows of a table that is looked through chunk by chunk
 _FEW = 8  # times as many rows are there as those that are copied rather than the table
-_MOST_SLICES = 4  # slices per run: up to this mean, joining slices is faster than sorting the rows
 
 RunLabels = str | Callable[[], Mapping[int, str | None]] | None
 """The label of a log's runs, or a function that returns their labels by number of the run; None: as printed."""
@@ -83,10 +81,7 @@ class MemorySink:
         parts = self.tables.get(name, [])
         if parts and name not in self._whole:
             if len(parts) > 1 or self.runs:
-                rows = pa.concat_tables(parts).unify_dictionaries()
-                parts.clear()
-                parts.append(pa.concat_tables(_slices_by_run(rows, self.runs)))
-                del rows
+                parts[:] = [pa.concat_tables(parts).unify_dictionaries()]
             self._whole.add(name)
         tests = where if runs is None else with_runs(where or {}, runs)
         if parts and columns is None and self.runs and name not in self._in_order:  # whoever takes all wants an order
@@ -141,29 +136,6 @@ def _few_rows(table: pa.Table, names: Collection[str], tests: Where) -> pa.Table
         if left < 0:
             return None
     return pa.concat_tables(chosen)
-
-
-def _slices_by_run(rows: pa.Table, runs: Sequence[str]) -> list[pa.Table]:
-    """Return slices of a table that bring its rows into the order of the runs.
-
-    The table is the only slice if its rows are in this order, or if they would need too many slices.
-
-    Args:
-        rows: Rows with one dictionary for all chunks of column `run`.
-        runs: Ids of all runs of these rows.
-    """
-    column = rows["run"]
-    if len(runs) < 2 or not len(column):
-        return [rows]
-    place_of_run = {run: place for place, run in enumerate(runs)}
-    place_of_code = np.array([place_of_run[run] for run in column.chunk(0).dictionary.to_pylist()], np.int64)
-    places = place_of_code[np.concatenate([numbers_of(chunk.indices) for chunk in column.chunks])]
-    starts = np.flatnonzero(np.append(True, places[1:] != places[:-1]))
-    if len(starts) > _MOST_SLICES * len(runs) or (np.diff(places[starts]) >= 0).all():
-        return [rows]
-    sizes = np.diff(np.append(starts, len(places)))
-    order = np.argsort(places[starts], kind="stable").tolist()
-    return [rows.slice(int(starts[i]), int(sizes[i])) for i in order]
 
 
 def run_id(sha256: str, index: int) -> str:

@@ -47,6 +47,10 @@ def test_a_stage_does_one_slot_at_a_time_and_keeps_few_activations(stages: int, 
         assert (kept, most) == (0, min(stages - stage, batches))
 
 
+def test_stages_that_take_no_time() -> None:
+    assert {slot.end_s for slot in one_f_one_b([0.0, 0.0], 2, [0.0, 0.0])} == {0.0}
+
+
 def test_what_a_slot_waits_for() -> None:
     assert needs(0, 3, 5, FORWARD) is None
     assert needs(2, 3, 5, FORWARD) == (1, 5, FORWARD)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pytest
 
 from perflog.tables import sink as sinks
 from perflog.tables.schema import arrow_schema
@@ -13,11 +12,13 @@ from perflog.tables.sink import (
     IngestResult,
     MemorySink,
     _few_rows,
-    _slices_by_run,
     column_of,
     run_id,
     table_from_columns,
 )
+
+if TYPE_CHECKING:
+    import pytest
 
 STEPS = arrow_schema("steps").names
 
@@ -69,7 +70,6 @@ def test_rows_are_in_the_order_of_the_runs() -> None:
     sink.runs = ["a-1", "b-1"]
     sink.add("steps", steps(("b-1", 5), ("b-1", 4)))
     sink.add("steps", steps(("a-1", 2)))
-    assert lines_of(sink.fetch("steps", columns=["run", "line"])) == [("a-1", 2), ("b-1", 5), ("b-1", 4)]
     assert lines_of(sink.fetch("steps")) == [("a-1", 2), ("b-1", 4), ("b-1", 5)]
     sink.add("steps", steps(("a-1", 1)))
     assert lines_of(sink.fetch("steps")) == [("a-1", 1), ("a-1", 2), ("b-1", 4), ("b-1", 5)]
@@ -82,31 +82,6 @@ def test_rows_and_columns_of_some() -> None:
     assert sink.fetch("steps", runs=["b-1"], columns=["line"]).to_pydict() == {"line": [5, 6]}
     assert sink.fetch("steps", columns=["line", "run"]).column_names == ["line", "run"]
     assert sink.fetch("steps", runs=[]).num_rows == 0
-
-
-def slices(runs: list[str], order: list[str]) -> list[list[str]]:
-    """The runs of the rows in each slice."""
-    rows = steps(*((run, 1) for run in runs)).unify_dictionaries()
-    return [part["run"].to_pylist() for part in _slices_by_run(rows, order)]
-
-
-@pytest.mark.parametrize(
-    ("runs", "order", "expected"),
-    [
-        (["b", "b", "a"], ["a", "b"], [["a"], ["b", "b"]]), (["a", "b"], ["a", "b"], [["a", "b"]]),
-        (["b", "a", "b"], ["a", "b"], [["a"], ["b"], ["b"]]), (["b", "a"], ["b", "a"], [["b", "a"]]),
-        (["a", "a"], ["a"], [["a", "a"]]), ([], ["a", "b"], [[]]), (["a", "c"], ["c", "b", "a"], [["c"], ["a"]]),
-    ],
-)  # fmt: skip
-def test_slices_bring_rows_into_the_order_of_the_runs(
-    runs: list[str], order: list[str], expected: list[list[str]]
-) -> None:
-    assert slices(runs, order) == expected
-
-
-def test_too_many_slices_are_none() -> None:
-    assert len(slices(["b", "a"] * 4, ["a", "b"])) == 8
-    assert len(slices([*["b", "a"] * 4, "b"], ["a", "b"])) == 1
 
 
 def chunked(*chunks: list[int]) -> pa.Table:

@@ -33,10 +33,8 @@ def one_f_one_b(forward: Sequence[float], micro_batches: int, backward: Sequence
     one backward (Narayanan et al., 2104.04473, section 2.2).
     """
     stages = len(forward)
-    plan = (
-        forwards(stages, micro_batches) if backward is None else schedule_simulation.one_f_one_b(stages, micro_batches)
-    )
-    step = simulate(plan, forward, forward if backward is None else backward)
+    order = forwards if backward is None else schedule_simulation.one_f_one_b
+    step = simulate(order(stages, micro_batches), forward, forward if backward is None else backward)
     return [
         Slot(stage, work.micro_batch, work.kind, start, end)
         for stage, slots in enumerate(step.slots)

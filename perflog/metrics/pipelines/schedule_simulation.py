@@ -108,7 +108,8 @@ def simulate(plan: Plan, forward: Sequence[float], backward: Sequence[float], we
     makespan = max(free)
     busy = sum(end - start for device_slots in slots for _, start, end in device_slots)
     held = max(_held(device_slots) for device_slots in slots) / plan.chunks
-    return Simulated(makespan, 1 - busy / (devices * makespan), held, plan.copies, slots)
+    idle = 1 - busy / (devices * makespan) if makespan else 0.0
+    return Simulated(makespan, idle, held, plan.copies, slots)
 
 
 def _does(work: Work) -> list[Work]:
