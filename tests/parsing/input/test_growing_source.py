@@ -110,3 +110,21 @@ def test_a_compressed_log_cannot_be_read_while_it_grows(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"one\ntwo\n") + b"\n")
     with pytest.raises(InputError, match="compressed: it cannot be read while it grows"):
         GrowingSource("run.txt", str(path), lambda: False)
+
+
+def test_lines_go_on_in_each_part_that_comes(tmp_path: Path) -> None:
+    pieces = [b"a\nbb\n", b"ccc\n", b"d\n" * 20, b"last"]
+    expected = [b"first line", b"a", b"bb", b"ccc", *[b"d"] * 20, b"last"]
+    assert growing(tmp_path / "run.txt", pieces, has_ended=True) == list(enumerate(expected, 1))
+
+
+def test_what_cannot_be_read_while_it_grows_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    for data, kind in (
+        (gzip.compress(b"a\n"), "compressed"),
+        ("a\nb\n".encode("utf-16"), "utf-16"),
+        (b'{\n "a": 1,\n "b": 2\n', "a JSON document"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(InputError, match="(?i)^run.txt: " + kind + ".*: it cannot be read while it grows"):
+            GrowingSource("run.txt", str(path), lambda: False)
