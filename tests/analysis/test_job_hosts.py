@@ -80,6 +80,10 @@ def test_equal_losses_at_equal_times_are_of_one_job() -> None:
         pairs_of(one, printed("b", 0.75)) == [("a", "b")] == pairs_of(one, [*printed("b", 0.75), printed("b", 0.75)[1]])
     )
     assert pairs_of(one, printed("b", 1.75)) == []
+    later = [row | ({"loss": 5.0} if row.get("step") == 7 else {}) for row in printed("b", 0.75)]
+    assert pairs_of(one, later) == []  # one loss differs
+    constant = [[row | ({"loss": 1.0} if "loss" in row else {}) for row in printed(run)] for run in "ab"]
+    assert pairs_of(*constant) == []  # a loss that never changes is that of many jobs
     assert pairs_of(one, printed("b", loss=1e-9)) == [] == pairs_of(one, printed("b", first=1))
     assert pairs_of(one, [row | {"clock": "local"} for row in printed("b")]) == []
     assert pairs_of(one, printed("b", 20.25)) == []  # a repeat, one after the other
