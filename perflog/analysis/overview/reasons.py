@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from perflog.analysis.compare.explanations.operators import moved_between, moved_text, time_basis
 from perflog.analysis.overview.facts import case_facts, device_facts, log_facts, scaling_facts
+from perflog.analysis.overview.facts.energy_facts import unlike_device_facts
 from perflog.analysis.overview.facts.host_operators import host_operator_sentences, host_time_of_steps
 from perflog.analysis.overview.facts.stuck import stuck
 from perflog.analysis.overview.facts.what_if import slowdown_of_job
@@ -97,6 +98,7 @@ _FACTS = (
     device_facts.held_by_allocator,
     log_facts.profile,
     log_facts.held_up,
+    unlike_device_facts,
     log_facts.slow_steps,
     log_facts.between_steps,
     scaling_facts.schedules,

@@ -104,7 +104,7 @@ def telemetry(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (
         >>> list(table.columns[2:7])
         ['part', 'step', 'device', 'samples', 'power_w']
     """
-    samples = _samples(tables)
+    samples = device_samples(tables)
     return [row for windows in timed_steps(tables) for row in _rows(windows, samples)]
 
 
@@ -165,24 +165,24 @@ def _clocks(tables: Tables) -> dict[str, str | None]:
     return clocks
 
 
-class _Series(Struct, frozen=True):
+class Series(Struct, frozen=True):
     """Samples of a quantity of a device, one for each time, in the order of the times."""
 
     times: Ints
     values: Floats
 
 
-class _Sampled(Struct, frozen=True):
+class DeviceSamples(Struct, frozen=True):
     """The samples of a run on a clock, by device (None: not known) and quantity."""
 
     run: str
     clock: str | None
-    devices: Mapping[int | None, Mapping[str, _Series]]
+    devices: Mapping[int | None, Mapping[str, Series]]
     first: int
     last: int
 
 
-def _samples(tables: Tables) -> list[_Sampled]:
+def device_samples(tables: Tables) -> list[DeviceSamples]:
     """Return the samples of devices with a known quantity: of several counters for it, the one with the best name."""
     rows = tables.rows("counters")
     rows = rows.where(rows.known("start_ns") & ~rows.known("duration_ns") & ~rows.known("subject"))
@@ -199,26 +199,26 @@ def _samples(tables: Tables) -> list[_Sampled]:
     return list(_sampled(tables, found.where(is_best), number[is_best]))
 
 
-def _sampled(tables: Tables, found: Readings, quantity: Ints) -> Iterator[_Sampled]:
+def _sampled(tables: Tables, found: Readings, quantity: Ints) -> Iterator[DeviceSamples]:
     """Yield the samples of each run. `quantity`: index of the quantity of each."""
     runs, words = found.rows.codes("run")
     keys = (runs, found.rows["device"], quantity)
     moments = groups_of(*keys, found.rows["start_ns"])  # one reading for each time
     times, values = found.rows["start_ns"][moments.first], moments.means(found.value)
     series = groups_of(*(key[moments.first] for key in keys))
-    devices: dict[str, dict[int | None, dict[str, _Series]]] = {}
+    devices: dict[str, dict[int | None, dict[str, Series]]] = {}
     for first, index in zip(moments.first[series.first].tolist(), series.rows, strict=True):
         run, device, name = words[runs[first]], int(keys[1][first]), list(_QUANTITIES)[quantity[first]]
         quantities = devices.setdefault(run, {}).setdefault(None if device == NULL else device, {})
-        quantities[name] = _Series(times[index], values[index])
+        quantities[name] = Series(times[index], values[index])
     clocks = _clocks(tables)
     for run, rows in found.rows.by("run").items():
         in_order = dict(sorted(devices[run].items(), key=lambda item: (item[0] is None, item[0] or 0)))
         ends = int(rows["start_ns"].min()), int(rows["start_ns"].max())
-        yield _Sampled(run, _clock(rows, clocks[run]), in_order, *ends)
+        yield DeviceSamples(run, _clock(rows, clocks[run]), in_order, *ends)
 
 
-def _rows(windows: TimedSteps, samples: Sequence[_Sampled]) -> Iterator[dict[str, Any]]:
+def _rows(windows: TimedSteps, samples: Sequence[DeviceSamples]) -> Iterator[dict[str, Any]]:
     """Yield the rows of a run: for each log with samples and each device, of the run and of its steps."""
     for sampled in samples:
         run_columns = {"run": windows.run, "label": windows.label, "telemetry": sampled.run}
@@ -243,7 +243,7 @@ def _difference(steps: str | None, samples: str | None) -> str | None:
 
 
 def _device_rows(
-    windows: TimedSteps, quantities: Mapping[str, _Series], run_columns: Mapping[str, Any]
+    windows: TimedSteps, quantities: Mapping[str, Series], run_columns: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     starts = np.append(windows.starts.min(), windows.starts)
     ends = np.append(windows.ends.max(), windows.ends)

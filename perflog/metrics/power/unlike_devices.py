@@ -1,0 +1,63 @@
+"""Devices with telemetry unlike that of the other devices of the run: a lower clock, a higher temperature, less power.
+
+A GPU that is hot or capped works at a lower clock than its neighbours, and all ranks wait for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.metrics.power.telemetry import DeviceSamples, device_samples
+from perflog.metrics.run_tables import Tables, computed_once
+from perflog.statistics.standing_out import standing_out
+
+_LEAST = {"clock": ("Hz", 1.05), "temperature": ("°C", 1.15), "power": ("W", 1.1)}
+"""By quantity its unit, and the least ratio to the other devices."""
+
+_FEWEST = 3
+"""Devices: of two, nothing shows which is unlike."""
+
+
+class UnlikeDevice(Struct, frozen=True):
+    """A device with a quantity that differs from those of the others, of which the median is `usual`."""
+
+    run: str
+    device: int
+    devices: int
+    quantity: str
+    unit: str
+    value: float
+    usual: float
+
+
+@computed_once
+def unlike_devices(tables: Tables) -> list[UnlikeDevice]:
+    """Return the devices unlike the others of their run, by quantity: the clock first.
+
+    Limitation: samples are compared by their order, as the devices are sampled in turn.
+    """
+    return [each for sampled in device_samples(tables) for each in _unlike(sampled)]
+
+
+def _unlike(sampled: DeviceSamples) -> Iterator[UnlikeDevice]:
+    devices = {device: series for device, series in sampled.devices.items() if device is not None}
+    for quantity, (unit, least) in _LEAST.items():
+        values = {device: series[quantity].values for device, series in devices.items() if quantity in series}
+        size = min(map(len, values.values()), default=0)
+        matrix = np.array([each[:size] for each in values.values()])
+        if len(values) < _FEWEST or not size or not (matrix > 0).all():
+            continue
+        numbers = list(values)
+        for found in standing_out(matrix, len(_LEAST)):
+            if abs(math.log(found.ratio)) >= math.log(least):
+                yield _device(sampled.run, numbers[found.member], quantity, unit, values)
+
+
+def _device(run: str, device: int, quantity: str, unit: str, values: Mapping[int, np.ndarray]) -> UnlikeDevice:
+    others = np.concatenate([own for other, own in values.items() if other != device])
+    value, usual = (float(np.median(own)) for own in (values[device], others))
+    return UnlikeDevice(run, device, len(values), quantity, unit, value, usual)

@@ -1,0 +1,53 @@
+"""Devices with telemetry unlike that of the others: which, in what, and where nothing shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import perflog
+from perflog.metrics.power.unlike_devices import unlike_devices
+from perflog.metrics.run_tables import Tables
+
+HEADER = "timestamp, index, power.draw [W], clocks.current.sm [MHz], temperature.gpu\n"
+Reading = tuple[int, int, int]  # W, MHz, °C
+USUAL: Reading = (650, 1980, 66)
+
+
+def telemetry(path: Path, *devices: Reading) -> perflog.Log:
+    """Samples of devices 0, 1, ... over two minutes, which scatter by 1 %."""
+    lines = [
+        f"2026/11/30 09:{n // 12:02d}:{n % 12 * 5:02d}.000, {gpu}, {power + (n + gpu) % 6} W, "
+        f"{clock + 15 * (n % 2)} MHz, {heat}\n"
+        for n in range(24)
+        for gpu, (power, clock, heat) in enumerate(devices)
+    ]
+    path.write_text(HEADER + "".join(lines))
+    return perflog.read(path)
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ((480, 1300, 87), ["clock", "temperature", "power"]),
+        ((650, 1750, 66), ["clock"]),  # capped
+        ((650, 1980, 72), []),  # in the warmer place of its node
+        ((640, 1965, 66), []),
+    ],
+)
+def test_a_device_that_is_unlike_the_others(other: Reading, found: list[str], tmp_path: Path) -> None:
+    devices = unlike_devices(Tables(telemetry(tmp_path / "gpu.csv", USUAL, USUAL, other, USUAL)))
+    assert [(each.device, each.devices, each.quantity) for each in devices] == [(2, 4, name) for name in found]
+
+
+def test_of_two_devices_nothing_shows_which_is_unlike(tmp_path: Path) -> None:
+    assert not unlike_devices(Tables(telemetry(tmp_path / "gpu.csv", USUAL, (480, 1300, 87))))
+
+
+def test_the_overview_names_it(tmp_path: Path) -> None:
+    log = telemetry(tmp_path / "gpu.csv", USUAL, USUAL, (480, 1305, 87), USUAL)
+    assert perflog.overview(log).reasons == [
+        "Device 2 of 4 is unlike the others: clock 1.31 GHz instead of 1.99 GHz, temperature 87 °C instead of 66 °C, "
+        "power 482 W instead of 652 W."
+    ]
