@@ -1512,3 +1512,8 @@ def test_times_in_brackets_after_a_time_are_its_parts() -> None:
     named = {row["key"]: row["value"] for row in got.rows("values")}
     named |= {row["phase"]: row["time_s"] for row in got.rows("phases")}
     assert named == {"loss_avg": 2.75, "data": 0.25, "step_time_avg": 1.25}
+
+
+def test_the_name_of_the_last_number_is_no_unit_of_the_one_before() -> None:
+    rows = read(b"step 1 loss 1.76 tok/s 30003\nstep 2 loss 1.75 tok/s 30004\n").rows("steps")
+    assert [(row["loss"], row["tokens_per_s"]) for row in rows] == [(1.76, 30003), (1.75, 30004)]

@@ -36,6 +36,7 @@ from perflog.parsing.assemble.runs.setting_series import SeriesOfRuns
 from perflog.parsing.assemble.runs.text_blocks import TextBlocks
 from perflog.parsing.assemble.scopes import Markers, OpenScopes, closes_step, markers_of
 from perflog.parsing.assemble.steps.average_windows import AverageWindows
+from perflog.parsing.assemble.steps.inner_counts import InnerCounts
 from perflog.parsing.assemble.steps.pending_records import NO_LIMIT, PendingRecords
 from perflog.parsing.assemble.steps.run_clocks import RunClocks, reads_clock, times_steps
 from perflog.parsing.assemble.steps.step_groups import StepGrouper
@@ -56,7 +57,7 @@ class RereadRequired(Exception):  # noqa: N818  # a turn of events, not an error
         separate: By run, whether each labelled rank closes its own steps.
         windows: By position of a line, how many steps it covers.
         processes: By run, what its local ranks mean.
-        times: What times that lines print by name are.
+        times: What times that lines print by name, and counts without a name, are.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Assembler:
         separate: The same for single runs, as an earlier reading has settled it.
         windows: How many steps the lines at these positions cover, as an earlier reading has settled it.
         processes: What the local ranks of single runs mean, as an earlier reading has settled it.
-        times: What times that lines print by name are, as an earlier reading has settled it.
+        times: What times by name and counts without a name are, as an earlier reading has settled it.
         file: The name of the log's file, without its folder.
         waits_for_libraries: Whether steps wait for the figures that a library prints of them, to the end of their run.
             Not while a log grows: then they meet only in what is read at once.
@@ -115,6 +116,7 @@ class Assembler:
         self._waits_for_libraries = waits_for_libraries
         self._step_counter = StepCounter(windows or {})
         self._time_roles = TimeRoles(times or {})
+        self._inner_counts = InnerCounts(times or {})
         self._series = SeriesOfRuns()
         self._builder = TableBuilder(self._local_ranks.pods)
         self._stamps = StampReader()
@@ -170,7 +172,7 @@ class Assembler:
             self.tracker.begin_at_failure(self._failures.last_line)
         ranks, streams = self._rank_rules.corrections, self._streams.corrections
         windows, processes = self._step_counter.corrections, self._local_ranks.corrections
-        times = self._time_roles.corrections
+        times = self._time_roles.corrections | self._inner_counts.corrections
         if ranks or streams or windows or processes or times:
             raise RereadRequired(ranks, streams, windows, processes, times)
         return _with_ends(tables, ended), ended
@@ -301,6 +303,7 @@ class Assembler:
             row.ranks.fill(self._local_ranks.impossible(ranks, records.positions, runs), -1, -1)
             rows.append(row)
         self._rank_rules.apply(form, rows, runs, scopes)
+        self._inner_counts.fill(form, rows)
         self._time_roles.fill(form, rows, runs)
         return rows
 

@@ -82,7 +82,9 @@ def _ends_in_rate(parts: Sequence[Token], k: int) -> bool:
         if parts[k + 1].kind != NAME or "/" not in parts[k + 1].text:
             return False
         k += 2
-    return True
+    return (
+        k >= len(parts) or parts[k].kind != NUMBER
+    )  # of the last number nothing is a unit: `loss 0.1 tokens/sec 1971.6`
 
 
 def _scale_after(parts: Sequence[Token], k: int, may_be_word: bool) -> float:
