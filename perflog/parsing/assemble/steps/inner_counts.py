@@ -43,7 +43,7 @@ class _Count(Struct):
 
 
 class InnerCounts:
-    """Decides what counts without a name are. `settled` and `corrections`: as those of `TimeRoles`."""
+    """Decides what counts without a name are. `settled` and `corrections` mean what they mean for `TimeRoles`."""
 
     def __init__(self, settled: Mapping[Key, str]) -> None:
         self._settled = settled
