@@ -159,8 +159,8 @@ class MeterNames(Struct):
         if self.suffix:
             return self.last, self.suffix if INTEGER.fullmatch(text) or base_of(self.last_unit) == "B" else ""
         key = self.bracket or self.last
-        if self.declaration.measures and not self.bracket and base_of(unit) == "s" and not self.last_unit:
-            return KINDS["s"], ""  # `M=3840, N=4096: 0.06 ms`: of the case that the numbers before it name
+        if self.declaration.measures and not self.bracket and base_of(unit) == "s" and not self.bases:
+            return KINDS["s"], ""  # `M=3840, N=4096: 0.06 ms`: the numbers before it name a case, and have no unit
         may_be_time = unit in DURATIONS and not self.declaration.measures and KINDS["s"] not in self.declaration.keys
         if not key and unit_text and may_be_time:
             return KINDS["s"], ""  # `iteration 5: 41.2 ms`

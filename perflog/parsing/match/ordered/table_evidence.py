@@ -308,7 +308,7 @@ class PrintedTable(Struct, frozen=True):
         number = ",f" if any("," in pair[0] for pair in pairs if pair) and self._groups_thousands() else "r"
         if not any(units) and number != "r":
             return number
-        if len(units) > 1 and self._lists_quantities():
+        if len(units) > 1 and not name_and_unit(name)[1] and self._lists_quantities():
             return "|".join(f"{number}{unit}{remark}" for unit in sorted(units) for remark in ("", REMARK))
         if not any(units):
             return f"{number}|{number}{REMARK}" if None not in pairs and list(bare) != list(cells) else ""
