@@ -118,11 +118,14 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
 
 
 def _candidates(source: Source) -> list[Format]:
-    """Return the formats that a log may be in. Tables of a document that was found in a folder are about other logs."""
+    """Return the formats that a log may be in.
+
+    Tables and results of a document that was found in a folder are about other logs.
+    """
     every = [form for form in known().values() if form.name != COMMON]
     if not source.is_document:
         return every
-    return [form for form in every if not any(map(needs_rows, form.families))]
+    return [form for form in every if not (form.generic or any(map(needs_rows, form.families)))]
 
 
 class _Reading:

@@ -150,3 +150,11 @@ def test_ranks_that_wait_for_a_failed_one_are_no_attempts(tmp_path: Path) -> Non
     found = perflog.diagnose(log)
     assert [culprit.rank for culprit in found.culprits] == [1] and found.kind == "gpu_error"
     assert "Earlier" not in str(found)
+
+
+def test_the_results_in_a_document_beside_a_log_are_no_run(tmp_path: Path) -> None:
+    results = "# Results\n\nFinal Val Loss: 3.2784\n\n| metric | value |\n| --- | --- |\n| mean train time | 79.7 s |\n"
+    log = read(tmp_path, {"train.log": TRAINER, "results.md": results})
+    assert [key.log for key in log.run_keys] == [f"{tmp_path}/train.log"]
+    assert log.warnings == [f"left out, because nothing in them is known: {tmp_path}/results.md"]
+    assert len(perflog.read(tmp_path / "results.md")) == 1  # the user named it
