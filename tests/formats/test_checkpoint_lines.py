@@ -32,6 +32,16 @@ def test_what_lines_say() -> None:
         "Resuming training from step 500": (*LOADED, 500, None, None),
         "Resumed from global_step 400 of x.ckpt": (*LOADED, 400, None, "x.ckpt"),
         "Continuing at iteration 12": (*LOADED, 12, None, None),
+        "Loading checkpoint finished": (*LOADED, None, None, None),
+        "Saving checkpoint took 12.5 s": (*SAVED, None, 12.5, None),
+        "Saving checkpoint at step 5 after 300 s": (*SAVING, 5, None, None),  # of the run
+        "Saved checkpoint at step 5, elapsed 3600 s": (*SAVED, 5, None, None),
+        "Saving checkpoint to out": (*SAVING, None, None, "out"),
+        "Loading checkpoint from 500.": (*LOADING, None, None, "500"),
+        "Saved checkpoint to ~/ckpt/x.pt": (*SAVED, None, None, "~/ckpt/x.pt"),
+        "Saved checkpoint to step_500.pt": (*SAVED, None, None, "step_500.pt"),
+        "Saving model checkpoint to checkpoint-500": (*SAVING, None, None, "checkpoint-500"),
+        "Loaded checkpoint epoch=3-step=500.ckpt": (*LOADED, None, None, "epoch=3-step=500.ckpt"),
     }
     for line, expected in lines.items():
         for before in ("", "2026-11-30 10:00:00,123 INFO ", "[rank0] ", "INFO:trainer:"):
@@ -44,7 +54,8 @@ def test_lines_that_may_say_something_else() -> None:
         "no checkpoint found at 'x/y'", "Failed to load checkpoint x/y", "Saving checkpoint every 500 steps",
         "Loading checkpoint shards:  33%", "Saved checkpoint at step 5 of step 7", "Could not resume from step 5",
         "Saved checkpoint 3/5", "Resuming from step 99999999999999999999", "Saving checkpoints is disabled",
-        "Restoring checkpoint failed",
+        "Restoring checkpoint failed", "Saving checkpoint in 5 minutes", "Saved snapshot to memory_snapshot.pickle",
+        "Saved checkpoint step=3/5", "Saving checkpoint at step 1,000", "Saved checkpoint to out every hour",
     )  # fmt: skip
 
 

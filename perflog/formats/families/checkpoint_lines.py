@@ -7,6 +7,7 @@
 
 A verb says what happens, a noun to what. The rest is the step, the time it took, the path, and words that change
 nothing. A line with any other word may say something else, such as that no checkpoint was found: it is none.
+`Saving checkpoint took 5 s` says that it is saved. `Saving checkpoint in 5 s` may be a plan: it is none.
 """
 
 from __future__ import annotations
@@ -50,17 +51,20 @@ _VERBS = {
 
 _BEGIN = r"(?:[-=*>]+[ \t]+)?"
 _ANY = "|".join(verb for verbs in _VERBS.values() for verb in verbs)
+_ANYWHERE = re.compile(rf"[ \t]*{_BEGIN}(?i:{_ANY})\b".encode())
 PATTERN = rf"(?:{PREFIX})?[ \t]*{_BEGIN}(?i:{_ANY})(?:\W|$)"
 """What each such line begins with."""
 
 _STATED = {stated: lazy_pattern(rf"[ \t]*{_BEGIN}(?i:{'|'.join(verbs)})\b") for stated, verbs in _VERBS.items()}
 _LABEL = lazy_pattern(rb"\[[Rr]ank[ :=]?[0-9]{1,9}\]:? ")  # no prefix: the reader asks for what is after it
 _STEP = r"(?i:(?:global[ _-]?)?(?:step|iteration|iter))"
+_COUNT = r"(?:[ \t]*[:=#_]?[ \t]*|-)(?P<{}>[0-9]+)\b(?!\.[A-Za-z]|[-/][A-Za-z])"  # `step_500.pt` is a name
 _PARTS = lazy_pattern(
-    rf"{_STEP}[ \t]*[:=#_]?[ \t]*(?P<step>[0-9]+)\b"
+    rf"{_STEP}{_COUNT.format('step')}"
     r"|(?P<duration>[0-9]+(?:\.[0-9]+)?)[ \t]*(?P<unit>ms|s|secs?|seconds?|min|minutes?)\b"
-    r"|(?i:epoch)[ \t]*[:=#]?[ \t]*(?P<epoch>[0-9]+)\b"
-    r"|[\x22'`]?(?P<name>(?=\S*[A-Za-z])(?:[a-z][a-z0-9]*://|[\w.+=-]*/|\w[\w.+=-]*\.(?=[A-Za-z]))[\w./+=@-]*\w/?)[\x22'`]?(?=[\s.,;:)]|$)"
+    rf"|(?i:epoch){_COUNT.format('epoch')}"
+    r"|[\x22'`]?(?P<name>(?=\S{0,255}[A-Za-z])(?:[a-z][a-z0-9]{0,9}://|[\w.+=-]{0,255}/|\w[\w.+=-]{0,255}\.(?=[A-Za-z])"
+    r"|[A-Za-z][\w.+=-]{0,255}[_-](?=[0-9]))[\w./+=@-]*\w/?)[\x22'`]?(?=[\s.,;:)]|$)"
     r"|(?P<word>[A-Za-z]+)|(?P<mark>(?:[\s,;:=()\[\]!-]|\.(?![\w/]))+)"
 )
 _CHANGES_NOTHING = frozenset(
@@ -68,6 +72,12 @@ _CHANGES_NOTHING = frozenset(
     "step iteration iter file path dir directory folder disk storage took time elapsed duration done complete "
     "completed finished successfully asynchronously all".split()
 )
+_DONE_WORDS = frozenset("took done complete completed finished successfully".split())
+_SINCE = lazy_pattern(r"\b(?:after|at|for|of|with|elapsed)[\s:=]*$")  # before a time that may be since the start
+_PLANNED = lazy_pattern(r"\bin[ \t]*$")
+_PLACE = lazy_pattern(r"\b(?:to|from)[ \t]*:?[ \t]+$")
+_LAST = lazy_pattern(r"(?P<name>[^\s,;()\[\]\x22'`]*[\w/])\.?$")
+_OF_MEMORY = lazy_pattern(r"(?i)\bsnapshots?\b.*\bmem")
 
 
 class CheckpointFamily(Struct, frozen=True, eq=False, kw_only=True):
@@ -87,39 +97,51 @@ class CheckpointFamily(Struct, frozen=True, eq=False, kw_only=True):
         if _LABEL.match(raw):
             return ()
         for end in (0, *prefix_ends(raw)):
+            if not _ANYWHERE.match(raw, end):
+                continue
             rest = raw[end:].decode("utf-8", "surrogateescape")
             for (kind, edge), pattern in _STATED.items():
                 match = pattern.match(rest)
-                parts = _parts(rest, match[0]) if match is not None else None
+                parts = _parts(rest, match[0], edge) if match is not None else None
                 template = template_of("{_:p}" * bool(end) + parts[0]) if parts is not None else None
                 if parts is not None and template is not None and template.match(raw) is not None:
                     line = self.shape.line_of(template, ())
-                    return (replace(line, set={"kind": kind, "edge": edge}, unit=parts[1]),)
+                    return (replace(line, set={"kind": kind, "edge": parts[2]}, unit=parts[1]),)
         return ()
 
 
-def _parts(text: str, begin: str) -> tuple[str, dict[str, Unit]] | None:
-    """Return the string of a template and the units of its fields; None if a word may change what is said.
+def _parts(text: str, begin: str, edge: str) -> tuple[str, dict[str, Unit], str] | None:
+    """Return the string of a template, the units of its fields, and the edge; None if a word may change what is said.
 
-    `begin`: the beginning of the string, which says what happens. The step may be in its last words.
+    `begin`: the beginning of the string, which says that something begins or ends. The step may be in its last words.
     """
     position = len(begin) - len(re.split(rf"(?={_STEP}$)", begin)[-1]) if re.search(rf"{_STEP}$", begin) else len(begin)
     made, units, taken = literal(text[:position]), dict[str, Unit](), set[str]()
     while position < len(text):
         part = _PARTS.match(text, position)
         if part is None or (part["word"] and part["word"].lower() not in _CHANGES_NOTHING):
+            part = _LAST.match(text, position) if _PLACE.search(text, 0, position) else None
+        if part is None:
             return None
-        position = part.end()
-        group = next((name for name in ("step", "duration", "epoch", "name") if part[name]), "")
-        if not group:
+        found = {group: value for group, value in part.groupdict().items() if value}
+        group = next((name for name in ("step", "duration", "epoch", "name") if name in found), "")
+        if group in taken or (group == "step" and not fits_64(found["step"])):
+            return None
+        edge = "end" if found.get("word", "").lower() in _DONE_WORDS else edge
+        if group:
+            taken.add(group)
+            before = text[position : part.start(group)]
+            field = group if group != "epoch" else "_"
+            if group == "duration":
+                if edge == "begin" and _PLANNED.search(text, 0, position):
+                    return None
+                if _SINCE.search(text, 0, position):
+                    field = "_"
+                else:
+                    edge, units[group] = "end", UNITS[unit_of(found["unit"])[0]]
+            spec = {"name": "S", "duration": spec_of(found[group])}.get(group, "d")
+            made += literal(before) + f"{{{field}:{spec}}}" + literal(text[part.end(group) : part.end()])
+        else:
             made += literal(part[0])
-            continue
-        if group in taken or (group == "step" and not fits_64(part["step"])):
-            return None
-        taken.add(group)
-        spec = "S" if group == "name" else spec_of(part[group]) if group == "duration" else "d"
-        before, after = text[part.start() : part.start(group)], text[part.end(group) : part.end()]
-        made += literal(before) + f"{{{'_' if group == 'epoch' else group}:{spec}}}" + literal(after)
-        if group == "duration":
-            units["duration"] = UNITS[unit_of(part["unit"])[0]]
-    return made, units
+        position = part.end()
+    return (made, units, edge) if not _OF_MEMORY.search(text) else None
