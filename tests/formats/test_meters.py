@@ -1517,3 +1517,9 @@ def test_times_in_brackets_after_a_time_are_its_parts() -> None:
 def test_the_name_of_the_last_number_is_no_unit_of_the_one_before() -> None:
     rows = read(b"step 1 loss 1.76 tok/s 30003\nstep 2 loss 1.75 tok/s 30004\n").rows("steps")
     assert [(row["loss"], row["tokens_per_s"]) for row in rows] == [(1.76, 30003), (1.75, 30004)]
+
+
+def test_a_size_after_model_is_its_name() -> None:
+    for size in ("7b", "7B", "1.3b"):
+        got = read(f"world_size=8 micro_batch=4 model={size}\nstep 1 | loss 2.5 | 0.5 s/step\n".encode())
+        assert got.rows("runs")[0]["model"] == size

@@ -101,3 +101,24 @@ def test_sizes_of_a_grid_are_words(tmp_path: Path) -> None:
     values = perflog.read(table(tmp_path / "grid.md", text)).table("values")
     assert values[values["key"] == "Grid"]["text"].tolist() == ["2048x2048", "2896x2896"]
     assert set(values["key"]) == {"GPUs", "Grid", "Time"}
+
+
+@pytest.mark.parametrize("failed", ["crash", "nan"])
+def test_a_failed_run_beside_a_sound_one_of_its_size_is_in_no_study(failed: str, tmp_path: Path) -> None:
+    """Where the only run of a size failed, its speed is all that is known."""
+
+    def log(name: str, world: int, rate: int, ends: str = "") -> None:
+        lines = [f"world_size={world} micro_batch=4 seq_len=4096 model=7b"]
+        lines += [
+            f"step {n} | loss {'nan' if ends == 'nan' and n > 30 else 2.5} | {rate} tok/s | 0.5 s/step"
+            for n in range(40)
+        ]
+        lines += ["torch.OutOfMemoryError: CUDA out of memory."] * (ends == "crash")
+        (tmp_path / f"{name}.log").write_text("\n".join([*lines, ""]))
+
+    log("base", 8, 1000)
+    log("failed", 8, 1100, failed)
+    log("large", 16, 1800, failed)
+    rows = scaling(perflog.read(tmp_path))
+    measured = rows[rows["of"] == "measured"]
+    assert measured["gpus"].tolist() == [8, 16] and measured["speed"].tolist() == pytest.approx([1000, 1800])

@@ -20,8 +20,10 @@ from perflog.metrics.benchmarks.case_tables import SAME, CaseTable, case_tables
 from perflog.metrics.directions import words_of
 from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables, cached, computed_list
+from perflog.metrics.series.divergence import divergences
 from perflog.metrics.step_time.run_rates import Rate, SizedRun, named_rates, run_rates, sized, sized_runs
 from perflog.metrics.step_time.throughput import throughput
+from perflog.parsing.failures.rows import FATAL
 from perflog.settings.run_settings import independent
 from perflog.statistics.growth import LINEAR, LOGARITHMIC, Growth
 
@@ -111,9 +113,22 @@ def studies(tables: Tables, options: Options) -> list[Study]:
 def _find_studies(tables: Tables, options: Options) -> Iterator[Study]:
     if len(tables.rows("runs")) < 2:
         return
-    described = sized_runs(tables)
+    described = _sound(tables, sized_runs(tables))
     if len({run.gpus for run in described.values()}) > 1:
         yield from _among(described, run_rates(tables, options), _printed_flop_rates(tables, options))
+
+
+def _sound(tables: Tables, described: Mapping[str, SizedRun]) -> dict[str, SizedRun]:
+    """Return the runs without those that failed or diverged, where another one of their size did not."""
+    failures = tables.rows("failures")
+    failed = {*failures.where(failures.one_of("severity", [FATAL])).counts("run")}
+    failed |= {each.run for each in divergences(tables) if each.is_lost}
+    sound = {(run.key, run.gpus, run.batch) for name, run in described.items() if name not in failed}
+    return {
+        name: run
+        for name, run in described.items()
+        if name not in failed or (run.key, run.gpus, run.batch) not in sound
+    }
 
 
 def _printed_flop_rates(tables: Tables, options: Options) -> dict[str, float]:

@@ -96,6 +96,10 @@ class MeterText(Struct):
                 names.words, names.is_bound = [f"p{token.text}"], False
                 k += 2
                 continue
+            if self._names_model(parts, k):
+                self._add_model(token)
+                k += 2
+                continue
             if token.kind == NUMBER or (names.is_bound and token.text.lower() in _NOT_FINITE):
                 k = self._add_number(parts, k, bool(k) or is_inside)
                 continue
@@ -110,6 +114,20 @@ class MeterText(Struct):
             else:
                 k = self._add_mark(parts, k)
             k += 1
+
+    def _names_model(self, parts: Sequence[Token], k: int) -> bool:
+        """Return whether a number with letters is the name of a model: `model=7b`."""
+        following = parts[k + 1 : k + 2]
+        is_glued = parts[k].kind == NUMBER and bool(following) and following[0].kind == NAME and not following[0].gap
+        return is_glued and self.names.is_bound and self.names.words[-1:] in (["model"], ["Model"])
+
+    def _add_model(self, token: Token) -> None:
+        """Add the name of a model, a setting of the run; among other numbers it is none of them."""
+        names = self.names
+        is_setting = names.declaration.shape.line.table == "runs"
+        name = names.fields.from_key("model") if is_setting else UNNAMED
+        self.text += f"{gap_text(token.gap)}{{{name}:S}}"
+        names.forget()
 
     def _add_opaque(self, token: Token) -> None:
         """Add a string that is no number. It is a duration if its name says so."""
