@@ -8,9 +8,7 @@ is a stall.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 from msgspec import Struct
@@ -29,7 +27,7 @@ STARTUP, COMPILE, TRAINING, EVALUATION, CHECKPOINT = "startup", "compile", "trai
 DATA_WAIT, STALL, REPEATED, DOWN, SHUTDOWN, UNKNOWN = "data wait", "stall", "repeated", "down", "shutdown", "unknown"
 KINDS = (TRAINING, STARTUP, COMPILE, EVALUATION, CHECKPOINT, DATA_WAIT, STALL, REPEATED, DOWN, SHUTDOWN, UNKNOWN)
 
-STAMPS, ELAPSED, PRINTED, STEPS, FILE = "stamps", "elapsed", "printed", "steps", "file"
+STAMPS, ELAPSED, PRINTED, STEPS = "stamps", "elapsed", "printed", "steps"
 """Source of the ends of an interval: time stamps of lines, the printed time since a start, a printed duration, the
 clock minus the time of steps, the time at which the log was written last."""
 
@@ -394,28 +392,6 @@ class _Tiling:
                 kind = UNKNOWN if failures.first is None else STALL  # it may have failed long before its last line
                 self._to(self._position + silent, kind, failures.line, STAMPS, None, None, self._stamp_s)
         self._to(end, SHUTDOWN, max(line, failures.line), STAMPS, None, None, self._stamp_s)
-        if self._until is None and self._again is None and (written := self._written()) is not None:
-            self._to(written[0], SHUTDOWN, written[1], FILE, None, None, float(np.nan))
-
-    def _written(self) -> tuple[int, int] | None:
-        """Time at which the log was written last, and its last line, if that has no stamp; None: not known.
-
-        A copy of a log has the time of the copy: more than a day after the last stamp counts as that.
-        """
-        clock, run = self._extent.clock, self._extent.run
-        stamped = self._tables.rows_of("milestones", run)
-        stamped = stamped.where(stamped.known("printed_ns"))
-        last_line = max([tables_lines(self._tables, run)[1], *self._tables.rows_of("lines", run)["line"].tolist()])
-        if clock not in (UTC, LOCAL) or last_line <= max([int(self._steps.lines[-1]), *stamped["line"].tolist()]):
-            return None
-        path = next(log for each, log in self._tables.rows("runs").records("run", "log") if each == run)
-        try:
-            at = Path(path).stat().st_mtime_ns
-        except OSError:
-            return None
-        if clock == LOCAL:
-            at += int(time.localtime(at // _NS).tm_gmtoff) * _NS
-        return (at, last_line) if self._position < at <= self._position + _DAY * _NS else None
 
     def _failures(self) -> _Failures:
         rows = self._tables.rows_by_run("failures").get(self._extent.run)
@@ -506,7 +482,6 @@ class _Tiling:
             before.end, before.last_line = end, max(line, before.last_line)
             before.last_step = last_step if last_step is not None else before.last_step
             before.error_s = max(before.error_s, error)
-            before.known_by = FILE if known_by == FILE else before.known_by
         elif end > self._position:
             self.intervals.append(
                 Interval(kind, self._position, end, first_step, last_step, min(self._line, line), line, known_by, error)

@@ -47,8 +47,7 @@ _COLUMNS = (
     MetricColumn(
         "known_by",
         meaning="stamps: times of the lines at its ends; elapsed: printed times since a start; printed: printed "
-        "durations; steps: the time between two step lines minus the time of the steps; file: when the log was written "
-        "last",
+        "durations; steps: the time between two step lines minus the time of the steps",
     ),
     MetricColumn("error_s", "s", None, "how far its ends may be off: resolution of the clock, scatter of the steps"),
 )
