@@ -1500,9 +1500,11 @@ def test_the_name_of_a_logger_is_no_part_of_the_first_name() -> None:
     for text, expected in lines.items():
         (row,) = read(f"{begin}{text}\n".encode()).rows("steps")
         assert tuple(row[c] for c in ("step", "rank", "step_time_s", "forward_s", "loss")) == expected, text
-    for other in ("val step=8 loss=2.5 lr=1", "trainer step=8 grad norm=2.5 lr=1"):
+    for other in ("val step=8 loss=2.5 lr=1", "trainer step=8 grad norm=2.5 lr=1", "max step=8 loss=2.5 lr=1"):
         rows = read(f"INFO step=1 loss=2.5 lr=1\n{begin}{other}\n".encode()).rows("steps")
         assert [row["step"] for row in rows] == [1], other
+    rows = read(f"INFO step=1 loss=2.5 lr=1\n{begin}best loss=1.5 step=2 lr=1\n".encode()).rows("steps")
+    assert 1.5 not in [row["loss"] for row in rows]
 
 
 def test_times_in_brackets_after_a_time_are_its_parts() -> None:
@@ -1512,6 +1514,9 @@ def test_times_in_brackets_after_a_time_are_its_parts() -> None:
     named = {row["key"]: row["value"] for row in got.rows("values")}
     named |= {row["phase"]: row["time_s"] for row in got.rows("phases")}
     assert named == {"loss_avg": 2.75, "data": 0.25, "step_time_avg": 1.25}
+    got = read(b"step 7 loss 2.5 time 1.5 s val_time 3.5 s (forward 0.5 s)\n")
+    assert [row["forward_s"] for row in got.rows("steps")] == [None]
+    assert {row["key"]: row["value"] for row in got.rows("values")}["val_time_forward"] == 0.5
 
 
 def test_the_name_of_the_last_number_is_no_unit_of_the_one_before() -> None:

@@ -195,9 +195,14 @@ class MeterNames(Struct):
         return (key, "") if self.is_listed else ("", None)  # of `samples/s: 2161.6 1605777750.5` the first
 
     def _is_part_of_time(self, unit: str) -> bool:
-        """Return whether a time in brackets is a part of the time before: `1.2 s/it (data 0.1 s, fwd 0.4 s)`."""
+        """Return whether a time in brackets is a part of a step's time before it: `1.2 s/it (data 0.1 s, fwd 0.4 s)`.
+
+        `val_time 3.5 s (fwd 0.5 s)` is about no forward pass of training.
+        """
+        declared = self._declared(self.bracket, "", unit, "")[0]
+        is_of_step = declared == "step_time" or plain_name(self.bracket) == KINDS["s"]
         is_time = base_of(unit) == "s" and "s" in self.bases.get(self.bracket, ())
-        return is_time and STATISTICS.isdisjoint(map(str.lower, self.words))
+        return is_time and is_of_step and STATISTICS.isdisjoint(map(str.lower, self.words))
 
     def _speed(self, unit: str) -> str:
         """Return the name of a speed of what the number before took its time for; "" for another number."""

@@ -19,7 +19,7 @@ from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import is_statistic
 from perflog.formats.template import UNNAMED, Template
 from perflog.formats.tokens import LIST, MARK, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
-from perflog.formats.vocabulary import COUNTED_UP, EVALUATIONS, LEVELS, TRAINING, plain_name
+from perflog.formats.vocabulary import COUNTED_UP, EVALUATIONS, LEVELS, STATISTICS, TRAINING, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import MAGNITUDES, STEP_WORDS, UNITS, Unit, base_of, unit_of
 
@@ -228,9 +228,13 @@ class MeterText(Struct):
         return k
 
     def _names_logger(self, mark: str) -> bool:
-        """Return whether the words before the last one name the logger: `INFO trainer step=5 loss=2.5 lr=0.001`."""
+        """Return whether the words before the last one name the logger: `INFO trainer step=5 loss=2.5 lr=0.001`.
+
+        That is known before a counter or a rank alone: `INFO best loss=2.5` is no loss of a step.
+        """
         words, is_first = self.names.words, self._after_level and not self.names.printed
-        return is_first and self._is_pairs and mark == "=" and words[0].lower() not in EVALUATIONS | TRAINING
+        is_first = is_first and self._is_pairs and mark == "=" and words[-1].lower() in COUNTER_WORDS
+        return is_first and words[0].lower() not in EVALUATIONS | TRAINING | STATISTICS
 
     def _binds(self, parts: Sequence[Token]) -> bool:
         """Return whether a bar binds a number to its name, as a colon does: `Latency (average)  | 10955 ns`."""
