@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from os.path import basename
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -32,6 +31,7 @@ from perflog.metrics.series.divergence import Divergence, Rise, divergences, ris
 from perflog.parsing.failures.first_cause import LIKELY, NOT_KNOWN, SILENT, SURE, process_of
 from perflog.parsing.failures.kinds import title_of
 from perflog.parsing.failures.rows import FailureRow
+from perflog.parsing.input.log_names import base_name
 from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import count, first_few, plural
 
@@ -130,7 +130,7 @@ def diagnose(log: Log, *names: str) -> Diagnosis:
 
 def _of_one_job(log: Log, tables: Tables, names: Sequence[str]) -> Diagnosis:
     logs = {key.id: key.log for key in log.run_keys}
-    return _diagnose(tables, logs, names or tuple(dict.fromkeys(map(basename, logs.values()))))
+    return _diagnose(tables, logs, names or tuple(dict.fromkeys(map(base_name, logs.values()))))
 
 
 def diagnose_jobs(log: Log, *names: str, tables: Tables | None = None) -> list[Diagnosis]:
@@ -143,7 +143,7 @@ def diagnose_jobs(log: Log, *names: str, tables: Tables | None = None) -> list[D
     if len(groups) == 1:
         return [_of_one_job(log, tables, names)]
     paths = [key.log for group in groups for key in group.keys]
-    shown = {path: basename(path) for path in paths}
+    shown = {path: base_name(path) for path in paths}
     named = [tuple(dict.fromkeys(shown[key.log] for key in group.keys)) for group in groups]
     if len(set(named)) < len(named):  # of two jobs with logs of the same names, the folders are shown, too
         shown = dict(zip(paths, without_common_folder(paths), strict=True))
@@ -204,7 +204,7 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
 
 def _earlier(ending: Ending, logs: Mapping[str, str]) -> str:
     """Return what ended an attempt that another one follows."""
-    where = f" of {basename(logs[ending.run])}" if len(set(logs.values())) > 1 else ""
+    where = f" of {base_name(logs[ending.run])}" if len(set(logs.values())) > 1 else ""
     if ending.of < _SEVERAL:
         return f"{ending.sentence}{where}; a new attempt follows"
     verb = "failed first:" if ending.number == 1 else "ended by"
@@ -265,7 +265,7 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
             reason = f"it came from outside: {judged.why}"
     return Diagnosis(
         names,
-        ending.sentence_in(basename(logs[ending.run]) if several else ""),
+        ending.sentence_in(base_name(logs[ending.run]) if several else ""),
         judged.kind or first[0].kind,
         ending.culprits,
         reason,
@@ -311,7 +311,7 @@ def _followed(rows: Sequence[FailureRow]) -> str:
 
 
 def _evidence(row: FailureRow, logs: Mapping[str, str], several: bool) -> str:
-    where = f"{basename(logs.get(row.run, ''))}:{row.line}" if several else f"line {row.line:,}"
+    where = f"{base_name(logs.get(row.run, ''))}:{row.line}" if several else f"line {row.line:,}"
     times = f" (printed {row.count:,} times)" if row.count > 1 else ""
     return f"{where}: {text_of(row)}{times}"
 

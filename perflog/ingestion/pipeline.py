@@ -32,7 +32,7 @@ from perflog.parsing.assemble.runs.run_state import RunSettings, RunState
 from perflog.parsing.assemble.steps.time_roles import Key
 from perflog.parsing.input.chunks import CHUNK, Chunk, join_chunks
 from perflog.parsing.input.growing_source import GrowingSource
-from perflog.parsing.input.source import Source
+from perflog.parsing.input.source import JoinedSource, Source
 from perflog.parsing.match.discovery import families_of
 from perflog.parsing.match.ordered.bar_states import BarReader
 from perflog.parsing.match.ordered.ordered_lines import OpenAtEnd, OrderedLines
@@ -105,6 +105,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
         assembler = partial(
             Assembler, decided, separate=separate, windows=windows, processes=local, times=times,
             file=file, waits_for_libraries=not isinstance(source, GrowingSource),
+            is_by_rank=isinstance(source, JoinedSource) and source.is_by_rank,
         )  # fmt: skip
         reading = _Reading(source, sink(), formats, detection, label, assembler, processes, observer, guessed)
         try:

@@ -140,6 +140,15 @@ def test_the_errors_of_torchruns_ranks_come_after_all_steps(tmp_path: Path) -> N
     assert perflog.diagnose(log).culprits[0].rank == 1
 
 
+def test_steps_that_go_back_in_files_of_ranks_begin_no_run(tmp_path: Path) -> None:
+    """Where a file holds two attempts, the lines of an attempt are not together."""
+    lines = [f"step: {step} | loss: {3 - step / 90:.4f} | time: {900 + step}.5 ms" for step in range(1, 31)]
+    text = "\n".join([*lines, "Loading checkpoint from /ckpt/step_20", *lines[20:], ""])
+    log = read(tmp_path, {f"rank_{rank}.log": text.replace(".5 ms", f".{rank} ms") for rank in range(3)})
+    assert len(log) == 1
+    assert {row["rank"] for row in log.arrow("steps").to_pylist()} == {0, 1, 2}
+
+
 def test_ranks_that_wait_for_a_failed_one_are_no_attempts(tmp_path: Path) -> None:
     """Each rank's file ends with its failure; the steps of the next file do not follow it."""
     call = "WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=600000)"

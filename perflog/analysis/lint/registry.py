@@ -6,7 +6,6 @@ A rule takes `LintInput` and yields `Finding`; `RULES` has all rules.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +18,7 @@ from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
+from perflog.parsing.input.log_names import base_name
 from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import NULL, Rows
 
@@ -80,7 +80,7 @@ class LintInput:
         return tuple(
             LintedRun(
                 id=run,
-                name=f"{os.path.basename(log)}#{index}" if label is None else label,
+                name=f"{base_name(log)}#{index}" if label is None else label,
                 log=log,
                 process=None if process == NULL else process,
                 printout=printout,

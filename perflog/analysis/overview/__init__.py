@@ -6,7 +6,6 @@ screen.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import isfinite
 from statistics import stdev
@@ -50,6 +49,7 @@ from perflog.metrics.causes.cause import Cause
 from perflog.metrics.many_runs.scaling_studies import studies
 from perflog.metrics.traces.operators.recorded_operators import companions
 from perflog.opening import ARE_GUESSES
+from perflog.parsing.input.log_names import base_name
 from perflog.providers import provider
 from perflog.tables.nulls import nullable_frame
 from perflog.tables.schema import TABLES
@@ -324,7 +324,7 @@ def _without_values(
     """Return the overview of runs without some logs that only print values."""
     kept = [key for key in log.run_keys if key.id not in values]
     answer = overview_of(log.select(*kept), tables.only([key.id for key in kept]), options, names)
-    logs = list(dict.fromkeys(os.path.basename(key.log) for key in log.run_keys if key.id in values))
+    logs = list(dict.fromkeys(base_name(key.log) for key in log.run_keys if key.id in values))
     beside = f"Not counted as a run, since no metric uses its values: {first_few(logs, 3)}."
     return replace(
         answer, lines=log.line_account, read_figures=log.figure_account, reasons=[*answer.reasons, beside],

@@ -13,6 +13,7 @@ from perflog.output.brief import BriefLine, brief
 from perflog.output.presenters.diagnosis import VERDICT, heading, parts
 from perflog.output.presenters.overview import unread_in_words
 from perflog.output.terminal import cut
+from perflog.parsing.input.log_names import base_name
 from perflog.units import count, show, show_change
 
 _HEAD, _FAILURE, _FACT, _REASON, _DOUBT, _LATER, _LAST = range(7)  # weights: what is cut first is last
@@ -122,7 +123,7 @@ def _place(overview: Overview, finding: Finding) -> str:
     mark = f"{marks[finding.run]} " if len(overview.groups) > 1 and finding.run in marks else ""
     if key is None or not lines:
         return f"{mark.strip()}: " if mark else ""
-    return f"{mark}{cut(os.path.basename(key.log), _NAME)}:{min(map(int, lines))}: "
+    return f"{mark}{cut(base_name(key.log), _NAME)}:{min(map(int, lines))}: "
 
 
 # --- diagnosis ----------------------------------------------------------------------------------------------------

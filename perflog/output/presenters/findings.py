@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -12,6 +11,7 @@ from perflog.log import Log, RunKey
 from perflog.output import terminal
 from perflog.output.presenters.run_marks import marks_of
 from perflog.output.sheets import Sheet, SheetColumn, pairs, sheet
+from perflog.parsing.input.log_names import base_name
 from perflog.units import first_few
 
 _LOGS = 4  # logs or runs with their lines listed
@@ -38,7 +38,7 @@ def finding_sheets(findings: Sequence[Finding], log: Log, format: str, everythin
     for finding in sorted(findings, key=lambda f: SEVERITIES.index(f.severity or "note")):
         by_rule.setdefault(finding.code, []).append(finding)
     marks = marks_of(log) if terminal.width() else {}
-    names = {run: marks[run].short if marks else os.path.basename(key.log) for run, key in keys.items()}
+    names = {run: marks[run].short if marks else base_name(key.log) for run, key in keys.items()}
     numbers = {} if marks else _numbers(log.run_keys)
     for members in by_rule.values():
         yield _paragraph(members, names, numbers, everything)
@@ -102,7 +102,7 @@ def _places(finding: Finding, names: Mapping[str, str]) -> str:
 def _rows(findings: Sequence[Finding], keys: Mapping[str, RunKey], format: str) -> Sheet:
     """Return one row per finding; Markdown has fewer columns."""
     if format == "md":
-        names = {run: os.path.basename(key.log) for run, key in keys.items()}
+        names = {run: base_name(key.log) for run, key in keys.items()}
         brief = [(f.severity, f.code, _places(f, names), f.message, f.action) for f in findings]
         return sheet("findings", "severity code where message action", brief)
     rows = [_row(f, keys[f.run], json.dumps(f.evidence) if format == "csv" else f.evidence) for f in findings]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from perflog.analysis.run_names import run_marks, run_names, run_places
 from perflog.log import Log
 from perflog.output.sheets import Mark
+from perflog.parsing.input.log_names import base_name
 from perflog.settings.run_settings import settings_of, telling_settings
 
 LONG = 16
@@ -38,5 +37,5 @@ def printed_names(log: Log) -> dict[str, str]:
     if len(set(labels.values())) == len(keys) and all(labels.values()):
         return {id: label or "" for id, label in labels.items()}
     if len(keys) == 1 and keys[0].index > 1:
-        return {keys[0].id: f"{os.path.basename(keys[0].log)}#{keys[0].index}"}
+        return {keys[0].id: f"{base_name(keys[0].log)}#{keys[0].index}"}
     return run_places(keys)

@@ -15,6 +15,7 @@ from perflog.analysis.diagnosis import Diagnosis
 from perflog.analysis.overview import Overview
 from perflog.metrics import MetricColumn
 from perflog.output.sheets import Quantity
+from perflog.parsing.input.log_names import base_name
 from perflog.plots.drawing.sketch import Sketch
 
 TableRow = dict[str, Any]
@@ -153,7 +154,7 @@ class ReportData(Struct, frozen=True, dict=True):
         if self.comparison is not None:
             settings = f"{', '.join(self.comparison.by)}: " if self.comparison.by else ""
             return f"{settings}{', '.join(self.comparison.sides[1:])} against {self.comparison.sides[0]}"
-        names = list(self.names.values()) if len(self.runs) == 1 else [os.path.basename(log.name) for log in self.logs]
+        names = list(self.names.values()) if len(self.runs) == 1 else [base_name(log.name) for log in self.logs]
         if len(names) == 1:
             return names[0]
         return f"{len(names)} logs in {os.path.basename(os.path.abspath(self.overview.names[0]))}"

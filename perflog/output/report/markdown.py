@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -19,6 +18,7 @@ from perflog.output.report.job import job_tables
 from perflog.output.report.sections import Section, sections
 from perflog.output.sheets import Sheet, SheetColumn, escaped
 from perflog.output.terminal import visible
+from perflog.parsing.input.log_names import base_name
 from perflog.units import count
 
 _MAX_RUNS = 12
@@ -180,7 +180,7 @@ def _runs(report: ReportData) -> str:
 
 
 def _logs(report: ReportData) -> str:
-    rows = [(os.path.basename(log.name), log.format, log.runs, *log.lines.values()) for log in report.logs[:_MAX_RUNS]]
+    rows = [(base_name(log.name), log.format, log.runs, *log.lines.values()) for log in report.logs[:_MAX_RUNS]]
     sheet = sheets.sheet("logs", "log format runs# read# context# unread#", rows)
     return _sheet_text(replace(sheet, note=_more(len(report.logs) - _MAX_RUNS)))
 

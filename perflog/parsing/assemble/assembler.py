@@ -86,6 +86,7 @@ class Assembler:
         file: The name of the log's file, without its folder.
         waits_for_libraries: Whether steps wait for the figures that a library prints of them, to the end of their run.
             Not while a log grows: then they meet only in what is read at once.
+        is_by_rank: Whether the lines of each rank follow those of another rank, as in joined files.
     """
 
     def __init__(  # noqa: PLR0913 (what is known of a log before it is read)
@@ -98,9 +99,10 @@ class Assembler:
         times: Mapping[Key, str] | None = None,
         file: str = "",
         waits_for_libraries: bool = True,
+        is_by_rank: bool = False,
     ) -> None:
         self._file = file
-        self.tracker = RunTracker()
+        self.tracker = RunTracker(is_by_rank)
         self._runs: list[RunState] = [self.tracker.first]  # runs that may still get rows, in log order
         # Settings that a process start prints for all its runs, by number of the start.
         self._process_settings: dict[int, RunSettings] = {}

@@ -203,6 +203,19 @@ def split_run(text: str) -> tuple[str, str]:
     return (numbered[1], numbered[2]) if numbered else (text, "")
 
 
+def base_name(log: str) -> str:
+    """Return the last part of the path of a log; for files of several folders, of the folder that holds them all.
+
+    Example:
+        >>> base_name("job/rank_{0..3}.log"), base_name("job/attempt_0/{0/stdout,0/stderr}.log")
+        ('rank_{0..3}.log', 'attempt_0')
+    """
+    braces = _BRACES.fullmatch(log)
+    if braces is None or "/" not in braces[2]:
+        return os.path.basename(log)
+    return os.path.basename(os.path.dirname(braces[1])) or log
+
+
 def _exists(path: str) -> bool:
     """Whether there is a file or folder on this machine, or a file in an archive."""
     return not is_remote(path) and (os.path.exists(path) or os.path.exists(unpacked_path(path)))

@@ -255,6 +255,11 @@ class JoinedSource(Source):
         """The files, in order."""
         return self._parts
 
+    @property
+    def is_by_rank(self) -> bool:
+        """Whether each file has the lines of one rank, as their names state."""
+        return all(label_of_file(part.name) for part in self._parts)
+
     def close(self) -> None:
         for part in self._parts:
             part.close()

@@ -16,6 +16,7 @@ from perflog.analysis.run_names import run_places
 from perflog.arrays import Floats, Ints
 from perflog.log import RunKey
 from perflog.metrics import Options, Tables, get
+from perflog.parsing.input.log_names import base_name
 from perflog.plots.drawing.sketch import Axis, Sketch
 from perflog.units import scale
 
@@ -113,7 +114,7 @@ class Canvas(Struct, frozen=True, dict=True):
         """Names of the logs of the runs; of many logs their number, and their folder if they are in one."""
         logs = list(self.tables.rows("runs").counts("log"))
         if len(logs) <= _MAX_LOGS:
-            return ", ".join(plain(os.path.basename(log) or log, 60) for log in logs)
+            return ", ".join(plain(base_name(log) or log, 60) for log in logs)
         folder = os.path.basename(os.path.commonpath(map(os.path.abspath, logs)))
         return f"{len(logs)} logs" + (f" in {plain(folder, 60)}" if folder else "")
 

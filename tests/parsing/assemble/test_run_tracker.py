@@ -211,6 +211,14 @@ def test_each_rank_may_load_the_checkpoint_of_an_attempt(text: str, labels: str,
     assert [run.first_line for run in runs] == first_lines
 
 
+@pytest.mark.parametrize(
+    "text", ["1 2 3 restore 2 3 1 2 3 restore 2 3", "startup 1 2 startup 1 2", "0/1 0/2 0/3 0/1 0/2"]
+)
+def test_no_run_begins_in_lines_of_one_rank_after_another(text: str) -> None:
+    tracker = RunTracker(is_by_rank=True)
+    assert not tracker.starts(STEP_LINES, step_batch(text))
+
+
 @pytest.mark.parametrize("by_line", [False, True])
 @pytest.mark.parametrize(
     ("text", "first_lines"),

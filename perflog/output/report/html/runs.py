@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -24,6 +23,7 @@ from perflog.output.report.html.elements import (
 )
 from perflog.output.report.html.links import MAX_RUNS, MAX_SHAPES, left_out_note, lines_link
 from perflog.output.report.html.overview import answer_table
+from perflog.parsing.input.log_names import base_name
 
 _MANY_RUNS, _NEARLY_ALL = 10, 0.9  # runs, and the share of them that makes a setting usual
 _RUN_COLUMNS = ("model", "program", "world_size", "device", "dtype")
@@ -51,7 +51,7 @@ def _runs(report: ReportData) -> Html:
         findings = (link(f"finding-{doubt.code}", tag("code", doubt.code)) for doubt in against.get(id, ()))
         rows.append(tag(
             "tr", tag("td", breakable(report.names[id]), class_="name"), text_cell(told or "-"),
-            tag("td", breakable(os.path.basename(run["log"])), title=run["log"]),
+            tag("td", breakable(base_name(run["log"])), title=run["log"]),
             tag("td", lines_link(report, FigureSource(id, range_text(run["first_line"], run["last_line"])))),
             tag("td", join(findings, ", ") or "-"), tag("td", tag("code", id)),
             id=f"run-{place}",
@@ -81,7 +81,7 @@ def _logs(report: ReportData) -> Html:
     counts = (HeaderCell(name, number=True) for name in ("runs", "lines", "read", "context", "unread"))
     rows = [
         tag(
-            "tr", tag("td", breakable(os.path.basename(log.name)), title=log.name), text_cell(log.format),
+            "tr", tag("td", breakable(base_name(log.name)), title=log.name), text_cell(log.format),
             number_cell(log.runs),
             number_cell(sum(log.lines.values())), *map(number_cell, log.lines.values()),
             tag("td", tag("code", log.sha256[:12]), title=log.sha256),
@@ -132,7 +132,7 @@ def lines_section(report: ReportData) -> Html:
     for shape in report.shapes[:MAX_SHAPES]:
         first_of_table = shape.table is not None and shape.table not in tables
         tables.add(shape.table)
-        log = breakable(os.path.basename(shape.first_log))
+        log = breakable(base_name(shape.first_log))
         rows.append(
             tag(
                 "tr", number_cell(shape.first_line), *[tag("td", log), number_cell(shape.logs)] * several,

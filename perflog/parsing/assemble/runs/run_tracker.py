@@ -124,6 +124,7 @@ class _Machine(Struct):
     resumed: set[int] = field(default_factory=set)  # labels of the RESUME lines of the run
     resumed_now: set[int] = field(default_factory=set)  # the same since the last step
     beginnings: Beginnings = field(default_factory=Beginnings)
+    is_by_rank: bool = False  # whether steps go back where the lines of another rank begin, and so show no run
 
     def read(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: PrintedSteps) -> list[_RunStart]:
         """Read the lines of a batch. Return the runs that begin. `records`: positions of all other lines."""
@@ -151,6 +152,8 @@ class _Machine(Struct):
 
     def _read_resumption(self, line: _BoundaryLine) -> None:
         """Remember a line that loads a checkpoint or starts the processes again. Each rank may load it once."""
+        if self.is_by_rank:
+            return
         is_of_another_rank = bool(self.resumed) and line.label not in self.resumed
         if line.event is _Event.RESUME:
             self.resumed.add(line.label)
@@ -253,14 +256,18 @@ class RunTracker:
     closed; at a second `opens` line; and at the first record after a `closes` line. An `opens` line that each process
     prints begins a run only after a step. Where no line begins or ends a run, one begins where the steps and their
     epochs begin again.
+
+    Args:
+        is_by_rank: Whether the lines of each rank follow those of another rank. Then a run that goes on from a
+            checkpoint is no run of its own, since the lines of its ranks are not together.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_by_rank: bool = False) -> None:
         self.first = RunState(1, 0, 0, 0)  # the lines before the first record belong to the first run
         self.count = 0  # runs that have begun
         self._run = self.first
         self._run_is_open = False  # whether the first record of the log has been read
-        self._machine = _Machine()
+        self._machine = _Machine(beginnings=Beginnings(is_simple=not is_by_rank), is_by_rank=is_by_rank)
 
     def begin_at_failure(self, line: int) -> None:
         """Begin the first run of a log without a record that reports a failure, the last of them in this line."""
