@@ -177,7 +177,8 @@ def _ranks(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
         clocks = _clocks(job_files)
         if clocks and all(map(_is_of_lines, job_files)):
             errors = (by_path.get(errors_of_torchrun(file.path) or "") for file in job_files)
-            job_files += filter(None, errors)  # what ended a rank comes after all steps
+            # What ended a rank comes after all steps. Most ranks print no error.
+            job_files += (file for file in errors if file is not None and os.path.getsize(unpacked_path(file.path)))
             yield job_files, f"their names state its {kind}s, and {clocks}"
 
 
