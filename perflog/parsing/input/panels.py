@@ -19,7 +19,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.logger_blocks import lines_of
 
 _LINE = "[─━═]"
-_TOP = lazy_pattern(rf"[ \t]*[╭┌╔┏]{_LINE}+(?:[^┬╦┳]*?[^─━═ ┬╦┳][^┬╦┳]*?)?[┬╦┳─━═ ]*[╮┐╗┓]\s*")
+_TOP = lazy_pattern(rf"[ \t]*[╭┌╔┏]{_LINE}[^┬╦┳]*(?:[┬╦┳][┬╦┳─━═ ]*)?[╮┐╗┓]\s*")
 _RULE = lazy_pattern(rf"[ \t]*[├╠┣╟]{_LINE}.*[┤╣┫╢]\s*")
 _CROSSED = lazy_pattern("[┼╬╋╪╫]")
 _BOTTOM = lazy_pattern(rf"[ \t]*[╰└╚┗]{_LINE}.*[╯┘╝┛]\s*")
@@ -29,7 +29,7 @@ _BORDER = lazy_pattern("[╭┌╔┏╮┐╗┓─━═┬╦┳ \t]+")
 _FIRST = lazy_pattern("(?m)^[ \t]*(?:╭|┌|╔|┏)(?:─|━|═).*\\n[ \t]*(?:│|┃|║|├|╠|┣|╟)".encode())
 _PAIR = lazy_pattern(r"(?P<key>[^\W\d][^:=]*?)[ \t]*(?:[:=][ \t]*|[ \t]{2,})(?P<value>\S.*)")
 _NAME = lazy_pattern(r"[^\W\d][^:=]*:?")
-_COUNT = lazy_pattern(r"(?P<key>[^\W\d][\w ]*?)[ :=#]*[0-9]+(?:[ \t]*/[ \t]*[0-9]+)?")
+_COUNT = lazy_pattern(r"(?P<key>[^\W\d][\w ]{0,40}?)[ :=#]*[0-9]+(?:[ \t]*/[ \t]*[0-9]+)?")
 _HAS_FIGURE = lazy_pattern(r"[0-9]")
 _SHARE = lazy_pattern(r"[0-9.]+[ \t]*%")
 _LOSS = lazy_pattern(r"(?i)loss|reward|perplexity")
@@ -75,7 +75,8 @@ def _joined(lines: Sequence[bytes]) -> bytes:
     keys = [pair.partition(":")[0] for pair in pairs if counts]
     counts_steps = any(_field_of_count(text) == "step" for text in counts)
     is_of_step = any(_LOSS.search(key) or (counts_steps and field_of(key) in _OF_STEPS) for key in keys)
-    if not is_of_step or not all(map(_SHARE.fullmatch, others)):
+    is_repeated = len(set(keys)) < len(keys)  # of several parts of the work, or panels of ranks between each other
+    if not is_of_step or is_repeated or not all(map(_SHARE.fullmatch, others)):
         return b"".join(lines)
     front = f"{title}, " if title in counts else f"[{title}] " if title else ""
     text = front + ", ".join(parts)

@@ -41,6 +41,8 @@ def test_pairs_follow_each_other_and_lines_keep_their_numbers(size: int) -> None
         "╭─ Step 1 ──╮\n│ busbw: 3.5 GB/s │\n╰───────────╯\n",  # a benchmark, whose lines measure alone
         "╭─ Step 1 ──╮\n│ 12 │ 3.5  │\n╰───────────╯\n",
         "╭─ Step 1 ──╮\n│ loss: 2.5 │\nstep 2\n╰───────────╯\n",  # torn
+        "╭─ Step 1 ──╮\n│ loss: 2.5 │\n│ loss: 2.75 │\n╰───────────╯\n",  # of two parts of the work
+        "╭" + "─" * 4000 + "x" * 4000 + "\n",  # in linear time
     ],
 )
 def test_other_boxes_stay_as_they_are(box: str) -> None:
