@@ -11,7 +11,7 @@ from perflog.analysis.compare.operator_trees import OperatorNode, operator_tree,
 from perflog.analysis.compare.sides import Side
 from perflog.arrays import Floats
 from perflog.metrics import METRICS
-from perflog.metrics.compared import KINDS, STEP_MEASURES, Measure, Steady
+from perflog.metrics.compared import KINDS, STEP_MEASURES, STEP_TIME, Measure, Steady
 from perflog.metrics.run_moments import moments
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.series.series_ends import EqualSteps, named_value_samples
@@ -27,7 +27,8 @@ _OF_DEVICES = ("device", "idle", "path", "range", "operator", "kernel")  # kinds
 class SideValues(Struct):
     """The values of a side: for each measure, one array per run. `step_times`: whole series, with the warm-up.
 
-    `parts_of_steps`: of the columns of steps that are parts of the step time, the means over ranks, by measure and run.
+    `parts_of_steps`: of the step time and the columns of steps that are parts of it, the means over ranks, by measure
+    and run: the parts of each rank add up to its time, and so do their means.
     `operators`: in steady steps, of each run with a trace that names some. `parts`: by run with a trace, what the
     times of its devices are of: STEP, or TRACE where it has no annotated steps. `sessions`: by run, where it is known.
     """
@@ -121,9 +122,9 @@ def side_values(
 def _parts_of_steps(
     tables: Tables, cuts: Mapping[str, int], last: Mapping[str, int]
 ) -> dict[Measure, dict[str, Floats]]:
-    """The means over ranks of the columns of steps that are parts of the step time."""
+    """The means over ranks of the step time and of the columns of steps that are parts of it."""
     found: dict[Measure, dict[str, Floats]] = {}
-    for measure in (each for each in STEP_MEASURES if each.of):
+    for measure in (each for each in STEP_MEASURES if each == STEP_TIME or each.of):
         for series in means_over_ranks(tables, measure.column):
             means = series.until(last.get(series.run)).values
             if len(means) > (cut := cuts.get(series.run, len(means))):

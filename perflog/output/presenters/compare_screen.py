@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
+from math import isclose
 from shlex import join
 
 from perflog.analysis.compare import Comparison
@@ -291,19 +292,27 @@ def _tree(compared: Comparison, room: int) -> Iterator[str]:
     letter = _letters(compared).get(row.side)
     where = "" if compared.is_pair else " ".join(filter(None, [f" in {letter or row.side}", cell(row.case)]))
     for done, rows in enumerate(kinds):
-        lines = [*_tree_of(rows, where, room // (len(kinds) - done))]
+        lines = [*_tree_of(rows, _whole_name(compared, rows[0]) + where, room // (len(kinds) - done))]
         room -= len(lines)
         yield from lines
 
 
-def _tree_of(parts: Sequence[AttributionRow], where: str, room: int) -> Iterator[str]:
+def _whole_name(compared: Comparison, whole: AttributionRow) -> str:
+    """Return what is divided: the compared time, of the slowest rank; else its mean over ranks."""
+    if whole.kind in ("range", "kernel", "operator", "call"):
+        return f"all {whole.kind}s"
+    keys = (whole.case, whole.side, whole.kind, whole.part)
+    rows = (row for row in compared.row_records if (row.case, row.side, row.kind, row.metric) == keys)
+    is_compared = any(isclose(row.side_value - row.base_value, whole.difference_s, rel_tol=1e-3) for row in rows)
+    return f"the median {whole.part}" if is_compared else f"{whole.part}, mean over ranks,"
+
+
+def _tree_of(parts: Sequence[AttributionRow], what: str, room: int) -> Iterator[str]:
     whole, telling = parts[0], telling_parts(parts, room - 1)
     if not telling:
         return
-    is_sum = whole.kind in ("range", "kernel", "operator", "call")
-    what = f"all {whole.kind}s" if is_sum else f"the median {whole.part}"
     doubt = " (not known to differ)" if whole.share is None else ""
-    yield fit(f"Where the {signed_time(whole.difference_s)} of {what}{where} went{doubt}")
+    yield fit(f"Where the {signed_time(whole.difference_s)} of {what} went{doubt}")
     for part in telling:
         name = "  " * part.depth + _part_name(part)
         share = "" if part.share is None else f"  {100 * part.share:4.0f} %"

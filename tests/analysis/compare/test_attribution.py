@@ -49,6 +49,22 @@ def test_parts_are_means_over_the_ranks_as_phases_are() -> None:
     ]
 
 
+def test_the_time_of_the_step_is_the_mean_over_the_ranks_too() -> None:
+    """Of ranks that do not wait, one is slower: the time of its parts is no untimed time."""
+    named, case, values = made_sides(
+        {STEP_TIME: [[10.0]], BACKWARD: [[8.0]]}, {STEP_TIME: [[14.0]], BACKWARD: [[12.0]]}
+    )
+    for k in (0, 1):
+        means = {STEP_TIME: 10.0 + k, BACKWARD: 8.0 + k}
+        values[k].parts_of_steps |= {m: {run: np.array([mean]) for run in case.runs[k]} for m, mean in means.items()}
+    row = figure_row(kind="step", metric="step_time", side=named[1].name, base_value=10.0, side_value=14.0)
+    assert shown(attribution(named, [case], values, [row])) == [
+        ("step_time", None, 0, 10.0, 11.0, 1.0),
+        ("backward", "step_time", 1, 8.0, 9.0, 1.0),
+        ("(unexplained)", "step_time", 1, 2.0, 2.0, 0.0),
+    ]
+
+
 def test_parts_of_a_step_the_largest_difference_first() -> None:
     assert shown(divided(BASE, SIDE)) == [
         ("step_time", None, 0, 10.0, 14.0, 1.0),

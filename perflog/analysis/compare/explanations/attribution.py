@@ -81,8 +81,9 @@ def attribution(
                 for measure in pairs:
                     inside.setdefault(measure.of, []).append(measure)
                 top = next(m for m in pairs if m.name == whole and m.kind == kind)
-                total = pairs[top][1] - pairs[top][0] if differs else None
-                place = _Whole(case.name, sides[0].name, side.name, kind, total)
+                total = pairs[top][1] - pairs[top][0]
+                differs &= total * (row.side_value - row.base_value) > 0  # else only the slowest rank does
+                place = _Whole(case.name, sides[0].name, side.name, kind, total if differs else None)
                 parts += _tree(pairs, inside, top, place)
     return parts
 
@@ -108,7 +109,7 @@ class _Whole(Struct, frozen=True):
 def _median_pairs(
     kind: str, base: SideValues, side: SideValues, base_runs: Sequence[str], side_runs: Sequence[str]
 ) -> MedianPairs:
-    """Both centres of each time, as the compared figures have them; of a part of the step, of its mean over the ranks.
+    """Both centres of each time, as the compared figures have them; of the step and its parts, of means over the ranks.
 
     A layer, range or kernel that one side lacks took no time there. A phase that one side does not print is left out:
     the side may have it too.
