@@ -203,6 +203,8 @@ def _clocks(files: Sequence[_File]) -> str:
     is_alike = max(sizes) <= _ALIKE * min(sizes) and not any(path.endswith(_TABLES) for path in paths)
     if not is_alike or any(file.span is not None for file in files):
         return ""
+    if any(form.named_by(os.path.basename(file.path)) for file in files for form in file.formats):
+        return ""  # the name of each file says more of its lines than the rank
     programs = {frozenset(file.programs) for file in files}
     return "they print alike without a clock" if len(programs) == 1 and programs.pop() else ""
 
