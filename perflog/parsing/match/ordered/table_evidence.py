@@ -85,6 +85,7 @@ _LISTED = lazy_pattern(r"\{\} ?[A-Za-zµμ%]+(?:/[A-Za-z]+)?(?:, \{\} ?[A-Za-zµ
 _BETWEEN_SIZES = lazy_pattern(r"\{\} ?[x×*] ?\{\}")
 _REMARK = lazy_pattern(r"(?<=\S)[ \t]+\((?=[^()]*[A-Za-z])[^()0-9]*\)$")  # without figures
 _AGAIN = lazy_pattern(r"(?<=\S)[ \t]+\((?P<again>[0-9][^()]*)\)$")  # a value in another unit: `90.5s (1.51m)`
+_NAME_WITH_SIZE = lazy_pattern(r"[0-9.]+[A-Za-z]+, ?[A-Za-z]")
 _ROUNDED = 0.01  # two printed values of one quantity differ by less
 _OF_RATE = lazy_pattern(r"(?:/|per)[ _]?s(?:ec(?:ond)?)?\b", re.IGNORECASE)
 _METRIC = lazy_pattern(
@@ -312,8 +313,9 @@ class PrintedTable(Struct, frozen=True):
             return "|".join(f"{number}{unit}{remark}" for unit in sorted(units) for remark in ("", REMARK))
         if not any(units):
             return f"{number}|{number}{REMARK}" if None not in pairs and list(bare) != list(cells) else ""
-        if None in pairs and (len(units) > 1 or "" in units):  # words beside plain numbers, or several quantities
-            return ""
+        words = [cell for cell, pair in zip(cells, pairs, strict=True) if pair is None]
+        if words and (len(units) > 1 or "" in units or any(map(_NAME_WITH_SIZE.match, words))):
+            return ""  # words beside plain numbers, several quantities, or names: `7B, FSDP`
         ways = _ways_with_units(name, number, units)
         is_bare = ways == "q" or list(bare) == list(cells)
         return ways if is_bare or not ways else "|".join([ways, *(f"{way}{REMARK}" for way in ways.split("|"))])
