@@ -148,7 +148,8 @@ def ingest_logs(
     origins = cache(lambda: Origins(Store(task.store).origins()))
     with ExitStack() as stack:
         logs = [_LogOfMany(name, opened, stack, origins, stored_labels) for name, opened in _each_opened(names)]
-        have_rows: set[str] = set()
+        _read_alike(logs, task, rows, progress)
+        have_rows = {log.id for log in logs if isinstance(log.outcome, IngestResult)}
         outcomes = [log.outcome or _read_alone(log, have_rows, task, rows, progress) for log in logs]
     results = [(log, log.outcome) for log in logs if isinstance(log.outcome, IngestResult)]
     try:
@@ -196,6 +197,27 @@ class _LogOfMany:
     def labels(self, _: object = None) -> Mapping[int, str | None]:
         """Return the stored labels of the runs of the log, by index."""
         return _labels_of([self.id, *self.history.earlier], self._stored_labels())
+
+
+def _read_alike(
+    logs: Sequence[_LogOfMany], task: IngestTask, rows: MemorySink, progress: Callable[[int], None] | None
+) -> None:
+    """Read the logs together that look alike, and fill in their outcomes."""
+    if task.formats or task.guess or task.strict:
+        return
+    from perflog.ingestion.together import read_together
+
+    first_of: dict[str, _LogOfMany] = {}
+    for log in logs:
+        if log.outcome is None:
+            with suppress(PerflogError):  # to read it alone raises the error again
+                first_of.setdefault(log.id, log)
+    chosen = list(first_of.values())
+    labels = [log.labels if task.label is None else task.label for log in chosen]
+    for log, result in zip(chosen, read_together([log.source for log in chosen], labels, rows), strict=True):
+        log.outcome = result
+        if result is not None and progress is not None:
+            progress(log.source.length() or 0)
 
 
 def _read_alone(

@@ -14,16 +14,18 @@ from msgspec.structs import replace
 from perflog.formats.families.header_tables import HeaderTable, needs_rows
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.registry import COMMON
+from perflog.ingestion.joined_logs import JoinedLogs, UnlikeLogsError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import Chunk, as_chunk
 from perflog.parsing.match.discovery import (
+    MOST_UNREAD_SHAPES,
     Families,
     TemplateDiscovery,
     candidate_mask,
     families_of,
     is_first,
 )
-from perflog.parsing.match.opening_block import OpeningBlock, find_opening_block, opening_blocks
+from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks, find_opening_block, opening_blocks
 from perflog.parsing.match.ordered.header_rows import HeaderRowReader
 from perflog.parsing.match.ordered.setting_blocks import without_settings
 from perflog.parsing.match.ordered.table_evidence import LONGEST, printed_tables
@@ -86,7 +88,7 @@ class Detection(Struct, frozen=True):
         formats_tried: The formats with all their possible lines tried.
         shown: The lines of families that the log has shown.
         discovery: Finds further lines of families.
-        opening: The block at the start of the log, if it begins with one.
+        opening: The block at the start of the log, if it begins with one; of logs that are read together, their blocks.
     """
 
     formats: tuple[DetectedFormat, ...]
@@ -99,7 +101,7 @@ class Detection(Struct, frozen=True):
     formats_tried: frozenset[Format]
     shown: tuple[FormatLine, ...]
     discovery: TemplateDiscovery
-    opening: OpeningBlock | None = None
+    opening: OpeningBlock | OpeningBlocks | None = None
 
     def scanned_as(self, scanner: Scanner) -> Batch | None:
         """Return the first lines as a scanner would scan them, without scanning them again; None if they must be.
@@ -200,6 +202,31 @@ def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
     return _detect_all(chunk, every, _opening(chunk, every), _labels(chunk))
 
 
+def detect_together(logs: JoinedLogs, formats: Iterable[Format]) -> Detection:
+    """Detect the formats of logs that look alike: what each of them shows by itself.
+
+    Args:
+        logs: The logs, each of them whole.
+        formats: The formats to try.
+
+    Raises:
+        UnlikeLogsError: The logs do not look alike.
+    """
+    every = tuple(formats)
+    blocks = [_opening(head, every) for head in logs.heads]
+    logs.check([np.array([block is not None for block in blocks])])
+    found = [block for block in blocks if block is not None]
+    if any(block.lines != found[0].lines for block in found):
+        raise UnlikeLogsError
+    opening = OpeningBlocks(found, logs.first_lines, logs.starts) if found else None
+    if not opening and any(_first_headers(head, every) for head in logs.heads):
+        raise UnlikeLogsError
+    labels = [_labels(head) for head in logs.heads]
+    if any(found.has_launcher_labels or found != labels[0] for found in labels):
+        raise UnlikeLogsError
+    return _detect_all(logs.chunk, every, opening, labels[0], logs)
+
+
 def _opening(chunk: Chunk, formats: tuple[Format, ...]) -> OpeningBlock | None:
     """Return the block at the start of a log."""
     block = find_opening_block(chunk, _opening_blocks(formats))
@@ -224,27 +251,28 @@ def _holds_steps(doubtful: bytes, formats: tuple[Format, ...]) -> bool:
 def _detect_all(
     chunk: Chunk,
     every: tuple[Format, ...],
-    opening: OpeningBlock | None,
+    opening: OpeningBlock | OpeningBlocks | None,
     labels: Labels,
+    logs: JoinedLogs | None = None,
 ) -> Detection:
-    """Detect the formats of a log among these, with the block that it begins with."""
+    """Detect the formats of a log among these, with the block that it begins with; or of logs that are joined."""
     exact = tuple(f for f in every if not f.generic)
-    detection = _detect(chunk, exact, opening, labels)
+    detection = _detect(chunk, exact, opening, labels, logs=logs)
     if len(exact) == len(every) or _reads_steps(detection):
         return detection
     proven = {d.format.name for d in detection.formats}
-    if proven and not _may_read_more(detection, [f for f in every if f.generic]):
+    if proven and not _may_read_more(detection, [f for f in every if f.generic], logs):
         return detection
     left = tuple(f for f in every if f.generic or f.name in proven or f.name == COMMON)
-    headers = _first_headers(chunk, left) if not (proven or opening) else []
-    with_generic = _detect(chunk, left, opening, labels, headers)
-    if not (proven or opening or headers):
+    headers = _first_headers(chunk, left) if not (proven or opening or logs) else []
+    with_generic = _detect(chunk, left, opening, labels, headers, logs=logs)
+    if not (proven or opening or logs or headers):
         headers = _printed_headers(with_generic.batch, left)
         with_generic = _detect(chunk, left, None, labels, headers) if headers else with_generic
     return with_generic if with_generic.formats else detection
 
 
-def _may_read_more(detection: Detection, generic: Sequence[Format]) -> bool:
+def _may_read_more(detection: Detection, generic: Sequence[Format], logs: JoinedLogs | None) -> bool:
     """Return whether generic formats could read some of the lines that no proven format reads."""
     batch, proven = detection.batch, {COMMON, *(d.format.name for d in detection.formats)}
     unproven = [p for kind, p in batch.owner.items() if kind >= 0 and detection.lines[kind][0].name not in proven]
@@ -253,6 +281,8 @@ def _may_read_more(detection: Detection, generic: Sequence[Format]) -> bool:
         return False
     families = [family for form in generic for family in form.families if not is_first(family)]
     candidates = candidate_mask(batch.bytes_at(positions), families)
+    if logs is not None:
+        logs.check([logs.counts(some) > 0 for some in (positions, positions[candidates])])
     return any(form.lines for form in generic) or bool(candidates.any())
 
 
@@ -274,11 +304,12 @@ def has_training_bar(lines: Sequence[FormatLine], batch: Batch) -> bool:
 def _detect(
     chunk: Chunk,
     every: tuple[Format, ...],
-    opening: OpeningBlock | None,
+    opening: OpeningBlock | OpeningBlocks | None,
     labels: Labels,
     headers: Sequence[FormatLine] = (),
+    logs: JoinedLogs | None = None,
 ) -> Detection:
-    """Detect the formats of a log among these. `headers`: headers of tables of any program."""
+    """Detect the formats of a log among these, or of joined logs. `headers`: headers of tables of any program."""
     data = opening.after(chunk) if opening else chunk.data
     held = literal_index(every).held(data, len(data) - (len(chunk.data) - chunk.size))
     possible = {COMMON, *(form.name for form, x in held if _proves(x)), *(form.name for form, _ in headers)}
@@ -288,7 +319,7 @@ def _detect(
     # The fast path needs the template of a label only where a log is long.
     scanner = Scanner([*lines_held, *headers], replace(labels, template=None), opening=opening, formats=known)
     declared = len(scanner.lines) - len(headers)
-    discovery = TemplateDiscovery()
+    discovery = TemplateDiscovery(is_bounded=logs is None)
 
     def families(scanner: Scanner, batch: Batch) -> Families:
         """Families that prove a format themselves, and families of a format that a line has proved."""
@@ -305,10 +336,39 @@ def _detect(
     batch, _ = without_settings(lines, batch)
     if headers and not any(_has_figure(line) for _, line in lines if line.under_header):
         return _detect(chunk, every, opening, labels)  # they only look like headers
+    if logs is not None:
+        _check_alike(logs, known, lines, batch)
+        kinds = {kind: lines[kind] for kind in range(declared, len(lines)) if kind in batch.records}
+        firsts = logs.firsts(batch, kinds)
+        if batch is not scanned or not discovery.each_shows(shown, kinds, firsts, families(scanner, batch), batch):
+            raise UnlikeLogsError
     formats_found = _detected([f for f in known if f.name != COMMON], lines, batch)
     per_rank = _per_rank(lines, batch)
     seen = tuple(lines), len(scanner.lines), frozenset(known), tuple(shown)
     return Detection(formats_found, labels, per_rank, scanned, batch, *seen, discovery, opening)
+
+
+def _check_alike(logs: JoinedLogs, formats: Sequence[Format], lines: Sequence[FormatLine], batch: Batch) -> None:
+    """Check that each of several logs shows the same lines, and proves the same formats in the same order.
+
+    Raises:
+        UnlikeLogsError: They do not.
+    """
+    lines_of_logs = {kind: logs.counts(positions) for kind, positions in batch.owner.items()}
+    logs.check([count > 0 for kind, count in lines_of_logs.items() if kind != BLANK])
+    logs.check([logs.counts(records.positions) > 0 for records in batch.records.values()])
+    full = np.array([head.lines for head in logs.heads]) - logs.counts(np.setdiff1d(batch.owner[BLANK], logs.gaps))
+    counts = [
+        sum((lines_of_logs[kind] for kind in lines_of_logs if kind != BLANK and lines[kind][0] is form), 0 * full)
+        for form in formats
+        if form.name != COMMON
+    ]
+    counts = [count for count in counts if count.any()]
+    logs.check([count >= _LEAST_PARTLY * np.maximum(full, 1) for count in counts])
+    logs.check([first >= second for first in counts for second in counts])
+    unread = logs.counts(batch.unread_segments)
+    if (unread >= MOST_UNREAD_SHAPES).any():
+        raise UnlikeLogsError
 
 
 def _first_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:

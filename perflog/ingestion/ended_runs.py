@@ -24,23 +24,30 @@ class EndedRuns:
     Args:
         result: The result of the log.
         label: The label of its runs.
+        runs_before: Number of runs of the logs before it, where several are read together.
+        lines_before: Number of lines of these logs.
     """
 
-    def __init__(self, result: IngestResult, label: Label) -> None:
+    def __init__(self, result: IngestResult, label: Label, runs_before: int = 0, lines_before: int = 0) -> None:
         self.lines: list[tuple[Any, ...]] = []  # rows of table `lines`
         self.runs: list[dict[str, Any]] = []  # rows of table `runs`, without what needs the hash of the log
         self._result, self._label = result, label
+        self._runs_before, self._lines_before = runs_before, lines_before
 
     def add(self, run: RunState, formats: Mapping[str, Format], many: bool) -> None:
         """Add a run that has ended. `many`: whether the log has several."""
         row = run.row(formats)
+        row["index"] -= self._runs_before
+        for name in ("first_line", "last_line", "elapsed_from", "elapsed_line"):
+            if row.get(name) is not None:
+                row[name] -= self._lines_before
         if isinstance(self._label, str):
             row["label"] = f"{self._label}#{row['label'] or row['index']}" if many else self._label
         row |= {"run": str(run.index), "log": self._result.log, "line": row["first_line"], "part": 0}
         self.runs.append(row)
         for (status, shape), lines in sorted(run.shapes.items(), key=_first_line):
             figures = lines.stored, lines.dropped, lines.unread
-            first = lines.first_line
+            first = lines.first_line - self._lines_before
             self._result.add_shape(status, lines.count, figures, first, lines.sample)
             counts = lines.count, first, lines.sample, *figures, lines.dropped_because
             self.lines.append((row["run"], first, 0, status, shape, *counts))

@@ -127,6 +127,8 @@ def _unread(names: Sequence[LogName]) -> Batch:
 
 def _read_batch(task: ReadTask, names: Sequence[LogName], _: object) -> Batch:
     """Read several logs. Those that cannot be read are read again by who needs the error."""
+    from perflog.ingestion.together import read_together
+
     sink, logs = MemorySink(), dict[str, ReadLog]()
     with ExitStack() as stack:
         digests = [_digest(name, stack) for name in names]
@@ -134,9 +136,13 @@ def _read_batch(task: ReadTask, names: Sequence[LogName], _: object) -> Batch:
         for digest, source in digests:
             if source is not None:
                 sources.setdefault(digest, source)  # in their order: rows in another one would have to be copied
+        if not (task.formats or task.guess):
+            results = read_together(list(sources.values()), [task.label] * len(sources), sink)
+            logs |= {result.sha256: ReadLog(result.sha256, result.warnings) for result in results if result is not None}
         for digest, source in sources.items():
-            with suppress(PerflogError):
-                logs[digest] = _read(source, task, sink)
+            if digest not in logs:
+                with suppress(PerflogError):
+                    logs[digest] = _read(source, task, sink)
     return Batch([logs.get(digest) for digest, _ in digests], {table: sink.fetch(table) for table in sink.tables})
 
 

@@ -104,7 +104,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     while True:
         assembler = partial(
             Assembler, decided, separate=separate, windows=windows, processes=local, times=times,
-            file=file, waits_for_libraries=not isinstance(source, GrowingSource),
+            files=(file,), waits_for_libraries=not isinstance(source, GrowingSource),
             is_by_rank=isinstance(source, JoinedSource) and source.is_by_rank,
         )  # fmt: skip
         reading = _Reading(source, sink(), formats, detection, label, assembler, processes, observer, guessed)

@@ -18,10 +18,10 @@ def run(index: int = 1, label: str | None = None, shapes: Any = None, **row: Any
     return SimpleNamespace(index=index, shapes=shapes or {}, row=lambda formats: dict(given))
 
 
-def ended(label: Any, *runs: Any, many: bool = False) -> tuple[list[dict[str, Any]], IngestResult]:
+def ended(label: Any, *runs: Any, many: bool = False, **before: int) -> tuple[list[dict[str, Any]], IngestResult]:
     """The rows of runs, and the result of their log."""
     result = IngestResult("a.log", DIGEST)
-    found = EndedRuns(result, label)
+    found = EndedRuns(result, label, **before)
     for each in runs:
         found.add(each, {}, many)
     rows = found.take_runs(DIGEST)
@@ -47,12 +47,20 @@ def test_labels_by_number_take_the_printed_one_where_there_is_none() -> None:
     assert [row["label"] for row in rows] == ["one", "b", "c"]
 
 
+def test_runs_and_lines_count_from_the_begin_of_their_own_log() -> None:
+    given = run(7, elapsed_from=12, elapsed_line=None, shapes={("read", "x"): ShapeCount(1, 13)})
+    (row,), result = ended("job", given, many=True, runs_before=4, lines_before=10)
+    names = ("run", "index", "label", "first_line", "last_line", "line", "elapsed_from", "elapsed_line")
+    assert [row[name] for name in names] == ["7", 3, "job#3", 1, 10, 1, 2, None]
+    assert result.runs[0]["run"] == "0123456789ab-3"
+
+
 def test_lines_of_a_run_by_shape_in_the_order_of_the_first() -> None:
     shapes = {
-        ("unread", "x"): ShapeCount(2, 9, "x 5", 0, 0, 4), ("read", "y"): ShapeCount(3, 2, "y", 6, 1, 0, "because"),
+        ("unread", "x"): ShapeCount(2, 19, "x 5", 0, 0, 4), ("read", "y"): ShapeCount(3, 12, "y", 6, 1, 0, "because"),
     }  # fmt: skip
     result = IngestResult("a.log", DIGEST)
-    found = EndedRuns(result, None)
+    found = EndedRuns(result, None, lines_before=10)
     found.add(run(shapes=shapes), {}, False)
     lines = found.take_lines()
     assert found.take_lines() == []

@@ -67,8 +67,8 @@ readers.perfetto: packets clocks tracks arguments events reader
 readers.databases: __init__ sqlite_pages sqlite
 readers.rocprof: kinds symbols events json_reader tables rocpd_reader
 readers.nsys: session tables waits memory counters payloads collectives reader
-ingestion: detect job_logs unrecognised explained late_formats memory workers forked_scanner ended_runs
-ingestion: pipeline
+ingestion: joined_logs detect job_logs unrecognised explained late_formats memory workers forked_scanner ended_runs
+ingestion: pipeline together
 ingestion.suggest: name_evidence naming number_specs line_shapes shape_merging line_draft
 ingestion.suggest: json_objects headed_tables shared_names table_roles file_text role_evidence verification
 ingestion.suggest: __init__

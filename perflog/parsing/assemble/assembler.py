@@ -16,8 +16,9 @@ Memory does not grow with the log: beyond the records that wait, some kilobytes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 
 import pyarrow as pa
 
@@ -83,7 +84,8 @@ class Assembler:
         windows: How many steps the lines at these positions cover, as an earlier reading has settled it.
         processes: What the local ranks of single runs mean, as an earlier reading has settled it.
         times: What times by name and counts without a name are, as an earlier reading has settled it.
-        file: The name of the log's file, without its folder.
+        files: The names of the logs' files, without their folders: one, or several that are read together.
+        logs: The positions at which these logs begin. Several are fed as one batch.
         waits_for_libraries: Whether steps wait for the figures that a library prints of them, to the end of their run.
             Not while a log grows: then they meet only in what is read at once.
         is_by_rank: Whether the lines of each rank follow those of another rank, as in joined files.
@@ -97,16 +99,17 @@ class Assembler:
         windows: Mapping[int, int] | None = None,
         processes: Mapping[int, int] | None = None,
         times: Mapping[Key, str] | None = None,
-        file: str = "",
+        files: Sequence[str] = ("",),
+        logs: Sequence[int] = (0,),
         waits_for_libraries: bool = True,
         is_by_rank: bool = False,
     ) -> None:
-        self._file = file
-        self.tracker = RunTracker(is_by_rank)
+        self._files = files
+        self.tracker = RunTracker(logs, is_by_rank)
         self._runs: list[RunState] = [self.tracker.first]  # runs that may still get rows, in log order
-        # Settings that a process start prints for all its runs, by number of the start.
-        self._process_settings: dict[int, RunSettings] = {}
-        self._text_blocks = TextBlocks()
+        # Settings that a process start prints for all its runs, by log and number of the start.
+        self._process_settings: dict[tuple[int, int], RunSettings] = {}
+        self._text_blocks = TextBlocks(logs)
         self._streams = RankStreams(guess, dict(separate or {}))
         self._pending = PendingRecords()
         self._next_group = 0
@@ -125,7 +128,7 @@ class Assembler:
         self._ends = RunEnds()
         self._clocks = RunClocks()
         self._windows = AverageWindows()
-        self._failures = RunFailures(file, self.tracker.first)
+        self._failures = RunFailures(logs, files, self.tracker.first)
 
     def feed(self, lines: Sequence[FormatLine], batch: Batch) -> tuple[dict[str, pa.Table], list[RunState]]:
         """Read a batch. Return the rows that are complete now, by table, and the runs that have ended."""
@@ -215,8 +218,8 @@ class Assembler:
 
     def _end(self, run: RunState) -> None:
         """Complete and check a run, and drop its state."""
-        if run.own_process is not None and run.own_process in self._process_settings:
-            run.settings.add_missing(self._process_settings[run.own_process])
+        if run.own_process is not None and (run.log, run.own_process) in self._process_settings:
+            run.settings.add_missing(self._process_settings[run.log, run.own_process])
         self._streams.end(run)
         self._local_ranks.end(run)
         self._rank_rules.end(run.index)
@@ -269,7 +272,7 @@ class Assembler:
         for run, low, high in runs.split(rows.records.positions):
             series += self._series.add(run, rows, low, high)
             if rows.line.opens == "process" and run.process is not None:
-                process = self._process_settings.setdefault(run.process, RunSettings())
+                process = self._process_settings.setdefault((run.log, run.process), RunSettings())
                 process.add_records(rows.line, rows.records, low, high)
         return series
 
@@ -284,7 +287,7 @@ class Assembler:
         grouper = StepGrouper(closing, runs, self._next_group, self._streams.of(runs))
         self._next_group = grouper.next_group
         scopes = self._open_scopes(form, kinds, runs)
-        named = form.named_by(self._file)
+        named = [form.named_by(file) for file in self._files]
         rows: list[AttributedRows] = []
         for line, records in kinds:
             groups = grouper.groups_of(records)
@@ -300,12 +303,13 @@ class Assembler:
                     if scope not in line.outside:
                         row.inherit(scope, inheritance)
             row.fill_own_steps()
-            if named:
-                row.fill_from_name(named)
+            if any(named):
+                for log, low, high in _split_by_log(records, runs):
+                    row.fill_from_name(named[log], low, high)
             row.ranks.fill(self._local_ranks.impossible(ranks, records.positions, runs), -1, -1)
             rows.append(row)
         self._rank_rules.apply(form, rows, runs, scopes)
-        self._inner_counts.fill(form, rows)
+        self._inner_counts.fill(form, rows, runs)
         self._time_roles.fill(form, rows, runs)
         return rows
 
@@ -328,3 +332,10 @@ def _with_ends(tables: dict[str, pa.Table], ended: Sequence[RunState]) -> dict[s
         return tables
     known = [tables["milestones"]] if "milestones" in tables else []
     return {**tables, "milestones": pa.concat_tables([*known, ends]).unify_dictionaries()}
+
+
+def _split_by_log(records: Records, runs: RunIndex) -> Iterator[tuple[int, int, int]]:
+    """Yield each log that has some of the records as (log, low, high): it has `records[low:high]`."""
+    for log, parts in groupby(runs.split(records.positions), lambda part: part[0].log):
+        spans = [(low, high) for _, low, high in parts]
+        yield log, spans[0][0], spans[-1][1]

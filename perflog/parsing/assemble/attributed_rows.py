@@ -179,14 +179,17 @@ class AttributedRows(Struct, dict=True):
             return np.full(len(self), self.line.covers)
         return np.broadcast_to(self.line.window(self._numbers), len(self)).astype(np.int64)
 
-    def fill_from_name(self, fields: Mapping[str, Any]) -> None:
-        """Take step and rank of the rows from the name of their file, where nothing else states them."""
-        step, rank = fields.get("step"), fields.get("rank", -1)
-        if step is not None and not self.step_known.all():
-            self.step = np.where(self.step_known, self.step, step)
-            self.step_known = np.ones(len(self), np.bool_)
+    def fill_from_name(self, fields: Mapping[str, Any], low: int, high: int) -> None:
+        """Take step and rank of the rows `low:high` from the name of their file, where nothing else states them."""
+        step, rank, rows = fields.get("step"), fields.get("rank", -1), slice(low, high)
+        if step is not None and not self.step_known[rows].all():
+            if self.step_is_of_group or self.step_known is self.groups.step_known:
+                self.step, self.step_known = self.step.copy(), self.step_known.copy()
+            self.step[rows] = np.where(self.step_known[rows], self.step[rows], step)
+            self.step_known[rows] = True
         if 0 <= rank < _MOST_RANKS:
-            self.ranks.fill(np.flatnonzero((self.ranks.rank < 0) & (self.ranks.rule < 0)), rank, FILE)
+            unknown = np.flatnonzero((self.ranks.rank[rows] < 0) & (self.ranks.rule[rows] < 0))
+            self.ranks.fill(low + unknown, rank, FILE)
 
     def inherit(self, scope: str, inheritance: Inheritance) -> None:
         """Take step, rank and other fields from opening lines; a scope that has no field of its name is counted."""

@@ -172,11 +172,15 @@ class FailureReader:
     """Collects the failures of a log in `failures`.
 
     `has_launcher`: whether the log shows that a launcher such as torchrun starts the processes of a node.
+
+    Args:
+        logs: The positions at which logs begin that are read together: no message goes on in the next log.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, logs: Sequence[int] = (0,)) -> None:
         self.failures: list[Failure] = []
         self.has_launcher = False
+        self._logs = list(logs[1:])
         self._runs: list[int] = []  # positions at which runs begin that are still to come
         self._streams: dict[str, _Stream] = {}
         self._stamps = StampReader()
@@ -232,8 +236,8 @@ class FailureReader:
         self._unanswered = [failure for failure in self._unanswered if failure.last_line + 1 > last]
 
     def _find_openings(self, batch: Batch) -> None:
-        """Remember where the first line of the log is printed."""
-        if not len(batch.starts):
+        """Remember where the first line of the log is printed. Logs that are read together are left out."""
+        if self._logs or not len(batch.starts):
             return
         data = np.frombuffer(batch.chunk.data, np.uint8)
         if self._opening is None:
@@ -337,7 +341,10 @@ class FailureReader:
         return True
 
     def _enter(self, position: int) -> None:
-        """End the runs before a line."""
+        """End the logs and the runs before a line."""
+        while self._logs and position >= self._logs[0]:
+            self._logs.pop(0)
+            self._close()
         while self._runs and position >= self._runs[0]:
             self._runs.pop(0)
             self._latest, self._notices = {}, {}
@@ -579,7 +586,7 @@ class FailureReader:
         self._notices = {}
 
     def finish(self) -> list[Failure]:
-        """End the log. Return all failures, in the order of their lines."""
+        """End the last log. Return all failures, in the order of the logs."""
         self._close()
         self.failures = [failure for failure in self.failures if not failure.is_refusal]
         self.failures.sort(key=lambda failure: failure.position)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from perflog.formats.object_shapes import ObjectShapes
 from perflog.formats.surroundings import prefix_ends
 from perflog.formats.template import Template, unnamed
 from perflog.formats.torn_shapes import is_torn_shape
-from perflog.lazy_patterns import kept_pattern
+from perflog.lazy_patterns import kept_pattern, lazy_pattern
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.figure_counts import number_shape
 from perflog.parsing.match.partial_lines import PartialLines
@@ -127,14 +127,36 @@ def discovered_line(formats: Iterable[Format], shape: str, text: str) -> Line | 
     return next((line for line in lines if line.template.text == shape), None)
 
 
-class _UnreadShapes:
-    """The shapes of the lines that no family reads: the line with each number as 0."""
+_LONG_NUMBER = lazy_pattern(rb"[0-9]{15}")
+_MINUTES = lazy_pattern(rb":[6-9]")
+_SAME_DIGIT = bytes.maketrans(b"23456789", b"11111111")
+_ZEROS_INSIDE = lazy_pattern(rb"(?<=1)0+(?=1)")
 
-    def __init__(self) -> None:
+
+def form_of(text: bytes) -> bytes:
+    """Return what families see of the string of a field: a line gives the same template for two strings of one form.
+
+    Families ask how many digits a number has, whether it begins or ends with zeros (a number of JSON may be printed
+    with more of them than it needs), and whether minutes are below 60. Beyond 15 digits a double does not hold all.
+    """
+    if _LONG_NUMBER.search(text):
+        return text
+    ones = _MINUTES.sub(b":~", text).translate(_SAME_DIGIT)
+    return _ZEROS_INSIDE.sub(lambda zeros: b"1" * len(zeros[0]), ones) if b"10" in ones else ones
+
+
+class _UnreadShapes:
+    """The shapes of the lines that no family reads: the line with each number as 0.
+
+    `is_bounded`: whether strings of many shapes, or many of one shape, are not tried at all.
+    """
+
+    def __init__(self, is_bounded: bool = True) -> None:
         self._counts: Counter[bytes] = Counter()
+        self._is_bounded = is_bounded
 
     def copy(self) -> _UnreadShapes:
-        copy = _UnreadShapes()
+        copy = _UnreadShapes(self._is_bounded)
         copy._counts = self._counts.copy()
         return copy
 
@@ -147,7 +169,7 @@ class _UnreadShapes:
         Several strings that differ from it in digits alone showed nothing. Or there are many shapes, and this one is
         new: then it is prose.
         """
-        if not self._counts:
+        if not self._counts or not self._is_bounded:
             return False
         shape = number_shape(text)
         count = self._counts.get(shape, 0)
@@ -159,22 +181,28 @@ class _UnreadShapes:
 
 
 class TemplateDiscovery:
-    """Discovers the Lines of one log. `warnings` names the families that have too many."""
+    """Discovers the Lines of one log, or of several that are read together.
 
-    def __init__(self) -> None:
+    `warnings` names the families that have too many. `is_bounded`: whether lines of a log that has many shapes may be
+    taken for prose; several logs have more shapes than one.
+    """
+
+    def __init__(self, is_bounded: bool = True) -> None:
         self.warnings: list[str] = []
+        self._is_bounded = is_bounded
         self._known: set[tuple[str, str, str]] = set()  # format, family, template string
         self._count: Counter[tuple[str, str]] = Counter()
         self._size: Counter[tuple[str, str]] = Counter()
         self._full: set[tuple[str, str]] = set()
         self._shapes: defaultdict[str, list[Template]] = defaultdict(list)
         self._objects: ObjectShapes[bool] = ObjectShapes()  # of the Lines that are read by them
-        self._unread: defaultdict[tuple[str, ...], _UnreadShapes] = defaultdict(_UnreadShapes)  # by families tried
+        self._unread: defaultdict[tuple[str, ...], _UnreadShapes]  # by families tried
+        self._unread = defaultdict(partial(_UnreadShapes, is_bounded))
         self._tried: dict[bool, tuple[list[tuple[str, str]], int]] = {}  # which families, up to which position
 
     def copy(self) -> TemplateDiscovery:
         """Return a copy with the same knowledge, for another reading of the log."""
-        copy = TemplateDiscovery()
+        copy = TemplateDiscovery(self._is_bounded)
         copy.warnings, copy._known, copy._full = list(self.warnings), set(self._known), set(self._full)
         copy._count, copy._size, copy._tried = Counter(self._count), Counter(self._size), dict(self._tried)
         copy._objects = self._objects.copy()
@@ -222,7 +250,7 @@ class TemplateDiscovery:
         kept.
         """
         in_order = bool((positions[1:] > positions[:-1]).all())
-        is_prose = len(batch.unread_segments) >= MOST_UNREAD_SHAPES
+        is_prose = self._is_bounded and len(batch.unread_segments) >= MOST_UNREAD_SHAPES
         if not in_order or (positions & PART_MASK).any() or is_prose:
             return False
         trial = self.copy()
@@ -239,6 +267,37 @@ class TemplateDiscovery:
         new: list[FormatLine] = []
         self._find_in(_bare(texts, mask), declared, new)
         return [_identity(line) for line in new] == [_identity(line) for line in lines]
+
+    def each_shows(
+        self,
+        shown: Sequence[FormatLine],
+        kinds: Mapping[int, FormatLine],
+        firsts: Ints,
+        families: Families,
+        batch: Batch,
+    ) -> bool:
+        """Return whether each of several logs, read together, shows by itself the Lines that they show together.
+
+        Args:
+            shown: The Lines.
+            kinds: The Lines that have records, by kind. A string may show several Lines; one of them reads it.
+            firsts: The position of the first record of each of these (second axis) in each log (first axis).
+            families: The families that were tried.
+            batch: The logs.
+        """
+        if (firsts[:, 1:] <= firsts[:, :-1]).any() or (firsts & PART_MASK).any():
+            return False
+        if any(line.by_object for _, line in shown):
+            return False
+        if not kinds:
+            return not shown
+        texts = bare_texts(batch.bytes_at(firsts.ravel())).to_pylist()
+        if not TemplateDiscovery()._finds(shown, batch.bytes_at(firsts[0]), families):
+            return False
+        lines_of = _LinesOfTexts(families)
+        identities = [lines_of(line, text) for line, text in zip(kinds.values(), texts, strict=False)]
+        every = (texts[k : k + len(kinds)] for k in range(0, len(texts), len(kinds)))
+        return all([lines_of(*pair) for pair in zip(kinds.values(), log, strict=True)] == identities for log in every)
 
     def find(self, families: Families, batch: Batch) -> list[FormatLine]:
         """Return new Lines that the unread lines of a batch show.
@@ -382,6 +441,25 @@ def _unlike(lines: Sequence[Line], texts: pa.Array) -> pa.Array:
     candidates = texts if mask.all() else texts.take(index_array(mask))
     mask[mask] = matching_mask(candidates, [f"^(?s:{unnamed(x.pattern)})$" for x in templates])
     return texts.take(index_array(~mask)) if mask.any() else texts
+
+
+class _LinesOfTexts:
+    """Returns the identities of the Lines that strings show, each string alone."""
+
+    def __init__(self, families: Families) -> None:
+        self._declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
+        self._by_form: dict[tuple[Line | bytes, ...], list[_Identity]] = {}
+
+    def __call__(self, line: FormatLine, text: bytes) -> list[_Identity]:
+        """Return the identities for a string that a Line reads. Two such strings differ in its fields only."""
+        match = line[1].template.regex.fullmatch(text)
+        fields = map(form_of, (group or b"" for group in match.groups())) if match else [text]
+        form = (line[1], *fields)
+        if form not in self._by_form:
+            new: list[FormatLine] = []
+            TemplateDiscovery()._lines_of(self._declared, text, new)
+            self._by_form[form] = [_identity(each) for each in new]
+        return self._by_form[form]
 
 
 def _first_positions(batch: Batch, first_kind: int, count: int) -> Ints:

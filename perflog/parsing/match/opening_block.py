@@ -60,6 +60,44 @@ class OpeningBlock(Struct, frozen=True):
         return np.isin(numbers, self.special.get(line, []))
 
 
+class OpeningBlocks:
+    """The blocks at the start of several logs that are read together, each of the same Lines.
+
+    Args:
+        blocks: The block of each log.
+        first_lines: The number of the first line of each log.
+        starts: The offset at which each log begins.
+    """
+
+    def __init__(self, blocks: Sequence[OpeningBlock], first_lines: Ints, starts: Ints) -> None:
+        self.lines = blocks[0].lines
+        self._first_lines, self._starts = first_lines, starts
+        self._lengths = np.array([block.last_line for block in blocks])
+        self._sizes = [block.size for block in blocks]
+        self.last_line = int(first_lines[-1] + self._lengths[-1] - 1)
+        special: dict[Line, list[int]] = {}
+        for block, first in zip(blocks, first_lines.tolist(), strict=True):
+            for line, numbers in block.special.items():
+                special.setdefault(line, []).extend(number + first - 1 for number in numbers)
+        self._block = OpeningBlock(self.last_line, 0, self.lines, special, b"")
+
+    def covers(self, numbers: Ints) -> Mask:
+        """Return a mask of the line numbers that lie in a block."""
+        log = np.searchsorted(self._first_lines, numbers, "right") - 1
+        covered: Mask = numbers - self._first_lines[log] < self._lengths[log]
+        return covered
+
+    def after(self, chunk: Chunk) -> bytearray:
+        """Return the bytes of all logs after their blocks, with the zero bytes that end a chunk."""
+        stops = [*self._starts[1:].tolist(), len(chunk.data)]
+        parts = zip(self._starts.tolist(), self._sizes, stops, strict=True)
+        return bytearray().join(chunk.data[start + size : stop] for start, size, stop in parts)
+
+    def mask(self, line: Line, numbers: Ints) -> Mask:
+        """Return a mask of the line numbers, of lines of the blocks, that a Line of the blocks reads."""
+        return self._block.mask(line, numbers)
+
+
 def opening_blocks(lines: Iterable[FormatLine]) -> list[list[Line]]:
     """Return the blocks at the start of a log that are among the lines of formats, each with its lines."""
     blocks: dict[tuple[str, str], list[Line]] = {}

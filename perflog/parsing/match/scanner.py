@@ -29,7 +29,7 @@ from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.captures import capture, capture_each
 from perflog.parsing.match.fixed_width import FixedWidthMatcher, MatchedLines
 from perflog.parsing.match.object_lines import ObjectLines
-from perflog.parsing.match.opening_block import OpeningBlock
+from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks
 from perflog.parsing.match.prefilter import COMPARED, LiteralPrefilter
 from perflog.parsing.match.rank_labels import (
     BARE,
@@ -88,7 +88,7 @@ class Scanner:
         lines: Sequence[FormatLine],
         labels: Labels = NO_LABELS,
         since: Mapping[str, int] | None = None,
-        opening: OpeningBlock | None = None,
+        opening: OpeningBlock | OpeningBlocks | None = None,
         formats: Iterable[Format] = (),
     ) -> None:
         self.lines = list(lines)

@@ -115,9 +115,12 @@ def test_what_a_process_prints_is_a_setting_of_all_its_runs(form: Format) -> Non
     assert configs == [{"world": 8, "batch": 4}, {"batch": 2, "world": 8}, {"world": 16, "batch": 1}]
 
 
-def test_a_log_has_what_the_name_of_its_file_says(form: Format) -> None:
+def test_each_log_has_what_its_name_says(form: Format) -> None:
+    """Two logs that are read together: the first has lines 1 to 2, the other begins at line 3."""
     text = "run with 8 sequences\nstep 1 took 250.0 ms\n" * 2
-    tables, _ = assembled(form, text, file="of_rank_3.log")
+    tables, _ = assembled(form, text, files=("of_rank_3.log", "other.log"), logs=(0, 3 << 20))
+    assert steps(tables[-1]) == [(2, 1, 3), (4, 1, None)]
+    tables, _ = assembled(form, text, files=("of_rank_3.log",))
     assert steps(tables[-1]) == [(2, 1, 3), (4, 1, 3)]
 
 

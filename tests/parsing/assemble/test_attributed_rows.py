@@ -177,14 +177,16 @@ def test_steps_and_ranks_of_a_file_fill_what_nothing_else_states() -> None:
     rows = line_rows([1, 2, 3, 4])
     rows.ranks.fill(np.array([1]), 7, HEADER)
     rows.step, rows.step_known = np.array([0, 5, 0, 0]), np.array([False, True, False, False])
-    for nothing in ({"rank": -1}, {"rank": 1 << 31}):
-        rows.fill_from_name(nothing)
-    assert rows.ranks.rank.tolist() == [-1, 7, -1, -1]
-    rows.fill_from_name({"step": 9, "rank": 2})
-    assert (rows.step.tolist(), rows.step_known.tolist()) == ([9, 5, 9, 9], [True] * 4)
-    assert (rows.ranks.rank.tolist(), rows.ranks.rule[3]) == ([2, 7, 2, 2], FILE)
+    rows.fill_from_name({"step": 9, "rank": 2}, 0, 3)
+    assert (rows.step.tolist(), rows.step_known.tolist()) == ([9, 5, 9, 0], [True, True, True, False])
+    assert rows.ranks.rank.tolist() == [2, 7, 2, -1]
+    rows.fill_from_name({"rank": -1}, 0, 4)
+    rows.fill_from_name({"rank": 1 << 31}, 0, 4)
+    assert rows.ranks.rank.tolist() == [2, 7, 2, -1]
+    rows.fill_from_name({"rank": 0}, 3, 4)
+    assert (rows.ranks.rank.tolist(), rows.ranks.rule[3]) == ([2, 7, 2, 0], FILE)
     of_group = line_rows([1])
-    of_group.fill_from_name({"step": 9})
+    of_group.fill_from_name({"step": 9}, 0, 1)
     assert (of_group.step.tolist(), of_group.groups.step.tolist()) == ([9], [0])
 
 

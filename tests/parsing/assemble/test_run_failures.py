@@ -15,17 +15,17 @@ from perflog.parsing.failures.reader import Failure
 from perflog.tables.row_order import PART_BITS
 
 
-def run(index: int, line: int) -> RunState:
-    return RunState(index, line << PART_BITS, line, line)
+def run(index: int, line: int, log: int = 0) -> RunState:
+    return RunState(index, line << PART_BITS, line, line, log=log)
 
 
 def failure(line: int, kind: str = "disk_full", **origin: Any) -> Failure:
     return Failure(line << PART_BITS, line + 2, kinds()[kind], f"message {line}", {}, Origin(**origin), "")
 
 
-def failures_of(*found: Failure, launcher: bool = False, file: str = "a.log") -> RunFailures:
+def failures_of(*found: Failure, launcher: bool = False, files: tuple[str, ...] = ("a.log",)) -> RunFailures:
     """The failures of a log with these, in a run that begins in line 1."""
-    made = RunFailures(file, run(1, 1))
+    made = RunFailures([0], files, run(1, 1))
     made._reader = SimpleNamespace(  # type: ignore[assignment]
         failures=list(found), has_launcher=launcher, feed=lambda lines, batch, runs: runs,
         finish=lambda: list(found),
@@ -61,14 +61,16 @@ def test_each_failure_is_in_the_run_that_began_last() -> None:
 
 
 def test_a_failure_before_the_first_run_is_in_it() -> None:
-    made = RunFailures("a.log", run(1, 5))
+    made = RunFailures([0], ("a.log",), run(1, 5))
     made._reader = failures_of(failure(2))._reader
     assert rows(made.table(), "run", "line") == [("1", 2)]
 
 
-def test_the_name_of_the_file_states_the_rank_where_nothing_else_does() -> None:
-    made = failures_of(failure(1), file="rank3.log")
-    assert rows(made.table(), "run", "rank") == [("1", 3)]
+def test_the_file_of_a_run_is_that_of_its_log() -> None:
+    """It states the rank where nothing else does."""
+    made = failures_of(failure(1), failure(5), failure(7), files=("rank3.log", "rank4.log"))
+    feed(made, run(2, 5, log=1), run(3, 7, log=2))
+    assert rows(made.table(), "run", "rank") == [("1", 3), ("2", 4), ("3", 4)]  # of a log without a name, the last
 
 
 def test_the_world_size_of_a_run_says_whether_tasks_are_ranks() -> None:

@@ -294,6 +294,17 @@ def test_each_run_has_the_number_of_the_start_of_its_processes(
     assert {run.process_format for run in runs} == {None if number is None else "sweep" for _, number in processes}
 
 
+# --- several logs -----------------------------------------------------------------------------------------------------
+
+
+def test_each_log_begins_a_run_of_its_own() -> None:
+    """The second log begins with a record of line 5: it does not go on with the run of the first."""
+    tracker = RunTracker([0, 5 << PART_BITS])
+    runs = [tracker.first, *tracker.starts(STEP_LINES, step_batch("settings 1 settings restore 1 2 restore 1"))]
+    assert [(run.first_line, run.log) for run in runs] == [(1, 0), (3, 0), (5, 1), (7, 1)]
+    assert [run.index for run in runs] == [1, 2, 3, 4] and tracker.count == 4
+
+
 def test_a_log_without_records_that_reports_a_failure_has_a_run() -> None:
     tracker = RunTracker()
     assert (tracker.first.position, tracker.first.first_line, tracker.first.last_line) == (0, 0, 0)

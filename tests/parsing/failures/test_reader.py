@@ -30,10 +30,12 @@ NCCL = (
 DIRECT = "\nThe above exception was the direct cause of the following exception:\n\n"
 
 
-def read(text: str, cut: int = 0, runs: Sequence[int] = ()) -> tuple[list[Failure], list[int], FailureReader]:
-    """The failures and the lines of failures, of lines that no format reads, in two batches. `runs`: lines."""
+def read(
+    text: str, cut: int = 0, logs: Sequence[int] = (1,), runs: Sequence[int] = ()
+) -> tuple[list[Failure], list[int], FailureReader]:
+    """The failures and the lines of failures, of lines that no format reads, in two batches. `logs`, `runs`: lines."""
     lines = text.splitlines(keepends=True)
-    reader, read_lines = FailureReader(), []
+    reader, read_lines = FailureReader([line << PART_BITS for line in logs]), []
     for first, part in ((1, lines[:cut]), (cut + 1, lines[cut:])):
         chunk = as_chunk("".join(part).encode())
         chunk.first_line = first
@@ -324,11 +326,16 @@ def test_what_a_repetition_is(second: str, count: int) -> None:
     assert ([each.count for each in failures], failures[-1].last_line) == ([2] if count == 2 else [1, 1], 2)
 
 
-def test_a_message_is_not_repeated_in_another_run() -> None:
+def test_a_message_is_not_repeated_in_another_run_or_log() -> None:
     text = "ValueError: bad\nstep\nValueError: bad\n"
     assert [each.count for each in read(text)[0]] == [2]
     assert [each.count for each in read(text, runs=[2])[0]] == [1, 1]
     assert [each.count for each in read(text, runs=[3])[0]] == [1, 1]
+    assert [each.count for each in read(text, logs=[1, 3])[0]] == [1, 1]
+
+
+def test_a_message_does_not_go_on_in_the_next_log() -> None:
+    assert spans(f"{TRACE}ValueError: bad\n", logs=[1, 4]) == [(1, 1, "exception", 1), (4, 4, "exception", 1)]
 
 
 def test_a_notice_is_counted_whatever_is_between() -> None:

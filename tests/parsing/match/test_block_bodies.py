@@ -30,9 +30,9 @@ def unread(batch: Batch) -> list[int]:
     return [position >> PART_BITS for position in batch.unread.tolist()]
 
 
-def left(*lines: str, labels: Labels | None = None) -> list[int]:
+def left(*lines: str, logs: tuple[int, ...] = (), labels: Labels | None = None) -> list[int]:
     """The lines that are still unread."""
-    return unread(read_bodies(LINES, scan(*lines, labels=labels), {})[0])
+    return unread(read_bodies(LINES, scan(*lines, labels=labels), {}, logs)[0])
 
 
 @pytest.mark.parametrize(
@@ -77,6 +77,11 @@ def test_a_block_is_open_until_another_line() -> None:
     assert still_open(ADVICE) == still_open(ADVICE, MORE, "") == [(-1, "advice_opt")]
     assert still_open(ADVICE, MORE, "another line") == still_open("another line") == []
     assert still_open(ADVICE, "another line", WARNING) == [(-1, "advice_wrn")]
+
+
+def test_a_block_does_not_go_on_in_another_log() -> None:
+    assert left(ADVICE, MORE, MORE, MORE, logs=(2,)) == [3, 4]
+    assert left(ADVICE, MORE, ADVICE, MORE, logs=(2,)) == []
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Template
 from perflog.parsing.match import discovery
-from perflog.parsing.match.discovery import TemplateDiscovery, discovered_line, families_of
+from perflog.parsing.match.discovery import TemplateDiscovery, discovered_line, families_of, form_of
 from perflog.parsing.match.records import Batch, FormatLine, Records, lines_of
 from perflog.parsing.match.scanner import Scanner
 
@@ -231,6 +231,30 @@ def test_a_line_of_many_bytes_is_not_tried(
     text = line(1, "loss")
     monkeypatch.setattr(discovery, "MAX_LENGTH", len(text) + 1 - more)
     assert len(Scans(form, monkeypatch).shown([text])[0]) == expected
+
+
+# --- the form of a number ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        (b"2.5", b"9.1", True),
+        (b"25", b"5", False),  # another number of digits
+        (b"2.50", b"2.55", False),  # a zero at the end
+        (b"0.5", b"1.5", False),  # a zero at the beginning
+        (b"105", b"175", True),  # a zero inside is a digit
+        (b"1005", b"1755", True),
+        (b"10", b"17", False),
+        (b"1:35", b"1:59", True),
+        (b"1:35", b"1:65", False),  # no minutes
+        (b"123456789012345", b"223456789012345", False),  # a double does not hold all
+        (b"12345678901234", b"22345678901234", True),
+        (b"a2", b"b2", False),
+    ],
+)
+def test_strings_of_one_form_give_one_template(one: bytes, two: bytes, same: bool) -> None:
+    assert (form_of(one) == form_of(two)) == same
 
 
 def test_a_template_is_made_again_from_its_line(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,22 +18,27 @@ Found = dict[int, list[tuple[int, Any, int]]]
 
 
 @pytest.mark.parametrize(
-    ("still_open", "openers", "expected"),
+    ("still_open", "openers", "logs", "expected"),
     [
-        ({}, [], {}),
-        ({}, [(2, -1, "a")], {-1: [(2, "a", 10)]}),
-        ({}, [(2, -1, "a"), (5, -1, "b")], {-1: [(2, "a", 5), (5, "b", 10)]}),
-        ({-1: "x"}, [(2, -1, "a")], {-1: [(-1, "x", 2), (2, "a", 10)]}),  # of an earlier batch
-        ({-1: "x"}, [], {-1: [(-1, "x", 10)]}),
+        ({}, [], [], {}),
+        ({}, [(2, -1, "a")], [], {-1: [(2, "a", 10)]}),
+        ({}, [(2, -1, "a"), (5, -1, "b")], [], {-1: [(2, "a", 5), (5, "b", 10)]}),
+        ({-1: "x"}, [(2, -1, "a")], [], {-1: [(-1, "x", 2), (2, "a", 10)]}),  # of an earlier batch
+        ({-1: "x"}, [], [], {-1: [(-1, "x", 10)]}),
         (  # each rank has its own
             {0: "x"},
             [(2, 1, "a"), (5, 0, "b")],
+            [],
             {0: [(-1, "x", 5), (5, "b", 10)], 1: [(2, "a", 10)]},
         ),
+        ({}, [(2, -1, "a"), (5, -1, "b")], [4, 7], {-1: [(2, "a", 4), (5, "b", 7)]}),  # a log ends it
+        ({}, [(4, -1, "a"), (8, -1, "b")], [4, 7], {-1: [(4, "a", 7), (8, "b", 10)]}),
     ],
 )
-def test_stretches(still_open: dict[int, str], openers: list[tuple[int, int, str]], expected: Found) -> None:
-    assert dict(stretches(still_open, openers, 10)) == expected
+def test_stretches(
+    still_open: dict[int, str], openers: list[tuple[int, int, str]], logs: list[int], expected: Found
+) -> None:
+    assert dict(stretches(still_open, openers, 10, logs)) == expected
 
 
 LINES = lines_of([known()["common"]])

@@ -24,14 +24,15 @@ class RunFailures:
     """Collects the failures of a log.
 
     Args:
-        file: The name of the log's file.
+        logs: The positions at which logs begin that are read together, as one batch.
+        files: Their names.
         first: The first run.
     """
 
-    def __init__(self, file: str, first: RunState) -> None:
-        self._reader = FailureReader()
-        self._file = file
-        self._starts = [(first.position, first.index)]
+    def __init__(self, logs: Sequence[int], files: Sequence[str], first: RunState) -> None:
+        self._reader = FailureReader(logs)
+        self._files = files
+        self._starts = [(first.position, first.index, first.log)]
         self._world_sizes: dict[int, int] = {}
         self._shown = 0  # failures that `recent` has returned
 
@@ -42,7 +43,7 @@ class RunFailures:
 
     def feed(self, lines: Sequence[FormatLine], new_runs: Sequence[RunState], batch: Batch) -> Batch:
         """Read a batch, in which these runs begin. Return it with the lines of failures as a kind of their own."""
-        self._starts += [(run.position, run.index) for run in new_runs]
+        self._starts += [(run.position, run.index, run.log) for run in new_runs]
         return batch.with_failures(self._reader.feed(lines, batch, [run.position for run in new_runs]))
 
     def end(self, run: RunState) -> None:
@@ -60,19 +61,19 @@ class RunFailures:
         new = [failure for failure in new if not failure.is_refusal]
         if not new:
             return None
-        return failures_table(rows_of(new, str(self._starts[-1][1]), None, self._file, self._reader.has_launcher))
+        return failures_table(rows_of(new, str(self._starts[-1][1]), None, self._files[0], self._reader.has_launcher))
 
     def table(self) -> pa.Table | None:
         """End the log. Return the failures of all runs, None without one."""
         failures = self._reader.finish()
         if not failures:
             return None
-        begins = [position for position, _ in self._starts]
+        begins = [position for position, _, _ in self._starts]
         rows: list[FailureRow] = []
         for run, run_failures in groupby(failures, lambda failure: max(bisect_right(begins, failure.position) - 1, 0)):
-            _, number = self._starts[run]
-            size = self._world_sizes.get(number)
-            new = rows_of(list(run_failures), str(number), size, self._file, self._reader.has_launcher)
+            _, number, log = self._starts[run]
+            size, file = self._world_sizes.get(number), self._files[min(log, len(self._files) - 1)]
+            new = rows_of(list(run_failures), str(number), size, file, self._reader.has_launcher)
             judged = judge(new, (), size)
             for row in new:
                 row.role = role_of(row, judged)

@@ -235,7 +235,7 @@ class ClockTotal(Struct, frozen=True):
 class RunState(Struct):
     """A run while it is read. Its records have this position or later ones."""
 
-    index: int  # the run's number, from 1
+    index: int  # the run's number, from 1, among all runs of the logs that are read together
     position: int
     first_line: int
     last_line: int
@@ -252,6 +252,7 @@ class RunState(Struct):
     first_stamps: dict[int, tuple[int, int]] = field(default_factory=dict)  # position and time of a stamp, by its clock
     last_stamps: dict[int, tuple[int, int]] = field(default_factory=dict)
     is_stamped: bool = False  # whether some of its step lines or milestones have stamps
+    log: int = 0  # position of the run's log among the logs that are read together
 
     def count_lines(self, status: str, shape: str, count: int, position: int) -> ShapeCount | None:
         """Count lines of a shape; the first is at `position`. Return the count of a new shape: it needs a sample."""

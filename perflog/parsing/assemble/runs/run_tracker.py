@@ -258,13 +258,15 @@ class RunTracker:
     epochs begin again.
 
     Args:
+        logs: The positions at which logs begin that are read together, as one batch. Each has a record.
         is_by_rank: Whether the lines of each rank follow those of another rank. Then a run that goes on from a
             checkpoint is no run of its own, since the lines of its ranks are not together.
     """
 
-    def __init__(self, is_by_rank: bool = False) -> None:
+    def __init__(self, logs: Sequence[int] = (0,), is_by_rank: bool = False) -> None:
         self.first = RunState(1, 0, 0, 0)  # the lines before the first record belong to the first run
         self.count = 0  # runs that have begun
+        self._logs = logs
         self._run = self.first
         self._run_is_open = False  # whether the first record of the log has been read
         self._machine = _Machine(beginnings=Beginnings(is_simple=not is_by_rank), is_by_rank=is_by_rank)
@@ -286,6 +288,30 @@ class RunTracker:
     def starts(self, lines: Sequence[FormatLine], batch: Batch) -> list[RunState]:
         """Read a batch. Return the runs that begin in it, except the first run of all."""
         boundaries, records, steps = _boundaries(lines, batch)
+        if len(self._logs) == 1:
+            return self._starts_in_log(boundaries, records, steps)
+        new: list[RunState] = []
+        positions = np.array([boundary.position for boundary in boundaries], np.int64)
+        cuts, step_cuts = _cuts(positions, self._logs), _cuts(steps.positions, self._logs)
+        cuts_of_records = {key: [_cuts(positions, self._logs) for positions in parts] for key, parts in records.items()}
+        for log, position in enumerate(self._logs):
+            if log:
+                self._machine, self._run_is_open = _Machine(), False
+                self._run = RunState(self.count + 1, position, 0, 0, log=log)
+                new.append(self._run)
+            kinds_in_log = {
+                key: [part[cut[log] : cut[log + 1]] for part, cut in zip(records[key], key_cuts, strict=True)]
+                for key, key_cuts in cuts_of_records.items()
+            }
+            here = slice(step_cuts[log], step_cuts[log + 1])
+            steps_of_log = PrintedSteps(steps.positions[here], steps.steps[here], steps.epochs[here])
+            new += self._starts_in_log(boundaries[cuts[log] : cuts[log + 1]], kinds_in_log, steps_of_log)
+        return new
+
+    def _starts_in_log(
+        self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: PrintedSteps
+    ) -> list[RunState]:
+        """Return the runs that begin at these lines of one log, except its first run."""
         current = self._machine.run
         first = min((boundary.position for boundary in boundaries), default=math.inf)
         again = self._machine.beginnings.positions(steps, first)
@@ -304,10 +330,15 @@ class RunTracker:
             if not self._run_is_open:
                 self._run.first_line, self._run_is_open = line, True
             else:
-                self._run = RunState(self.count, start.position, line, line)
+                self._run = RunState(self.count, start.position, line, line, log=self._run.log)
                 new.append(self._run)
             self._run.process, self._run.process_format = start.process, start.process_format
         return new
+
+
+def _cuts(positions: Ints, logs: Sequence[int]) -> list[int]:
+    """Return where the positions of each log begin in an ascending array, and where the last log ends."""
+    return [*np.searchsorted(positions, np.array(logs)).tolist(), len(positions)]
 
 
 def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], RecordPlaces, PrintedSteps]:

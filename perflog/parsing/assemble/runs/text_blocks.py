@@ -20,9 +20,14 @@ _ROLES = {"begin": _BEGIN, "body": _BODY, "end": _END}
 
 
 class TextBlocks:
-    """Collects the lines of blocks. A block may go on in the next batch."""
+    """Collects the lines of blocks. A block may go on in the next batch.
 
-    def __init__(self) -> None:
+    Args:
+        logs: The positions at which logs begin that are read together, as one batch: no block goes on in the next log.
+    """
+
+    def __init__(self, logs: Sequence[int] = (0,)) -> None:
+        self._logs = np.array(logs[1:], np.int64)
         self._open: tuple[RunState, list[str]] | None = None  # a block without an end so far
 
     @property
@@ -45,11 +50,12 @@ class TextBlocks:
         roles = np.concatenate([np.full(len(records), role) for role, records in parts])[order]
         positions = positions[order]
         begins, ends = np.flatnonzero(roles == _BEGIN), np.flatnonzero(roles == _END)
+        bounds = np.union1d(begins, np.searchsorted(positions, self._logs))
         if self._open is not None:
             self._continue(positions, begins, ends, batch, labelled)
         for begin in begins.tolist():
-            following = int(np.searchsorted(begins, begin, "right"))
-            limit = int(begins[following]) if following < len(begins) else len(positions)
+            following = int(np.searchsorted(bounds, begin, "right"))
+            limit = int(bounds[following]) if following < len(bounds) else len(positions)
             k = int(np.searchsorted(ends, begin))
             closed = k < len(ends) and ends[k] < limit
             stop = int(ends[k]) if closed else limit - 1

@@ -6,6 +6,7 @@ In: the figures of step lines, and the averages that summary lines print. Out: c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -117,8 +118,8 @@ class AverageWindows:
 
     def __init__(self) -> None:
         self._values: dict[int, dict[str, _RankValues]] = {}  # by number of the run, then by name of the quantity
-        self._hints: dict[str, int] = {}  # by name of the quantity
-        self._searches = 0
+        self._hints: dict[tuple[int, str], int] = {}  # by log and name of the quantity
+        self._searches: Counter[int] = Counter()  # by log
 
     def add_steps(self, rows: Sequence[AttributedRows], runs: RunIndex) -> None:
         """Remember the figures of step lines. Only the first printing of each step counts."""
@@ -173,11 +174,11 @@ class AverageWindows:
                 figures = self._values.get(run.index, {})
                 ranks = figures.get(names[i], {})
                 rank, position = int(rows.ranks.rank[i]), int(rows.records.positions[i])
-                windows.append(self._window(names[i], ranks, rank, position, printed, factor))
+                windows.append(self._window((run.log, names[i]), ranks, rank, position, printed, factor))
         return windows
 
     def _window(
-        self, name: str, ranks: _RankValues, rank: int, position: int, printed: float, factor: float
+        self, name: tuple[int, str], ranks: _RankValues, rank: int, position: int, printed: float, factor: float
     ) -> tuple[int, int, bool] | None:
         """Search the steps that the rank printed; if it printed none or is not known (-1), the steps of each rank."""
         for who in [rank] if rank in ranks else sorted(ranks):
@@ -189,7 +190,7 @@ class AverageWindows:
         return None
 
     def _window_of_rank(
-        self, name: str, parts: list[_PrintedValues], max_steps: int, position: int, printed: float
+        self, name: tuple[int, str], parts: list[_PrintedValues], max_steps: int, position: int, printed: float
     ) -> tuple[int, int, bool] | None:
         last = parts[-1]
         hint = self._hints.get(name)
@@ -198,9 +199,9 @@ class AverageWindows:
             stop = int(np.searchsorted(np.concatenate([part.positions for part in parts]), position))
             steps = np.concatenate([part.steps for part in parts])[:stop][-max_steps:]
             values = np.concatenate([part.values for part in parts])[:stop][-max_steps:]
-        window = find_window(values, printed, last.decimals, hint, self._searches < SEARCHES)
+        window = find_window(values, printed, last.decimals, hint, self._searches[name[0]] < SEARCHES)
         if window is None or window.last < len(values):
-            self._searches += 1  # all windows were tried
+            self._searches[name[0]] += 1  # all windows were tried
         if window is None:
             return None
         if window.last == len(values):

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from perflog.arrays import Ints
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.attributed_rows import NO_EPOCH, AttributedRows
+from perflog.parsing.assemble.runs.run_state import RunIndex
 from perflog.parsing.assemble.steps.time_roles import STEP, Key
 
 INNER = "inner"
@@ -48,7 +49,7 @@ class InnerCounts:
     def __init__(self, settled: Mapping[Key, str]) -> None:
         self._settled = settled
         self._used: dict[Key, str] = {}
-        self._named: dict[str, _Count] = {}  # by format: the steps that are printed by name
+        self._named: dict[tuple[int, str], _Count] = {}  # by log and format: the steps that are printed by name
         self._unnamed: dict[Key, _Count] = {}
 
     @property
@@ -57,25 +58,29 @@ class InnerCounts:
         roles = {key: self._role(key) for key in self._used if key not in self._settled}
         return {key: role for key, role in roles.items() if role != self._used[key]}
 
-    def fill(self, form: Format, rows: Sequence[AttributedRows]) -> None:
+    def fill(self, form: Format, rows: Sequence[AttributedRows], runs: RunIndex) -> None:
         """Take the steps from the rows of a format that count something else."""
         steps = [row for row in rows if len(row) and row.line.table == "steps" and "step" in row.records.columns]
         unnamed = [row for row in steps if is_unnamed(row.line) and (row.epoch == NO_EPOCH).all()]
         for row in steps:
-            if not is_unnamed(row.line):
-                self._named.setdefault(form.name, _Count()).add(row.step, row.step)
+            for run, low, high in runs.split(row.records.positions):
+                if not is_unnamed(row.line):
+                    self._named.setdefault((run.log, form.name), _Count()).add(row.step[low:high], row.step[low:high])
         for row in unnamed:
-            key = (form.name, row.line.name, _STEP)
-            self._unnamed.setdefault(key, _Count()).add(row.step, row.records.columns["steps"])
+            for run, low, high in runs.split(row.records.positions):
+                count = self._unnamed.setdefault((run.log, form.name, row.line.name, _STEP), _Count())
+                count.add(row.step[low:high], row.records.columns["steps"][low:high])
         for row in unnamed:
-            key = (form.name, row.line.name, _STEP)
-            role = self._used[key] = self._settled.get(key) or self._used.get(key) or self._role(key)
+            logs = sorted({run.log for run, _, _ in runs.split(row.records.positions)})
+            keys: list[Key] = [(log, form.name, row.line.name, _STEP) for log in logs]
+            role = self._settled.get(keys[0]) or self._used.get(keys[0]) or self._role(keys[0])
+            self._used.update(dict.fromkeys(keys, role))  # logs that differ are read apart
             if role == INNER:
                 row.line = replace(row.line, table="values", run=())
                 row.forget_step()
 
     def _role(self, key: Key) -> str:
-        named, unnamed = self._named.get(key[0], _Count()), self._unnamed.get(key, _Count())
+        named, unnamed = self._named.get(key[:2], _Count()), self._unnamed.get(key, _Count())
         is_inner = unnamed.most < named.most or (unnamed.begins_again and named.most and not named.begins_again)
         return INNER if is_inner else STEP
 

@@ -28,8 +28,8 @@ from perflog.parsing.assemble.steps.step_repeats import by_number
 PART, STEP, CLOCK, VALUE = "part", "step", "clock", "value"
 """Roles of a time. A part has a row in table `phases`, or a column."""
 
-Key = tuple[str, str, str]
-"""A time: names of its format and its line, and its field."""
+Key = tuple[int, str, str, str]
+"""A time: position of its log, names of its format and its line, and its field."""
 
 _LEAST, _ROUNDED = 0.5, 1.02
 """Share of a total that its parts take; what parts may exceed their whole by, since each is rounded."""
@@ -146,12 +146,13 @@ class TimeRoles:
         timed = [row for row in rows if len(row) and (row.line.whole or row.line.parts)]
         for name in dict.fromkeys(row.line.name for row in timed):
             shapes = [row for row in timed if row.line.name == name]
+            logs = {run.log for row in shapes for run, _, _ in runs.split(row.records.positions)}
             times = dict.fromkeys(time for row in shapes for time in times_of(row.line))
-            keys = {time: (form.name, name, time) for time in times}
-            if not self._settled.keys() >= {*keys.values()}:
+            keys = [(log, form.name, name, time) for log in sorted(logs) for time in times]
+            if not self._settled.keys() >= {*keys}:
                 self._observe(form, shapes, runs)
-            first = {time: self._use(key) for time, key in keys.items()}
-            self._used.update((keys[time], role) for time, role in first.items())
+            first = {time: self._use((min(logs), form.name, name, time)) for time in times}
+            self._used.update((key, first[key[-1]]) for key in keys)  # logs that differ are read apart
             for row in shapes:
                 row.line, names = line_with(row.line, tuple((time, first[time]) for time in times_of(row.line)))
                 columns = {names.get(name, name): column for name, column in row.records.columns.items()}
@@ -189,7 +190,7 @@ class TimeRoles:
             for name, values in seconds.items():
                 is_known = known & np.isfinite(values)
                 for run, rank, selected in _ranks(row, is_known, runs):
-                    key = (form.name, row.line.name, name)
+                    key = (run.log, form.name, row.line.name, name)
                     columns = (row.step[selected], row.epoch[selected], values[selected])
                     change = self._evidence.setdefault(key, _Evidence()).add(run.index, rank, *columns)
                     differences[selected] = change if name == whole else differences[selected]
@@ -198,9 +199,9 @@ class TimeRoles:
             difference_fits = fitting(parts, differences)
             if is_total(whole):
                 fits[whole], difference_fits[whole] = (_is_sum(parts, x) for x in (seconds[whole], differences))
-            for _, low, high in runs.split(row.records.positions):
+            for run, low, high in runs.split(row.records.positions):
                 for name, fit in fits.items():
-                    key = (form.name, row.line.name, name)
+                    key = (run.log, form.name, row.line.name, name)
                     evidence, has_difference = self._evidence.setdefault(key, _Evidence()), ~np.isnan(differences)
                     is_known = known & np.isfinite(seconds[name])
                     evidence.lines += int(is_known[low:high].sum())

@@ -19,13 +19,16 @@ OpenBlocks = Mapping[int, FormatLine]
 """The first lines of the open blocks at a position in the log, by the rank label before their lines, -1 for none."""
 
 
-def read_bodies(lines: Sequence[FormatLine], batch: Batch, open_blocks: OpenBlocks) -> tuple[Batch, OpenBlocks]:
+def read_bodies(
+    lines: Sequence[FormatLine], batch: Batch, open_blocks: OpenBlocks, logs: Sequence[int] = ()
+) -> tuple[Batch, OpenBlocks]:
     """Read the lines of blocks in a batch.
 
     Args:
         lines: the lines of the scanner.
         batch: the batch as scanned.
         open_blocks: the blocks that are open where the batch begins.
+        logs: the row at which each log but the first begins, where several are read together.
 
     Returns:
         The batch with these lines, and the blocks that are open where it ends.
@@ -35,7 +38,7 @@ def read_bodies(lines: Sequence[FormatLine], batch: Batch, open_blocks: OpenBloc
         return batch, open_blocks
     segments = Segments(batch)
     still_open: dict[int, FormatLine] = {}
-    for label, blocks in stretches(open_blocks, begins, len(batch.starts)):
+    for label, blocks in stretches(open_blocks, begins, len(batch.starts), logs):
         for row, begin, stop in blocks:
             bodies = _bodies(lines, begin)
             _read_rule_above(segments, lines, bodies, row, label)

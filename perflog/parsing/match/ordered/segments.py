@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -68,7 +69,7 @@ def rows_and_labels(batch: Batch, records: Records) -> list[tuple[int, int]]:
 
 
 def stretches(
-    still_open: Mapping[int, Opener], openers: Sequence[tuple[int, int, Opener]], count: int
+    still_open: Mapping[int, Opener], openers: Sequence[tuple[int, int, Opener]], count: int, logs: Sequence[int] = ()
 ) -> Iterator[tuple[int, list[tuple[int, Opener, int]]]]:
     """Yield the stretches of a batch under what opens them, label by label: a header, the first line of a block.
 
@@ -76,6 +77,7 @@ def stretches(
         still_open: What is open where the batch begins, by rank label.
         openers: Row and rank label of each line that opens something, and what it opens, in log order.
         count: The number of segments of the batch.
+        logs: The row at which each log but the first begins, where several are read together.
 
     Yields:
         A label, and of each of its stretches the row of the opener (-1: an earlier batch), the opener, and the row at
@@ -85,6 +87,11 @@ def stretches(
     for label in dict.fromkeys(label for _, label, _ in every):
         openers_here = [(row, opener) for row, label_of_opener, opener in every if label_of_opener == label]
         stops = [row for row, _ in openers_here[1:]] + [count]
+        if logs:
+            ends = [*logs, count]
+            stops = [
+                min(stop, ends[bisect_right(logs, row)]) for (row, _), stop in zip(openers_here, stops, strict=True)
+            ]
         yield label, [(row, opener, stop) for (row, opener), stop in zip(openers_here, stops, strict=True)]
 
 
