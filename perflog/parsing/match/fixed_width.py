@@ -1,4 +1,4 @@
-"""Reads many lines of the same layout as the rows of a byte matrix: the fast path.
+"""Reads many lines of the same layout as the rows of a byte matrix: the fastest path.
 
 Two lines have the same *layout* if they differ only in digits. A template's regular expression does not distinguish
 digits: if it reads one line, it reads all lines of that layout, with the same fields at the same columns. So of many
@@ -29,29 +29,29 @@ steps instead of eight, as eight digits d0 ... d7 show:
 
 The result is an integer below 10^15, divided by a power of ten: it rounds as reading the string does. An exponent is
 another integer: of a power of ten up to 10^22, which a double holds, both ways. Lines without a common layout, and long
-or signed numbers, are left to the regular expressions.
+or signed numbers, are left to `numeric`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct, field
+from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.template import Field, Template
 from perflog.parsing.input.chunks import SLACK
-from perflog.parsing.match.numeric import Candidates, plain_literals
+from perflog.parsing.match.numeric import MAX_TRAILING_SPACES, MatchedLines, NumericMatcher, NumericTemplate
+from perflog.parsing.match.records import strings
 
-MIN_LINES = 128
+MIN_LINES = 256
 """Lines of a layout below which it is not worth its numpy calls."""
 
-_MAX_TRAILING_SPACES = 63
 _MAX_LENGTH = 1023  # bytes of a line
 _BAND = 256  # lengths of lines that one byte distinguishes
 _MAX_LAYOUTS = 4096  # kept; then all are forgotten
@@ -68,13 +68,6 @@ _EVEN_PAIRS, _ODD_PAIRS = np.uint64(100 + (1000000 << 32)), np.uint64(1 + (10000
 
 Rows = npt.NDArray[np.uint8]
 """Lines of one length, a line a row."""
-
-
-class MatchedLines(Struct):
-    """Lines of a chunk that one template reads: line indices, ascending, and its fields' values in printed units."""
-
-    lines: Ints
-    columns: dict[str, Ints | Floats] = field(default_factory=dict)
 
 
 def _word(text: bytes | bytearray) -> np.uint64:
@@ -189,10 +182,10 @@ class _Layout(Struct, frozen=True, eq=False):
     no_zero: tuple[int, ...]  # columns without a zero: the first digit of an integer of several
 
     @classmethod
-    def of(cls, kind: int, template: Template, line: bytes, spans: Sequence[tuple[int, int]]) -> _Layout:
+    def of(cls, t: NumericTemplate, line: bytes, spans: Sequence[tuple[int, int]]) -> _Layout:
         """The layout of a line with fields at these spans."""
         text, headroom, no_zero = bytearray(line), bytearray([_LITERAL_HEADROOM] * len(line)), []
-        for f, (begin, end) in zip(template.fields, spans, strict=True):
+        for f, (begin, end) in zip(t.template.fields, spans, strict=True):
             for column in range(begin, end):
                 if 48 <= line[column] < 58:
                     text[column], headroom[column] = 48, _DIGIT_HEADROOM
@@ -203,9 +196,9 @@ class _Layout(Struct, frozen=True, eq=False):
             part, room = bytes(text[begin : begin + _WORD]), headroom[begin : begin + _WORD]
             mask = _word(b"\xff" * len(part)) if len(part) < _WORD else None
             words.append(_ExpectedWord(_word(part), _word(room) if _DIGIT_HEADROOM in room else None, mask))
-        fields = zip(template.fields, spans, strict=True)
+        fields = zip(t.template.fields, spans, strict=True)
         numbers = [_Number.of(f.name, f.type, line[begin:end], begin) for f, (begin, end) in fields if not f.is_dropped]
-        return cls(kind, tuple(words), tuple(numbers), tuple(no_zero))
+        return cls(t.kind, tuple(words), tuple(numbers), tuple(no_zero))
 
     def read(self, lines: Ints, rows: Rows) -> MatchedLines:
         """Return the records of lines that have this layout."""
@@ -234,14 +227,17 @@ class _Layout(Struct, frozen=True, eq=False):
 
 
 class FixedWidthMatcher:
-    """Matches templates of plain numbers where many lines have the same layout."""
+    """Matches numeric templates: by layout where many lines have the same one, else with a NumericMatcher."""
 
-    def __init__(self, templates: Mapping[int, Template]) -> None:
-        self._candidates = Candidates(templates)
+    def __init__(self, templates: Sequence[NumericTemplate]) -> None:
+        self._numeric = NumericMatcher(templates)
+        self._order = {t.kind: i for i, t in enumerate(self._numeric.ordered())}
         self._layouts: dict[tuple[int, bytes], _Layout] = {}
 
-    def match(self, data: bytearray, size: int, starts: Ints, ends: Ints) -> list[tuple[int, MatchedLines]]:
-        """Read the lines of a chunk that share begin and length with many others.
+    def match(
+        self, data: bytearray, size: int, starts: Ints, ends: Ints
+    ) -> tuple[list[tuple[int, MatchedLines]], Mask]:
+        """Read the lines of a chunk.
 
         Args:
             data: the chunk; `data[size:size + SLACK]` must be readable.
@@ -250,12 +246,29 @@ class FixedWidthMatcher:
             ends: byte offset at which each line ends.
 
         Returns:
-            The lines read, each part with its template kind, which may have several parts.
+            The lines read, each part with its template kind, which may have several parts; and a mask of these lines.
         """
+        parts = self._match_layouts(data, size, starts, ends)
+        if not parts:
+            read, is_read = self._numeric.match(data, size, starts, ends)
+            return list(read.items()), is_read
+        is_read = np.zeros(len(starts), np.bool_)
+        for _, part in parts:
+            is_read[part.lines] = True
+        left = np.flatnonzero(~is_read)
+        if len(left):
+            read, is_read_too = self._numeric.match(*_compact(data, starts[left], ends[left]))
+            parts += [(kind, MatchedLines(left[part.lines], part.columns)) for kind, part in read.items()]
+            is_read[left[is_read_too]] = True
+        parts.sort(key=lambda part: self._order[part[0]])  # the order of rows must not depend on the layouts of a chunk
+        return parts, is_read
+
+    def _match_layouts(self, data: bytearray, size: int, starts: Ints, ends: Ints) -> list[tuple[int, MatchedLines]]:
+        """Read the lines that share begin and length with many others."""
         parts: list[tuple[int, MatchedLines]] = []
         if len(starts) < MIN_LINES:
             return parts
-        start_class = self._candidates.start_classes(data, starts)
+        start_class = self._numeric.start_classes(data, starts)
         for shortest in range(0, _MAX_LENGTH, _BAND):
             longer = ends - starts - shortest
             counts = (start_class > 0) & (longer >= 0) & (longer < _BAND)
@@ -297,27 +310,27 @@ class FixedWidthMatcher:
     def _layout_of(self, line: bytes) -> _Layout | None:
         """The layout of a line, by the first template that reads it; None if its numbers are signed or long."""
         text = line.rstrip(b" \t")
-        kind, template = next(((k, t) for k, t in self._candidates.of(line) if t.regex.fullmatch(text)), (0, None))
-        match = template and _unsigned_pattern(template).fullmatch(line)
-        if template is None or not match:
+        t = next((t for t in self._numeric.candidates(line) if t.template.regex.fullmatch(text)), None)
+        match = t and _unsigned_pattern(t.template, t.literals).fullmatch(line)
+        if t is None or not match:
             return None
         mantissas = [x.lower().partition(b"e")[0] for x in match.groups()]
         if any(len(x) > _MAX_DIGITS + (b"." in x) for x in mantissas):
             return None
-        key = kind, line.translate(_AS_ZEROS)
+        key = t.kind, line.translate(_AS_ZEROS)
         layout = self._layouts.get(key)
         if layout is None:
             if len(self._layouts) >= _MAX_LAYOUTS:
                 self._layouts.clear()
-            layout = self._layouts[key] = _Layout.of(kind, template, line, match.regs[1:])
+            layout = self._layouts[key] = _Layout.of(t, line, match.regs[1:])
         return layout
 
 
 @lru_cache(1 << 10)
-def _unsigned_pattern(template: Template) -> re.Pattern[bytes]:
+def _unsigned_pattern(template: Template, literals: tuple[bytes, ...]) -> re.Pattern[bytes]:
     """The template with digits for each field, perhaps a dot among them, an exponent, and spaces beside it."""
-    endings = [*map(_unsigned_field, template.fields), b"[ \t]{0,%d}" % _MAX_TRAILING_SPACES]
-    pieces = zip(map(re.escape, plain_literals(template) or ()), endings, strict=True)
+    endings = [*map(_unsigned_field, template.fields), b"[ \t]{0,%d}" % MAX_TRAILING_SPACES]
+    pieces = zip(map(re.escape, literals), endings, strict=True)
     return re.compile(b"".join(x for pair in pieces for x in pair))
 
 
@@ -330,3 +343,12 @@ def _unsigned_field(f: Field) -> bytes:
 
 def _as_rows(cells: npt.NDArray[Any]) -> Rows:
     return cells.view(np.uint8).reshape(len(cells), -1)
+
+
+def _compact(data: bytearray, starts: Ints, ends: Ints) -> tuple[bytearray, int, Ints, Ints]:
+    """These lines alone, as the arguments of `match`."""
+    texts = strings(data, starts, ends + 1)
+    _, offsets, body = texts.buffers()
+    edges = np.frombuffer(offsets, np.int32, len(texts) + 1).astype(np.int64)
+    size = int(edges[-1])
+    return bytearray(memoryview(body)[:size]) + bytes(SLACK), size, edges[:-1], edges[1:] - 1

@@ -2,7 +2,7 @@
 
 Each step reads what the steps before it left:
 
-1. Templates of plain numbers where many lines have one layout (`fixed_width`).
+1. Templates of plain numbers, by fixed widths or by tokens (`fixed_width`, `numeric`).
 2. A line inside which another record begins is cut there, since several processes wrote at once (`record_starts`).
 3. All templates as RE2 expressions, vectorised by Arrow, in linear time for any input. A line may have rank
    labels before it (`rank_labels`).
@@ -27,7 +27,8 @@ from perflog.formats.model import Format, Line
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.captures import capture, capture_each
-from perflog.parsing.match.fixed_width import FixedWidthMatcher, MatchedLines
+from perflog.parsing.match.fixed_width import FixedWidthMatcher
+from perflog.parsing.match.numeric import MatchedLines, NumericMatcher, NumericTemplate, numeric_template
 from perflog.parsing.match.object_lines import ObjectLines
 from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks
 from perflog.parsing.match.prefilter import COMPARED, LiteralPrefilter
@@ -161,7 +162,7 @@ class Scanner:
             blanks.append(empty)
         if len(cut):
             left = np.sort(np.concatenate([left, cut]))
-        records = {kind: join(parts[kind]) for kind in sorted(parts)}  # rows must not depend on the layouts of a chunk
+        records = {kind: join(stretches) for kind, stretches in parts.items()}
         self._drop_odd_labels(records, chunk, positions, starts)
         early = self._drop_early(records, positions)
         left = np.union1d(left, early) if len(early) else left
@@ -174,14 +175,14 @@ class Scanner:
         self, chunk: Chunk, starts: Ints, ends: Ints, is_whole: Mask
     ) -> tuple[list[tuple[int, MatchedLines]], Mask]:
         """Read whole lines with templates of plain numbers. Return them by kind, and a mask of the lines read."""
-        matches, is_read = list[tuple[int, MatchedLines]](), np.zeros(len(starts), np.bool_)
-        for matcher in (self._matchers.fast, self._matchers.fast_labelled):
-            found = matcher.match(chunk.data, chunk.size, starts, ends) if matcher is not None else []
-            is_wanted = is_whole & ~is_read
-            matches += [(kind, _only(lines, is_wanted)) for kind, lines in found]
-            for _, lines in found:
-                is_read[lines.lines] = True
-        return matches, is_read & is_whole
+        matches, is_read = self._matchers.fast.match(chunk.data, chunk.size, starts, ends)
+        if self._matchers.fast_labelled is not None and not is_read.all():
+            labelled, is_read_too = self._matchers.fast_labelled.match(chunk.data, chunk.size, starts, ends)
+            matches = [*matches, *((kind, _only(lines, ~is_read)) for kind, lines in labelled.items())]
+            is_read = is_read | is_read_too
+        if not is_whole.all():
+            matches, is_read = [(kind, _only(lines, is_whole)) for kind, lines in matches], is_read & is_whole
+        return list(matches), is_read
 
     def _parted(
         self, data: bytearray, starts: Ints, ends: Ints, left: Ints, is_unfinished: Mask
@@ -369,11 +370,11 @@ class _Matchers:
         # The fast path does not know of generic formats, which read what no other line reads.
         exact = {kind: t for kind, t in templates.items() if not lines[kind][0].generic}
         alone = {kind: t for kind, t in exact.items() if not has_labels or kind not in self.with_torn_number}
-        self.fast = FixedWidthMatcher(alone)
-        self.fast_labelled: FixedWidthMatcher | None = None
+        self.fast = FixedWidthMatcher(_numeric(alone))
+        self.fast_labelled: NumericMatcher | None = None
         if label is not None:
             labelled = {kind: Template(label.text + t.text) for kind, t in exact.items()}
-            self.fast_labelled = FixedWidthMatcher(labelled)
+            self.fast_labelled = NumericMatcher(_numeric(labelled))
         # The body of a block may be any indented lines: it reads what no other line reads.
         order = sorted(templates, key=lambda k: (lines[k][1].role == "body", lines[k][0].guessed, lines[k][0].generic))
         surrounded = {kind for kind, t in templates.items() if t.has_prefix or t.has_appendix}
@@ -500,6 +501,11 @@ def _begins_with_any_text(template: Template) -> bool:
     return not any(map(str.strip, template.literals[: first + 1])) and template.fields[first].type in "sSp"
 
 
+def _numeric(templates: Mapping[int, Template]) -> list[NumericTemplate]:
+    """Return the templates that the fast path reads."""
+    return [prepared for kind, t in templates.items() if (prepared := numeric_template(kind, t))]
+
+
 def _add(parts: Parts, matches: Sequence[tuple[int, MatchedLines]], positions: Ints) -> None:
     for kind, matched in matches:
         if len(matched.lines):
@@ -537,8 +543,6 @@ def _drop(parts: Parts, positions: Ints) -> None:
 def _only(matched: MatchedLines, mask: Mask) -> MatchedLines:
     """Return the matched lines that a mask of all lines selects."""
     keep = mask[matched.lines]
-    if keep.all():
-        return matched
     return MatchedLines(matched.lines[keep], {name: column[keep] for name, column in matched.columns.items()})
 
 

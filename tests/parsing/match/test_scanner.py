@@ -19,7 +19,7 @@ from support.reading import LABELS, NAMES, sample_lines, write
 from perflog.formats.model import Line
 from perflog.formats.openings import opening_of
 from perflog.formats.registry import COMMON, known
-from perflog.parsing.match import fixed_width
+from perflog.parsing.match import fixed_width, scanner
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.parsing.match.records import BLANK, Batch, lines_of
 from perflog.parsing.match.scanner import Scanner
@@ -36,6 +36,14 @@ Record = tuple[str, dict[str, str], int]  # name of the line, its values, rank l
 @cache
 def fast() -> Scanner:
     return Scanner(lines_of(FORMATS))
+
+
+@cache
+def slow() -> Scanner:
+    """A scanner without the fast path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scanner, "numeric_template", lambda *_: None)
+        return Scanner(lines_of(FORMATS))
 
 
 def scanned(scanner: Scanner, lines: list[bytes]) -> list[Batch]:
@@ -94,10 +102,10 @@ def same_records(lines: list[bytes]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fixed_width, "MIN_LINES", 1)  # every line that can be is read by its layout
         eager = scanned(fast(), lines)
-    for by_expressions, by_layouts in zip(scanned(fast(), lines), eager, strict=True):
-        quick = records(fast(), by_layouts)
-        assert quick == records(fast(), by_expressions)
-        assert account(by_expressions) == account(by_layouts)
+    for one, two, three in zip(scanned(fast(), lines), scanned(slow(), lines), eager, strict=True):
+        quick, thorough = records(fast(), one), records(slow(), two)
+        assert quick == thorough == records(fast(), three)
+        assert account(one) == account(two) == account(three)
     for number, line in enumerate(lines, 1):
         (batch,) = scanned(fast(), [line])
         if batch.open_positions is not None:
