@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perflog.errors import InputError, PerflogError, UsageError
-from perflog.ingestion import bulk
+from perflog.ingestion import bulk, workers
 from perflog.ingestion.bulk import (
     IngestTask,
     expected,
@@ -142,6 +142,7 @@ def test_a_strict_task_stores_no_log_with_something_unread() -> None:
         assert figures(result, 7, "x 5").reason == f"{words}, in lines such as line 7:\n  x 5"
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # threads of earlier tests
 def test_logs_are_ingested_in_the_order_of_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """In batches, one after the other, or in other processes; a process that is killed costs one log."""
     names = [log(f"{number}", number) for number in range(5)]
@@ -161,6 +162,7 @@ def test_logs_are_ingested_in_the_order_of_their_names(monkeypatch: pytest.Monke
         return whole(task, batch, progress)
 
     monkeypatch.setattr(bulk, "ingest_batch", killed)
+    monkeypatch.setattr(workers, "has_threads", lambda: False)  # a fork knows the function above
     outcomes = list(ingest_many(names, TASK, 2, None))
     assert [name for name, _ in outcomes] == names
     assert [done.reason if isinstance(done, PerflogError) else "" for _, done in outcomes] == [
