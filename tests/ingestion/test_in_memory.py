@@ -64,10 +64,12 @@ def test_batches_of_several_logs_give_the_same(tmp_path: Path, monkeypatch: pyte
     assert len(steps(sink)) == 6
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # threads of earlier tests
 def test_other_processes_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_memory, "in_batches", lambda names, *_: [names[:2], names[2:]])
     monkeypatch.setattr(in_memory, "pay", lambda _: True)
     monkeypatch.setattr(workers, "cores", lambda: 2)
+    monkeypatch.setattr(workers, "has_threads", lambda: False)  # a fork knows the functions of the test
     batches, read_batch = list[int](), in_memory._read_batch
 
     def noted(*arguments: Any) -> Any:
@@ -82,6 +84,7 @@ def test_other_processes_give_the_same(tmp_path: Path, monkeypatch: pytest.Monke
         assert (found, len(steps(sink)), len(batches)) == ([[], [], 0, []], 6, here)
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # threads of earlier tests
 def test_a_log_alone_has_all_processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given, ingest = list[Any](), pipeline.ingest
 
@@ -91,6 +94,7 @@ def test_a_log_alone_has_all_processors(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(pipeline, "ingest", noted)
     monkeypatch.setattr(workers, "cores", lambda: 2)
+    monkeypatch.setattr(workers, "has_threads", lambda: False)  # a fork knows the functions of the test
     with workers.allowed():
         read(tmp_path, log(1))
     read(tmp_path, log(1))
