@@ -12,8 +12,6 @@ nothing. A line with any other word may say something else, such as that no chec
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -51,13 +49,14 @@ _VERBS = {
 
 _BEGIN = r"(?:[-=*>]+[ \t]+)?"
 _ANY = "|".join(verb for verbs in _VERBS.values() for verb in verbs)
-_ANYWHERE = re.compile(rf"[ \t]*{_BEGIN}(?i:{_ANY})\b".encode())
+_BEGINS = lazy_pattern(rf"[ \t]*{_BEGIN}(?i:{_ANY})\b".encode())
 PATTERN = rf"(?:{PREFIX})?[ \t]*{_BEGIN}(?i:{_ANY})(?:\W|$)"
 """What each such line begins with."""
 
 _STATED = {stated: lazy_pattern(rf"[ \t]*{_BEGIN}(?i:{'|'.join(verbs)})\b") for stated, verbs in _VERBS.items()}
 _LABEL = lazy_pattern(rb"\[[Rr]ank[ :=]?[0-9]{1,9}\]:? ")  # no prefix: the reader asks for what is after it
 _STEP = r"(?i:(?:global[ _-]?)?(?:step|iteration|iter))"
+_STEP_AT_END = lazy_pattern(rf"{_STEP}$")
 _COUNT = r"(?:[ \t]*[:=#_]?[ \t]*|-)(?P<{}>[0-9]+)\b(?!\.[A-Za-z]|[-/][A-Za-z])"  # `step_500.pt` is a name
 _PARTS = lazy_pattern(
     rf"{_STEP}{_COUNT.format('step')}"
@@ -97,7 +96,7 @@ class CheckpointFamily(Struct, frozen=True, eq=False, kw_only=True):
         if _LABEL.match(raw):
             return ()
         for end in (0, *prefix_ends(raw)):
-            if not _ANYWHERE.match(raw, end):
+            if not _BEGINS.match(raw, end):
                 continue
             rest = raw[end:].decode("utf-8", "surrogateescape")
             for (kind, edge), pattern in _STATED.items():
@@ -115,7 +114,8 @@ def _parts(text: str, begin: str, edge: str) -> tuple[str, dict[str, Unit], str]
 
     `begin`: the beginning of the string, which says that something begins or ends. The step may be in its last words.
     """
-    position = len(begin) - len(re.split(rf"(?={_STEP}$)", begin)[-1]) if re.search(rf"{_STEP}$", begin) else len(begin)
+    step = _STEP_AT_END.search(begin)
+    position = len(begin) if step is None else step.start()
     made, units, taken = literal(text[:position]), dict[str, Unit](), set[str]()
     while position < len(text):
         part = _PARTS.match(text, position)
