@@ -206,13 +206,7 @@ def _clocks(files: Sequence[_File]) -> str:
     if any(form.named_by(os.path.basename(file.path)) for file in files for form in file.formats):
         return ""  # the name of each file says more of its lines than the rank
     programs = {frozenset(file.programs) for file in files}
-    adds_up = any(map(_is_of_loads, files[0].formats))  # the metrics of loads add up the files of ranks themselves
-    return "they print alike without a clock" if len(programs) == 1 and programs.pop() and not adds_up else ""
-
-
-def _is_of_loads(form: Format) -> bool:
-    """Whether a format prints nothing but loads of experts: a file for each step and rank."""
-    return {line.table for line in form.lines if line.table} == {"loads"}
+    return "they print alike without a clock" if len(programs) == 1 and programs.pop() else ""
 
 
 def _overlap(files: Sequence[_File]) -> bool:
