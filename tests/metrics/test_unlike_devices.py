@@ -48,5 +48,5 @@ def test_of_two_devices_nothing_shows_which_is_unlike(tmp_path: Path) -> None:
 def test_the_overview_names_it(tmp_path: Path) -> None:
     log = telemetry(tmp_path / "gpu.csv", USUAL, USUAL, (480, 1305, 87), USUAL)
     (text,) = perflog.overview(log).reasons
-    assert text.startswith("Device 2 of 4 is unlike the others: clock 1.31 GHz instead of 1.99 GHz, ")
+    assert text.startswith("Device 2 of 4 differs from the others: clock 1.31 GHz instead of 1.99 GHz, ")
     assert text.endswith(", temperature 87 °C instead of 66 °C, power 482 W instead of 652 W.")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from perflog.analysis.compare.explanations.operators import moved_between, moved_text, time_basis
 from perflog.analysis.overview.facts import case_facts, device_facts, log_facts, scaling_facts
-from perflog.analysis.overview.facts.energy_facts import unlike_device_facts
 from perflog.analysis.overview.facts.host_operators import host_operator_sentences, host_time_of_steps
 from perflog.analysis.overview.facts.stuck import stuck
+from perflog.analysis.overview.facts.telemetry_facts import unlike_device_facts
 from perflog.analysis.overview.facts.what_if import slowdown_of_job
 from perflog.analysis.overview.headline import headline
 from perflog.analysis.overview.parts import parts, percent

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Floats
 from perflog.metrics.power.telemetry import DeviceSamples, device_samples
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.standing_out import standing_out
@@ -57,7 +58,7 @@ def _unlike(sampled: DeviceSamples) -> Iterator[UnlikeDevice]:
                 yield _device(sampled.run, numbers[found.member], quantity, unit, values)
 
 
-def _device(run: str, device: int, quantity: str, unit: str, values: Mapping[int, np.ndarray]) -> UnlikeDevice:
+def _device(run: str, device: int, quantity: str, unit: str, values: Mapping[int, Floats]) -> UnlikeDevice:
     others = np.concatenate([own for other, own in values.items() if other != device])
     value, usual = (float(np.median(own)) for own in (values[device], others))
     return UnlikeDevice(run, device, len(values), quantity, unit, value, usual)

@@ -10,7 +10,6 @@ from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
 from perflog.metrics.power.energy import ALL, GPU, NODE, ONE, energy
 from perflog.metrics.power.energy_cases import energy_cases
-from perflog.metrics.power.unlike_devices import unlike_devices
 from perflog.tables.nulls import records
 from perflog.units import show
 
@@ -100,16 +99,3 @@ def _power(rows: Sequence[Mapping[str, Any]]) -> str:
     of = "for all GPUs" if row["of"] == ALL else "a GPU" if row["of"] == ONE else ""
     mean = f", mean of {row['measured']:,}" if (row["measured"] or 1) > 1 else ""
     return f", at {' '.join(filter(None, (show(row['power_w'], 'W'), of)))} ({row['source']}{mean})"
-
-
-def unlike_device_facts(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001 (as all facts)
-    """Yield each device with telemetry unlike that of the others: its clock, temperature and power."""
-    rows = [row for row in unlike_devices(tables) if row.run == run]
-    for device in dict.fromkeys(row.device for row in rows):
-        own = [row for row in rows if row.device == device]
-        told = (f"{row.quantity} {_level(row.value, row.unit)} instead of {_level(row.usual, row.unit)}" for row in own)
-        yield f"Device {device} of {own[0].devices} is unlike the others: {', '.join(told)}."
-
-
-def _level(value: float, unit: str) -> str:
-    return f"{value:.0f} {unit}" if unit == "°C" else show(value, unit, 3)

@@ -122,7 +122,7 @@ class MeterText(Struct):
         return is_glued and self.names.is_bound and self.names.words[-1:] in (["model"], ["Model"])
 
     def _add_model(self, token: Token) -> None:
-        """Add the name of a model, a setting of the run; among other numbers it is none of them."""
+        """Add the name of a model: a setting in a line of settings, else a string that is not stored."""
         names = self.names
         is_setting = names.declaration.shape.line.table == "runs"
         name = names.fields.from_key("model") if is_setting else UNNAMED
