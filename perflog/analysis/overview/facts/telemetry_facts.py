@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perflog.metrics import Options, Tables
-from perflog.metrics.power.unlike_devices import UnlikeDevice, unlike_devices
+from perflog.metrics.power.unlike_devices import unlike_devices
 from perflog.units import show
 
 
