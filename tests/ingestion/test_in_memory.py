@@ -84,7 +84,6 @@ def test_other_processes_give_the_same(tmp_path: Path, monkeypatch: pytest.Monke
         assert (found, len(steps(sink)), len(batches)) == ([[], [], 0, []], 6, here)
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # threads of earlier tests
 def test_a_log_alone_has_all_processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given, ingest = list[Any](), pipeline.ingest
 
@@ -94,7 +93,7 @@ def test_a_log_alone_has_all_processors(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(pipeline, "ingest", noted)
     monkeypatch.setattr(workers, "cores", lambda: 2)
-    monkeypatch.setattr(workers, "has_threads", lambda: False)  # a fork knows the functions of the test
+    monkeypatch.setattr(in_memory, "has_threads", lambda: False)
     with workers.allowed():
         read(tmp_path, log(1))
     read(tmp_path, log(1))
