@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.reading import read
 
-from perflog.formats.families.step_headings import heading_text
+from perflog.formats.families.step_headings import EPOCH, heading_text
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,36 @@ from perflog.formats.families.step_headings import heading_text
 )
 def test_a_heading_has_a_step_alone(text: str, template: str | None) -> None:
     assert heading_text(text) == template
+
+
+@pytest.mark.parametrize(
+    ("text", "template"),
+    [
+        ("Epoch 1/3", "Epoch {epoch:d}/{epochs:d}"),
+        ("--- epoch 1 of 3 ---", "--- epoch {epoch:d} of {epochs:d} ---"),
+        ("Starting training epoch 4", "Starting training epoch {epoch:d}"),
+        ("Step 5:", None),
+        ("Epoch 1/3 loss 2.5", None),
+        ("Epoch 1 done", None),
+    ],
+)
+def test_a_heading_has_an_epoch_alone(text: str, template: str | None) -> None:
+    assert heading_text(text, EPOCH) == template
+
+
+@pytest.mark.parametrize(
+    ("heading", "step"),
+    [
+        ("Epoch {}/2", "[{:3d}/200] loss: 2.5 acc: 0.11 41.5 it/s"),
+        ("--- epoch {} of 2 ---", "  batch {:3d}/200  loss 2.5  41.5 batches/s"),
+    ],
+)
+def test_steps_below_the_heading_of_an_epoch_begin_again_in_it(heading: str, step: str) -> None:
+    lines = [text for epoch in (1, 2) for text in (heading.format(epoch), step.format(90), step.format(100))]
+    got = read("\n".join([*lines, ""]).encode())
+    rows = [(row["epoch"], row["step"], row["copy"], row["loss"], row["step_time_by"]) for row in got.rows("steps")]
+    assert rows == [(epoch, step, 1, 2.5, "rate") for epoch in (1, 2) for step in (90, 100)]
+    assert {x["key"]: x["value"] for x in got.rows("values")}.keys() <= {"acc", "it_per_s", "batches_per_s"}
 
 
 def test_figures_below_a_heading_are_of_its_step() -> None:

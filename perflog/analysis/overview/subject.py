@@ -34,7 +34,7 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     printed = steps["step"][steps.known("step")]
     by_run = steps.where(steps["copy"] == 1).by("run").values()
     counts = [_steps(run_rows.where(run_rows.known("step")), last_steps(tables)) for run_rows in by_run]
-    lines = [len(distinct(run_rows["step"][run_rows.known("step")])) for run_rows in by_run]
+    lines = [_printed(run_rows.where(run_rows.known("step"))) for run_rows in by_run]
     each = ""
     if counts and not len(printed):
         each = f", {count(len(steps), 'step line')} without numbers"
@@ -72,6 +72,12 @@ def _printing_ranks(steps: Rows) -> int | None:
     return len(numbers) if len(numbers) > 1 and numbers == tuple(range(len(numbers))) else None
 
 
+def _printed(rows: Rows) -> int:
+    """The number of steps that lines print. Steps of two epochs are two steps where they begin again in each."""
+    epochs = np.where(rows.known("epoch"), rows["epoch"], -1)
+    return len(np.unique(np.stack([epochs, rows["step"]]), axis=1).T)
+
+
 def _steps(printed: Rows, lasts: Mapping[str, int]) -> int:
     """The number of steps of a run: those that its lines cover if most cover several, else those that are printed.
 
@@ -82,7 +88,7 @@ def _steps(printed: Rows, lasts: Mapping[str, int]) -> int:
     covered = np.minimum(covered, np.diff(steps, prepend=-(1 << 60)))  # windows of a coarse clock overlap
     known = covered[covered > 0]
     if not len(known) or np.median(known) <= 1:
-        return len(steps)
+        return _printed(printed)
     between = np.diff(steps, prepend=0)  # a line of unknown cover, inside a window of a coarse clock
     stride = np.median(between[1:]) if len(steps) > 1 else 1
     covered = np.where(covered > 0, covered, np.minimum(between, stride))

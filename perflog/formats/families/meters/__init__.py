@@ -34,8 +34,8 @@ from perflog.formats.families.meters.names import (
     MeterNames,
 )
 from perflog.formats.families.meters.text import MeterText
-from perflog.formats.families.step_headings import PATTERN as HEADING_PATTERN
-from perflog.formats.families.step_headings import heading_text
+from perflog.formats.families.step_headings import EPOCH, EPOCHS, STEP, heading_text
+from perflog.formats.families.step_headings import PATTERNS as HEADING_PATTERNS
 from perflog.formats.families.step_parts import STEP_TIME, time_of_step, with_parts
 from perflog.formats.families.title_lines import PATTERN as TITLE_PATTERN
 from perflog.formats.families.title_lines import title_parts
@@ -70,7 +70,8 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     Attributes:
         text: The declaration, for display.
         needs: Names that a line must have, each with its alternatives; `*` matches any string.
-        headings: Whether the lines are headings of the lines of one step: see `step_headings`.
+        headings: Whether the lines are headings of the lines of one step, or of the epoch that they open: see
+            `step_headings`.
         titles: Whether the lines are titles of what the lines below them measure: see `title_lines`.
         unnamed: Whether the lines have a step and a number that nothing names: see `unnamed_values`.
     """
@@ -98,7 +99,7 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     @cached_property
     def pattern(self) -> str:
         if self.unnamed or self.headings:
-            return UNNAMED_PATTERN if self.unnamed else HEADING_PATTERN
+            return UNNAMED_PATTERN if self.unnamed else HEADING_PATTERNS[self._counted]
         if self.measures or self.titles:
             measured = MEASURED_PATTERN if self.proves_format else AMONG_OTHERS
             return measured if self.measures else TITLE_PATTERN
@@ -109,6 +110,11 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         end = "[^A-Za-z0-9]" if self.proves_format else _BOUND  # prose has these names too
         name = rf"(?i:{names}){end}"
         return rf".*?(?:(?:{heads}).*?{name}|{name}.*?(?:{heads}))" if heads else rf".*?{name}"
+
+    @property
+    def _counted(self) -> str:
+        """What headings count."""
+        return EPOCH if self.shape.line.opens == EPOCH else STEP
 
     @cached_property
     def _begins(self) -> re.Pattern[bytes]:
@@ -174,9 +180,12 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         parts = title_parts(text[end:].rstrip(" \t")) if self.titles else None
         front = "{_:p}" if end else ""
         shape = f"{front}{literal(parts[0])}{{{parts[1]}}}{literal(parts[2])}" if parts else None
-        shape = heading_text(text.rstrip(" \t")) if self.headings else shape
+        shape = heading_text(text.rstrip(" \t"), self._counted) if self.headings else shape
         template = template_of(shape) if shape else None
-        return () if template is None else (self.shape.line_of(template, ()),)
+        if template is None:
+            return ()
+        line = self.shape.line_of(template, ())
+        return (replace(line, run=(*line.run, EPOCHS)) if EPOCHS in template.names else line,)
 
     def _unnamed(self, text: str) -> tuple[Line, ...]:
         raw = text.encode("utf-8", "surrogateescape")
