@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -11,20 +12,21 @@ from msgspec import Struct
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
-from perflog.metrics.step_series import StepSeries, step_series
+from perflog.metrics.step_series import StepSeries, epoch_lengths, step_order, step_series
 from perflog.statistics.groups import Keys, groups_of
 from perflog.statistics.samples import median
 from perflog.statistics.warmup import warm_up
 from perflog.tables.columns import NULL, RowColumns, Rows
 
 _LINE_BITS = 40  # of the number of a line
+_FAR = np.iinfo(np.int64).max
 
 
 class SteadyRun(Struct, frozen=True):
     """A run with its steady steps.
 
-    `first`: first steady step. `step_s`: median time of a steady step, NaN if the log prints none. `world`: number of
-    ranks, None if the log does not print it.
+    `first`: first steady step, as a number in the order of the run. `step_s`: median time of a steady step, NaN if the log prints none. `world`: number of
+    ranks, None if the log does not print it. `epoch`: length of an epoch if the steps start again in each, else 0.
     """
 
     run: str
@@ -33,27 +35,75 @@ class SteadyRun(Struct, frozen=True):
     step_s: float
     world: int | None
     semantics: RunSemantics
+    epoch: int = 0
+
+
+class HasEpoch(Protocol):
+    """A run, or a group of rows of one, with the length of its epochs."""
+
+    @property
+    def epoch(self) -> int: ...
 
 
 class StepRows(RowColumns, frozen=True):
     """Rows of some runs in a table, each with a known step, run by run in the order of the runs.
 
-    `run_index`: index of the run of each row. `rank`: NaN for null.
+    `run_index`: index of the run of each row. `step`: its number in the order of the run. `rank`: NaN for null.
     """
 
     runs: Sequence[SteadyRun]
     rows: Rows
     run_index: Ints
+    step: Ints
     rank: Floats
 
     def steady(self) -> StepRows:
         """Return the rows of the steady steps."""
-        return self.where(is_steady(self.runs, self.run_index, self.rows["step"]))
+        return self.where(is_steady(self.runs, self.run_index, self.step))
 
 
 def is_steady(runs: Sequence[SteadyRun], run_index: Keys, steps: Ints) -> Mask:
     """Flag the rows of steady steps. `run_index`: index of the run of each row."""
     return steps >= np.array([run.first for run in runs], np.int64)[run_index]
+
+
+def printed_steps(runs: Sequence[HasEpoch], run_index: Keys, orders: Ints) -> Ints:
+    """Return the steps as printed, of numbers in the order of a run. `run_index`: index of the run of each."""
+    epochs = np.array([run.epoch for run in runs], np.int64)[run_index]
+    return np.where(epochs > 0, orders % np.maximum(epochs, 1), orders) if epochs.any() else orders
+
+
+def orders_of_rows(tables: Tables, numbers: Ints, steps: Ints, lines: Ints) -> Ints:
+    """Return the number of each row's step in the order of its run, NULL where it is not known.
+
+    It is the step, unless the steps start again in each epoch: then the line of table `steps` with this step that is
+    next in the log shows the epoch.
+
+    Args:
+        tables: The tables of the runs.
+        numbers: Index of the run of each row in table `runs`.
+        steps: Step of each row.
+        lines: Line of each row.
+    """
+    places = tables.run_order()
+    in_epochs = np.isin(numbers, [places[run] for run in epoch_lengths(tables)])
+    if not in_epochs.any():
+        return steps
+    known = tables.rows("steps")
+    known = known.where(known.known("step") & known.one_of("run", epoch_lengths(tables)))
+    number, step = numbers[in_epochs], steps[in_epochs]
+    pairs = groups_of(*(np.concatenate(both) for both in ((run_numbers(tables, known), number), (known["step"], step))))
+    pair_of_known, pair = pairs.inverse[: len(known)], pairs.inverse[len(known) :]
+    keys, wanted = (pair_of_known << _LINE_BITS) | known["line"], (pair << _LINE_BITS) | lines[in_epochs]
+    order = np.argsort(keys, kind="stable")
+    after = np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)
+    either = order[np.stack([after, np.maximum(after - 1, 0)])]
+    far = np.where(pair_of_known[either] == pair, np.abs(keys[either] - wanted), _FAR)
+    nearest = np.argmin(far, axis=0)[None]
+    found = np.take_along_axis(either, nearest, 0)[0]
+    orders = steps.copy()
+    orders[in_epochs] = np.where(pair_of_known[found] == pair, step_order(tables, known)[found], NULL)
+    return orders
 
 
 def worlds_of(runs: Sequence[SteadyRun]) -> Floats:
@@ -74,8 +124,11 @@ def step_rows(tables: Tables, name: str, column: str, warmup: int | None) -> Ste
     if (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")
         rows, numbers = rows.where(order), numbers[order]
-    runs, run_index = steady_runs(tables, numbers, rows["step"], rows[column], warmup)
-    return StepRows(runs, rows, run_index, ranks_of_rows(runs, run_index, rows["rank"]))
+    steps = orders_of_rows(tables, numbers, rows["step"], rows["line"])
+    if not (known := steps != NULL).all():
+        rows, numbers, steps = rows.where(known), numbers[known], steps[known]
+    runs, run_index = steady_runs(tables, numbers, steps, rows[column], warmup)
+    return StepRows(runs, rows, run_index, steps, ranks_of_rows(runs, run_index, rows["rank"]))
 
 
 def run_numbers(tables: Tables, rows: Rows) -> Ints:
@@ -109,7 +162,7 @@ def steady_runs(
     Args:
         tables: The tables of the runs.
         numbers: Index of the run of each row in table `runs`.
-        steps: Step of each row.
+        steps: Number of the step of each row in the order of its run.
         values: Value of each row. If the warm-up has to be detected in them, it is in their sums by step.
         warmup: Number of steps to cut at the start of each run. None: detected.
     """
@@ -129,7 +182,8 @@ def steady_runs(
         first = _first_steady_step(steps_of_groups[start:end], totals[start:end], clock, warmup)
         step_s = median(clock.steady) if clock and len(clock.steady) else np.nan
         place_of_number[number] = len(runs)
-        runs.append(SteadyRun(run, label, first, step_s, None if world == NULL else world, semantics[run]))
+        epoch = epoch_lengths(tables).get(run, 0)
+        runs.append(SteadyRun(run, label, first, step_s, None if world == NULL else world, semantics[run], epoch))
     return runs, place_of_number[numbers]
 
 
@@ -137,8 +191,8 @@ def _first_steady_step(steps: Ints, totals: Floats, clock: StepSeries | None, wa
     """First step after the warm-up. For steps before the first step time, the totals of the table decide."""
     first = int(steps[0])
     if clock is not None and clock.warmup.cut:
-        first = clock.window[0] if clock.window else int(steps[-1]) + 1
-    if clock is None or steps[0] < clock.steps[0]:
+        first = int(clock.order[clock.warmup.cut]) if clock.window else int(steps[-1]) + 1
+    if clock is None or steps[0] < clock.order[0]:
         cut = warm_up(totals, warmup).cut
         first = max(first, int(steps[cut]) if cut < len(steps) else int(steps[-1]) + 1)
     return first
@@ -174,9 +228,9 @@ def rank_means(run_index: Keys, steps: Ints, rank: Floats, time_s: Floats, world
     return RankMeans(run_indices[complete], steps[groups.first][complete], means, ranks[complete])
 
 
-def totals_of_steps(rows: Rows, part: Ints, parts: int) -> Iterator[Floats]:
+def totals_of_steps(steps: Ints, times: Floats, part: Ints, parts: int) -> Iterator[Floats]:
     """Yield for each part the sum of its times in each of its steps."""
-    steps = groups_of(part, rows["step"])
-    sums, sum_parts = steps.sums(rows["time_s"]), part[steps.first]
+    by_step = groups_of(part, steps)
+    sums, sum_parts = by_step.sums(times), part[by_step.first]
     bounds = np.searchsorted(sum_parts, np.arange(parts + 1))
     yield from (sums[start:end] for start, end in pairwise(bounds.tolist()))

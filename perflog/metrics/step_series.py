@@ -13,7 +13,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.attempts import attempts
 from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.possible import RATES, impossible
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, cached, computed_once
 from perflog.metrics.settings_by_run import repeats
 from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.warmup import Warmup, warm_up
@@ -181,26 +181,34 @@ def _printed(tables: Tables, column: str, values: Floats | None = None) -> dict[
     covers = rows["steps_averaged"]
     hasty = hasty_steps(tables)[known] if column in _MEASURED else np.zeros(len(rows), np.bool_)
     whole = _Printed(
-        rows["step"], _step_order(tables, rows), rows["line"], np.where(covers == NULL, 0, covers),
+        rows["step"], step_order(tables, rows), rows["line"], np.where(covers == NULL, 0, covers),
         printings(tables)[known], rows[column] if values is None else values[known], hasty,
     )  # fmt: skip
     return {run: whole.part(index) for run, index in rows.stretches("run").items()}
 
 
-def _step_order(tables: Tables, rows: Rows) -> Ints:
-    """Return the number of each row's step in the order of its run.
+def step_order(tables: Tables, rows: Rows) -> Ints:
+    """Return the number of each row's step in the order of its run. The rows are of table `steps`.
 
     It is the step, unless steps start again in each epoch: then the steps of an epoch come after the steps of all
     epochs before it, each as long as the longest.
     """
     steps = rows["step"]
-    if not tables.rows("steps").known("epoch").any():
+    longest = epoch_lengths(tables)
+    if not longest:
         return steps
-    longest = {run: int(steps_of_run["step"].max()) + 1 for run, steps_of_run in tables.rows_by_run("steps").items()}
     codes, words = rows.codes("run")
     lengths = np.array([longest.get(word, 0) for word in words], np.int64)[codes]
     epochs = rows["epoch"]
     return np.asarray(steps + np.where(epochs == NULL, 0, epochs) * lengths)
+
+
+@computed_once
+def epoch_lengths(tables: Tables) -> dict[str, int]:
+    """Return a number larger than each step of an epoch, for each run in which the steps start again in each epoch."""
+    steps = tables.rows("steps")
+    runs = steps.where(steps.known("epoch")).counts("run")
+    return {run: int(tables.rows_of("steps", run)["step"].max()) + 1 for run in runs}
 
 
 def _series(

@@ -136,18 +136,18 @@ def test_medians_over_steps_have_their_window() -> None:
     of_steps = {"least": [1.0, 3.0], "median": [2.0, 4.0], "most": [3.0, 9.0], "mean": [2.0, 5.0], "values": [2, 2]}
     keys = {"run_index": [0, 0], "phase": [0, 0], "occurrence": [0, 0], "rank": [3, 3], "step": [7, 4]}
     columns: Any = {name: np.array(values) for name, values in (keys | of_steps).items()}
-    figures = StepFigures(**columns)
-    (one,) = medians_over_steps(figures, ["a"])
+    figures, table = StepFigures(**columns), table_of([row("a", rank=3)], 4)
+    (one,) = medians_over_steps(figures, table)
     assert "rest_by" not in one
     assert (one["n"], one["first_step"], one["last_step"], one["rank"], one["occurrence"]) == (2, 4, 7, 3, None)
     assert (one["least"], one["median"], one["most"], one["mean"]) == (2.0, 3.0, 6.0, 3.5)
-    (rest,) = medians_over_steps(replace(figures, rank=figures.rank * 0 - 1, rest_by="mean"), ["a"])
+    (rest,) = medians_over_steps(replace(figures, rank=figures.rank * 0 - 1, rest_by="mean"), table)
     assert (rest["rank"], rest["rest_by"], rest["phase"], rest["values"]) == (None, "mean", "a", 2.0)
 
 
 def test_medians_are_in_the_order_of_the_log() -> None:
     table = table_of([row(phase, rank=rank, step=step) for step in (0, 1) for phase in "ba" for rank in (1, 0)], 2)
-    found = [(each["phase"], each["rank"], each["n"]) for each in medians_over_steps(step_figures(table), table.names)]
+    found = [(each["phase"], each["rank"], each["n"]) for each in medians_over_steps(step_figures(table), table)]
     pooled, by_rank = found[:2], found[2:]
     assert sorted(pooled) == [("a", None, 2), ("b", None, 2)]
     assert sorted(by_rank) == [(phase, rank, 2) for phase in "ab" for rank in (0, 1)]

@@ -205,3 +205,20 @@ def test_times_on_lines_of_steps_are_phases_that_happen_once() -> None:
         "time_s": [0.5, 0.25],
     }  # fmt: skip
     assert np.isnan(found["min_s"]).all() and np.isnan(found["remote_share"]).all()
+
+
+def test_steps_that_start_again_in_each_epoch_are_steps_of_their_own() -> None:
+    """A phase is of the epoch of the line of its step that is next in the log, before it or after it."""
+    values: list[dict[str, object]] = []
+    for line, (epoch, step) in enumerate((epoch, step) for epoch in (1, 2, 3) for step in (1, 2, 3, 4)):
+        values.append(
+            {"step": step, "line": 10 * line, "phase": "data", "occurrence": 1, "rank": 0, "time_s": float(epoch)}
+        )
+        values.append(
+            {"table": "steps", "step": step, "epoch": epoch, "line": 10 * line + 9, "rank": 0, "step_time_s": 4.0}
+        )
+    logs = by_hand("phases", values, world=1)
+    (found,) = rows(phases(logs), phase="data", part="phase", rank=None)
+    assert (found["n"], found["median_s"], found["first_step"], found["last_step"]) == (12, 2.0, 1, 4)
+    compared = [times.tolist() for _, _, times in METRICS["phases"].samples(Tables(logs), Steady({"r": 0}, {}))]
+    assert compared == [[1.0] * 4 + [2.0] * 4 + [3.0] * 4]

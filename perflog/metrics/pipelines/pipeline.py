@@ -125,10 +125,16 @@ def _layer_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     for run, layers in tables.rows_by_run("layers").items():
         if run not in steady.cuts or not len(rows := steady.rows(run, layers)):
             continue
-        yield Measure("layer", ALL), run, next(totals_of_steps(rows, np.zeros(len(rows), np.int64), 1))
+        yield (
+            Measure("layer", ALL),
+            run,
+            next(totals_of_steps(rows["step"], rows["time_s"], np.zeros(len(rows), np.int64), 1)),
+        )
         parts: dict[tuple[str, str | None], int] = {}
         part = np.array([parts.setdefault(key, len(parts)) for key in rows.records("layer", "direction")])
-        for (layer, direction), times in zip(parts, totals_of_steps(rows, part, len(parts)), strict=True):
+        for (layer, direction), times in zip(
+            parts, totals_of_steps(rows["step"], rows["time_s"], part, len(parts)), strict=True
+        ):
             yield Measure("layer", " ".join(filter(None, (layer, direction))) or "-", of=ALL), run, times
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_rows import SteadyRun, step_rows
+from perflog.metrics.run_rows import SteadyRun, printed_steps, step_rows
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.step_time.phase_table import phases_of_runs
 from perflog.statistics.groups import Groups, groups_of, positions_in
@@ -68,7 +68,9 @@ class _Group(Struct, frozen=True):
     key: _Key
     world: float
     first: int
-    """The first steady step."""
+    """The first steady step, as a number in the order of the run."""
+
+    epoch: int
 
 
 class _Amounts(Struct, frozen=True):
@@ -132,7 +134,7 @@ def imbalance(tables: Tables, options: Options) -> MetricRows:
     steps = _by_step(tables, options.warmup)
     steps = steps.where(steps.steady())
     groups = groups_of(steps.group)
-    first, last = groups.ends(steps.step)
+    first, last = (printed_steps(steps.groups, steps.group[groups.first], ends) for ends in groups.ends(steps.step))
     medians = {name: groups.medians(values) for name, values in steps.figures.items()}
     most_often, rows = _most_often(steps, groups), []
     for i in groups.in_order.tolist():
@@ -232,15 +234,15 @@ def _loads(tables: Tables, warmup: int | None) -> _Amounts:
         )
     ]
     member = np.where(experts, rows["expert"], table.rank)
-    group, step, idle = _idle_experts(groups.inverse[experts], rows["step"][experts], member[experts])
+    group, step, idle = _idle_experts(groups.inverse[experts], table.step[experts], member[experts])
     return _Amounts(
-        found, np.append(groups.inverse, group), np.append(rows["step"], step), np.append(member, idle),
+        found, np.append(groups.inverse, group), np.append(table.step, step), np.append(member, idle),
         np.append(rows["amount"], np.zeros(len(step))),
     )  # fmt: skip
 
 
 def _group(run: SteadyRun, key: _Key) -> _Group:
-    return _Group(run.run, run.label, key, np.nan if run.world is None else run.world, run.first)
+    return _Group(run.run, run.label, key, np.nan if run.world is None else run.world, run.first, run.epoch)
 
 
 def load_name(unit: str | None, layer: str | None) -> str | None:
@@ -310,7 +312,7 @@ def _layers(tables: Tables, warmup: int | None) -> _Amounts:
         for over, chosen in (("stage", in_group & staged), ("layer", in_group & (layers >= 0))):
             if not chosen.any():
                 continue
-            step, member, times = rows["step"][chosen], layers[chosen], rows["time_s"][chosen]
+            step, member, times = table.step[chosen], layers[chosen], rows["time_s"][chosen]
             if over == "stage":
                 step, member, times = _times_of_stages(step, rows["stage"][chosen], table.rank[chosen], times)
             parts.append((np.full(len(step), len(found)), step, member.astype(np.float64), times))

@@ -20,7 +20,7 @@ from perflog.metrics.options import Options
 from perflog.metrics.possible import fits
 from perflog.metrics.profiles.kernels import PRINTED_TOTAL, kernels
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_rows import SteadyRun, is_steady
+from perflog.metrics.run_rows import SteadyRun, is_steady, printed_steps
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_time.phase_table import PhaseTable
@@ -160,7 +160,9 @@ def _steps_in_parts(table: PhaseTable) -> Iterator[tuple[list[dict[str, Any]], l
     steps = rows.where(rows.named("step"))
     by_run = groups_of(steps.run_index)
     numbers = by_run.numbers_of(steps.step, np.ones(len(steps), np.bool_))
-    window_columns = (steps.run_index[by_run.first], numbers, *by_run.ends(steps.step))
+    runs = steps.run_index[by_run.first]
+    ends = (printed_steps(table.runs, runs, each) for each in by_run.ends(steps.step))
+    window_columns = (runs, numbers, *ends)
     windows = {run_index: window for run_index, *window in zip(*(of.tolist() for of in window_columns), strict=True)}
     for run_index, times in _times(rows, {run_index: n for run_index, (n, _, _) in windows.items()}).items():
         run, names = table.runs[run_index], {name for name, _ in times}

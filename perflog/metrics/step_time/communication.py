@@ -13,7 +13,7 @@ import numpy as np
 from perflog.arrays import Floats
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_rows import SteadyRun, rank_means, step_rows, worlds_of
+from perflog.metrics.run_rows import SteadyRun, printed_steps, rank_means, step_rows, worlds_of
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_time.phase_table import (
     PhaseTable,
@@ -115,9 +115,9 @@ def _phases(table: PhaseTable) -> Iterator[tuple[int, dict[str, Any]]]:
     shares = table.where(has_share)
     remote = {
         _key(figure): figure["median"]
-        for figure in medians_over_steps(step_figures(shares, shares.remote_share), table.names)
+        for figure in medians_over_steps(step_figures(shares, shares.remote_share), table)
     }
-    figures = medians_over_steps(step_figures(moving), table.names)
+    figures = medians_over_steps(step_figures(moving), table)
     for figure in sorted(figures, key=lambda f: (order[f["run_index"], f["phase"]], f["occurrence"] or 0)):
         run = table.runs[figure["run_index"]]
         row = {name: figure[name] for name in ("phase", "occurrence", "rank", "n", "first_step", "last_step")}
@@ -155,7 +155,7 @@ def _totals(table: PhaseTable) -> Iterator[tuple[int, dict[str, Any]]]:
         over_ranks = (means.run_index, means.step, np.full(len(means.step), -1), means.time_s)
         for run_index, step, rank, times in (over_ranks, times_on_ranks(rows, rows.rank)):
             groups = groups_of(run_index, rank)
-            first, last = groups.ends(step)
+            first, last = (printed_steps(table.runs, run_index[groups.first], ends) for ends in groups.ends(step))
             for group, time in enumerate(groups.medians(times).tolist()):
                 row = int(groups.first[group])
                 run = table.runs[run_index[row]]

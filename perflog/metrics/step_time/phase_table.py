@@ -9,10 +9,18 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
-from perflog.metrics.run_rows import SteadyRun, is_steady, ranks_of_rows, run_numbers, steady_runs
+from perflog.metrics.run_rows import (
+    SteadyRun,
+    is_steady,
+    orders_of_rows,
+    printed_steps,
+    ranks_of_rows,
+    run_numbers,
+    steady_runs,
+)
 from perflog.metrics.run_tables import Tables, cached
 from perflog.statistics.groups import groups_of
-from perflog.tables.columns import Array, Rows
+from perflog.tables.columns import NULL, Array, Rows
 
 PHASE_COLUMNS = ("line", "part", "step", "rank", "occurrence", "time_s", "min_s", "remote_share")
 """Columns of table `phases` that the phase table reads, beside `run` and `phase`."""
@@ -25,6 +33,7 @@ class PhaseTable(Struct, frozen=True):
 
     - run_index: the index of the row's run in `runs`.
     - phase: the index of its name in `names`.
+    - step: the step; its number in the order of the run if the steps start again in each epoch.
     - printed_rank: the rank, NaN if the log does not print it.
     - rank: the rank. If a phase comes more than once on a rank, the rows of a torn step lose their rank: it is not
       known which row is missing, and so not which occurrence each row is.
@@ -109,6 +118,9 @@ def phase_table(
     if (np.diff(numbers) < 0).any():
         order = np.argsort(numbers, kind="stable")
         columns, numbers = {name: values[order] for name, values in columns.items()}, numbers[order]
+    columns = {**columns, "step": orders_of_rows(tables, numbers, columns["step"], columns["line"])}
+    if not (known := columns["step"] != NULL).all():
+        columns, numbers = {name: values[known] for name, values in columns.items()}, numbers[known]
     runs, run_index = steady_runs(tables, numbers, columns["step"], columns["time_s"], warmup)
     return with_facts(runs, names, run_index, columns)
 
@@ -230,13 +242,14 @@ def _figures(keys: tuple[Ints, ...], rank: Ints, times: Floats) -> tuple[Array, 
     return (*group_keys, *groups.order_statistics(times), groups.means(times), groups.sizes)
 
 
-def medians_over_steps(figures: StepFigures, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def medians_over_steps(figures: StepFigures, table: PhaseTable) -> Iterator[dict[str, Any]]:
     """Yield the medians over the steps of the statistics of each step, with n, first_step and last_step.
 
-    `names`: names of the phases.
+    `table`: the phase table that they are of.
     """
     groups = groups_of(figures.run_index, figures.phase, figures.occurrence, figures.rank)
-    first, last = groups.ends(figures.step)
+    run_of_group = figures.run_index[groups.first]
+    first, last = (printed_steps(table.runs, run_of_group, ends) for ends in groups.ends(figures.step))
     medians = {name: groups.medians(getattr(figures, name)) for name in ("least", "median", "most", "mean")}
     medians["values"] = groups.medians(figures.values.astype(np.float64))
     rest = {} if figures.rest_by is None else {"rest_by": figures.rest_by}
@@ -244,7 +257,7 @@ def medians_over_steps(figures: StepFigures, names: Sequence[str]) -> Iterator[d
         row = int(groups.first[group])
         yield {
             "run_index": int(figures.run_index[row]),
-            "phase": names[figures.phase[row]],
+            "phase": table.names[figures.phase[row]],
             "occurrence": int(figures.occurrence[row]) or None,
             "rank": None if figures.rank[row] < 0 else int(figures.rank[row]),
             **{name: float(values[group]) for name, values in medians.items()},

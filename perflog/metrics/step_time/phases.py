@@ -13,7 +13,7 @@ from perflog.formats.model import WHOLES
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_rows import SteadyRun, codes_in, lines_of_runs, run_numbers, totals_of_steps
+from perflog.metrics.run_rows import SteadyRun, codes_in, lines_of_runs, orders_of_rows, run_numbers, totals_of_steps
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import most_frequent
@@ -62,18 +62,20 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     means = semantics_by_run(runs)
     for run, rows in tables.rows_by_run("phases").items():
         if run in steady.cuts:
-            for name, whole, times in _times_in_steps(steady.rows(run, rows), world_sizes.get(run), means[run]):
+            for name, whole, times in _times_in_steps(tables, steady.rows(run, rows), world_sizes.get(run), means[run]):
                 yield Measure("phase", name, of=whole), run, times
 
 
 def _times_in_steps(
-    rows: Rows, world_size: int | None, means: RunSemantics
+    tables: Tables, rows: Rows, world_size: int | None, means: RunSemantics
 ) -> Iterator[tuple[str, str | None, Floats]]:
     """Yield name and parent of each phase, and its time in each step: the mean over ranks of a rank's total.
 
     Where ranks are not known, a single value in a step is the time, and the total of at least `world_size` values is
     divided by it; other phases are left out. A phase with several parents counts in each of them separately.
     """
+    steps = orders_of_rows(tables, run_numbers(tables, rows), rows["step"], rows["line"])
+    rows, steps = rows.where(steps != NULL), steps[steps != NULL]
     if not len(rows):
         return
     codes, words = rows.codes("phase")
@@ -84,8 +86,8 @@ def _times_in_steps(
     ]
     parts = {pair: index for index, pair in enumerate(dict.fromkeys(pairs[key] for key in np.argsort(keys.first)))}
     part = np.array([parts[pair] for pair in pairs])[keys.inverse]
-    ranks = _numbers_of_ranks(rows, part, len(parts), world_size)
-    totals = list(totals_of_steps(rows, part, len(parts)))
+    ranks = _numbers_of_ranks(rows, steps, part, len(parts), world_size)
+    totals = list(totals_of_steps(steps, rows["time_s"], part, len(parts)))
     for index, (name, whole) in enumerate(parts):
         if (divisor := ranks[index]) is None:
             continue
@@ -95,12 +97,12 @@ def _times_in_steps(
         yield f"{name} in {whole}" if several else name, of, totals[index] / divisor
 
 
-def _numbers_of_ranks(rows: Rows, part: Ints, parts: int, world_size: int | None) -> list[int | None]:
+def _numbers_of_ranks(rows: Rows, steps: Ints, part: Ints, parts: int, world_size: int | None) -> list[int | None]:
     """The number of ranks that print each part; None if it is not known."""
     labelled = groups_of(part, rows["rank"])
     numbers: list[int | None] = list(np.bincount(part[labelled.first], minlength=parts).tolist())
     if (unknown := ~rows.known("rank")).any():
-        values = groups_of(part, rows["step"])
+        values = groups_of(part, steps)
         values_part = part[values.first]
         for each in np.unique(part[unknown]).tolist():
             numbers[each] = _unlabelled_ranks(values.sizes[values_part == each], world_size)
@@ -257,9 +259,9 @@ def _trees(table: PhaseTable) -> Iterator[dict[str, Any]]:
     for run_index, phase in table.cases():
         names[run_index].setdefault(table.names[phase])
     orders = [{name: i for i, name in enumerate(in_order)} for in_order in names]
-    figures = list(medians_over_steps(step_figures(table), table.names))
+    figures = list(medians_over_steps(step_figures(table), table))
     for rest in unattributed_times(table):
-        figures += medians_over_steps(rest, table.names)
+        figures += medians_over_steps(rest, table)
 
     def in_tree(figure: dict[str, Any]) -> tuple[Any, ...]:
         order = orders[figure["run_index"]]

@@ -13,7 +13,7 @@ import numpy as np
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_rows import SteadyRun, is_steady, rank_means, worlds_of
+from perflog.metrics.run_rows import SteadyRun, is_steady, printed_steps, rank_means, worlds_of
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_time.phase_table import PhaseTable, phases_of_runs, times_on_ranks
 from perflog.statistics.groups import Groups, groups_of, positions_in, values_at
@@ -183,7 +183,8 @@ def _medians(steps: _WaitSteps) -> Iterator[dict[str, Any]]:
             "hidden_share": hidden / steps.total_s,
         }  # fmt: skip
     columns: dict[str, Floats | Ints] = {name: groups.medians(column) for name, column in values.items()}
-    columns |= {"n": groups.sizes, **dict(zip(("first_step", "last_step"), groups.ends(steps.step), strict=True))}
+    ends = (printed_steps(steps.runs, steps.run_index[groups.first], each) for each in groups.ends(steps.step))
+    columns |= {"n": groups.sizes, **dict(zip(("first_step", "last_step"), ends, strict=True))}
     columns |= dict(zip(("waits_least", "waits_most"), _extreme_shares(steps, groups), strict=True))
     for group, row in enumerate(groups.first.tolist()):
         run = steps.runs[steps.run_index[row]]
