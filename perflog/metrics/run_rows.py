@@ -25,8 +25,9 @@ _FAR = np.iinfo(np.int64).max
 class SteadyRun(Struct, frozen=True):
     """A run with its steady steps.
 
-    `first`: first steady step, as a number in the order of the run. `step_s`: median time of a steady step, NaN if the log prints none. `world`: number of
-    ranks, None if the log does not print it. `epoch`: length of an epoch if the steps start again in each, else 0.
+    `first`: first steady step, as a number in the order of the run. `step_s`: median time of a steady step, NaN if the
+    log prints none. `world`: number of ranks, None if the log does not print it. `epoch`: length of an epoch if the
+    steps start again in each, else 0.
     """
 
     run: str
