@@ -127,12 +127,12 @@ def read_table(
         file = _open(source, path, name, crc)
         if where is not None:
             return _where(file, name, runs, columns, where)
-        wanted = columns or arrow_schema(name).names
-        threads = source.size() > _LARGE
+        wanted, groups = columns or arrow_schema(name).names, _groups(file, runs)
+        rows = file.read_row_groups(groups, wanted, use_threads=source.size() > _LARGE)
+        _check_rows(file, groups, rows.num_rows)
+        table = _in_schema(name, rows, wanted)
         if runs is None:
-            return _in_schema(name, file.read(wanted, use_threads=threads), wanted)
-        groups = _groups(file, runs)
-        table = _in_schema(name, file.read_row_groups(groups, wanted, use_threads=threads), wanted)
+            return table
         import pyarrow as pa
         import pyarrow.compute as pc  # takes longer than listing a store
 
@@ -163,7 +163,7 @@ def stored_row_counts(path: Path, name: str, crc: int | None = None) -> dict[str
                 parts[part.min] = parts.get(part.min, 0) + group.num_rows
             else:
                 mixed.append(number)
-        mixed_counts = row_counts(file.iter_batches(_BATCH, mixed, ["run", "part"])) if mixed else {}
+        mixed_counts = row_counts(_batches(file, mixed, ["run", "part"])) if mixed else {}
     for word, parts in mixed_counts.items():
         known_parts = counts.setdefault(word, {})
         counts[word] = known_parts | {part: rows + known_parts.get(part, 0) for part, rows in parts.items()}
@@ -207,10 +207,10 @@ def _where(
     from perflog.tables.arrow import rows_where, with_runs
 
     columns = columns or arrow_schema(name).names
-    read = list(dict.fromkeys([*columns, *where, *(() if runs is None else ("run",))]))
     tests = where if runs is None else with_runs(where, runs)
+    read = list(dict.fromkeys([*columns, *tests]))
     parts = []
-    for batch in file.iter_batches(_BATCH, _groups(file, runs, where), read):
+    for batch in _batches(file, _groups(file, runs, where), read):
         rows = _in_schema(name, pa.Table.from_batches([batch]), read)
         parts.append(rows_where(rows, tests).select(columns))
     if not parts:
@@ -309,6 +309,23 @@ def _in_schema(name: str, table: pa.Table, columns: Sequence[str]) -> pa.Table:
     if not table.schema.equals(schema):
         raise pa.ArrowInvalid(_OTHER_COLUMNS)
     return pa.Table.from_arrays(table.columns, schema=schema)
+
+
+def _batches(file: pq.ParquetFile, groups: Sequence[int], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of row groups, some at a time."""
+    rows = 0
+    for batch in file.iter_batches(_BATCH, groups, columns):
+        rows += batch.num_rows
+        yield batch
+    _check_rows(file, groups, rows)
+
+
+def _check_rows(file: pq.ParquetFile, groups: Sequence[int], rows: int) -> None:
+    """Raise ArrowInvalid if row groups gave fewer rows than they have: Arrow skips a page of an unknown type."""
+    import pyarrow as pa
+
+    if rows != sum(file.metadata.row_group(number).num_rows for number in groups):
+        raise pa.ArrowInvalid("rows are missing")
 
 
 def _columns_of(file: pq.ParquetFile) -> list[str]:

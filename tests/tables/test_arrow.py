@@ -61,6 +61,12 @@ def test_masks_of_parts_of_long_arrays() -> None:
     assert valid_mask(pa.array([1, 2])).tolist() == [True, True]
 
 
+def test_what_a_null_holds_does_not_count() -> None:
+    bits = pa.py_buffer(b"\x07")  # true, true, true
+    flags = pa.Array.from_buffers(pa.bool_(), 3, [pa.py_buffer(b"\x05"), bits])
+    assert mask_of(flags).tolist() == [True, False, True]
+
+
 def test_columns_of_one_value_share_their_memory() -> None:
     for count in (0, 1, 2, 3, 5, 64, 65):
         assert zero_array(count).to_pylist() == [0] * count

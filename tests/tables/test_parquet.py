@@ -151,6 +151,19 @@ def test_a_flipped_bit_of_a_value_or_of_a_footer_is_damage(tmp_path: Path) -> No
             assert found.value.where == str(path) and "ingest" in found.value.help
 
 
+@pytest.mark.parametrize("where", [None, {"step": lambda step: True}])
+def test_a_page_of_another_type_is_damage(tmp_path: Path, where: Where | None) -> None:
+    """The header of a page has no checksum: Arrow skips a page of a type that it does not know."""
+    path = written(tmp_path, rows("steps", A, 2))
+    whole, crc = bytearray(path.read_bytes()), footer_crc(path)
+    header = pq.read_metadata(path).row_group(0).column(0).dictionary_page_offset
+    assert header is not None and whole[header : header + 2] == bytes([0x15, 2 << 1])  # the first field is the type: 2
+    whole[header + 1] = 0  # a page of data
+    path.write_bytes(whole)
+    with pytest.raises(DamagedError, match="rows are missing"):
+        read_table(path, "steps", crc, columns=["run"], where=where)
+
+
 def _pipe(path: Path) -> None:
     path.unlink()
     os.mkfifo(path)

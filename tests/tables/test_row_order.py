@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from support.examples import examples
 
 from perflog.tables import row_order
 from perflog.tables.columns import rows_from_arrow
-from perflog.tables.row_order import in_order, put_in_order
-
-ROWS = st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1)), max_size=6), max_size=6)
+from perflog.tables.row_order import in_order, natural_sort_key, put_in_order
 
 
 def table(rows: list[tuple[int, int]], runs: Sequence[str | None]) -> pa.Table:
@@ -27,23 +23,32 @@ def table(rows: list[tuple[int, int]], runs: Sequence[str | None]) -> pa.Table:
             "part": pa.array(parts, pa.int32()),
             "number": pa.array(range(len(rows)), pa.int64()),
             "zero": pa.array([0] * len(rows), pa.int32()),
+            "nothing": pa.nulls(len(rows), pa.float64()),
         }
     )
 
 
-@examples(60)
-@given(ROWS, st.sampled_from((1, 2, 5, 100)))
-def test_rows_are_sorted_by_line_and_part(stretches: list[list[tuple[int, int]]], block: int) -> None:
-    """Each stretch comes after the lines of those before it, as a log is read."""
-    rows = [(4 * k + line, part) for k, stretch in enumerate(stretches) for line, part in stretch]
-    given_table = table(rows, ["a"] * len(rows))
-    expected = sorted(range(len(rows)), key=lambda row: rows[row])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_order, "_BLOCK", block)
-        ordered = in_order(given_table, ["a"])
-        put = put_in_order(given_table.columns, given_table.schema, ["a"]) if rows else ordered
-    assert ordered["number"].to_pylist() == put["number"].to_pylist() == expected
-    assert put["zero"].to_pylist() == [0] * len(rows)
+@pytest.mark.parametrize("block", [1, 2, 100])
+def test_rows_are_in_the_order_of_run_line_and_part(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All orders of four records of two runs, and two records alike, which stay in their order."""
+    monkeypatch.setattr(row_order, "_BLOCK", block)
+    records = [("b", 1, 0), ("b", 1, 1), ("b", 2, 0), ("a", 2, 0), ("a", 2, 0)]
+    for rows in set(permutations(records)):
+        given_table = table([row[1:] for row in rows], [row[0] for row in rows])
+        expected = sorted(range(len(rows)), key=lambda row: ("ba".index(rows[row][0]), *rows[row][1:]))
+        ordered = in_order(given_table, ["b", "a"])
+        put = put_in_order(given_table.columns, given_table.schema, ["b", "a"])
+        assert ordered["number"].to_pylist() == put["number"].to_pylist() == expected
+        assert put["zero"].to_pylist() == [0] * len(rows) and put["nothing"].null_count == len(rows)
+
+
+def test_rows_in_order_are_not_copied() -> None:
+    rows = table([(1, 0), (1, 1), (2, 0)], ["a", "a", "b"])
+    assert (
+        in_order(rows, ["a", "b"])["number"].chunk(0).buffers()[1].address
+        == rows["number"].chunk(0).buffers()[1].address
+    )
+    assert in_order(rows[:0], ["a"]).num_rows == 0
 
 
 def test_rows_of_other_runs_are_left_out_and_runs_stand_in_their_order() -> None:
@@ -58,3 +63,8 @@ def test_texts_of_some_rows_are_those_of_all() -> None:
     assert rows.where(np.array([4, 2, 0]))["run"].tolist() == ["c", None, "a"]
     assert rows["run"].tolist() == runs
     assert rows.where(np.array([1, 2]))["run"].tolist() == ["b", None]
+
+
+def test_numbers_in_strings_sort_by_value() -> None:
+    names = ["layer 10", "layer 2", "layer 2 b", "layer"]
+    assert sorted(names, key=natural_sort_key) == ["layer", "layer 2", "layer 2 b", "layer 10"]

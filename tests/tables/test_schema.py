@@ -51,6 +51,31 @@ def test_columns_that_always_have_a_value() -> None:
         assert found == {"run", "line", "part"} | always.get(name, set()), name
 
 
+def test_columns_that_no_field_fills() -> None:
+    """They are computed, or a key of the line says which field does."""
+    others = {
+        "runs": {
+            "joined_formats",
+            "outcomes",
+            "provenance",
+            "elapsed_s",
+            "elapsed_from",
+            "elapsed_line",
+            "job",
+            "attempt",
+        },
+        "steps": {"epoch", "elapsed_s", "step_time_from", "step_time_by", "clock"},
+        "counters": {"clock"},
+        "values": {"elapsed_s"},
+        "failures": {"clock"},
+        "milestones": {"clock"},
+    }
+    for name, columns in TABLES.items():
+        found = {column.name for column in columns if not column.by_field} - {"source", "read_by"}
+        assert found == others.get(name, set()), name
+        assert all(not column.by_field for column in columns if column.name in ("source", "read_by"))
+
+
 def test_units_of_columns_are_base_units() -> None:
     """The name of a column ends in its unit, where it has one: `_s`, `_ns`, `_bytes`, `_per_s`."""
     ends = {"_ns": "ns", "_bytes": "B", "_per_s": "1/s", "_s": "s", "_gb_s": "GB/s"}

@@ -1,0 +1,73 @@
+"""Causes inside the steps of a log, from tables of metrics that are made by hand."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from support.metric_tables import replace_table
+
+from perflog.metrics import Options
+from perflog.metrics.causes import step_causes as module
+from perflog.metrics.step_time.headroom import Gain
+
+TABLES: Any = None  # each table that a source needs is replaced
+
+
+def part(name: str, kind: str, share: float, of: str = "step") -> dict[str, Any]:
+    return {"of": of, "part": name, "kind": kind, "share": share, "time_s": share * 2, "whole_s": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("shares", "untimed", "binding"),
+    [
+        ([0.55, 0.05], 0.4, True),  # over half
+        ([0.5, 0.1], 0.4, False),
+        ([0.4, 0.35], 0.25, True),  # less is untimed than the second takes
+        ([0.4, 0.3], 0.3, False),
+        ([0.3], 0.1, False),  # there is no second one
+        ([0.6], 0.4, True),
+        ([], 1.0, False),
+    ],
+)
+def test_phases_may_bind(shares: list[float], untimed: float, binding: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [part(f"p{n}", "compute", share) for n, share in enumerate(shares)]
+    replace_table(
+        monkeypatch, module, "breakdown", *rows, part("rest", "untimed", untimed), **part("x", "wait", 1.0, "gpu")
+    )
+    found = list(module.phases(TABLES, Options()))
+    assert [cause.may_bind for cause in found] == [binding] * len(shares) + [False]
+    assert [(c.run, c.of, c.name, c.time_s, c.gain_s, c.whole_s) for c in found] == [
+        ("r", "step", name, share * 2, share * 2, 2.0)
+        for name, share in [*((f"p{n}", share) for n, share in enumerate(shares)), ("rest", untimed)]
+    ]
+
+
+def test_subjects_of_phases(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = ["compute", "data", "wait", "communication", "untimed", "mixed"]
+    rows = [part(kind, kind, 1 / 6, "phases") for kind in kinds]
+    replace_table(monkeypatch, module, "breakdown", *rows, **part("x", "wait", 1.0, "api"))
+    found = {cause.name: cause.subject for cause in module.phases(TABLES, Options())}
+    assert found == dict(zip(kinds, ["phase", "data", "waiting", "communication", "untimed", "phase"], strict=True))
+
+
+def test_runs_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run and whole decides by itself whether its phases bind."""
+    rows = [part("a", "compute", 0.9), part("b", "compute", 0.3, "phases")]
+    replace_table(monkeypatch, module, "breakdown", *rows, **part("a", "compute", 0.2))
+    found = [(cause.run, cause.of, cause.may_bind) for cause in module.phases(TABLES, Options())]
+    assert sorted(found) == [("other", "step", False), ("r", "phases", False), ("r", "step", True)]
+
+
+def test_ideals_that_gain_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gains(gain_s: float) -> Any:
+        return partial(lambda gain, *_: [gain], Gain("r", "step", "equal ranks", 3.0, gain_s, "a model"))
+
+    ideals = {"unequal ranks": gains(0.5), "slow products": gains(0.0), "below the peak": gains(-1.0)}
+    monkeypatch.setattr(module, "_IDEALS", ideals)
+    [cause] = module.ideals(TABLES, Options())
+    assert (cause.subject, cause.name, cause.whole_s, cause.gain_s, cause.time_s) == (
+        "unequal ranks", "equal ranks", 3.0, 0.5, None,
+    )  # fmt: skip
+    assert (cause.model, cause.by, cause.may_bind) == ("a model", "bound", False)
