@@ -9,6 +9,7 @@ changes as much by itself.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -22,6 +23,7 @@ FEWEST = 24
 
 _BLOCKS = 60  # approximate number of blocks
 _SMALLEST_BLOCK = 3
+_SMALLEST_FOR_SEGMENTS = 2  # few larger blocks have too few orders for a test of a short segment
 _SINGLE = 5.0  # times the scatter: a block this far from both neighbours is an outlier
 _SHORTEST = 8  # values of a level
 _LEAST = 0.02  # change of a level, relative
@@ -37,17 +39,21 @@ _MOST = 6  # levels; a series with more drifts
 
 def shifts(values: Floats) -> list[Level]:
     """Return the levels of positive values in the order of time; one if nothing shifts."""
-    n = len(values)
-    whole = [Level(0, n, math.nan)]
-    if n < FEWEST or not (np.isfinite(values) & (values > 0)).all():
-        return whole
-    logs = np.log(values)
-    size = max(_SMALLEST_BLOCK, math.ceil(n / _BLOCKS))
+    if len(values) >= FEWEST and (np.isfinite(values) & (values > 0)).all():
+        logs = np.log(values)
+        for smallest, cuts_of in ((_SMALLEST_BLOCK, _cuts), (_SMALLEST_FOR_SEGMENTS, _ends_of_segments)):
+            found = _shifts(logs, max(smallest, math.ceil(len(values) / _BLOCKS)), cuts_of)
+            if 1 < len(found) <= _MOST:
+                return found
+    return [Level(0, len(values), math.nan)]
+
+
+def _shifts(logs: Floats, size: int, cuts_of: Callable[[Floats], dict[int, float]]) -> list[Level]:
+    """Return the levels of logarithms by the cuts of their blocks that count."""
+    n = len(logs)
     blocks = np.median(logs[: n // size * size].reshape(-1, size), axis=1)
     noise = max(mad(np.diff(blocks)) * NORMAL / math.sqrt(2), 1e-12)
-    cuts = _cuts(_without_single(blocks, noise))
-    if not cuts:
-        return whole
+    cuts = cuts_of(_without_single(blocks, noise))
     p = [math.nan, *(cuts[cut] for cut in sorted(cuts))]  # of the cut before each level
     edges = _moved(logs, [0, *(cut * size for cut in sorted(cuts)), n], size)
     while len(p) > 1:
@@ -57,8 +63,6 @@ def shifts(values: Floats) -> list[Level]:
             break
         del edges[worst], p[worst]
         edges = _moved(logs, edges, size)
-    if len(p) > _MOST:
-        return whole
     return [Level(*ends, cut_p) for ends, cut_p in zip(pairwise(edges), p, strict=True)]
 
 
@@ -70,6 +74,11 @@ def _cuts(blocks: Floats) -> dict[int, float]:
         if found:
             return found
     return {}
+
+
+def _ends_of_segments(blocks: Floats) -> dict[int, float]:
+    """Return the cuts around segments that differ from the blocks before and after, with their p-values."""
+    return {level.start: level.p for level in levels(blocks, stretches=True)[1:]}
 
 
 def _without_single(blocks: Floats, noise: float) -> Floats:

@@ -52,7 +52,7 @@ def test_a_step_is_found_where_it_is(n: int, change: float, scatter: float) -> N
 def test_noise_is_one_level(dependence: float, heavy: bool) -> None:
     rng = np.random.default_rng(7)
     alarms = 0
-    for n in (100, 300, 1000):
+    for n in (40, 100, 300, 1000):
         alarms += sum(len(shifts(np.exp(0.03 * noise(rng, n, dependence, heavy)))) > 1 for _ in range(20))
     assert alarms <= 1
 
@@ -71,6 +71,17 @@ def test_a_level_between_two_others_is_found() -> None:
     steady = np.exp(0.005 * noise(np.random.default_rng(5), 300))
     steady[100:160] *= 1.4
     assert [(level.start, level.stop) for level in shifts(steady)] == [(0, 100), (100, 160), (160, 300)]
+
+
+def test_a_short_level_of_a_short_series_is_found() -> None:
+    rng, found = np.random.default_rng(2), 0
+    for _ in range(10):
+        start = int(rng.integers(12, 36))
+        values = np.exp(0.02 * noise(rng, 59, 0.3, heavy=True))
+        values[start : start + 10] *= 1.4
+        levels = shifts(values)
+        found += len(levels) == 3 and abs(levels[1].start - start) <= 2 and abs(levels[2].start - start - 10) <= 2
+    assert found >= 8
 
 
 def test_levels_cover_all_values_once() -> None:

@@ -244,8 +244,9 @@ def _shifted(run: RunLevels) -> Finding:
         for level, text in zip(run.levels, texts, strict=True)
     ]
     change = values[-1] / values[0] - 1
-    since = f"since step {s.steps[run.levels[1].start]}: " if len(run.levels) == 2 else ""
-    message = f"{since}{percent(change, sign=True)}: the median is {', then '.join(parts)}"
+    between = f"{percent(max(values) / min(values) - 1)} between levels"
+    since = f"since step {s.steps[run.levels[1].start]}: {percent(change, sign=True)}"
+    message = f"{since if len(run.levels) == 2 else between}: the median is {', then '.join(parts)}"
     lines = [s.lines[level.start] for level in run.levels]
     return Finding(s.run, message, {s.run: lines}, {"levels": values, "drift": change})
 

@@ -100,7 +100,7 @@ def test_the_levels_of_a_run() -> None:
     assert finding.message.endswith(" 30, then 1.1 s over steps 31 to 60")
     assert finding.numbers["drift"] == pytest.approx(0.1) and finding.evidence["lines"]["r"][1] == 31
     (three,) = messages("drift", timed([*levels, *[1.3] * 29, 1.301]))
-    assert three.startswith("+30.0 %: the median is 1") and three.count(" over steps ") == 3
+    assert three.startswith("30.0 % between levels: the median is 1") and three.count(" over steps ") == 3
 
 
 def test_times_that_are_printed_coarsely() -> None:

@@ -223,6 +223,21 @@ def test_a_coarse_clock_needs_readings_apart() -> None:
     assert found[2] == ((1 + APART) / 2, 2, 1)
 
 
+def test_differences_of_a_coarse_clock_cover_equally_many_steps() -> None:
+    """Steps of 0.75 s need 30 of them; 10 of 5 s would be enough. A bar that jumps once needs no more steps after."""
+    seconds = [0.5, *[0.75 * 10] * 9, *[5.0 * 10] * 6, *[0.75 * 10] * 6]
+    steps, times = np.arange(1, 23) * 10, np.cumsum(seconds).astype(int) * S
+    steps[1:] += 500
+    for parts in ([slice(None)], [slice(0, 7), slice(7, None)]):
+        clock, found = _Clock(), list[Any]()
+        for part in parts:
+            n = len(steps[part])
+            found += step_times(clock, n, step=steps[part], time=times[part], digit=[S] * n, source=[BAR] * n)
+        values = [row[0] for row in found if row is not None]
+        assert [row[1] for row in found if row is not None] == [530, *[30] * 6]
+        assert values[1:] == pytest.approx([0.75, 0.75, 5.0, 5.0, 0.75, 0.75], abs=1 / 30)
+
+
 @pytest.mark.parametrize(("source", "found"), [(LINE, None), (BAR, (10.0, 2, 1))])
 def test_a_bar_may_leave_out_steps_where_lines_are_lost_beside_a_stamp(source: int, found: Any) -> None:
     rows = {"step": [1, 3], "time": [S, (1 + 2 * 10) * S], "digit": [S] * 2, "source": [source] * 2, "covers": [1] * 2}

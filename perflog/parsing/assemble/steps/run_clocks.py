@@ -53,10 +53,13 @@ class _Last(Struct):
     """The last reading of a rank that counts, from one source: an array of one column.
 
     `skipped`: whether later readings did not count, since they were too near.
+    `fewest`: the fewest steps between two readings that count; `needed`: the steps that the last ones had to cover.
     """
 
     reading: Ints
-    skipped: bool
+    skipped: bool = False
+    fewest: int = 0
+    needed: int = 0
 
 
 class _Clock(Struct):
@@ -249,17 +252,18 @@ def _read_steps(clock: _Clock, table: Ints, columns: ClockColumns, rates: Floats
 def _read_stream(clock: _Clock, stream: int, readings: Ints, columns: ClockColumns) -> None:
     """Fill the step times of one rank from one source."""
     last = clock.last.get(stream)
-    if last is not None:
-        readings = np.hstack([last.reading, readings])
+    if last is None:
+        last = clock.last[stream] = _Last(readings[:, :0])
+    readings = np.hstack([last.reading, readings])
     first = np.append(True, (np.diff(readings[[_STEP, _EPOCH, -2]]) != 0).any(axis=0))
     counts, beside = np.flatnonzero(first), bool(readings[_DIGIT].any())
     if beside:
-        counts = counts[_apart(readings[_TIME, counts], APART * readings[_DIGIT, counts])]
+        counts = counts[_apart(last, readings[:, counts])]
     step_number = np.cumsum(first)
     skips = np.diff(step_number[counts]) > 1
-    skips[:1] |= last is not None and last.skipped
-    clock.last[stream] = _Last(readings[:, counts[-1:]].copy(), bool(step_number[counts[-1]] < step_number[-1]))
-    clock.last[stream].reading[-1] = -1
+    skips[:1] |= last.skipped
+    last.reading, last.skipped = readings[:, counts[-1:]].copy(), bool(step_number[counts[-1]] < step_number[-1])
+    last.reading[-1] = -1
     readings = readings[:, counts]
     steps, times, epochs, passed = np.diff(readings[[_STEP, _TIME, _EPOCH, -2]])
     derived = (steps > 0) & (times >= 0) & (epochs == 0) & (passed == 0) & (readings[_DERIVES][1:] > 0)
@@ -273,13 +277,24 @@ def _read_stream(clock: _Clock, stream: int, readings: Ints, columns: ClockColum
     columns.source[rows] = readings[_SOURCE][1:][derived] % _SOURCES
 
 
-def _apart(times: Ints, least: Ints) -> Mask:
-    """Return which readings count: those that are far enough after the one before, or go back."""
-    if (np.diff(times) >= least[1:]).all():
-        return np.ones(len(times), np.bool_)
+def _apart(last: _Last, readings: Ints) -> Mask:
+    """Return which readings count: those that are far enough after the one before, or go back.
+
+    Two readings that count also have as many steps between them as two others needed, twice in a row. So slow steps are
+    in differences over as many steps as fast ones: a step series leaves out what covers another number of them.
+    """
+    times, steps, apart = readings[_TIME], readings[_STEP], APART * readings[_DIGIT]
     counts = np.ones(len(times), np.bool_)
-    last = -1
-    for i, (time, apart) in enumerate(zip(times.tolist(), least.tolist(), strict=True)):
-        counts[i] = last < 0 or not 0 <= time - last < apart
-        last = time if counts[i] else last
+    if not last.fewest and (np.diff(times) >= apart[1:]).all():
+        return counts
+    rows = zip(times.tolist(), steps.tolist(), apart.tolist(), strict=True)
+    last_time, last_step, _ = next(rows)
+    for row, (time, step, least) in enumerate(rows, 1):
+        gap, covers = time - last_time, step - last_step
+        if gap >= 0 and covers >= 0 and (gap < least or covers < last.fewest):
+            counts[row] = False
+            continue
+        needed = covers if least <= gap < 2 * least else 0
+        last.fewest = max(last.fewest, min(last.needed, needed))
+        last_time, last_step, last.needed = time, step, needed
     return counts
