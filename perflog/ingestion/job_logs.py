@@ -4,6 +4,7 @@ What is in the names and on the clocks of the files decides, never their order:
 
 - Ranks: names that differ in the rank alone (`rank_3.log`, torchrun's `attempt_0/3/stdout.log`), from 0 without a gap,
   and time stamps that overlap; or no time stamps, about the same length, and the same program.
+- Nodes: names that differ in the number of the node alone, and lines with the ranks of a job, each in one log.
 - Streams: `train.out` and `train.err`.
 - Programs: logs with the same job id in their names; or a log of a program that only adds figures, such as a library
 or a monitor, if its time stamps lie within the only log beside it that fits.
@@ -30,7 +31,7 @@ from perflog.ingestion.detect import detect
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.log_names import LogName
-from perflog.parsing.input.rank_names import errors_of_torchrun, local_rank_in_path, rank_in_path
+from perflog.parsing.input.rank_names import errors_of_torchrun, local_rank_in_path, node_in_path, rank_in_path
 from perflog.parsing.input.source import open_source
 from perflog.parsing.match.line_stamps import HEAD_BYTES
 from perflog.parsing.match.rank_labels import strip_rank_labels
@@ -47,6 +48,7 @@ _JOB_ID = lazy_pattern(
     r"(?:(?<![a-z])(?:slurm|job|jobid|job[-_.]id|pbs)[-_.=]?|(?<=\.)[oe])([0-9]{3,}(?:_[0-9]+)?)(?!\d)"
 )
 _DIGITS = lazy_pattern(r"[0-9]+")
+_PRINTED_RANK = lazy_pattern(rb"(?i)(?<![a-z0-9])r(?:an)?k?[ :=_-]{0,2}([0-9]{1,6})(?![0-9.])")
 _BYTES = 1 << 16  # of the beginning and of the end of a log
 _MOST_LINES = 200  # at either end, in which a time stamp is looked for
 _TABLES = (".csv", ".tsv")
@@ -89,6 +91,13 @@ class _File(Struct, frozen=True, dict=True):
         return None
 
     @cached_property
+    def ranks(self) -> set[int]:
+        """The ranks that its first lines print."""
+        with suppress(InputError), open_source(self.name) as source:
+            return {int(digits) for digits in _PRINTED_RANK.findall(source.first_bytes(_BYTES))}
+        return set()
+
+    @cached_property
     def formats(self) -> list[Format]:
         """The formats that its first lines show."""
         with suppress(InputError), open_source(self.name) as source:
@@ -116,7 +125,7 @@ def group_job_logs(names: Sequence[LogName]) -> JobLogs:
     ]
     groups: dict[str, list[_File]] = {}  # by file; the files of a group share one list
     notes: list[str] = []
-    for find in (_ranks, _programs):
+    for find in (_ranks, _nodes, _programs):
         for job_files, evidence in find([file for file in files if file.path not in groups]):
             groups |= dict.fromkeys((file.path for file in job_files), job_files)
             notes.append(_note(job_files, evidence))
@@ -182,6 +191,22 @@ def _ranks(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
             yield job_files, f"their names state its {kind}s, and {clocks}"
 
 
+def _nodes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
+    """Yield the files that the nodes of one job print: together they have each rank from 0 on, each rank in one."""
+    alike: dict[str, list[_File]] = {}
+    for file in files:
+        if node := node_in_path(file.path):
+            alike.setdefault(f"{file.path[: node.start(1)]}#{file.path[node.end(1) :]}", []).append(file)
+    for job_files in alike.values():
+        if len(job_files) < 2 or not all(map(_is_of_lines, job_files)):
+            continue
+        ranks = [rank for file in job_files for rank in file.ranks]
+        timed = sum(file.span is not None for file in job_files)
+        if sorted(ranks) == list(range(len(ranks))) and all(file.ranks for file in job_files):
+            if _overlap(job_files) if timed else _are_of_one_program(job_files):
+                yield job_files, "their names state its nodes, and each has other ranks"
+
+
 def _without(path: str, rank: int, kind: str) -> str:
     """Return a path with `#` for the rank that it states."""
     if kind == "rank":
@@ -205,8 +230,12 @@ def _clocks(files: Sequence[_File]) -> str:
         return ""
     if any(form.named_by(os.path.basename(file.path)) for file in files for form in file.formats):
         return ""  # the name of each file says more of its lines than the rank
+    return "they print alike without a clock" if _are_of_one_program(files) else ""
+
+
+def _are_of_one_program(files: Sequence[_File]) -> bool:
     programs = {frozenset(file.programs) for file in files}
-    return "they print alike without a clock" if len(programs) == 1 and programs.pop() else ""
+    return len(programs) == 1 and bool(programs.pop())
 
 
 def _overlap(files: Sequence[_File]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -164,3 +164,23 @@ def test_the_results_in_a_document_beside_a_log_are_no_run(tmp_path: Path) -> No
     assert [key.log for key in log.run_keys] == [f"{tmp_path}/train.log"]
     assert log.warnings == [f"left out, because nothing in them is known: {tmp_path}/results.md"]
     assert len(perflog.read(tmp_path / "results.md")) == 1  # the user named it
+
+
+@pytest.mark.parametrize(("ranks", "logs"), [((0, 1, 2, 3), 1), ((0, 1, 0, 1), 2), ((0, 1, 4, 5), 2)])
+def test_logs_of_nodes_with_other_ranks_are_one_run(ranks: Sequence[int], logs: int, tmp_path: Path) -> None:
+    """A node that loads a checkpoint begins no run. Logs with the same ranks, or not with all, may be of two runs."""
+    files = {
+        f"node{node}.log": "Loading checkpoint from /ckpt/step_100\n"
+        + "".join(
+            f"[rank {rank}] step: {step} | loss: 2.{rank} | time: {900 + rank}.0 ms\n"
+            for step in range(101, 113)
+            for rank in ranks[2 * node : 2 * node + 2]
+        )
+        for node in (0, 1)
+    }
+    log = read(tmp_path, files)
+    assert len(log) == logs
+    if logs == 1:
+        assert {row["rank"]: row["step_time_s"] for row in log.arrow("steps").to_pylist()} == {
+            rank: (900 + rank) / 1000 for rank in ranks
+        }

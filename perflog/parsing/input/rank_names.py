@@ -11,6 +11,7 @@ import re
 from perflog.lazy_patterns import lazy_pattern
 
 _RANK = lazy_pattern(r"(?:(?<![a-z])([a-z]+)[-_. ])?(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
+_NODE = lazy_pattern(r"(?<![a-z])(?:node|host)[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
 _OF_TORCHRUN = lazy_pattern(r"(?:^|/)attempt_\d{1,4}/(\d{1,4})/(?:stdout|stderr)\.log$")
 
 COORDINATES = frozenset(
@@ -47,9 +48,15 @@ def errors_of_torchrun(path: str) -> str | None:
     return os.path.join(folder, "stderr.log") if base == "stdout.log" and local_rank_in_path(path) is not None else None
 
 
+def node_in_path(path: str) -> re.Match[str] | None:
+    """Return where the name of a file states the number of a node: `train_node03.log`; None if it states no node."""
+    return _NODE.search(path, path.rfind(os.sep) + 1)
+
+
 def label_of_file(path: str) -> bytes:
-    """Return the rank label of the lines of a file if its name states a rank; else nothing."""
-    rank, local = rank_in_path(path), local_rank_in_path(path)
-    if rank is not None:
+    """Return the label of the lines of a file if its name states a rank or a node; else nothing."""
+    if (rank := rank_in_path(path)) is not None:
         return b"[rank%d]:" % rank
-    return b"" if local is None else b"[default%d]:" % local
+    if (local := local_rank_in_path(path)) is not None:
+        return b"[default%d]:" % local
+    return b"[pod/%s] " % node[0].encode() if (node := node_in_path(path)) else b""

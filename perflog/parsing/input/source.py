@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, BinaryIO
 
 from perflog.errors import InputError
@@ -41,6 +42,7 @@ ProgramLines = Callable[[Iterator[bytes]], Generator[bytes]]
 _LABELLED = lazy_pattern(
     rb"^ *(?:\[(?:rank|default|[Rr]ank[ :=])[0-9]+\]|\[[0-9]+,[0-9]+\]<std|[0-9]{1,6}: )", re.MULTILINE
 )
+_NAMED = lazy_pattern(rb"^\[pod/", re.MULTILINE)
 _HEAD_OF_LABELS = 1 << 14  # bytes of a file in which it is looked for
 
 
@@ -274,9 +276,14 @@ class JoinedSource(Source):
 
     def _texts(self) -> Generator[bytes]:
         for part in self._parts:
-            label = b"" if _LABELLED.search(part.first_bytes(_HEAD_OF_LABELS)) else label_of_file(part.name)
+            label = label_of_file(part.name)
             with part.text() as text:
-                yield from _with_label(blocks_of(text), label)
+                blocks = blocks_of(text)
+                first = next(blocks, b"")
+                known = _NAMED if label.startswith(b"[pod/") else _LABELLED
+                if known.search(first, 0, _HEAD_OF_LABELS):
+                    label = b""
+                yield from _with_label(chain([first], blocks), label)
 
     def digest(self) -> str:
         """Return the SHA-256 of the digests of the files, in their order."""
