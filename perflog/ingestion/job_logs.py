@@ -201,10 +201,11 @@ def _nodes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
         if len(job_files) < 2 or not all(map(_is_of_lines, job_files)):
             continue
         ranks = [rank for file in job_files for rank in file.ranks]
-        timed = sum(file.span is not None for file in job_files)
-        if sorted(ranks) == list(range(len(ranks))) and all(file.ranks for file in job_files):
-            if _overlap(job_files) if timed else _are_of_one_program(job_files):
-                yield job_files, "their names state its nodes, and each has other ranks"
+        if sorted(ranks) != list(range(len(ranks))) or not all(file.ranks for file in job_files):
+            continue
+        is_timed = any(file.span is not None for file in job_files)
+        if _overlap(job_files) if is_timed else _are_of_one_program(job_files):
+            yield job_files, "their names state its nodes, and each has other ranks"
 
 
 def _without(path: str, rank: int, kind: str) -> str:

@@ -172,7 +172,7 @@ def test_logs_of_nodes_with_other_ranks_are_one_run(ranks: Sequence[int], logs: 
     files = {
         f"node{node}.log": "Loading checkpoint from /ckpt/step_100\n"
         + "".join(
-            f"[rank {rank}] step: {step} | loss: 2.{rank} | time: {900 + rank}.0 ms\n"
+            f"[rank {rank}] step: {step} | loss: {node + 2}.{rank} | time: {900 + rank}.0 ms\n"
             for step in range(101, 113)
             for rank in ranks[2 * node : 2 * node + 2]
         )
