@@ -12,11 +12,9 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp.server.mcpserver.exceptions import ToolError
 from support.commands import EARLY, NVPROF, PIPELINE, SWEEP, run
 from support.mcp_session import Session, session
 from support.megatron_logs import megatron_log
@@ -24,7 +22,6 @@ from support.megatron_logs import megatron_log
 from perflog.errors import PerflogError
 from perflog.mcp.bounds import MOST_BYTES, bounded
 from perflog.mcp.confinement import Confinement
-from perflog.mcp.server import Worker
 from perflog.output.brief import LIMIT, tokens
 from perflog.parsing.input.log_names import LogName
 from perflog.parsing.input.source import open_source
@@ -268,6 +265,11 @@ def test_any_answer_is_bounded(answer: dict[str, object], rows: int) -> None:
 
 
 def test_a_call_that_takes_too_long_is_ended_and_the_next_one_answered(folder: Path) -> None:
+    import anyio
+    from mcp.server.mcpserver.exceptions import ToolError
+
+    from perflog.mcp.server import Worker
+
     endless = {"sql": "select count(*) from range(1000000000000) a, range(1000000) b", "runs": ["old.log"], "rows": 1}
 
     async def ask() -> dict[str, object]:
@@ -286,6 +288,10 @@ def test_a_call_that_takes_too_long_is_ended_and_the_next_one_answered(folder: P
 
 
 def test_no_module_comes_from_the_current_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import anyio
+
+    from perflog.mcp.server import Worker
+
     for name in ("pyarrow", "json", "duckdb"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     monkeypatch.chdir(tmp_path)
@@ -337,8 +343,8 @@ def test_a_line_that_a_bar_writes_again_and_again_is_one(tmp_path: Path) -> None
 
 def test_without_the_sdk_one_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
-    monkeypatch.delitem(sys.modules, "perflog.mcp.server")
-    monkeypatch.delattr("perflog.mcp.server")
+    monkeypatch.delitem(sys.modules, "perflog.mcp.server", raising=False)
+    monkeypatch.delattr("perflog.mcp.server", raising=False)
     done = run("mcp", code=2)
     assert "needs the MCP SDK (2 or later), which is not installed" in done.output
     assert "pip install 'mcp>=2'" in done.output

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-import uvicorn
-
 from perflog.serve.app import application
 from perflog.serve.guard import Guard
 from perflog.serve.source import Source
@@ -54,6 +52,8 @@ class LocalServer(NamedTuple):
 @contextmanager
 def serving(*names: str, token: str = "") -> Iterator[LocalServer]:
     """Serve some names until the block ends; with a token under any host."""
+    import uvicorn  # here: it takes as long to load as all of perflog.serve
+
     source = Source(names)
     guard = Guard(application(source), frozenset() if token else LOOPBACK, token)
     listening = socket.create_server(("127.0.0.1", 0))

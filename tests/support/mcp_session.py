@@ -7,11 +7,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
-from mcp import Client, StdioServerParameters
 from support.paths import ROOT
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+    from mcp import Client
 
 
 class Session:
@@ -43,6 +45,9 @@ class Session:
 @contextmanager
 def session(*folders: Path, here: Path = ROOT) -> Iterator[Session]:
     """A server for some folders, which starts in the folder `here`."""
+    from anyio.from_thread import start_blocking_portal  # here: the client takes a second to load, in each worker
+    from mcp import Client, StdioServerParameters
+
     command = StdioServerParameters(
         command=sys.executable, args=["-m", "perflog", "mcp", *map(str, folders)], cwd=str(here),
         env={"PYTHONPATH": str(ROOT)},

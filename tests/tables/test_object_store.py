@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from s3fs import S3FileSystem
 from support.commands import DATA, EARLY, MOE, SWEEP, run
 from support.forked_code import ForkedCode
 from support.s3_server import Bucket, s3_server
@@ -217,7 +216,7 @@ def test_a_folder_that_gets_its_first_object_meanwhile_is_no_object(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """s3fs asks for a listing, then for the object of that name: between them the folder may have come to be."""
-    monkeypatch.setattr(S3FileSystem, "find", lambda _self, path, **_more: [path])
+    monkeypatch.setattr("s3fs.S3FileSystem.find", lambda _self, path, **_more: [path])
     assert ObjectStore(store.name).look().number == 0
 
 
