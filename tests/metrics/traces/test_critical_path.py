@@ -94,20 +94,6 @@ def test_a_device_that_is_always_busy_is_the_path(tmp_path: Path) -> None:
     assert (rows["gemm"]["pieces"], rows["gemm"]["where"]) == (2, "device")
 
 
-def test_a_late_launch_is_on_the_path_and_what_the_host_did_before(tmp_path: Path) -> None:
-    """The second kernel is launched 40 us after the first one began; the operator around the launch began at 30."""
-    log = traced(
-        tmp_path / "a.json",
-        *launched(0, 5, 10, 1),
-        event("cpu_op", "aten::mm", 30, 20),
-        *launched(40, 45, 10, 2),
-    )
-    assert in_us(log) == [
-        (5, 30, "idle host", None), (30, 40, "operator", "aten::mm"), (40, 45, "launch", None),
-        (45, 55, "gemm", "gemm"),
-    ]  # fmt: skip
-
-
 def test_a_synchronisation_goes_over_to_the_work_that_it_waited_for(tmp_path: Path) -> None:
     log = traced(
         tmp_path / "a.json",
@@ -139,55 +125,6 @@ def test_a_gain_ends_where_the_next_path_is_the_longest(tmp_path: Path) -> None:
     assert "communication" not in rows
     # The thread waits for the last work alone: nothing holds it up once that takes no time, but its own calls.
     assert rows["gemm"]["gain_s"] < rows["gemm"]["time_s"]
-
-
-def test_work_that_begins_long_after_its_launch_waited_for_another_stream(tmp_path: Path) -> None:
-    log = traced(
-        tmp_path / "a.json",
-        *launched(0, 5, 10, 1),
-        *launched(20, 25, 10, 2),  # finds the device idle: a launch takes 5 us, and 15 are not unusual
-        *launched(22, 26, 40, 3, name="ncclDevKernel_AllReduce", stream=8),
-        *launched(24, 67, 10, 4, name="relu"),  # 32 us after the work before on its stream
-    )
-    assert in_us(log)[-4:] == [
-        (22, 26, "launch", None), (26, 66, "communication", "ncclDevKernel_AllReduce"), (66, 67, "gap", None),
-        (67, 77, "elementwise", "relu"),
-    ]  # fmt: skip
-
-
-def test_a_recorded_wait_tells_which_work_another_one_waited_for(tmp_path: Path) -> None:
-    """The collective that ended last is not waited for; without the record it would be the most likely one."""
-    events = [
-        *launched(0, 5, 10, 1),
-        *launched(20, 25, 30, 2, name="ncclDevKernel_AllReduce", stream=8),
-        event("cuda_runtime", "cudaEventRecord", 23, 1, correlation=3),
-        *launched(24, 55, 11, 4, name="ncclDevKernel_Broadcast", stream=8),
-        *synchronisation("wait", 27, 1, 1, 5, 7, (8, 3)),
-        *launched(28, 72, 10, 6, name="relu"),
-    ]
-    assert in_us(traced(tmp_path / "a.json", *events))[-3:] == [
-        (25, 55, "communication", "ncclDevKernel_AllReduce"), (55, 72, "waiting", None),
-        (72, 82, "elementwise", "relu"),
-    ]  # fmt: skip
-    unrecorded = [each for each in events if each["cat"] != "cuda_sync"]
-    assert in_us(traced(tmp_path / "b.json", *unrecorded))[-3:] == [
-        (55, 66, "communication", "ncclDevKernel_Broadcast"), (66, 72, "gap", None), (72, 82, "elementwise", "relu"),
-    ]  # fmt: skip
-
-
-def test_work_is_late_for_an_unknown_reason_where_waits_are_recorded(tmp_path: Path) -> None:
-    """A stream waits for work of another device: what ended last here is not what it waited for."""
-    log = traced(
-        tmp_path / "a.json",
-        *launched(0, 5, 10, 1),
-        event("cuda_runtime", "cudaEventRecord", 12, 1, correlation=2),
-        *synchronisation("wait", 14, 1, 1, 3, 8, (7, 2)),
-        *launched(20, 25, 40, 4, name="ncclDevKernel_AllReduce", stream=8),
-        *launched(22, 67, 10, 5, name="relu"),
-    )
-    assert in_us(log)[-3:] == [
-        (22, 37, "launch", None), (37, 67, "waiting", None), (67, 77, "elementwise", "relu"),
-    ]  # fmt: skip
 
 
 def test_a_call_waits_for_the_stream_or_event_that_the_trace_records(tmp_path: Path) -> None:
@@ -225,18 +162,6 @@ def test_the_path_follows_autograd_to_its_thread_and_back(tmp_path: Path) -> Non
     ]  # fmt: skip
     ranges = table[table["by"] == "range"].set_index("range")["time_s"] * 1e6
     assert ranges["backward (autograd)"] == pytest.approx(8)
-
-
-def test_work_without_launches_is_walked_by_streams(tmp_path: Path) -> None:
-    kernels = [
-        event("kernel", name, at, 5, tid=stream, device=0, stream=stream) | {"pid": 0}
-        for name, at, stream in (("gemm", 0, 7), ("relu", 6, 8), ("gemm", 20, 7))
-    ]
-    log = traced(tmp_path / "a.json", *kernels)
-    assert in_us(log) == [
-        (0, 5, "gemm", "gemm"), (5, 6, "unknown", None), (6, 11, "elementwise", "relu"), (11, 20, "unknown", None),
-        (20, 25, "gemm", "gemm"),
-    ]  # fmt: skip
 
 
 def test_launches_that_find_the_queue_full_are_no_work_of_the_host(tmp_path: Path) -> None:
