@@ -88,7 +88,8 @@ def equal_losses(tables: Tables) -> Iterator[tuple[str, str]]:
 
     alike: dict[tuple[str, int, float], list[tuple[int, str, Rows]]] = {}
     for run, rows in tables.rows_by_run("steps").items():
-        timed = rows.where(rows.known("step", "loss", "printed_ns", "clock"))
+        printed = rows.where(rows.known("loss") | rows.nans("loss"))  # jobs with and without a NaN are two
+        timed = printed.where(printed.known("step", "printed_ns", "clock"))
         timed = timed.where(np.unique(timed["step"], return_index=True)[1])
         clocks = {*timed.counts("clock")}
         if len(timed) < _EQUAL_LOSSES or len(clocks) > 1 or NO_DATE in clocks:

@@ -89,6 +89,14 @@ def test_equal_losses_at_equal_times_are_of_one_job() -> None:
     assert pairs_of(one, printed("b", 20.25)) == []  # a repeat, one after the other
 
 
+def test_a_job_whose_loss_is_nan_is_another_one(tmp_path: Path) -> None:
+    lines = [f"2026-11-30 09:00:{n:02d},100 step={n} loss={3 - n / 9:.4f} step_time=1.0s\n" for n in range(1, 16)]
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.log").write_text("".join(lines))
+        lines = [*lines[:-1], lines[-1].replace("loss=1.3333", "loss=nan")]
+    assert [*module.equal_losses(Tables(perflog.read(tmp_path)))] == []
+
+
 def test_a_job_of_several_hosts_has_what_any_of_them_prints() -> None:
     """World size and job id of one host hold for the others: a third log with another one is of another job."""
     some, none = printed("a"), printed("b", 0.35)
@@ -120,7 +128,7 @@ def test_how_many_logs_are_beside_the_others() -> None:
 
 
 def test_all_commands_count_the_logs_of_a_job_once(tmp_path: Path) -> None:
-    logs = [tmp_path / f"node{host}.log" for host in range(3)]
+    logs = [tmp_path / f"{host}.log" for host in ("amy", "bob", "eve")]
     for host, log in enumerate(logs):
         log.write_text(
             "".join(

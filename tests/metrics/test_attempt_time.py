@@ -352,6 +352,7 @@ def test_step_lines_are_those_of_the_lowest_rank_where_steps_and_clock_go_up() -
         [step(2, 1, 10)],
         [step(2, 1, 10), step(3, 1, 11)],
         [step(2, 9, 10), step(3, 8, 11), step(4, 7, 12), step(5, 6, 13), step(6, 10, 14)],  # most go back
+        [step(2 + k, 1 + k, 5000 + k - 3600 * (k > 5)) for k in range(10)],  # the end of summer time
     ],
 )
 def test_too_few_step_lines(rows: Rows) -> None:

@@ -47,6 +47,7 @@ _STALL_STEPS, _STALL_S = 10.0, 1.0  # shortest stall, a pause for an unknown rea
 _COMPILE = 2.0  # times a usual step: a first step that is longer compiles, or warms up
 _FIRST = 3  # step lines that may warm up
 _MOST = 0.95  # of the later steps must be shorter
+_IN_TIME = 0.9  # share of the step lines with the latest time so far, at least: else the clock goes back
 _DAY = 86_400
 _NS = 1_000_000_000
 
@@ -144,7 +145,10 @@ def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
     per_epoch = int(numbers.max()) + 1
     places = numbers + np.where(epochs == NULL, 0, epochs) * per_epoch
     ahead = np.append(True, (places[1:] > np.maximum.accumulate(places)[:-1]))
-    ahead &= np.append(True, times[1:] >= np.maximum.accumulate(times)[:-1])
+    in_time = np.append(True, times[1:] >= np.maximum.accumulate(times)[:-1])
+    if in_time[ahead].mean() < _IN_TIME:
+        return None  # somebody set the clock back, as at the end of summer time
+    ahead &= in_time
     if ahead.sum() < 2 or ahead.mean() < 0.5:
         return None
     steps = steps.where(ahead)
