@@ -144,11 +144,7 @@ def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
     times = _times(steps, extent.clock)
     per_epoch = int(numbers.max()) + 1
     places = numbers + np.where(epochs == NULL, 0, epochs) * per_epoch
-    ahead = np.append(True, (places[1:] > np.maximum.accumulate(places)[:-1]))
-    in_time = np.append(True, times[1:] >= np.maximum.accumulate(times)[:-1])
-    if in_time[ahead].mean() < _IN_TIME:
-        return None  # somebody set the clock back, as at the end of summer time
-    ahead &= in_time
+    ahead = _are_ahead(places, times)
     if ahead.sum() < 2 or ahead.mean() < 0.5:
         return None
     steps = steps.where(ahead)
@@ -166,6 +162,13 @@ def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
             return None
         times = _ns(np.cumsum(seconds * np.maximum(done, 1) + _printed_pauses(tables, extent, lines)))
     return StepLines(lines, steps["step"], places, done, times, seconds, _resolution(times))
+
+
+def _are_ahead(places: Ints, times: Ints) -> Mask:
+    """Flag the step lines at which steps and clock go up; none if somebody set the clock back, as after summer time."""
+    ahead = np.append(True, places[1:] > np.maximum.accumulate(places)[:-1])
+    in_time = np.append(True, times[1:] >= np.maximum.accumulate(times)[:-1])
+    return ahead & in_time & bool(in_time[ahead].mean() >= _IN_TIME)
 
 
 def _times(steps: Rows, clock: str) -> Ints:
