@@ -81,6 +81,16 @@ def test_without_a_clock_printed_durations_are_added_up(tmp_path: Path) -> None:
     assert perflog.diagnose(log).cost == "300 s in which no step was done"
 
 
+def test_times_of_day_are_a_clock_within_one_log(tmp_path: Path) -> None:
+    """The 30 s between the second and the third line are across midnight."""
+    times = ["23:59:40", "23:59:41", "00:00:11", *(f"00:00:{second}" for second in range(12, 60))]
+    lines = [f"{time} | INFO | step {step} | loss=2.5 | 1000 ms/step" for step, time in enumerate(times, 1)]
+    table = timeline(read("\n".join(lines), tmp_path))
+    assert set(table["clock"]) == {"no_date"} and table["time_s"].sum() == pytest.approx(79)
+    assert seconds_of(table)["stall"] == pytest.approx(29, abs=STAMP_S)
+    assert table["begin"].iloc[-1] == "00:00:10.000"
+
+
 def test_attempts_without_a_clock_stand_one_behind_the_other(tmp_path: Path) -> None:
     job = Job(stamps=False)
     job.steps(1, 60, 2.0)

@@ -21,7 +21,7 @@ from perflog.metrics.jobs.attempt_time import (
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, computed_list
-from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
+from perflog.tables.schema import LOCAL, NO_YEAR, UTC
 
 _NS = 1e9
 
@@ -169,8 +169,8 @@ def _first_step(tables: Tables, extent: Extent) -> int:
 
 
 def _same_clock(one: Extent, other: Extent) -> bool:
-    """Whether times of two attempts can be subtracted: one clock with a date, or one log."""
-    return one.clock == other.clock and (one.clock in (UTC, LOCAL) or (one.log == other.log and one.clock != NO_DATE))
+    """Whether times of two attempts can be subtracted: one clock with a date, or one log, whose days are counted."""
+    return one.clock == other.clock and (one.clock in (UTC, LOCAL) or one.log == other.log)
 
 
 def _row(part: tuple[str, int, Interval], job: JobTimeline, labels: dict[str, Any]) -> dict[str, Any]:
