@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perflog.formats.families.cell_cutting import cells_of, is_rule, spans, without_frame
+from perflog.formats.families.cell_cutting import cells_in_groups, cells_of, is_rule, spans, without_frame
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,12 @@ def test_spans_of_cells() -> None:
     assert spans("ab  c d", "blanks") == ((0, 2), (4, 7))
     assert spans("ab  c d", "words") == ((0, 2), (4, 5), (6, 7))
     assert spans("ab,c", "csv") == ()
+
+
+@pytest.mark.parametrize(
+    ("row", "cells"),
+    [("| 8 | 1.5  2.5 | 3 |", ["8", "1.5", "2.5", "3"]), ("| 8 | 1.5 | 3 |", []), ("8  1.5  2.5  3", [])],
+)
+def test_cells_in_groups_of_columns(row: str, cells: list[str]) -> None:
+    assert cells_in_groups("| n | A (ms)  B (ms) | ratio |")(row) == cells
+    assert cells_in_groups("| n | A (ms) | ratio |")(row) == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from perflog.lazy_patterns import lazy_pattern
 
@@ -13,9 +13,10 @@ _ARROWS = frozenset((">>", "=>", "->"))
 _MARKED = lazy_pattern(r"^[ \t]*(?:>>|=>|->)(?=[ \t])|[ \t](?:<<|<=|<-)[ \t]*$")
 _LEAST_FRAMED = 3  # characters of a line between two bars, with these
 
-STYLES = ("blanks", "left", "frame", "words", *DELIMITERS)
+STYLES = ("blanks", "left", "frame", "groups", "words", *DELIMITERS)
 """Columns are separated by two or more spaces, or tabs; the same, and aligned with the left end of their names; the
-same, and the header leaves the first column without a name, as a data frame its index; by any whitespace; by commas,
+same, and the header leaves the first column without a name, as a data frame its index; the same as the first, with bars
+between groups of columns; by any whitespace; by commas,
 semicolons, tabs or bars, with quotes around cells that contain one; by the bars of a drawn box, in which long cells go
 on in the next line."""
 
@@ -53,6 +54,32 @@ def without_frame(text: str) -> str:
     if len(bare) < _LEAST_FRAMED or bars[0] != bars[-1] or bars[0] not in f"{BOX_BARS}|" or bars[0] in bare[1:-1]:
         return text
     return text.replace(bars[0], " ")
+
+
+def without_marks(text: str, style: str) -> str:
+    """Return a line without what is around its cells in a style: its frame, or the bars between groups of columns."""
+    if style in DELIMITERS:
+        return text
+    return text.replace("|", " ") if style == "groups" else without_frame(text)
+
+
+def cells_in_groups(header: str) -> Callable[[str], list[str]]:
+    """Return what cuts a line under a header with bars between groups of columns: `size | A (ms)  B (ms) | ratio`.
+
+    A line has no cells if one of its groups has more or fewer than in the header, nor if no group has several.
+    """
+
+    def groups(text: str) -> list[list[str]]:
+        return [GAP.split(group.strip()) for group in text.strip().strip("|").split("|")]
+
+    sizes = [len(names) for names in groups(header)]
+    is_grouped = 1 < len(sizes) < sum(sizes)
+
+    def cut(text: str) -> list[str]:
+        found = groups(text) if is_grouped else []
+        return [cell for group in found for cell in group] if [len(group) for group in found] == sizes else []
+
+    return cut
 
 
 def _spans_to_end(text: str, style: str) -> bool:

@@ -27,7 +27,7 @@ from perflog.formats.families.cell_cutting import (
     split,
     with_bar_of,
     without_bar,
-    without_frame,
+    without_marks,
 )
 from perflog.formats.families.cell_forms import form_of_several, forms_with_units, with_fields
 from perflog.formats.families.header_columns import (
@@ -244,7 +244,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     def header(self, text: str) -> Header | None:
         """Return the header that a line is; None if the line does not name the columns that the table needs."""
         for style in self.styles:
-            line = text if style in DELIMITERS else without_frame(text)
+            line = without_marks(text, style)
             names = cells_of(line, style)
             if len(names) < 2 or (self.is_first and not is_header(names, self.needs, self.is_ruled)):
                 continue
@@ -482,7 +482,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
 
     def _all_cells(self, text: str) -> list[str]:
         """Return the cells of a row in all columns; [] if the line cannot be a row."""
-        text = text if self.style in DELIMITERS else without_frame(text)
+        text = without_marks(text, self.style)
         if self.extents and self._inside(text):
             return [text[slice(*extent)].strip() for extent in self.extents]
         if self.style == "bars" and "|" not in text:
@@ -553,7 +553,8 @@ class Header(Struct, frozen=True, eq=False, dict=True):
                 units |= dict.fromkeys(field_units, units[cells.number])
             texts[k] = with_fields(form.template, fields_with_unit, self._dropped_field(self.names[k]))
             taken.update(field_units)
-        bar = text[len(without_bar(text)) :] if self.style not in DELIMITERS else ""
+        bare = without_marks(text, self.style)
+        bar = bare[len(without_bar(bare)) :] if self.style not in DELIMITERS else ""
         texts += [f"{{{DECLARED_DROPPED}:r}}"] * len(figure_spans(bar))
         template = Template(DELIMITERS.get(self.style, "  ").join(texts))
         numbers = {f.name for f in template.fields if f.numeric}

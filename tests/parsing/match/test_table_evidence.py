@@ -39,6 +39,18 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
             4: {"Set": "b", "Time": 0.0135, "Mem": 13.5e9, "Mem_total": 8e10},
         },
     ),
+    (  # bars between groups of columns
+        (
+            "  size |  NCCL(ms)  relay(ms)   ratio",
+            "------------",
+            "  4 KB |     0.040      0.025   1.59x",
+            "  9 KB |     0.043      0.028   1.53x",
+        ),
+        {
+            3: {"size": 4000, "NCCL": 4e-5, "relay": 2.5e-5, "ratio": 1.59},
+            4: {"size": 9000, "NCCL": 4.3e-5, "relay": 2.8e-5, "ratio": 1.53},
+        },
+    ),
     (  # a column of words without a name, and a remark after a value
         (
             "| | Round 0 (tok/s) | Avg |",

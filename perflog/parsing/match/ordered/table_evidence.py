@@ -21,12 +21,13 @@ from msgspec import Struct
 from perflog.arrays import Mask
 from perflog.formats.durations import measures
 from perflog.formats.families.cell_cutting import (
+    cells_in_groups,
     cells_of,
     is_rule,
     names_with_second_line,
     with_bar_of,
     without_bar,
-    without_frame,
+    without_marks,
 )
 from perflog.formats.families.cell_forms import PYTHON_WARNING, REMARK
 from perflog.formats.families.missing_values import NO_VALUE
@@ -51,7 +52,7 @@ VALUE = (
 
 _NAME = r'"?[A-Za-z_#][^,:={}"\t]*"?'
 _HEADER = lazy_pattern(rf"(?:{_NAME})?(?:, ?{_NAME})+|(?:{_NAME})?(?:\t *{_NAME})+")
-_STYLES = ("tab", "csv", "bars", "boxes", "left", "frame", "blanks", "words")  # in the order of trying
+_STYLES = ("tab", "csv", "groups", "bars", "boxes", "left", "frame", "blanks", "words")  # in the order of trying
 _MARKS = ("tab", "csv", "bars", "boxes")
 _PARTS = lazy_pattern(r"[^ \t]+(?: [^ \t]+)*")  # what two spaces separate
 _SPANS = {"left": _PARTS, "blanks": _PARTS, "words": re.compile(r"[^ \t]+")}
@@ -122,7 +123,7 @@ def printed_tables(texts: pa.Array, with_ruled: bool = False) -> Iterator[tuple[
         lines = [x.decode("utf-8", "replace").rstrip() for x in texts.slice(header, _ROWS + 1).to_pylist()]
         tables = (PrintedTable.of(lines, style) for style in _STYLES)
         table = next((t for t in tables if t is not None and t.names_columns()), None)
-        if ruled[header]:
+        if ruled[header] and (table is None or table.style != "groups"):
             table = PrintedTable.from_markdown(lines) or table
         if table is not None:
             end = header + len(table.block) + len(table.rows) - 1
@@ -191,8 +192,11 @@ class PrintedTable(Struct, frozen=True):
     @classmethod
     def of(cls, lines: Sequence[str], style: str) -> PrintedTable | None:
         """Return the table that begins with the first of these lines; None if no rows of values follow."""
-        bare = list(lines) if style in _MARKS else list(map(without_frame, lines))
-        cut = _cells_at(bare[0]) if style == "left" else partial(cells_of, style=style)
+        if style == "groups":
+            bare, cut = list(lines), cells_in_groups(lines[0])
+        else:
+            bare = [without_marks(line, style) for line in lines]
+            cut = _cells_at(bare[0]) if style == "left" else partial(cells_of, style=style)
         names: Sequence[str] = cut(bare[0])
         if not names or (style == "tab" and any(name.startswith("|") for name in names)):
             return None
@@ -256,6 +260,8 @@ class PrintedTable(Struct, frozen=True):
             return self._is_frame()
         if len(names) == _FEW and not self._is_ruled():
             return len(self.rows) > _FEW and self._counts_up() and self._holds_numbers()
+        if self.style == "groups":
+            return all(cell in NO_VALUE or value_and_unit(cell) for row in self.rows for cell in row[1:])
         if self.style in ("bars", "boxes", "left"):
             return True
         is_aligned = "\t" not in self.block[0] and all(map(self._is_aligned, self.lines))
@@ -355,7 +361,11 @@ class PrintedTable(Struct, frozen=True):
     def _is_aligned(self, text: str) -> bool:
         """Whether each cell of a row is under its own name, or under none."""
         names, cells = (
-            [match.span() for match in _SPANS[self.style].finditer(without_frame(without_bar(line))) if match[0] != ":"]
+            [
+                match.span()
+                for match in _SPANS[self.style].finditer(without_marks(without_bar(line), self.style))
+                if match[0] != ":"
+            ]
             for line in (self.block[0], _without_remark_of_row(text))
         )
         names_above = ({i for i, (a, b) in enumerate(names) if a < end and begin < b} for begin, end in cells)
