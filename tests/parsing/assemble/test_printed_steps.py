@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from perflog.formats.model import Line
-from perflog.parsing.assemble.runs.printed_steps import Beginnings, PrintedSteps, epochs_of, in_order, positions_in_run
+from perflog.parsing.assemble.runs.printed_steps import (
+    PLAIN,
+    Beginnings,
+    PrintedSteps,
+    epochs_of,
+    in_order,
+    positions_in_run,
+)
 from perflog.parsing.match.records import Records
 
 NO_TEMPLATE: Any = None
@@ -94,9 +101,12 @@ def test_epochs_are_those_of_step_lines_without_a_rank() -> None:
         ({"step": [1, 2], "epoch": [0, 1]}, steps, [0, 1]),
         ({"step": [1, 2], "ep": [0.5, 1]}, steps, [0.5, 1]),
         ({"step": [1], "epoch": ["0/3"], "epch": [7]}, steps, [7]),
+        ({"step": [1], "epoch": ["0/3"]}, steps, [math.nan]),
         ({"step": [1], "epoch": [1], "rank": [0]}, steps, [math.nan]),
         ({"step": [1], "epoch": [1]}, values, [math.nan]),
-        ({"step": [1]}, steps, [math.nan]),
+        ({"step": [1], "rank": [0]}, steps, [math.nan]),
+        ({"step": [1]}, values, [math.nan]),
+        ({"step": [1]}, steps, [PLAIN]),
     ):
         assert np.array_equal(epochs_of(records(**columns), line), expected, equal_nan=True), columns
 

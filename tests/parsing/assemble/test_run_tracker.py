@@ -43,7 +43,7 @@ def batch(text: str, first: int = 1) -> Any:
     for name in dict.fromkeys(names):
         lines = [first + i for i, other in enumerate(names) if other == name]
         records[KINDS[name]] = Records(np.array(lines, np.int64) << PART_BITS)
-    return SimpleNamespace(records=records)
+    return SimpleNamespace(records=records, rows_from=np.zeros_like)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_library_opens_runs_where_no_program_prints() -> None:
     of_library = [(form, line) for form, line in LINES if form is LIBRARY]
     records = {0: [2, 3, 5], 1: [1, 4]}
     batch_of = {kind: Records(np.array(lines, np.int64) << PART_BITS) for kind, lines in records.items()}
-    runs = [tracker.first, *tracker.starts(of_library, SimpleNamespace(records=batch_of))]  # type: ignore[arg-type]
+    runs = [tracker.first, *tracker.starts(of_library, SimpleNamespace(records=batch_of, rows_from=np.zeros_like))]  # type: ignore[arg-type]
     assert [run.first_line for run in runs] == [1, 4]
 
 
@@ -151,7 +151,7 @@ def step_batch(text: str, first: int = 1) -> Any:
         lines, steps, epochs = (np.array(column, np.int64) for column in zip(*rows, strict=True))
         columns = {"step": steps, "epoch": epochs} if steps[0] >= 0 else {}
         records[STEP_KINDS[name]] = Records(lines << PART_BITS, columns)
-    return SimpleNamespace(records=records)
+    return SimpleNamespace(records=records, rows_from=np.zeros_like)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_each_run_has_the_number_of_the_start_of_its_processes(
     for part in [[pair] for pair in printed] if by_line else [printed]:
         lines = {name: [line for line, other in part if other == name] for _, name in part}
         records = {kinds[name]: Records(np.array(at, np.int64) << PART_BITS) for name, at in lines.items()}
-        runs += tracker.starts(PROCESS_LINES, SimpleNamespace(records=records))  # type: ignore[arg-type]
+        runs += tracker.starts(PROCESS_LINES, SimpleNamespace(records=records, rows_from=np.zeros_like))  # type: ignore[arg-type]
     assert [(run.first_line, run.process) for run in runs] == processes
     assert {run.process_format for run in runs} == {None if number is None else "sweep" for _, number in processes}
 

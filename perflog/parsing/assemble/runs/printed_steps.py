@@ -13,14 +13,20 @@ from perflog.formats.model import Line
 from perflog.parsing.match.records import Records
 
 _EPOCHS = ("epoch", "epch", "ep")  # names of counters that go on where the steps of each epoch start again
-_FEW = 3  # growing steps, after which steps may begin again
+
+FEW = 3
+"""Growing steps, after which steps may begin again."""
+
+PLAIN = -1.0
+"""Epoch of lines of steps that print neither an epoch nor a rank."""
+
 _EPOCH = 1 << 32  # more steps than an epoch has
 
 
 class PrintedSteps(NamedTuple):
     """The steps that lines of a batch print, in log order; steps of a later epoch are larger.
 
-    `epochs`: the epochs that lines of steps without a rank print, NaN for all other lines.
+    `epochs`: the epochs that lines of steps without a rank print, `PLAIN` if they print none, NaN for all other lines.
     """
 
     positions: Ints
@@ -57,7 +63,7 @@ class Beginnings(Struct):
         `before`: the position of the first line that begins a run in another way.
         """
         found: list[int] = []
-        known = ~np.isnan(steps.epochs)
+        known = steps.epochs >= 0
         positions, numbers, epochs = steps.positions[known], steps.steps[known], steps.epochs[known]
         if not self.is_simple or not len(numbers):
             return found
@@ -67,7 +73,7 @@ class Beginnings(Struct):
         for k in np.flatnonzero(np.diff(numbers, prepend=self.last) <= 0).tolist():
             step, epoch = int(numbers[k]), float(epochs[k])
             is_first = step <= self.first[0] and epoch <= self.first[1]
-            self.is_simple = is_first and k - begin >= _FEW and positions[k] < before
+            self.is_simple = is_first and k - begin >= FEW and positions[k] < before
             if not self.is_simple:
                 return found
             found.append(int(positions[k]))
@@ -84,11 +90,15 @@ def positions_in_run(records: Records, within: str | None) -> Ints:
 
 
 def epochs_of(records: Records, line: Line) -> Floats:
-    """Return the epochs that step lines print; NaN where they print none, or a rank."""
+    """Return the epochs that step lines print; PLAIN where they print none; NaN where they print a rank, of others."""
     is_of_run = line.table == "steps" and "rank" not in records.columns
-    columns = (records.columns.get(name) for name in _EPOCHS) if is_of_run else ()
+    names = [name for name in (*_EPOCHS, line.within) if name in records.columns] if is_of_run else []
+    columns = [records.columns[name] for name in names if name in _EPOCHS]
     printed = next((each for each in columns if isinstance(each, np.ndarray) and each.dtype.kind in "if"), None)
-    return np.full(len(records.positions), np.nan) if printed is None else printed.astype(np.float64)
+    if printed is not None:
+        return printed.astype(np.float64)
+    is_plain = is_of_run and not names and records.labels is None
+    return np.full(len(records.positions), PLAIN if is_plain else np.nan)
 
 
 def in_order(steps: Sequence[PrintedSteps]) -> PrintedSteps:

@@ -252,6 +252,7 @@ class RunState(Struct):
     first_stamps: dict[int, tuple[int, int]] = field(default_factory=dict)  # position and time of a stamp, by its clock
     last_stamps: dict[int, tuple[int, int]] = field(default_factory=dict)
     is_stamped: bool = False  # whether some of its step lines or milestones have stamps
+    heading: str | None = None  # the words above it, where only they divide the log into runs
     log: int = 0  # position of the run's log among the logs that are read together
 
     def count_lines(self, status: str, shape: str, count: int, position: int) -> ShapeCount | None:
@@ -320,7 +321,7 @@ class RunState(Struct):
             "format": name,
             "joined_formats": self.joined_formats,
             "index": self.index,
-            "label": self.label(formats[name].label) if name else None,
+            "label": (self.label(formats[name].label) if name else None) or self.heading,
             "first_line": self.first_line,
             "last_line": self.last_line,
             "process": self.own_process,

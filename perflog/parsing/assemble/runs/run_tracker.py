@@ -22,6 +22,7 @@ from msgspec import Struct, field
 from perflog.arrays import Ints
 from perflog.formats.model import Line
 from perflog.parsing.assemble.runs.printed_steps import Beginnings, PrintedSteps, epochs_of, in_order, positions_in_run
+from perflog.parsing.assemble.runs.run_headings import END, HeadedRuns
 from perflog.parsing.assemble.runs.run_state import RunState
 from perflog.parsing.match.records import Batch, FormatLine
 from perflog.tables.row_order import PART_BITS
@@ -124,6 +125,7 @@ class _Machine(Struct):
     resumed: set[int] = field(default_factory=set)  # labels of the RESUME lines of the run
     resumed_now: set[int] = field(default_factory=set)  # the same since the last step
     beginnings: Beginnings = field(default_factory=Beginnings)
+    headed: HeadedRuns = field(default_factory=HeadedRuns)
     is_by_rank: bool = False  # whether steps go back where the lines of another rank begin, and so show no run
 
     def read(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: PrintedSteps) -> list[_RunStart]:
@@ -269,27 +271,39 @@ class RunTracker:
         self._logs = logs
         self._run = self.first
         self._run_is_open = False  # whether the first record of the log has been read
-        self._machine = _Machine(beginnings=Beginnings(is_simple=not is_by_rank), is_by_rank=is_by_rank)
+        self._machine = _Machine(
+            beginnings=Beginnings(is_simple=not is_by_rank),
+            headed=HeadedRuns(is_simple=not is_by_rank),
+            is_by_rank=is_by_rank,
+        )
 
     def begin_at_failure(self, line: int) -> None:
         """Begin the first run of a log without a record that reports a failure, the last of them in this line."""
         if not self.count:
             self.count, self.first.first_line, self.first.last_line = 1, 1, line
 
-    def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
+    def undecided(self, lines: Sequence[FormatLine], batch: Batch, several: bool = True) -> bool:
         """Return whether only the next batch decides to which run the last lines of this batch belong.
 
-        The tracker stays as it is: the batch is read by a copy of the machine.
+        The tracker stays as it is: the batch is read by a copy of the machine. `several`: whether the log has lines of
+        several formats.
         """
+        if not several and not self._machine.headed.is_simple:
+            return False
+        boundaries, records, steps = _boundaries(lines, batch)
+        if not boundaries and self._machine.headed.may_begin(steps, batch):
+            return True
+        if not several:
+            return False
         trial = deepcopy(self._machine)
-        trial.read(*_boundaries(lines, batch))
+        trial.read(boundaries, records, steps)
         return trial.deferred is not None or trial.resumes is not None
 
     def starts(self, lines: Sequence[FormatLine], batch: Batch) -> list[RunState]:
         """Read a batch. Return the runs that begin in it, except the first run of all."""
         boundaries, records, steps = _boundaries(lines, batch)
         if len(self._logs) == 1:
-            return self._starts_in_log(boundaries, records, steps)
+            return self._starts_in_log(boundaries, records, steps, batch, (0, END))
         new: list[RunState] = []
         positions = np.array([boundary.position for boundary in boundaries], np.int64)
         cuts, step_cuts = _cuts(positions, self._logs), _cuts(steps.positions, self._logs)
@@ -305,19 +319,32 @@ class RunTracker:
             }
             here = slice(step_cuts[log], step_cuts[log + 1])
             steps_of_log = PrintedSteps(steps.positions[here], steps.steps[here], steps.epochs[here])
-            new += self._starts_in_log(boundaries[cuts[log] : cuts[log + 1]], kinds_in_log, steps_of_log)
+            within = (position, self._logs[log + 1] if log + 1 < len(self._logs) else END)
+            of_log = boundaries[cuts[log] : cuts[log + 1]]
+            new += self._starts_in_log(of_log, kinds_in_log, steps_of_log, batch, within)
         return new
 
     def _starts_in_log(
-        self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces, steps: PrintedSteps
+        self,
+        boundaries: Sequence[_BoundaryLine],
+        records: RecordPlaces,
+        steps: PrintedSteps,
+        batch: Batch,
+        within: tuple[int, int],
     ) -> list[RunState]:
-        """Return the runs that begin at these lines of one log, except its first run."""
+        """Return the runs that begin at these lines of one log, except its first run.
+
+        `within`: the positions between which the batch has lines of this log.
+        """
         current = self._machine.run
         first = min((boundary.position for boundary in boundaries), default=math.inf)
         again = self._machine.beginnings.positions(steps, first)
         self._machine.beginnings.is_simple &= not boundaries
+        headed = self._machine.headed.runs(steps, batch, *within, first)
+        self._machine.headed.is_simple &= not boundaries
+        labels = {run.position: run for run in headed}
         boundaries = sorted(
-            [*boundaries, *(_BoundaryLine(position, _Event.START, "", False, False) for position in again)],
+            [*boundaries, *(_BoundaryLine(position, _Event.START, "", False, False) for position in (*again, *labels))],
             key=lambda boundary: boundary.position,
         )
         starts = self._machine.read(boundaries, records, steps)
@@ -327,11 +354,15 @@ class RunTracker:
         for start in starts:
             self.count += 1
             line = start.position >> PART_BITS
+            of_heading = labels.get(start.position)
+            if of_heading is not None and self._run.heading is None:
+                self._run.heading = of_heading.label_before
             if not self._run_is_open:
                 self._run.first_line, self._run_is_open = line, True
             else:
                 self._run = RunState(self.count, start.position, line, line, log=self._run.log)
                 new.append(self._run)
+            self._run.heading = of_heading.label if of_heading is not None else None
             self._run.process, self._run.process_format = start.process, start.process_format
         return new
 

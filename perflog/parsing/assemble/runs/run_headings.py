@@ -1,0 +1,157 @@
+"""Headings of runs: several trainings copied into one text, each below its own heading or command.
+
+Steps that begin again show no other run: ranks print them, and epochs. A heading between them that is not the heading
+of the run above does: `### BF16`, `=== seed 2 ===`, `run 2:`, `$ python train.py --compile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.formats.vocabulary import EVALUATIONS, MOMENTS, NUMBERED, NUMBERED_PARTS, TRAINING
+from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.assemble.runs.printed_steps import FEW, PLAIN, PrintedSteps
+from perflog.parsing.match.records import Batch
+from perflog.tables.row_order import PART_BITS
+
+END = 1 << 62
+"""After all positions."""
+
+_LINES = 100  # above a step, among which headings are looked for
+_LONGEST = 100  # characters of a heading
+_NEAR = 2  # lines from a heading to the one above it: an empty line may be between
+_HEADING = lazy_pattern(
+    r"[ \t]*(?:#{1,6} +(?P<section>\S.*?)[ #]*|(?P<mark>[=*~>-])(?P=mark)+ +(?P<title>\w.*?)(?: +(?P=mark)+)?"
+    r"|(?P<name>\w[\w.+=,()-]*(?: [\w.+=,()-]+){0,5}):)[ \t]*"
+)
+_COMMAND = lazy_pattern(
+    r"[ \t]*(?:\$ +|(?:[A-Z_]+=\S+ +)*(?:(?:\S*/)?(?:python[0-9.]*|torchrun|srun|mpirun|deepspeed|accelerate)|\./\S+)"
+    r"[ \t]+)\S.*"
+)
+_WORD = lazy_pattern(r"[^\W\d_]+")
+_RUNS = frozenset(("run", "test", "trial", "version"))  # of what is numbered, what may be a run of its own
+_PARTS = (NUMBERED | NUMBERED_PARTS | {"rank", "cuda", "phase", "pass", "cycle", "part", "fold", "task"}) - _RUNS
+_NUMBERED_PART = lazy_pattern(rf"(?i)\b(?:{'|'.join(sorted(_PARTS))})s?[ _:#=-]*[0-9]")
+_OF_COURSE = MOMENTS | EVALUATIONS
+_GENERAL = TRAINING | frozenset(
+    "log logs output outputs progress result results summary metrics stats statistics performance notes status "
+    "warning note usage error exception loss final the of done finished complete completed".split()
+)
+
+
+class Heading(Struct, frozen=True):
+    """A line above a run: its position, and its words; "" for a command."""
+
+    position: int
+    words: str
+    text: str
+
+
+class HeadedRun(Struct, frozen=True):
+    """A run that begins at a position, and its name and the one before's by their headings; None without one."""
+
+    position: int
+    label: str | None
+    label_before: str | None
+
+
+class HeadedRuns(Struct):
+    """Where the steps of a log without epochs begin again below another heading, and no line says that a run begins."""
+
+    first: int | None = None
+    last: int = -1
+    number: int = 0  # lines of steps of the run so far
+    above: Sequence[Heading] = ()  # of the run that is open
+    below: Sequence[Heading] = ()  # since the last step
+    is_simple: bool = True
+
+    def runs(self, steps: PrintedSteps, batch: Batch, low: int, high: int, before: float) -> list[HeadedRun]:
+        """Return the runs that begin in a batch.
+
+        Args:
+            steps: The printed steps of the log in this batch.
+            batch: The batch.
+            low: Position from which on it holds lines of the log.
+            high: Position up to which it does.
+            before: Position of the first line that begins a run in another way.
+        """
+        found = list[HeadedRun]()
+        self.is_simple &= not (steps.epochs >= 0).any()
+        if not self.is_simple:
+            return found
+        is_plain = steps.epochs == PLAIN
+        positions, numbers = steps.positions[is_plain], steps.steps[is_plain]
+        if not len(numbers):
+            self.below = [*self.below, *headings_between(batch, low, high)]
+            return found
+        if self.first is None:
+            self.first, self.last = int(numbers[0]), int(numbers[0])
+            self.above, self.below = [*self.below, *headings_between(batch, low, int(positions[0]))], ()
+        begin = -self.number
+        for k in np.flatnonzero(np.diff(numbers, prepend=self.last) < 0).tolist():
+            position = int(positions[k])
+            between = headings_between(batch, int(positions[k - 1]) + 1 if k else low, position)
+            between = between if k else [*self.below, *between]
+            known = {heading.text for heading in self.above}
+            is_other = any(heading.text not in known or not heading.words for heading in between)
+            self.is_simple = int(numbers[k]) <= self.first and k - begin >= FEW and position < before and is_other
+            if not self.is_simple:
+                return found
+            here = [heading for heading in between if heading.position >= low]
+            start = _own(here)[0].position if here else position
+            found.append(HeadedRun(start, _label(between), _label(self.above)))
+            self.first, self.above, begin = int(numbers[k]), between, k
+        self.last, self.number = int(numbers[-1]), len(numbers) - begin
+        self.below = headings_between(batch, int(positions[-1]) + 1, high)
+        return found
+
+    def may_begin(self, steps: PrintedSteps, batch: Batch) -> bool:
+        """Return whether a batch ends with a heading below its last step: only the next one shows whose it is."""
+        last = steps.positions[steps.epochs == PLAIN][-1:].tolist()
+        return self.is_simple and bool(last) and bool(headings_between(batch, last[0] + 1, END))
+
+
+def headings_between(batch: Batch, low: int, high: int) -> list[Heading]:
+    """Return the headings among the last lines of a batch from one position to before another."""
+    first, end = batch.rows_from(np.array([low, high], np.int64)).tolist()
+    rows = np.arange(max(first, end - _LINES), end)
+    if not len(rows):
+        return []
+    positions = batch.positions_of(rows)
+    return list(_headings(positions.tolist(), batch.texts(positions, _LONGEST + 1)))
+
+
+def _headings(positions: Sequence[int], texts: Sequence[str]) -> Iterator[Heading]:
+    for position, text in zip(positions, texts, strict=True):
+        if _COMMAND.fullmatch(text):
+            yield Heading(position, "", text)
+        elif len(text) <= _LONGEST and (match := _HEADING.fullmatch(text)):
+            words = match["section"] or match["title"] or match["name"]
+            if names_run(words):
+                yield Heading(position, words, text)
+
+
+def names_run(title: str) -> bool:
+    """Return whether a title may be that of a run: not of a rank, a part, or a moment of one.
+
+    Example:
+        >>> [names_run(title) for title in ("BF16", "run 2", "rank 2", "Epoch 2", "Validation", "Training log")]
+        [True, True, False, False, False, False]
+    """
+    words: Set[str] = {word.lower() for word in _WORD.findall(title)}
+    return bool(words - _GENERAL) and words.isdisjoint(_OF_COURSE) and not _NUMBERED_PART.search(title)
+
+
+def _own(headings: Sequence[Heading]) -> Sequence[Heading]:
+    """Return the headings of the run below: from the last one with words on, and those directly above that one."""
+    first = max((k for k, heading in enumerate(headings) if heading.words), default=0)
+    while first and (headings[first].position - headings[first - 1].position) >> PART_BITS <= _NEAR:
+        first -= 1
+    return headings[first:]
+
+
+def _label(headings: Sequence[Heading]) -> str | None:
+    return " ".join(heading.words for heading in _own(headings) if heading.words) or None
