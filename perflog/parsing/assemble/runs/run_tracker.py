@@ -320,8 +320,8 @@ class RunTracker:
             here = slice(step_cuts[log], step_cuts[log + 1])
             steps_of_log = PrintedSteps(steps.positions[here], steps.steps[here], steps.epochs[here])
             within = (position, self._logs[log + 1] if log + 1 < len(self._logs) else END)
-            of_log = boundaries[cuts[log] : cuts[log + 1]]
-            new += self._starts_in_log(of_log, kinds_in_log, steps_of_log, batch, within)
+            log_boundaries = boundaries[cuts[log] : cuts[log + 1]]
+            new += self._starts_in_log(log_boundaries, kinds_in_log, steps_of_log, batch, within)
         return new
 
     def _starts_in_log(
@@ -354,15 +354,15 @@ class RunTracker:
         for start in starts:
             self.count += 1
             line = start.position >> PART_BITS
-            of_heading = labels.get(start.position)
-            if of_heading is not None and self._run.heading is None:
-                self._run.heading = of_heading.label_before
+            headed_run = labels.get(start.position)
+            if headed_run is not None and self._run.heading is None:
+                self._run.heading = headed_run.label_before
             if not self._run_is_open:
                 self._run.first_line, self._run_is_open = line, True
             else:
                 self._run = RunState(self.count, start.position, line, line, log=self._run.log)
                 new.append(self._run)
-            self._run.heading = of_heading.label if of_heading is not None else None
+            self._run.heading = headed_run.label if headed_run is not None else None
             self._run.process, self._run.process_format = start.process, start.process_format
         return new
 
