@@ -38,7 +38,8 @@ parsing.match.ordered: __init__ table_cells segments header_rows table_evidence 
 parsing.match.ordered: indented_headings ordered_lines
 parsing.failures: kinds origins reader rows first_cause __init__
 parsing.assemble: column_values
-parsing.assemble.runs: __init__ run_state run_failures printed_steps run_headings run_tracker line_account figure_account text_blocks
+parsing.assemble.runs: __init__ run_state run_failures printed_steps run_headings run_tracker line_account
+parsing.assemble.runs: figure_account text_blocks
 parsing.assemble.ranks: __init__ rank_streams
 parsing.assemble: scopes
 parsing.assemble.steps: __init__ pending_records step_groups

@@ -109,7 +109,7 @@ class HeadedRuns(Struct):
         return found
 
     def may_begin(self, steps: PrintedSteps, batch: Batch) -> bool:
-        """Return whether a batch ends with a heading below its last step: only the next one shows to which run it belongs."""
+        """Return whether a batch ends with a heading below its last step: the next one shows to which run."""
         last = steps.positions[steps.epochs == PLAIN][-1:].tolist()
         return self.is_simple and bool(last) and bool(headings_between(batch, last[0] + 1, END))
 
