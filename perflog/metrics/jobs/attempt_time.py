@@ -168,7 +168,8 @@ def _are_ahead(places: Ints, times: Ints) -> Mask:
     """Flag the step lines at which steps and clock go up; none if somebody set the clock back, as after summer time."""
     ahead = np.append(True, places[1:] > np.maximum.accumulate(places)[:-1])
     in_time = np.append(True, times[1:] >= np.maximum.accumulate(times)[:-1])
-    return ahead & in_time & bool(in_time[ahead].mean() >= _IN_TIME)
+    is_ahead: Mask = ahead & in_time & bool(in_time[ahead].mean() >= _IN_TIME)
+    return is_ahead
 
 
 def _times(steps: Rows, clock: str) -> Ints:

@@ -38,6 +38,7 @@ class _Event(Enum):
     CLOSE = auto()  # a `closes = "run"` line
     RESUME = auto()  # a milestone: a checkpoint is loaded; steps that go back to before it belong to another attempt
     RESTART = auto()  # a milestone: a launcher starts the processes again
+    CONFIGURE = auto()  # a line of settings, which a process prints before it loads a checkpoint
 
 
 class _Action(Enum):
@@ -77,7 +78,7 @@ class _BoundaryLine(Struct):
     format: str
     starts_process: bool
     has_rows: bool  # whether it is a record of the run too
-    label: int = -1  # the rank label before it; -1: none
+    label: int = -1  # the rank label before it; -1: none. Of settings: the number of their kind of line
 
 
 class _RecordKind(NamedTuple):
@@ -121,6 +122,8 @@ class _Machine(Struct):
     grows: bool = True  # whether each of its steps is larger than the one before
     resumes: int | None = None  # position of a RESUME or RESTART after a step; the next step decides on a run
     restarts: bool = False  # whether it is a RESTART
+    settings: set[int] = field(default_factory=set)  # kinds of lines of settings so far
+    configures: int | None = None  # position of the first line with settings of these kinds since the last step
     reloads: bool = False  # whether the steps went on after a RESUME line of the run
     resumed: set[int] = field(default_factory=set)  # labels of the RESUME lines of the run
     resumed_now: set[int] = field(default_factory=set)  # the same since the last step
@@ -133,6 +136,7 @@ class _Machine(Struct):
         starts: list[_RunStart] = []
         if self.resumes is not None:
             self.resumes = -1  # the batch with its line is gone
+        self.configures = None
         positions = np.array([boundary.position for boundary in boundaries], np.int64)
         gaps = zip(_records_between(positions, records), steps.between(positions), strict=True)
         for i, (kinds, printed) in enumerate(gaps):
@@ -143,11 +147,13 @@ class _Machine(Struct):
                 self._read_records(kinds, position, records, starts)
                 if counts:
                     self._count(printed)
-                    self.resumed_now = set()
+                    self.resumed_now, self.configures = set(), None
             if i == len(boundaries):
                 break
             if boundaries[i].event in (_Event.RESUME, _Event.RESTART):
                 self._read_resumption(boundaries[i])
+            elif boundaries[i].event is _Event.CONFIGURE:
+                self._read_settings(boundaries[i])
             else:
                 self._read_boundary(boundaries[i], starts)
         return starts
@@ -166,6 +172,12 @@ class _Machine(Struct):
             self.resumes = line.position
         self.restarts |= line.event is _Event.RESTART
 
+    def _read_settings(self, line: _BoundaryLine) -> None:
+        """Remember where settings are printed again: a process that loads a checkpoint then has begun before it."""
+        if line.label in self.settings and self.reached is not None and self.configures is None:
+            self.configures = line.position
+        self.settings.add(line.label)
+
     def _count(self, steps: Ints) -> None:
         """Remember the last of some steps of the run, and whether they grow."""
         if len(steps):
@@ -179,7 +191,8 @@ class _Machine(Struct):
         step, position = steps.first_after(after)
         goes_back = step < self.reached + self.grows
         if self.restarts or (goes_back and not self.reloads):
-            self._begin(position if self.resumes < 0 else self.resumes, starts)
+            begins = self.resumes if self.configures is None else min(self.resumes, self.configures)
+            self._begin(position if self.resumes < 0 else begins, starts)
         else:
             self.reloads = True
         self.resumes, self.restarts = None, False
@@ -337,11 +350,12 @@ class RunTracker:
         `within`: the positions between which the batch has lines of this log.
         """
         current = self._machine.run
-        first = min((boundary.position for boundary in boundaries), default=math.inf)
+        bounding = [boundary.position for boundary in boundaries if boundary.event is not _Event.CONFIGURE]
+        first = min(bounding, default=math.inf)
         again = self._machine.beginnings.positions(steps, first)
-        self._machine.beginnings.is_simple &= not boundaries
+        self._machine.beginnings.is_simple &= not bounding
         headed = self._machine.headed.runs(steps, batch, *within, first)
-        self._machine.headed.is_simple &= not boundaries
+        self._machine.headed.is_simple &= not bounding
         labels = {run.position: run for run in headed}
         boundaries = sorted(
             [*boundaries, *(_BoundaryLine(position, _Event.START, "", False, False) for position in (*again, *labels))],
@@ -408,6 +422,9 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
                 _BoundaryLine(position, again, form.name, False, False, label)
                 for position, label in zip(records.positions.tolist(), labels, strict=True)
             ]
+        if line.table == "runs" and event is _Event.RECORD and not is_library:
+            positions = records.positions.tolist()
+            boundaries += [_BoundaryLine(p, _Event.CONFIGURE, form.name, False, False, kind) for p in positions]
     boundaries.sort(key=lambda boundary: boundary.position)
     return boundaries, other_records, in_order(steps)
 
