@@ -185,6 +185,7 @@ def test_what_follows_from_a_parameter_is_not_measured() -> None:
     assert follows("ratio", [0.5, 0.5, 1.5, 1.5], "", [sizes])
     assert not follows("ratio", [0.5, 0.5, 1.5, 1.5], "s", [sizes])
     assert not follows("ratio", [0.5, 0.5, None, None], "", [sizes])
+    assert not follows("kind", ["a", "a", "b", "b"], "", [sizes])
     assert not follows("latency", [0.5, 0.5, 1.5, 1.5], "", [sizes])
 
 

@@ -224,7 +224,8 @@ def follows(name: str, cells: Sequence[Any], unit: str, parameters: Sequence[Seq
 
     Such whole numbers configure the records; so do others if no unit and no name says that they are measured.
     """
-    if not _is_whole(cells, unit) and (unit or None in cells or better(name, "") is not None):
+    is_measured = unit or None in cells or better(name, "") is not None
+    if are_words(cells) or (is_measured and not _is_whole(cells, unit)):
         return False
     mappings = (dict(zip(values, cells, strict=True)) for values in parameters)
     return any(

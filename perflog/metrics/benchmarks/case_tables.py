@@ -267,12 +267,12 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
     for name, of in figures.items():  # 0 TFLOP/s with an infinite time is no measurement, nor 0 of a case that crashed
         instead = (has_failed | (has_bad & (better(name, units[name]) == "higher"))) & (of == 0)
         of[instead], bad[name] = np.nan, bad[name] | instead
-    is_measured = any(units[n] or better(n, "") or any(x % 1 for x in of[np.isfinite(of)]) for n, of in figures.items())
-    if not parameters or not is_measured:  # whole numbers without a unit describe, such as offsets of documents
-        return
     together = _together({name: columns[name] for name in parameters})
     units_of_cells = [units_of_record[record] for record in kept]
-    if (by_column := _turned(together, figures, units, bad, lines, units_of_cells)) is not None:
+    by_column = _turned(together, figures, units, bad, lines, units_of_cells) if parameters else None
+    if not parameters or not (_are_measured(figures, units) or (by_column and any(by_column.units.values()))):
+        return
+    if by_column is not None:
         yield by_column
         return
     for sweep in sweeps_in(list(zip(*together.values(), strict=True))):
@@ -287,6 +287,11 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
             frozenset(names),
         )
         yield from _by_unit(table)
+
+
+def _are_measured(figures: dict[str, Floats], units: dict[str, str]) -> bool:
+    """Whether any column is measured: whole numbers without a unit describe, such as offsets of documents."""
+    return any(units[n] or better(n, "") or any(x % 1 for x in of[np.isfinite(of)]) for n, of in figures.items())
 
 
 def _by_unit(table: CaseTable) -> Iterator[CaseTable]:
