@@ -45,7 +45,7 @@ parsing.assemble: scopes
 parsing.assemble.steps: __init__ pending_records step_groups
 parsing.assemble: attributed_rows
 parsing.assemble.ranks: local_ranks rank_votes rank_rules
-parsing.assemble.steps: step_partners step_windows step_repeats time_roles inner_counts step_rates
+parsing.assemble.steps: step_partners step_windows step_repeats timer_lines time_roles inner_counts step_rates
 parsing.assemble.runs: run_ends
 parsing.assemble.steps: run_clocks phase_counts
 parsing.assemble.runs: setting_series

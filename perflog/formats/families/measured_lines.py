@@ -37,6 +37,12 @@ _TIME_AND_RATE = (
 )
 """At the end of a line, the time of a case and its rate: `size 1024, latency 3.5 us, bandwidth 12.3 GB/s`."""
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
+_PART_WORDS = (
+    "step|iter(?:ation)?|total|data|batch|load(?:ing)?|forward|fwd|backward|bwd|opt|optim|optimi[sz]er|loss|grad(?:ient)?s?"
+    "|all[ _-]?reduce|reduce|all[ _-]?gather|comms?|communication|sync|h2d|host to device|overhead|other"
+)
+_PART_ROW = rf"[ \t]*(?:{_PART_WORDS})(?:[ _-][a-z]+){{0,2}}[ \t]{{2,}}{_NUMBER}[ \t]?(?:[mnuµ]?s|sec|seconds)[ \t]*$"
+"""A part of a step and its time in columns: `forward pass     121.2 ms`."""
 _RESULT_WORDS = (
     "final|best|test|val|valid|validation|eval|evaluation",
     ("loss|acc|accuracy|ppl|perplexity|bpb|f1|bleu|wer|map|miou|psnr|reward|score"),
@@ -53,7 +59,8 @@ PATTERN = (
     rf"|[^a-z]*[a-z].*?{_TIME_AND_RATE}"
     rf"|\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$"
     rf"|{LOGGER_PREFIX}[^a-z0-9]*(?:[a-z][a-z0-9-]*[ _])*?{_RESULT}[ \t]*[:=][ \t]*[0-9]+\.[0-9]+[ \t]*%?[ \t]*$"
-    rf"|[ \t]*[a-z][\w.+/-]*(?:[ \t]+[\w.+/-]+)*?(?:[ \t]{{2,}}{_NUMBER}[ \t]?(?:[kmgt][ \t]?)?{UNIT}){{2,12}}[ \t]*$)"
+    rf"|[ \t]*[a-z][\w.+/-]*(?:[ \t]+[\w.+/-]+)*?(?:[ \t]{{2,}}{_NUMBER}[ \t]?(?:[kmgt][ \t]?)?{UNIT}){{2,12}}[ \t]*$"
+    rf"|{_PART_ROW})"
 )  # a pattern of words and gaps between them, and few figures: its time is linear in the length of the line
 """What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
 rate after a word for one, or after a label in brackets, at the end of the line; or a row of numbers with units."""
@@ -61,7 +68,7 @@ rate after a word for one, or after a label in brackets, at the end of the line;
 LABELS = frozenset("result results bench benchmark perf metric metrics summary stats".split())
 """Words before pairs that are no part of their names: `RESULT model=llama tp=8 ttft_ms=32.1`."""
 
-AMONG_OTHERS = r"(?i:[^a-z]*[a-z].*?[:=~\]][ \t]*[0-9][0-9.,]*(?:e[+-]?[0-9]+)?[ \t]*(?:±|[a-zµ%]))"
+AMONG_OTHERS = rf"(?i:[^a-z]*[a-z].*?[:=~\]][ \t]*[0-9][0-9.,]*(?:e[+-]?[0-9]+)?[ \t]*(?:±|[a-zµ%])|{_PART_ROW})"
 """What lines have that are read only where others prove that a log has measured lines."""
 
 _MEASURED = {
@@ -129,6 +136,7 @@ _FIGURE = lazy_pattern(
     r"(?:[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=]|\[[A-Za-z ]+\]) ?\{[^{}]*\} ?(?:± ?\{[^{}]*\} ?)?"
     r"[A-Za-zµ/%]+\.?(?: \([^()]*\))?|[^{}:=]*[:=](?:\{_:b\}| )\{[^{}]*:h\}"
 )
+_IS_PART = lazy_pattern(rf"(?i)(?:\{{_:b\}})?(?:{_PART_WORDS})(?:[ _-][a-z]+)*(?:\{{_:b\}}| )\{{[^{{}}]*\}} ?[a-zµ]+")
 _BEGINS_WITH_RATE = lazy_pattern(  # `Throughput: 123.4 tokens/s on 8 GPUs in 12.3 s`: the sentence after it is unread
     r"(?i)[\w ]*\b(?:throughput|bandwidth|tokens|speed)[^{}:=]*[:=](?:\{_:b\}| )*\{(?!_)[^{}]*\} ?[A-Za-z]+/s"
 )
@@ -167,12 +175,13 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
     words = [plain_name(name).split("_") for name in named] if row is None else [row["name"].lower().split()]
     if _PER_OTHER.search(template.text) or template.text.startswith("|"):  # the row of a table in Markdown
         return False
-    if any(len(name) > _MOST_WORDS or (SENTENCE_WORDS - _OF_NAMES) & set(name) for name in words):
+    is_part = _IS_PART.fullmatch(template.text) is not None
+    if any(len(name) > _MOST_WORDS or (SENTENCE_WORDS - _OF_NAMES) & set(name) for name in words) and not is_part:
         return False
     if any(_NOT_MEASURED.search(plain_name(name)) for name in named) or _prints_settings(template):
         return False
     if among_others:
-        return not unknown and _FIGURE.fullmatch(template.text) is not None
+        return not unknown and (is_part or _FIGURE.fullmatch(template.text) is not None)
     bases = {unit.base for unit in units.values()}
     if bases == {"s", "1"} and _WITH_SHARE.fullmatch(template.text):  # of a whole that the program times in parts
         return True

@@ -44,6 +44,7 @@ from perflog.parsing.assemble.steps.step_groups import StepGrouper
 from perflog.parsing.assemble.steps.step_partners import StepPartners, is_partner
 from perflog.parsing.assemble.steps.step_repeats import StepCounter
 from perflog.parsing.assemble.steps.time_roles import Key, TimeRoles
+from perflog.parsing.assemble.steps.timer_lines import give_steps
 from perflog.parsing.assemble.table_builder import TableBuilder
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.records import Batch, FormatLine, Records
@@ -310,6 +311,7 @@ class Assembler:
             rows.append(row)
         self._rank_rules.apply(form, rows, runs, scopes)
         self._inner_counts.fill(form, rows, runs)
+        give_steps(rows, runs)
         self._time_roles.fill(form, rows, runs)
         return rows
 

@@ -107,7 +107,7 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         names = "|".join(_name_pattern(name) for name in (self.needs[0] if self.needs else ()))
         if not names:
             return rf".*?(?:{heads})"
-        end = "[^A-Za-z0-9]" if self.proves_format else _BOUND  # prose has these names too
+        end = "[^A-Za-z0-9]" if self.proves_format or heads else _BOUND  # prose has these names too
         name = rf"(?i:{names}){end}"
         return rf".*?(?:(?:{heads}).*?{name}|{name}.*?(?:{heads}))" if heads else rf".*?{name}"
 

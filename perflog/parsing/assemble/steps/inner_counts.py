@@ -20,7 +20,8 @@ from perflog.arrays import Ints
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.attributed_rows import NO_EPOCH, AttributedRows
 from perflog.parsing.assemble.runs.run_state import RunIndex
-from perflog.parsing.assemble.steps.time_roles import STEP, Key
+from perflog.parsing.assemble.steps.time_roles import Key
+from perflog.parsing.assemble.steps.timer_lines import STEP
 
 INNER = "inner"
 """Role of a count of the turns of a loop inside the run. The others count steps."""

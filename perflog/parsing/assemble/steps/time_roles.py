@@ -24,9 +24,10 @@ from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.attributed_rows import AttributedRows
 from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.assemble.steps.step_repeats import by_number
+from perflog.parsing.assemble.steps.timer_lines import BESIDE, PART, STEP, line_beside, times_beside
 
-PART, STEP, CLOCK, VALUE = "part", "step", "clock", "value"
-"""Roles of a time. A part has a row in table `phases`, or a column."""
+CLOCK, VALUE = "clock", "value"
+"""The other roles of a time."""
 
 Key = tuple[int, str, str, str]
 """A time: position of its log, names of its format and its line, and its field."""
@@ -157,6 +158,26 @@ class TimeRoles:
                 row.line, names = line_with(row.line, tuple((time, first[time]) for time in times_of(row.line)))
                 columns = {names.get(name, name): column for name, column in row.records.columns.items()}
                 row.records = replace(row.records, columns=columns)
+
+        self._fill_beside(form, rows, runs)
+
+    def _fill_beside(self, form: Format, rows: Sequence[AttributedRows], runs: RunIndex) -> None:
+        """Give lines of values with times of a step, which are printed on several lines, what these are."""
+        times = times_beside(rows)
+        if times is None:
+            return
+        logs = sorted({run.log for run, _, _ in runs.split(times.together.records.positions)})
+        names = times_of(times.together.line)
+        keys = [(log, form.name, BESIDE, name) for log in logs for name in names]
+        if not self._settled.keys() >= {*keys}:
+            self._observe(form, [times.together], runs)
+        roles = {name: self._use((logs[0], form.name, BESIDE, name)) for name in names}
+        self._used.update((key, roles[key[-1]]) for key in keys)
+        for row, named in times.rows:
+            known = tuple((key, name, roles[name]) for key, name in named.items() if name in roles)
+            row.line, new_names = line_beside(row.line, known)
+            columns = {new_names.get(name, name): column for name, column in row.records.columns.items()}
+            row.records = replace(row.records, columns=columns)
 
     def end(self, run: int) -> None:
         """Forget a run that has ended."""
