@@ -75,10 +75,12 @@ def _give_steps(shapes: Sequence[AttributedRows], timers: Ints, places: Ints, nu
 @lru_cache(1 << 10)
 def _is_of_timers(line: Line) -> bool:
     """Return whether a line has the times of several parts of a step, among them those of both passes, alone."""
+    if line.table != "values" or not line.fills_steps:
+        return False
     names = [f.name for f in line.template.fields if f.numeric and not f.is_dropped]
     are_times = all(name in line.unit and line.unit[name].base in ("s", "1") for name in names)
-    times = {field_of(name) or name for name in names if name in line.unit and line.unit[name].base == "s"}
-    return line.fills_steps and line.table == "values" and are_times and times.issuperset(COLUMNS)
+    times = {field_of(name) for name in names if name in line.unit and line.unit[name].base == "s"}
+    return are_times and times.issuperset(COLUMNS)
 
 
 _Times = tuple[AttributedRows, Mapping[str, str]]
@@ -117,16 +119,22 @@ def times_beside(rows: Sequence[AttributedRows]) -> TimesBeside | None:
 def _times(row: AttributedRows) -> dict[str, str]:
     """Return the times of rows that may be parts of a step or its time, each with the name that all lines give it."""
     line = row.line
-    is_value = line.table == "values" and line.fills_steps
-    if not (len(row) and (is_value or line.table == "steps") and row.step_known.any()):
+    if not (len(row) and row.step_known.any()):
+        return {}
+    known = [key for key, unit in line.unit.items() if unit.base == "s"]
+    known = [key for key in known if isinstance(row.records.columns.get(key), np.ndarray)]
+    if line.table == "steps":
+        return {STEP_TIME: STEP_TIME} if STEP_TIME in known else {}
+    if not line.fills_steps or line.table != "values":
         return {}
     names: dict[str, str] = {}
-    for name, unit in line.unit.items():
-        if unit.base == "s" and isinstance(row.records.columns.get(name), np.ndarray):
-            known = field_of(name)
-            if known == STEP_TIME or (is_value and (known in COLUMNS or column_for("steps", name) is None)):
-                names[name] = known if known in (STEP_TIME, *COLUMNS) else name
-    return {name: known for name, known in names.items() if known == STEP_TIME or is_total(name) or may_be_part(name)}
+    for key in known:
+        field = field_of(key)
+        if field == STEP_TIME or (field in COLUMNS and may_be_part(key)):
+            names[key] = field
+        elif column_for("steps", key) is None and (is_total(key) or may_be_part(key)):
+            names[key] = key
+    return names
 
 
 class _Steps(Struct, frozen=True):
