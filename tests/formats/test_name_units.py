@@ -17,6 +17,9 @@ from perflog.formats.families.name_units import name_and_unit
         ("s/w", "s/w", ""),
         ("ms/s", "ms/s", ""),
         ("GB/s/link", "GB/s/link", ""),
+        ("TFLOP/s/GPU", "TFLOP/s/GPU", "TFLOP/s"),
+        ("busbw_gbs", "busbw", "GB/s"),
+        ("train_gbs", "train_gbs", ""),  # a batch size
         ("tok/s/gpu", "tok_per_s/gpu", "tok/s"),
         ("Core Temperature (Celsius Degree)", "Core Temperature", "°C"),
     ],

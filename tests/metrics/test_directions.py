@@ -37,6 +37,8 @@ from perflog.metrics.directions import better, direction, names_energy, names_ra
         ("nbytes", "", None),
         ("less time", "s", None),  # how much less
         ("time saved", "s", None),
+        ("stdev", "GB/s", None),
+        ("latency_std", "s", None),
         ("", "", None),
     ],
 )

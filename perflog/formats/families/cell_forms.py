@@ -27,6 +27,8 @@ PYTHON_WARNING = r"^[^ \t:]+\.py:[0-9]+: [A-Za-z]*Warning: |^  [\w.]*warn\w*\("
 REMARK = "()"
 """The end of the way in which a cell prints a number, if a remark in brackets is after it: `0.37x  (vs vllm)`."""
 
+_REMARKS = ("{_:b}({_:w}={_:r})", "{_:b}({_:)c})")  # a condition, `2459 (VPP=4)`: its figure is counted
+
 
 class CellForm(Struct, frozen=True, eq=False):
     """One way to print a cell.
@@ -61,11 +63,10 @@ def forms_with_units(name: str, ways: Sequence[str], unit: str) -> tuple[list[Ce
     for way in ways:
         number = way.removesuffix(REMARK)
         after = 2 if number[0] == "," else 1
-        remark = "{_:b}({_:)c})" if number != way else ""
         printed = number[after:]
         own = f"{name}_{printed.strip()}" if printed.strip() in MAGNITUDES else name  # `10K` is 10,000 or 10,240
-        template = Template(f"{{{own}:{number[:after]}}}{literal(printed)}{remark}")
-        forms.append(CellForm(template, unit=unit_of(printed)[0]))
+        texts = (f"{{{own}:{number[:after]}}}{literal(printed)}{x}" for x in (_REMARKS if number != way else ("",)))
+        forms += [CellForm(Template(text), unit=unit_of(printed)[0]) for text in texts]
     if len({form.unit for form in forms}) == 1:  # of `Duration (s)` above `10.1 ms` the cells are right
         unit, forms = forms[0].unit or unit, [replace(form, unit="") for form in forms]
     return forms, unit

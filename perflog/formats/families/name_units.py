@@ -65,6 +65,9 @@ _RATE = lazy_pattern(
     rf"(?P<name>(?:.*[_ ./-])?(?P<what>(?!per[_ ./-])[a-z]+))(?P<per>[_ ./-]per)?[_ ./-](?:s|sec|second){_REST}",
     re.IGNORECASE,
 )
+_OF_BANDWIDTH = lazy_pattern(r"(?P<name>(?:.*[_ .-])?(?:bandwidth|\w*bw))[_ .-](?P<unit>[kmgt]i?b)s", re.IGNORECASE)
+"""Names such as `bandwidth_gbs`; elsewhere `gbs` is a global batch size."""
+
 _NAMED_AFTER = {"tflops": "TFLOP/s", "watts": "W", "watt": "W", "joules": "J", "joule": "J"}
 """Units that are the name of a number, or its last word."""
 
@@ -76,7 +79,7 @@ _TOKENS_PER_S = lazy_pattern(r"(?:.*[ _])?t/s")
 _COUNTED_OVERALL = frozenset(("total", "sum"))  # `Total TFLOPS` may be all work, not a rate
 _COUNTED = frozenset(
     "tok toks tokens samples seqs sequences imgs images steps iters iterations batches reqs requests examples "
-    "kb mb gb tb kib mib gib tib".split()
+    "kb mb gb tb kib mib gib tib gflop tflop pflop".split()
 )
 """What a rate counts without the word `per`: `tokens_sec`, `tok_s`; `step_sec` is a time."""
 
@@ -129,6 +132,9 @@ def name_and_unit(name: str) -> tuple[str, str]:
     brings = _PER_ENERGY.fullmatch(base)
     if brings is not None:
         return f"{brings['what']}_per_{brings['unit']}", ""
+    bandwidth = _OF_BANDWIDTH.fullmatch(base)
+    if bandwidth is not None:
+        return bandwidth["name"], unit_of(f"{bandwidth['unit'].upper()}/s")[0]
     match = _ENERGY_AT_END.fullmatch(base) or _AT_END.fullmatch(base) or _CAMEL_CASE.fullmatch(base)
     if match is not None and not match["name"].lower().endswith("per"):
         return match["name"] + match["rest"], unit_of(match["unit"])[0]

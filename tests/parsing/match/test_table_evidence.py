@@ -453,3 +453,20 @@ def test_settings_among_words(names: str, more: str) -> None:
 )
 def test_the_number_in_a_cell_and_its_unit(cell: str, expected: tuple[str, str] | None) -> None:
     assert value_and_unit(cell) == expected
+
+
+def test_a_condition_in_brackets_is_after_a_number() -> None:
+    got = read(
+        text(
+            "| hosts | tok/s/GPU  | all tok/s | change            |",
+            "|-------|------------|-----------|-------------------|",
+            "| a     | 2914       | 1.5 M     | `+3.7%` (n=49)    |",
+            "| b     | 1765 (V=4) | 2.5 M     | `-2.5%` (n=48)    |",
+        )
+    )
+    expected = {
+        3: {"hosts": "a", "tok_per_s_GPU": 2914, "all_tok_per_s": 1.5e6, "change": 0.037},
+        4: {"hosts": "b", "tok_per_s_GPU": 1765, "all_tok_per_s": 2.5e6, "change": -0.025},
+    }
+    assert rows(got) == {line: pytest.approx(row) for line, row in expected.items()}
+    assert got.done.figures["unread"] == 3  # of the conditions

@@ -84,7 +84,9 @@ _AROUND = lazy_pattern(r"[^:=,;_{}]*(?:\{\}[^:=,;_{}]*)+")
 _NAMED_VALUES = lazy_pattern(r"[A-Za-z][\w/]* ?[:=] ?\{\}(?:[ ,;(]+(?:[A-Za-z][\w/]* ?[:=]|±|\+/?-) ?\{\}[)]?)*")
 _LISTED = lazy_pattern(r"\{\} ?[A-Za-zµμ%]+(?:/[A-Za-z]+)?(?:, \{\} ?[A-Za-zµμ%]+(?:/[A-Za-z]+)?){1,3}")
 _BETWEEN_SIZES = lazy_pattern(r"\{\} ?[x×*] ?\{\}")
-_REMARK = lazy_pattern(r"(?<=\S)[ \t]+\((?=[^()]*[A-Za-z])[^()0-9]*\)$")  # without figures
+_REMARK = lazy_pattern(  # without figures, but those of a condition: `2459 (VPP=4)`, `3.8% (n=49)`
+    r"(?<=\S)[ \t]+\((?:(?=[^()]*[A-Za-z])[^()0-9]*|[A-Za-z]\w*=[0-9.]+)\)$"
+)
 _AGAIN = lazy_pattern(r"(?<=\S)[ \t]+\((?P<again>[0-9][^()]*)\)$")  # a value in another unit: `90.5s (1.51m)`
 _NAME_WITH_SIZE = lazy_pattern(r"[0-9.]+[A-Za-z]+, ?[A-Za-z]")
 _ROUNDED = 0.01  # two printed values of one quantity differ by less
@@ -476,7 +478,7 @@ def value_and_unit(cell: str) -> tuple[str, str] | None:
     value, unit = match["value"], match["unit"] or ""
     if unit == " B" or (unit == "B" and "." in value):  # bytes or billions
         return None
-    is_unit = not unit or unit in _GLUED or bool(unit_of(unit)[0]) or (unit[0] != " " and len(unit) > 1)
+    is_unit = not unit or unit in _GLUED or unit.strip() in MAGNITUDES or bool(unit_of(unit)[0]) or (unit[0] != " " and len(unit) > 1)
     return (value, unit) if is_unit else None
 
 
