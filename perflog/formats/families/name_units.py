@@ -65,7 +65,7 @@ _RATE = lazy_pattern(
     rf"(?P<name>(?:.*[_ ./-])?(?P<what>(?!per[_ ./-])[a-z]+))(?P<per>[_ ./-]per)?[_ ./-](?:s|sec|second){_REST}",
     re.IGNORECASE,
 )
-_OF_BANDWIDTH = lazy_pattern(r"(?P<name>(?:.*[_ .-])?(?:bandwidth|\w*bw))[_ .-](?P<unit>[kmgt]i?b)s", re.IGNORECASE)
+_OF_BANDWIDTH = lazy_pattern(r"^((?:.*[_ .-])?(?:bandwidth|\w*bw)[_ .-][kmgt]i?b)s$", re.IGNORECASE)
 """Names such as `bandwidth_gbs`; elsewhere `gbs` is a global batch size."""
 
 _NAMED_AFTER = {"tflops": "TFLOP/s", "watts": "W", "watt": "W", "joules": "J", "joule": "J"}
@@ -121,7 +121,7 @@ def name_and_unit(name: str) -> tuple[str, str]:
         return f"{energy['name']}energy_per_{energy['what']}", unit_of(energy["unit"])[0]
     if _TOKENS_PER_S.fullmatch(base):
         return base, "tok/s"
-    rate = _RATE.fullmatch(base)
+    rate = _RATE.fullmatch(_OF_BANDWIDTH.sub(r"\1_s", base))
     if rate is not None and (rate["per"] or rate["what"].lower() in _COUNTED):
         return _rate(base, rate)
     if rate is not None and rate["what"].lower() in _IN_DOUBT:
@@ -132,9 +132,6 @@ def name_and_unit(name: str) -> tuple[str, str]:
     brings = _PER_ENERGY.fullmatch(base)
     if brings is not None:
         return f"{brings['what']}_per_{brings['unit']}", ""
-    bandwidth = _OF_BANDWIDTH.fullmatch(base)
-    if bandwidth is not None:
-        return bandwidth["name"], unit_of(f"{bandwidth['unit'].upper()}/s")[0]
     match = _ENERGY_AT_END.fullmatch(base) or _AT_END.fullmatch(base) or _CAMEL_CASE.fullmatch(base)
     if match is not None and not match["name"].lower().endswith("per"):
         return match["name"] + match["rest"], unit_of(match["unit"])[0]

@@ -478,7 +478,13 @@ def value_and_unit(cell: str) -> tuple[str, str] | None:
     value, unit = match["value"], match["unit"] or ""
     if unit == " B" or (unit == "B" and "." in value):  # bytes or billions
         return None
-    is_unit = not unit or unit in _GLUED or unit.strip() in MAGNITUDES or bool(unit_of(unit)[0]) or (unit[0] != " " and len(unit) > 1)
+    is_unit = (
+        not unit
+        or unit in _GLUED
+        or unit.strip() in MAGNITUDES
+        or bool(unit_of(unit)[0])
+        or (unit[0] != " " and len(unit) > 1)
+    )
     return (value, unit) if is_unit else None
 
 
