@@ -122,3 +122,10 @@ def test_values_by_rank_and_step(ranks: list[int], steps: list[int], matrix: lis
     if found is not None and matrix is not None:
         assert found[0] == tuple(sorted(set(ranks)))
         assert [[None if value != value else value for value in row] for row in found[1].tolist()] == matrix
+
+
+def test_a_rank_that_stops_early_is_compared_over_the_rows_of_all() -> None:
+    """The loss falls, so the median of the first half of a run is higher."""
+    losses = np.array([np.arange(40.0, 20, -1), np.where(np.arange(20) < 9, np.arange(40.0, 20, -1), np.nan)])
+    assert module._typical(losses).tolist() == [36, 36]
+    assert module._typical(losses[:, 5:]).tolist() == [28, 33.5]  # too few rows of both

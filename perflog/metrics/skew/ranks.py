@@ -48,6 +48,7 @@ _STEP_FIGURES = (
     "step_time_s", "forward_s", "backward_s", "tflops", "mfu", "tokens_per_s", "samples_per_s", "memory_bytes", "loss",
     "grad_norm",
 )  # fmt: skip
+_ENOUGH = 8  # rows of all ranks
 _COLLECTIVE_FIGURES = ("time_s", "algbw_gbps", "busbw_gbps")
 WORSE_IF_HIGH, WORSE_IF_LOW = ("s", "B"), ("1/s", "GB/s", "TFLOP/s")
 """Units with higher values worse, and lower ones; in any other unit, the lower of two differing ranks is named."""
@@ -165,7 +166,7 @@ def rank_rows(tables: Tables) -> Iterator[RankRow]:
         if run in unlabelled:
             yield from _unlabelled_rows(tables.rows_of("steps", run), run, unlabelled[run])
         for figure in figures:
-            typical = medians(figure.values, axis=1)
+            typical = _typical(figure.values)
             low, high = int(np.argmin(typical)), int(np.argmax(typical))
             spread = (
                 float(np.median(typical)), float(typical[low]), figure.ranks[low], float(typical[high]),
@@ -178,6 +179,12 @@ def rank_rows(tables: Tables) -> Iterator[RankRow]:
                 yield RankRow(*place, *spread, figure.ranks[far.member], _Out(float(typical[far.member]), others, far))
             if not found:
                 yield RankRow(*place, *spread, None, None)
+
+
+def _typical(values: Floats) -> Floats:
+    """Return the median of each rank, over the rows of all ranks: a rank that stops early saw another part of a run."""
+    shared = values[:, ~np.isnan(values).any(axis=0)]
+    return medians(shared if shared.shape[1] >= _ENOUGH else values, axis=1)
 
 
 def _unlabelled_rows(rows: Rows, run: str, number: int) -> Iterator[RankRow]:
