@@ -6,6 +6,7 @@
 
     10:00:02 [node01] step 1, loss 2.5       the logger of the program, after its time stamp
     [GPU 1] step 1, loss 2.5                 the program itself
+    node01 gpu0 rank4: step 1, loss 2.5      the same, with the rank after the node
     Nov 30 10:00:02 node01 python[7]: step 1 syslog, journalctl: host and process
 
 Each becomes a label: `[pod/worker-0] step 1, loss 2.5`. A program may begin its own lines the same way
@@ -55,12 +56,18 @@ _LEAD = (  # a time stamp, a level, in any order
     + rb")[\]):,|]{0,3}|[-|])(?: {1,4}|(?=[\[(]))){0,6}"
 )
 _NUMBERED_NAME = rb"[A-Za-z][A-Za-z0-9_.-]{0,62}?(?:[ :=_.-]?[0-9]{1,6})(?:[._-][A-Za-z0-9_.-]{1,40})?"
+_RANK_WORD = rb"[\[(]?(?:[Rr](?:ank|k)?|RANK)[ :=]?"
+_AFTER_RANK = rb"(?:[\])]:? ?|: ?| [|-] )"
+_BEFORE_RANK = (
+    rb"(?: (?:gpu|cuda|device|dev)[:=_]?[0-9]{1,3})?(?: [|:-]|:)? (?=" + _RANK_WORD + b"[0-9]{1,9}" + _AFTER_RANK + b")"
+)
 _FORMS = (
     _Form(rb"[A-Za-z][A-Za-z0-9_.-]{0,62}[-_][0-9]{1,6}", rb" {1,40}\| ?", most_stems=16),
     _Form(rb"[A-Za-z][A-Za-z_.-]{0,62}[0-9][A-Za-z0-9_.-]{0,62}|[0-9]+(?:\.[0-9]+){3}", rb": "),
     _Form(rb"[a-z][a-z0-9.-]{0,62}-[a-z0-9]{1,16}", rb" [a-z][a-z0-9-]{0,62} ", rb"[a-z0-9]*[0-9][a-z0-9]*"),
     _Form(rb"[A-Za-z][A-Za-z0-9.-]{0,62} [A-Za-z][A-Za-z0-9_.-]{0,30}(?:\[[0-9]+\])?", rb": ", lead=_STAMP + b"{1,4}"),
-    _Form(rb"[\[(](?:" + _NUMBERED_NAME + rb"|[0-9]{1,6})[\])]", rb":? ?(?:[|-] )?", lead=_LEAD, needs_steps=True),
+    _Form(_NUMBERED_NAME, _BEFORE_RANK, lead=_LEAD, needs_steps=True),
+    _Form(rb"[\[(<](?:" + _NUMBERED_NAME + rb"|[0-9]{1,6})[\])>]", rb":? ?(?:[|-] )?", lead=_LEAD, needs_steps=True),
     _Form(_NUMBERED_NAME, rb" (?=[\[(]?" + LEVEL.encode() + rb"\b)", lead=_LEAD, needs_steps=True),
     _Form(_NUMBERED_NAME + b"|[0-9]{1,6}(?= \\|)", rb"(?:: | \| | - )", lead=_LEAD, needs_steps=True),
 )
@@ -92,7 +99,8 @@ _WITHIN = lazy_pattern(rb"(?i)(?<![a-z])(?:epoch|ep)[^a-z0-9]{0,4}([0-9]+)")
 _RANK = lazy_pattern(rb"(?i)(?<![a-z])rank[^a-z0-9]{0,2}([0-9]+)")
 _KNOWN_LABELS = frozenset((b"rank", b"default"))
 _GLUED_RANK = lazy_pattern(rb"(?i)rank[-_.]?[0-9]{1,9}")
-_LABEL_OF_RANK = rb"(?:[\[(](?:[Rr]ank|RANK)[ :=]?([0-9]{1,9})[\])]:? ?)?"
+_LABEL_OF_RANK = rb"(?:" + _RANK_WORD + b"([0-9]{1,9})" + _AFTER_RANK + b")?"
+_LABELLED = lazy_pattern(_RANK_WORD + b"([0-9]{1,9})" + _AFTER_RANK)
 
 
 class NamePrefixes(Struct, frozen=True):
@@ -164,8 +172,10 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
 
 
 def _alternate(found: Sequence[re.Match[bytes]]) -> bool:
-    """Return whether names alternate."""
-    names = [match["name"] for match in found]
+    """Return whether names alternate, or the ranks after them: all ranks may be on one node."""
+    names = [
+        match["name"] + (rank[0] if (rank := _LABELLED.match(match.string, match.end())) else b"") for match in found
+    ]
     return sum(1 for _ in groupby(names)) > len(set(names)) > 1
 
 
@@ -182,7 +192,7 @@ def _distinguish_steps(found: Sequence[re.Match[bytes]]) -> bool:
     names, printed = set[bytes](), list[tuple[bytes, bytes, bytes]]()
     for match in found:
         if (text := match.string[match.end() :][:_SEARCHED]) and (step := _STEP.search(text)):
-            rank, epoch = _RANK.search(text), _WITHIN.search(text)
+            rank, epoch = _LABELLED.match(text) or _RANK.search(text), _WITHIN.search(text)
             name = match["name"] + (b"/" + rank[1] if rank else b"")
             names.add(name)
             step_of_epoch = (epoch[1] + b"/" if epoch else b"") + step[1]  # an epoch counts its steps anew

@@ -150,6 +150,9 @@ def step_lines(
         ("2026-11-30T10:00:02+00:00 node{} train: ", "[pod/node1-train] 2026-11-30T10:00:02+00:00 "),
         ("rank{}: ", "[rank1]:"),
         ("[node-{}][rank 0] ", "[pod/node-1] [rank0]:"),
+        ("<{}> ", "[pod/process-1] "),
+        ("node1 gpu0 rank{}: ", "[pod/node1] [rank1]:"),
+        ("10:00:02 | node1 | r{} | ", "[pod/node1] [rank1]:10:00:02 | "),
     ],
 )
 def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> None:
