@@ -102,3 +102,16 @@ def test_ranks_that_stop_before_the_others() -> None:
     several = last(*(step(1000, 9, rank) for rank in range(5)), step(7, 9, 5), step(6, 9, 6))
     assert several.evidence == ["the last step of ranks 5, 6 is 6, 7, of the others 1,000"]
     assert last(step(9, 1)).evidence == []
+
+
+def test_few_ranks_and_their_steps_are_named() -> None:
+    behind = {rank: 10 + rank for rank in range(7)}
+    assert Stop("r", 40, 1, None, None, behind, 1).evidence == [
+        "the last step of ranks 0, 1, 2, 3, 4, 5 and 1 more is 10, 11, 12, 13, 14, 15 and 1 more, of the others 40"
+    ]
+    assert Stop("r", 40, 1, None, None, {}, 1).evidence == []
+
+
+def test_the_distance_of_the_last_steps() -> None:
+    assert last(step(1, 1), step(2, 2), step(12, 3)).stride == 10
+    assert last(step(1, 1), step(2, 2)).stride == last(step(1, 1), step(1, 2)).stride == 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 from support.metrics_logs import by_hand
 
@@ -107,7 +109,8 @@ def test_values_that_are_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     time, rate = rank_row("3", "time", 1.5, "values", rows=1), rank_row("3", "busbw", 0.5, "values", "GB/s", rows=1)
     assert shown(accused(monkeypatch, time, rate)) == [(3, "slow_rank", "likely")]
     assert accused(monkeypatch, time) == []
-    for other in (rank_row("3", "x", 1.5, "values", "B", 1), rank_row("3", "x", 1.5, "phases", rows=1),
+    for other in (rank_row("3", "x", 1.5, "values", "B", 1), rank_row("3", "x", 0.5, "values", "B", 1),
+                  rank_row("3", "x", 1.5, "phases", rows=1),
                   rank_row("3", "x", 1.5, "values", "GB/s", 1), rank_row("3", "x", 0.5, "values", rows=1)):  # fmt: skip
         assert accused(monkeypatch, time, other) == []
 
@@ -166,6 +169,7 @@ def test_words_of_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     assert called.evidence == ("called a straggler in 29 of 30 reports of the log",)
     many = [named(rank, "forward") for rank in range(3)]
     assert accused(monkeypatch, reports=many) == [] and len(accused(monkeypatch, reports=many[:2])) == 2
+    assert accused(monkeypatch, reports=[named(rank, "forward", ranks=4) for rank in range(2)]) == []
 
 
 def loads(ratio: float, steps: int, hot: int = 9) -> list[dict[str, Any]]:
@@ -210,3 +214,45 @@ def layers(slow: float, steps: int = 6) -> list[dict[str, Any]]:
 def test_a_stage_that_takes_longer(monkeypatch: pytest.MonkeyPatch, slow: float, steps: int, is_slow: bool) -> None:
     found = accused(monkeypatch, rows=layers(slow, steps))
     assert [(each.stage, each.kind, each.certainty) for each in found] == [(2, "slow_stage", "likely")] * is_slow
+
+
+@pytest.mark.parametrize(
+    ("imbalance", "share", "n", "is_uneven"),
+    [(0.1, 0.8, 5, True), (0.09, 0.8, 5, False), (0.1, 0.79, 5, False), (0.1, 0.8, 4, False)],
+)
+def test_stages_far_above_the_mean(
+    monkeypatch: pytest.MonkeyPatch, imbalance: float, share: float, n: int, is_uneven: bool
+) -> None:
+    row = {"of": "layer", "over": "stage", "largest": "2", "imbalance": imbalance, "largest_share": share, "n": n}
+    table = pd.DataFrame([row, row | {"of": "phase"}, row | {"over": "rank"}, row | {"largest": None}])
+    monkeypatch.setattr(module, "imbalance", SimpleNamespace(table=lambda *_: table))
+    assert len(module._uneven_stages(Tables({}), Options())) == is_uneven
+
+
+def pair(node: str, other: str | None, slow: bool | None = True, **more: Any) -> dict[str, Any]:
+    usual = {"of": "node" if other is None else "pair", "op": "all_reduce", "ranks": 8, "busbw": 40.0, "ratio": 0.5}
+    return usual | {"node": node, "other": other, "slow": slow} | more
+
+
+def linked(monkeypatch: pytest.MonkeyPatch, *rows: dict[str, Any]) -> list[tuple[str, str | None, str | None, str]]:
+    names = ["of", "op", "ranks", "busbw", "ratio", "node", "other", "slow"]
+    monkeypatch.setattr(module, "node_pairs", SimpleNamespace(table=lambda *_: pd.DataFrame(rows, columns=names)))
+    tables: Any = SimpleNamespace(count={"collectives": 1}.get)
+    found = list(module._links(tables, Options()))
+    assert all(each.evidence[0] == "all_reduce: 40 GB/s, 50 % of the median" for each in found)
+    return [(each.kind, each.node, each.link, each.certainty) for each in found]
+
+
+def test_slow_links_and_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow node makes its pairs slow. Several tests of one node, or the only one, make it sure."""
+    assert linked(monkeypatch, pair("a", "b"), pair("a", "c", False), pair("b", "c", None)) == [
+        ("slow_link", None, "a - b", "sure")
+    ]
+    assert linked(monkeypatch, pair("a", None), pair("a", "b"), pair("b", "a"), pair("c", "d")) == [
+        ("slow_node", "a", None, "sure"), ("slow_link", None, "c - d", "sure"),
+    ]  # fmt: skip
+    other = pair("c", "d", False, ranks=16)
+    assert linked(monkeypatch, pair("a", "b"), other) == [("slow_link", None, "a - b", "likely")]
+    assert linked(monkeypatch, pair("a", "b"), pair("a", "b", ranks=16)) == [("slow_link", None, "a - b", "sure")]
+    assert linked(monkeypatch) == [] and linked(monkeypatch, pair("a", "b", False)) == []
+    assert list(module._links(Tables({}), Options())) == []

@@ -64,6 +64,8 @@ def test_the_other_side_has_no_runs_of_the_base() -> None:
     assert left_out[0].reason == "a run of a, or a copy of one"
     (_, same), left_out, copied = without_runs_of_base([base, side("b", s=TIMES)])
     assert (left_out, copied, len(same.log)) == ([], ["b"], 1)
+    again = [base, side("b", s=TIMES, t=other), side("c", u=TIMES, v=other)]
+    assert [each.run for each in without_runs_of_base(again)[1]] == ["s", "u"]
     assert without_runs_of_base([base, side("b", s=TIMES, t=other)], is_split=True)[1:] == ([], [])
     assert without_runs_of_base([base, side("b", s=[*TIMES, 8.0], t=other)])[1][0].run == "s"  # it prints more
     assert without_runs_of_base([base, side("b", r=TIMES, t=other)])[1][0].run == "r"
@@ -172,3 +174,14 @@ def test_runs_that_measure_something_else_are_foreign() -> None:
     assert foreign(t="f") == foreign(t="f counters") == foreign(t="g steps") == []
     assert foreign(t="g counters", u="g steps") == []  # another run of its format measures the same
     assert foreign(t="g counters", u="h counters", v="f") == ["t", "u"]
+
+
+def test_findings_are_of_the_compared_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def runs_of(tables: Tables) -> list[str]:
+        return sorted(set(tables["steps"]["run"]))
+
+    monkeypatch.setattr(module, "findings", runs_of)
+    sides = [side("a", r=3, s=3), side("b", t=3)]
+    for runs, in_base in (([("r",), ("s",)], ["r", "s"]), ([("r", "s")], ["r", "s"]), ([()], [])):
+        found: Any = module.linted(sides, [Case("x", (of, ("t",) if of == runs[-1] else ())) for of in runs])
+        assert found == {"a": in_base, "b": ["t"]}

@@ -142,6 +142,8 @@ def test_a_run_is_not_compared_with_the_steps_of_another() -> None:
     assert one.shift == hodges_lehmann(np.array(steps), 2 * np.array(steps))
     several = compared({FORWARD: [steps]}, {FORWARD: [steps, steps]})["b", "forward", "median"]
     assert (several.shift, several.cliffs_delta, several.scope) == (None, None, "runs")
+    two = compared({FORWARD: [steps, steps]}, {FORWARD: [[2 * step for step in steps]] * 2})["b", "forward", "median"]
+    assert two.shift == pytest.approx(1.15) and two.cliffs_delta == 1.0  # of the run figures 1.15 and 2.3
     assert not math.isnan(several.base_low)  # the only run has the scatter of the other side
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pytest
 from support.linted import TableRow, linted, messages
 
 from perflog.analysis.lint import Finding
+from perflog.analysis.lint import profiles as module
 
 
 def row(name: str, calls: int, time_s: float, section: int = 1, **more: Any) -> TableRow:
@@ -328,3 +330,23 @@ def test_a_numbered_range_that_takes_longer_than_twice_the_median() -> None:
 def test_the_cause_of_a_long_range_takes_within_1_percent_of_the_difference(time: float, said: bool) -> None:
     rows = [*numbered(1.0, 1.0, 2.1), *span("validation", 1, 1.0, 9, row("eval", 1, time))]
     assert one("range-outlier", rows).message.endswith("validation") == said
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "fails"), [(1.0e-3, 1.0e-3, False), (1.009e-3, 2e-3, False), (1.011e-3, 2e-3, True),
+                                 (0, 0.991e-3, False), (0, 0.989e-3, True)],
+)  # fmt: skip
+def test_an_average_outside_its_range(least: float, most: float, fails: bool) -> None:
+    """By more than a hundredth: it may be cut after five digits."""
+    rows = pd.DataFrame([{"min_s": least, "avg_s": 1e-3, "max_s": most}])
+    assert module._average_outside(rows).tolist() == [fails]
+
+
+@pytest.mark.parametrize(
+    ("time", "fails"), [(1.0, False), (1.009, False), (1.011, True), (0.991, False), (0.989, True)]
+)
+def test_a_time_that_is_not_its_calls(time: float, fails: bool) -> None:
+    rows = pd.DataFrame([{"calls": 4, "avg_s": 0.25, "time_s": time}])
+    assert module._product_differs(rows).tolist() == [fails]
+    tiny = pd.DataFrame([{"calls": 4, "avg_s": 0.0, "time_s": seconds} for seconds in (4e-9, 5e-9)])
+    assert module._product_differs(tiny).tolist() == [False, True]  # averages in whole ns

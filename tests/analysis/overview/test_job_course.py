@@ -112,3 +112,45 @@ def test_many_runs_that_change_at_one_step(
     rows = [row for n in range(alike) for row in levels(f"r{n}", (1, 1.0, 0.0), (50, 1.5, 0.5))]
     rows += [row for n in range(others) for row in levels(f"r{alike + n}", (1, 1.0, 0.0), (60 + n, 1.5, 0.5))]
     assert changes(monkeypatch, *rows, runs=runs) == ([text] if text else [])
+
+
+def test_three_runs_are_described_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row for n in range(3) for row in levels(f"r{n}", (1, 1.0, 0.0), (50, 1.5, 0.5))]
+    assert len(changes(monkeypatch, *rows, runs=3)) == 3
+
+
+def clocks(*rows: tuple[str, int, float | None, float | None], run: str = "r0") -> list[dict[str, Any]]:
+    """Telemetry of a device in a step: clock and temperature."""
+    return [{"run": run, "part": "step", "device": device, "step": step, "clock_hz": clock, "temperature_c": heat}
+            for device, step, clock, heat in rows]  # fmt: skip
+
+
+def slower(
+    monkeypatch: pytest.MonkeyPatch, *rows: dict[str, Any], cuts: Any = (1, 5, None), counters: int = 1
+) -> list[str]:
+    table = pd.DataFrame(list(rows), columns=["run", "part", "device", "step", "clock_hz", "temperature_c"])
+    monkeypatch.setattr(module, "telemetry", SimpleNamespace(table=lambda *_: table))
+    tables: Any = SimpleNamespace(count={"counters": counters}.get)
+    return list(module.slower_devices(tables, Options(), "r0", cuts))
+
+
+def test_devices_with_a_lower_clock_since_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = clocks(("0", 4, 2e9, 60), ("0", 5, 1e9, 90), ("1", 4, 2e9, 60), ("1", 5, 2e9, 60))
+    expected = ["Since then device 0: clock 2 GHz -> 1 GHz, temperature 60 -> 90 °C; 1 other device as before."]
+    assert slower(monkeypatch, *rows) == expected
+    assert slower(monkeypatch, *rows, counters=0) == []
+    assert slower(monkeypatch, *rows, *clocks(("0", 4, 9e8, 60), run="s")) == expected  # of another run
+    assert slower(monkeypatch, *rows, clocks(("0", 4, 9e8, 60))[0] | {"part": "run"}) == expected
+    assert slower(monkeypatch, *rows[:2]) == [expected[0].partition(";")[0] + "."]
+    assert slower(monkeypatch, *rows[2:]) == slower(monkeypatch) == []
+
+
+def test_only_the_levels_on_both_sides_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A level before, and one after, had other clocks."""
+    rows = clocks(
+        ("0", 1, 9e8, None), ("0", 3, 2e9, None), ("0", 5, 1e9, None), ("0", 8, 3e9, None), ("0", 9, 3e9, None)
+    )
+    assert slower(monkeypatch, *rows, cuts=(2, 5, 8)) == ["Since then device 0: clock 2 GHz -> 1 GHz."]
+    assert slower(monkeypatch, *rows, cuts=(2, 5, None)) == []
+    assert slower(monkeypatch, *rows[2:], cuts=(2, 5, 8)) == []  # no clock before
+    assert slower(monkeypatch, *clocks(("0", 4, 2e9, 60), ("0", 5, None, 90)), cuts=(1, 5, None)) == []
