@@ -105,3 +105,20 @@ def test_ranks_that_print_one_after_the_other_change_together(tmp_path: Path) ->
         (tmp_path / f"rank_{rank}.log").write_text("\n".join([*lines, ""]))
     table = levels(perflog.read(tmp_path))
     assert table["with_it"].tolist()[1:] == ["data 100 ms -> 1.1 s"]
+
+
+def test_what_changed_on_one_rank_comes_first(tmp_path: Path) -> None:
+    """The others wait for it, so their waiting time grows as much."""
+    noise = iter(np.exp(0.004 * np.random.default_rng(1).normal(size=1200)))
+    lines = []
+    for step in range(1, 81):
+        for rank in range(4):
+            is_late = step > 50
+            data = next(noise) * (0.4 if is_late and rank == 3 else 0.01)
+            sync = next(noise) * (0.42 if is_late and rank != 3 else 0.03)
+            lines.append(
+                f"<{rank}> step {step} step_time {0.45 + data + sync:.4f}s bwd {0.4 * next(noise):.4f}s "
+                f"data {data:.4f}s grad_sync {sync:.4f}s\n"
+            )
+    (with_it,) = levels(read("".join(lines), tmp_path))["with_it"][1:]
+    assert with_it.startswith("data of process-3 10 ms -> 400.") and "backward" not in with_it

@@ -13,6 +13,7 @@ from perflog.metrics.jobs.timeline import moment
 from perflog.metrics.options import Options
 from perflog.metrics.possible import RATES
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
+from perflog.metrics.row_groups import row_groups
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.levels import Level
@@ -153,7 +154,7 @@ def _with_it(tables: Tables, run: RunLevels, first: int) -> str:
     last = _Last(before, int(series.steps[first - 1]))
     named: list[str] = []
     changes = [*_changed_phases(tables, series.run, last), *_changed_values(tables, series.run, last)]
-    named += [text for _, text in sorted(changes, reverse=True)]
+    named += [change.text for change in sorted(changes, reverse=True)]
     for name, column in (("milestones", "kind"), ("failures", "kind")):
         rows = tables.rows_of(name, series.run)
         rows = rows.where((rows["line"] > before) & (rows["line"] < after))
@@ -171,37 +172,55 @@ class _Last(NamedTuple):
 
     def is_before(self, rows: Rows) -> Mask:
         """Flag the rows up to this step."""
-        by_step = rows.known("rank", "step").all()
+        by_step = (rows.known("step") & (rows.known("rank") | rows.known("source"))).all()
         return rows["step"] <= self.step if by_step else rows["line"] <= self.line
 
 
-def _changed_phases(tables: Tables, run: str, before: _Last) -> Iterator[tuple[float, str]]:
-    """Yield the phases with a shifted time, with the rank if only one rank shifted."""
+class _Change(NamedTuple):
+    """What shifted at a step. What shifted on one rank alone comes first: others wait for that rank."""
+
+    is_of_one: bool
+    seconds: float
+    text: str
+
+
+def _changed_phases(tables: Tables, run: str, before: _Last) -> Iterator[_Change]:
+    """Yield the phases with a shifted time."""
     rows = tables.rows_of("phases", run)
     for phase, phase_rows in rows.by("phase").items() if len(rows) else ():
-        ranks = sorted(set(phase_rows["rank"].tolist()))
-        moved = {rank: _shift(phase_rows.where(phase_rows["rank"] == rank), "time_s", before) for rank in ranks}
-        clear = {rank: shift for rank, shift in moved.items() if shift is not None}
-        if not clear:
-            continue
-        rank, (old, new) = max(clear.items(), key=lambda item: abs(item[1][1] - item[1][0]))
-        whose = f" of rank {rank}" if len(clear) == 1 < len(ranks) and rank != NULL else ""
-        yield abs(new - old), f"{phase}{whose} {show(old, 's')} -> {show(new, 's')}"
-
-
-def _changed_values(tables: Tables, run: str, before: _Last) -> Iterator[tuple[float, str]]:
-    """Yield other values that shifted: columns of table `steps`, and values by name."""
+        yield from _changes(phase_rows, "time_s", before, phase, "s")
     steps = tables.rows_of("steps", run)
-    if (shift := _shift(steps, "memory_bytes", before)) is not None:
-        yield 0.0, f"memory {show(shift[0], 'B')} -> {show(shift[1], 'B')}"
+    for phase in ("forward", "backward"):
+        yield from _changes(steps, f"{phase}_s", before, phase, "s")
+
+
+def _changed_values(tables: Tables, run: str, before: _Last) -> Iterator[_Change]:
+    """Yield other values that shifted: columns of table `steps`, and values by name."""
+    yield from _changes(tables.rows_of("steps", run), "memory_bytes", before, "memory", "B")
     rows = tables.rows_of("values", run)
     for key, key_rows in rows.by("key").items() if len(rows) else ():
         if key.rpartition(".")[2] in _FOLLOWS or "loss" in key or "per_s" in key:
             continue
-        rank_rows = key_rows.where(key_rows["rank"] == key_rows["rank"].min())
-        if (shift := _shift(rank_rows, "value", before)) is not None:
-            unit = next((unit for unit in rank_rows["unit"].tolist() if unit), "")
-            yield 0.0, f"{key} {show(shift[0], unit)} -> {show(shift[1], unit)}"
+        unit = next((unit for unit in key_rows["unit"].tolist() if unit), "")
+        yield from _changes(key_rows, "value", before, key, unit)
+
+
+def _changes(rows: Rows, column: str, before: _Last, name: str, unit: str) -> Iterator[_Change]:
+    """Yield the largest shift of a column on a rank or in a process, with its name if only one of them shifted."""
+    rows = rows.where(rows.known(column))
+    if not len(rows):
+        return
+    members = row_groups(rows, "rank", "source")
+    moved = [(_shift(rows.where(places), column, before), places[0]) for places in members.rows]
+    clear = [(shift, place) for shift, place in moved if shift is not None]
+    if not clear:
+        return
+    (old, new), place = max(clear, key=lambda found: abs(found[0][1] - found[0][0]))
+    is_of_one = len(clear) == 1 < len(moved)
+    rank, source = rows["rank"][place], rows["source"][place]
+    whose = f" of {source if rank == NULL else f'rank {rank}'}" if is_of_one and (rank != NULL or source) else ""
+    seconds = abs(new - old) if unit == "s" else 0.0
+    yield _Change(is_of_one, seconds, f"{name}{whose} {show(old, unit)} -> {show(new, unit)}")
 
 
 def _shift(rows: Rows, column: str, before: _Last) -> tuple[float, float] | None:
