@@ -75,6 +75,13 @@ def test_work_that_begins_late_waited_for_another_stream() -> None:
     assert found.since.tolist() == [0, 2, 990, 1200]
 
 
+def test_work_that_ended_earlier_held_nothing_up() -> None:
+    """The kernel begins late, and the last work before is the one on its stream."""
+    found = made(call(0, 2, 1), work(10, 20, 1), call(3, 4, 2), work(500, 510, 2))
+    assert found.bound_by.tolist() == [LAUNCH, STREAM]
+    assert found.sources.tolist() == [NO_WORK, NO_WORK] and found.since.tolist() == [0, 20]
+
+
 def test_launches_by_an_operator_are_unknown() -> None:
     found = made(
         work(10, 20, external=5), call(0, 2, 5, "aten::mm", kind="cpu", external=5), call(30, 31, 2), work(35, 40, 2)
@@ -191,6 +198,24 @@ def test_calls_that_waited_for_the_device() -> None:
     assert found.calls.starts[waits.calls].tolist() == [3, 120] and waits.threads.tolist() == [0, 0]
 
 
+def test_only_calls_that_wait_by_their_name_do() -> None:
+    found = made(
+        call(0, 2, 1), work(10, 100, 1), call(3, 110, None, "cudaEventRecord"), operator(3, 112),
+        call(120, 121, 2), work(130, 140, 2),
+    )  # fmt: skip
+    assert len(found.waits.begins) == 0
+
+
+@pytest.mark.parametrize(("stream", "task"), [(7, 0), (8, 1)])
+def test_a_call_waits_for_the_stream_that_the_trace_records(stream: int, task: int) -> None:
+    said = work(8, 60, 4, stream, kind="sync", name="Stream Sync")
+    found = made(
+        call(0, 2, 1), work(10, 30, 1), call(4, 6, 3), work(12, 50, 3, 8), call(8, 60, 4, "cudaStreamSynchronize"),
+        said, call(70, 71, 5), work(75, 80, 5),
+    )  # fmt: skip
+    assert (found.waits.begins.tolist(), found.waits.tasks.tolist()) == ([8], [task])
+
+
 def test_of_calls_inside_each_other_the_inner_one_waits() -> None:
     found = made(
         call(0, 2, 1), work(10, 100, 1), call(3, 112, None, "cudaStreamSynchronize"),
@@ -220,6 +245,7 @@ def test_a_thread_takes_over_where_it_was_idle_until_another_had_ended() -> None
         {"process": "8"},  # of another process
         {"start_ns": 5},  # it began before the first thread was idle
         {"kind": "range"},  # a range only surrounds calls
+        {"start_ns": -10, "duration_ns": 20},  # both ended at once
     ],
 )
 def test_no_hand_over(changed: dict[str, Any]) -> None:
