@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from perflog.arrays import Ints
 from perflog.ingestion.memory import return_freed
@@ -17,11 +16,10 @@ from perflog.tables.arrow import (
     numbers_of,
     one_of,
     rows_where,
-    valid_mask,
     with_runs,
     without_chunks,
 )
-from perflog.tables.columns import Rows, arrow_of_frame, rows_from_arrow, rows_from_frame
+from perflog.tables.columns import NULL, Array, Rows, arrow_of_frame, rows_from_arrow, rows_from_frame
 from perflog.tables.nulls import frame_of
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
@@ -197,19 +195,10 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         for runs in _few(list(counts), counts):
             yield self.only(runs)
 
-    def by_run(self, name: str) -> dict[str, pd.DataFrame]:
-        """Rows of a table by run id, for the runs that have any."""
-        return cached(self, ("by run", name), lambda: dict(iter(self[name].groupby("run", sort=False))))
-
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._frames:
-            self._frames[name] = self._read(name)
+            self._frames[name] = frame_of_rows(self.rows(name), [column.name for column in TABLES[name]])
         return self._frames[name]
-
-    def _read(self, name: str) -> pd.DataFrame:
-        if isinstance(self._source, Mapping):
-            return _frame_of_user(self._frame(name), name)
-        return frame_for_metrics(self._table(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(TABLES)
@@ -246,10 +235,6 @@ class _TablesOfRuns(Tables):
     def arrow_by_file(self, name: str, where: Where, *columns: str) -> Iterator[tuple[tuple[str, int], pa.Table]]:
         return self._all.arrow_by_file(name, with_runs(where, self._runs), *columns)
 
-    def _read(self, name: str) -> pd.DataFrame:
-        table = self._all[name]
-        return table[table["run"].isin(self._runs)]
-
 
 def _as_one(stretches: Sequence[slice | Ints]) -> slice | None:
     """Return stretches of rows that follow one another as one; None if they do not."""
@@ -257,16 +242,6 @@ def _as_one(stretches: Sequence[slice | Ints]) -> slice | None:
     if not slices or len(slices) < len(stretches) or any(one.stop != next.start for one, next in pairwise(slices)):
         return None
     return slice(slices[0].start, slices[-1].stop)
-
-
-def _frame_of_user(table: pd.DataFrame, name: str) -> pd.DataFrame:
-    """A DataFrame of a user in the types that metrics compute with."""
-    import pandas as pd
-
-    types = {c.name: c.type for c in TABLES[name]}
-    # Made in one step: each assignment of a column to a wide table costs as much as all of them here.
-    columns = {column: _for_metrics(table[column], types.get(column)) for column in table.columns}
-    return pd.DataFrame(columns, index=table.index, copy=False)
 
 
 def _few(keys: Sequence[_Key], counts: Mapping[_Key, int]) -> Iterator[list[_Key]]:
@@ -313,47 +288,18 @@ def _by_file(tables: list[pa.Table]) -> Iterator[tuple[tuple[str, int], pa.Table
         yield (pieces[-1]["run"][0].as_py(), pieces[-1]["part"][0].as_py()), pieces.pop()
 
 
-def frame_for_metrics(table: pa.Table) -> pd.DataFrame:
-    """A table of a log in the types that metrics compute with. The rows of a word share one Python string."""
+def frame_of_rows(rows: Rows, names: Sequence[str]) -> pd.DataFrame:
+    """Return columns of rows as a DataFrame: integers are nullable, a missing word is `pd.NA`, a missing number NaN."""
     import pandas as pd
 
-    table = table.combine_chunks()
-    columns = {name: _column_for_metrics(table[name]) for name in table.column_names}
-    return pd.DataFrame(columns, index=pd.RangeIndex(table.num_rows), copy=False)
+    def column(values: Array) -> Any:
+        if values.dtype == np.int64:
+            return pd.arrays.IntegerArray(np.where(values == NULL, 0, values), values == NULL)
+        if values.dtype != object:
+            return values.copy()
+        return pd.Series(np.where(values == None, pd.NA, values), dtype=object)  # noqa: E711 (of each value)
 
-
-def _column_for_metrics(column: pa.ChunkedArray) -> Any:
-    import pandas as pd
-    import pyarrow as pa
-
-    values = column.chunk(0) if column.num_chunks else pa.nulls(0, column.type)
-    if pa.types.is_dictionary(values.type):
-        codes = numbers_of(values.indices.fill_null(-1) if values.null_count else values.indices)
-        return _objects(np.array([*values.dictionary.to_pylist(), pd.NA], object)[codes])
-    if pa.types.is_string(values.type):
-        if values.null_count == len(values):
-            return _objects(np.full(len(values), pd.NA, object))
-        return _objects(np.array([pd.NA if text is None else text for text in values.to_pylist()], object))
-    known = valid_mask(values)
-    if pa.types.is_floating(values.type):
-        return np.where(known, numbers_of(values), np.nan)
-    return pd.arrays.IntegerArray(numbers_of(values).astype(np.int64), ~known)
-
-
-def _objects(values: npt.NDArray[np.object_]) -> pd.Series[Any]:
-    """Python objects as a column; without a type, pandas would make Arrow strings of them."""
-    import pandas as pd
-
-    return pd.Series(values, dtype=object, copy=False)
-
-
-def _for_metrics(values: pd.Series[Any], type: str | None) -> Any:
-    """Return the values of a column as metrics compute with them; `type`: its type in the schema, or None."""
-    if type == "float64":
-        return values.to_numpy("float64", na_value=float("nan"))
-    if type in ("int32", "int64"):
-        return values.astype("Int64")
-    return values.astype(object) if type in ("word", "text") else values
+    return pd.DataFrame({name: column(rows[name]) for name in names}, copy=False)
 
 
 def cached(tables: Mapping[str, pd.DataFrame], key: Hashable, compute: Callable[[], T]) -> T:

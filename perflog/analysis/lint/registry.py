@@ -15,12 +15,13 @@ import numpy as np
 
 from perflog.arrays import Ints, Mask
 from perflog.metrics.options import Options
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, cached, frame_of_rows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.parsing.input.log_names import base_name
 from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import NULL, Rows
+from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,9 +51,7 @@ class LintedRun:
 
     def frame(self, table: str) -> pd.DataFrame:
         """Return its rows of a table as a DataFrame."""
-        tables = self.data.tables
-        rows = tables.by_run(table).get(self.id)
-        return tables[table].iloc[:0] if rows is None else rows
+        return frame_of_rows(self[table], [column.name for column in TABLES[table]])
 
     @cached_property
     def shapes(self) -> frozenset[str]:

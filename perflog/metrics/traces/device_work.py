@@ -23,7 +23,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.profiles.kernel_categories import OTHER, WAIT, category, category_of_profiler
 from perflog.metrics.registry import MetricColumn
 from perflog.metrics.row_groups import split
-from perflog.metrics.run_tables import Tables, cached, computed_list, computed_once, frame_for_metrics
+from perflog.metrics.run_tables import Tables, cached, computed_list, computed_once, frame_of_rows
 from perflog.metrics.traces.device_steps import NO_STEPS, TraceSteps, on_device
 from perflog.metrics.traces.intervals import EMPTY, Intervals, union
 from perflog.metrics.traces.iterations import iterations
@@ -111,7 +111,7 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
     @property
     def messages(self) -> Rows:
         """The rows of `communication`."""
-        return rows_from_arrow(without_chunks(self._messages()))
+        return rows_from_arrow(without_chunks(self._events.take(index_array(self._moving))))
 
     @property
     def communication(self) -> pd.DataFrame:
@@ -120,10 +120,7 @@ class DeviceWork(Struct, frozen=True, eq=False, dict=True):
         Columns: line, start_ns, duration_ns, name, stream, bytes, collective, group, group_ranks, seq, ranks, src_rank,
         dst_rank, dtype, in_split, out_split.
         """
-        return frame_for_metrics(self._messages())
-
-    def _messages(self) -> pa.Table:
-        return self._events.take(index_array(self._moving))
+        return frame_of_rows(self.messages, _MESSAGE)
 
     def states(self) -> dict[str, Intervals]:
         """Return the time in each state, whether or not another state overlaps it. It is not kept: it may be large."""
