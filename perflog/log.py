@@ -13,6 +13,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from perflog.errors import UsageError, did_you_mean
+from perflog.grouping import grouped
 from perflog.parsing.input.log_names import split_run
 from perflog.providers import provider
 from perflog.tables.arrow import Where, row_counts, rows_where, storable, with_runs
@@ -452,9 +453,7 @@ class Log:
             help = "save the Log that holds all runs of the log: a store holds whole logs"
             raise UsageError("these are only some of the runs of their log", os.fspath(store), help)
         tables = {name: self.stored(name) for name in TABLES}
-        runs_of: dict[str, list[str]] = {}
-        for key in self.run_keys:
-            runs_of.setdefault(key.sha256, []).append(key.id)
+        runs_of = grouped((key.sha256, key.id) for key in self.run_keys)
         rows_of_log = sum(table.num_rows for table in tables.values()) // max(len(runs_of), 1)
         most = max(1, min(_MOST_LOGS, _MOST_ROWS // max(rows_of_log, 1)))
         logs = list(runs_of)

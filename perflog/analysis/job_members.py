@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from perflog.analysis.job_hosts import equal_losses
 from perflog.formats.registry import known
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.log import RunKey
 from perflog.metrics import Tables
@@ -90,9 +91,7 @@ class _Printed(Struct):
 
 def runs_of_jobs(tables: Tables, keys: Sequence[RunKey]) -> list[JobRuns]:
     """Return the runs of each job and of each benchmark, in the order of the logs."""
-    by_log: dict[str, list[RunKey]] = {}
-    for key in keys:
-        by_log.setdefault(key.sha256, []).append(key)
+    by_log = grouped((key.sha256, key) for key in keys)
     group_of = _groups(tables, by_log)
     stepping = {key for name in ("steps", "phases") for key in tables.rows_by_run(name)} or set(jobs_of_dumps(tables))
     main = {group_of[log] for log, runs in by_log.items() if any(run.id in stepping for run in runs)}
@@ -149,9 +148,7 @@ def _groups(tables: Tables, by_log: Mapping[str, Sequence[RunKey]]) -> dict[str,
         groups.join(log_of[one], log_of[other])
     spans = _spans(tables, _STEPS)  # a rank without steps may print only what ended it, long after the others
     trained = {log: _together(spans, runs) for log, runs in by_log.items()}
-    names_alike: dict[str, list[str]] = {}
-    for runs in by_log.values():
-        names_alike.setdefault(_without_numbers(runs[0].log), []).append(runs[0].log)
+    names_alike = grouped((_without_numbers(runs[0].log), runs[0].log) for runs in by_log.values())
     counted = {name for name, logs in names_alike.items() if _count_processes(logs)}
     named: dict[str, list[str]] = {}  # the first log of each job with logs of a name
     for log, runs in by_log.items():

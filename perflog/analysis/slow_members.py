@@ -17,6 +17,7 @@ import numpy as np
 from perflog.analysis.job_endings import Culprit
 from perflog.analysis.overview.facts.what_if import at_fault
 from perflog.analysis.overview.ranks_apart import often
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, imbalance, node_pairs, whatif
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
@@ -85,10 +86,11 @@ def _ranks(tables: Tables) -> Iterator[Culprit]:
 
 def _named(tables: Tables) -> Iterator[Culprit]:
     """The ranks that reports over all ranks name as slow, again and again."""
-    by_rank: dict[tuple[str, int], list[NamedRank]] = {}
-    for row in named_rank_rows(tables):
-        if row.worse and row.reports >= _ROWS and row.times >= _OFTEN * row.reports and row.ranks > 2:
-            by_rank.setdefault((row.run, row.rank), []).append(row)
+    by_rank = grouped(
+        ((row.run, row.rank), row)
+        for row in named_rank_rows(tables)
+        if row.worse and row.reports >= _ROWS and row.times >= _OFTEN * row.reports and row.ranks > 2
+    )
     slow = {key: [row for row in rows if row.is_slow and not row.p > LEVEL] for key, rows in by_rank.items()}
     slow = {key: rows for key, rows in slow.items() if rows}
     for (run, rank), rows in slow.items():
@@ -199,9 +201,7 @@ def _experts(tables: Tables) -> Iterator[Culprit]:
             text = f"{where}{ratio:.2f} times the mean load, the largest in {times} of {len(layer.steps)} steps"
             if ratio >= 1 + _HOT:
                 found.append((ratio, expert, text))
-    by_expert: dict[int, list[str]] = {}
-    for _, expert, text in sorted(found, reverse=True):
-        by_expert.setdefault(expert, []).append(text)
+    by_expert = grouped((expert, text) for _, expert, text in sorted(found, reverse=True))
     for expert, texts in list(by_expert.items())[:_SHOWN]:
         yield Culprit(None, None, None, None, None, HOT_EXPERT, LIKELY, tuple(texts[:_SHOWN]), expert=expert)
 

@@ -21,6 +21,7 @@ from perflog.analysis.compare.sides import Runs, Side, load_side, stores_of
 from perflog.analysis.run_list import RunList
 from perflog.arrays import Floats
 from perflog.errors import NothingToCompareError, UsageError, did_you_mean
+from perflog.grouping import grouped
 from perflog.metrics import Tables
 from perflog.metrics.compared import Kind, Measure
 from perflog.metrics.directions import Better
@@ -130,9 +131,7 @@ class Track(Struct, frozen=True):
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it as values for JSON."""
-        tests: dict[str, list[dict[str, Any]]] = {}
-        for course in self.courses:
-            tests.setdefault(course.test, []).append(_figure_json(self, course))
+        tests = grouped((course.test, _figure_json(self, course)) for course in self.courses)
         return {
             "by": self.by,
             "answer": self.sentences,
@@ -324,10 +323,8 @@ def _sentences(of: Track) -> Iterator[str]:
         parts = [f"{course.figure.name} {show_change(course.last_change)}", course.verdict(course.last_change)]
         text = ", ".join(filter(None, [*parts, f"not yet confirmed (p {course.course.last_p:.2g})"]))
         yield _sentence(names[course.test], f"since the last version, {short(last.name)}: {text}")
-    grouped: dict[tuple[str, str], list[tuple[FigureCourse, LevelChange]]] = {}
-    for course, change in changes:
-        grouped.setdefault((course.test, change.after.name), []).append((course, change))
-    for (test, _), together in grouped.items():
+    by_version = grouped(((course.test, change.after.name), (course, change)) for course, change in changes)
+    for (test, _), together in by_version.items():
         yield _sentence(names[test], _change(of, together))
     drifting = [course for course in of.courses if abs(course.drift) >= of.threshold]
     for course in drifting:

@@ -27,6 +27,7 @@ from msgspec import Struct
 from perflog.errors import InputError
 from perflog.formats.model import Format
 from perflog.formats.registry import known
+from perflog.grouping import grouped
 from perflog.ingestion.detect import detect
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import unpacked_path
@@ -259,9 +260,7 @@ def _programs(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
         for job_files in _with_same(left, key):
             left = [file for file in left if file not in job_files]
             yield job_files, evidence
-    by_folder: dict[str, list[_File]] = {}
-    for file in left:
-        by_folder.setdefault(os.path.dirname(file.path), []).append(file)
+    by_folder = grouped((os.path.dirname(file.path), file) for file in left)
     for folder_files in by_folder.values():
         shapes = {_DIGITS.sub("#", os.path.basename(file.path)) for file in folder_files}
         if 1 < len(folder_files) <= _FEW and len(shapes) > 1:
@@ -283,10 +282,7 @@ def _stream(file: _File) -> tuple[str, ...] | None:
 
 def _with_same(files: Sequence[_File], key: Callable[[_File], tuple[str, ...] | None]) -> Iterator[list[_File]]:
     """Yield files of lines with the same key, if no program prints in two of them."""
-    groups: dict[tuple[str, ...], list[_File]] = {}
-    for file in files:
-        if (found := key(file)) is not None:
-            groups.setdefault(found, []).append(file)
+    groups = grouped((found, file) for file in files if (found := key(file)) is not None)
     for job_files in groups.values():
         if not 1 < len(job_files) <= _FEW or not all(map(_is_of_lines, job_files)):
             continue

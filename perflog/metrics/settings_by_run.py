@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perflog.grouping import grouped
 from perflog.metrics.run_tables import Tables, cached, computed_once
 from perflog.settings.run_settings import Settings, settings_of, telling_settings
 
@@ -27,7 +28,5 @@ def repeats(tables: Tables) -> list[list[str]]:
 
 def _repeats(known_settings: dict[str, Settings]) -> list[list[str]]:
     names = ["format", *telling_settings(list(known_settings.values()))]
-    groups: dict[tuple[str | None, ...], list[str]] = {}
-    for run, settings in known_settings.items():
-        groups.setdefault(tuple(settings.get(name) for name in names), []).append(run)
+    groups = grouped((tuple(settings.get(name) for name in names), run) for run, settings in known_settings.items())
     return [runs for runs in groups.values() if len(runs) > 1]

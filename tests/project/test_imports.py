@@ -16,7 +16,7 @@ import perflog
 # The order of the house, a room a line. A module imports only what stands before it here: the rooms above its own,
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
-errors version arrays lazy_patterns providers entry_points units signals provenance
+errors version arrays grouping lazy_patterns providers entry_points units signals provenance
 files: bundled file_names file_lock temporary whole_files remote
 tables: nulls arrow row_order schema columns sink parquet sql
 tables.store: runs_footer folder commits object_store batch_files rewriting writer __init__

@@ -69,6 +69,7 @@ from perflog.analysis.lint import RULES
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.analysis.tables_as_logs import without_tables
 from perflog.errors import NothingToCompareError, UsageError
+from perflog.grouping import grouped
 from perflog.metrics import MetricColumn
 from perflog.metrics.series.series_ends import equal_steps
 from perflog.metrics.step_series import common_cut
@@ -272,9 +273,7 @@ class Comparison(Struct, frozen=True, dict=True):
     @cached_property
     def deciding(self) -> dict[tuple[str, str], FigureRow]:
         """By case and side the row of the headline measure that the verdict is from."""
-        rows_by_side: dict[tuple[str, str], list[FigureRow]] = {}
-        for row in telling_rows(self.headlines):
-            rows_by_side.setdefault((row.case, row.side), []).append(row)
+        rows_by_side = grouped(((row.case, row.side), row) for row in telling_rows(self.headlines))
         return {place: deciding_row(rows) for place, rows in rows_by_side.items()}
 
     def _verdict_of(self, row: FigureRow) -> str:
@@ -347,9 +346,7 @@ class Comparison(Struct, frozen=True, dict=True):
 
     def _ended_early(self) -> str:
         """The runs that ended early."""
-        by_event: dict[str, list[str]] = {}
-        for each in self.cut_short:
-            by_event.setdefault(f"{each.side} {each.event}", []).append(each.label)
+        by_event = grouped((f"{each.side} {each.event}", each.label) for each in self.cut_short)
         texts = [f"{event}: {first_few(labels)}" for event, labels in by_event.items()]
         without = {each.run for each in self.left_out}
         if any(each.run not in without for each in self.cut_short):
@@ -649,9 +646,7 @@ def _without_headline(
 
 def _headline_warnings(runs: Sequence[LeftOut]) -> Iterator[str]:
     """Yield a warning for each side that has runs without the headline metric."""
-    labels_by_reason: dict[tuple[str, str], list[str]] = {}
-    for each in runs:
-        labels_by_reason.setdefault((each.side, each.reason), []).append(each.label)
+    labels_by_reason = grouped(((each.side, each.reason), each.label) for each in runs)
     for (side, what), labels in labels_by_reason.items():
         yield f"{side}: {what}, so not in this metric: {first_few(labels)}"
 

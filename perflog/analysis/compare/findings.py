@@ -15,6 +15,7 @@ from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.rows import FigureRow, by_measure
 from perflog.analysis.compare.sides import Case, DifferingSetting, Side
 from perflog.analysis.lint import RULES, Finding
+from perflog.grouping import grouped
 from perflog.settings.run_settings import incidental_test
 from perflog.units import show
 
@@ -101,10 +102,7 @@ def _recomputed(averages: Sequence[AverageRow]) -> Iterator[str]:
 
 def _values_text(averages: Sequence[AverageRow]) -> str:
     """The value of each side; of several runs the smallest and the largest."""
-    by_side: dict[str, list[float]] = {}
-    for row in averages:
-        if row.value is not None:
-            by_side.setdefault(row.side, []).append(row.value)
+    by_side = grouped((row.side, row.value) for row in averages if row.value is not None)
     ends = {side: dict.fromkeys((min(values), max(values))) for side, values in by_side.items()}
     unit = averages[0].unit or ""
     return ", ".join(f"{side} {' .. '.join(show(end, unit) for end in both)}" for side, both in ends.items())

@@ -20,6 +20,7 @@ from perflog.analysis.compare.result_rows import records
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.verdicts import GATE
 from perflog.errors import NothingToCompareError, PerflogError
+from perflog.grouping import grouped
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.units import first_few, show_change
 
@@ -317,9 +318,7 @@ def vanished(comparison: Comparison, may_lack: Collection[str] = ()) -> list[One
 
 def _vanished_texts(gone: Sequence[OneSided]) -> Iterator[str]:
     """Yield a sentence for each case and side."""
-    names: dict[tuple[str, str], list[str]] = {}
-    for each in gone:
-        names.setdefault((each.case, each.side), []).append(each.metric)
+    names = grouped(((each.case, each.side), each.metric) for each in gone)
     for (case, side), metrics in names.items():
         place = f" ({case})" if case else ""
         yield f"{side} does not print what all runs of the base print: {first_few(list(dict.fromkeys(metrics)))}{place}"

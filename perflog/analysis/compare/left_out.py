@@ -18,6 +18,7 @@ from perflog.analysis.compare.sides import Case, LeftOut, Side, match_runs
 from perflog.analysis.lint import Finding, findings
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.arrays import Floats
+from perflog.grouping import grouped
 from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.semantics import ending_shapes, semantics_by_run
@@ -182,10 +183,7 @@ def _same_as(base: Side, side: Side) -> list[str]:
 
 def copies(sides: Sequence[Side]) -> dict[str, str]:
     """Return the runs that print what another run prints, or its beginning, and that run."""
-    alike: dict[bytes, list[tuple[str, Figures]]] = {}
-    for side in sides:
-        for run, figures in _figures(side.tables):
-            alike.setdefault(_first(figures), []).append((run, figures))
+    alike = grouped((_first(figures), (run, figures)) for side in sides for run, figures in _figures(side.tables))
     return dict(pair for runs in alike.values() for pair in _copies(runs))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from perflog.arrays import Floats, Ints
+from perflog.grouping import grouped
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.device_work import TraceDevice, seconds
@@ -78,10 +79,7 @@ def merged(nodes: Sequence[OperatorNode]) -> OperatorNode:
     open_ = [(whole, nodes)]
     while open_:
         made, parts = open_.pop()
-        alike: dict[Key, list[OperatorNode]] = {}
-        for part in parts:
-            for key, each in part.inside.items():
-                alike.setdefault(key, []).append(each)
+        alike = grouped((key, each) for part in parts for key, each in part.inside.items())
         for key, inner in alike.items():
             made.inside[key] = inner[0] if len(inner) == 1 else _merged_alone(inner)
             open_ += [(made.inside[key], inner)] if len(inner) > 1 else []
@@ -119,11 +117,11 @@ def _sums(parts: Iterable[dict[str, float]]) -> dict[str, float]:
 
 def operators_by_run(tables: Tables) -> dict[str, list[WorkTree]]:
     """Return the operators of each run with a trace that has device work and names operators."""
-    by_run: dict[str, list[WorkTree]] = {}
-    for tree in operator_trees(tables) if tables.count("events") else ():
-        if tree.work and OPERATOR in tree.kinds:
-            by_run.setdefault(tree.run, []).append(tree)
-    return by_run
+    return grouped(
+        (tree.run, tree)
+        for tree in (operator_trees(tables) if tables.count("events") else ())
+        if tree.work and OPERATOR in tree.kinds
+    )
 
 
 def operator_tree(trees: Sequence[WorkTree], members: Sequence[TraceDevice], steps: Ints | None) -> OperatorNode:

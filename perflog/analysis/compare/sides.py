@@ -15,6 +15,7 @@ from perflog.analysis.given_runs import SEVERAL
 from perflog.analysis.job_hosts import hosts_in_words, run_of_hosts, without_other_hosts
 from perflog.analysis.repeats import ROUND, Difference, differing
 from perflog.errors import NothingToCompareError, UsageError, did_you_mean
+from perflog.grouping import grouped
 from perflog.log import Log, RunKey, combined
 from perflog.metrics import Tables
 from perflog.metrics.hardware import are_other_devices
@@ -86,9 +87,7 @@ class LeftOut(Struct, frozen=True):
 
 def left_out_warnings(runs: Sequence[LeftOut]) -> Iterator[str]:
     """Yield a warning for each side and reason."""
-    labels: dict[tuple[str, str], list[str]] = {}
-    for each in runs:
-        labels.setdefault((each.side, each.reason), []).append(each.label)
+    labels = grouped(((each.side, each.reason), each.label) for each in runs)
     yield from (f"{side}: not compared, {reason}: {first_few(of)}" for (side, reason), of in labels.items())
 
 

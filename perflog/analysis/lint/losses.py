@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.lint.registry import Finding, LintInput, rule
+from perflog.grouping import grouped
 from perflog.metrics.series.divergence import LOSS, Divergence, divergences
 from perflog.units import count, first_few, plural, show
 
@@ -26,9 +27,7 @@ _SERIES = 3  # that a message names
 )
 def diverged(data: LintInput) -> Iterator[Finding]:
     """Losses and gradient norms by name with values that are NaN or infinite, on ranks that differ each by itself."""
-    by_run: dict[tuple[str, bool], list[Divergence]] = {}
-    for found in divergences(data.tables):
-        by_run.setdefault((found.run, _is_warning(found)), []).append(found)
+    by_run = grouped(((found.run, _is_warning(found)), found) for found in divergences(data.tables))
     for run in data.runs:
         for is_warning in (True, False):
             if members := by_run.get((run.id, is_warning)):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
+from perflog.grouping import grouped
 from perflog.metrics.skew.ranks import WORSE_IF_HIGH, WORSE_IF_LOW, RankRow, rank_name, rank_rows
 from perflog.metrics.step_series import most_frequent
 from perflog.metrics.unlabelled_ranks import unlabelled_ranks
@@ -115,17 +116,12 @@ def _runs_with_uneven_steps(data: LintInput, table: str, name: str) -> list[Lint
 )
 def rank_stands_out(data: LintInput) -> Iterator[Finding]:
     """Ranks that metric `ranks` tells to be worse than the others; a note, if nobody knows what is worse."""
-    by_run: dict[str, list[RankRow]] = {}
-    for row in rank_rows(data.tables):
-        if row.is_worse:
-            by_run.setdefault(row.run, []).append(row)
+    by_run = grouped((row.run, row) for row in rank_rows(data.tables) if row.is_worse)
     for run in data.runs:
         rows = sorted(by_run.get(run.id, ()), key=lambda row: -row.certainty)
         if not rows:
             continue
-        names: dict[str, list[str]] = {}
-        for row in rows:
-            names.setdefault(rank_name(row.rank or ""), []).append(row.figure)
+        names = grouped((rank_name(row.rank or ""), row.figure) for row in rows)
         each = [f"{rank} ({first_few(figures, 3)})" for rank, figures in names.items()]
         most = max(row.ranks for row in rows)
         what = "rank" if all(name.startswith("rank ") for name in names) else "source"

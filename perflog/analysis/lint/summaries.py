@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import percent, seconds, time_range
+from perflog.grouping import grouped
 from perflog.metrics.run_tables import cached
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics.groups import groups_of
@@ -181,9 +182,7 @@ def windows_differ(data: LintInput) -> Iterator[Finding]:
             shown = time_range(values) if same[0].unit == "s" else f"{min(values):.4g} to {max(values):.4g}"
             names = first_few((a.run.name for a in same), 2)
             parts.append(f"{window} in {count(len(same), 'run')} ({names}: {shown})")
-        lines: dict[str, list[int]] = {}
-        for average in key_averages:
-            lines.setdefault(average.run.id, []).append(average.line)
+        lines = grouped((average.run.id, average.line) for average in key_averages)
         message = f"{key} is the mean of {'; of '.join(parts)}. These averages cannot be compared"
         evidence = {"windows": {a.run.id: [a.first, a.last] for a in key_averages}}
         yield Finding(key_averages[0].run.id, message, lines, evidence)

@@ -11,6 +11,7 @@ import numpy as np
 from perflog.analysis.lint.registry import Finding, LintInput, rule
 from perflog.analysis.lint.wording import percent, seconds
 from perflog.arrays import Ints, Mask
+from perflog.grouping import grouped
 from perflog.metrics import device_time
 from perflog.metrics.profiles.kernel_categories import category
 from perflog.metrics.traces.collectives.collective_matching import MatchedCollectives, matched_collectives
@@ -18,7 +19,6 @@ from perflog.metrics.traces.collectives.jobs import jobs
 from perflog.metrics.traces.device_work import (
     IS_WORK,
     WORK_KINDS,
-    TraceDevice,
     has_times,
     trace_devices,
 )
@@ -351,9 +351,7 @@ def ranges_on_device(data: LintInput) -> Iterator[Finding]:
 )
 def graphs_whole(data: LintInput) -> Iterator[Finding]:
     """Graphs that take more than 1 % of the busy time of the devices of a run."""
-    by_run: dict[str, list[TraceDevice]] = {}
-    for device in trace_devices(data.tables):
-        by_run.setdefault(device.run, []).append(device)
+    by_run = grouped((device.run, device) for device in trace_devices(data.tables))
     for run, devices in by_run.items():
         graphs = [device.work.rows.one_of("kind", ["graph"]) for device in devices]
         number = sum(int(mask.sum()) for mask in graphs)

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
+from perflog.analysis.lint.registry import Finding, LintInput, rule
 from perflog.analysis.lint.wording import percent, time_range
 from perflog.arrays import Mask
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.possible import impossible
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
@@ -149,10 +150,7 @@ def _above_peak(steps: Rows, column: str) -> Mask:
 )
 def same_model(data: LintInput) -> Iterator[Finding]:
     """Groups of identical printouts with different settings."""
-    groups: dict[str, list[LintedRun]] = {}
-    for run in data.runs:
-        if run.printout:
-            groups.setdefault(run.printout, []).append(run)
+    groups = grouped((run.printout, run) for run in data.runs if run.printout)
     for runs in groups.values():
         settings = {json.dumps(run.semantics.config, sort_keys=True) for run in runs}
         if len(settings) < 2:

@@ -40,6 +40,7 @@ from perflog.analysis.overview.subject import common_name, subject
 from perflog.analysis.repeats import ROUND, Difference, Result, differing
 from perflog.analysis.run_stops import last_stop
 from perflog.formats.registry import known
+from perflog.grouping import grouped
 from perflog.log import Log, RunKey
 from perflog.metrics import Options, Tables, sweep
 from perflog.metrics.attempts import attempts
@@ -339,9 +340,7 @@ def _of_hosts(
     kept = without_other_hosts(log, tables)
     answer = overview_of(kept, tables.only([key.id for key in kept.run_keys]), options, names)
     failed = [diagnosis] if (diagnosis := diagnosis_of(names, tables)) else []
-    hosts_of: dict[str, list[str]] = {}
-    for run, leader in other_hosts.items():
-        hosts_of.setdefault(leader, []).append(run)
+    hosts_of = grouped((leader, run) for run, leader in other_hosts.items())
     return replace(
         answer,
         groups=[

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from perflog.analysis.lint import RULES, SEVERITIES, Finding, LintRule, Severity
 from perflog.analysis.lint.losses import DIVERGED
+from perflog.grouping import grouped
 
 _RATES, _TIMES, _PROFILE = (
     ("TFLOP/s", "MFU"),
@@ -75,12 +76,10 @@ class Doubt(Struct, frozen=True):
 
 def doubts(findings: Sequence[Finding]) -> list[Doubt]:
     """Return the findings by rule: the most severe first, then by number of runs."""
-    by_code: dict[str, list[Finding]] = {}
-    for finding in findings:
-        by_code.setdefault(finding.code, []).append(finding)
+    by_code = grouped((finding.code, finding) for finding in findings)
     by_code = {code: _last_first(members) if code == ENDED else members for code, members in by_code.items()}
-    grouped = [Doubt(RULES[code], sorted(members, key=_severity)) for code, members in by_code.items()]
-    return sorted(grouped, key=lambda doubt: (SEVERITIES.index(doubt.severity), -len(doubt.runs)))
+    found = [Doubt(RULES[code], sorted(members, key=_severity)) for code, members in by_code.items()]
+    return sorted(found, key=lambda doubt: (SEVERITIES.index(doubt.severity), -len(doubt.runs)))
 
 
 def _last_first(endings: Sequence[Finding]) -> list[Finding]:

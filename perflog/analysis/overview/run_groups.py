@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from perflog.analysis.repeats import ROUND, Difference, rounds
 from perflog.analysis.run_names import letters, run_marks, run_names, without_common_folder
+from perflog.grouping import grouped
 from perflog.log import Log, RunKey
 from perflog.settings.run_settings import settings_of, telling_settings
 from perflog.units import count, show
@@ -52,9 +53,7 @@ def run_groups(log: Log) -> list[RunGroup]:
         marks = run_marks(keys)
         return [RunGroup(marks[key.id], names[key.id], (key.id,), values[key.id]) for key in keys]
     folders = without_common_folder([os.path.dirname(key.log) for key in keys])
-    members: dict[tuple[str, ...], list[RunKey]] = {}
-    for key, folder in zip(keys, folders, strict=True):
-        members.setdefault((folder, *values[key.id].values()), []).append(key)
+    members = grouped(((folder, *values[key.id].values()), key) for key, folder in zip(keys, folders, strict=True))
     return [
         RunGroup(
             letters(i),

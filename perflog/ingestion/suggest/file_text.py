@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from perflog.formats.families.base import literal
 from perflog.formats.tokens import OPAQUE
+from perflog.grouping import grouped
 from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft
@@ -147,10 +148,7 @@ def _units(line: LineDraft) -> list[str]:
         numbers = [slot for path, slot in line.paths.items() if path in line.keys]
     fields = [s for s in numbers if s.named.unit and not s.prints_unit]
     rows = _unit_key({s.named.name: s.named.unit for s in fields})
-    names_by_reason: dict[str, list[str]] = {}
-    for slot in numbers:
-        if slot.named.why:
-            names_by_reason.setdefault(slot.named.why, []).append(slot.named.name)
+    names_by_reason = grouped((slot.named.why, slot.named.name) for slot in numbers if slot.named.why)
     if names_by_reason:
         rows.append("# guess: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in names_by_reason.items()))
     return rows

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from perflog.formats.families.json_lines import JsonValue, last_key, object_values
 from perflog.formats.tokens import NUMBER, skeleton, tokens
 from perflog.formats.vocabulary import PLACES
+from perflog.grouping import grouped
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot, named_slots, slots_of, text_of
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
@@ -159,10 +160,7 @@ def draft_json(key: Key, shape: LineShape) -> JsonDraft:
     step = key[1]
     head = slots_of(key[2:], [tokens(line.head) for line in lines])
     named_slots(head)
-    texts: dict[str, list[str]] = {}
-    for line in lines:
-        for path, text in line.numbers.items():
-            texts.setdefault(path, []).append(text)
+    texts = grouped((path, text) for line in lines for path, text in line.numbers.items())
     paths = {path: Slot(NUMBER, values, [""] * len(values), is_sure=True) for path, values in texts.items()}
     names = [_named(path, slot.texts) for path, slot in paths.items()]
     if step:  # of several numbers named step, as in `"step": [0, 12]`, the last is the step, the others are epochs

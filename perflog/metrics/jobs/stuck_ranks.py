@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, field
 
+from perflog.grouping import grouped
 from perflog.metrics.compared import ComparedColumn, Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
@@ -111,9 +112,7 @@ class Job(Struct):
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """Yield the completed and the pending calls of the ranks of each group, over the ranks with a dump."""
     for run, job in jobs_of_dumps(tables).items():
-        groups: dict[str, list[dict[str, int]]] = {}
-        for (group, _), numbers in job.numbers.items():
-            groups.setdefault(group, []).append(numbers)
+        groups = grouped((group, numbers) for (group, _), numbers in job.numbers.items())
         for group, members in groups.items() if run in steady.cuts else ():
             purpose = job.purpose.get(group)
             name = f"in group {group}" + (f" ({purpose})" if purpose else "")

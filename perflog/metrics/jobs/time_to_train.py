@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from perflog.arrays import Mask
+from perflog.grouping import grouped
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
@@ -67,9 +68,7 @@ def time_to_train(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG0
     known = list(runs.where(runs.known("elapsed_s")).dicts(*_OF_RUN))
     settings = {row["run"]: json.loads(row["config"] or "{}") for row in known}
     timed = [_timed_run(row, settings[row["run"]]) for row in known]
-    folders: dict[str, list[Mapping[str, Any]]] = {}
-    for run in timed:
-        folders.setdefault(run["folder"], []).append(run)
+    folders = grouped((run["folder"], run) for run in timed)
     several = ((folder, members) for folder, members in folders.items() if len(members) > 1)
     return [*timed, *(_folder_row(folder, members, settings) for folder, members in several)]
 

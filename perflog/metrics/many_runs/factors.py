@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from perflog.grouping import grouped
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
@@ -89,10 +90,10 @@ class _Sweep(Struct, frozen=True):
 
     def groups(self, names: Sequence[str], *, failed: bool = False) -> dict[tuple[str, ...], list[str]]:
         """Return the runs that have the metric, or the failed ones, by their values of some settings."""
-        groups: dict[tuple[str, ...], list[str]] = {}
-        for run in self.failed if failed else self.logs:
-            groups.setdefault(tuple(self.settings[run].get(name, _MISSING) for name in names), []).append(run)
-        return groups
+        return grouped(
+            (tuple(self.settings[run].get(name, _MISSING) for name in names), run)
+            for run in (self.failed if failed else self.logs)
+        )
 
     def names_of(self, runs: Sequence[str]) -> dict[str, Any]:
         """Columns of the sweep and of the first of some runs."""
@@ -166,9 +167,7 @@ def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
     settings = settings_by_run(tables)
     labels = tables.labels()
     figures = _figures(tables, options.warmup)
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for run, values in settings.items():
-        alike.setdefault(tuple(values.get(name, "") for name in ALIKE), []).append(run)
+    alike = grouped((tuple(values.get(name, "") for name in ALIKE), run) for run, values in settings.items())
     for names, runs in alike.items():
         measured = [run for run in runs if any(run in by_run for by_run in figures.values())]
         figure = next((name for name, by_run in figures.items() if all(run in by_run for run in measured)), _TIME)
@@ -255,10 +254,9 @@ def _matched(sweep: _Sweep, factor: str) -> list[_Group]:
     """The groups of runs that agree in all factors but one."""
     groups = []
     for runs in sweep.groups([name for name in sweep.factors if name != factor]).values():
-        by_value: dict[str, list[float]] = {}
-        for run in runs:
-            if factor in sweep.settings[run]:
-                by_value.setdefault(sweep.settings[run][factor], []).append(sweep.logs[run])
+        by_value = grouped(
+            (sweep.settings[run][factor], sweep.logs[run]) for run in runs if factor in sweep.settings[run]
+        )
         groups.append(({value: math.fsum(logs) / len(logs) for value, logs in by_value.items()}, runs))
     return groups
 

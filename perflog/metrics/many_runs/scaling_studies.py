@@ -15,6 +15,7 @@ from statistics import geometric_mean
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.benchmarks.case_tables import SAME, CaseTable, case_tables
 from perflog.metrics.directions import words_of
@@ -195,9 +196,7 @@ def _among(
     described: Mapping[str, SizedRun], rates: Sequence[Rate], flop_rates: Mapping[str, float]
 ) -> Iterator[Study]:
     """Yield the studies among runs. `flop_rates`: the TFLOP/s of one GPU, of runs that print them."""
-    alike: dict[tuple[tuple[str, str], ...], list[str]] = {}
-    for name, run in described.items():
-        alike.setdefault(run.key, []).append(name)
+    alike = grouped((run.key, name) for name, run in described.items())
     telling = _telling([dict(key) for key in alike])
     for key, runs in alike.items():
         settings = {setting: text for setting, text in key if setting in telling}
@@ -221,9 +220,7 @@ def _chains(runs: Mapping[str, SizedRun]) -> Iterator[tuple[str | None, list[str
         yield None, list(runs)
         return
     for mode, of in ((STRONG, "batch"), (WEAK, "batch_of_one")):
-        by_batch: dict[float | None, list[str]] = {}
-        for name, run in runs.items():
-            by_batch.setdefault(getattr(run, of), []).append(name)
+        by_batch = grouped((getattr(run, of), name) for name, run in runs.items())
         for members in by_batch.values():
             if len({runs[name].gpus for name in members}) > 1:
                 yield mode, members
@@ -253,10 +250,7 @@ def _studies(
 
 
 def _by_size(runs: Sequence[str], described: Mapping[str, SizedRun]) -> dict[int, list[str]]:
-    sizes: dict[int, list[str]] = {}
-    for run in runs:
-        sizes.setdefault(described[run].gpus, []).append(run)
-    return sizes
+    return grouped((described[run].gpus, run) for run in runs)
 
 
 def _speeds_of_all(rate: Rate, members: Sequence[str], described: Mapping[str, SizedRun]) -> dict[str, float] | None:

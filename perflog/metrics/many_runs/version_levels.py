@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats
+from perflog.grouping import grouped
 from perflog.metrics.directions import Better, direction
 from perflog.metrics.many_runs.versions import Version, Versions
 from perflog.settings.run_settings import Settings, incidental_test, is_of_machine, varying
@@ -172,10 +173,7 @@ def figure_courses(
         level: Confidence level of intervals.
     """
     every = [_series(test, figure) for test, figure in figures]
-    alike: dict[tuple[str, str], list[Floats]] = {}
-    for each in every:
-        if isinstance(each, _Series):
-            alike.setdefault((each.figure.name, each.figure.unit), []).append(each.logs)
+    alike = grouped(((each.figure.name, each.figure.unit), each.logs) for each in every if isinstance(each, _Series))
     shared = {key: shared_scatter(logs) for key, logs in alike.items()}
     for each in every:
         if isinstance(each, UntrackedFigure):

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from perflog.errors import UsageError, did_you_mean
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.run_moments import Moment, moment_of, moments
 from perflog.metrics.run_tables import Tables
@@ -109,9 +110,10 @@ def versions_of_tests(
         chosen = DATE
     places = runs.places(chosen)
     left_out = {run: _NOT_PLACED.get(chosen, f"without a setting `{chosen}`") for run in runs.keys if run not in places}
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for run in sorted(places, key=lambda run: (places[run].order, *runs.tie(run))):
-        alike.setdefault(tuple(runs.settings[run].get(name, "") for name in ALIKE), []).append(run)
+    alike = grouped(
+        (tuple(runs.settings[run].get(name, "") for name in ALIKE), run)
+        for run in sorted(places, key=lambda run: (places[run].order, *runs.tie(run)))
+    )
     tests = []
     taken: dict[str, int] = {}
     for names, members in alike.items():
@@ -226,9 +228,7 @@ class _Runs:
         """Yield the runs of each test, with the settings that identify it."""
         described = {run: self._described(run) for run in runs}
         names = [name for name in _returning(list(described.values())) if name not in ignored]
-        parted: dict[tuple[str, ...], list[str]] = {}
-        for run in runs:
-            parted.setdefault(tuple(described[run].get(name, "") for name in names), []).append(run)
+        parted = grouped((tuple(described[run].get(name, "") for name in names), run) for run in runs)
         for values, members in parted.items():
             pairs = zip(names, values, strict=True)
             yield ", ".join(f"{name.rstrip('0123456789')} {value}" for name, value in pairs if value), members
@@ -277,9 +277,7 @@ def _versions(runs: Sequence[str], places: Mapping[str, _Place], by: str) -> tup
     are_dates = by in (DATE, INGESTED) and all(places[run].name == places[run].at for run in runs)
     if are_dates and len({name[:10] for name in names.values()}) >= FEWEST:
         names = {run: name[:10] for run, name in names.items()}
-    runs_by_version: dict[str, list[str]] = {}
-    for run in runs:
-        runs_by_version.setdefault(names[run], []).append(run)
+    runs_by_version = grouped((names[run], run) for run in runs)
     ats = {name: name if are_dates else places[of[0]].at for name, of in runs_by_version.items()}
     return tuple(Version(name, ats[name], tuple(of)) for name, of in runs_by_version.items())
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 
 LONGEST = 34
@@ -42,9 +43,7 @@ def short_kernels(names: Iterable[str]) -> dict[str, str]:
         >>> list(short_kernels(["copy<float>(int)", "copy<half>(int)", "gemm<float>(int)"]).values())
         ['copy<float>', 'copy<half>', 'gemm']
     """
-    alike: dict[str, list[str]] = {}
-    for name in dict.fromkeys(names):
-        alike.setdefault(short_kernel(name)[:_HEAD], []).append(name)
+    alike = grouped((short_kernel(name)[:_HEAD], name) for name in dict.fromkeys(names))
     labels: dict[str, str] = {}
     taken: Counter[str] = Counter()
     for members in alike.values():

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Mask
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.run_tables import Tables, computed_list
 from perflog.statistics.groups import groups_of
@@ -67,10 +68,7 @@ def divergences(tables: Tables) -> Iterator[Divergence]:
     steps, values = tables.rows("steps"), tables.rows("values")
     keys = [key for key in values.codes("key")[1] if _is_watched(key)]
     watched = values.where(values.one_of("key", keys)) if keys else values.where(np.zeros(0, np.int64))
-    found: dict[str, list[tuple[str, Rows, str]]] = {}
-    for name in _COLUMNS:
-        for run, rows in _affected(steps, name).items():
-            found.setdefault(run, []).append((name, rows, name))
+    found = grouped((run, (name, rows, name)) for name in _COLUMNS for run, rows in _affected(steps, name).items())
     for run, rows in _affected(watched, "value").items():
         for key, key_rows in rows.by("key").items():
             found.setdefault(run, []).append((key, key_rows, "value"))

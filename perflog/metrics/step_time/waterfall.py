@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.formats.model import WHOLES
+from perflog.grouping import grouped
 from perflog.metrics.options import Options
 from perflog.metrics.pipelines.pipeline import TimedPipeline, timed_pipelines
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
@@ -28,7 +29,7 @@ from perflog.metrics.step_time.phases import rows_with_wholes
 from perflog.metrics.step_time.rank_spread import rank_spread
 from perflog.metrics.step_time.steps import steps
 from perflog.metrics.step_time.throughput import throughput
-from perflog.metrics.traces.collectives.time_loss import DeviceLosses, device_losses
+from perflog.metrics.traces.collectives.time_loss import device_losses
 from perflog.metrics.traces.device_work import seconds
 from perflog.statistics.groups import groups_of
 from perflog.tables.nulls import row_dicts
@@ -485,9 +486,7 @@ _EVENTS = {
 
 def _trace_wholes(tables: Tables) -> Iterator[_Whole]:
     """The annotated step of each trace, else all of it, mean over the devices."""
-    by_run: dict[str, list[DeviceLosses]] = {}
-    for losses in device_losses(tables):
-        by_run.setdefault(losses.device.run, []).append(losses)
+    by_run = grouped((losses.device.run, losses) for losses in device_losses(tables))
     for run, devices in by_run.items():
         n = sum(losses.steps or 1 for losses in devices)
         of = TRACED_STEP if devices[0].steps else "trace"

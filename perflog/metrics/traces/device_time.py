@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Ints
+from perflog.grouping import grouped
 from perflog.metrics.compared import STEP_TIME, Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
@@ -144,9 +145,7 @@ def device_time(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
             part    span_s  compute_s  communication_s    idle_s
         ...
     """
-    by_run: dict[str, list[TraceDevice]] = {}
-    for device in trace_devices(tables):
-        by_run.setdefault(device.run, []).append(device)
+    by_run = grouped((device.run, device) for device in trace_devices(tables))
     return [part for devices in by_run.values() for part in _parts([device for device in devices if device.span])]
 
 

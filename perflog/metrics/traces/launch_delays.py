@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats, Ints
+from perflog.grouping import grouped
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
@@ -63,9 +64,7 @@ _COMPARED = {
 
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """The idle time of each cause in each steady step, the mean over devices."""
-    by_run: dict[str, list[DeviceIdle]] = {}
-    for idle in idle_causes(tables):
-        by_run.setdefault(idle.device.run, []).append(idle)
+    by_run = grouped((idle.device.run, idle) for idle in idle_causes(tables))
     for steady_device in steady_devices(tables, steady):
         members = by_run.get(steady_device.run, [])
         times = [windows(each.device, steady_device.steps) for each in members]

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
+from perflog.grouping import grouped
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.traces.device_work import TraceDevice, has_times, trace_devices
 from perflog.statistics.groups import groups_of
@@ -42,9 +43,7 @@ def launches_by_file(tables: Tables) -> Iterator[_FileLaunches]:
     Yields:
         Run and part of the file, and its devices as in `trace_devices`. Files without a call of the runtime come last.
     """
-    devices: dict[tuple[str, int], list[TraceDevice]] = {}
-    for device in trace_devices(tables):
-        devices.setdefault((device.run, device.part), []).append(device)
+    devices = grouped(((device.run, device.part), device) for device in trace_devices(tables))
     if len(devices) == 1:  # several metrics ask for the launches of the only file
         yield from cached(tables, "launches of the only file", lambda: list(_found_by_file(tables, devices)))
     else:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_work import TraceDevice, are_in_steps, has_times, seconds, trace_devices
@@ -46,10 +47,7 @@ def start_ups(tables: Tables) -> Iterator[StartUp]:
     doing = {CAPTURE: _captures(tables), COMPILATION: _compiling(tables)}
     if not any(doing.values()):
         return
-    by_run: dict[str, list[TraceDevice]] = {}
-    for device in trace_devices(tables):
-        if device.span:
-            by_run.setdefault(device.run, []).append(device)
+    by_run = grouped((device.run, device) for device in trace_devices(tables) if device.span)
     for run, devices in by_run.items():
         in_steps = are_in_steps(devices)
         for what, by_file in doing.items():

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Ints
+from perflog.grouping import grouped
 from perflog.metrics.compared import Steady
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.device_steps import TraceSteps
@@ -32,11 +33,9 @@ class SteadyDevices(Struct, frozen=True):
 
 def devices_by_run(tables: Tables) -> dict[str, list[TraceDevice]]:
     """Return the devices of each run that has a trace."""
-    by_run: dict[str, list[TraceDevice]] = {}
-    for device in trace_devices(tables) if tables.count("events") else ():
-        if device.busy:
-            by_run.setdefault(device.run, []).append(device)
-    return by_run
+    return grouped(
+        (device.run, device) for device in (trace_devices(tables) if tables.count("events") else ()) if device.busy
+    )
 
 
 def steady_devices(tables: Tables, steady: Steady) -> Iterator[SteadyDevices]:

@@ -28,6 +28,7 @@ from perflog.analysis.compare.rows import COLUMNS, FigureRow
 from perflog.analysis.compare.verdicts import NOT_COMPARABLE
 from perflog.analysis.lint import SEVERITIES
 from perflog.analysis.run_names import letters
+from perflog.grouping import grouped
 from perflog.metrics.compared import ALL
 from perflog.metrics.profiles.kernel_names import short_kernels
 from perflog.output import terminal
@@ -258,9 +259,7 @@ def _notes(compared: Comparison, shown: Sequence[FigureRow]) -> Iterator[str]:
 
 def notes_on_hidden_change(compared: Comparison) -> Iterator[str]:
     """Yield a change that the mean or another statistic of the headline metric shows and the median does not."""
-    by_side: dict[tuple[str, str], list[FigureRow]] = {}
-    for row in compared.headlines:
-        by_side.setdefault((row.case, row.side), []).append(row)
+    by_side = grouped(((row.case, row.side), row) for row in compared.headlines)
     for rows in by_side.values():
         median = next((row for row in rows if row.statistic == "median"), None)
         others = [row for row in rows if row.decision in ("regression", "improvement")]
@@ -306,10 +305,9 @@ def notes_on_result(compared: Comparison) -> Iterator[str]:
 
 def notes_on_history(compared: Comparison) -> Iterator[str]:
     """Yield the run-to-run variation of the headline metrics, and the repeats that it was estimated from."""
-    by_side: dict[tuple[str, str, int], list[FigureRow]] = {}
-    for row in compared.headlines:
-        if row.scope == "history":
-            by_side.setdefault((row.case, row.side, row.history_runs), []).append(row)
+    by_side = grouped(
+        ((row.case, row.side, row.history_runs), row) for row in compared.headlines if row.scope == "history"
+    )
     for (case, side, runs), rows in by_side.items():
         where = ", ".join(x for x in (case, side if len(compared.sides) > 2 else "") if x)
         scatter = ", ".join(f"{figure_name(row)} {show(row.history_scatter, '1', 2)}" for row in rows)
@@ -500,9 +498,7 @@ def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:
 
 def _grouped(findings: Sequence[FindingRow], everything: bool) -> Iterator[tuple[str, str, str, str]]:
     """Yield severity, code, position and message of findings: the same one of several sides or runs once."""
-    alike: dict[tuple[str, str, str], list[FindingRow]] = {}
-    for finding in findings:
-        alike.setdefault((finding.severity, finding.code, finding.case), []).append(finding)
+    alike = grouped(((finding.severity, finding.code, finding.case), finding) for finding in findings)
     for (severity, code, case), members in sorted(alike.items(), key=lambda item: SEVERITIES.index(item[0][0])):
         sides: dict[str, list[str]] = {}
         for finding in members:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from perflog.analysis.run_filter import Fact
 from perflog.analysis.run_list import RunList
+from perflog.grouping import grouped
 from perflog.log import Log
 from perflog.output.sheets import Role, Sheet, SheetColumn, pairs, sheet, table_sheet
 from perflog.tables.schema import SCHEMA_VERSION
@@ -138,9 +139,7 @@ def ingest_sheets(results: Sequence[IngestResult]) -> Iterator[Sheet]:
     if len(results) <= _LOGS_ONE_BY_ONE:
         yield from map(ingest_sheet, results)
         return
-    by_format: dict[str, list[IngestResult]] = {}
-    for done in results:
-        by_format.setdefault(", ".join(done.formats), []).append(done)
+    by_format = grouped((", ".join(done.formats), done) for done in results)
     yield sheet(
         "logs",
         "format logs# runs# lines# unread_lines# unread_figures#",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from perflog.analysis.track import Track, cause_words, interval, short, test_names
 from perflog.errors import UsageError
+from perflog.grouping import grouped
 from perflog.output.sheets import Quantity, Sheet, SheetColumn, sheet
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.units import count, first_few, show_change
@@ -83,12 +84,8 @@ def _without_empty(whole: Sheet) -> Sheet:
 
 
 def _left_out(track: Track) -> Sheet:
-    runs: dict[str, list[str]] = {}
-    for each in track.left_out:
-        runs.setdefault(each.reason, []).append(each.label)
-    figures: dict[str, list[str]] = {}
-    for figure in track.left_out_figures:
-        figures.setdefault(f"{figure.test}: {figure.reason}", []).append(figure.figure)
+    runs = grouped((each.reason, each.label) for each in track.left_out)
+    figures = grouped((f"{figure.test}: {figure.reason}", figure.figure) for figure in track.left_out_figures)
     missing = Counter(short(version.name) for course in track.courses for version in course.missing)
     rows = [
         *((count(len(names), "run"), reason, first_few(names, _NAMED)) for reason, names in runs.items()),

@@ -22,6 +22,7 @@ from perflog.analysis.run_names import run_places
 from perflog.analysis.tables_as_logs import without_tables
 from perflog.errors import UsageError
 from perflog.formats.registry import known
+from perflog.grouping import grouped
 from perflog.log import Log, RunKey, combined
 from perflog.metrics import METRICS, Metric, Options, Tables
 from perflog.output.presenters.metrics import metric_sheet
@@ -209,9 +210,7 @@ def _log_summaries(runs: Sequence[TableRow], lines: Sequence[TableRow]) -> list[
     counts: dict[str, Counter[str]] = {}
     for shape in lines:
         counts.setdefault(shape["run"], Counter())[shape["status"]] += shape["count"]
-    members: dict[str, list[TableRow]] = {}
-    for run in runs:
-        members.setdefault(run["log_sha256"], []).append(run)
+    members = grouped((run["log_sha256"], run) for run in runs)
     logs = []
     for sha256, log_runs in members.items():
         run_counts = [counts.get(run["run"], Counter()) for run in log_runs]

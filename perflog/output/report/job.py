@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from perflog.grouping import grouped
 from perflog.metrics.jobs.attempt_time import DOWN, KINDS, REPEATED, STALL
 from perflog.output.presenters.diagnosis import heading, parts
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, RunName, number
@@ -47,9 +48,7 @@ def has_jobs(report: ReportData) -> bool:
 
 def _failures(report: ReportData) -> AnswerTable:
     """The failures of each run by kind, in the order of the logs: ranks, lines, and the first message."""
-    groups: dict[tuple[str, str, str], list[TableRow]] = {}
-    for row in report.failures:
-        groups.setdefault((row["run"], row["kind"], row["role"]), []).append(row)
+    groups = grouped(((row["run"], row["kind"], row["role"]), row) for row in report.failures)
     heads = ["failures", "run", "role", "times", "ranks", "nodes", "GPUs", "lines", "first message"]
     cells: list[list[Cell]] = [
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from perflog.analysis.overview.run_groups import SINGLE_RUNS
+from perflog.grouping import grouped
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Sentence, change_cell, number
 from perflog.output.report.data import ReportData, TableRow
 from perflog.units import show, show_change, show_interval
@@ -42,10 +43,7 @@ def sweeps(report: ReportData) -> Iterator[Sentence | AnswerTable]:
 
 
 def _by_sweep(rows: Sequence[TableRow]) -> dict[str, list[TableRow]]:
-    by_sweep: dict[str, list[TableRow]] = {}
-    for row in rows:
-        by_sweep.setdefault(row["sweep"], []).append(row)
-    return by_sweep
+    return grouped((row["sweep"], row) for row in rows)
 
 
 def _configurations(title: str, rows: Sequence[TableRow]) -> AnswerTable:

@@ -13,6 +13,7 @@ from math import gcd
 
 from msgspec import Struct, field
 
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.failures.kinds import CAUSE, ECHO, EITHER, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds
 from perflog.parsing.failures.origins import tasks_of
@@ -155,9 +156,7 @@ def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:
     if not causes:
         return None
     causes = causes[:1] if _is_interrupt(causes) else _not_outlived(causes, rows)
-    by_process: dict[object, list[FailureRow]] = {}
-    for row in causes:
-        by_process.setdefault(process_of(row), []).append(row)
+    by_process = grouped((process_of(row), row) for row in causes)
     _join_unnamed(by_process)
     firsts = {process: _most_exact(failures) for process, failures in by_process.items()}
     if len(firsts) == 1:

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from perflog.arrays import Bytes, Floats, Ints, Mask
 from perflog.formats.template import Template
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 
 Numbers = Ints | Floats
@@ -206,10 +207,7 @@ class NumericMatcher:
                     self._group_of[index, count] = known[group]
 
     def _classify_starts(self) -> None:
-        by_start: dict[int, list[NumericTemplate]] = {}
-        for t in self.templates:
-            if t.literals[0]:
-                by_start.setdefault(int.from_bytes(t.literals[0][:2], "little"), []).append(t)
+        by_start = grouped((int.from_bytes(t.literals[0][:2], "little"), t) for t in self.templates if t.literals[0])
         for start, candidates in list(by_start.items())[:_MAX_STARTS]:
             self._start_class[start] = len(self._by_start)
             self._by_start.append(candidates)

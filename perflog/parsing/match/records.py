@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from perflog.arrays import Ints
 from perflog.formats.model import Format, Line
+from perflog.grouping import grouped
 from perflog.parsing.input.chunks import Chunk
 from perflog.tables.arrow import bytes_array, index_array, numbers_of
 from perflog.tables.row_order import PART_BITS, PART_MASK
@@ -309,9 +310,7 @@ def owners(
             line = position >> PART_BITS
             claim = precedence, position, kind
             best[line] = min(best.get(line, claim), claim)
-    winners: dict[int, list[int]] = {}
-    for _, position, kind in best.values():
-        winners.setdefault(kind, []).append(position)
+    winners = grouped((kind, position) for _, position, kind in best.values())
 
     def won(kind: int, positions: Ints) -> Ints:
         winning = np.array(winners.get(kind, []), np.int64)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.arrays import Floats
+from perflog.grouping import grouped
 from perflog.metrics.benchmarks.collectives import ALL
 from perflog.metrics.row_groups import row_groups, split
 from perflog.plots.drawing.canvas import LINES, Canvas, axis_label, legend, plain, shown_note
@@ -45,9 +46,7 @@ def collectives(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         >>> perflog.plots.collectives.metric
         'collectives'
     """
-    panels_of: dict[str, list[dict[str, Any]]] = {}
-    for row in rows.to_dict("records"):
-        panels_of.setdefault(_title(row), []).append(row)
+    panels_of = grouped((_title(row), row) for row in rows.to_dict("records"))
     left_out = [shown_note(_MAX_LINES, len(lines), "lines of a panel") for lines in panels_of.values()]
     figure, panels = canvas.panels(list(panels_of), [max(left_out, default="")], panel_height=2.8)
     several = rows["run"].nunique() > 1

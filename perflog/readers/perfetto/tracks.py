@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.events.device_names import device_number, stream_number, work_tracks
 from perflog.readers.events.event_columns import MISSING
@@ -167,9 +168,7 @@ class Tracks(Struct):
     def _is_work(self, track: _Described) -> bool:
         """Return whether the events of a track of a device are its work, by its name and those beside it."""
         if not self._work_tracks:
-            names: dict[int, list[str]] = {}
-            for described in self._tracks.values():
-                names.setdefault(described.parent, []).append(described.name)
+            names = grouped((described.parent, described.name) for described in self._tracks.values())
             self._work_tracks = {parent: work_tracks(beside) for parent, beside in names.items()}
         return self._work_tracks[track.parent](track.name)
 

@@ -14,6 +14,7 @@ from perflog.analysis.compare.result_rows import TreeRow, column, columns_of
 from perflog.analysis.compare.rows import FigureRow, by_measure
 from perflog.analysis.compare.sides import Case, Side
 from perflog.arrays import Floats
+from perflog.grouping import grouped
 from perflog.metrics.compared import ALL, Measure
 from perflog.metrics.traces.work_tree import last_of_path
 from perflog.statistics.samples import median
@@ -77,9 +78,7 @@ def attribution(
                     continue
                 pairs = _median_pairs(kind, values[0], values[k], case.runs[0], case.runs[k])
                 differs = not row.change_low <= 0 <= row.change_high
-                inside: dict[str | None, list[Measure]] = {}
-                for measure in pairs:
-                    inside.setdefault(measure.of, []).append(measure)
+                inside = grouped((measure.of, measure) for measure in pairs)
                 top = next(m for m in pairs if m.name == whole and m.kind == kind)
                 total = pairs[top][1] - pairs[top][0]
                 differs &= total * (row.side_value - row.base_value) > 0  # else only the slowest rank does

@@ -20,6 +20,7 @@ from perflog.analysis.compare.operator_trees import Key, OperatorNode, merged, o
 from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.sides import Case, Side
 from perflog.arrays import Floats
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.metrics.compared import ALL, Measure
@@ -143,10 +144,7 @@ def _matches(base: OperatorNode | None, side: OperatorNode | None) -> Iterator[M
 
 
 def _by_name(nodes: dict[Key, OperatorNode], name_of: NameOf) -> dict[Hashable, list[Key]]:
-    groups: dict[Hashable, list[Key]] = {}
-    for key in nodes:
-        groups.setdefault(name_of(key), []).append(key)
-    return groups
+    return grouped((name_of(key), key) for key in nodes)
 
 
 def _listed(keys: Sequence[Key]) -> str | None:

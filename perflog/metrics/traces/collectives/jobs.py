@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from perflog.grouping import grouped
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.traces.device_work import TraceDevice, trace_devices
@@ -50,9 +51,7 @@ def jobs(tables: Tables) -> list[Job]:
 
     If a folder holds a rank twice, files with names that differ only in the rank are a job: `a_rank0`, `a_rank1`.
     """
-    by_run: dict[str, list[TraceDevice]] = {}
-    for device in trace_devices(tables):
-        by_run.setdefault(device.run, []).append(device)
+    by_run = grouped((device.run, device) for device in trace_devices(tables))
     runs = tables.rows("runs")
     logs = dict(runs.records("run", "log"))
     clocks = {run: semantics.config.get("clock") for run, semantics in semantics_by_run(runs).items()}
@@ -64,9 +63,7 @@ def jobs(tables: Tables) -> list[Job]:
 
 def _by_folder(devices: Sequence[TraceDevice], logs: Mapping[str, str]) -> list[list[TraceDevice]]:
     """Groups of devices, each a separate run, by folder and, if a rank is there twice, by file name."""
-    folders: dict[str, list[TraceDevice]] = {}
-    for device in devices:
-        folders.setdefault(os.path.dirname(str(logs[device.run])), []).append(device)
+    folders = grouped((os.path.dirname(str(logs[device.run])), device) for device in devices)
     groups = []
     for folder in folders.values():
         if _duplicate(folder):

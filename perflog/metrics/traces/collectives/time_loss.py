@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct
 
+from perflog.grouping import grouped
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collectives.collective_matching import MatchedCollectives, matched_collectives
 from perflog.metrics.traces.device_work import (
@@ -50,10 +51,7 @@ def device_losses(tables: Tables) -> list[DeviceLosses]:
         for matched in matched_collectives(tables)
         for index, member in enumerate(matched.job.members)
     }
-    by_run: dict[str, list[TraceDevice]] = {}
-    for device in trace_devices(tables):
-        if device.span:
-            by_run.setdefault(device.run, []).append(device)
+    by_run = grouped((device.run, device) for device in trace_devices(tables) if device.span)
     in_steps = {run for run, devices in by_run.items() if are_in_steps(devices)}
     losses = {}
     for idle in idle_causes(tables):

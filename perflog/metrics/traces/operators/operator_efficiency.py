@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from perflog.arrays import Floats
 from perflog.errors import UsageError
+from perflog.grouping import grouped
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.hardware import bandwidth_tbs, given_peak, gpu_model, precision
 from perflog.metrics.options import Options
@@ -270,10 +271,7 @@ def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) ->
     }
     least = {place: max(bounds_of_shape.values()) for place, bounds_of_shape in bounds.items()}
     yield {"by": "trace", **_figures(operators, file.time_ns, file.time_ns, least)}
-    classes: dict[str, list[Operator]] = {}
-    for each in operators:
-        if each.kind is not None:
-            classes.setdefault(each.kind, []).append(each)
+    classes = grouped((each.kind, each) for each in operators if each.kind is not None)
     for kind, members in sorted(classes.items(), key=lambda item: -sum(each.time_ns for each in item[1])):
         time_ns = sum(each.time_ns for each in members)
         yield {"by": "class", "class": kind, **_figures(members, time_ns, file.time_ns, least)}

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
+from perflog.grouping import grouped
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached, computed_list
@@ -114,10 +115,7 @@ def _all_rows(tables: Tables, options: Options) -> list[dict[str, Any]]:
 
 def _runs_in_steps(tables: Tables) -> set[str]:
     """Return the runs that are represented by their steps."""
-    by_run: dict[str, list[TraceDevice]] = {}
-    for device in trace_devices(tables):
-        if device.span:
-            by_run.setdefault(device.run, []).append(device)
+    by_run = grouped((device.run, device) for device in trace_devices(tables) if device.span)
     return {run for run, devices in by_run.items() if are_in_steps(devices)}
 
 
