@@ -34,8 +34,12 @@ _WORDS: dict[str, Better] = {
 _WORK = frozenset(("bytes", "nbytes", "flop", "flops"))
 """Names of the amount of work that is measured: more or less of it is not better."""
 
-_NO_WAY = frozenset("less fewer saved saving savings reduced reduction spread std stdev stddev variance jitter".split())
-"""Words in names of what is saved, or of a spread: the quantity that they are of has a direction, they have none."""
+_NO_WAY = frozenset(
+    "less fewer saved saving savings reduced reduction spread std stdev stddev variance jitter traffic".split()
+)
+"""Words in names of what is saved or moved, or of a spread: the quantity that they are of has a direction, they have
+none.
+"""
 
 PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one after the other in the name of a rate, such as `tokens_per_sec`."""

@@ -1040,9 +1040,6 @@ MEASURED: dict[str, dict[str, tuple[float, str | None]]] = {
     "Output throughput: 1234.5 tokens/s": {"Output_throughput_tokens_per_s": (1234.5, "1/s")},
     "general.py: 117: Request throughput: 12.5 req/s": {"Request_throughput": (12.5, "1/s")},
     "Measuring random read IOPS: 515151 IOPS": {"Measuring_random_read_IOPS": (515151.0, "1/s")},
-    "MALL BW, GPU ID: 0, duration:407.1 ms, mean:6423.1 GB/sec, stdev=16.3 GB/sec": {
-        "GPU_ID": (0.0, None), "duration": (0.4071, "s"), "mean": (6423.1, "GB/s"), "stdev": (16.3, "GB/s"),
-    },
     "  s1=  8192  fa=  527.0 us ( 24.45 TFLOP/s)  speedup=0.33x  err: ours=1.75e-05": {
         "s1": (8192.0, None), "fa": (527e-6, "s"), "fa_tflops": (24.45, "TFLOP/s"), "speedup": (0.33, None),
         "ours": (1.75e-05, None),
@@ -1528,3 +1525,24 @@ def test_a_size_after_model_is_its_name() -> None:
     for size in ("7b", "7B", "1.3b"):
         got = read(f"world_size=8 micro_batch=4 model={size}\nstep 1 | loss 2.5 | 0.5 s/step\n".encode())
         assert got.rows("runs")[0]["model"] == size
+
+
+CASES = {
+    "MALL BW, GPU ID: 0, duration:407.1 ms, mean:6423.1 GB/sec, stdev=16.3 GB/sec": (
+        "MALL BW", {"GPU_ID": 0, "duration": 0.4071, "mean": 6423.1, "stdev": 16.3},
+    ),
+    "Peak FLOPs (I8), iters: 50, time: 3.5 ms, mean: 20.5 TFLOPS": (
+        "Peak FLOPs (I8)", {"iters": 50, "time": 0.0035, "mean": 20.5},
+    ),
+    "prompt_32k    c=4  ttft=2.5s  decode=30.5 tok/s": (
+        "prompt_32k", {"c": 4, "ttft": 2.5, "decode_tokens_per_s": 30.5},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_words_before_the_pairs_of_a_measured_line_name_its_case(text: str) -> None:
+    rows = read(f"{text}\n".encode()).rows("values")
+    case, figures = CASES[text]
+    assert [row["text"] for row in rows if row["key"] == "case"] == [case]
+    assert {row["key"]: row["value"] for row in rows if row["key"] != "case"} == pytest.approx(figures)

@@ -38,6 +38,7 @@ from perflog.metrics.directions import better, direction, names_energy, names_ra
         ("less time", "s", None),  # how much less
         ("time saved", "s", None),
         ("stdev", "GB/s", None),
+        ("traffic", "B", None),
         ("latency_std", "s", None),
         ("", "", None),
     ],

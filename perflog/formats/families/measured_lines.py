@@ -116,14 +116,14 @@ _IS_LIST = lazy_pattern(
 )  # pairs, and nothing else
 _PAIR = r"[A-Za-z][\w./ -]*[:=] ?\{[^{}]*\}(?: ?[A-Za-z%µ/]+)?|[A-Z]\w* ?\((?:\w+ ?= ?\{[^{}]*\}(?:, ?)?)+\)"
 _IS_PAIRS = lazy_pattern(  # also arguments, all of them after a label (`Trial 1: a_tps=2.5`), a remark after them
-    rf"(?:\{{_:b\}})?(?:[\w #]+(?:(?:\{{[^{{}}]*\}})?:(?:\{{_:b\}}| )|, ))?(?:{_PAIR})"
+    rf"(?:\{{_:b\}})?(?:[\w #]+(?:(?:\{{[^{{}}]*\}})?:(?:\{{_:b\}}| )|, )|\{{\w+:,c\}}, )?(?:{_PAIR})"
     rf"(?:(?:, ?| ?[|;] ?|\{{_:b\}})(?:{_PAIR}))+(?: \((?:\{{_[^{{}}]*\}} [A-Za-z]+(?:, |(?=\))))+\))?"
 )
 _BARE_PAIR = (  # perhaps with its unit and a rate: `fa=  526.99 us ( 24.450 TFLOP/s)`
     r"[A-Za-z]\w*=(?:\{_:b\}| )?\{[^{}]*\}(?: ?[A-Za-zµ%/]+)?(?: ?\( ?\{[^{}]*\} ?[A-Za-zµ%/]+\))?(?:\{_:b\}| |$)"
 )
 _ARE_PAIRS = lazy_pattern(  # with nothing but spaces between them, or a label before the last ones
-    rf"(?:\{{_:b\}})?(?:[A-Za-z]\w*:? )?(?:{_BARE_PAIR}){{3,}}(?:[A-Za-z]\w*: (?:{_BARE_PAIR})+)?"
+    rf"(?:\{{_:b\}})?(?:[A-Za-z]\w*:? |\{{\w+:w\}}\{{_:b\}})?(?:{_BARE_PAIR}){{3,}}(?:[A-Za-z]\w*: (?:{_BARE_PAIR})+)?"
 )
 _RATE_AT_END = lazy_pattern(r"(?:^|_)[km]?tps$")
 _IN_TREE = lazy_pattern(r"[├└╰]─+ ")

@@ -24,6 +24,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.units import MAGNITUDES, STEP_WORDS, UNITS, Unit, base_of, unit_of
 
 _MOST_WORDS = 6  # of a name
+_FEWEST_BOUND = 3  # numbers of a line that begins with its case
 _NAME_AT_END = lazy_pattern(r"([A-Za-z_]\w*)[:=]$")
 _PAIRS_AT_END = lazy_pattern(r"(?:\s[^\s=]+=[^\s=]+){3}\s*$")
 _LIST_NUMBER = lazy_pattern(r"[+-]?[0-9.][0-9.eE+-]*")
@@ -165,6 +166,10 @@ class MeterText(Struct):
             self.text += f"{{{names.fields.from_key(' '.join(names.words))}:w}}"
             names.forget()
             return k + 1
+        if self._begins_pairs(parts, k):
+            if self.text == f"{parts[0].text}{{_:b}}":
+                self.text = f"{{{names.fields.from_key('case')}:w}}{{_:b}}"
+            names.words = []
         end = _end_of_call(parts, k + 1)
         word, k = word + "".join(part.text for part in parts[k + 1 : end]), end - 1
         self.text += literal(word)
@@ -177,6 +182,16 @@ class MeterText(Struct):
         if len(names.words) > 2 and names.words[-2] == "in":
             names.key_unit = unit_of(names.words[-1])[0]  # `train_step_timing in s=12.80`
         return k + 1
+
+    def _begins_pairs(self, parts: Sequence[Token], k: int) -> bool:
+        """Return whether words before a wide gap are no part of the name after it: `gemm_bf16    m=64  time=2.5us`.
+
+        One at the start of a measured line names its case.
+        """
+        names = self.names
+        is_pair = len(parts[k].gap) > 1 and [part.text for part in parts[k + 1 : k + 2]] == ["="]
+        is_word = bool(names.words) and names.words[0].lower() not in EVALUATIONS | TRAINING | LABELS
+        return names.declaration.measures and is_pair and is_word and not names.is_bound
 
     def _is_label(self, parts: Sequence[Token], k: int) -> bool:
         """Return whether a word only says that measured pairs follow: `RESULT tp=8 ttft_ms=32.1`."""
@@ -220,12 +235,22 @@ class MeterText(Struct):
         elif mark == SPREAD and names.last and not names.words:
             names.words, names.is_bound = [names.last, "spread"], True
         elif mark == ",":
-            names.words, names.is_bound = (names.words, True) if names.is_bound else ([], False)
+            self._note_comma(parts, k)
         elif mark in "+&" and not names.is_bound and k + 1 < len(parts) and parts[k + 1].kind == NAME:
             pass  # `fwd+bwd 412 ms` is no time of the backward pass
         elif mark not in "'\"":
             names.forget()
         return k
+
+    def _note_comma(self, parts: Sequence[Token], k: int) -> None:
+        """Note what ends at a comma. Words at the start are the case: `L2 read, iters: 9, mean: 3 us`."""
+        names = self.names
+        are_first = k > 0 and not names.printed and all(part.kind == NAME or part.text in "()" for part in parts[:k])
+        bound = sum(part.text in "=:" for part in parts[k:])
+        is_phase = parts[0].text.lower() in EVALUATIONS | TRAINING | LABELS
+        if names.declaration.measures and are_first and bound >= _FEWEST_BOUND and not is_phase:
+            self.text = f"{{{names.fields.from_key('case')}:,c}},"
+        names.words = names.words if names.is_bound else []
 
     def _names_logger(self, mark: str) -> bool:
         """Return whether the words before the last one name the logger: `INFO trainer step=5 loss=2.5 lr=0.001`.
