@@ -13,19 +13,21 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from perflog.formats.model import Line
-from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, NUMBERED_PARTS, STATISTICS, plain_name
+from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, NUMBERED_PARTS, STATISTIC, plain_name
+from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import column_for
 from perflog.units import Unit
 
 STEP_TIME = "step_time"
 COLUMNS = ("forward", "backward")
 """Parts with a column of their own in table `steps`."""
-_TIME, _TOTALS = "time", ("total", "total_time")
+_TIMES, _TOTALS = ("time", "t"), ("total", "total_time")
 _NO_PARTS = (
     "elapsed eta wall since start remaining left uptime clock timestamp checkpoint ckpt save hidden overlapped "
     "gpu cpu cuda device per latency ttft tpot itl slowest fastest".split()
 )
-_OTHER_WORDS = COUNTERS | EVALUATIONS | STATISTICS | frozenset(_NO_PARTS)
+_STATISTIC = lazy_pattern(rf"(?:^|_){STATISTIC}(?:_|$)")
+_OTHER_WORDS = COUNTERS | EVALUATIONS | frozenset(_NO_PARTS)
 """Words in names of times that are no parts of the step."""
 
 
@@ -44,7 +46,7 @@ def with_parts(line: Line, times: Collection[str] | None = None, whole: str = ""
 
 
 def time_of_step(units: Mapping[str, Unit], printed: Collection[str] = ()) -> str:
-    """Return the field of a time that may be the time of the step, "" for none: `total`, or `time` in milliseconds.
+    """Return the field of a time that may be the time of the step, "" for none: `total`; `time` or `t` in milliseconds.
 
     No program prints the time since a date in milliseconds. `total` is the sum of other times. In
     `micro 3 | step 1 | time: 100 ms` it is the time of the micro-batch.
@@ -56,7 +58,8 @@ def time_of_step(units: Mapping[str, Unit], printed: Collection[str] = ()) -> st
     if whole and len([name for name in units if plain_name(name) != whole and may_be_part(name)]) > 1:
         return named[whole]
     is_of_step = NUMBERED_PARTS.isdisjoint(name.replace("_", "") for name in printed)
-    return named[_TIME] if is_of_step and _TIME in named and units[named[_TIME]].factor < 1 else ""
+    time = next((named[name] for name in _TIMES if name in named and units[named[name]].factor < 1), "")
+    return time if is_of_step else ""
 
 
 def is_total(name: str) -> bool:
@@ -66,4 +69,5 @@ def is_total(name: str) -> bool:
 
 def may_be_part(name: str) -> bool:
     """Return whether a time may be a part of the step by its name."""
-    return _OTHER_WORDS.isdisjoint(name.lower().split("_"))
+    plain = name.lower()
+    return _OTHER_WORDS.isdisjoint(plain.split("_")) and _STATISTIC.search(plain) is None

@@ -16,7 +16,6 @@ from perflog.analysis.overview.parts import percent
 from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.bars import OF_BARS
 from perflog.formats.vocabulary import field_of
-from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, serving, throughput
 from perflog.metrics.benchmarks.serving import CACHE, RUNNING, WAITING
 from perflog.metrics.causes import causes_by_run
@@ -35,8 +34,10 @@ from perflog.units import count, first_few, show
 
 KERNELS = "kernels"
 JOB_STATE = "job_state"
-_OF_RUN = lazy_pattern(r"(?:^|_)(?:elapsed|eta|remaining|uptime|walltime|total)(?:_|$)|time_left$")
-"""Names of times of the run, such as the time since its start: they are no times of a step."""
+_OF_RUN = frozenset("elapsed eta remaining left uptime walltime total".split())
+"""Words in names of times of the run, such as the time since its start: they are no times of a step."""
+_EVEN = 2.0  # a clock goes on by so much more between some steps than between others, at most
+_RUNS_ON = 0.5  # of its largest reading, what a clock goes on by in all
 _HELD_UP = ("wait", "communication")
 _MOST_NAMED = 4  # times that are named in a sentence
 _TELLING = 0.03  # of the whole: smaller parts are no reason
@@ -126,7 +127,9 @@ def _times_by_name(tables: Tables, run: str) -> Iterator[tuple[str, Ints, Floats
         rows = tables.rows_of(table, run)
         rows = rows.where(rows.one_of("unit", ["s"])) if table == "values" else rows
         for each, timed in rows.where(rows.known("step", value)).by(name).items():
-            if not (OF_BARS.search(each) or _OF_RUN.search(each)):  # the rate of a bar is the step again
+            if not (
+                OF_BARS.search(each) or _is_of_run(each, timed["step"], timed[value])
+            ):  # the rate of a bar is the step again
                 yield each, timed["step"], timed[value]
 
 
@@ -207,8 +210,20 @@ def _times_of_phases(tables: Tables, run: str) -> Iterator[tuple[str, float]]:
 def _medians(tables: Tables, run: str, values: Mapping[str, Rows]) -> list[tuple[str, float]]:
     """Return the median of each value that most steps print, the largest first."""
     steps = len(tables.rows_of("steps", run))
-    often = ((name, rows) for name, rows in values.items() if 2 * len(rows) > steps > 0 and not _OF_RUN.search(name))
-    return sorted(((name, float(np.median(rows["value"]))) for name, rows in often), key=lambda time: -time[1])
+    often = ((name, rows["step"], rows["value"]) for name, rows in values.items() if 2 * len(rows) > steps > 0)
+    times = ((name, float(np.median(seconds))) for name, at, seconds in often if not _is_of_run(name, at, seconds))
+    return sorted(times, key=lambda time: -time[1])
+
+
+def _is_of_run(name: str, steps: Ints, times: Floats) -> bool:
+    """Return whether a time is one of the run by its name, or goes on or back evenly as a clock or a countdown does."""
+    if not _OF_RUN.isdisjoint(words_of(name)):
+        return True
+    between = np.diff(steps)
+    changes = np.diff(times) / (between if (between > 0).all() else 1)
+    sizes = np.abs(changes)
+    is_even = len(changes) > 1 and abs(np.sign(changes).sum()) == len(changes) and sizes.max() <= _EVEN * sizes.min()
+    return bool(is_even and abs(times[-1] - times[0]) > _RUNS_ON * np.abs(times).max())
 
 
 def _values_of_steps(tables: Tables, run: str, unit: str) -> dict[str, Rows]:
