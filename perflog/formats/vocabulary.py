@@ -69,6 +69,9 @@ COUNTER = f"(?:{'|'.join(sorted(COUNTERS))})"
 PLACES = ("step", "rank")
 """Fields that locate a row and measure nothing. Their numbers are whole."""
 
+DEVICE = "device_label"
+"""Field with the index of the device of a process, inside of its line: `mem_usage:cuda:3 6.2GB`."""
+
 COUNTED_UP = frozenset(
     "batch run trial task test sample example image token request query chunk block layer stage phase part item video "
     "frame sentence game mem memory ram swap used progress done rank thread cpu core worker node process loading map "

@@ -39,7 +39,19 @@ def test_parts_take_no_longer_than_their_whole(seconds: dict[str, float], parts:
 
 
 def test_names_of_parts() -> None:
-    names = ["data", "opt", "elapsed", "eta", "val_time", "avg_step", "time_per_token", "gpu_time", "ttft"]
+    names = [
+        "data",
+        "opt",
+        "elapsed",
+        "eta",
+        "val_time",
+        "avg_step",
+        "time_per_token",
+        "gpu_time",
+        "ttft",
+        "io_med",
+        "io_p50",
+    ]
     assert [name for name in names if may_be_part(name)] == ["data", "opt"]
 
 
@@ -47,6 +59,7 @@ def test_names_of_parts() -> None:
     ("times", "unit", "name"),
     [
         (["Time"], MS, "Time"),
+        (["t"], MS, "t"),
         (["Time"], S, ""),  # perhaps since the start
         (["data_time"], MS, ""),
         (["total", "fwd", "bwd"], S, "total"),

@@ -20,7 +20,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.model import Line
 from perflog.parsing.assemble.scopes import Inheritance
 from perflog.parsing.assemble.steps.step_groups import StepGroups
-from perflog.parsing.match.rank_labels import is_pod
+from perflog.parsing.match.rank_labels import is_device, is_pod
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import null_array, numbers_of, text_scalar
 from perflog.tables.schema import column_for
@@ -152,7 +152,8 @@ class AttributedRows(Struct, dict=True):
         elif self.records.labels is not None:
             ranks = labelled_ranks()
             labelled = np.flatnonzero(self.records.labels >= 0)
-            self.ranks.fill(labelled, ranks[labelled], np.where(ranks[labelled] >= 0, LABEL, LOCAL))
+            local = np.where(is_device(self.records.labels[labelled]), -1, LOCAL)  # a device alone proves nothing
+            self.ranks.fill(labelled, ranks[labelled], np.where(ranks[labelled] >= 0, LABEL, local))
             pod_rows = np.flatnonzero(is_pod(self.records.labels))
             self.ranks.fill(pod_rows, ranks[pod_rows], -1)
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from perflog.formats.families.base import glob
 from perflog.formats.model import Cells, Line, SecondRow
 from perflog.formats.template import LIST_DEPTH
-from perflog.formats.vocabulary import NO_NAME
+from perflog.formats.vocabulary import DEVICE, NO_NAME
 from perflog.parsing.assemble.attributed_rows import NO_EPOCH, RULES, AttributedRows, ClockColumns
 from perflog.parsing.assemble.column_values import (
     clocks_of,
@@ -260,7 +260,7 @@ def _fields_with_rows(rows: AttributedRows) -> list[tuple[str, str]]:
     second_row_fields = line.again.fields.values() if line.again else ()
     helpers = {name for expr in line.compute.values() for name in expr.names if name.startswith("_")}
     clock = line.clock if table == "steps" else ()
-    filled_elsewhere = {"rank", "step", line.within, *clock, *line.run, *second_row_fields, *helpers}
+    filled_elsewhere = {"rank", "step", DEVICE, line.within, *clock, *line.run, *second_row_fields, *helpers}
     home = table if table in PER_FIELD and not names_its_number(rows) else "values"
     loose = [name for name in line.template.names if name in line.paths or column_for(table, name) is None]
     names = [name for name in loose if name not in filled_elsewhere]

@@ -99,6 +99,7 @@ BARE_AT_END = lazy_pattern(rb"[0-9]: [ \t]*\Z")
 _RANK = lazy_pattern(rb"([0-9]+)(?:: |\]:? ?|\]<[a-z]*>:)\Z")
 _LOCAL_BIT = 1 << 60  # of labels that hold a local rank
 _NESTED_BIT = 1 << 61  # of labels that hold the numbers of two labels
+_DEVICE_BIT = 1 << 62  # of labels that hold the device of a process
 _NODE_BITS = 30  # the outer number or node + 1 is above the bits of the rank; 0 if it is not known
 _MAX_LENGTH = 160  # bytes of a line in which its label ends
 
@@ -106,6 +107,16 @@ _MAX_LENGTH = 160  # bytes of a line in which its label ends
 def local_label(local_ranks: Ints) -> Ints:
     """Return local ranks as labels."""
     return local_ranks | _LOCAL_BIT
+
+
+def device_label(devices: Ints) -> Ints:
+    """Return devices that lines name inside as labels: local ranks, if they distinguish processes."""
+    return devices | _LOCAL_BIT | _DEVICE_BIT
+
+
+def is_device(labels: Ints) -> Mask:
+    """Return which labels are devices."""
+    return (labels >= 0) & (labels & _DEVICE_BIT > 0)
 
 
 def is_local(labels: Ints) -> Mask:

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from perflog.arrays import Ints, Mask
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Template
+from perflog.formats.vocabulary import DEVICE
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.captures import capture, capture_each
 from perflog.parsing.match.fixed_width import FixedWidthMatcher
@@ -42,6 +43,7 @@ from perflog.parsing.match.rank_labels import (
     NO_LABELS,
     Labels,
     carried_labels,
+    device_label,
     find_rank_labels,
     is_pod,
     local_label,
@@ -433,6 +435,9 @@ class _Lines(Struct, frozen=True):
         """Return some of the lines as records with these columns."""
         labels = None if self.labels is None else self.labels[rows]
         has_labels = labels is not None and bool(((labels >= 0) | is_pod(labels)).any())
+        if not has_labels and DEVICE in columns:
+            labels, has_labels = device_label(columns[DEVICE]), True
+        columns = {name: column for name, column in columns.items() if name != DEVICE}
         return Records(self.positions[rows], columns, labels if has_labels else None)
 
 
@@ -510,8 +515,9 @@ def _add(parts: Parts, matches: Sequence[tuple[int, MatchedLines]], positions: I
     for kind, matched in matches:
         if len(matched.lines):
             columns: dict[str, Column] = dict(matched.columns)
-            local_ranks = columns.pop(LOCAL, None)
+            devices, local_ranks = columns.pop(DEVICE, None), columns.pop(LOCAL, None)
             labels = columns.pop("label", None) if local_ranks is None else local_label(local_ranks)
+            labels = device_label(devices) if labels is None and devices is not None else labels
             parts.setdefault(kind, []).append(Records(positions.take(matched.lines), columns, labels))
 
 

@@ -55,6 +55,22 @@ def test_torchrun_labels_tell_the_local_rank(world: int, labels: list[bytes], to
     assert ranks(WORLD % world + labelled_steps(*labels), chunk=chunk) == told
 
 
+@pytest.mark.parametrize("chunk", [60, 1 << 20])
+@pytest.mark.parametrize(
+    ("devices", "expected"),
+    [
+        ((0, 1), {(0, "label"), (1, "label")}),
+        ((0, 0), {(None, None)}),  # each process sees one device
+    ],
+)
+def test_the_device_inside_a_line_is_a_local_rank(devices: tuple[int, ...], expected: set[Any], chunk: int) -> None:
+    line = "step {} | loss 2.5 | mem_usage:cuda:{} 6.5GB | 1.5 s/step\n"
+    data = "".join(line.format(step, device) for step in (1, 2, 3) for device in devices).encode()
+    assert ranks(data, chunk=chunk) == expected
+    several = data.replace(b"6.5GB", b"6.5GB cuda:1 7.5GB")
+    assert ranks(several, chunk=chunk) == {(None, None)}
+
+
 def test_two_nodes_with_one_label_are_never_one_rank() -> None:
     """Nothing prints the world size, but two numbers in front tell two nodes."""
     assert ranks(labelled_steps(b"0: [default7]:", b"1: [default7]:")) == {(None, "local")}

@@ -19,7 +19,7 @@ from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import is_statistic
 from perflog.formats.template import UNNAMED, Template
 from perflog.formats.tokens import LIST, MARK, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
-from perflog.formats.vocabulary import COUNTED_UP, EVALUATIONS, LEVELS, STATISTICS, TRAINING, plain_name
+from perflog.formats.vocabulary import COUNTED_UP, DEVICE, EVALUATIONS, LEVELS, STATISTICS, TRAINING, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import MAGNITUDES, STEP_WORDS, UNITS, Unit, base_of, unit_of
 
@@ -37,6 +37,7 @@ _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _DAYS = frozenset(("day", "days"))
 _COUNTED = frozenset(f"{word}s" for word in COUNTED_UP)
 _SHAPE = lazy_pattern(r"[0-9]+(?:[x×][0-9]+)+")  # what a line measures: `matmul (4096x4096): 12.5 ms, 123 TFLOPS`
+_DEVICE = lazy_pattern(r"[a-z]+:[0-9]{1,4}")
 _CASE = lazy_pattern(r"\A[A-Za-z]\w*(?= \(\Z)")
 _NO_VALUE = frozenset(map(str.lower, NO_VALUE))
 
@@ -151,6 +152,9 @@ class MeterText(Struct):
     def _add_word(self, parts: Sequence[Token], k: int) -> int:
         """Add a word of a name, with what sticks to it: `Acc@1`, `loss_2`. Return the index of the next token."""
         names = self.names
+        if self._is_own_device(parts, k):
+            self.text += f"{literal(parts[k].text.partition(':')[0])}:{{{names.fields.declared(DEVICE)}:d}}"
+            return k + 1
         self._begin_section(parts, k)
         word = parts[k].text
         if names.is_bound and word.lower() in _NO_VALUE:  # `eta: N/A  iter: 60`
@@ -406,6 +410,14 @@ class MeterText(Struct):
         is_inside = [p.kind for p in after] == [NAME, MARK, NUMBER] and after[1].text in ":=" and not names.is_bound
         is_counted = is_inside and after[0].text.lower() in _COUNTED
         return names.declaration.measures and is_counted and bool(names.words) and parts[k].text.isdecimal()
+
+    def _is_own_device(self, parts: Sequence[Token], k: int) -> bool:
+        """Return whether a word is the device of the process that prints the line of a step, not one of several."""
+        names = self.names
+        devices = [part.text for part in parts if part.kind == NAME and _DEVICE.fullmatch(part.text)]
+        is_followed = [(part.kind, bool(part.gap)) for part in parts[k + 1 : k + 2]] == [(NUMBER, True)]
+        is_only = devices == [parts[k].text] and not names.fields.is_taken(DEVICE)
+        return names.counts_steps and is_only and is_followed and bool(names.words)
 
     def _is_index(self, parts: Sequence[Token], k: int) -> bool:
         """Return whether a whole number ends the name of a measured one: `batch 1: 522.09s`, `gemm 64   3 us`."""

@@ -22,6 +22,7 @@ from perflog.parsing.assemble.attributed_rows import HEADER, PRINTED, RecordRank
 from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.match.rank_labels import (
     NO_RANK,
+    is_device,
     is_local,
     is_nested,
     is_pod,
@@ -59,6 +60,8 @@ class _Job(Struct):
             several |= self.outranked or len(np.unique(node_of(labels))) > 1
             if world_size is not None:
                 several |= most < world_size and (world_size > _ON_A_NODE or len(np.unique(local_rank_of(labels))) > 1)
+            if len(labels) == 1 and is_device(labels).all():
+                return UNKNOWN  # each process may see one device, the first
         if not several:
             return ONE_NODE
         labels = np.array(sorted(self.labels | self.nested))

@@ -22,6 +22,7 @@ from perflog.arrays import Ints, Mask
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Format, Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Template
+from perflog.formats.vocabulary import DEVICE
 from perflog.lazy_patterns import kept_pattern
 from perflog.parsing.assemble.column_values import EPOCH, is_list
 from perflog.parsing.assemble.runs.line_account import add_samples
@@ -63,7 +64,7 @@ def figures_of(form: Format, line: Line) -> LineFigures:
     in_votes = {name for print_ in form.fingerprints for name in (print_.vote_line, *print_.reads)}
     goes_nowhere = line.table is None and not (line.opens or line.closes or line.name in in_votes)
     named = [f for f in line.template.fields if not f.is_dropped]
-    numbers = [f.name for f in named if f.numeric]
+    numbers = [f.name for f in named if f.numeric and f.name != DEVICE]
     stored = [name for name in numbers if name in line.run or not goes_nowhere]
     texts = [f.name for f in named if not f.numeric and _text_may_have_figures(line, f.name)]
     counts = {name: _dropped_numbers(line.template, name) for name in (UNNAMED, DECLARED_DROPPED)}
