@@ -81,6 +81,12 @@ def test_work_that_begins_long_after_its_launch_waited_for_another_stream() -> N
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("delay", "kind"), [(15, "gap"), (16, "waiting")])
+def test_a_gap_is_no_longer_than_a_launch_takes(delay: int, kind: str) -> None:
+    found = whole(*launched(0, 5, 10, 1), *launched(6, 15 + delay, 10, 2))
+    assert found[1] == (15, 15 + delay, kind, None)
+
+
 def test_a_window_cuts_the_path_at_both_ends() -> None:
     walk = made(*LATE)
     for start, end in ((24, 70), (26, 66), (30, 60), (66, 67), (5, 15), (6, 77), (0, 80)):
@@ -103,6 +109,8 @@ def test_the_path_ends_in_the_work_that_runs_longest_over_the_end() -> None:
     )  # fmt: skip
     assert pieces(walk.path(15, 30))[-1] == (15, 30, "elementwise", "relu")  # the gemm ends at 30
     assert pieces(walk.path(15, 42))[-1][3] == "relu"
+    other = made(*launched(0, 10, 20, 1, stream=8), *launched(2, 12, 30, 2, "relu"), *launched(60, 61, 5, 3))
+    assert pieces(other.path(15, 30)) == [(15, 30, "elementwise", "relu")]
     assert pieces(walk.path(50, 58, 1)) == [(50, 58, "operator", "aten::add")]
     assert pieces(walk.path(50, 58)) == [(50, 58, "operator", "aten::cat")]
     assert (walk.last_thread(58), walk.last_thread(61), walk.last_thread(70), walk.last_thread(10)) == (
@@ -190,14 +198,15 @@ def test_pieces_are_made_a_few_at_a_time(block: int, monkeypatch: pytest.MonkeyP
 def test_ranges_around_the_pieces() -> None:
     """Of a piece of work the range around its launch; the innermost one."""
     walk = made(
-        *launched(0, 5, 10, 1), call(18, 60, "forward", kind="range"), call(19, 50, "layer", kind="range"),
+        *launched(0, 5, 10, 1), call(19, 50, "layer", kind="range"), call(18, 60, "forward", kind="range"),
+        call(61, 75, "x", kind="range") | {"name": None},
         operator(30, 48), *launched(40, 45, 10, 2), call(52, 58, "cudaMalloc"), *launched(62, 70, 5, 3),
     )  # fmt: skip
     path = walk.path(5, 75)
     codes, words = path.ranges()
     assert [(start, words[code]) for (start, *_), code in zip(pieces(path), codes.tolist(), strict=True)] == [
         (5, None), (18, "forward"), (19, "layer"), (30, "layer"), (40, "layer"), (42, "layer"), (48, "layer"),
-        (50, "forward"), (52, "forward"), (58, "forward"), (60, None), (62, None), (70, None),
+        (50, "forward"), (52, "forward"), (58, "forward"), (60, None), (61, None), (62, None), (70, None),
     ]  # fmt: skip
 
 

@@ -100,6 +100,7 @@ def test_the_ten_logs_with_most_unread_are_listed() -> None:
     assert unread.title == "logs with unread lines or figures: 11, the 10 with most"
     assert [row[1] for row in unread.rows] == [7, 6, 5, 4, 4, 3, 3, 2, 2, 1]
     assert next(iter(unread.rows))[3] == "line 5: x"
+    assert next(iter(unread.rows))[2] == 0
     _, unread = module.ingest_sheets([*logs[:10], read()])
     assert unread.title == "logs with unread lines or figures: 10"
 
