@@ -11,6 +11,7 @@ from support.paths import SHARED
 
 import perflog
 from perflog.analysis import job_hosts
+from perflog.analysis import job_members as module
 from perflog.analysis.job_members import JobRuns, runs_of_jobs
 from perflog.log import RunKey
 from perflog.metrics.benchmarks.serving import RUNNING
@@ -205,3 +206,16 @@ def test_made_jobs_with_one_seed_and_one_begin_are_apart() -> None:
     log = perflog.read(*sorted(map(str, (SHARED / "campaigns" / "jobs").glob("ends_by_[eho]*.log"))))
     found = [{key.log for key in job.keys} for job in runs_of_jobs(Tables(log), log.run_keys)]
     assert all(len(logs) == 1 for logs in found) and len(found) == len({key.log for key in log.run_keys})
+
+
+def printed(folder: str, measures: bool = False) -> Any:
+    return module._Printed(folder, [], set(), {}, set(), measures, False, False, True)
+
+
+def test_the_only_job_owns_logs_of_other_folders() -> None:
+    """Of several jobs the one in the folder of the log does."""
+    log, here, there = printed("a"), printed("a"), printed("b")
+    assert module._job_of(log, {"j": there}) == "j"
+    assert module._job_of(log, {"j": there, "k": here}) == "k"
+    assert module._job_of(log, {"j": there, "k": there}) is None
+    assert module._job_of(log, {"j": here, "k": here}) is None

@@ -78,8 +78,10 @@ def test_the_last_minute_is_compared_with_the_ten_minutes_before(log: Log) -> No
 
 
 def test_few_steps_are_not_compared(log: Log) -> None:
-    log.print(*range(61), step_time_s=1.0)
+    log.print(*range(64), step_time_s=1.0)
     assert log.now().change is None
+    log.print(64, step_time_s=1.0)
+    assert log.now().change == 0
 
 
 def test_without_a_printed_time_the_arrival_tells_it(log: Log) -> None:
@@ -94,12 +96,24 @@ def test_a_stall_shows_as_it_happens(log: Log) -> None:
         log.now_s += 1.1
         log.print(step, step_time_s=1.1)
     assert not log.now().stalls
-    log.now_s += 42.0
+    log.now_s += 5.4  # less than five times as long
+    assert not log.now().stalls
+    log.now_s += 36.6
     now = log.now()
     assert now.stalls
     assert line(now).endswith("no step for 42 s; steps took 1.1 s")
     log.print(10, step_time_s=1.1)
     assert not log.now().stalls
+
+
+def test_a_stall_is_at_least_five_seconds(log: Log) -> None:
+    for step in range(10):
+        log.now_s += 0.5
+        log.print(step, step_time_s=0.5)
+    log.now_s += 5.0
+    assert not log.now().stalls
+    log.now_s += 0.5
+    assert log.now().stalls
 
 
 def test_the_clock_of_the_log_tells_what_is_usual(log: Log) -> None:

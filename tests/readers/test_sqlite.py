@@ -287,3 +287,9 @@ def test_the_writer_of_a_run_has_the_warnings_of_its_log(path: Path) -> None:
         "mine", source.digest(), ["of mine"], ["later"]
     )  # fmt: skip
     assert seen == [source]
+
+
+def test_queries_name_columns_and_expressions() -> None:
+    """Strings have no nulls. An index would give rows in another order."""
+    query = query_of('a"b', {"id": "x", "name": "y"}, {"name"}, {"size": "max(x)"})
+    assert query == """SELECT "x" AS "id", ifnull("y", '') AS "name", max(x) AS "size" FROM "a""b" NOT INDEXED"""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.figure_rows import made_sides
 
+from perflog.analysis.compare.explanations import operators as module
 from perflog.analysis.compare.explanations.operators import (
     ALL_WORK,
     ITSELF,
@@ -182,3 +183,11 @@ def test_of_several_sides_only_equal_operators_are_measures() -> None:
     assert [row.shapes for row in rows if row.operator == "mm"] == ["2", "2 -> 3"]
     _, two = sides_of(roots[0], node("", node("mm", shapes="3", own=1.0, run="b0"), run="b0", kind=""))
     assert [measure.name for measure in two[0].by_measure if measure.kind == "operator"] == ["mm 2 -> 3"]
+
+
+def test_kernels_are_in_one_order_on_both_sides() -> None:
+    """In the order of their time on both: the longest of one side is no change."""
+    base, side = module._kernels_of({"a": 5.0, "b": 3.0}, {"a": 1.0, "b": 4.0})
+    assert base == side == "b, a"
+    assert module._kernels_of({"a": 1.0}, {"b": 1.0}) == ("a", "b")
+    assert module._kernels_of({}, {"b": 1.0}) == (None, "b")

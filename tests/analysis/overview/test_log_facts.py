@@ -380,3 +380,18 @@ def test_summaries_that_each_process_prints() -> None:
     five = [row for n in range(5) for row in summary(f"s{n}", 1.0, 1.0)]
     (found,) = said(module.process_summaries, *summary("time", 1.0, 2.0), *five)
     assert found.endswith("; mean s0 1 s, s1 1 s, s2 1 s, s3 1 s.")
+
+
+@pytest.mark.parametrize(
+    ("slow", "every", "text"),
+    [
+        ([4, 8, 12], 1, "One of these slow steps comes every 4 steps, the first at step 4."),
+        ([4, 8], 1, None),  # fewer show no period
+        ([4, 8, 13], 1, None),
+        ([2, 4, 6], 1, "One of these slow steps comes every 2 steps, the first at step 2."),
+        ([4, 6, 8], 2, None),  # each printed step is slow
+    ],
+)
+def test_slow_steps_that_come_again_and_again(slow: list[int], every: int, text: str | None) -> None:
+    steps = np.arange(0, 20, every)
+    assert list(module._period(steps, np.isin(steps, slow))) == ([text] if text else [])

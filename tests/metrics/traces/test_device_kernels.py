@@ -17,7 +17,7 @@ from support.trace_tables import Event, by_hand, kernel, reduce, step
 
 from perflog.metrics import device_kernels
 from perflog.metrics.compared import ALL, Steady
-from perflog.metrics.traces.operators.device_kernels import _by_first_place, _samples
+from perflog.metrics.traces.operators.device_kernels import _by_first_place, _rate, _samples
 
 NS = 1e-9
 
@@ -110,3 +110,13 @@ def test_what_comparisons_read_of_kernels() -> None:
         measure.name: (values / NS).tolist() for measure, _, values in _samples(by_hand(events), Steady({"r": 1}, {}))
     }
     assert found == {ALL: pytest.approx([15, 10]), "gemm": pytest.approx([10, 10]), "relu": pytest.approx([5, 0])}
+
+
+def test_a_rate_is_of_the_rows_that_have_it() -> None:
+    """Without an amount there is none."""
+    made = by_hand([kernel(0, 9, flops=flops) for flops in (6e3, None, 0.0)]).rows("events")
+    lengths = np.array([3, 50, 2])
+    rates = {name: [_rate(made, name, lengths[of], np.array(of)) for of in ([0, 1], [0, 2], [2], [1])]
+             for name in ("flops", "bytes")}  # fmt: skip
+    assert rates["flops"][:2] == [pytest.approx(2e12), pytest.approx(6e3 / 5e-9)]
+    assert np.isnan([*rates["flops"][2:], *rates["bytes"]]).all()
