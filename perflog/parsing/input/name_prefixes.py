@@ -8,8 +8,10 @@
     [GPU 1] step 1, loss 2.5                 the program itself
     node01 gpu0 rank4: step 1, loss 2.5      the same, with the rank after the node
     Nov 30 10:00:02 node01 python[7]: step 1 syslog, journalctl: host and process
+    (Worker pid=7, ip=10.0.0.1) step 1       Ray: actor and process
 
-Each becomes a label: `[pod/worker-0] step 1, loss 2.5`. A program may begin its own lines the same way
+Each becomes a label: `[pod/worker-0] step 1, loss 2.5`. Ray's stays on the line too: the reader of failures knows it.
+A program may begin its own lines the same way
 (`layer0: 1.2 ms`). So nearly all of the first lines must have a name, the names must alternate, and several kinds of
 lines must follow them. Or the names distinguish the lines of a step: several print each step, each prints it once.
 """
@@ -35,6 +37,7 @@ class _Form(Struct, frozen=True):
         most_stems: How many different names may remain without that part.
         lead: Pattern of what may precede the name.
         needs_steps: Whether only steps that several names print show that they are names: programs number much.
+        stays: Whether the name stays on the line, after the label.
     """
 
     name: bytes
@@ -43,6 +46,7 @@ class _Form(Struct, frozen=True):
     most_stems: int = 2
     lead: bytes = b""
     needs_steps: bool = False
+    stays: bool = False
 
     @property
     def pattern(self) -> bytes:
@@ -70,6 +74,12 @@ _FORMS = (
     _Form(rb"[\[(<](?:" + _NUMBERED_NAME + rb"|[0-9]{1,6})[\])>]", rb":? ?(?:[|-] )?", lead=_LEAD, needs_steps=True),
     _Form(_NUMBERED_NAME, rb" (?=[\[(]?" + LEVEL.encode() + rb"\b)", lead=_LEAD, needs_steps=True),
     _Form(_NUMBERED_NAME + b"|[0-9]{1,6}(?= \\|)", rb"(?:: | \| | - )", lead=_LEAD, needs_steps=True),
+    _Form(
+        rb"\([A-Za-z_][A-Za-z0-9_.:-]* pid=[0-9]+(?=[,)])",
+        rb"(?:, ip=[0-9a-f.:]+)?\) (?!\[(?:[Rr]ank|default)[ :=0-9])",
+        most_stems=16,
+        stays=True,
+    ),
 )
 _PATTERNS = [lazy_pattern(form.pattern) for form in _FORMS]
 _NUMBERED = frozenset(
@@ -106,11 +116,12 @@ _LABELLED = lazy_pattern(_RANK_WORD + b"([0-9]{1,9})" + _AFTER_RANK)
 class NamePrefixes(Struct, frozen=True):
     """The names before the lines of a log, as one pattern of what precedes a name, and the name.
 
-    `label` replaces them; without it each name is the label of a pod.
+    `label` replaces them; without it each name is the label of a pod. If it `stays`, the label comes before it.
     """
 
     pattern: bytes
     label: bytes = b""
+    stays: bool = False
 
     def labelled(self, blocks: Iterator[bytes]) -> Generator[bytes]:
         """Yield the blocks of a log with labels instead of the names.
@@ -118,7 +129,7 @@ class NamePrefixes(Struct, frozen=True):
         The last line of a block waits for the next one, unless it is longer than any name.
         """
         pattern, left, is_inside = lazy_pattern(self.pattern, re.MULTILINE), b"", False
-        label = self.label or _pod_label
+        label = self.label or (_label_before if self.stays else _pod_label)
         for block in blocks:
             data = left + block
             if is_inside:  # the line began in an earlier block
@@ -138,6 +149,10 @@ def _pod_label(match: re.Match[bytes]) -> bytes:
     lead, name, rank = match[1], _NO_NAME.sub(b"-", match[2]).strip(b"-"), match[3]
     labels = b"[pod/" + (b"process-" + name if name.isdigit() else name) + b"] "
     return labels + (b"[rank" + rank + b"]:" if rank else b"") + lead
+
+
+def _label_before(match: re.Match[bytes]) -> bytes:
+    return _pod_label(match) + match[0]
 
 
 def name_prefixes(head: bytes) -> NamePrefixes | None:
@@ -167,7 +182,8 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
         numbered = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
         if len(stems) <= form.most_stems and not words & numbered:
             names = b"(" + b"|".join(sorted(stems)) + b")"
-            return NamePrefixes(b"^(" + form.lead + b")" + names + form.separator + _LABEL_OF_RANK)
+            after = form.separator if form.stays else form.separator + _LABEL_OF_RANK
+            return NamePrefixes(b"^(" + form.lead + b")" + names + after + b"()" * form.stays, stays=form.stays)
     return None
 
 

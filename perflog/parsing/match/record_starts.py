@@ -100,6 +100,7 @@ class RecordStarts:
         families = [family for form in formats for family in form.families]
         every = [*openings.values(), *(opening for family in families for opening in family.openings)]
         self._templates = list(openings)
+        self._wholes = dict.fromkeys([*openings, *(line.template for _, line in lines if line.role == "line")])
         self._literals = {opening.pattern: number_shape(opening.literal) for opening in every}
         extents = {opening.extent: number_shape(opening.literal) for opening in every}
         self._object_heads = {
@@ -243,7 +244,7 @@ class RecordStarts:
     def _is_one_record(self, text: bytes, offset: int, openings: re.Pattern[bytes]) -> bool:
         """Return whether a known line reads a whole string, and no record begins in its string fields."""
         raw = text.rstrip(b" \t")
-        for template in self._templates:
+        for template in self._wholes:
             spans = template.loose_spans(raw) if template.has_literals(raw) else None
             if spans is not None and not any(a < offset < b or openings.search(raw, a, b) for a, b in spans):
                 return True

@@ -22,7 +22,7 @@ from perflog.tables.schema import CLOCKS, LOCAL, NO_DATE, NO_YEAR, UTC
 _BRACKETED = rb"\[[^\[\]]{0,160}\]|\([^()]{0,80}\)|<[^<>]{0,40}>"
 _LABELS = rb"[ \t]*(?:(?:" + _BRACKETED + rb"|[A-Za-z][\w.\-/@]*[ \t:]|[0-9]{1,6}:|[\[(|>*:\-])[ \t]*){0,8}?"
 """What may be before a stamp: labels in brackets, words, numbers of ranks."""
-_BARE_LABELS = rb"[ \t]*(?:(?:" + _BRACKETED + rb"|[A-Z]{4,8}[ \t:]|[0-9]{1,6}:|[\[(|>*\-])[ \t]*){0,8}?"
+_BARE_LABELS = rb"[ \t]*(?:(?:(?:" + _BRACKETED + rb"):?|[A-Z]{4,8}[ \t:]|[0-9]{1,6}:|[\[(|>*\-])[ \t]*){0,8}?"
 """What may be before a time of day alone. `eta: 1:02:03` is no time of day."""
 
 _TIME = (

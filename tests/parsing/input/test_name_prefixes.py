@@ -15,6 +15,7 @@ LAUNCHERS = {
     "compose": ("trainer-{}  | ", "trainer-{}"),
     "stern": ("moe-worker-{} pytorch ", "moe-worker-{}"),
     "stern_random": ("moe-7d9f8-x{}z4k pytorch ", "moe-7d9f8-x{}z4k"),
+    "Ray": ("(Trainer pid=710{0}, ip=10.0.0.{0}) ", "Trainer-pid-710{0}"),
 }
 PROGRAM = ("loading the data", "model of 7.1 B parameters", "start of training")
 STEP = " iteration {step:8}/     100 | elapsed time per iteration (ms): {time:.1f} | lm loss: 7.123456E+00 |"
@@ -57,6 +58,10 @@ def test_a_rank_in_front_of_all_lines_is_the_rank() -> None:
 )
 def test_what_a_program_numbers_itself_is_no_name(log: str) -> None:
     assert name_prefixes(log.encode()) is None
+
+
+def test_ray_s_name_before_a_rank_is_no_other_name() -> None:
+    assert name_prefixes(log_of("(Trainer pid=7{0}) [rank{0}]:").encode()) is None
 
 
 def lines_of(names: Sequence[str], *kinds: str, separator: str = ": ") -> list[str]:
@@ -112,7 +117,8 @@ def test_names_become_labels_whatever_the_blocks_of_the_log(launcher: str, size:
     prefixes = name_prefixes(data)
     assert prefixes is not None
     blocks = [data[begin : begin + size] for begin in range(0, len(data), size)]
-    assert b"".join(prefixes.labelled(iter(blocks))).decode() == log_of(f"[pod/{name}] ")
+    stays = prefix if launcher == "Ray" else ""
+    assert b"".join(prefixes.labelled(iter(blocks))).decode() == log_of(f"[pod/{name}] {stays}")
 
 
 def test_a_line_without_an_end_is_passed_on_as_it_comes() -> None:

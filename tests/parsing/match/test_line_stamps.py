@@ -74,6 +74,7 @@ UNDATED = {
     "c10d": ("[rank0]:[I%-m%d %H:%M:%S.{ms}000000 ProcessGroupNCCL.cpp:632] ", "no_year"),
     "syslog": ("%b %d %H:%M:%S.{ms} node017 train[4711]: ", "no_year"),
     "time of day": ("[%H:%M:%S.{ms}] ", "no_date"),
+    "time after a label": ("[rank0]:%H:%M:%S.{ms} | ", "no_date"),
     "day or month": ("%m/%d/%Y %H:%M:%S.{ms} - INFO - ", "no_date"),
 }
 

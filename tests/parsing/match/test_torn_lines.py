@@ -223,6 +223,17 @@ def test_a_tail_that_begins_with_a_number_has_no_figure_of_it_and_no_rank(name: 
     assert all(row.get("rank") is None and row["value"] != 4.35 for row in of_tails)
 
 
+def test_a_tail_that_is_read_as_a_line_cuts_no_whole_line() -> None:
+    """Tails that begin at a number or inside a word are the end of each line of an unknown program."""
+    line = "{}: 22:58:{:02} | INFO | trainer | step {}/120 | loss={:.3f} | {} ms/step | 700.4k tok/s\n"
+    lines = [line.format(rank, s, s, 9 - s / 50, 1500 + 10 * s + rank) for s in range(1, 31) for rank in range(4)]
+    for at, byte in ((50, 27), (70, 52), (90, 33)):
+        lines[at : at + 2] = [lines[at][:byte] + lines[at + 1] + lines[at][byte:]]
+    steps = read("".join(lines).encode()).rows("steps")
+    assert len(steps) >= 114
+    assert all(round(row["step_time_s"] * 1000) == 1500 + 10 * row["step"] + row["rank"] for row in steps)
+
+
 def test_a_tail_that_looks_like_half_a_line_of_another_program_is_not_read() -> None:
     text = dict(samples())["litgpt/validation"]  # behind its step, it begins as a line of llm.c does
     lines = [f"{LABELS['srun'](rank % 8, 1)}{text}\n" for rank in range(24)]
