@@ -11,6 +11,7 @@ from perflog.formats.families.base import FamilyShape, ValueForm
 from perflog.formats.families.checkpoint_lines import CheckpointFamily
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
+from perflog.formats.families.launch_commands import CommandFamily
 from perflog.formats.families.meters import MeterFamily
 from perflog.formats.loader.header_tables import table
 from perflog.formats.loader.lines import (
@@ -222,7 +223,17 @@ def _checkpoints(entry: Entry, scopes: tuple[str, ...]) -> Family:
     return CheckpointFamily(name=shape.line.name, samples=entry.texts("sample", required=True), shape=shape)
 
 
+def _commands(entry: Entry, scopes: tuple[str, ...]) -> Family:
+    """Load a `[[commands]]` entry."""
+    return CommandFamily(
+        name=entry.get("name", str, required=True),
+        samples=entry.texts("sample", required=True),
+        shape=_shape(entry, scopes, []),
+    )
+
+
 LOADERS: dict[str, Loader] = {
-    "pairs": _key_value, "json": _json, "table": table, "meters": _meters, "checkpoints": _checkpoints
+    "pairs": _key_value, "json": _json, "table": table, "meters": _meters, "checkpoints": _checkpoints,
+    "commands": _commands,
 }  # fmt: skip
 """The function that loads a family, by kind of entry. A new kind of family is registered here."""

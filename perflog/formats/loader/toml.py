@@ -18,8 +18,8 @@ from perflog.formats.template import Template
 _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
-        "quantities", "rate", "flops", "pairs", "json", "table", "meters", "checkpoints", "generic", "library",
-        "program", "incidental", "result", "either_way", "of_one_gpu",
+        "quantities", "rate", "flops", "pairs", "json", "table", "meters", "checkpoints", "commands", "generic",
+        "library", "program", "incidental", "result", "either_way", "of_one_gpu",
         "file_names",
     },
     "line": {
@@ -34,6 +34,7 @@ _KEYS = {
         "dropped",
     },
     "checkpoints": {"name", "table", "sample"},
+    "commands": {"name", "table", "sample"},
     "meters": {
         "name", "head", "plain_names", "needs", "measures", "headings", "titles", "unnamed", "keys", "sample",
         "table", "unit", "set", "compute", "map", "run", "opens", "closes",

@@ -221,6 +221,7 @@ class Assembler:
         """Complete and check a run, and drop its state."""
         if run.own_process is not None and (run.log, run.own_process) in self._process_settings:
             run.settings.add_missing(self._process_settings[run.log, run.own_process])
+        run.settings.add_missing(run.assumed)
         self._streams.end(run)
         self._local_ranks.end(run)
         self._rank_rules.end(run.index)
@@ -271,6 +272,9 @@ class Assembler:
         """
         series: list[pa.Table] = []
         for run, low, high in runs.split(rows.records.positions):
+            if rows.line.is_assumed:
+                run.assumed.add_records(rows.line, rows.records, low, high)
+                continue
             series += self._series.add(run, rows, low, high)
             if rows.line.opens == "process" and run.process is not None:
                 process = self._process_settings.setdefault((run.log, run.process), RunSettings())

@@ -242,6 +242,7 @@ class RunState(Struct):
     process: int | None = None  # number of the process start that the run belongs to, from 1
     process_format: str | None = None  # the format that printed that start
     settings: RunSettings = field(default_factory=RunSettings)
+    assumed: RunSettings = field(default_factory=RunSettings)  # they count only where `settings` lacks them
     printouts: list[str] = field(default_factory=list)
     shapes: dict[tuple[str, str], ShapeCount] = field(default_factory=dict)  # by status and shape
     record_lines: Counter[str] = field(default_factory=Counter)  # lines that each format reads

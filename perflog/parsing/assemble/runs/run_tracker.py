@@ -33,6 +33,7 @@ class _Event(Enum):
     START = auto()  # a `before` line of a format without such a line
     OPEN = auto()  # the first `opens = "run"` line of its format in the run
     REOPEN = auto()  # a further one
+    COMMAND = auto()  # a command that starts the processes of a job: the steps after it are of another run
     JOIN = auto()  # an `opens = "run"` line that each process of a job prints, while no step has been printed
     RECORD = auto()  # any other line that is read
     CLOSE = auto()  # a `closes = "run"` line
@@ -52,16 +53,19 @@ _STAY, _BEGIN, _DEFER, _BEGIN_AT_DEFERRED = _Action
 
 _TRANSITIONS: dict[_Event, tuple[_Action, ...]] = {
     # The current run, as the format of the line sees it:
-    #               none    closed  without   with records of    with records
-    #                               records   other formats      of its own
-    _Event.BEFORE: (_BEGIN, _BEGIN, _STAY,    _DEFER,             _BEGIN),
-    _Event.START:  (_BEGIN, _BEGIN, _STAY,    _BEGIN_AT_DEFERRED, _BEGIN),
-    _Event.OPEN:   (_BEGIN, _BEGIN, _STAY,    _BEGIN_AT_DEFERRED, _BEGIN),
-    _Event.REOPEN: (_BEGIN, _BEGIN, _BEGIN,   _BEGIN,             _BEGIN),
-    _Event.JOIN:   (_BEGIN, _BEGIN, _STAY,    _STAY,              _STAY),
-    _Event.RECORD: (_BEGIN, _BEGIN, _STAY,    _STAY,              _STAY),
-    _Event.CLOSE:  (_BEGIN, _STAY,  _STAY,    _STAY,              _STAY),
+    #                none    closed  without   with records of    with records
+    #                                records   other formats      of its own
+    _Event.BEFORE:  (_BEGIN, _BEGIN, _STAY,    _DEFER,             _BEGIN),
+    _Event.START:   (_BEGIN, _BEGIN, _STAY,    _BEGIN_AT_DEFERRED, _BEGIN),
+    _Event.COMMAND: (_BEGIN, _BEGIN, _STAY,    _DEFER,             _DEFER),
+    _Event.OPEN:    (_BEGIN, _BEGIN, _STAY,    _BEGIN_AT_DEFERRED, _BEGIN),
+    _Event.REOPEN:  (_BEGIN, _BEGIN, _BEGIN,   _BEGIN,             _BEGIN),
+    _Event.JOIN:    (_BEGIN, _BEGIN, _STAY,    _STAY,              _STAY),
+    _Event.RECORD:  (_BEGIN, _BEGIN, _STAY,    _STAY,              _STAY),
+    _Event.CLOSE:   (_BEGIN, _STAY,  _STAY,    _STAY,              _STAY),
 }  # fmt: skip
+_AFTER_STEPS = {_Event.JOIN: _Event.OPEN, _Event.COMMAND: _Event.START}
+"""What a line means after steps of the run."""
 _RESUMING = {
     ("restore", "begin"): _Event.RESUME, ("restore", "end"): _Event.RESUME, ("startup", "begin"): _Event.RESTART,
 }  # fmt: skip
@@ -240,7 +244,7 @@ class _Machine(Struct):
 
     def _event_now(self, line: _BoundaryLine) -> _Event:
         """Return the event of a line in the current run."""
-        event = _Event.OPEN if line.event is _Event.JOIN and self.measured else line.event
+        event = _AFTER_STEPS.get(line.event, line.event) if self.measured else line.event
         return _Event.REOPEN if event is _Event.OPEN and line.format in self.opened_formats else event
 
     def _action(self, event: _Event, form: str) -> _Action:
@@ -389,7 +393,8 @@ def _cuts(positions: Ints, logs: Sequence[int]) -> list[int]:
 def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], RecordPlaces, PrintedSteps]:
     """Return the boundary lines of a batch in log order, the positions of all other records, and the printed steps."""
     openers = {form.name for form, line in lines if line.opens == "run"}
-    bounded = {form.name for form, line in lines if _event(line, has_opener=True) is not _Event.RECORD}
+    no_bounds = (_Event.RECORD, _Event.COMMAND)
+    bounded = {form.name for form, line in lines if _event(line, has_opener=True) not in no_bounds}
     with_programs = any(not form.library and line.gives_rows for form, line in lines)
     boundaries: list[_BoundaryLine] = []
     other_records: dict[_RecordKind, list[Ints]] = {}
@@ -400,7 +405,7 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
             continue
         is_library = form.library and with_programs
         event, has_rows = _event(line, form.name in openers), line.table not in (None, "runs", "milestones")
-        if event is _Event.RECORD or is_library:
+        if event is _Event.RECORD or (is_library and event is not _Event.COMMAND):
             joins = is_library or (form.name not in bounded and line.table != "steps") or line.table == "milestones"
             counts = not is_library and line.table in ("steps", "values") and "step" in records.columns
             kind_of = _RecordKind(form.name, line.table == "steps", joins, counts)
@@ -435,6 +440,8 @@ def _event(line: Line, has_opener: bool) -> _Event:
         return _Event.JOIN if line.each_process else _Event.OPEN
     if line.closes == "run":
         return _Event.CLOSE
+    if line.is_assumed:
+        return _Event.COMMAND
     if line.before:
         return _Event.BEFORE if has_opener else _Event.START
     return _Event.RECORD
