@@ -211,6 +211,14 @@ def epoch_lengths(tables: Tables) -> dict[str, int]:
     return {run: int(tables.rows_of("steps", run)["step"].max()) + 1 for run in runs}
 
 
+def _slowness(column: str, values: Floats) -> Floats:
+    """Return times, or of a rate its reciprocal: a warm-up is slow."""
+    if column not in RATES:
+        return values
+    with np.errstate(divide="ignore"):
+        return np.asarray(1 / values)
+
+
 def _series(
     run: str,
     label: str | None,
@@ -256,7 +264,7 @@ def _series(
         lines=lines[order],
         averaged=averaged,
         left_out=tuple(left_out),
-        warmup=warm_up(own, warmup) if detect or warmup is not None else Warmup(0, ""),
+        warmup=warm_up(_slowness(column, own), warmup) if detect or warmup is not None else Warmup(0, ""),
     )
 
 

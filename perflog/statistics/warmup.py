@@ -19,6 +19,7 @@ _BATCH = 5  # of MSER-5
 _ROUNDING = 8 * np.finfo(np.float64).eps  # of the largest mean square: bound of the rounding error of MSER
 _PAYS = 0.9  # a longer warm-up must lower MSER to at most this share ...
 _APART = 1.645  # ... and have another level: its median outside of 90 % of a normal distribution of the steady values
+_SAME_WAY = 0.25  # of the distance of a warm-up: the halves of the rest lie apart by less
 
 
 class Warmup(Struct, frozen=True):
@@ -50,6 +51,15 @@ def _mser_of(batches: Floats, cut: int) -> float:
     return float(np.var(batches[cut:]) / (len(batches) - cut))
 
 
+def _goes_on(removed: Floats, kept: Floats) -> bool:
+    """Return whether the values that are kept move on as those before them did: growth over a whole run is no warm-up.
+
+    Of a straight line cut in its middle, the halves of the second part are half as far apart as the two parts.
+    """
+    moved, middle = median(kept) - median(removed), len(kept) // 2
+    return bool((median(kept[middle:]) - median(kept[:middle])) * np.sign(moved) > _SAME_WAY * abs(moved))
+
+
 def warm_up(values: Floats, chosen: int | None = None) -> Warmup:
     """Return the warm-up of a run, at most half of its values.
 
@@ -76,8 +86,9 @@ def warm_up(values: Floats, chosen: int | None = None) -> Warmup:
         centre = median(late)
         more, pays = _mser(np.clip(remaining, centre - spread, centre + spread))
         more = min(more, n // 2 - cut)
-        distance = abs(median(remaining[:more]) - median(remaining[more:])) if more else 0.0
-        if distance > _APART * NORMAL * mad(remaining[more:]) and pays:
+        kept = remaining[more:]
+        distance = abs(median(remaining[:more]) - median(kept)) if more else 0.0
+        if distance > _APART * NORMAL * mad(kept) and pays and not _goes_on(remaining[:more], kept):
             reason = f"{reason}, and {more} by MSER-5" if cut else f"{more} steps by MSER-5"
             return Warmup(cut + more, reason)
     return Warmup(cut, reason if cut else "none found")

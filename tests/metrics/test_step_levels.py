@@ -80,7 +80,7 @@ def test_a_run_that_prints_rates_alone(tmp_path: Path) -> None:
     answer = perflog.overview(log)
     shown = {column[0].rstrip(" !"): column[1] for column in map(answer.figure_column, answer.figures)}
     assert [shown["TFLOP/s"], shown["tokens/s/GPU"]] == ["335.2 -> 251.6", "5,800 -> 4,352"]
-    assert "Since step 121: tokens/s/GPU 5,800 -> 4,352, -25.0 %." in answer.reasons
+    assert "Since step 121: tokens/s/GPU 5,799.5 -> 4,352, -25.0 %." in answer.reasons
     assert set(perflog.lint(log)["code"]) == {"drift"}
 
 
@@ -122,3 +122,15 @@ def test_what_changed_on_one_rank_comes_first(tmp_path: Path) -> None:
             )
     (with_it,) = levels(read("".join(lines), tmp_path))["with_it"][1:]
     assert with_it.startswith("data of process-3 10 ms -> 400.") and "backward" not in with_it
+
+
+def test_without_a_speed_the_longest_time_by_name_has_levels(tmp_path: Path) -> None:
+    noise = np.exp(0.01 * np.random.default_rng(2).normal(size=60))
+    lines = [
+        f"iteration {step} loss 2.5 rollout {(60 if step > 39 else 40) * factor:.2f}s train 12.0s\n"
+        for step, factor in enumerate(noise, 1)
+    ]
+    log = read("".join(lines), tmp_path)
+    (row,) = levels(log).iloc[1:].to_dict("records")
+    assert (row["figure"], row["first_step"], pd.isna(row["with_it"])) == ("rollout", 40, True)
+    assert any(text.startswith("Since step 40: rollout 4") for text in perflog.overview(log).reasons)

@@ -256,3 +256,11 @@ def test_medians_of_runs_beside_those_that_are_cut_together() -> None:
     known = several_runs(configs, {"a": 1, "b": 4, "c": 2})
     assert list(steady_medians(known, "step_time_s", None, ["a", "b"])) == ["a", "b", "c"]
     assert steady_medians(known, "step_time_s", 0, ["a"]).keys() == {"a", "b", "c"}
+
+
+def test_of_a_rate_the_slow_first_values_are_warm_up(tmp_path: Path) -> None:
+    rates = [1000, 4000, *(8000 + k % 3 for k in range(30)), 9000]
+    for values, cut in ((rates, 2), ([16000, *rates[2:]], 0)):
+        (tmp_path / "a.log").write_text("".join(f"step {k} loss 2.5 tokens/s {v}\n" for k, v in enumerate(values)))
+        (series,) = step_series(Tables(perflog.read(tmp_path / "a.log")), "tokens_per_s")
+        assert series.warmup.cut == cut

@@ -77,6 +77,11 @@ def test_slow_swings_are_no_warm_up() -> None:
     assert np.mean([warm_up(x).cut > 50 for x in swing]) < 0.1
 
 
+def test_growth_over_a_whole_run_is_no_warm_up() -> None:
+    assert warm_up(steady(1, 600) * np.linspace(0.5, 0.75, 600)).cut == 0
+    assert warm_up(steady(1, 600) * np.linspace(0.75, 0.5, 600)).cut < 100
+
+
 def test_never_more_than_half_is_cut() -> None:
     assert warm_up(np.arange(100.0)[::-1]).cut <= 50
 

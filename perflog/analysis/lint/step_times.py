@@ -214,39 +214,53 @@ def drift(data: LintInput) -> Iterator[Finding]:
     """Levels of metric `levels`; else medians of the two halves more than 1 % apart, and 95 % intervals apart."""
     shifted = run_levels(data.tables, data.options.warmup)
     yield from map(_shifted, shifted.values())
-    for s in data.series("step_time_s").values():
-        if s.run in shifted:
-            continue
-        half = len(s.steady) // 2
-        first_half, second_half = s.steady[:half], s.steady[half:]
-        (low_1, high_1), (low_2, high_2) = median_interval(first_half), median_interval(second_half)
-        if not (high_1 < low_2 or high_2 < low_1):
-            continue
-        first, second = median(first_half), median(second_half)
-        change = second / first - 1
-        if abs(change) <= _DRIFT:
-            continue
-        cut = s.warmup.cut
-        message = (
-            f"{percent(change, sign=True)} from the first half to the second: the median is {seconds(first)} over "
-            f"steps {s.steps[cut]} to {s.steps[cut + half - 1]} and {seconds(second)} over steps {s.steps[cut + half]} "
-            f"to {s.steps[-1]}; their 95 % intervals do not overlap"
-        )
-        lines = [s.lines[cut], s.lines[cut + half], s.lines[-1]]
-        yield Finding(s.run, message, {s.run: lines}, {"first_half": first, "second_half": second, "drift": change})
+    told = set(shifted)
+    for column in ("step_time_s", *_RATES_OF_WORK):
+        for s in (s for run, s in data.series(column).items() if run not in told):
+            told.add(s.run)
+            yield from _drifted(s)
+
+
+def _drifted(s: StepSeries) -> Iterator[Finding]:
+    """Yield a finding if the halves of a series differ."""
+    half = len(s.steady) // 2
+    first_half, second_half = s.steady[:half], s.steady[half:]
+    (low_1, high_1), (low_2, high_2) = median_interval(first_half), median_interval(second_half)
+    if not (high_1 < low_2 or high_2 < low_1):
+        return
+    first, second = median(first_half), median(second_half)
+    change = second / first - 1
+    if abs(change) <= _DRIFT:
+        return
+    cut, unit = s.warmup.cut, _unit_of(s)
+    message = (
+        f"{percent(change, sign=True)} from the first half to the second: the median is {_shown(first, unit)} over "
+        f"steps {s.steps[cut]} to {s.steps[cut + half - 1]} and {_shown(second, unit)} over steps "
+        f"{s.steps[cut + half]} to {s.steps[-1]}; their 95 % intervals do not overlap"
+    )
+    lines = [s.lines[cut], s.lines[cut + half], s.lines[-1]]
+    yield Finding(s.run, message, {s.run: lines}, {"first_half": first, "second_half": second, "drift": change})
+
+
+def _unit_of(s: StepSeries) -> str:
+    return _RATES_OF_WORK.get(s.column, "s")
+
+
+def _shown(value: float, unit: str) -> str:
+    return seconds(value) if unit == "s" else f"{value:,.5g} {unit}"
 
 
 def _shifted(run: RunLevels) -> Finding:
     s, values = run.series, run.medians
-    texts = [seconds(value) if run.unit == "s" else f"{value:,.5g} {_RATES_OF_WORK[s.column]}" for value in values]
     parts = [
-        f"{text} over steps {s.steps[level.start]} to {s.steps[level.stop - 1]}"
-        for level, text in zip(run.levels, texts, strict=True)
+        f"{_shown(value, _unit_of(s))} over steps {s.steps[level.start]} to {s.steps[level.stop - 1]}"
+        for level, value in zip(run.levels, values, strict=True)
     ]
     change = values[-1] / values[0] - 1
     between = f"{percent(max(values) / min(values) - 1)} between levels"
     since = f"since step {s.steps[run.levels[1].start]}: {percent(change, sign=True)}"
-    message = f"{since if len(run.levels) == 2 else between}: the median is {', then '.join(parts)}"
+    of = "" if s.column in _RATES_OF_WORK or s.column == "step_time_s" else f" of {s.column}"
+    message = f"{since if len(run.levels) == 2 else between}: the median{of} is {', then '.join(parts)}"
     lines = [s.lines[level.start] for level in run.levels]
     return Finding(s.run, message, {s.run: lines}, {"levels": values, "drift": change})
 

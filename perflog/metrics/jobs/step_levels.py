@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +15,9 @@ from perflog.metrics.options import Options
 from perflog.metrics.possible import RATES
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.row_groups import row_groups
+from perflog.metrics.run_rows import lines_of_runs
 from perflog.metrics.run_tables import Tables, computed_once
-from perflog.metrics.step_series import StepSeries, step_series
+from perflog.metrics.step_series import StepSeries, series_of_values, step_series
 from perflog.statistics.levels import Level
 from perflog.statistics.samples import mad, median
 from perflog.statistics.shifts import shifts
@@ -31,13 +33,17 @@ _NEAR = 20  # rows on both sides of a shift that are searched for other changes
 _FEWEST = 5  # of them
 _CLEAR = 5.0  # times their scatter
 _LEAST = 0.02
+_VARIES = 0.1  # share of the values that are larger than the one before, and of those that are smaller
 _MOST = 4  # things that changed, which are named
 _FOLLOWS = {*_FIGURES, *RATES, "mfu", "loss", "perplexity", "grad_norm", "learning_rate", "elapsed_s"}
 """Columns of steps that follow from the speed, or change with every step."""
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("figure", meaning=f"{', '.join(_FIGURES)}: the first that the run prints"),
+    MetricColumn(
+        "figure",
+        meaning=f"{', '.join(_FIGURES)}: the first that the run prints; without one its longest time by name",
+    ),
     MetricColumn("unit", meaning="its unit", brief=False),
     MetricColumn("level", meaning="number of the level, from 1"),
     MetricColumn("first_step", meaning="first step of the level"),
@@ -85,7 +91,8 @@ def levels(tables: Tables, options: Options) -> MetricRows:
     """Levels of the step time of each run with a lasting shift of its speed; no rows for other runs.
 
     A slope, single long steps, pauses and short periods are no shift. A run that prints no step times has its levels by
-    the rate that it prints. Runs of fewer than 24 steady steps have no rows.
+    the rate that it prints, or by the longest time that its step lines name. Runs of fewer than 24 steady steps have no
+    rows.
 
     Example:
         >>> table = perflog.metrics.levels(perflog.find_runs("reference:training_sweep.txt"))
@@ -100,8 +107,9 @@ def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels
     """Return the levels of the runs that have several, by run id."""
     done: set[str] = set()
     found = {}
-    for column, unit in _FIGURES.items():
-        for series in step_series(tables, column, warmup):
+    columns = ((unit, step_series(tables, column, warmup)) for column, unit in _FIGURES.items())
+    for unit, series_of_column in chain(columns, (("s", series) for series in _named_times(tables, warmup, done))):
+        for series in series_of_column:
             if series.run in done or not len(series.steady):
                 continue
             done.add(series.run)
@@ -109,6 +117,32 @@ def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels
             if len(series_levels) > 1:
                 found[series.run] = RunLevels(series, unit, series_levels)
     return found
+
+
+def _named_times(tables: Tables, warmup: int | None, others: Collection[str]) -> Iterator[list[StepSeries]]:
+    """Yield, the longest first, the series of the times that the step lines of runs print by name.
+
+    `others`: runs that print their speed. A time that only grows, or only falls, is that of a whole run.
+    """
+    steps = tables.rows("steps")
+    steps_of_lines = lines_of_runs(tables, steps)
+    rows = tables.rows("values")
+    rows = rows.where(rows.one_of("unit", {"s"}) & rows.known("value", "step") & ~rows.one_of("run", others))
+    of_key: list[tuple[float, list[StepSeries]]] = []
+    for key, key_rows in rows.by("key").items() if len(rows) else ():
+        order = np.argsort(of_line := lines_of_runs(tables, key_rows), kind="stable")
+        place = np.searchsorted(of_line[order], steps_of_lines).clip(max=len(order) - 1)
+        times = np.where(of_line[order][place] == steps_of_lines, key_rows["value"][order][place], np.nan)
+        series = [each for each in series_of_values(tables, key, times, warmup) if _varies(each.values)]
+        if series:
+            of_key.append((median(key_rows["value"]), series))
+    yield from (series for _, series in sorted(of_key, key=lambda each: -each[0]))
+
+
+def _varies(values: Floats) -> bool:
+    """Return whether values go up and down."""
+    ups, downs = (np.diff(values) > 0).sum(), (np.diff(values) < 0).sum()
+    return bool(min(ups, downs) > _VARIES * len(values))
 
 
 def _levels_of(series: StepSeries, is_given: bool) -> list[Level]:
@@ -153,7 +187,7 @@ def _with_it(tables: Tables, run: RunLevels, first: int) -> str:
     after, before = int(series.lines[first]), int(series.lines[first - 1])
     last = _Last(before, int(series.steps[first - 1]))
     named: list[str] = []
-    changes = [*_changed_phases(tables, series.run, last), *_changed_values(tables, series.run, last)]
+    changes = [*_changed_phases(tables, series.run, last), *_changed_values(tables, series.run, last, series.column)]
     named += [change.text for change in sorted(changes, reverse=True)]
     for name, column in (("milestones", "kind"), ("failures", "kind")):
         rows = tables.rows_of(name, series.run)
@@ -194,12 +228,12 @@ def _changed_phases(tables: Tables, run: str, before: _Last) -> Iterator[_Change
         yield from _changes(steps, f"{phase}_s", before, phase, "s")
 
 
-def _changed_values(tables: Tables, run: str, before: _Last) -> Iterator[_Change]:
-    """Yield other values that shifted: columns of table `steps`, and values by name."""
+def _changed_values(tables: Tables, run: str, before: _Last, figure: str) -> Iterator[_Change]:
+    """Yield other values than `figure` that shifted: columns of table `steps`, and values by name."""
     yield from _changes(tables.rows_of("steps", run), "memory_bytes", before, "memory", "B")
     rows = tables.rows_of("values", run)
     for key, key_rows in rows.by("key").items() if len(rows) else ():
-        if key.rpartition(".")[2] in _FOLLOWS or "loss" in key or "per_s" in key:
+        if key.rpartition(".")[2] in {*_FOLLOWS, figure} or "loss" in key or "per_s" in key:
             continue
         unit = next((unit for unit in key_rows["unit"].tolist() if unit), "")
         yield from _changes(key_rows, "value", before, key, unit)

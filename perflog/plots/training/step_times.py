@@ -74,7 +74,11 @@ def steps(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """
     medians = {row["run"]: row for row in rows.to_dict("records")}
     series_of = {series.run: series for series in step_series(canvas.tables, warmup=canvas.options.warmup)}
-    levels = {run: each for run, each in run_levels(canvas.tables, canvas.options.warmup).items() if each.unit == "s"}
+    levels = {
+        run: each
+        for run, each in run_levels(canvas.tables, canvas.options.warmup).items()
+        if each.series.column == "step_time_s"
+    }
     scores = f"Outlier: modified z-score of a steady step beyond {OUTLIER}, in its level."
     note = f"{scores} Interval: {canvas.options.level:.0%} confidence."
     long = max((len(series.values) for series in series_of.values()), default=0) > 2 * canvas.most_points(

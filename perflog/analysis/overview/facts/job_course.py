@@ -61,7 +61,7 @@ def _level(value: float, unit: str) -> str:
 
 def _name(figure: str, semantics: RunSemantics) -> str:
     """Return the name of a metric; a rate of one GPU says so."""
-    return f"{_QUANTITIES[figure]}/GPU" if figure in semantics.of_one_gpu else _QUANTITIES[figure]
+    return f"{_QUANTITIES[figure]}/GPU" if figure in semantics.of_one_gpu else _QUANTITIES.get(figure, figure)
 
 
 def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) -> Iterator[str]:
@@ -72,7 +72,10 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
         return
     total = len(tables.rows("runs"))
     known = semantics_by_run(tables.rows("runs"))
-    names = {(run, figure): _name(figure, known[run]) for run in runs for figure in _QUANTITIES}
+    names = {
+        (run, figure): _name(figure, known[run])
+        for run, figure in rows[["run", "figure"]].drop_duplicates().itertuples(index=False)
+    }
     if len(runs) > _FEW:
         cuts = {run: tuple(map(int, run_rows["first_step"][1:])) for run, run_rows in rows.groupby("run", sort=False)}
         most = max(set(cuts.values()), key=lambda each: sum(cut == each for cut in cuts.values()))
