@@ -57,8 +57,9 @@ class Reader(Protocol):
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return what proves the format: position, name and content of some events, for `perflog detect`."""
 
-    def rank_info(self, source: Source) -> RankInfo | None:
+    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
         """Return what the file states about its rank; None if files of this type are never ranks of one run."""
+        return None
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read a log into a sink: see `RunWriter` in `perflog.readers.events.event_table`.

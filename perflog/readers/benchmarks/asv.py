@@ -14,21 +14,19 @@ from itertools import product
 from typing import Any
 
 from perflog.errors import InputError
-from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.source import Source, open_source
 from perflog.readers.benchmarks.commit_runs import BenchmarkFigure, CommitRun, document, known, moment, write_runs
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import Reader, ReadOptions
 from perflog.tables.sink import IngestResult, Sink
 
-_START = lazy_pattern(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:commit_hash|date|env_name)"\s*:')
 _HEAD = 1 << 14
 _OWN_KEYS = (b'"commit_hash"', b'"params"')
 _KINDS = {"time": "s", "timeraw": "s", "mem": "B", "peakmem": "B"}
 _STATISTICS = "statistics", "they measure the scatter within a run"
 
 
-class AsvReader:
+class AsvReader(Reader):
     """Reads results of asv. A file is the run of a commit in an environment."""
 
     name = "asv"
@@ -36,19 +34,15 @@ class AsvReader:
     source = "asv run: .asv/results/MACHINE/COMMIT-ENVIRONMENT.json"
 
     def detect(self, source: Source) -> bool:
-        """Return whether the file begins like such results."""
+        """Return whether the file has the keys of such results."""
         head = source.first_bytes(_HEAD)
-        return _START.match(head) is not None and all(key in head for key in _OWN_KEYS)
+        return all(key in head for key in _OWN_KEYS)
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return the commit and the machine."""
         content = _content(source)
         machine = content["params"].get("machine") if isinstance(content["params"], dict) else None
         return [(1, "commit", f"{content['commit_hash']} on {machine}")]
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """Each file is a run of its own."""
-        return None
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read the results of a commit into a sink."""

@@ -15,10 +15,9 @@ from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
 from perflog.readers.benchmarks.commit_runs import BenchmarkFigure, CommitRun, document, known, write_runs
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import Reader, ReadOptions
 from perflog.tables.sink import IngestResult, Sink
 
-_START = lazy_pattern(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:project|results|start_time)"\s*:')
 _HEAD = 1 << 16
 _OWN_KEYS = (b'"testbed"', b'"benchmark"', b'"measure"', b'"metrics"')
 _UNIT = lazy_pattern(r"(?:.*\()?([^()]+)\)?\s*")  # `nanoseconds (ns)`
@@ -29,7 +28,7 @@ _ASIDE = {
 _WHY = {"bounds of a value": "they measure the scatter within a run", "limits of a threshold": "Bencher computes them"}
 
 
-class BencherReader:
+class BencherReader(Reader):
     """Reads results that Bencher keeps. An iteration of a report is a run."""
 
     name = "bencher"
@@ -37,18 +36,14 @@ class BencherReader:
     source = "bencher perf --format json, and the API /v0/projects/PROJECT/perf of Bencher"
 
     def detect(self, source: Source) -> bool:
-        """Return whether the file begins like such results."""
+        """Return whether the file has the keys of such results."""
         head = source.first_bytes(_HEAD)
-        return _START.match(head) is not None and all(key in head for key in _OWN_KEYS)
+        return all(key in head for key in _OWN_KEYS)
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return the project and the number of results."""
         content = _content(source)
         return [(1, "project", f"{_name(content, 'project')}: {len(content['results'])} results")]
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """Each file has runs of its own."""
-        return None
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read the results into a sink."""

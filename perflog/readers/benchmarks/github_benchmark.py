@@ -14,7 +14,7 @@ from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
 from perflog.readers.benchmarks.commit_runs import BenchmarkFigure, CommitRun, document, known, moment, write_runs
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import Reader, ReadOptions
 from perflog.tables.sink import IngestResult, Sink
 
 ASSIGNED = b"window.BENCHMARK_DATA"
@@ -31,7 +31,7 @@ _ASIDE = {
 }
 
 
-class GithubBenchmarkReader:
+class GithubBenchmarkReader(Reader):
     """Reads histories of github-action-benchmark. Each entry is a run."""
 
     name = "github_benchmark"
@@ -46,10 +46,6 @@ class GithubBenchmarkReader:
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return the number of entries of each suite."""
         return [(1, "suite", f"{name}: {len(entries)} entries") for name, entries in _suites(source)]
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """Each file is a history of its own."""
-        return None
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read a history into a sink."""

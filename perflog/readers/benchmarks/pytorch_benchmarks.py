@@ -18,7 +18,7 @@ from perflog.formats.families.name_units import name_and_unit
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
 from perflog.readers.benchmarks.commit_runs import BenchmarkFigure, CommitRun, documents, known, moment, write_runs
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import Reader, ReadOptions
 from perflog.readers.odd_numbers import finite
 from perflog.tables.sink import IngestResult, Sink
 
@@ -29,7 +29,7 @@ _DEEPEST = 4  # objects in objects that are settings
 _SECONDS = 1e11  # of a time since 1970: larger numbers are milliseconds
 
 
-class PytorchBenchmarkReader:
+class PytorchBenchmarkReader(Reader):
     """Reads records of PyTorch's benchmark database. Records with the same settings are a run."""
 
     name = "pytorch_benchmarks"
@@ -45,10 +45,6 @@ class PytorchBenchmarkReader:
         """Return the first benchmarks."""
         names = dict.fromkeys(_text(record["benchmark"].get("name")) for _, record in _records(source))
         return [(1, "benchmark", name or "-") for name in list(names)[:3]]
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """Each file has runs of its own."""
-        return None
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read the records into a sink."""

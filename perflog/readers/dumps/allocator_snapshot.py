@@ -16,7 +16,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
 from perflog.readers.dumps.dumped_data import PICKLE, as_list, dumped
 from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import RankInfo, Reader, ReadOptions
 from perflog.readers.odd_numbers import whole
 from perflog.readers.rank_files import ranks_of_files
 from perflog.tables.sink import IngestResult, Sink
@@ -34,7 +34,7 @@ BLOCK = "block"
 """Name of the events that are blocks of memory at the snapshot; their category is their state."""
 
 
-class AllocatorSnapshotReader:
+class AllocatorSnapshotReader(Reader):
     """Reads snapshots of PyTorch's caching allocator. The ranks of a job are one run."""
 
     name = "allocator_snapshot"
@@ -50,10 +50,6 @@ class AllocatorSnapshotReader:
         """Return the number of segments and blocks."""
         snapshot = Snapshot(source)
         return [(1, "snapshot", f"{len(snapshot.segments)} segments, {snapshot.size} blocks")]
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002 (all readers take the same)
-        """Return None: a snapshot does not name its rank; the name of its file may."""
-        return None
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read the snapshots of a job into a sink."""

@@ -40,7 +40,7 @@ from perflog.readers.events.event_context import EventContext, select_ranges, st
 from perflog.readers.events.event_table import BY_PROCESS, EventAccount, EventOrigin, RunWriter, event_rows, value_rows
 from perflog.readers.events.spill_file import decompressed_path
 from perflog.readers.events.string_interning import new_interners
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import Reader, ReadOptions
 from perflog.readers.nsys.collectives import CollectiveLaunches
 from perflog.readers.nsys.counters import COUNTER_NUMBERS, CounterReader, counter_tables
 from perflog.readers.nsys.memory import MEMORY_COLUMNS, copy_names, memory_columns, memory_labels, pool_readings
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class NsysReader:
+class NsysReader(Reader):
     """Reads SQLite exports of Nsight Systems."""
 
     name = "nsys_sqlite"
@@ -89,10 +89,6 @@ class NsysReader:
                 proof.append((place, name, f"{count} rows"))
                 place += count
             return proof
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """Each export is a run of its own."""
-        return None
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read an export into a sink. One thread reads, one makes rows, one writes."""

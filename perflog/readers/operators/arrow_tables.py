@@ -21,7 +21,7 @@ from perflog.readers.companions import settings_beside
 from perflog.readers.events.event_columns import KIND_CODE, KINDS
 from perflog.readers.events.event_table import EventAccount, RunWriter
 from perflog.readers.events.spill_file import decompressed_path
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import Reader, ReadOptions
 from perflog.tables.arrow import null_array, number_array, repeated_word, storable, word_array
 from perflog.tables.schema import arrow_schema
 from perflog.tables.sink import IngestResult, Sink
@@ -46,7 +46,7 @@ _LONGEST_S = 4e9  # a start and a duration up to this fit into the nanoseconds o
 _NAMED = 12  # columns in an error
 
 
-class ArrowTableReader:
+class ArrowTableReader(Reader):
     """Reads Parquet and Arrow files of a known schema; of others it says which columns they have."""
 
     name = "operations"
@@ -62,10 +62,6 @@ class ArrowTableReader:
         with _opened(source) as (schema, _):
             _check(schema, source)
             return [(1, "columns", ", ".join(schema.names))]
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """Each file has all ranks of its job."""
-        return None
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read the operations of a job into a sink."""

@@ -39,7 +39,7 @@ from perflog.readers.events.event_context import EventContext, select_ranges, st
 from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
 from perflog.readers.events.spill_file import decompressed_path
 from perflog.readers.events.string_interning import new_interners
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import Reader, ReadOptions
 from perflog.readers.rank_files import rank_of_file
 from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
 from perflog.readers.rocprof.tables import COUNTERS, EVENT_TABLES, NUMBERS, TEXTS, TableSet, table_sets
@@ -54,7 +54,7 @@ _RANGE, _MARK = KIND_CODE["range"], KIND_CODE["mark"]
 _CALLS = [KIND_CODE[kind] for kind in CALL_KINDS]
 
 
-class RocpdReader:
+class RocpdReader(Reader):
     """Reads rocpd databases."""
 
     name = "rocpd_sqlite"
@@ -75,10 +75,6 @@ class RocpdReader:
                     proof += [(place, name, f"{count} rows")] if count else []
                     place += count
             return proof
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """Each database is a run of its own: `rocpd merge` puts several processes into one file."""
-        return None
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read a database into a sink. One thread reads, one makes rows, one writes."""

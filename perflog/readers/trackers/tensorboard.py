@@ -11,7 +11,7 @@ import numpy as np
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.events.event_table import EventOrigin, RunWriter
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import Reader, ReadOptions
 from perflog.readers.messages.protobuf import WireError, fields, only, real, repeated, signed, text
 from perflog.readers.odd_numbers import finite
 from perflog.readers.rank_files import rank_of_file
@@ -34,7 +34,7 @@ _DTYPES = {
 _STRING, _BFLOAT16 = 7, 14
 
 
-class TensorBoardReader:
+class TensorBoardReader(Reader):
     """Reads event files of TensorBoard."""
 
     name = "tensorboard"
@@ -53,10 +53,6 @@ class TensorBoardReader:
         """Return the first event: the version of the file."""
         event, _ = first_tf_record(source.first_bytes(1 << 12))
         return [(1, "event", text(only(event).get(_FILE_VERSION)))]
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """Each file is a run of its own."""
-        return None
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read a file into a sink."""

@@ -16,7 +16,7 @@ from perflog.errors import InputError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
 from perflog.readers.events.event_table import EventOrigin, RunWriter
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import Reader, ReadOptions
 from perflog.readers.messages.protobuf import only, repeated, signed, text
 from perflog.readers.odd_numbers import finite, real, whole
 from perflog.readers.rank_files import rank_of_file
@@ -40,7 +40,7 @@ _UNITS = {"powerWatts": "W", "temp": "°C", "memoryAllocatedBytes": "B", "gpu": 
 _DEVICE = lazy_pattern(r"(?:gpu|tpu|npu)\.([0-9]{1,9})\.")
 
 
-class WandbReader:
+class WandbReader(Reader):
     """Reads offline runs of Weights & Biases."""
 
     name = "wandb"
@@ -56,10 +56,6 @@ class WandbReader:
         """Return the header of the file."""
         version = _FILE_HEADER.unpack(source.first_bytes(_FILE_HEADER.size))[2]
         return [(1, "header", f":W&B, version {version}")]
-
-    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """Each file is a run of its own."""
-        return None
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read a run into a sink."""
