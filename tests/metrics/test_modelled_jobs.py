@@ -12,7 +12,7 @@ from support.metrics_logs import by_hand
 
 from perflog.metrics import Options, Tables
 from perflog.metrics.pipelines.pipeline import StageTimes
-from perflog.metrics.pipelines.pipeline_schedule import BACKWARD, FORWARD, one_f_one_b
+from perflog.metrics.pipelines.schedule_simulation import BACKWARD, FORWARD, as_timed
 from perflog.metrics.what_if import modelled_jobs as module
 from perflog.metrics.what_if.operation_graph import COMPUTE
 from perflog.metrics.what_if.step_replay import Job
@@ -39,7 +39,7 @@ def test_a_job_of_layers_takes_as_long_as_its_schedule(stages: int, batches: int
     for step, time in enumerate(whole(job)):
         forward, backward = (of.seconds[d][:, step].tolist() if d in directions else None for d in (FORWARD, BACKWARD))
         assert forward is not None
-        assert time == pytest.approx(max(slot.end_s for slot in one_f_one_b(forward, batches, backward)))
+        assert time == pytest.approx(as_timed(forward, batches, backward).makespan_s)
     assert (job.steps, job.replicas, job.rests_on) == ([4, 5, 6], [0], "layers")
     assert len(job.kinds) == stages * batches * len(directions)
     assert set(job.kinds) == set(COMPUTE[: len(directions)])

@@ -19,7 +19,7 @@ import perflog
 from perflog.metrics import Options, Tables, layers, pipeline, stages
 from perflog.metrics.compared import ALL, Steady
 from perflog.metrics.pipelines.pipeline import _layer_samples, modelled_timelines, stage_times, timed_pipelines
-from perflog.metrics.pipelines.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
+from perflog.metrics.pipelines.schedule_simulation import BACKWARD, FORWARD, as_timed
 from perflog.metrics.semantics import RunSemantics
 from perflog.tables.schema import TABLES
 
@@ -253,42 +253,35 @@ def test_layers_without_stages(quantities: dict[str, float]) -> None:
 seconds = st.lists(st.integers(1, 50).map(float), min_size=1, max_size=6)
 
 
-def end(slots: list[Slot]) -> float:
-    return max(slot.end_s for slot in slots)
-
-
 @given(seconds, st.integers(1, 12))
 def test_forward_alone_ends_when_the_formula_says(forward: list[float], micro_batches: int) -> None:
-    slots = one_f_one_b(forward, micro_batches)
-    assert len(slots) == len(forward) * micro_batches
-    assert end(slots) == sum(forward) + (micro_batches - 1) * max(forward)
+    step = as_timed(forward, micro_batches)
+    assert [len(slots) for slots in step.slots] == [micro_batches] * len(forward)
+    assert step.makespan_s == sum(forward) + (micro_batches - 1) * max(forward)
 
 
 @given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 9), st.integers(1, 9))
 def test_equal_stages_have_the_ideal_bubble(stages: int, micro_batches: int, f: int, b: int) -> None:
-    slots = one_f_one_b([f] * stages, micro_batches, [b] * stages)
-    assert end(slots) == (micro_batches + stages - 1) * (f + b)
-    busy = sum(slot.end_s - slot.start_s for slot in slots)
-    assert 1 - busy / (stages * end(slots)) == pytest.approx((stages - 1) / (micro_batches + stages - 1))
+    step = as_timed([f] * stages, micro_batches, [b] * stages)
+    assert step.makespan_s == (micro_batches + stages - 1) * (f + b)
+    assert step.idle == pytest.approx((stages - 1) / (micro_batches + stages - 1))
 
 
-@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=6), st.integers(1, 12))
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=6), st.integers(1, 12))
 def test_slots_keep_the_order_of_1f1b(pairs: list[tuple[int, int]], micro_batches: int) -> None:
     forward, backward = [list(map(float, times)) for times in zip(*pairs, strict=True)]
-    slots = one_f_one_b(forward, micro_batches, backward)
-    at = {(s.stage, s.micro_batch, s.direction): s for s in slots}
-    assert len(at) == len(slots) == 2 * len(pairs) * micro_batches
-    for slot in slots:
-        before = -1 if slot.direction == FORWARD else 1
-        needed = at.get((slot.stage + before, slot.micro_batch, slot.direction))
-        assert needed is None or needed.end_s <= slot.start_s
-        assert at[slot.stage, slot.micro_batch, FORWARD].end_s <= at[slot.stage, slot.micro_batch, BACKWARD].start_s
-    for stage in range(len(pairs)):
-        mine = sorted((s for s in slots if s.stage == stage), key=lambda s: s.start_s)
-        assert all(one.end_s <= two.start_s for one, two in pairwise(mine))
+    slots = as_timed(forward, micro_batches, backward).slots
+    at = {(stage, w.micro_batch, w.kind): (start, end) for stage, own in enumerate(slots) for w, start, end in own}
+    assert len(at) == 2 * len(pairs) * micro_batches
+    for (stage, batch, kind), (start, end) in at.items():
+        _, needed = at.get((stage + (-1 if kind == FORWARD else 1), batch, kind), (0.0, 0.0))
+        assert needed <= start and end - start == (forward if kind == FORWARD else backward)[stage]
+        assert at[stage, batch, FORWARD][1] <= at[stage, batch, BACKWARD][0]
+    for stage, own in enumerate(slots):
+        assert all(one[2] <= two[1] for one, two in pairwise(own))
         ahead, most = 0, 0  # micro-batches whose activations the stage keeps
-        for slot in mine:
-            ahead += 1 if slot.direction == FORWARD else -1
+        for work, _, _ in own:
+            ahead += 1 if work.kind == FORWARD else -1
             most = max(most, ahead)
         assert most == min(len(pairs) - stage, micro_batches)
 

@@ -83,7 +83,7 @@ metrics.profiles: __init__ kernel_categories kernel_names operator_tables kernel
 metrics.benchmarks: __init__ case_titles case_parameters case_tables cases serving collectives node_pairs
 metrics.series: __init__ divergence series_ends curves time_to_target
 metrics.jobs: __init__ last_steps pauses stuck_ranks attempt_time timeline goodput step_levels time_to_train
-metrics.pipelines: __init__ schedule_simulation pipeline_schedule pipeline schedules
+metrics.pipelines: __init__ schedule_simulation pipeline schedules
 metrics.traces: input_shapes intervals device_steps iterations device_work launches call_tree work_tree steady_work
 metrics.traces: device_time copies idle_causes launch_delays start_up
 metrics.traces.operators: __init__ device_kernels device_ranges device_operators operator_work operator_calls

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.options import Options
-from perflog.metrics.pipelines.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
+from perflog.metrics.pipelines.schedule_simulation import BACKWARD, FORWARD, Simulated, as_timed
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.row_groups import row_groups
 from perflog.metrics.run_rows import totals_of_steps
@@ -268,8 +267,12 @@ def modelled_timelines(tables: Tables, options: Options) -> Iterator[tuple[str, 
     for run in _steady_runs(tables, options):
         batches, times = run.count("micro_batches"), _stage_times(run, run.count("stages"))
         if batches and times:
-            slots = _schedule(times, batches)
-            yield run.run, pd.DataFrame([asdict(slot) for slot in slots])
+            slots = [
+                (stage, work.micro_batch, work.kind, start, end)
+                for stage, stage_slots in enumerate(_schedule(times, batches).slots)
+                for work, start, end in stage_slots
+            ]
+            yield run.run, pd.DataFrame(slots, columns=["stage", "micro_batch", "direction", "start_s", "end_s"])
 
 
 def _equal_stages(stages: int | None, micro_batches: int | None, chunks: int | None) -> Iterator[dict[str, Any]]:
@@ -289,7 +292,7 @@ def _timed_stages(run: _LayerTimes, stages: int | None, micro_batches: int | Non
         return
     names, total = " and ".join(times), np.sum(list(times.values()), axis=0)
     if micro_batches:
-        makespan = max(slot.end_s for slot in _schedule(times, micro_batches))
+        makespan = _schedule(times, micro_batches).makespan_s
         over = len(total) * makespan / (micro_batches * float(total.sum())) - 1
         formula = "sum f + (m - 1) max f" if BACKWARD not in times else "end of the modelled timeline"
         yield _model(_AS_TIMED, over, of=names, makespan_s=makespan, formula=formula)
@@ -318,9 +321,9 @@ def _stage_times(run: _LayerTimes, count: int | None) -> dict[str, Floats]:
     return {d: complete[d] for d in (FORWARD, BACKWARD) if d in complete and FORWARD in complete}
 
 
-def _schedule(times: dict[str, Floats], micro_batches: int) -> list[Slot]:
+def _schedule(times: dict[str, Floats], micro_batches: int) -> Simulated:
     forward, backward = times[FORWARD].tolist(), times.get(BACKWARD)
-    return one_f_one_b(forward, micro_batches, None if backward is None else backward.tolist())
+    return as_timed(forward, micro_batches, None if backward is None else backward.tolist())
 
 
 class _LayerTimes(Struct, frozen=True, eq=False):

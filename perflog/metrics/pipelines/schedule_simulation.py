@@ -22,7 +22,8 @@ from msgspec.structs import replace
 GPIPE, ONE_F_ONE_B, INTERLEAVED = "GPipe", "1F1B", "interleaved 1F1B"
 ZB_H1, ZB_V, DUAL_PIPE = "ZB-H1", "ZB-V", "DualPipe"
 
-_F, _B, _I, _W = "forward", "backward", "input gradient", "weight gradient"
+FORWARD, BACKWARD = "forward", "backward"
+_F, _B, _I, _W = FORWARD, BACKWARD, "input gradient", "weight gradient"
 _GROUPS, _MOST = 8, 4096  # groups of p micro-batches, and micro-batches of all stages, that are simulated
 
 
@@ -64,7 +65,7 @@ class Simulated(Struct, frozen=True):
         activations: Largest number of micro-batches with activations of a whole stage on a device. They are held from
             the forward to the end of the backward, or of the weight gradient if it is separate.
         copies: Copies of the parameters that a device holds.
-        slots: Per device: work, start and end in s.
+        slots: Per device: work, start and end in s from the start of the first one.
     """
 
     makespan_s: float
@@ -93,15 +94,15 @@ def simulate(plan: Plan, forward: Sequence[float], backward: Sequence[float], we
         for device, order in enumerate(plan.orders):
             while position[device] < len(order):
                 item = order[position[device]]
-                needs = [need for work in item if (need := _needs(work, plan.stages)) is not None and need not in item]
-                if any(need not in done for need in needs):
+                inputs = [need for work in item if (need := needs(work, plan.stages)) is not None and need not in item]
+                if any(need not in done for need in inputs):
                     break
-                time = max([free[device], *(done[need] for need in needs)])
+                time = max([free[device], *(done[need] for need in inputs)])
                 for work in item:
                     stage = device if work.lane == 0 else devices - 1 - device
                     start, time = time, time + _seconds(work, forward[stage], backward[stage], weights) / plan.chunks
                     slots[device].append((work, start, time))
-                done |= {done_work: time for work in item for done_work in _does(work)}
+                done |= {done_work: time for work in item for done_work in does(work)}
                 free[device], position[device], moved = time, position[device] + 1, True
     if any(place < len(order) for place, order in zip(position, plan.orders, strict=True)):
         raise ValueError("the orders wait for each other")
@@ -112,12 +113,12 @@ def simulate(plan: Plan, forward: Sequence[float], backward: Sequence[float], we
     return Simulated(makespan, idle, held, plan.copies, slots)
 
 
-def _does(work: Work) -> list[Work]:
+def does(work: Work) -> list[Work]:
     """Return what is complete after a work: a whole backward includes the gradient of the input."""
     return [work, Work(work.stage, work.micro_batch, _I, work.lane)] if work.kind == _B else [work]
 
 
-def _needs(work: Work, stages: int) -> Work | None:
+def needs(work: Work, stages: int) -> Work | None:
     """Return the work that a work waits for."""
     if work.kind == _F:
         return Work(work.stage - 1, work.micro_batch, _F, work.lane) if work.stage else None
@@ -265,6 +266,12 @@ def _numbered(device: int, stages: int) -> Callable[[str, int], Work]:
         return Work(device if lane == 0 else stages - 1 - device, count[lane] - 1, kind, lane)
 
     return work
+
+
+def as_timed(forward: Sequence[float], batches: int, backward: Sequence[float] | None = None) -> Simulated:
+    """Return the step under 1F1B. Without `backward` of the forward only: it ends at sum f + (m - 1) max f."""
+    plan = (forwards if backward is None else one_f_one_b)(len(forward), batches)
+    return simulate(plan, forward, forward if backward is None else backward)
 
 
 PLANS: dict[str, Callable[[int, int], Plan | None]] = {

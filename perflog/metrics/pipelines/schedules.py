@@ -10,9 +10,10 @@ from msgspec.structs import asdict
 
 from perflog.metrics.options import Options
 from perflog.metrics.pipelines.pipeline import StageTimes, stage_times
-from perflog.metrics.pipelines.pipeline_schedule import BACKWARD, FORWARD
 from perflog.metrics.pipelines.schedule_simulation import (
+    BACKWARD,
     DUAL_PIPE,
+    FORWARD,
     GPIPE,
     INTERLEAVED,
     ONE_F_ONE_B,

@@ -12,7 +12,7 @@ import numpy as np
 from perflog.arrays import Floats, Ints
 from perflog.metrics.options import Options
 from perflog.metrics.pipelines.pipeline import StageTimes, stage_times
-from perflog.metrics.pipelines.pipeline_schedule import BACKWARD, FORWARD, Slot, needs, one_f_one_b
+from perflog.metrics.pipelines.schedule_simulation import BACKWARD, FORWARD, Work, as_timed, does, needs
 from perflog.metrics.run_rows import SteadyRun
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_time.phase_table import PhaseTable, phases_of_runs
@@ -140,26 +140,27 @@ def jobs_of_layers(tables: Tables, options: Options) -> Iterator[tuple[str, Job]
 
 def _job_of_layers(timed: StageTimes, directions: Sequence[str]) -> Job:
     means = {direction: timed.seconds[direction].mean(axis=1).tolist() for direction in directions}
-    slots = one_f_one_b(means[FORWARD], timed.micro_batches, means.get(BACKWARD))
-    times = np.array([timed.seconds[slot.direction][slot.stage] for slot in slots])[:, :, None]
-    kinds = np.array([COMPUTE[slot.direction == BACKWARD] for slot in slots], object)
+    step = as_timed(means[FORWARD], timed.micro_batches, means.get(BACKWARD))
+    on_stage = [[work for work, _, _ in slots] for slots in step.slots]
+    works = [work for stage_works in on_stage for work in stage_works]
+    times = np.array([timed.seconds[work.kind][work.stage] for work in works])[:, :, None]
+    kinds = np.array([COMPUTE[work.kind == BACKWARD] for work in works], object)
     texts = ["stages work as 1F1B orders them, and sending takes no time", "micro-batches of a step take equally long",
              f"time outside of the layers' {' and '.join(directions)} is left out"]  # fmt: skip
     return Job(
-        _graph_of(slots), np.array([slot.stage for slot in slots]), kinds, times, timed.steps, [0],
+        _graph_of(on_stage), np.array([work.stage for work in works]), kinds, times, timed.steps, [0],
         {(0, stage): rank for stage, rank in timed.ranks.items() if rank is not None}, None, 0, "; ".join(texts),
         LAYERS,
     )  # fmt: skip
 
 
-def _graph_of(slots: Sequence[Slot]) -> Graph:
-    """Return what each slot waits for: the slot before it on its stage, and its micro-batch on the stage before."""
-    index_of_slot = {(slot.stage, slot.micro_batch, slot.direction): number for number, slot in enumerate(slots)}
-    stages = max(slot.stage for slot in slots) + 1
+def _graph_of(on_stage: Sequence[Sequence[Work]]) -> Graph:
+    """Return what each work waits for: the one before it on its stage, and what computes its input."""
+    works = [work for stage_works in on_stage for work in stage_works]
+    number_of = {done: number for number, work in enumerate(works) for done in does(work)}
     after: list[tuple[int, ...]] = []
-    for number, slot in enumerate(slots):
-        waits = {number - 1} if number and slots[number - 1].stage == slot.stage else set()
-        if (source := needs(slot.stage, stages, slot.micro_batch, slot.direction)) is not None:
-            waits.add(index_of_slot[source])
-        after.append(tuple(sorted(waits)))
-    return in_order(after, [Unit((number,)) for number in range(len(slots))])
+    for stage_works in on_stage:
+        for before, work in zip((None, *stage_works), stage_works, strict=False):
+            waits = {number_of[each] for each in (before, needs(work, len(on_stage))) if each is not None}
+            after.append(tuple(sorted(waits)))
+    return in_order(after, [Unit((number,)) for number in range(len(works))])
