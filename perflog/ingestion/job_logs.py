@@ -5,6 +5,7 @@ What is in the names and on the clocks of the files decides, never their order:
 - Ranks: names that differ in the rank alone (`rank_3.log`, torchrun's `attempt_0/3/stdout.log`), from 0 without a gap,
   and time stamps that overlap; or no time stamps, about the same length, and the same program.
 - Nodes: names that differ in the number of the node alone, and lines with the ranks of a job, each in one log.
+- Rotation: `train.log.2`, `train.log.1` and `train.log` of one program, each after the other by its clock.
 - Streams: `train.out` and `train.err`.
 - Programs: logs with the same job id in their names; or a log of a program that only adds figures, such as a library
 or a monitor, if its time stamps lie within the only log beside it that fits.
@@ -19,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -48,6 +49,7 @@ _STREAM = lazy_pattern(r"(?<![a-z])(?:std)?(?:out|err)(?![a-z])|(?<=\.)[oe](?=[0
 _JOB_ID = lazy_pattern(
     r"(?:(?<![a-z])(?:slurm|job|jobid|job[-_.]id|pbs)[-_.=]?|(?<=\.)[oe])([0-9]{3,}(?:_[0-9]+)?)(?!\d)"
 )
+_ROTATED = lazy_pattern(r"(.*)\.([1-9][0-9]{0,3})(?:\.(?:gz|zst|xz|bz2))?")
 _DIGITS = lazy_pattern(r"[0-9]+")
 _PRINTED_RANK = lazy_pattern(rb"(?i)(?<![a-z0-9])r(?:an)?k?[ :=_-]{0,2}([0-9]{1,6})(?![0-9.])")
 _BYTES = 1 << 16  # of the beginning and of the end of a log
@@ -126,7 +128,7 @@ def group_job_logs(names: Sequence[LogName]) -> JobLogs:
     ]
     groups: dict[str, list[_File]] = {}  # by file; the files of a group share one list
     notes: list[str] = []
-    for find in (_ranks, _nodes, _programs):
+    for find in (_ranks, _nodes, _rotated, _programs):
         for job_files, evidence in find([file for file in files if file.path not in groups]):
             groups |= dict.fromkeys((file.path for file in job_files), job_files)
             notes.append(_note(job_files, evidence))
@@ -207,6 +209,22 @@ def _nodes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
         is_timed = any(file.span is not None for file in job_files)
         if _overlap(job_files) if is_timed else _are_of_one_program(job_files):
             yield job_files, "their names state its nodes, and each has other ranks"
+
+
+def _rotated(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
+    """Yield the parts of a log that was renamed whenever it was full, the oldest first."""
+    newest = {file.path: file for file in files}
+    older: dict[str, dict[int, _File]] = {}
+    for file in files:
+        if (found := _ROTATED.fullmatch(file.path)) and found[1] in newest:
+            older.setdefault(found[1], {})[int(found[2])] = file
+    for path, by_age in older.items():
+        parts = [by_age[age] for age in sorted(by_age, reverse=True)] + [newest[path]]
+        spans = [part.span for part in parts if part.span is not None]
+        follow = len(spans) == len(parts) and all(a[0] == b[0] and a[2] <= b[1] for a, b in pairwise(spans))
+        is_whole = sorted(by_age) == list(range(1, len(by_age) + 1))
+        if is_whole and follow and all(map(_is_of_lines, parts)) and _are_of_one_program(parts):
+            yield parts, "their names number the parts of one log, and each goes on where the last one ended"
 
 
 def _without(path: str, rank: int, kind: str) -> str:

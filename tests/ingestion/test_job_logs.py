@@ -70,6 +70,7 @@ APART = {
         "rank_1.log": without_clock(TRAINER[: len(TRAINER) // 2]),
     },
     "one clock": {"rank_0.log": TRAINER, "rank_1.log": without_clock(OTHER_RUN)},
+    "a log of another day with a number": {"train.log": TRAINER, "train.log.1": printed(TITAN, hour=13)},
     "numbers": {"run0.log": TRAINER, "run1.log": OTHER_RUN},
     "a library of another day": {"train.log": TRAINER, "engine.log": printed(TIMER, day="2026-07-18")},
     "a library of one of two": {"a_train.log": TRAINER, "b_run.log": OTHER_RUN, "engine.log": TIMERS},
@@ -98,6 +99,14 @@ def test_logs_of_several_runs_stay_apart(kind: str, tmp_path: Path) -> None:
     log = read(tmp_path, APART[kind])
     assert len(log) == len(APART[kind])
     assert not any("read as one" in text for text in log.warnings)
+
+
+def test_the_parts_of_a_log_that_was_rotated_are_one(tmp_path: Path) -> None:
+    lines = TRAINER.splitlines(keepends=True)
+    parts = {"train.log": lines[70:], "train.log.1": lines[30:70], "train.log.2": lines[:30]}
+    log = read(tmp_path, {name: "".join(part) for name, part in parts.items()})
+    assert [key.log for key in log.run_keys] == [f"{tmp_path}/train.lo{{g.2,g.1,g}}"]
+    assert log.arrow("steps")["step"].to_pylist() == [*range(1, 101)]
 
 
 def test_a_library_whose_job_is_not_known_is_told(tmp_path: Path) -> None:

@@ -78,8 +78,7 @@ class LogName:
     def from_files(cls, paths: Sequence[str]) -> LogName | None:
         """Return one name for several files, as shells expand it: rank{0..7}.json, or {a,b}.json.
 
-        None if no name can hold them: the paths contain braces or commas where they differ, braces after that, or one
-        path has nothing where the others differ.
+        None if no name can hold them: the paths contain braces or commas where they differ, or braces after that.
         """
         if len(paths) == 1:
             return cls.from_file(paths[0])
@@ -87,6 +86,8 @@ class LogName:
         start = re.sub(r"\d+$", "", _common_start(paths))
         reversed_rests = [path[len(start) :][::-1] for path in paths]
         end = _common_start(reversed_rests)[::-1].lstrip("0123456789")
+        if any(len(path) == len(start) + len(end) for path in paths) and not start.endswith(("/", "{", "}", ",")):
+            start = start[:-1]  # run.lo{g.1,g} of run.log.1 and run.log: no part is empty
         middles = [path[len(start) : len(path) - len(end)] for path in paths]
         # The start may contain braces: `parse` takes the last ones of a name.
         if "{" in end or "}" in end or any(set("{},") & set(middle) or not middle for middle in middles):

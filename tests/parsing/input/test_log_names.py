@@ -168,7 +168,8 @@ def test_the_files_of_a_name(text: str, files: tuple[str, ...], run: str) -> Non
         (["r00.json", "r01.json"], "r{00,01}.json"),
         (["a1.7", "b1.7"], "{a1,b1}.7"),
         (["x/a.json", "x/b.json"], "x/{a,b}.json"),
-        (["r.json", "r1.json"], None),  # one has nothing where the others differ
+        (["r.json", "r1.json"], "{r,r1}.json"),  # one has nothing where the others differ
+        (["x/.json", "x/1.json"], None),
         (["a,b.json", "c.json"], None),
         (["a1}.json", "a2}.json"], None),
         (["{x}1", "{x}2"], "{x}{1..2}"),
