@@ -19,9 +19,8 @@ from support.trace_tables import by_hand, kernel, reduce, step
 from support.trace_tables import log as log_of
 
 import perflog
-from perflog.metrics import Tables, critical_path, device_ranges, launch_queue, launches
+from perflog.metrics import Tables, critical_path, device_ranges, launches
 from perflog.metrics.traces.idle_causes import CAUSES, idle_causes
-from perflog.tables.schema import TABLES
 
 REAL = CORPUS / "torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-1.json.gz"
 NSYS = CORPUS / "nsys/p4arth__cuda-perf-sandbox__report1.sqlite"
@@ -238,101 +237,6 @@ def test_time_0_is_the_first_reading_or_event(tmp_path: Path) -> None:
         times = [each["ts"] for each in document["traceEvents"] if each.get("cat") == "counter"]
         assert [at + begin / 1000 for at in times] == [first, first + 1, first + 2]
         assert min(each["ts"] for each in document["traceEvents"] if "ts" in each) == 0
-
-
-def test_each_counter_of_a_device_and_of_what_it_counts_is_a_track(tmp_path: Path) -> None:
-    active, sent = {"name": "SM Active", "unit": "%"}, {"name": "Bytes sent"}
-    readings: list[dict[str, Any]] = [
-        active | {"device": 0, "value": 40.0},
-        active | {"device_name": "GPU A", "value": 20.0},
-        active | {"device_name": "GPU B", "value": 30.0},
-        sent | {"subject": "mlx5_0 port 1", "value": 7.0},
-        sent | {"device": 0, "subject": "NVLink 1", "value": 8.0},
-        {"name": "load", "value": 9.0},
-    ]
-    elsewhere: list[dict[str, Any]] = [
-        active | {"device": 0, "value": 1.0, "correlation": 3, "subject": "gemm"},  # of a kernel
-        active | {"device": 0, "value": 1.0, "calls": 3, "subject": "gemm"},
-        {"name": "last_enqueued_collective", "subject": "world", "value": 4.0},
-        {"name": "power", "value": 300.0, "clock": "utc"},
-    ]
-    rows = [{"start_ns": 50, **reading} for reading in readings] + [{"start_ns": 0, **reading} for reading in elsewhere]
-    filled = [{"run": "r", "line": line, "part": 0} | row for line, row in enumerate(rows, 1)]
-    frame = pd.DataFrame(filled, columns=[column.name for column in TABLES["counters"]])
-    document = exported(log_of(Tables(dict(by_hand([kernel(100, 110)])) | {"counters": frame})), tmp_path)
-    shown = [each for each in document["traceEvents"] if each.get("cat") == "counter"]
-    assert {each["name"]: each["args"]["value"] for each in shown} == {
-        "device 0: SM Active (1)": 0.4,
-        "GPU A: SM Active (1)": 0.2,
-        "GPU B: SM Active (1)": 0.3,
-        "mlx5_0 port 1: Bytes sent": 7.0,
-        "device 0, NVLink 1: Bytes sent": 8.0,
-        "load": 9.0,
-    }
-    assert len(shown) == len(readings) and document["otherData"]["start_ns"] == 50
-
-
-def test_ranges_keep_their_whole_names(tmp_path: Path) -> None:
-    """The mark between the names of a path may be in a name."""
-    around: dict[str, Any] = {"kind": "range", "device": None, "stream": None, "thread": "1"}
-    call = kernel(10, 12, "cudaLaunchKernel", correlation=1, **around | {"kind": "runtime"})
-    events = [kernel(0, 50, "forward > attention", **around), call, kernel(20, 40, correlation=1)]
-    document = exported(log_of(by_hand(events)), tmp_path)
-    assert slices(document, "perflog_range") == [("forward > attention", 20, 40)]
-
-
-def test_collectives_without_a_group_are_those_of_their_stream(tmp_path: Path) -> None:
-    events = [reduce(at, at + 50, rank=rank, part=rank) for at in (100, 200, 300) for rank in (0, 1)]
-    document = exported(log_of(by_hand(events)), tmp_path)
-    assert len(slices(document, "perflog_collective")) == len(events)
-    assert "device 0, collectives of stream 7" in threads(document)
-
-
-def test_ranks_are_processes_and_their_waits_are_slices(tmp_path: Path) -> None:
-    """Three collectives of 100 ns; in two of them rank 1 comes 40 ns late."""
-    events = [
-        reduce(at + 40 * (late and rank), at + 100, group="world", seq=at, collective="allreduce", ranks=2, **of)
-        for at, late in ((1000, True), (2000, False), (3000, True))
-        for rank in (0, 1)
-        for of in ({"rank": rank, "part": rank},)
-    ]
-    document = exported(log_of(by_hand(events)), tmp_path)
-    names = [each["args"]["name"] for each in document["traceEvents"] if each["name"] == "process_name"]
-    assert sorted(names) == ["rank 0", "rank 1"]
-    shown = slices(document, "perflog_collective")
-    found = Counter((name.rpartition(": ")[2], end - start) for name, start, end in shown)
-    assert found == {("waits", 40): 2, ("transfer", 60): 4, ("transfer", 100): 2}
-    computed = [each for each in document["traceEvents"] if each.get("cat") == "perflog_collective"]
-    assert {each["args"].get("last") for each in computed} == {"rank 1", None}
-
-
-piece = st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(1, 12))
-"""Time of the call, time from there to the begin, length."""
-
-
-@given(st.lists(piece, min_size=1, max_size=8))
-def test_the_queue_of_launched_work(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int, int]]
-) -> None:
-    folder = tmp_path_factory.mktemp("made")
-    events = []
-    for number, (call, delay, lasts) in enumerate(pieces, 1):
-        of_call = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 1, "ts": call, "dur": 2}
-        of_work = {"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": call + delay + 0.001, "dur": lasts}
-        args = {"correlation": number}
-        events.append({"ph": "X", **of_call, "args": args})
-        events.append({"ph": "X", **of_work, "args": args | {"device": 0, "stream": 7}})
-    log = read(folder, *events)
-    document = exported(log, folder)
-    check_tracks(log, document)
-    check_again(log, document, folder / "out.json")
-    first = document["otherData"]["start_ns"]
-    for each in document["traceEvents"]:
-        if each["ph"] == "C":
-            at = first + round(each["ts"] * 1e3)
-            waiting = sum(call * 1000 <= at < (call + delay) * 1000 + 1 for call, delay, _ in pieces)
-            assert each["args"]["value"] == waiting
-    assert len(launch_queue(log)) and Tables(log).count("events") == 2 * len(pieces)
 
 
 turn = st.tuples(st.integers(0, 20), st.integers(0, 9), st.sampled_from([None, 0, 7]), st.booleans())
