@@ -6,6 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click  # noqa: TC002 (ruff does not know that click is loaded with its part below)
@@ -77,6 +78,11 @@ def _of(names: Callable[[click.Context], Iterable[str]]) -> Completer:
     return complete
 
 
+def _listed(module: str, names: str) -> Completer:
+    """Return a completer for the names that a module lists; it is loaded when somebody presses the key."""
+    return _of(lambda _: getattr(import_module(module), names))
+
+
 def _beginning(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
     """The names that begin so, each once, without those that a line cannot hold."""
     try:
@@ -132,30 +138,6 @@ def _settings(ctx: click.Context) -> Iterator[str]:
         yield from json.loads(config or "{}")
 
 
-def _tables(_: click.Context) -> Iterable[str]:
-    from perflog.tables.schema import TABLES
-
-    return TABLES
-
-
-def _metrics(_: click.Context) -> Iterable[str]:
-    from perflog.metrics import METRICS
-
-    return METRICS
-
-
-def _plots(_: click.Context) -> Iterable[str]:
-    from perflog.plots import PLOTS
-
-    return PLOTS
-
-
-def _findings(_: click.Context) -> Iterable[str]:
-    from perflog.analysis.lint import RULES
-
-    return RULES
-
-
 def _formats(_: click.Context) -> Iterable[str]:
     from perflog.formats.registry import known
 
@@ -166,12 +148,6 @@ def _gpus(_: click.Context) -> Iterable[str]:
     from perflog.metrics.hardware import GPU_MODELS
 
     return (model.name for model in GPU_MODELS)
-
-
-def _conventions(_: click.Context) -> Iterable[str]:
-    from perflog.formats.flops import CONVENTIONS
-
-    return CONVENTIONS
 
 
 def _baselines(ctx: click.Context) -> Iterable[str]:
@@ -196,6 +172,7 @@ def stores(_: click.Context, __: click.Parameter, incomplete: str) -> Completion
     return [CompletionItem(incomplete, type="dir")]
 
 
-settings, tables, metrics, plots = _of(_settings), _of(_tables), _of(_metrics), _of(_plots)
-findings, formats, gpus = _of(_findings), _of(_formats), _of(_gpus)
-conventions, recipes, baselines = _of(_conventions), _of(_recipes), _of(_baselines)
+settings, formats, gpus, recipes, baselines = map(_of, (_settings, _formats, _gpus, _recipes, _baselines))
+tables, metrics = _listed("perflog.tables.schema", "TABLES"), _listed("perflog.metrics", "METRICS")
+plots, findings = _listed("perflog.plots", "PLOTS"), _listed("perflog.analysis.lint", "RULES")
+conventions = _listed("perflog.formats.flops", "CONVENTIONS")

@@ -186,7 +186,7 @@ def pipeline(tables: Tables, options: Options) -> MetricRows:
     """
     table = []
     for run in _steady_runs(tables, options):
-        counts = {name: run.count(name) for name in ("stages", "micro_batches", "chunks")}
+        counts = {name: count_of(run.quantities, name) for name in ("stages", "micro_batches", "chunks")}
         models = (*_equal_stages(**counts), *_timed_stages(run, counts["stages"], counts["micro_batches"]))
         table += [{"run": run.run, "label": run.label} | counts | row for row in models]
     return table
@@ -234,7 +234,7 @@ def stage_times(tables: Tables, options: Options) -> Iterator[StageTimes]:
     Of several ranks of a stage the slowest counts.
     """
     for run in _steady_runs(tables, options):
-        batches, count = run.count("micro_batches"), run.count("stages")
+        batches, count = count_of(run.quantities, "micro_batches"), count_of(run.quantities, "stages")
         directions = list(_stage_times(run, count))
         if not batches or not directions:
             continue
@@ -265,7 +265,8 @@ def modelled_timelines(tables: Tables, options: Options) -> Iterator[tuple[str, 
     import pandas as pd
 
     for run in _steady_runs(tables, options):
-        batches, times = run.count("micro_batches"), _stage_times(run, run.count("stages"))
+        batches = count_of(run.quantities, "micro_batches")
+        times = _stage_times(run, count_of(run.quantities, "stages"))
         if batches and times:
             slots = [
                 (stage, work.micro_batch, work.kind, start, end)
@@ -326,6 +327,12 @@ def _schedule(times: dict[str, Floats], micro_batches: int) -> Simulated:
     return as_timed(forward, micro_batches, None if backward is None else backward.tolist())
 
 
+def count_of(quantities: Mapping[str, float], name: str) -> int | None:
+    """A declared quantity that counts things, or None if it is not known or no positive integer."""
+    value = quantities.get(name)
+    return int(value) if value is not None and value >= 1 and value == int(value) else None
+
+
 class _LayerTimes(Struct, frozen=True, eq=False):
     """Rows of table `layers` of one run in its steady steps, in the order of stages and ranks."""
 
@@ -335,11 +342,6 @@ class _LayerTimes(Struct, frozen=True, eq=False):
     warmup: Warmup
     quantities: Mapping[str, float]
     level: float
-
-    def count(self, name: str) -> int | None:
-        """A declared quantity that counts things, or None if it is not known or no positive integer."""
-        value = self.quantities.get(name)
-        return int(value) if value is not None and value >= 1 and value == int(value) else None
 
     def times(self, key: str) -> Iterator[tuple[Any, Rows, dict[str, Any]]]:
         """Yield each stage or layer with its rows and its values of `_TIMES`, in the order of the stages."""
@@ -366,7 +368,7 @@ class _LayerTimes(Struct, frozen=True, eq=False):
 
     def _row(self, values: Floats) -> dict[str, Any]:
         low, high = median_interval(values, self.level)
-        time, parts = float(np.median(values)), self.count("micro_batches")
+        time, parts = float(np.median(values)), count_of(self.quantities, "micro_batches")
         return {
             "n": len(values),
             "time_s": time,

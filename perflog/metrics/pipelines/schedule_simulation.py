@@ -56,7 +56,7 @@ class Plan(Struct, frozen=True):
     copies: int = 1
 
 
-class Simulated(Struct, frozen=True):
+class Step(Struct, frozen=True):
     """The step of a schedule.
 
     Attributes:
@@ -65,13 +65,17 @@ class Simulated(Struct, frozen=True):
         activations: Largest number of micro-batches with activations of a whole stage on a device. They are held from
             the forward to the end of the backward, or of the weight gradient if it is separate.
         copies: Copies of the parameters that a device holds.
-        slots: Per device: work, start and end in s from the start of the first one.
     """
 
     makespan_s: float
     idle: float
     activations: float
     copies: int
+
+
+class Simulated(Step, frozen=True):
+    """A step whose works are all simulated. `slots`: per device: work, start and end in s from the first start."""
+
     slots: Sequence[Sequence[tuple[Work, float, float]]]
 
 
@@ -278,15 +282,6 @@ PLANS: dict[str, Callable[[int, int], Plan | None]] = {
     GPIPE: gpipe, ONE_F_ONE_B: one_f_one_b, INTERLEAVED: interleaved, ZB_H1: zb_h1, ZB_V: zb_v, DUAL_PIPE: dual_pipe,
 }  # fmt: skip
 """Plans of all schedules by name, for p stages and m micro-batches; None where a schedule needs other numbers."""
-
-
-class Step(Struct, frozen=True):
-    """A simulated step without its slots: see `Simulated`."""
-
-    makespan_s: float
-    idle: float
-    activations: float
-    copies: int
 
 
 def step(

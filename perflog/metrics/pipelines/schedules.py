@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from perflog.metrics.options import Options
-from perflog.metrics.pipelines.pipeline import StageTimes, stage_times
+from perflog.metrics.pipelines.pipeline import StageTimes, count_of, stage_times
 from perflog.metrics.pipelines.schedule_simulation import (
     BACKWARD,
     DUAL_PIPE,
@@ -121,7 +121,7 @@ def schedule_rows(tables: Tables, options: Options) -> Iterator[ScheduleRow]:
     timed = {times.run: times for times in stage_times(tables, options)} if tables.count("layers") else {}
     profiled = {times.run: (times, chunks) for times, chunks in _operation_times(tables)}
     for run, means in semantics_by_run(tables.rows("runs")).items():
-        stages, batches, printed = (_count(means.quantities, name) for name in ("stages", "micro_batches", "chunks"))
+        stages, batches, printed = (count_of(means.quantities, name) for name in ("stages", "micro_batches", "chunks"))
         if run in profiled:
             timed[run], printed = profiled[run]
             stages, batches = len(timed[run].seconds[FORWARD]), timed[run].micro_batches
@@ -175,11 +175,6 @@ def _operation_times(tables: Tables) -> Iterator[tuple[StageTimes, int]]:
                 found.add((_COMPUTES[name], stage))
         if len(found) == count * len(_COMPUTES):
             yield StageTimes(run, len(set(rows["micro_batch"].tolist())), [], seconds, {}), chunks
-
-
-def _count(quantities: Mapping[str, float], name: str) -> int | None:
-    value = quantities.get(name)
-    return int(value) if value is not None and value >= 1 and value == int(value) else None
 
 
 def _used(config: Mapping[str, object], chunks: int | None) -> str | None:

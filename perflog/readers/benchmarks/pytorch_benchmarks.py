@@ -15,14 +15,12 @@ from typing import Any
 
 from perflog.errors import InputError
 from perflog.formats.families.name_units import name_and_unit
-from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.source import Source
 from perflog.readers.benchmarks.commit_runs import BenchmarkFigure, CommitRun, documents, known, moment, write_runs
 from perflog.readers.interface import Reader, ReadOptions
 from perflog.readers.odd_numbers import finite
 from perflog.tables.sink import IngestResult, Sink
 
-_START = lazy_pattern(rb'(?:\xef\xbb\xbf)?\s*\[?\s*\{\s*"')
 _HEAD = 1 << 16
 _OWN_KEYS = (b'"benchmark"', b'"metric"', b'"benchmark_values"')
 _DEEPEST = 4  # objects in objects that are settings
@@ -39,7 +37,7 @@ class PytorchBenchmarkReader(Reader):
     def detect(self, source: Source) -> bool:
         """Return whether the file begins like such records."""
         head = source.first_bytes(_HEAD)
-        return _START.match(head) is not None and all(key in head for key in _OWN_KEYS)
+        return all(key in head for key in _OWN_KEYS)
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return the first benchmarks."""
