@@ -82,11 +82,23 @@ def _is_type_alias(node: libcst.CSTNode) -> bool:
     )
 
 
+def _is_block_size(node: libcst.CSTNode) -> bool:
+    """Return whether a statement sets how much is processed at once: `_BLOCK = 1 << 18`. No result depends on it."""
+    return (
+        isinstance(node, libcst.Assign)
+        and isinstance(node.targets[0].target, libcst.Name)
+        and node.targets[0].target.value.isupper()
+        and isinstance(node.value, libcst.BinaryOperation)
+        and isinstance(node.value.operator, libcst.LeftShift)
+        and isinstance(node.value.left, libcst.Integer)
+    )
+
+
 class MutantFinder(libcst.CSTVisitor):
     """Collects pairs of a node and its replacement, with the line.
 
     Left alone is what describes code: annotations and aliases of types, decorators, options of a class, `strict` of
-    zip, `brief` of a column, which only a screen shows.
+    zip, `brief` of a column, which only a screen shows; and sizes of blocks.
     """
 
     METADATA_DEPENDENCIES = (PositionProvider,)
@@ -102,7 +114,7 @@ class MutantFinder(libcst.CSTVisitor):
             return False
         if isinstance(node, libcst.Arg) and node.keyword and node.keyword.value in _DESCRIBING:
             return False
-        if _is_type_alias(node):
+        if _is_type_alias(node) or _is_block_size(node):
             return False
         for kind, change in OPERATORS:
             if isinstance(node, kind):

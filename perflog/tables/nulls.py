@@ -119,10 +119,8 @@ def nullable(values: Sequence[Any]) -> Any:
 
     known = [none_if_null(value) for value in values]
     types = {type(value) for value in known if value is not None}
-    if not types or not types <= {bool, int, float, str}:
-        dtype = "object"
-    elif len(types) == 1:
-        dtype = {bool: "boolean", int: "Int64", float: "Float64", str: "string"}[types.pop()]
+    if len(types) == 1:
+        dtype = {bool: "boolean", int: "Int64", float: "Float64", str: "string"}.get(types.pop(), "object")
     else:
         dtype = "Float64" if types == {int, float} else "object"
     return pd.array([pd.NA if value is None else value for value in known], dtype=dtype)

@@ -61,6 +61,13 @@ def test_masks_of_parts_of_long_arrays() -> None:
     assert valid_mask(pa.array([1, 2])).tolist() == [True, True]
 
 
+def test_nulls_in_several_chunks_are_one_column() -> None:
+    chunked = pa.chunked_array([pa.nulls(2, pa.int64()), pa.nulls(3, pa.int64())])
+    whole = without_chunks(pa.table({"a": chunked, "b": chunked}))
+    assert whole["a"].to_pylist() == whole["b"].to_pylist() == [None] * 5 and whole["a"].num_chunks == 1
+    assert whole["a"].chunk(0).buffers()[1].address == whole["b"].chunk(0).buffers()[1].address
+
+
 def test_what_a_null_holds_does_not_count() -> None:
     bits = pa.py_buffer(b"\x07")  # true, true, true
     flags = pa.Array.from_buffers(pa.bool_(), 3, [pa.py_buffer(b"\x05"), bits])

@@ -151,3 +151,9 @@ class Some(RowColumns, frozen=True):
 def test_columns_with_a_value_for_each_row_are_chosen_together() -> None:
     some = Some(arrow_rows(), np.arange(5), "all").where(np.array([False, True, False, False, True]))
     assert (some.rows["line"].tolist(), some.numbers.tolist(), some.name) == ([2, 5], [1, 4], "all")
+
+
+def test_a_null_is_none_of_some_words() -> None:
+    rows = rows_from_arrow(pa.table({"run": pa.array(["a", None, "b"]).dictionary_encode()}))
+    assert rows.one_of("run", {"a", ""}).tolist() == [True, False, False]
+    assert rows.counts("run") == {"a": 1, "b": 1}

@@ -204,3 +204,15 @@ def test_a_damaged_note_is_an_error_and_touches_no_other_file(store: Store) -> N
     (store.path / "steps" / "new.parquet").write_bytes(b"half")
     assert store.logs() == [A]
     assert [path.name for path in (store.path / "steps").iterdir()] == [f"{A}.parquet"]
+
+
+def test_a_run_is_not_shown_if_its_rows_are_missing(store: Store) -> None:
+    fill(store, [A], NEW)
+    local = LocalStore(store.path)
+    [batch] = local.batches()
+    assert local.file_of("runs", batch) is not None and local.file_of("layers", batch) is None
+    local.file("kernels", batch).unlink()
+    assert local.file_of("steps", batch) is not None
+    for table in ("kernels", "runs"):
+        with pytest.raises(StoreError, match="missing"):
+            local.file_of(table, batch)

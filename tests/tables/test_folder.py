@@ -58,6 +58,17 @@ def test_batches_and_their_files(store: StoreFolder) -> None:
     assert store.stamp("a") != stamp
 
 
+def test_the_file_of_a_table(store: StoreFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the CRC of its footer, if it is known. A listed file that is missing is damage."""
+    monkeypatch.setattr(StoreFolder, "files_of", lambda *_: {"steps": 7, "events": 8, "runs": None})
+    assert store.file_of("steps", "a") == (store.file("steps", "a"), 7)
+    assert store.file_of("runs", "a") == (store.file("runs", "a"), None)
+    assert store.file_of("layers", "a") is None
+    with pytest.raises(DamagedError, match="missing"):
+        store.file_of("events", "a")
+    assert (store.name, StoreFolder(store.path, "s3://x").name) == (str(store.path), "s3://x")
+
+
 def test_a_batch_of_one_log_is_known_by_its_name(store: StoreFolder) -> None:
     assert store.logs_of("a") == ("a",)
     with pytest.raises(DamagedError):
