@@ -492,6 +492,23 @@ Progress on:train 1.23kit/10.0kit rate:1.2s/it remaining:2:55:24 elapsed:24:36 p
     assert (log.done.formats, unread(log)) == (["levanter"], {})
 
 
+def test_progress_of_openpi_has_rates_beside_its_steps() -> None:
+    log = read(b"""\
+10:14:50.351 [I] Progress on: -/2000 rate:- remaining:? elapsed:00:00 postfix:- (24:tqdm.py:9)
+Step 0: grad_norm=2.1253, loss=0.5125, param_norm=1300.5251
+10:16:50.351 [I] Progress on: 120it/2.00kit rate:1.5s/it remaining:1:20:00 elapsed:02:00 postfix:- (24:tqdm.py:9)
+Step 100: grad_norm=1.1251, loss=0.4125, param_norm=1300.6251
+10:26:50.351 [I] Progress on: 1.22kit/2.00kit rate:2.5it/s remaining:20:00 elapsed:12:00 postfix:- (24:tqdm.py:9)
+""")
+    assert [(s["step"], s["loss"], s["grad_norm"]) for s in rows(log, "steps")] == [
+        (0, 0.5125, 2.1253),
+        (100, 0.4125, 1.1251),
+    ]
+    rates = [(v["key"], v["value"], v["unit"]) for v in rows(log, "values") if v["key"] != "param_norm"]
+    assert rates == [("iteration_time", 1.5, "s"), ("iterations_per_s", 2.5, "1/s")]
+    assert (log.done.formats, unread(log)) == (["openpi"], {})
+
+
 def test_progress_log_of_megatron_has_a_run_for_each_start() -> None:
     figures = b"Job throughput: 364.8 TFLOP/s/GPU\tCumulative throughput: 387.0 TFLOP/s/GPU\t"
     figures += b"Floating-point operations: 6.76e+17\tTokens (in billions): 0.05\n"

@@ -260,6 +260,14 @@ def test_what_follows_the_last_step(after: Rows, end: float, until: float | None
     assert shown(intervals([*every_second(8), *after], end=end, until=until)) == [*TRAINED, *expected]
 
 
+@pytest.mark.parametrize(
+    ("lines", "kind"), [(range(10, 14), "shutdown"), (range(10, 15), "unknown"), ([10] * 9, "shutdown")]
+)
+def test_a_value_that_is_printed_on_and_on_is_of_no_shutdown(lines: Sequence[int], kind: str) -> None:
+    values = [{"table": "values", "run": "r", "line": line, "key": "rate", "value": 1.5} for line in lines]
+    assert shown(intervals([*every_second(8), *values], end=30)) == [*TRAINED, f"{kind} 17-30"]
+
+
 # --- repeated steps ---------------------------------------------------------------------------------------------------
 
 

@@ -129,6 +129,7 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
         if figures and not any(map(_is_speed, figures)):
             figures = [*(speed for speed in _values(tables, options) if _is_speed(speed)), *figures]
     figures += _loss(tables) if figures else [*_unnumbered_steps(tables), *_values(tables, options)]
+    figures = figures or [figure for figure in _counters(tables, options) if figure.values]  # of no program
     if scaling := [figure for figure in _scaling(tables, options) if figure.values]:
         names = {figure.name for figure in scaling}
         return [*scaling, *(figure for figure in figures if figure.name not in names)]
@@ -517,4 +518,4 @@ _KINDS: tuple[_Kind, ...] = (
     _recorded,
     _waiting_ranks,
 )
-_PRINTED_KINDS: tuple[_Kind, ...] = (_imbalance, _summaries, _counters)
+_PRINTED_KINDS: tuple[_Kind, ...] = (_imbalance, _summaries)

@@ -48,6 +48,7 @@ _COMPILE = 2.0  # times a usual step: a first step that is longer compiles, or w
 _FIRST = 3  # step lines that may warm up
 _MOST = 0.95  # of the later steps must be shorter
 _IN_TIME = 0.9  # share of the step lines with the latest time so far, at least: else the clock goes back
+_SERIES = 5  # lines with one value
 _DAY = 86_400
 _NS = 1_000_000_000
 
@@ -399,7 +400,16 @@ class _Tiling:
             if failures.any and silent >= max(_STALL_STEPS * usual, _STALL_S) * _NS:
                 kind = UNKNOWN if failures.first is None else STALL  # it may have failed long before its last line
                 self._to(self._position + silent, kind, failures.line, STAMPS, None, None, self._stamp_s)
-        self._to(end, SHUTDOWN, max(line, failures.line), STAMPS, None, None, self._stamp_s)
+        kind = UNKNOWN if self._reads_on() else SHUTDOWN
+        self._to(end, kind, max(line, failures.line), STAMPS, None, None, self._stamp_s)
+
+    def _reads_on(self) -> bool:
+        """Whether a value is printed again and again after the last step: what the job did then is not known."""
+        rows = self._tables.rows_by_run("values").get(self._extent.run)
+        if rows is None:
+            return False
+        rows = rows.where((rows["line"] > self._steps.lines[-1]) & rows.known("value"))
+        return any(len(set(of["line"].tolist())) >= _SERIES for of in rows.by("key").values())
 
     def _failures(self) -> _Failures:
         rows = self._tables.rows_by_run("failures").get(self._extent.run)

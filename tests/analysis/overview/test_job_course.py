@@ -38,6 +38,10 @@ def job(runs: int = 2, whole: bool = True, wall: float = 0.0, **seconds: float) 
         (job(1, training=45.0, down=14.9), ""),  # shorter than a minute
         (job(1, training=45.0, down=15.0), "Goodput 75 %: training 45 s of 60 s; down 15 s."),
         (job(1, training=40.0, stall=10.0), "Goodput 80 %: training 40 s of 50 s; stall 10 s."),
+        (
+            job(1, training=15.0, unknown=60.0),
+            "Goodput at least 20 %: training 15 s of 75 s; unknown 60 s.",
+        ),
         (job(down=10.0), ""),
         (job(training=0.0, wall=0.0), ""),
         (

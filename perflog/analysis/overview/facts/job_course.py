@@ -8,7 +8,7 @@ from itertools import pairwise, zip_longest
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables, telemetry
 from perflog.metrics import levels as levels_of_runs
-from perflog.metrics.jobs.attempt_time import COMPILE, STALL, TRAINING
+from perflog.metrics.jobs.attempt_time import COMPILE, STALL, TRAINING, UNKNOWN
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.tables.nulls import none_if_null
@@ -47,7 +47,8 @@ def _goodput(job: JobTimeline) -> str:
         known = f"From printed durations: training {_s(seconds[TRAINING])}, {', '.join(parts)}; other time is unknown."
         return known if lost.keys() - {COMPILE} else ""
     others = f"; {', '.join(parts)}" if parts else ""
-    return f"Goodput {show(quotient, '1', 3)}: training {_s(seconds[TRAINING])} of {_s(wall)}{others}."
+    least = "at least " if seconds.get(UNKNOWN, 0.0) > seconds[TRAINING] else ""
+    return f"Goodput {least}{show(quotient, '1', 3)}: training {_s(seconds[TRAINING])} of {_s(wall)}{others}."
 
 
 def _s(seconds: float) -> str:
