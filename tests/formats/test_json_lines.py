@@ -373,6 +373,13 @@ def test_the_unit_beside_a_number_is_that_of_the_number() -> None:
     ]  # fmt: skip
 
 
+def test_the_unit_of_times_beside_them() -> None:
+    got = read(b'{"name": "copy", "real_time": 12.5, "cpu_time": 12.0, "count": 7, "time_unit": "ms", "x_unit": "s"}\n')
+    assert [(r["key"], r["value"], r["unit"]) for r in got.rows("values") if r["value"] is not None] == [
+        ("real_time", 0.0125, "s"), ("cpu_time", 0.012, "s"), ("count", 7.0, None),
+    ]  # fmt: skip
+
+
 def test_usual_names_of_a_step() -> None:
     got = read(b"""\
 {"step": 1, "mfu(%)": 40.5, "time_metrics/end_to_end(s)": 1.25, "throughput(tps)": 5120.5, "time_metrics/data(s)": 0.5}

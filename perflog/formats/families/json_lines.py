@@ -212,6 +212,10 @@ def flat_values(text: str) -> list[JsonValue] | None:
     return parser.values if parser.offset == len(text) else None
 
 
+_UNIT_KEY = lazy_pattern(r"(?:[a-z]+_)?units?")
+"""The key of a unit: of the value beside it, or with `time_unit` of the times beside it."""
+
+
 class _ObjectNames(FieldNames):
     """The names of the fields of one object, and what their printed names declare.
 
@@ -226,14 +230,18 @@ class _ObjectNames(FieldNames):
         self.units: dict[str, Unit] = {}
         self.settings: set[str] = set()
         numbers = [value for value in values if value.kind in ("number", "list")]
-        words = {x.path: text[x.begin : x.end] for x in values if x.kind == "string" and x.key in ("unit", "units")}
+        words = {x.path: text[x.begin : x.end] for x in values if x.kind == "string" and _UNIT_KEY.fullmatch(x.key)}
         units = {path: unit for path, word in words.items() if (unit := unit_of(word)[0])}
         self._unit_beside: dict[str, str] = {}
         self.unit_texts: set[str] = set()
         for value in numbers:
             parent = value.path.removesuffix(value.key)
-            beside = next((path for path in (f"{parent}unit", f"{parent}units") if path in units), None)
-            if beside is not None and (value.key in ("value", "values") or is_statistic(value.key)):  # not a count
+            is_value = value.key in ("value", "values") or is_statistic(value.key)  # not a count
+            whats = [f"{word}_" for word in value.key.lower().split("_")] + [""] * is_value
+            beside = next(
+                (path for what in whats for s in ("", "s") if (path := f"{parent}{what}unit{s}") in units), None
+            )
+            if beside is not None:
                 self._unit_beside[value.path] = units[beside]
                 self.unit_texts.add(beside)
         self._uses = Counter(name_and_unit(value.path)[0] for value in numbers)

@@ -43,6 +43,11 @@ _PART_WORDS = (
 )
 _PART_ROW = rf"[ \t]*(?:{_PART_WORDS})(?:[ _-][a-z]+){{0,2}}[ \t]{{2,}}{_NUMBER}[ \t]?(?:[mnuµ]?s|sec|seconds)[ \t]*$"
 """A part of a step and its time in columns: `forward pass     121.2 ms`."""
+_RATE_ALONE = (
+    rf"{_NUMBER}[ \t]?(?:[kmg][ \t]?)?"
+    r"(?:tok(?:en)?s?|samples|seqs|sequences|images|imgs?|examples|its?|iters?|steps|batches)/s(?:ec|econd)?(?:/gpu)?[ \t]*$"
+)
+"""A rate that its unit names: `12.3K tokens/s`."""
 _RESULT_WORDS = (
     "final|best|test|val|valid|validation|eval|evaluation",
     ("loss|acc|accuracy|ppl|perplexity|bpb|f1|bleu|wer|map|miou|psnr|reward|score"),
@@ -60,7 +65,7 @@ PATTERN = (
     rf"|\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$"
     rf"|{LOGGER_PREFIX}[^a-z0-9]*(?:[a-z][a-z0-9-]*[ _])*?{_RESULT}[ \t]*[:=][ \t]*[0-9]+\.[0-9]+[ \t]*%?[ \t]*$"
     rf"|[ \t]*[a-z][\w.+/-]*(?:[ \t]+[\w.+/-]+)*?(?:[ \t]{{2,}}{_NUMBER}[ \t]?(?:[kmgt][ \t]?)?{UNIT}){{2,12}}[ \t]*$"
-    rf"|{_PART_ROW})"
+    rf"|{_PART_ROW}|{LOGGER_PREFIX}[^a-z0-9]*{_RATE_ALONE})"
 )  # a pattern of words and gaps between them, and few figures: its time is linear in the length of the line
 """What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
 rate after a word for one, or after a label in brackets, at the end of the line; or a row of numbers with units."""

@@ -61,3 +61,11 @@ def test_times_that_are_no_parts_stay_values() -> None:
         got = read(steps_of(text))
         assert not got.rows("phases")
         assert [row["step"] for row in got.rows("values") if row["key"] == key] == [1, 2, 3, 4]
+
+
+def test_a_rate_below_each_step_is_of_this_step() -> None:
+    """A rate at the end alone may be of the whole run."""
+    step = "step {n} loss 2.5\n"
+    for text, end, rates in ((step + "12.5K tokens/s\n", "", 4), (step, "12.5K tokens/s\n", 0)):
+        rows = read(steps_of(text) + end.encode()).rows("steps")
+        assert [row["tokens_per_s"] for row in rows] == [12500.0] * rates + [None] * (4 - rates)

@@ -3,7 +3,7 @@
     Step 12                        step 12 loss 2.31 step_time 0.41s
       forward: 121 ms              timers: fwd 121 ms | bwd 240 ms
       backward: 240 ms
-      total: 371 ms
+      total: 371 ms                12.3K tokens/s
 
 In: the rows of a format, with their steps. Out: the same rows: a line of timers has the step of the line above it, and
 the times of each step are together, so that `time_roles` can decide what they are.
@@ -36,10 +36,12 @@ BESIDE = ""
 """Name of the line that has the times of a step which are printed on several lines."""
 
 _ALTERNATE = 0.9  # share of the lines of timers that come after the line of another step
+_AFTER_MOST = 0.5  # share of the steps that have one: a single one may be of the whole run
+_RATES = ("tokens_per_s", "samples_per_s")
 
 
 def give_steps(rows: Sequence[AttributedRows], runs: RunIndex) -> None:
-    """Give lines of timers the step of the line above them, in runs where steps and timers alternate.
+    """Give lines of timers and rates the step of the line above them, in runs where both alternate.
 
     A line of timers without a rank is of no step where several ranks print steps.
     """
@@ -63,7 +65,8 @@ def give_steps(rows: Sequence[AttributedRows], runs: RunIndex) -> None:
 def _give_steps(shapes: Sequence[AttributedRows], timers: Ints, places: Ints, numbers: Ints, ranks: Ints) -> None:
     """Give the lines of timers of a run the steps of the lines above them, if they alternate."""
     above = np.searchsorted(places, timers) - 1
-    if above[0] < 0 or len(np.unique(ranks)) > 1 or len(np.unique(above)) < _ALTERNATE * len(above):
+    count = len(np.unique(above))
+    if count < max(2, _ALTERNATE * len(above), _AFTER_MOST * len(places)) or above[0] < 0 or len(np.unique(ranks)) > 1:
         return
     for row in shapes:
         mine = (row.records.positions >= timers[0]) & (row.records.positions <= timers[-1])
@@ -74,13 +77,13 @@ def _give_steps(shapes: Sequence[AttributedRows], timers: Ints, places: Ints, nu
 
 @lru_cache(1 << 10)
 def _is_of_timers(line: Line) -> bool:
-    """Return whether a line has the times of several parts of a step, among them those of both passes, alone."""
+    """Return whether a line has nothing but the times of parts of a step, among them both passes, or its rate."""
     if line.table != "values" or not line.fills_steps:
         return False
     names = [f.name for f in line.template.fields if f.numeric and not f.is_dropped]
     are_times = all(name in line.unit and line.unit[name].base in ("s", "1") for name in names)
     times = {field_of(name) for name in names if name in line.unit and line.unit[name].base == "s"}
-    return are_times and times.issuperset(COLUMNS)
+    return (are_times and times.issuperset(COLUMNS)) or (len(names) == 1 and names[0] in _RATES)
 
 
 _Times = tuple[AttributedRows, Mapping[str, str]]
