@@ -45,7 +45,8 @@ _PART_ROW = rf"[ \t]*(?:{_PART_WORDS})(?:[ _-][a-z]+){{0,2}}[ \t]{{2,}}{_NUMBER}
 """A part of a step and its time in columns: `forward pass     121.2 ms`."""
 _RATE_ALONE = (
     rf"{_NUMBER}[ \t]?(?:[kmg][ \t]?)?"
-    r"(?:tok(?:en)?s?|samples|seqs|sequences|images|imgs?|examples|its?|iters?|steps|batches)/s(?:ec|econd)?(?:/gpu)?[ \t]*$"
+    r"(?:tok(?:en)?s?|samples|seqs|sequences|images|imgs?|examples|its?|iters?|steps|batches)/s(?:ec|econd)?"
+    r"(?:/gpu)?[ \t]*$"
 )
 """A rate that its unit names: `12.3K tokens/s`."""
 _RESULT_WORDS = (
