@@ -2,8 +2,8 @@
 
 What is in the names and on the clocks of the files decides, never their order:
 
-- Ranks: names that differ in the rank alone (`rank_3.log`, torchrun's `attempt_0/3/stdout.log`), from 0 without a gap,
-  and time stamps that overlap; or no time stamps, about the same length, and the same program.
+- Ranks: names that differ in the rank alone (`rank_3.log`, torchrun's `attempt_0/3/stdout.log`), from 0 on,
+  and time stamps that overlap; or no time stamps, all ranks, about the same length, and the same program.
 - Nodes: names that differ in the number of the node alone, and lines with the ranks of a job, each in one log.
 - Rotation: `train.log.2`, `train.log.1` and `train.log` of one program, each after the other by its clock.
 - Streams: `train.out` and `train.err`.
@@ -41,6 +41,7 @@ from perflog.parsing.match.stamp_layouts import stamp_of
 from perflog.readers.rank_files import group_rank_files
 from perflog.readers.registry import find_reader
 from perflog.tables.schema import NO_DATE
+from perflog.units import first_few, plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,8 +55,8 @@ _DIGITS = lazy_pattern(r"[0-9]+")
 _PRINTED_RANK = lazy_pattern(rb"(?i)(?<![a-z0-9])r(?:an)?k?[ :=_-]{0,2}([0-9]{1,6})(?![0-9.])")
 _BYTES = 1 << 16  # of the beginning and of the end of a log
 _MOST_LINES = 200  # at either end, in which a time stamp is looked for
-_TABLES = (".csv", ".tsv")
 _ALIKE = 1.2  # size of the longest log of a rank / size of the shortest
+_MOST_LOST, _NAMED = 2, 8  # a file may be missing for every two that are there; ranks in a sentence
 _FEW = 8  # logs of a folder with programs that are looked for
 
 
@@ -183,10 +184,14 @@ def _ranks(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
                 break
     by_path = {file.path: file for file in files}
     for (_, kind), by_rank in alike.items():
-        if len(by_rank) < 2 or sorted(by_rank) != list(range(len(by_rank))):
+        lost = [rank for rank in range(max(by_rank)) if rank not in by_rank]
+        if len(by_rank) < 2 or 0 in lost or len(lost) > len(by_rank) // _MOST_LOST:
             continue
         job_files = [by_rank[rank] for rank in sorted(by_rank)]
         clocks = _clocks(job_files)
+        if lost:
+            names = f"{plural('rank', len(lost))} {first_few(map(str, lost), _NAMED)}"
+            clocks = f"{clocks}; there is no file of {names}" if _overlap(job_files) else ""
         if clocks and all(map(_is_of_lines, job_files)):
             errors = (by_path.get(errors_of_torchrun(file.path) or "") for file in job_files)
             # What ended a rank comes after all steps. Most ranks print no error.
@@ -238,15 +243,13 @@ def _without(path: str, rank: int, kind: str) -> str:
 def _clocks(files: Sequence[_File]) -> str:
     """Return what shows that logs were printed at the same time: their clocks, or that none has one; "" for neither.
 
-    Logs of several runs without a clock differ in their length or their program. A table with its header in the first
-    line is read alone.
+    Logs of several runs without a clock differ in their length or their program.
     """
     if _overlap(files):
         return "their clocks overlap"
     paths = [unpacked_path(file.path) for file in files]
     sizes = list(map(os.path.getsize, paths))
-    is_alike = max(sizes) <= _ALIKE * min(sizes) and not any(path.endswith(_TABLES) for path in paths)
-    if not is_alike or any(file.span is not None for file in files):
+    if max(sizes) > _ALIKE * min(sizes) or any(file.span is not None for file in files):
         return ""
     if any(form.named_by(os.path.basename(file.path)) for file in files for form in file.formats):
         return ""  # the name of each file says more of its lines than the rank

@@ -101,6 +101,32 @@ def test_logs_of_several_runs_stay_apart(kind: str, tmp_path: Path) -> None:
     assert not any("read as one" in text for text in log.warnings)
 
 
+@pytest.mark.parametrize("delimiter", [",", ";"])
+@pytest.mark.parametrize("own", [False, True])
+def test_tables_of_ranks_get_a_column_with_the_rank(delimiter: str, own: bool, tmp_path: Path) -> None:
+    """If they have none of their own."""
+    header = ["step", "loss", "step_time_ms", *["rank"] * own]
+    files = {
+        f"metrics_rank{rank}.csv": "\n".join(
+            delimiter.join([*cells, *[str(rank)] * own])
+            for cells in (header[:3], *([str(step), "2.5", f"40{rank}.0"] for step in range(1, 13)))
+        ).replace(f"ms{delimiter}{rank}", f"ms{delimiter}rank")
+        + "\n"
+        for rank in range(3)
+    }
+    log = read(tmp_path, files | {"metrics_rank3.csv": ""})
+    assert len(log) == 1
+    assert {row["rank"]: row["step_time_s"] for row in log.arrow("steps").to_pylist()} == {
+        rank: pytest.approx(0.4 + rank / 1000) for rank in range(3)
+    }
+
+
+def test_a_rank_without_a_file_is_named(tmp_path: Path) -> None:
+    log = read(tmp_path, {f"rank_{rank}.log": printed(TITAN, rate=53_400 + rank) for rank in (0, 1, 3)})
+    assert len(log) == 1 and {row["rank"] for row in log.arrow("steps").to_pylist()} == {0, 1, 3}
+    assert log.warnings[0].endswith("there is no file of rank 2")
+
+
 def test_the_parts_of_a_log_that_was_rotated_are_one(tmp_path: Path) -> None:
     lines = TRAINER.splitlines(keepends=True)
     parts = {"train.log": lines[70:], "train.log.1": lines[30:70], "train.log.2": lines[:30]}

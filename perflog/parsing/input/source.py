@@ -43,6 +43,7 @@ _LABELLED = lazy_pattern(
     rb"^ *(?:\[(?:rank|default|[Rr]ank[ :=])[0-9]+\]|\[[0-9]+,[0-9]+\]<std|[0-9]{1,6}: )", re.MULTILINE
 )
 _NAMED = lazy_pattern(rb"^\[pod/", re.MULTILINE)
+_DELIMITERS = ((".csv", b";"), (".csv", b","), (".tsv", b"\t"))  # of tables, by the ending of a name
 _HEAD_OF_LABELS = 1 << 14  # bytes of a file in which it is looked for
 
 
@@ -245,7 +246,7 @@ class JoinedSource(Source):
     """Several files as one log: the traces of the ranks of a run, or the logs that the programs of a job print.
 
     The lines of all files follow one another and are numbered through. If the name of a file states a rank, its lines
-    have that rank label. Methods that read bytes read the first file.
+    have that rank label, or if it is a table a column with it. Methods that read bytes read the first file.
     """
 
     def __init__(self, name: str, parts: Sequence[Source]) -> None:
@@ -283,7 +284,9 @@ class JoinedSource(Source):
                 known = _NAMED if label.startswith(b"[pod/") else _LABELLED
                 if known.search(first, 0, _HEAD_OF_LABELS):
                     label = b""
-                yield from _with_label(chain([first], blocks), label)
+                yield from _with_label(
+                    chain([first] if first else [], blocks), *_labels(part.name, label, first.partition(b"\n")[0])
+                )
 
     def digest(self) -> str:
         """Return the SHA-256 of the digests of the files, in their order."""
@@ -292,14 +295,29 @@ class JoinedSource(Source):
         return hashlib.sha256("".join(part.digest() for part in self._parts).encode()).hexdigest()
 
 
-def _with_label(blocks: Iterable[bytes], label: bytes) -> Generator[bytes]:
-    """Yield lines with a label before each; the last one ends with LF."""
-    is_start = True
+def _labels(name: str, label: bytes, header: bytes) -> tuple[bytes, bytes]:
+    """Return what precedes the first line of a file, and each other line: of a table, a column with the rank.
+
+    Args:
+        name: The name of the file.
+        label: The label of its lines.
+        header: The first line.
+    """
+    delimiter = next((mark for ending, mark in _DELIMITERS if name.endswith(ending) and mark in header), None)
+    cells = [cell.strip().strip(b'"').lower() for cell in header.split(delimiter)] if delimiter else []
+    if delimiter is None or not label.startswith(b"[rank") or any(cell[:1].isdigit() for cell in cells):
+        return label, label
+    return (b"", b"") if b"rank" in cells else (b"rank" + delimiter, label[5:-2] + delimiter)
+
+
+def _with_label(blocks: Iterable[bytes], first: bytes, label: bytes) -> Generator[bytes]:
+    """Yield lines with a label before each, `first` before the first; the last one ends with LF."""
+    is_start, begin = True, first
     for block in blocks:
         ends = block.endswith(b"\n")
         body = block[:-1] if ends else block
-        yield label * is_start + body.replace(b"\n", b"\n" + label) + b"\n" * ends
-        is_start = ends
+        yield begin * is_start + body.replace(b"\n", b"\n" + label) + b"\n" * ends
+        is_start, begin = ends, label
     if not is_start:
         yield b"\n"
 
