@@ -284,9 +284,9 @@ class JoinedSource(Source):
                 known = _NAMED if label.startswith(b"[pod/") else _LABELLED
                 if known.search(first, 0, _HEAD_OF_LABELS):
                     label = b""
-                yield from _with_label(
-                    chain([first] if first else [], blocks), *_labels(part.name, label, first.partition(b"\n")[0])
-                )
+                if first:
+                    labels = _labels(part.name, label, first.partition(b"\n")[0])
+                    yield from _with_label(chain([first], blocks), *labels)
 
     def digest(self) -> str:
         """Return the SHA-256 of the digests of the files, in their order."""
