@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -211,3 +213,13 @@ def test_a_tag_counts_only_where_both_runs_have_it() -> None:
     assert _differing(first, second, {"tag", "only"}) == ["batch", "tag", "lr"]
     assert _differing(first, second, {"only", "lr"}) == ["batch", "tag"]
     assert _differing(first, first, ()) == []
+
+
+def test_a_condition_knows_settings_by_their_last_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting of the whole name comes first."""
+    settings = {"r": {"optimizer.lr": 1, "model.size": 5}, "s": {"optimizer.lr": 1, "lr": 2}, "t": {}}
+    monkeypatch.setattr(baselines, "Side", lambda *_: SimpleNamespace(settings=settings))
+    log: Any = SimpleNamespace(ingested={"t": "2026-01-02"})
+    assert list(baselines._chosen("lr == 1", log)) == ["r"] and list(baselines._chosen("lr == 2", log)) == ["s"]
+    assert list(baselines._chosen("size == 5", log)) == ["r"]
+    assert list(baselines._chosen("ingested > 2026-01-01", log)) == ["t"]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.series import step_series_of
 
+from perflog.analysis.compare import figures as module
 from perflog.analysis.compare.figures import (
     TOTAL,
     SideFigure,
@@ -23,6 +24,7 @@ from perflog.analysis.compare.verdicts import DEFAULT_RULE
 from perflog.arrays import Floats
 from perflog.metrics.compared import STEP_MEASURES, STEP_TIME
 from perflog.statistics.effects import Scatter, welch_effect
+from perflog.statistics.sessions import Level
 
 NORMAL = np.random.default_rng(1).normal(0, 1, 400)
 
@@ -232,3 +234,28 @@ def test_the_variation_between_sessions_widens_the_error() -> None:
     assert known.session_scatter == pytest.approx(math.log(1.05) / math.sqrt(2), rel=0.02)
     assert known.effect.error > 1.3 * unknown.effect.error  # sqrt(2), and a little more
     assert together.sessions == "same" and known.effect.error > together.effect.error
+
+
+def test_two_runs_of_one_side_are_between_runs() -> None:
+    assert estimate(figure(1.0, 1.1), figure(2.0)).scope == estimate(figure(1.0), figure(2.0, 2.1)).scope == "runs"
+
+
+def test_repeats_of_unknown_sessions_that_scatter_more() -> None:
+    """What makes them differ may make both sides differ too: each side counts as a session."""
+    noisy = figure(1.0, 1.5, 0.7, 2.0, 0.6, 1.8)
+    base, side = figure(1.0, 1.001, 1.002, 1.0), figure(1.1, 1.101, 1.102, 1.1)
+    found = estimate(base, side, [noisy])
+    assert found.sessions == "held" and found.effect.error > 0.4
+    quiet = estimate(base, side, [figure(1.0, 1.001, 1.002, 1.003, 1.0, 1.001)])
+    assert quiet.sessions is None and quiet.effect.error < 0.01
+
+
+def test_each_repeat_as_a_session() -> None:
+    logs = [np.log([1.0, 2.0]), np.log([3.0]), np.log([4.0, 5.0])]
+    base, side, group = (Level(of, ("x",) * len(of)) for of in logs)
+    sides, others = module._each_a_session([base, side], [group], has_base=False)
+    assert [level.sessions for level in sides] == [("side 0", "side 0"), ("side 1",)]
+    assert [level.sessions for level in others] == [("group 0 run 0", "group 0 run 1")]
+    sides, others = module._each_a_session([base, side], [group], has_base=True)
+    assert [level.sessions for level in sides] == [("group 0 run 0", "group 0 run 1"), ("side 1",)]
+    assert [level.sessions for level in others] == [("group 1 run 0", "group 1 run 1")]

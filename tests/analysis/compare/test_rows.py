@@ -9,6 +9,7 @@ import pytest
 from support.figure_rows import Values, figure_row, made_sides
 from support.series import step_series_of
 
+from perflog.analysis.compare import rows as module
 from perflog.analysis.compare.history import History
 from perflog.analysis.compare.measures import SideValues
 from perflog.analysis.compare.rows import FigureRow, by_measure, comparison_rows, family
@@ -175,3 +176,11 @@ def test_the_total_of_all_steps_where_a_warm_up_is_cut() -> None:
             row = rows["step_time", "total"]
             assert (row.base_value, row.side_value) == pytest.approx((10.4, 14.4)) and not row.has_error
         assert not rows["elapsed", "value"].few_values  # of the same steps
+
+
+def test_runs_print_the_same_steps_if_all_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "print_same_steps", all)
+    one, yes, no = np.ones(1), [True], [False]
+    assert module._of_same_steps([[one], [one]], [yes, yes])  # type: ignore[list-item]
+    assert not module._of_same_steps([[one], [one]], [yes, no])  # type: ignore[list-item]
+    assert not module._of_same_steps([[one, one], [one]], [yes, yes])  # type: ignore[list-item]  # one has no steps
