@@ -1546,3 +1546,15 @@ def test_words_before_the_pairs_of_a_measured_line_name_its_case(text: str) -> N
     case, figures = CASES[text]
     assert [row["text"] for row in rows if row["key"] == "case"] == [case]
     assert {row["key"]: row["value"] for row in rows if row["key"] != "case"} == pytest.approx(figures)
+
+
+def test_a_padded_unit_that_ends_its_pair() -> None:
+    got = read(
+        b"step 1 | dt:  910  ms, loss = 2.5 | mem=  12.5  GB\nstep 2 | dt:  1.5   s, loss = 2.4 | mem=  12.5  GB\n"
+    )
+    assert [(row["step_time_s"], row["memory_bytes"]) for row in got.rows("steps")] == [
+        (pytest.approx(0.91), 12.5e9),
+        (1.5, 12.5e9),
+    ]
+    (row,) = read(b"step 1 | dt:  910  ms loss 2.5\n").rows("steps")  # perhaps the name of what follows
+    assert row["step_time_s"] is None

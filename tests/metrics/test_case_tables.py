@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -258,6 +258,12 @@ def test_names_without_a_case() -> None:
     assert names({"rate": 1, "m": 2}, {"rate": 3, "m": 4}, units=flops) == {"rate", "m"}
     assert names({"rate": 1, "m": 2}, {"rate": 3, "k": 4}, units=flops) == {"rate"}
     assert names({"time": 1, "m": 2}, {"time": 3, "m": 4}, units=speeds) == set()
+
+
+@pytest.mark.parametrize(("epochs", "expected"), [((7, 7, 7), {"m"}), ((0, 1, 0), {"m"}), ((0, 1, 1), set())])
+def test_names_beside_a_counter_that_does_not_go_on(epochs: Sequence[int], expected: set[str]) -> None:
+    records = [{"Epoch": epoch, "m": k} for k, epoch in enumerate(epochs)]
+    assert names_without_case(tables(values(*records), lines=[], steps=[])) == expected
 
 
 def test_numbers_and_words_of_values() -> None:

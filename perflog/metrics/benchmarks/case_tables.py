@@ -15,7 +15,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.bars import OF_BARS
 from perflog.formats.families.name_units import split_unit
 from perflog.formats.families.title_lines import TABLE_TITLE
-from perflog.formats.vocabulary import STATISTIC
+from perflog.formats.vocabulary import MOMENTS, STATISTIC
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.benchmarks.case_parameters import (
     PROGRESS,
@@ -146,8 +146,9 @@ def names_of_records(tables: Tables) -> set[str]:
 def names_without_case(tables: Tables) -> set[str]:
     """Return the names that a run prints several times for cases that cannot be identified: no value represents them.
 
-    They are the `names_of_records` beside a rate of FLOP, as each record measures another shape; and names that are
-    alone on their lines in a run without steps: all of them if it has rows of a name and its value, as there may be a
+    They are the `names_of_records` beside a rate of FLOP, as each record measures another shape; in a run without steps
+    names beside a counter that does not go on, such as the last epoch of several trainings; and names that are
+    alone on their lines in such a run: all of them if it has rows of a name and its value, as there may be a
     table of such rows for each phase, else times, rates and speedups that are printed a few times, as for each variant.
     """
     rows = tables.rows("values")
@@ -161,6 +162,7 @@ def names_without_case(tables: Tables) -> set[str]:
         found.update(name for name, times in counted.counts("key").items() if times > 1)
         if run in tables.rows_by_run("steps"):
             continue
+        found |= _names_beside_counter(run_values)
         records = groups_of(run_values["line"], run_values["part"])
         alone = run_values.where((records.sizes[records.inverse] == 1) & run_values.known("value"))
         speeds = alone.where(alone.one_of("unit", _SPEED_UNITS)).counts("key")
@@ -168,6 +170,19 @@ def names_without_case(tables: Tables) -> set[str]:
             is_speed = name in speeds or _CHANGE.fullmatch(name) is not None
             if times > 1 and (run in runs_with_lists or (times <= _MOST_GROUPS and is_speed)):
                 found.add(name)
+    return found
+
+
+def _names_beside_counter(rows: Rows) -> set[str]:
+    """Return the names of numbers of records with a counter that is the same in all of them, or goes back."""
+    found = set[str]()
+    for name, counter in rows.where(rows.known("value")).by("key").items():
+        if name.lower() not in MOMENTS or len(counter) == 1:
+            continue
+        changes = np.diff(counter["value"][np.argsort(counter["line"], kind="stable")])
+        if (changes < 0).any() or not changes.any():
+            beside = rows.where(np.isin(rows["line"], counter["line"])).counts("key")
+            found |= {key for key, times in beside.items() if times > 1} - {name}
     return found
 
 

@@ -99,6 +99,12 @@ def _scale_after(parts: Sequence[Token], k: int, may_be_word: bool) -> float:
     return SCALES.get(after[0].text, 0.0) if is_rate else 0.0
 
 
+def _is_padded(parts: Sequence[Token], k: int) -> bool:
+    """Return whether a word after the number parts[k] ends its pair, whatever is between them: `time:  156  s |`."""
+    after = parts[k + 2].text if k + 2 < len(parts) else "|"
+    return k > 0 and parts[k - 1].text in (":", "=") and after in ("|", ",", ";")
+
+
 def _unit_after(parts: Sequence[Token], k: int, unit_names: Mapping[str, str]) -> tuple[str, int]:
     """Return the unit after the number parts[k], "" if there is none, and the index of the token after it."""
     if k + 1 == len(parts):
@@ -112,7 +118,8 @@ def _unit_after(parts: Sequence[Token], k: int, unit_names: Mapping[str, str]) -
     if first.text == "/" and not first.gap and second is not None and not second.gap and second.kind in (NAME, UNIT):
         unit = unit_of(f"it/{second.text.partition('/')[0]}")[0]  # `24/s/gpu`
         return (unit, k + 3) if unit else ("", k + 1)
-    if first.kind not in (NAME, UNIT) or len(first.gap) > 1 or (first.text in MAGNITUDES and not first.gap):
+    is_apart = len(first.gap) > 1 and not _is_padded(parts, k)
+    if first.kind not in (NAME, UNIT) or is_apart or (first.text in MAGNITUDES and not first.gap):
         return "", k + 1
     is_name = second is not None and (second.kind == NUMBER or second.text in "=:")  # of the next number
     is_name = is_name and not (second and len(parts[k].gap) > 1 and len(second.gap) > 1)  # `gemm   12.5 us   1.5 GB/s`
