@@ -35,10 +35,11 @@ _WORK = frozenset(("bytes", "nbytes", "flop", "flops"))
 """Names of the amount of work that is measured: more or less of it is not better."""
 
 _NO_WAY = frozenset(
-    "less fewer saved saving savings reduced reduction spread std stdev stddev variance jitter traffic".split()
+    "less fewer saved saving savings reduced reduction spread std stdev stddev variance jitter traffic configured "
+    "requested nominal".split()
 )
-"""Words in names of what is saved or moved, or of a spread: the quantity that they are of has a direction, they have
-none.
+"""Words in names of what is saved, moved or set, or of a spread: the quantity that they are of has a direction, they
+have none.
 """
 
 PER, _SECOND = ("per", "/"), ("s", "sec", "second")

@@ -269,3 +269,21 @@ def test_names_beside_a_counter_that_does_not_go_on(epochs: Sequence[int], expec
 def test_numbers_and_words_of_values() -> None:
     assert [module._text(value, "") for value in (2048.0, 0.5, "x", None)] == ["2,048", "0.5", "x", "None"]
     assert module._text(2048.0, "B") == "2 KiB"
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "times", "expected"),
+    [
+        ("size", [1.0, 2.0, 4.0, 8.0, 16.0], [1.0, 1.2, 1.1, 2.0, 3.0], True),
+        ("Msg_Size", ["4 KB", "1 MB", "1 GB"], [1.0, 2.0, 3.0], True),
+        ("size", [1.0, 2.0, 4.0, 8.0], [2.0, 1.0, 1.5, 1.0], False),
+        ("block_size", [1.0, 2.0, 4.0], [1.0, 2.0, 3.0], False),  # of the same work
+        ("gpus", [1.0, 2.0, 4.0], [1.0, 2.0, 3.0], False),
+        ("size", [1.0, 2.0], [1.0, 2.0], False),
+        ("size", ["small", "large", "huge"], [1.0, 2.0, 3.0], False),
+    ],
+)
+def test_times_that_grow_with_the_work(name: str, sizes: list[Any], times: list[float], expected: bool) -> None:
+    figures = {"t": np.array(times)}
+    table = CaseTable({name: sizes}, figures, {}, {}, {"t": "s"}, {}, np.arange(len(sizes)), frozenset((name, "t")))
+    assert table.grows_with_work("t") == expected

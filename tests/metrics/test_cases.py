@@ -580,14 +580,14 @@ def test_a_comparison_matches_cases(tmp_path: Path) -> None:
 
 
 def test_an_amount_of_work_is_not_better(tmp_path: Path) -> None:
-    """Time and rate of a product have a direction; the bytes and FLOP that it takes have none."""
+    """Rates of products have a direction; the bytes and FLOP that they take have none, nor the time of more work."""
     header = "Problem,Provider,OperationKind,Operation,m,n,k,Bytes,Flops,Runtime,GB/s,GFLOPs"
     rows = [f"1,CUTLASS,gemm,simt_{m},{m},64,64,{m * 512},{m * 8192},{m / 7},3.5,{m / 9}" for m in (64, 128, 256)]
     path = tmp_path / "run.csv"
     path.write_text("\n".join([header, *rows, ""]))
     table = perflog.metrics.cases(perflog.read(path)).set_index("key")["better"]
-    assert table[["time", "bandwidth", "gflops"]].tolist() == ["lower", "higher", "higher"]
-    assert table[["bytes", "flops"]].isna().all()
+    assert table[["bandwidth", "gflops"]].tolist() == ["higher", "higher"]
+    assert table[["time", "bytes", "flops"]].isna().all()
 
 
 SACCT = """\

@@ -437,12 +437,13 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     rows = tables.rows("values")
     step_counts = rows.where(rows.known("step")).counts("key")
 
-    def place(figure: RunFigure) -> tuple[bool, bool, bool, bool, int]:
+    def place(figure: RunFigure) -> tuple[bool, bool, bool, bool, bool, int]:
         configures = _CONFIGURES.fullmatch(figure.name) is not None
         is_of_step = bool(step_counts.get(figure.name))
         is_first = figure.unit == "1/s" or (figure.unit == "s" and _is_step_time(figure.name))
         nearness = 0 if is_first else 1 if figure.unit == "s" else 2
-        return bool(OF_BARS.search(figure.name)), configures, not _is_speed(figure), is_of_step, nearness
+        is_idle = _is_speed(figure) and not any(figure.values.values())  # the network between nodes, on one node
+        return is_idle, bool(OF_BARS.search(figure.name)), configures, not _is_speed(figure), is_of_step, nearness
 
     digits = ((figure, _LOSS_DIGITS if "loss" in words_of(figure.name) else figure.digits) for figure in figures)
     return sorted((replace(figure, digits=number) for figure, number in digits), key=place)

@@ -29,12 +29,12 @@ from perflog.metrics.benchmarks.case_parameters import (
     sweeps_in,
 )
 from perflog.metrics.benchmarks.case_titles import under_titles, with_parameters
-from perflog.metrics.directions import better
+from perflog.metrics.directions import better, words_of
 from perflog.metrics.possible import are_moments
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.columns import Rows
-from perflog.units import UNITS, base_of, first_few, show, unit_of
+from perflog.units import SIZES, UNITS, base_of, first_few, show, unit_of
 
 _UNIT_COLUMN = lazy_pattern(r"(?:\w+_)?units?", re.IGNORECASE)  # `metric_unit`
 _NAMES_QUANTITIES = lazy_pattern(r"metrics?(?:_name)?|quantity|statistics?|measure(?:ment)?|kpi|figure", re.IGNORECASE)
@@ -52,6 +52,14 @@ _NAMES_WORK = lazy_pattern(
 """Names of columns that describe which work is measured."""
 _CHANGE = lazy_pattern(r"(?i)(?:.*_)?(?:Δ|delta|change|diff|difference|gain|improvement|reduction|speed_?up)(?:_.*)?")
 """Names of a column with the change from one of the other columns to the next."""
+_AMOUNTS = frozenset(
+    "size bytes message msg elements numel count m n k batch bs seq seqlen len length tokens context prompt isl osl "
+    "dim hidden samples".split()
+)
+_DIVIDES = frozenset("block chunk tile bucket page cache buffer group thread warp stage split micro".split())
+_SIZE = lazy_pattern(r"(?P<number>[0-9]+(?:\.[0-9]+)?) ?(?P<unit>[A-Za-z]+)")
+_ALIKE = 0.8
+"""Correlation from which on times grow with the work."""
 _SPEED_UNITS = ("s", "1/s", "TFLOP/s", "GB/s")
 _MOST_GROUPS = 8  # of lines that are printed for each variant; more are a series
 _MOMENT_UNITS = ("", "1", "s")  # units of times since 1970
@@ -94,6 +102,16 @@ class CaseTable(Struct, frozen=True):
         are_statistics = any(_IS_STATISTIC.fullmatch(column) for column in columns)
         return len(self.parameters) == 1 and (are_statistics or all(map(_NAMES_WORK.fullmatch, self.parameters)))
 
+    def grows_with_work(self, figure: str) -> bool:
+        """Whether a quantity is a time that is longer in cases with more work: the shortest one is not the best."""
+        if self.units.get(figure) != "s":
+            return False
+        times = self.figures[figure]
+        known = np.isfinite(times)
+        columns = [values for name, values in self.parameters.items() if _counts_work(name, self.units.get(name, ""))]
+        sizes = [np.array(list(map(_amount, column))) for column in columns]
+        return known.sum() > _SEVERAL and any(_rise_together(of[known], times[known]) for of in sizes)
+
     def at(self, record: int, without: str | None = None) -> str:
         """Return the case of a record as a string: `impl flash, seq_len 128`; its line if it has no parameter."""
         known = [name for name, values in self.parameters.items() if name != without and values[record] is not None]
@@ -111,6 +129,28 @@ class CaseTable(Struct, frozen=True):
         for record in np.flatnonzero(np.isfinite(self.figures[figure])).tolist():
             found.setdefault(tuple(values[record] for values in columns), []).append(record)
         return {case: (float(np.median(self.figures[figure][of])), of[0]) for case, of in found.items()}
+
+
+def _counts_work(name: str, unit: str) -> bool:
+    """Return whether a parameter is an amount of work by its name or unit, and not of what divides the work."""
+    words = words_of(name)
+    return (unit == "B" or not _AMOUNTS.isdisjoint(words)) and _DIVIDES.isdisjoint(words)
+
+
+def _amount(value: Any) -> float:
+    """Return a parameter as a number, also that of a size: `4 KB`; NaN for other strings."""
+    if not isinstance(value, str):
+        return math.nan if value is None else float(value)
+    match = _SIZE.fullmatch(value)
+    return float(match["number"]) * SIZES[match["unit"]] if match and match["unit"] in SIZES else math.nan
+
+
+def _rise_together(sizes: Floats, times: Floats) -> bool:
+    """Return whether more work takes longer: the ranks of sizes and times are nearly the same."""
+    if np.isnan(sizes).any() or sizes.min() == sizes.max() or times.min() == times.max():
+        return False
+    by_size, by_time = (np.unique(of, return_inverse=True)[1] for of in (sizes, times))
+    return bool(np.corrcoef(by_size, by_time)[0, 1] > _ALIKE)
 
 
 @computed_once

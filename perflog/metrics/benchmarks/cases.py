@@ -140,7 +140,8 @@ def _rows(table: CaseTable) -> Iterator[dict[str, Any]]:
         found = [*table.cases(key).values()]
         unit = table.units.get(key, "")
         row: dict[str, Any] = {"over": table.over, "key": key, "unit": unit or None, "cases": len(found)}
-        row |= {"better": None if table.is_of_different_work else better(key, unit)}
+        differ = table.is_of_different_work or table.grows_with_work(key)
+        row |= {"better": None if differ else better(key, unit)}
         failed = np.flatnonzero(table.bad[key])
         named = [table.at(record) for record in failed[:MOST_FAILED].tolist()]
         row |= {"failed": len(failed), "failed_at": "; ".join(named) or None}

@@ -65,7 +65,8 @@ def test_metrics_without_a_direction_are_shown_beside_plain_numbers(said: Any) -
     """A speedup has no unit: then what was measured is shown after it."""
     speedup, other = {"key": "speedup", "unit": None, "better": "higher"}, {"key": "time", "better": None}
     assert said(other, speedup) == ["12 cases over size: speedup best 2 (b), worst 1 (a); time 1 s (a) to 2 s (b)."]
-    assert said(other, {}) == ["12 cases over size: time best 1 s (a), worst 2 s (b); 1 more metrics."]
+    assert said(other, {}) == ["12 cases over size: time best 1 s (a), worst 2 s (b); time 1 s (a) to 2 s (b)."]
+    assert said(other | {"unit": None}, {}) == ["12 cases over size: time best 1 s (a), worst 2 s (b); 1 more metrics."]
 
 
 def test_a_rate_takes_the_last_place(said: Any) -> None:

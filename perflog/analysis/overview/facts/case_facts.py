@@ -44,10 +44,11 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
         lines = f", lines {table_rows['first_line'].min():,} to {table_rows['last_line'].max():,}" if several else ""
         with_direction = table_rows[table_rows["better"].notna()]
         is_derived = with_direction["unit"].isna().all()  # a speedup, an accuracy: what is measured is beside it
-        others = table_rows[table_rows["better"].isna()] if is_derived else table_rows[:0]
+        others = table_rows[table_rows["better"].isna() & (is_derived | table_rows["unit"].eq("s"))]
         named = [row for row in row_dicts(table_rows) if row["key"] in OBJECTIVES]
         first = [*with_direction.to_dict("records"), *others.to_dict("records")]
         named += [row for row in first if row["key"] not in OBJECTIVES]
+        named.sort(key=lambda row: row["key"].endswith("_spread"))
         parts = [_ends(row) for row in _with_a_rate(named)]
         more = f"; {len(table_rows) - len(parts)} more metrics" if len(table_rows) > len(parts) else ""
         worst = table_rows.loc[table_rows["failed"].idxmax()]
