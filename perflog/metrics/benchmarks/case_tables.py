@@ -138,7 +138,7 @@ def _counts_work(name: str, unit: str) -> bool:
 
 
 def _amount(value: Any) -> float:
-    """Return a parameter as a number, also that of a size: `4 KB`; NaN for other strings."""
+    """Return a parameter as a number, also of a size (`4 KB`); NaN for other strings."""
     if not isinstance(value, str):
         return math.nan if value is None else float(value)
     match = _SIZE.fullmatch(value)

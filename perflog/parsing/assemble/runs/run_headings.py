@@ -135,7 +135,7 @@ def _headings(positions: Sequence[int], texts: Sequence[str]) -> Iterator[Headin
 
 
 def names_run(title: str) -> bool:
-    """Return whether a title may be that of a run: not of a rank, a part, or a moment of one.
+    """Return whether a title may name a run: not a rank, a part, or a moment of one.
 
     Example:
         >>> [names_run(title) for title in ("BF16", "run 2", "rank 2", "Epoch 2", "Validation", "Training log")]
