@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.formats.families.base import glob
+from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.model import Cells, Line, SecondRow
 from perflog.formats.template import LIST_DEPTH
 from perflog.formats.vocabulary import DEVICE, NO_NAME
@@ -161,6 +162,8 @@ class TableBuilder:
         if rows.line.under_header and "unit" in columns:
             return named | _in_base_units(columns["unit"], columns[value])
         units = [u for n, u in rows.line.unit.items() if (c := column_for(table, n)) is not None and c.name == value]
+        if not units and rows.line.under_header and key in rows.line.template.names and value in columns:
+            return named | _in_units_of_names(key, columns[key], columns[value])
         return named | ({"unit": repeated_word(0, (units[0].base,), len(rows))} if units else {})
 
     def _rows_per_field(self, rows: AttributedRows, common: Columns) -> Iterator[tuple[str, Columns]]:
@@ -222,6 +225,16 @@ def _in_base_units(printed: pa.Array, values: pa.Array) -> Columns:
     factors = np.array([unit.factor if unit else 1.0 for unit in units])
     names = [unit.base if unit else word or None for unit, word in zip(units, words, strict=True)]
     return {"unit": pa.array(names, pa.string()), "value": pc.multiply(values, pa.array(factors))}
+
+
+def _in_units_of_names(key: str, printed: pa.Array, values: pa.Array) -> Columns:
+    """Return the columns of values in rows of a table with the units that their names hold: `Wait (ms) | 12.5`."""
+    pairs = [name_and_unit(text or "") for text in printed.to_pylist()]
+    units = [unit for _, unit in pairs]
+    if not any(units):
+        return {}
+    names = _names_of(text_array([name for name, _ in pairs]))
+    return {key: names.dictionary_encode()} | _in_base_units(text_array(units), values)
 
 
 def _under(printed: pa.Array, keys: pa.Array) -> pa.Array:

@@ -470,3 +470,13 @@ def test_a_condition_in_brackets_is_after_a_number() -> None:
     }
     assert rows(got) == {line: pytest.approx(row) for line, row in expected.items()}
     assert got.done.figures["unread"] == 3  # of the conditions
+
+
+@pytest.mark.parametrize(("bar", "rule"), [("|", "|---|---|"), ("│", "├───┼───┤")])
+def test_names_of_metrics_in_rows_hold_their_units(bar: str, rule: str) -> None:
+    cells = [("Metric", "Value"), ("Wait (ms)", "12.5"), ("Done (req/s)", "10.5"), ("Retries", "3")]
+    got = read(
+        text(*(f"{bar} {name} {bar} {value} {bar}" + f"\n{rule}" * (not k) for k, (name, value) in enumerate(cells)))
+    )
+    values = [(row["key"], pytest.approx(row["value"]), row["unit"]) for row in got.rows("values")]
+    assert values == [("Wait", 0.0125, "s"), ("Done", 10.5, "1/s"), ("Retries", 3, None)]
