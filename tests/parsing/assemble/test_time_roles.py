@@ -159,11 +159,11 @@ def test_a_total_is_the_sum_of_several_times() -> None:
 
 
 def test_a_line_says_what_its_times_are() -> None:
-    line = Line("l", Template("step {step:d} {t:f} {d:f} {loss:f} {forward:f}"), "steps",
+    line = Line("l", Template("step {step:d} {t:f} {d:f} {loss:f} {forward:f}"), (), "steps",
                 unit={"t": UNITS["ms"], "d": UNITS["ms"]}, phases=frozenset({"x"}), clock=())  # fmt: skip
     made, names = line_with(line, (("t", STEP), ("d", PART), ("forward", VALUE)))
     assert names == {"t": STEP_TIME, "forward": "forward_since_start"}
     assert made.phases == {"x", "d"} and made.clock == () and made.unit == {STEP_TIME: UNITS["ms"], "d": UNITS["ms"]}
     assert STEP_TIME in made.template.text and "forward_since_start" in made.template.text
     made, names = line_with(line, (("t", CLOCK), ("forward", PART), ("d", VALUE)))
-    assert (names, made.clock, made.phases, made.template) == ({}, ("t",), {"x"}, line.template)
+    assert not names and made.clock == ("t",) and made.phases == {"x"} and made.template == line.template
