@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from support.plain_path import plain_path
+
 import perflog
+from perflog.metrics import Tables
 from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.replays.critical_path import critical_paths
 from perflog.metrics.traces.replays.dependencies import Dependencies
-from perflog.metrics.traces.replays.path_walk import CriticalPath, kinds_of
-from perflog.metrics.traces.replays.replay import Replay, Replayed
+from perflog.metrics.traces.replays.path_walk import HOST_TIME, LAUNCHES, CriticalPath, kinds_of
+from perflog.metrics.traces.replays.path_walk import WAITS as WAITING
+from perflog.metrics.traces.replays.replay import ALL, Replay, Replayed
+from perflog.metrics.traces.replays.what_if import WhatIf
 
 US = 1000
 
@@ -121,3 +129,49 @@ def made(threads: list[list[tuple[int, int, str, int, int]]]) -> list[dict[str, 
 def length(of: Dependencies, start: int, end: int, thread: int = NO_CALL) -> int:
     """The length of the longest path of a window if all takes the time that it took."""
     return int(Replay(Replayed(of), [], start, end).ends(thread)[0]) - start
+
+
+def check(log: perflog.Log, events: list[dict[str, Any]], steps: dict[int, tuple[int, int, Any]]) -> None:
+    """Compare pieces and gains of the trace and of its steps with the oracle."""
+    for paths in critical_paths(Tables(log)):
+        oracle, of = plain_path(events), paths.trace.dependencies
+        what_if, words = WhatIf(of, paths.walk), kinds_of(of)
+        first, last = min(each.start for each in oracle.work), max(each.end for each in oracle.work)
+        windows = [(first, last, None), *((start, end, main) for start, end, main in steps.values() if end > start)]
+        assert of.usual_ns == oracle.usual
+        for start, end, main in windows:
+            thread = (
+                NO_CALL if main is None else paths.walk.step_threads[list(steps.values()).index((start, end, main))]
+            )
+            path = paths.walk.path(start, end, thread)
+            found = pieces(path)
+            assert (found[0][0], found[-1][1]) == (start, end)
+            assert all(one[1] == two[0] and one[0] < one[1] for one, two in pairwise(found))
+            assert found == oracle.path(start, end, main)
+            times: Counter[tuple[str, str | None]] = Counter()
+            for begin, until, kind, name in found:
+                times[kind, None] += until - begin
+                if name is not None:
+                    times[kind, name] += until - begin
+            codes, names = path.names()
+            code_of = {
+                (words[kind], names[code]): (kind, code)
+                for kind, code in zip(path.kinds.tolist(), codes.tolist(), strict=True)
+            }
+            times = Counter(dict(times.most_common(12)))  # the longest are all that there are in small traces
+            removed = [(words.index(kind), ALL) if name is None else code_of[kind, name] for kind, name in times]
+            whole = oracle.length(start, end, lambda kind, name: False, main)
+            gains = what_if.gains(start, end, removed, thread).tolist()
+            for (kind, name), gain in zip(times, gains, strict=True):
+                zero = lambda k, n, kind=kind, name=name: k == kind and name in (None, n)  # noqa: E731 (short)
+                assert gain == whole - oracle.length(start, end, zero, main)
+                assert 0 <= gain <= times[kind, name]
+            work = tuple(i for i, kind in enumerate(words) if kind in {each.kind for each in oracle.work})
+            sets = [HOST_TIME, LAUNCHES, WAITING, work]
+            gains = what_if.gains(start, end, [(some, ALL) for some in sets], thread).tolist()
+            for some, gain in zip(sets, gains, strict=True):
+                together = lambda k, n, kinds={words[i] for i in some}: k in kinds  # noqa: E731
+                assert gain == whole - oracle.length(start, end, together, main)
+            if found[0][2] != "unknown":
+                assert whole == end - start
+                assert length(of, start, end, thread if thread != NO_CALL else paths.walk.last_thread(end)) == whole

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.made_traces import US, event, length, pieces, synchronisation, traced
+from support.field_logs import CORPUS, needs_corpus
+from support.made_traces import US, check, event, length, pieces, synchronisation, traced
+from support.raw_traces import NS, chrome_json, span_of
 
 import perflog
 from perflog.metrics import Tables, critical_path
@@ -206,3 +208,19 @@ def begin_count(begin: int, at: int) -> int:
 def test_no_device_no_path(tmp_path: Path) -> None:
     log = traced(tmp_path / "a.json", event("cpu_op", "aten::mm", 0, 4))
     assert not len(critical_path(log))
+
+
+@needs_corpus
+def test_a_real_trace_event_by_event() -> None:
+    path = CORPUS / "torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-1.json.gz"
+    events = [each for each in chrome_json(path)["traceEvents"] if each.get("ph") == "X"]  # type: ignore[attr-defined]
+    log = perflog.read(path)
+    steps = {int(each["name"][13:]): (*span_of(each), (each["pid"], each["tid"]))
+             for each in events if each["name"].startswith("ProfilerStep#")}  # fmt: skip
+    check(log, events, steps)
+    table = critical_path(log)
+    for (_, _), rows in table.groupby(["part", "step"], dropna=False):
+        for by in ("kind", "name", "range"):
+            some = rows[rows["by"] == by]
+            assert some["time_s"].sum() == pytest.approx(rows["span_s"].iloc[0], abs=NS / 2)
+            assert some["share"].sum() == pytest.approx(1)

@@ -2,86 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 from unittest import mock
 
 import numpy as np
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support.field_logs import CORPUS, needs_corpus
-from support.made_traces import AWAITING, PLAIN, US, Call, event, length, made, pieces, random_threads, traced
+from support.made_traces import AWAITING, PLAIN, US, Call, check, event, made, random_threads, traced
 from support.plain_path import Part, plain_path
-from support.raw_traces import NS, category, chrome_json, span_of
+from support.raw_traces import category
 
-import perflog
-from perflog.metrics import Tables, critical_path
-from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics import Tables
 from perflog.metrics.traces.replays import replay
 from perflog.metrics.traces.replays.critical_path import DevicePaths, critical_paths
 from perflog.metrics.traces.replays.dependencies import NO_WORK
 from perflog.metrics.traces.replays.path_walk import (
     DEVICE_KINDS,
     HOST_KINDS,
-    HOST_TIME,
-    LAUNCHES,
     kinds_of,
 )
-from perflog.metrics.traces.replays.path_walk import WAITS as WAITING
 from perflog.metrics.traces.replays.replay import ALL, Change, PieceKind
 from perflog.metrics.traces.replays.what_if import WhatIf
 from perflog.tables.columns import NULL
 
+if TYPE_CHECKING:
+    import pytest
+
 PLAIN_THREADS = st.integers(0, 10**9).map(lambda seed: random_threads(seed, PLAIN))
 AWAITING_THREADS = st.integers(0, 10**9).map(lambda seed: random_threads(seed, AWAITING))
-
-
-def check(log: perflog.Log, events: list[dict[str, Any]], steps: dict[int, tuple[int, int, Any]]) -> None:
-    """Compare pieces and gains of the trace and of its steps with the oracle."""
-    for paths in critical_paths(Tables(log)):
-        oracle, of = plain_path(events), paths.trace.dependencies
-        what_if, words = WhatIf(of, paths.walk), kinds_of(of)
-        first, last = min(each.start for each in oracle.work), max(each.end for each in oracle.work)
-        windows = [(first, last, None), *((start, end, main) for start, end, main in steps.values() if end > start)]
-        assert of.usual_ns == oracle.usual
-        for start, end, main in windows:
-            thread = (
-                NO_CALL if main is None else paths.walk.step_threads[list(steps.values()).index((start, end, main))]
-            )
-            path = paths.walk.path(start, end, thread)
-            found = pieces(path)
-            assert (found[0][0], found[-1][1]) == (start, end)
-            assert all(one[1] == two[0] and one[0] < one[1] for one, two in pairwise(found))
-            assert found == oracle.path(start, end, main)
-            times: Counter[tuple[str, str | None]] = Counter()
-            for begin, until, kind, name in found:
-                times[kind, None] += until - begin
-                if name is not None:
-                    times[kind, name] += until - begin
-            codes, names = path.names()
-            code_of = {
-                (words[kind], names[code]): (kind, code)
-                for kind, code in zip(path.kinds.tolist(), codes.tolist(), strict=True)
-            }
-            times = Counter(dict(times.most_common(12)))  # the longest are all that there are in small traces
-            removed = [(words.index(kind), ALL) if name is None else code_of[kind, name] for kind, name in times]
-            whole = oracle.length(start, end, lambda kind, name: False, main)
-            gains = what_if.gains(start, end, removed, thread).tolist()
-            for (kind, name), gain in zip(times, gains, strict=True):
-                zero = lambda k, n, kind=kind, name=name: k == kind and name in (None, n)  # noqa: E731 (short)
-                assert gain == whole - oracle.length(start, end, zero, main)
-                assert 0 <= gain <= times[kind, name]
-            work = tuple(i for i, kind in enumerate(words) if kind in {each.kind for each in oracle.work})
-            sets = [HOST_TIME, LAUNCHES, WAITING, work]
-            gains = what_if.gains(start, end, [(some, ALL) for some in sets], thread).tolist()
-            for some, gain in zip(sets, gains, strict=True):
-                together = lambda k, n, kinds={words[i] for i in some}: k in kinds  # noqa: E731
-                assert gain == whole - oracle.length(start, end, together, main)
-            if found[0][2] != "unknown":
-                assert whole == end - start
-                assert length(of, start, end, thread if thread != NO_CALL else paths.walk.last_thread(end)) == whole
 
 
 # A thread waits after the last call before it takes over; threads whose first launches are in another order.
@@ -203,19 +151,3 @@ def test_replays_of_sets_event_by_event(
                 oracle.length(start, end, zero, host_end=until, part=part),
             ]  # fmt: skip
             assert (ends - start).tolist() == found
-
-
-@needs_corpus
-def test_a_real_trace_event_by_event() -> None:
-    path = CORPUS / "torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-1.json.gz"
-    events = [each for each in chrome_json(path)["traceEvents"] if each.get("ph") == "X"]  # type: ignore[attr-defined]
-    log = perflog.read(path)
-    steps = {int(each["name"][13:]): (*span_of(each), (each["pid"], each["tid"]))
-             for each in events if each["name"].startswith("ProfilerStep#")}  # fmt: skip
-    check(log, events, steps)
-    table = critical_path(log)
-    for (_, _), rows in table.groupby(["part", "step"], dropna=False):
-        for by in ("kind", "name", "range"):
-            some = rows[rows["by"] == by]
-            assert some["time_s"].sum() == pytest.approx(rows["span_s"].iloc[0], abs=NS / 2)
-            assert some["share"].sum() == pytest.approx(1)
