@@ -410,3 +410,9 @@ def test_lines_that_report_a_pause() -> None:
         ("checkpoint", 8, "begin", None, None),
         ("checkpoint", 9, "end", 20 * NS, 2),
     ]
+
+
+def test_what_follows_the_last_step_for_long_is_not_known() -> None:
+    """The job may have hung, or copied its last checkpoint."""
+    rows = [*every_second(8), mark(20, "other")]
+    assert [shown(intervals(rows, end=end))[-1] for end in (70, 90)] == ["shutdown 17-70", "unknown 17-90"]

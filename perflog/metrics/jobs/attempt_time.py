@@ -43,6 +43,7 @@ _DATA = lazy_pattern(r"(?:^|[^a-z])(?:data|dataloader|batch.generator|load|loade
 _NEAR = 8  # step lines on both sides, from which the usual step time is estimated
 _CLEAR = 5.0  # times the scatter: a shorter pause may be chance
 _LEAST = 0.01  # of the steps' time
+_END_S = 60.0  # from this and ten usual steps on, what follows the last step is no shutdown for sure
 _STALL_STEPS, _STALL_S = 10.0, 1.0  # shortest stall, a pause for an unknown reason: in usual steps, and in seconds
 _COMPILE = 2.0  # times a usual step: a first step that is longer compiles, or warms up
 _FIRST = 3  # step lines that may warm up
@@ -400,7 +401,8 @@ class _Tiling:
             if failures.any and silent >= max(_STALL_STEPS * usual, _STALL_S) * _NS:
                 kind = UNKNOWN if failures.first is None else STALL  # it may have failed long before its last line
                 self._to(self._position + silent, kind, failures.line, STAMPS, None, None, self._stamp_s)
-        kind = UNKNOWN if self._reads_on() else SHUTDOWN
+        is_long = end - self._position >= max(_STALL_STEPS * usual, _END_S) * _NS
+        kind = UNKNOWN if is_long or self._reads_on() else SHUTDOWN  # the job may have hung
         self._to(end, kind, max(line, failures.line), STAMPS, None, None, self._stamp_s)
 
     def _reads_on(self) -> bool:
