@@ -108,7 +108,7 @@ _STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:" + "|".join(sorted(STEP_WORDS)).encode
 _WITHIN = lazy_pattern(rb"(?i)(?<![a-z])(?:epoch|ep)[^a-z0-9]{0,4}([0-9]+)")
 _RANK = lazy_pattern(rb"(?i)(?<![a-z])rank[^a-z0-9]{0,2}([0-9]+)")
 _KNOWN_LABELS = frozenset((b"rank", b"default"))
-_GLUED_RANK = lazy_pattern(rb"(?i)rank[-_.]?[0-9]{1,9}")
+_BARE_RANK = lazy_pattern(rb"(?i)rank[-_.:= ]?[0-9]{1,9}")  # without brackets
 _LABEL_OF_RANK = rb"(?:" + _RANK_WORD + b"([0-9]{1,9})" + _AFTER_RANK + b")?"
 _LABELLED = lazy_pattern(_RANK_WORD + b"([0-9]{1,9})" + _AFTER_RANK)
 
@@ -175,9 +175,9 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
         stems = {form.varies.join(map(re.escape, varies.split(match["name"]))) for match in found}
         words = {_NO_LETTERS.sub(b"", match["name"].lower()) for match in found}
         if words <= _KNOWN_LABELS:  # formats and labels know `[rank 3] ` and `[default3]:`
-            if words != {b"rank"} or not all(_GLUED_RANK.fullmatch(match["name"]) for match in found):
+            if words != {b"rank"} or not all(_BARE_RANK.fullmatch(match["name"]) for match in found):
                 continue
-            rank = rb"[Rr][Aa][Nn][Kk][-_.]?([0-9]{1,9})"
+            rank = rb"[Rr][Aa][Nn][Kk][-_.:= ]?([0-9]{1,9})"
             return NamePrefixes(b"^(" + form.lead + b")" + rank + form.separator, rb"[rank\2]:\1")
         numbered = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
         if len(stems) <= form.most_stems and not words & numbered:
@@ -205,14 +205,17 @@ def _share_kinds(found: Sequence[re.Match[bytes]]) -> bool:
 
 def _distinguish_steps(found: Sequence[re.Match[bytes]]) -> bool:
     """Return whether most steps are printed after all names, and hardly any step twice after one name."""
-    names, printed = set[bytes](), list[tuple[bytes, bytes, bytes]]()
+    names, printed = set[bytes](), list[tuple[bytes, tuple[int, ...], bytes]]()
+    begun, reached = Counter[bytes](), dict[bytes, tuple[int, int]]()
     for match in found:
         if (text := match.string[match.end() :][:_SEARCHED]) and (step := _STEP.search(text)):
             rank, epoch = _LABELLED.match(text) or _RANK.search(text), _WITHIN.search(text)
             name = match["name"] + (b"/" + rank[1] if rank else b"")
             names.add(name)
-            step_of_epoch = (epoch[1] + b"/" if epoch else b"") + step[1]  # an epoch counts its steps anew
-            printed.append((name, step_of_epoch, _NO_LETTERS.sub(b"", text.lower())))
+            number = int(epoch[1]) if epoch else 0, int(step[1])  # an epoch counts its steps anew
+            begun[name] += number < reached.get(name, number)  # and so does an attempt that loads a checkpoint
+            reached[name] = number
+            printed.append((name, (begun[name], *number), _NO_LETTERS.sub(b"", text.lower())))
     steps = Counter((step, kind) for _, step, kind in set(printed))
     complete = sum(count == len(names) for count in steps.values())
     return (

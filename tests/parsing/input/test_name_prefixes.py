@@ -155,6 +155,7 @@ def step_lines(
         ("Nov 30 10:00:02 node{0} python[12{0}]: ", "[pod/node1-python-121] Nov 30 10:00:02 "),
         ("2026-11-30T10:00:02+00:00 node{} train: ", "[pod/node1-train] 2026-11-30T10:00:02+00:00 "),
         ("rank{}: ", "[rank1]:"),
+        ("10:00:02 Rank {} | ", "[rank1]:10:00:02 "),
         ("[node-{}][rank 0] ", "[pod/node-1] [rank0]:"),
         ("<{}> ", "[pod/process-1] "),
         ("node1 gpu0 rank{}: ", "[pod/node1] [rank1]:"),
@@ -172,7 +173,6 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
     "log",
     [
         step_lines("[rank {}] "),  # formats know it
-        step_lines("Rank {} | "),
         step_lines("[default{}]: "),
         step_lines("[stage {}] "),
         step_lines("expert {}: "),
@@ -188,7 +188,6 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
     ],
     ids=[
         "ranks",
-        "words of ranks",
         "local ranks",
         "stages",
         "experts",
@@ -214,6 +213,11 @@ def test_a_step_may_be_padded() -> None:
 def test_an_epoch_counts_its_steps_anew() -> None:
     epochs = (step_lines("[node{}] ", text=f"epoch {epoch} step {{step}} loss 2.98") for epoch in range(4))
     assert name_prefixes(b"".join(epochs)) is not None
+
+
+def test_an_attempt_prints_steps_again() -> None:
+    again = step_lines("rank {} | ").replace(b"iter ", b"iter 1")
+    assert name_prefixes(again + step_lines("rank {} | ")) is not None
 
 
 def test_equal_ranks_of_several_nodes_are_local() -> None:
