@@ -29,8 +29,10 @@ def test_cells(style: str, text: str, cells: list[str]) -> None:
 
 
 def test_rules_and_frames() -> None:
-    assert all(map(is_rule, ("-----", "=== ===", "|---|:--:|", "+-----+", "├─────┤")))
-    assert not any(map(is_rule, ("--", "- 5 -", "| a | b |", "│ 5 │")))
+    assert all(
+        map(is_rule, ("-----", "=== ===", "|---|:--:|", "+-----+", "├─────┤", "│ ── Load ── │    │", "| -- a b -- | |"))
+    )
+    assert not any(map(is_rule, ("--", "- 5 -", "| a | b |", "│ 5 │", "│ ── Load ── │  5 │", "│ Load │   │")))
     assert without_frame("│ a  5 │").split() == ["a", "5"]
     assert without_frame(">> a  5 <<").split() == ["a", "5"]
     assert without_frame("│ a │ 5 │") == "│ a │ 5 │"

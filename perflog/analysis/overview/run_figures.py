@@ -450,10 +450,14 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
 
 
 def _is_speed(figure: RunFigure) -> bool:
-    """Return whether a value is a rate by its unit, or by its name if it has no unit. Bars have rates of anything."""
+    """Return whether a value is a rate by its unit, or by its name if it has no unit. Bars have rates of anything.
+
+    A rate of -1 is a limit that is not set.
+    """
     words = words_of(figure.name)
     is_named = figure.unit == "" and (names_rate(words) or not _SPEED_WORDS.isdisjoint(words))
-    return (figure.unit in _SPEED_UNITS or is_named) and not OF_BARS.search(figure.name)
+    is_measured = min(figure.values.values(), default=0) >= 0
+    return (figure.unit in _SPEED_UNITS or is_named) and is_measured and not OF_BARS.search(figure.name)
 
 
 def _names_of_cases(tables: Tables) -> Iterator[str]:

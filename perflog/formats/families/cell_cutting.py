@@ -28,16 +28,23 @@ _WORD = lazy_pattern(
 _CELL = lazy_pattern(r"[^ ]+(?: [^ ]+)*")
 _RULE = lazy_pattern(r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=][-=|+: \t]*|:?--+[ \t]*(?:\|[-: \t]*)+)")
 _BOX_RULE = lazy_pattern(r"[ \t]*[\u2500-\u257f]*[─━═]{3}[\u2500-\u257f]*[ \t]*")
+_TITLED_RULE = lazy_pattern(  # between rows of a box: `│ ── Latency ──   │        │`
+    r"[ \t]*[│┃║|][ \t]*[─━═=—-]{2,} [^│┃║|0-9─━═=—]{1,60} [─━═=—-]{2,}[ \t]*(?:[│┃║|][ \t]*)+"
+)
 _BAR = lazy_pattern(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # after a row or a header
 _EMPHASIS = lazy_pattern(r"[*`]+|(?<![~\w])~(?=[0-9])")  # of Markdown, around a cell or a word of it; `~11` is a number
 
 
 def is_rule(text: str) -> bool:
-    """Return whether a line is a rule: dashes or equal signs, with spaces or bars between them; the line of a box."""
+    """Return whether a line is a rule: dashes or equal signs, with spaces or bars between them; the line of a box.
+
+    A rule in the first cell of an empty row may have a title.
+    """
     first = text.lstrip()[:1]
     if first in ("-", "=", "|", "+"):
-        return _RULE.fullmatch(text) is not None
-    return "─" <= first <= "\u257f" and _BOX_RULE.fullmatch(text) is not None
+        return _RULE.fullmatch(text) is not None or (first == "|" and _TITLED_RULE.fullmatch(text) is not None)
+    is_box = "─" <= first <= "\u257f"
+    return is_box and (_BOX_RULE.fullmatch(text) is not None or _TITLED_RULE.fullmatch(text) is not None)
 
 
 def without_bar(text: str) -> str:

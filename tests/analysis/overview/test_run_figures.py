@@ -339,6 +339,7 @@ def test_rates_answer_first_then_values_of_no_step_and_times_of_steps() -> None:
 )  # fmt: skip
 def test_which_value_is_a_speed(name: str, unit: str, is_speed: bool) -> None:
     assert module._is_speed(RunFigure(name, unit, None, {})) == is_speed
+    assert not module._is_speed(RunFigure(name, unit, None, {"r": -1.0}))  # of a limit that is not set
 
 
 def test_recordings_without_times(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -474,7 +474,7 @@ def test_a_condition_in_brackets_is_after_a_number() -> None:
 
 @pytest.mark.parametrize(("bar", "rule"), [("|", "|---|---|"), ("│", "├───┼───┤")])
 def test_names_of_metrics_in_rows_hold_their_units(bar: str, rule: str) -> None:
-    cells = [("Metric", "Value"), ("Wait (ms)", "12.5"), ("Done (req/s)", "10.5"), ("Retries", "3")]
+    cells = [("Metric", "Value"), ("-- Load --", ""), ("Wait (ms)", "12.5"), ("Done (req/s)", "10.5"), ("Retries", "3")]
     got = read(
         text(*(f"{bar} {name} {bar} {value} {bar}" + f"\n{rule}" * (not k) for k, (name, value) in enumerate(cells)))
     )
