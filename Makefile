@@ -33,7 +33,7 @@ fix: $(VENV)/ready-dev
 	$(BIN)/ruff check --fix .; status=$$?; $(BIN)/ruff format . && exit $$status
 
 types: $(VENV)/ready-dev
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 
 # --cov takes its settings from pyproject.toml. Tests of the memory that something takes are slower here.
 coverage: $(VENV)/ready-dev

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
@@ -54,9 +55,22 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the folder that the processes of xdist share."""
-    if not hasattr(config, "workerinput"):
+    """Make the folder that the processes of xdist share. Each worker of a whole run begins to collect elsewhere.
+
+    So the modules of a fresh checkout are compiled once: a worker finds what the others have compiled meanwhile.
+    """
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    if not worker:
         os.environ[SHARED_FOLDER] = mkdtemp(prefix="perflog-tests-")
+    elif config.args == config.getini("testpaths"):
+        entries = sorted(each for each in config.rootpath.joinpath(*config.args).iterdir() if is_collected(each))
+        begin = len(entries) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+        config.args[:] = map(str, entries[begin:] + entries[:begin])
+
+
+def is_collected(path: Path) -> bool:
+    """Whether pytest looks for tests there: in a folder or file of tests."""
+    return path.match("test_*.py") or (path.is_dir() and any(path.rglob("test_*.py")))
 
 
 def pytest_sessionstart() -> None:
@@ -86,9 +100,12 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the files that have slow tests, so that no worker is left alone with one of them at the end."""
+    """Start with the files that have slow tests, so that no worker is left alone with one of them at the end.
+
+    Then the order is that of the paths in each worker, wherever it began to collect.
+    """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    items.sort(key=lambda item: (item.path not in slow, item.path))
 
 
 def pytest_runtestloop() -> None:
