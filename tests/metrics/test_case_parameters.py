@@ -198,3 +198,10 @@ def test_cells() -> None:
     ]  # fmt: skip
     assert number_in(2.0) == 2.0
     assert number_in("2") != number_in("2")
+
+
+def test_numbers_that_grow_up_to_a_total_of_their_name_are_progress() -> None:
+    """`batch 5 of 250`: a total may also be a setting, beside sizes of batches in any order."""
+    assert parameters(batch=[5, 10, 15, 20], batches=[20] * 4, took=TIMES) == []
+    assert parameters(batch=[5, 10, 15, 20], batches=[16] * 4, took=TIMES) == ["batch"]
+    assert parameters(batch=[10, 5, 15, 20], batches=[20] * 4, took=TIMES) == ["batch"]

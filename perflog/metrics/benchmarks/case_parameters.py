@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import Any
 
@@ -246,11 +246,20 @@ def _is_series(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     if any(not are_words(columns[name]) or any(map(_DIGIT.search, filter(None, columns[name]))) for name in counted):
         return True  # `wall time` above `forward` and `backward` names what was timed
     cells = columns[names[0]] if names else []
+    if len(names) == 1 and _is_progress(names[0], columns):
+        return True
     if len(names) != 1 or len(cells) < _LONG:
         return False
     if all(isinstance(x, str) for x in cells):
         return len(set(cells)) == len(cells)
     return all(isinstance(b, float) and isinstance(a, float) and b - a == 1 for a, b in pairwise(cells))
+
+
+def _is_progress(name: str, columns: Mapping[str, list[Any]]) -> bool:
+    """Whether numbers grow up to a total of their name: `batch 5 of 250`, then `batch 10 of 250`."""
+    numbers = [number_in(cell) for cell in columns[name]]
+    totals = {number_in(cell) for each in (f"{name}s", f"{name}es", f"{name}_total") for cell in columns.get(each, ())}
+    return len(totals) == 1 and totals.pop() >= numbers[-1] and all(a < b for a, b in pairwise(numbers))
 
 
 def _counts(name: str) -> bool:
