@@ -26,7 +26,9 @@ _WORD = lazy_pattern(
     r"|(?:GPU(?:-[A-Z]+)?|CPU|Switch|Link) [0-9/]+|(?:# )?[^ \t]+"  # and so are a device, and a mark with its name
 )
 _CELL = lazy_pattern(r"[^ ]+(?: [^ ]+)*")
-_RULE = lazy_pattern(r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=][-=|+: \t]*|:?--+[ \t]*(?:\|[-: \t]*)+)")
+_RULE = lazy_pattern(
+    r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=\u23ba-\u23bd][-=|+: \t\u23ba-\u23bd]*|:?--+[ \t]*(?:\|[-: \t]*)+)"
+)
 _BOX_RULE = lazy_pattern(r"[ \t]*[\u2500-\u257f]*[─━═]{3}[\u2500-\u257f]*[ \t]*")
 _TITLED_RULE = lazy_pattern(  # between rows of a box: `│ ── Latency ──   │        │`
     r"[ \t]*[│┃║|][ \t]*[─━═=—-]{2,} [^│┃║|0-9─━═=—]{1,60} [─━═=—-]{2,}[ \t]*(?:[│┃║|][ \t]*)+"

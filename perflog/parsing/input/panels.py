@@ -59,7 +59,8 @@ def joined_panels(blocks: Iterable[bytes]) -> Generator[bytes]:
         if ends:
             yield _joined(held)
             held = []
-    yield b"".join(held)
+    if held:
+        yield _joined(held)  # the log ends in it
 
 
 def _joined(lines: Sequence[bytes]) -> bytes:

@@ -54,3 +54,8 @@ def test_steps_are_read() -> None:
     assert [(row["line"], row["step"], row["loss"], row["tokens_per_s"], row["step_time_s"]) for row in steps] == [
         (2, 51, 2.5, 1234, 1.5), (12, 52, 2.5, 1234, 1.5),
     ]  # fmt: skip
+
+
+def test_a_log_may_end_in_a_panel() -> None:
+    text = "╭── Training ──╮\n│ Step: 51/1000 │ Step Time: 3.5s │\n├── Loss ──┤\n"
+    assert b"".join(joined_panels([text.encode()])).decode() == "[Training] Step: 51/1000, Step Time: 3.5s\n\n\n"

@@ -362,3 +362,14 @@ def test_an_epoch_decides_between_two_states_once_its_length_is_known() -> None:
     found = bar_states._agreeing(stream, [drawn(60), drawn(75)], 0.75)
     assert found is not None and (found.count, stream.count, stream.total) == (75, 75, 100)
     assert bar_states._agreeing(bar_states._Stream(), [drawn(60), drawn(75)], 0.75) is None
+
+
+def test_a_step_beside_the_count_is_the_step() -> None:
+    """Torchtune prints the epoch and the step before a bar that begins again with each epoch, and draws it again."""
+    line = "{}|{}|Loss: 2.5: 50%|#####     | {}/2 [0{}:00<01:00, 60.00s/it]\n"
+    states = [(1, 1, 1), (1, 2, 2), (1, 2, 2), (2, 3, 1), (2, 4, 2), (2, 4, 2)]
+    got = read("".join(line.format(epoch, step, k, k) for epoch, step, k in states).encode())
+    assert [(row["line"], row["step"], row["step_time_s"]) for row in got.rows("steps")] == [
+        (1, 1, None), (2, 2, 60.0), (4, 3, None), (5, 4, 60.0),
+    ]  # fmt: skip
+    assert got.rows("runs")[0]["format"] == "torchtune"

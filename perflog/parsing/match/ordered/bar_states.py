@@ -60,7 +60,8 @@ class _State(Struct, frozen=True):
     """A state of a bar.
 
     `step_time`: seconds of a step, from the smoothed rate; NaN if it is not printed. `index`: in its batch. `shown`:
-    the kind of its line and the figures after its rate, of states that may be rows of steps.
+    the kind of its line and the figures after its rate, of states that may be rows of steps. `step`: the step that is
+    printed beside the count, -1 if none is.
     """
 
     position: int
@@ -71,6 +72,7 @@ class _State(Struct, frozen=True):
     counts_steps: bool
     index: int = _UNKNOWN
     shown: tuple[object, ...] = ()
+    step: int = _UNKNOWN
 
     @property
     def may_lag(self) -> bool:
@@ -91,6 +93,7 @@ class _Bar(Struct):
     line: int = _UNKNOWN
     shown: tuple[object, ...] = ()
     stale: int = _UNKNOWN
+    step: int = _UNKNOWN
 
 
 class _Stream(Struct):
@@ -294,7 +297,7 @@ class BarReader:
                 bar = bars.setdefault((_bar_of(line.template), state.total), _Bar())
                 if _is_next_pass(line, state, bar):
                     bar.count, bar.elapsed, bar.kinds = 0, 0.0, set()
-                bar.line = state.position >> PART_BITS
+                bar.line, bar.step = state.position >> PART_BITS, state.step
                 role = self._role(line, kind, state, bar, used.get(state.index, ""))
                 if _replaces(state, bar) and state.index not in used:
                     roles[bar.stale], role = "dropped", "steps"
@@ -316,7 +319,8 @@ class BarReader:
             return "steps" if used == "bar_in_front" and not self._steps_are_printed else "values with step"
         if not state.count:
             return "dropped"
-        if line.table == "steps" and not self._steps_are_printed:
+        is_of_program = _prints_step(line) and not self._lines[kind][0].library
+        if line.table == "steps" and (is_of_program or not self._steps_are_printed):
             if state.count != bar.count:
                 return "steps"
             has_more = kind not in bar.kinds  # figures that the row of the step lacks, such as `val_loss`
@@ -380,11 +384,12 @@ class _StateTable:
                 continue
             columns = (_numbers(records, name) for name in (fields.count, fields.total, fields.elapsed))
             line = lines[kind][1]
-            for position, label, count, total, elapsed, time, shown in zip(
+            steps = records.columns[_STEP].tolist() if _prints_step(line) else [_UNKNOWN] * len(records)
+            for position, label, count, total, elapsed, time, shown, step in zip(
                 records.positions.tolist(), _labels(records), *columns, _step_times(line, records),
-                _shown(line, kind, records), strict=True,
+                _shown(line, kind, records), steps, strict=True,
             ):  # fmt: skip
-                state = _State(position, int(count), int(total), elapsed, time, fields.counts_steps, index, shown)
+                state = _State(position, int(count), int(total), elapsed, time, fields.counts_steps, index, shown, step)
                 by_label.setdefault(label, []).append(state)
                 index += 1
         self.states = {label: sorted(states, key=lambda state: state.position) for label, states in by_label.items()}
@@ -505,11 +510,20 @@ def _lengths(count: int, epoch: float | None, known: tuple[float, float]) -> tup
 def _is_next_pass(line: Line, state: _State, bar: _Bar) -> bool:
     """Whether a bar that was complete is complete again, after another line: Keras prints `Epoch 2/5` between them.
 
-    Only for bars without a clock, as Keras draws them: one process draws them. Other bars are drawn again at their end.
+    Only for bars without a clock, as Keras draws them: one process draws them. Other bars are drawn again at their end,
+    unless another step is printed beside the count.
     """
+    if state.step != bar.step and _UNKNOWN not in (state.step, bar.step):
+        return True
     has_clock = line.bar is None or bool(line.bar.elapsed)
     is_complete = state.count == state.total == bar.count
     return is_complete and not has_clock and (state.position >> PART_BITS) - bar.line > 1
+
+
+def _prints_step(line: Line) -> bool:
+    """Whether a line with a state prints its step too: `10|29|Loss: 1.25: 67%|██ | 2/3 [...]`."""
+    is_other = line.bar is not None and line.bar.count != _STEP
+    return is_other and any(f.name == _STEP and f.type == "d" for f in line.template.fields)
 
 
 def _names(template: Template) -> list[str]:

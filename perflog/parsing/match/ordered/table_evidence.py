@@ -60,7 +60,7 @@ _WORD_OR_CLOCK = r"[ \t]*(?:[^ \t]*[A-Za-z][^ \t]*|[|#]+|┃|│|║|\(?%\)?|[0-
 _COUNTED = rf"(?i:[# \t]*(?:{'|'.join(sorted(COUNTERS))}))[ \t]+[^ \t]*[A-Za-z][^ \t]*"  # `step loss`
 _INDENTED = r"[ \t]{2}[ \t]*[^ \t]*[A-Za-z].*"
 _POSSIBLE = rf"^(?:(?:{_WORD_OR_CLOCK}){{3,}}(?:[ \t]+[0-9]+%.*)?|(?:{_HEADER.pattern})|{_INDENTED}|{_COUNTED})[ \t]*$"
-_BOX_RULE = r"[ \t]*(?:├|┡|┣|╞|╠|┝|┠)"
+_BOX_RULE = r"[ \t]*(?:├|┡|┣|╞|╠|┝|┠|\|(?:⎺|⎻|⎼|⎽))"
 # A row, a rule or a comment.
 _POSSIBLE_BELOW = rf"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$|^#|^{_BOX_RULE}"
 _SECOND_LINE = r"^[ \t]{2,}[^0-9]*[A-Za-z%)][ \t]*$"  # of a header: its first column has no part there
