@@ -55,19 +55,6 @@ def test_a_size_behind_what_is_measured_is_a_parameter(tmp_path: Path) -> None:
     assert (pair["cases"], pair["min"], pair["max"]) == (2, pytest.approx(139.4 / 291.5), pytest.approx(12.5))
 
 
-def test_numbers_of_one_digit_before_words_are_parameters(tmp_path: Path) -> None:
-    """Learning rates of an actor and a critic may have the names of losses."""
-    table = "| actor_loss | critic_loss | think | bandit |\n|---|---|---|---|\n| 1.00E-05 | 9.00E-06 | no | 11.25 |\n"
-    table += "| 1.00E-05 | 9.00E-06 | yes | 16.06 |\n| {} | 9.00E-06 | no | 11.20 |\n"
-    [row] = cases(log_of(tmp_path, table.format("1.00E-06"), "run.md")).to_dict("records")
-    assert (row["over"], row["key"], row["max_at"][:26]) == (
-        "actor_loss x critic_loss x think",
-        "bandit",
-        "actor_loss 1e-05, critic_l",
-    )
-    assert cases(log_of(tmp_path, table.format("2.31E-06"), "measured.md")).empty
-
-
 def test_titles_name_the_cases_of_the_lines_below_them(tmp_path: Path) -> None:
     case = "=== batch={}, seq=2048 ===\nForward latency: {} ms\nFwd TFLOPS: {}\n"
     log = log_of(tmp_path, "".join(case.format(*row) for row in [(8, 1.25, 300), (16, 2.5, 350), (32, 4.5, 400)]))
@@ -94,15 +81,6 @@ def test_hyphens_stay_in_titles(tmp_path: Path) -> None:
     text = lines.format(3, 8, 378.5) + lines.format(3, 5, 361.5) + lines.format(2, 8, 230.5)
     [row] = cases(log_of(tmp_path, text, "run.log")).to_dict("records")
     assert (row["max_at"], row["min_at"]) == ("title EAGLE-3, num_steps 8", "title EAGLE-2, num_steps 8")
-
-
-def test_an_average_at_the_end_is_no_case(tmp_path: Path) -> None:
-    table = "| Tensor Size | Shape | flash (us) |\n|---|---|---|\n"
-    table += "| 1.3 MiB | (8, 16) | 60.5 |\n| 2.7 MiB | (8, 32) | 80.5 |\n"
-    [row] = cases(log_of(tmp_path, f"{table}| 4 MiB | average | 90.5 |\n", "run.log")).to_dict("records")
-    assert (row["cases"], row["max"]) == (2, pytest.approx(80.5e-6))
-    [row] = cases(log_of(tmp_path, table.replace(" Shape |", " Note |"), "run.log")).to_dict("records")
-    assert row["over"].startswith("Tensor_Size")
 
 
 def test_batches_of_an_evaluation_are_no_cases(tmp_path: Path) -> None:
@@ -238,25 +216,6 @@ def test_a_table_that_comes_back_to_its_first_case_is_one(tmp_path: Path) -> Non
     assert [(row["cases"], row["min"], row["max"]) for row in rows] == [(9, 1.5, 7.5)]
 
 
-def test_a_ratio_behind_a_word_is_a_parameter(tmp_path: Path) -> None:
-    """It is one only where what stands before it does not tell the cases apart."""
-    lines = ["wanda,0.1,5.75", "wanda,0.5,7.25", "magnitude,0.1,6.5", "magnitude,0.5,17.25"]
-    [row] = cases(log_of(tmp_path, "\n".join(["method,sparsity_ratio,perplexity", *lines, ""]))).to_dict("records")
-    assert (row["over"], row["cases"], row["min"]) == ("method x sparsity_ratio", 4, 5.75)
-    rows = cases(log_of(tmp_path, "size,ratio,time_ms\n64,1.5,2.5\n128,0.5,4.5\n", "size.csv")).to_dict("records")
-    assert [(row["over"], row["key"]) for row in rows] == [("size", "ratio"), ("size", "time")]
-
-
-def test_words_at_the_end_tell_repeated_cases_apart(tmp_path: Path) -> None:
-    """Else the median of two variants would be that of no case. What came of a case tells nothing apart."""
-    text = "model,task,latency_ms,decoding\nq,a,10.5,\nq,a,4.5,draft\nq,b,8.5,\nq,b,20.5,draft\n"
-    [row] = cases(log_of(tmp_path, text)).to_dict("records")
-    assert (row["over"], row["cases"], row["min"]) == ("task x decoding", 4, pytest.approx(0.0045))
-    text = "model,gpus,throughput,error\nq,1,10.5,ok\nq,1,,CUDA out of memory\nq,2,8.5,ok\n"
-    [row] = cases(log_of(tmp_path, text, "failed.csv")).to_dict("records")
-    assert (row["over"], row["cases"], row["failed"]) == ("gpus", 2, 0)
-
-
 def test_results_with_the_time_of_each_are_cases(tmp_path: Path) -> None:
     lines = ["2026-05-19 20:33:43,rfc,wine,0.5,1.5", "2026-05-19 20:39:13,rfc,credit,0.75,2.5"]
     rows = cases(log_of(tmp_path, "\n".join(["timestamp,model,dataset,f1,training_time_s", *lines, ""])))
@@ -389,15 +348,6 @@ def test_the_trials_of_optuna(tmp_path: Path) -> None:
     assert (row["failed"], row["failed_at"]) == (1, "lr 0.05, batch_size 128")
 
 
-def test_words_behind_what_is_measured_tell_cases_apart(tmp_path: Path) -> None:
-    text = "routine,median_time_ms,tflops,backend,batch_size\ndecode,0.5,12.5,fa2,64\ndecode,0.25,25.0,trtllm,64\n"
-    rows = cases(log_of(tmp_path, text)).to_dict("records")
-    assert [(row["over"], row["cases"], row["max_at"]) for row in rows] == [
-        ("backend", 2, "backend fa2"),
-        ("backend", 2, "backend trtllm"),
-    ]
-
-
 def test_names_of_requests_behind_what_is_measured_are_no_cases(tmp_path: Path) -> None:
     for name in ("id", "text"):
         lines = [f'{{"latency_ms": {100.5 + k}, "{name}": "request {k}"}}\n' for k in range(20)]
@@ -505,11 +455,6 @@ def test_words_with_one_unit_are_cases(tmp_path: Path) -> None:
 def test_without_a_point_elsewhere_a_comma_is_no_sign_of_thousands(tmp_path: Path) -> None:
     text = "| size | time |\n|---|---|\n| 8 | 1,250 |\n| 16 | 2,500 |\n"
     assert not len(cases(log_of(tmp_path, text, "run.md")))
-
-
-def test_a_zero_beside_finite_figures_is_a_value(tmp_path: Path) -> None:
-    log = log_of(tmp_path, "block,time_ms,errors\n128,0.25,0\n256,0.5,0\n64,0.75,2\n")
-    assert {row["key"]: row["failed"] for row in cases(log).to_dict("records")}["time"] == 0
 
 
 @pytest.mark.parametrize(
@@ -729,3 +674,13 @@ def test_a_case_above_the_first_title_is_named_by_its_line(tmp_path: Path) -> No
     path.write_text(case.format(0.5, 60, 1.5) + title.format(64) + case.format(0.4, 70, 1.6))
     path.write_text(path.read_text() + "Testing with PDL...\n")  # what is done next with the same case
     assert set(cases(perflog.read(path))["max_at"]) == {"line 1", "subtitle llama, tp=8: M=64, bias=False"}
+
+
+def test_words_at_the_end_tell_repeated_cases_apart(tmp_path: Path) -> None:
+    """Else the median of two variants would be that of no case. What came of a case tells nothing apart."""
+    text = "model,task,latency_ms,decoding\nq,a,10.5,\nq,a,4.5,draft\nq,b,8.5,\nq,b,20.5,draft\n"
+    [row] = cases(log_of(tmp_path, text)).to_dict("records")
+    assert (row["over"], row["cases"], row["min"]) == ("task x decoding", 4, pytest.approx(0.0045))
+    text = "model,gpus,throughput,error\nq,1,10.5,ok\nq,1,,CUDA out of memory\nq,2,8.5,ok\n"
+    [row] = cases(log_of(tmp_path, text, "failed.csv")).to_dict("records")
+    assert (row["over"], row["cases"], row["failed"]) == ("gpus", 2, 0)

@@ -19,7 +19,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from support.jobs import Job, restarted
-from support.json_logs import json_log, steady_times
 from support.paths import TESTS
 from support.seeds import FILES, log, path
 
@@ -31,7 +30,7 @@ from perflog.metrics import METRICS, Options, Tables
 from perflog.output.report import ReportData, collect, to_html, to_markdown
 from perflog.output.report.bars import where_the_time_goes
 from perflog.output.report.data import PlotSketch
-from perflog.output.report.html.elements import Html, breakable, join, tag, with_code
+from perflog.output.report.html.elements import breakable, tag, with_code
 from perflog.output.report.html.metric_tables import rows_shown
 from perflog.output.sheets import cell, escaped
 from perflog.plots.drawing.sketch import Sketch
@@ -313,21 +312,6 @@ def test_several_findings_of_a_rule_are_one_card_with_a_row_for_each() -> None:
     assert any(len(doubt.findings) > 1 for doubt in made.overview.doubts)
 
 
-def test_lines_of_one_shape_are_one_row_over_all_logs(tmp_path: Path) -> None:
-    text = (DATA / "moe_layer_early.txt").read_text()
-    for name in "ab":
-        (tmp_path / f"{name}.txt").write_text(text + f"unknown {name}\n")
-    made = collect(str(tmp_path), draw=False)
-    single = collect(str(tmp_path / "a.txt"), draw=False)
-    counts = {shape.sample: (shape.count, shape.logs) for shape in single.shapes}
-    for shape in made.shapes:
-        if shape.status == "read":
-            assert (shape.count, shape.logs) == (2 * counts[shape.sample][0], 2)
-    assert len([shape for shape in made.shapes if shape.status == "read"]) == len(
-        [shape for shape in single.shapes if shape.status == "read"]
-    )
-
-
 def test_each_run_shows_its_steady_step_first() -> None:
     made = subject("moe_layer")
     steps = next(one for one in made.metrics if one.name == "steps")
@@ -401,11 +385,6 @@ def test_names_break_between_their_parts_and_numbers_do_not() -> None:
     assert breakable("a/b_2&c.txt") == "a/<wbr>b_2&amp;c.<wbr>txt"
 
 
-@given(st.lists(st.text()))
-def test_joined_parts_are_escaped_alike(parts: list[str]) -> None:
-    assert join(parts, " & ") == Html(" &amp; ").join(tag("", part)[2:-3] for part in parts)
-
-
 def test_prose_has_code_between_backticks() -> None:
     assert with_code("see `a < b`.") == "see <code>a &lt; b</code>."
 
@@ -446,12 +425,6 @@ def test_runs_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
     assert collect(str(path), by="num_local_experts", draw=False).title == "num_local_experts: 16 against 8"
     assert list(subject("moe_layer_early").names.values()) == ["moe_layer_early.txt"]
     assert next(iter(subject("training_sweep").names.values())) == "naive gpt2 16"
-    (tmp_path / "several").mkdir()
-    for experts in ("num_local_experts = 8", "num_local_experts = 16", ""):
-        of_log = text.replace("num_local_experts = 8", experts)
-        (tmp_path / "several" / f"{experts[20:] or 'none'}.txt").write_text(of_log)
-    several = collect(str(tmp_path / "several"), draw=False)  # of which one does not print how many experts it has
-    assert set(several.names.values()) == {"8.txt", "16.txt", "none.txt"}
     (tmp_path / "other").mkdir()
     for name in ("moe_layer_early.txt", "csv.txt"):
         (tmp_path / "other" / name).write_text((DATA / name).read_text())
@@ -460,11 +433,6 @@ def test_runs_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
     assert table is not None and len(report.runs) == 2
     (head,) = table.heads[1:]
     assert head.name.startswith(tuple(f"{name}: step" for name in report.names.values()))
-    for folder in ("old", "new"):
-        (tmp_path / "runs" / folder).mkdir(parents=True)
-        (tmp_path / "runs" / folder / "0.txt").write_text(f"{text}unknown {folder}\n")
-    repeats = collect(str(tmp_path / "runs"), draw=False)
-    assert set(repeats.names.values()) == {"old/0.txt", "new/0.txt"}
 
 
 def test_of_a_sweep_the_best_configuration_and_what_each_setting_does_come_first(tmp_path: Path) -> None:
@@ -520,19 +488,6 @@ def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monk
     assert any(t.endswith("perflog analyze RUN steps --format csv") for t in told)
     assert len([e for e in root.all("tr") if e.get("id").startswith("run-")]) == 20
     assert len(list(root.all("td"))) < 1400
-
-
-def test_settings_that_nearly_all_runs_share_are_told_once(tmp_path: Path) -> None:
-    for place in range(20):
-        settings = {"layers": 4, "lr": place} | ({"layers": 8} if place == 7 else {}) | ({"seed": 1} if place else {})
-        json_log(tmp_path / f"{place:02}.json", steady_times(place), settings)
-    root = check(to_html(collect(str(tmp_path), draw=False)))
-    (told,) = [e.text for e in root.all("p") if e.text.startswith("Unless a row says otherwise")]
-    assert told == "Unless a row says otherwise: layers=4, seed=1"
-    rows = [[cell.text for cell in row.all("td")] for row in root.all("tr") if row.get("id").startswith("run-")]
-    assert [row[1] for row in rows] == [
-        f"layers=8, lr={place}" if place == 7 else f"lr={place}" + ", seed=-" * (place == 0) for place in range(20)
-    ]
 
 
 def test_tables_take_what_plots_leave_of_the_page() -> None:

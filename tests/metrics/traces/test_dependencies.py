@@ -77,9 +77,20 @@ def test_work_that_begins_late_waited_for_another_stream() -> None:
 
 def test_work_that_ended_earlier_held_nothing_up() -> None:
     """The kernel begins late, and the last work before is the one on its stream."""
-    found = made(call(0, 2, 1), work(10, 20, 1), call(3, 4, 2), work(500, 510, 2))
-    assert found.bound_by.tolist() == [LAUNCH, STREAM]
-    assert found.sources.tolist() == [NO_WORK, NO_WORK] and found.since.tolist() == [0, 20]
+    early = [event for at in (0, 20, 40) for event in (call(at, at + 2, at), work(at + 5, at + 10, at))]
+    found = made(*early, call(46, 48, 4), work(500, 510, 4))
+    assert (found.bound_by[3], found.sources[3], found.since[3]) == (STREAM, NO_WORK, 50)
+
+
+def test_the_trace_records_what_a_stream_waits_for() -> None:
+    """Not for the work that ended last, but for all that was launched before the record."""
+    said = work(27, 28, 5, 7, kind="sync", name="Stream Wait Event", waits_for_stream=8, waits_for_record=3)
+    found = made(
+        call(0, 2, 1), work(5, 15, 1), call(20, 22, 2), work(25, 55, 2, 8), call(23, 24, 3, "cudaEventRecord"),
+        call(24, 26, 4), work(55, 66, 4, 8), call(27, 28, 5, "cudaStreamWaitEvent"), said, call(28, 30, 6),
+        work(72, 82, 6),
+    )  # fmt: skip
+    assert found.sources.tolist() == [NO_WORK, NO_WORK, NO_WORK, 1] and found.since[3] == 55
 
 
 def test_launches_by_an_operator_are_unknown() -> None:

@@ -153,18 +153,6 @@ def test_memory_that_grows_and_is_freed_later_is_no_finding(tmp_path: Path) -> N
     assert not growth_findings(log)
 
 
-def test_devices_and_the_host_have_curves_of_their_own(tmp_path: Path) -> None:
-    first, second, host = Allocator(0), Allocator(1), Allocator(on_host=True)
-    for program, size in ((first, 3), (second, 5), (host, 7)):
-        program.free(program.allocate(size * MIB))
-        program.allocate(MIB)
-    rows = memory_peak(perflog.read(write(tmp_path / "a.json", first, second, host)))
-    assert rows["memory"].tolist() == ["device", "device", "host"]
-    assert rows["device"].fillna(-1).tolist() == [0, 1, -1]
-    assert rows["peak"].tolist() == [3 * MIB, 5 * MIB, 7 * MIB]
-    assert rows["reserved_peak"].fillna(-1).tolist() == [4 * MIB, 6 * MIB, -1]  # a host reserves nothing
-
-
 def test_an_event_without_an_address_is_in_the_total_alone(tmp_path: Path) -> None:
     program = Allocator()
     program.allocate(MIB)
