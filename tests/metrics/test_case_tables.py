@@ -70,6 +70,13 @@ def test_names_of_a_case() -> None:
     assert table.shown_value("other", 1.5) == "1.5" and table.shown_value("other", "x") == "x"
 
 
+def test_a_few_parameters_are_named() -> None:
+    def over(*names: str) -> str:
+        return CaseTable({name: [1] for name in names}, {}, {}, {}, {}, {}, np.arange(1), frozenset()).over
+
+    assert over(*"abcde") == "a x b x c x d x e" and over(*"abcdef") == "a x b x c x d x e and 1 more"
+
+
 def test_cases_are_medians_of_their_records() -> None:
     rows = [
         {"impl": i, "n": n, "time": t}

@@ -109,6 +109,24 @@ def test_shapes_are_listed_once_in_the_order_of_the_log() -> None:
     assert [each.table for each in found] == [None, None, None]
 
 
+def test_shapes_that_were_read_have_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a known format, or of a line that was discovered in the log: each is discovered once."""
+    known_line = next(line for form in module.known().values() for line in form.lines if line.table)
+    asked: list[str] = []
+
+    def discovered(_: Any, text: str, sample: str) -> Any:
+        asked.append(f"{text} {sample}")
+        return SimpleNamespace(table="values") if text == "found" else None
+
+    monkeypatch.setattr(module, "discovered_line", discovered)
+    text = known_line.template.text
+    lines = [shape("r1", text), shape("r1", text, "unread"), shape("r1", "found"), shape("r1", "x")]
+    lines.append(shape("r1", "found", "context"))
+    found = module._shape_summaries([run("r1", "a.log")], lines)
+    assert [each.table for each in found] == [known_line.table, None, "values", None, None]
+    assert asked == ["found x", "x x"]
+
+
 def test_one_log_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     log, sides = Log(MemorySink().fetch, []), [SimpleNamespace(log="a"), SimpleNamespace(log="b")]
     monkeypatch.setattr(module, "resolve_sides", lambda *_: sides)

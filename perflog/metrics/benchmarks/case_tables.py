@@ -318,7 +318,7 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
     for name, of in figures.items():
         bad[name] = bad[name] | (has_failed & np.isnan(of))
     words_beside = {n: columns[n] for n in rest if n not in figures and any(isinstance(x, str) for x in columns[n])}
-    has_bad = np.any([bad[name] for name in figures], axis=0) if figures else has_failed
+    has_bad = np.any([bad[name] for name in figures], axis=0)
     for name, of in figures.items():  # 0 TFLOP/s with an infinite time is no measurement, nor 0 of a case that crashed
         instead = (has_failed | (has_bad & (better(name, units[name]) == "higher"))) & (of == 0)
         of[instead], bad[name] = np.nan, bad[name] | instead

@@ -349,8 +349,6 @@ class PathWalk:
 
     def _add_calls(self, thread: int, start: int, end: int) -> None:
         """Add the innermost calls of a thread in an interval of time."""
-        if end <= start:
-            return
         line = self._dependencies.timelines[thread]
         first, last = (int(np.searchsorted(line.begins, *at)) for at in ((start, "right"), (end, "left")))
         # Piece i ends at begins[i] and belongs to calls[i - 1]; the first and the last one are cut.

@@ -81,6 +81,9 @@ def test_what_all_runs_share() -> None:
     assert "Settings that are the same in all runs (3)" in html
     assert "<summary>Settings (1)" in module._shared_settings(report({"lr": 1}))
     assert module._shared_settings(report({})) == ""
+    alone = report({})
+    alone.runs[0]["model"] = "m"
+    assert list(module._shared(alone)) == [("model", "m")]
 
 
 def shape(table: str | None, line: int, status: str = "read") -> ShapeSummary:
