@@ -1558,3 +1558,15 @@ def test_a_padded_unit_that_ends_its_pair() -> None:
     ]
     (row,) = read(b"step 1 | dt:  910  ms loss 2.5\n").rows("steps")  # perhaps the name of what follows
     assert row["step_time_s"] is None
+
+
+def test_figures_after_the_loss_of_an_evaluation_are_of_it() -> None:
+    log = read(b"""\
+Epoch [1] | Train Loss: 2.5 | Acc: 12.5% | Time: 14.5s
+Epoch [1] | Test Loss: 2.25 | Acc: 16.5% | Time: 1.5s
+Epoch [2] | Test Loss: 2.25 | LR: 0.5 | Time: 1.25s
+""")
+    keys = {line: [row["key"] for row in log.rows("values") if row["line"] == line] for line in (1, 2, 3)}
+    assert keys[1] == ["Epoch", "Train_Loss", "Acc", "Time"]
+    assert keys[2] == ["Epoch", "Test_Loss", "test_Acc", "test_Time"]
+    assert keys[3] == ["Epoch", "Test_Loss", "LR", "Time"]  # it may be of the epoch

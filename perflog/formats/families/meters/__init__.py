@@ -56,6 +56,8 @@ OTHER_STEP = "other_step"
 _BOUND = r"[\x22']?[ \t]*[:=][ \t]*[\x22'(\[]?[+-]?(?:[0-9.]|(?i:nan|inf))"  # what binds a name to its number
 _AFTER_EVALUATION = COUNTER_WORDS | {"on", "dataloader", "result", "results", "metrics"}
 """Words that name no measured number: `val on 'x'`, `Validation Results - Epoch[1]`."""
+_OF_EVALUATION = frozenset("loss acc accuracy top1 top5 f1 auc ppl perplexity time".split())
+"""Words of the figures of one evaluation."""
 _TABLE_ROW = lazy_pattern(r"\s*\|[^|]*\|[^|]*\|.*\|$")  # of two cells or more, between bars
 _DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
 _GOES_ON = lazy_pattern(rb"[eE][+-]?[0-9]|[.,'][#0-9]|(?: [0-9]{3})+(?:\.[0-9]+)?[ \t]*(?:$|[|;,()\]])")
@@ -229,6 +231,8 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     def _named(self, before: str, head: Template, after: str) -> tuple[Line, Sequence[str], _Parts]:
         """Return what lines of this table have in common, the names of steps in the line, and its named numbers."""
         evaluation = _evaluation(before, head.text, after)
+        if not evaluation and self.shape.line.table != "steps":
+            evaluation = _evaluation_of_line(after)
         common = self.shape.line
         if evaluation and common.table == "steps":
             common = _as_values(common)
@@ -322,6 +326,17 @@ def _time_of_step(names: Collection[str], units: Mapping[str, Unit]) -> Mapping[
     if time is None or OTHER_STEP not in names or time not in units:
         return {}
     return {"step_time": Expression(f"if_equal(step, {OTHER_STEP}, {time} * {units[time].factor})")}
+
+
+def _evaluation_of_line(text: str) -> str:
+    """Return the evaluation that the first measured name begins with, if all others may be of it; "" for none.
+
+    `Epoch [3] | Test Loss: 2.5 | Acc: 12.5% | Time: 1.5s`: else its time would be one of the times of training.
+    """
+    words = [part.text.lower() for part in tokens(text) if part.kind == NAME]
+    words = [word for word in words if word not in COUNTER_WORDS]
+    first = words[0] if words else ""
+    return first if first in EVALUATIONS and _OF_EVALUATION.issuperset(words[1:]) else ""
 
 
 @lru_cache(1)
