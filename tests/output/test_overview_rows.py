@@ -136,7 +136,7 @@ COMPARISON = {
     " paired few_values p p_rank p_both p_holm shift cliffs_delta drift base_runs side_runs base_steps side_steps"
     " verdict reason advice fails",
     "causes": "case side of subject name rank device dp_rank stage base_s side_s base_whole_s side_whole_s base_gain_s"
-    " side_gain_s base_binds side_binds difference_s",
+    " side_gain_s base_binds side_binds only_on difference_s",
     "attribution": "case base side kind part of depth base_s side_s difference_s share",
     "findings": "code severity case side run message action first_line evidence",
 }

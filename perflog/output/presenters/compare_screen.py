@@ -11,7 +11,7 @@ from shlex import join
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.comparison import OTHER_WORK, SUMMARY_KINDS
 from perflog.analysis.compare.explanations.attribution import UNEXPLAINED, AttributionRow, part_name, telling_parts
-from perflog.analysis.compare.explanations.cause_changes import grown
+from perflog.analysis.compare.explanations.cause_changes import grown, slow_ranks
 from perflog.analysis.compare.explanations.operators import changes_kernels, kernels_of_both, moved_most, time_basis
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import SEPARATOR
@@ -328,6 +328,7 @@ def _causes(compared: Comparison) -> Iterator[str]:
     before, now = (next((c.cause for c in compared.causes if getattr(c, f"{side}_binds")), None) for side in _BOTH)
     if before and now and before != now:
         texts.append(f"the bottleneck is {now.words}, and was {before.words}")
+    texts += [f"{change.cause.words} on {change.only_on} alone" for change in islice(slow_ranks(compared.causes), 1)]
     changed = islice(grown(compared.causes, compared.rule.threshold), _CAUSES)
     texts += [f"{signed_time(difference)} {change.cause.words}" for change, difference in changed]
     if texts:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 from support.trace_tables import Event, by_hand, kernel, log, reduce, step
 
@@ -58,3 +61,20 @@ def test_a_cause_of_one_side_has_no_difference() -> None:
 def test_the_causes_of_a_log_and_itself_do_not_differ() -> None:
     compared = perflog.compare(trace("one", 6, 3), trace("one", 6, 3))
     assert compared.causes and {each.difference_s for each in compared.causes} <= {0.0, None}
+
+
+def test_a_rank_that_is_slow_on_one_side_comes_first(tmp_path: Path) -> None:
+    """The others wait for it: their communication grows most."""
+    noise = iter(np.exp(0.004 * np.random.default_rng(4).normal(size=1000)))
+    for name, slow in (("a", 0.3), ("b", 0.4)):
+        lines = [
+            f"[rank {rank}] step {k} step_time {slow + 0.1:.3f}s compute {own:.4f}s comm {slow + 0.1 - own:.4f}s\n"
+            for k in range(1, 31)
+            for rank in range(4)
+            for own in [(slow if rank == 2 else 0.3) * next(noise)]
+        ]
+        (tmp_path / f"{name}.log").write_text("".join(lines))
+    a, b = (str(tmp_path / f"{name}.log") for name in "ab")
+    for base, side in ((a, b), (b, a)):
+        text = " ".join(" ".join(screen(perflog.compare(base, side, draws=200), [base, side])).split())
+        assert "Causes: slow rank compute (rank 2) on b alone; " in text

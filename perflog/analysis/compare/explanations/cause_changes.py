@@ -12,6 +12,9 @@ from perflog.metrics import Options
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 
+SLOW_RANK = "slow rank"
+"""The subject of a rank that is worse than all others."""
+
 
 class CauseKey(Struct, frozen=True):
     """Which cause: columns of metric `causes`."""
@@ -50,6 +53,7 @@ class CauseChange(Struct, frozen=True):
         side_gain_s: The same on the side.
         base_binds: Whether it binds runs of the base.
         side_binds: Whether it binds runs of the side.
+        only_on: The side that alone lists it.
     """
 
     case: str
@@ -63,6 +67,7 @@ class CauseChange(Struct, frozen=True):
     side_gain_s: float | None
     base_binds: bool
     side_binds: bool
+    only_on: str | None = None
 
     @property
     def difference_s(self) -> float | None:
@@ -88,8 +93,8 @@ def cause_changes(sides: Sequence[Side], cases: Sequence[Case], warmup: int | No
     for case in cases:
         base, *others = (_of_side(side, runs, warmup) for side, runs in zip(sides, case.runs, strict=True))
         for side, own in zip(sides[1:], others, strict=True):
-            if base and own:
-                changes += _ranked([*_changes(case.name, side.name, base, own)])
+            if base or own:
+                changes += _ranked([*_changes(case.name, (sides[0].name, side.name), base, own)])
     return changes
 
 
@@ -101,6 +106,11 @@ def grown(changes: Sequence[CauseChange], threshold: float) -> Iterator[tuple[Ca
             yield change, difference
 
 
+def slow_ranks(changes: Sequence[CauseChange]) -> Iterator[CauseChange]:
+    """Yield the ranks that are slow on one side alone: there the communication of the others grows, as they wait."""
+    yield from (change for change in changes if change.only_on and change.cause.subject == SLOW_RANK)
+
+
 def _ranked(changes: Sequence[CauseChange]) -> list[CauseChange]:
     """Causes of the whole that is bound come first. Times of a whole trace or run grow with its length."""
     first = next((each for each in changes if each.side_binds or each.base_binds), changes[0]).cause.of
@@ -108,13 +118,14 @@ def _ranked(changes: Sequence[CauseChange]) -> list[CauseChange]:
 
 
 def _changes(
-    case: str, side: str, base: Mapping[CauseKey, _OnSide], own: Mapping[CauseKey, _OnSide]
+    case: str, names: tuple[str, str], base: Mapping[CauseKey, _OnSide], own: Mapping[CauseKey, _OnSide]
 ) -> Iterator[CauseChange]:
     for key in dict.fromkeys([*base, *own]):
         a, b = base.get(key, _OnSide()), own.get(key, _OnSide())
         yield CauseChange(
-            case, side, key, a.time_s, b.time_s, a.whole_s, b.whole_s, a.gain_s, b.gain_s, a.binds, b.binds
-        )
+            case, names[1], key, a.time_s, b.time_s, a.whole_s, b.whole_s, a.gain_s, b.gain_s, a.binds, b.binds,
+            None if key in base and key in own else names[key in own],
+        )  # fmt: skip
 
 
 def _of_side(side: Side, runs: Sequence[str], warmup: int | None) -> dict[CauseKey, _OnSide]:
