@@ -255,20 +255,6 @@ def test_a_real_rank_that_ends_ends_them_all(log: Path, code: str, reason: str, 
     assert sorted(line for line in errors if "careful" in line) == ["[rank 0] careful", "[rank 1] careful"]
 
 
-@needs_torch
-def test_a_real_rank_that_hangs_and_ignores_sigterm(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = """
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        for step in range(3 + 2 * (1 - rank)):
-            sys.stdout.write(f"[rank {rank}] step {step}\\n")
-        time.sleep(300)
-    """
-    monkeypatch.setattr(watched_process, "time", SilenceClock(log, "[rank 0] step 4\n", "[rank 1] step 2\n"))
-    with pytest.raises(LaunchError, match="no output for 600 s") as caught:
-        launch(program(log, code), RankOptions(2, silence=600, grace=0.5), log)
-    assert "  [rank 0] step 4\n  [rank 1] step 2\n" in caught.value.help
-
-
 TWO_RANKS = """
     import os, subprocess, sys
     started = [subprocess.Popen([sys.executable, sys.argv[-1]], env=os.environ | {"RANK": str(k)}) for k in range(2)]
@@ -276,6 +262,20 @@ TWO_RANKS = """
         process.wait()
 """
 """Stands in for torchrun, which takes two seconds to start."""
+
+
+def test_a_rank_that_hangs_and_ignores_sigterm(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = """
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for step in range(3 + 2 * (1 - rank)):
+            sys.stdout.write(f"[rank {rank}] step {step}\\n")
+        time.sleep(300)
+    """
+    monkeypatch.setattr(watched_process, "time", SilenceClock(log, "[rank 0] step 4\n", "[rank 1] step 2\n"))
+    options, launcher = RankOptions(2, silence=600, grace=0.5), stand_in(log, TWO_RANKS)
+    with pytest.raises(LaunchError, match="no output for 600 s") as caught:
+        launch(program(log, code), options, log, launcher=launcher)
+    assert "  [rank 0] step 4\n  [rank 1] step 2\n" in caught.value.help
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from support.trainer_ranks import ENVIRONMENT
 from perflog.errors import InputError, UsageError
 from perflog.formats.registry import get
 from perflog.metrics.semantics import evaluate
+from perflog.trainer import __main__ as trainer
 from perflog.trainer.log_writer import LogWriter
 from perflog.trainer.recipes import ModelSizes, RunSpec, check_sizes, load_recipe, recipe_names
 
@@ -230,9 +231,16 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), COMMANDS, ids=[" ".join(row[0]) for row in COMMANDS])
-def test_wrong_usage_is_told_by_every_rank(arguments: tuple[str, ...], message: str) -> None:
-    assert told(*arguments) == (2, "", f"perflog: {message}")
-    assert told(*arguments, RANK="1") == (2, "", f"perflog: [rank 1] {message}")
+def test_wrong_usage_is_told_by_every_rank(
+    arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As each process of the trainer does it; the tests around this one start some."""
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["trainer", *arguments])
+    monkeypatch.delenv("RANK", raising=False)
+    assert (trainer.main(), *capfd.readouterr()) == (2, "", f"perflog: {message}")
+    monkeypatch.setenv("RANK", "1")
+    assert (trainer.main(), *capfd.readouterr()) == (2, "", f"perflog: [rank 1] {message}")
 
 
 def test_more_stages_than_layers_are_told_before_anything_starts() -> None:
@@ -241,21 +249,6 @@ def test_more_stages_than_layers_are_told_before_anything_starts() -> None:
         2,
         "perflog: [rank 0] pipeline dense: 7 stages, but 6 layers with embedding and head: take fewer ranks\n",
     )
-
-
-@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
-def test_a_gpu_that_is_not_there_is_told() -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        count = torch.cuda.device_count()
-        code, _, error = told("moe-layer", LOCAL_WORLD_SIZE=str(count + 1))
-        assert (code, f"{count + 1} ranks on this node, but {count} GPUs" in error) == (2, True)
-    else:
-        assert told("moe-layer", "--device", "cuda")[0::2] == (
-            2,
-            "perflog: there is no CUDA device\ntake --device cpu, or a PyTorch that is built for CUDA\n",
-        )
 
 
 def test_the_command_line_of_perflog_and_recipes_do_not_load_torch() -> None:

@@ -412,3 +412,15 @@ def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
         [3],
         "perflog: the log cannot be written: No space left on device\nwhat was written so far is kept\n",
     )
+
+
+def test_a_gpu_that_is_not_there_is_told(tmp_path: Path) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    rank = ForkedRanks(1, tmp_path / "log.txt", "perflog.trainer", "moe-layer", "--device", "cuda")
+    assert (rank.codes(), rank.errors.read_text()) == (
+        [2],
+        "perflog: there is no CUDA device\ntake --device cpu, or a PyTorch that is built for CUDA\n",
+    )
