@@ -38,7 +38,7 @@ parsing.match: spliced_lines object_lines scanner stamp_layouts line_stamps part
 parsing.match.ordered: __init__ table_cells segments header_rows table_evidence bar_states block_bodies setting_blocks
 parsing.match.ordered: indented_headings ordered_lines
 parsing.failures: kinds origins reader rows first_cause __init__
-parsing.assemble: column_values
+parsing.assemble: column_values printed_times
 parsing.assemble.runs: __init__ run_state run_failures printed_steps run_headings run_tracker line_account
 parsing.assemble.runs: figure_account text_blocks
 parsing.assemble.ranks: __init__ rank_streams

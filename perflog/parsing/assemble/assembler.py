@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.attributed_rows import AttributedRows, RecordRanks
+from perflog.parsing.assemble.printed_times import PrintedTimes
 from perflog.parsing.assemble.ranks.local_ranks import LocalRanks
 from perflog.parsing.assemble.ranks.rank_rules import RankDecisions, RankRules
 from perflog.parsing.assemble.ranks.rank_streams import RankStreams
@@ -125,7 +126,7 @@ class Assembler:
         self._inner_counts = InnerCounts(times or {})
         self._series = SeriesOfRuns()
         self._builder = TableBuilder(self._local_ranks.pods)
-        self._stamps = StampReader()
+        self._stamps, self._printed_times = StampReader(), PrintedTimes()
         self._ends = RunEnds()
         self._clocks = RunClocks()
         self._windows = AverageWindows()
@@ -193,11 +194,11 @@ class Assembler:
         for kind, records in batch.records.items():
             form, line = lines[kind]
             if len(records) and (line.table in STAMPED or is_partner(form, line)):
-                stamped.append(records)
+                stamped.append((line, records))
         ends = self._ends.positions(runs, batch)
-        *found, end_stamps = self._stamps.read(batch, [*(records.positions for records in stamped), ends])
-        for records, stamps in zip(stamped, found, strict=True):
-            records.stamps = stamps
+        *found, end_stamps = self._stamps.read(batch, [*(records.positions for _, records in stamped), ends])
+        for (line, records), before in zip(stamped, found, strict=True):
+            records.stamps = stamps = before or self._printed_times.of(line, batch, records)
             if stamps is not None:
                 for run, low, high in runs.split(records.positions):
                     run.is_stamped |= bool((stamps.time[low:high] >= 0).any())

@@ -67,7 +67,7 @@ def field_values(values: Any, column: TableColumn, line: Line, name: str) -> pa.
     if isinstance(values, np.ndarray):
         return _numbers(values, column, unit_of(line, name), line.unknown.get(name))
     if column.unit == "ns":
-        return _timestamps(values)
+        return timestamps(values)
     return values if column.type in ("word", "text") else _parsed_numbers(values, line.unit.get(name))
 
 
@@ -124,7 +124,7 @@ def nested_items(texts: pa.Array, depth: int) -> tuple[Ints, list[Ints], Floats]
     return outer[parents], [parents - first[parents], index_in_list], numbers
 
 
-def _timestamps(texts: pa.Array) -> pa.Array:
+def timestamps(texts: pa.Array) -> pa.Array:
     """Return dates with times of day as nanoseconds since 1970; null for other strings.
 
     A time without a zone is the machine's local time: it is taken as it is. The count of digits determines the unit of
