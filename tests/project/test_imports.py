@@ -31,7 +31,7 @@ formats.families.meters: names number_units bars text __init__
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
 parsing.input: bar_cuts chunks compression containers json_documents limits archives log_names html_tables notebooks
-parsing.input: emphasis logger_blocks panels rank_names name_prefixes source growing_source followed_file
+parsing.input: emphasis logger_blocks indents panels rank_names name_prefixes source growing_source followed_file
 parsing.input: spilled_input text_lines
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: spliced_lines object_lines scanner stamp_layouts line_stamps partial_lines discovery

@@ -79,7 +79,8 @@ AMONG_OTHERS = rf"(?i:[^a-z]*[a-z].*?[:=~\]][ \t]*[0-9][0-9.,]*(?:e[+-]?[0-9]+)?
 
 _MEASURED = {
     "s": lazy_pattern(
-        r"latency|(?:^|_)lat(?:_|$)|ttft|tpot|itl\b|time_(?:to_first|per)_|per_iter|^(?:fwd|bwd|forward|backward)(?:_pass)?$|"
+        r"latency|(?:^|_)(?:lat|dt)(?:_|$)|ttft|tpot|itl\b|time_(?:to_first|per)_|per_iter|"
+        r"^(?:fwd|bwd|forward|backward)(?:_pass)?$|"
         r"(?:fwd|bwd|forward|backward|kernel|gpu|cuda|device|comput|exec|inference|prefill|decode|step|iter|average|avg"
         r"|mean|median|min|max|best|p[0-9]+)[a-z]*_(?:[a-z]+_)?(?:time|duration|ms|us)|(?:time|duration)_(?:mean|median|avg)"
         r"|^p[0-9]{2}(?:_[0-9]+)?$"
