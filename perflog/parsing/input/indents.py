@@ -6,31 +6,32 @@ Only what is before each line is removed, so that what is indented further stays
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from os.path import commonprefix
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.logger_blocks import lines_of
 
 _FENCE = lazy_pattern(rb"[ \t]*(?:```|~~~).*")
-_INDENT = lazy_pattern(rb"[ \t]*")
-_LEAST = (b"    ", b"\t")  # what Markdown asks for
+_FIRST = lazy_pattern(rb"(?:[ \t]*(?:(?:```|~~~)[^\n]*)?\r?\n)*(?P<indent>(?: {4}|\t)[ \t]*)\S")
 _FEWEST = 4  # lines
 
 
 def indent_of(head: bytes) -> bytes:
     """Return the whitespace before all lines of a log, given its first bytes; b"" if there is none.
 
-    Example:
-        >>> indent_of(b"    step 1\\n      loss 2.5\\n    step 2\\n      loss 2.5\\n"), indent_of(b"step 1\\n    loss 2.5\\n")
-        (b'    ', b'')
+    Markdown asks for four spaces or a tab. Two are before lines that are parts of something.
     """
-    indents = []
+    first = _FIRST.match(head)
+    if first is None:
+        return b""
+    indent, count = bytes(first["indent"]), 0
     for line in head.splitlines():
         if line.strip() and not _FENCE.fullmatch(line):
-            indents.append(_INDENT.match(line)[0])  # type: ignore[index]  # it matches any line
-            if not indents[-1].startswith(_LEAST):
+            count += 1
+            while not line.startswith(indent):
+                indent = indent[:-1]
+            if not indent.startswith((b"    ", b"\t")):
                 return b""
-    return bytes(commonprefix(indents)) if len(indents) >= _FEWEST else b""
+    return indent if count >= _FEWEST else b""
 
 
 def without_indent(indent: bytes, blocks: Iterable[bytes]) -> Generator[bytes]:
