@@ -155,7 +155,7 @@ def test_intervals_between_runs_cover_what_they_say(runs: int, spread: float) ->
     assert np.median(widths) == pytest.approx(wide, rel=0.5)  # narrower with more runs
 
 
-@pytest.mark.parametrize("runs", [(2, 3), (2, 5), (2, 10), (3, 5), (3, 10)])
+@pytest.mark.parametrize("runs", [(2, 3), (2, 10), (3, 10)])
 @pytest.mark.parametrize(("spread", "least"), [(1.0, 0.945), (2.0, 0.905)])
 def test_intervals_between_few_runs_and_many_cover_too(runs: tuple[int, int], spread: float, least: float) -> None:
     """With Welch's variance alone, 2 runs against 10 cover 90 and 88 %; the smaller side may scatter twice as much."""
