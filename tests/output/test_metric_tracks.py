@@ -155,8 +155,9 @@ def test_each_counter_of_a_device_and_of_what_it_counts_is_a_track() -> None:
 
 
 def test_readings_are_in_the_order_of_time() -> None:
-    load = {"name": "load", "value": 1.0}
-    found = readings(
-        counters(load | {"start_ns": 30}, load | {"start_ns": 10, "value": 2.0}, load | {"start_ns": 20, "value": 3.0})
-    )
-    assert [(round(at), value) for name, at, value in found if name == "load"] == [(10, 2.0), (20, 3.0), (30, 1.0)]
+    load = {"name": "load"}
+    rows = [load | {"start_ns": at, "value": value} for at, value in ((30_000, 1.0), (10_000, 2.0), (20_000, 3.0))]
+    found = readings(counters(*rows))
+    assert [(round(at), value) for name, at, value in found if name == "load"] == [
+        (10_000, 2.0), (20_000, 3.0), (30_000, 1.0),
+    ]  # fmt: skip

@@ -473,23 +473,6 @@ def test_of_a_sweep_the_best_configuration_and_what_each_setting_does_come_first
     assert "what each setting does" not in to_markdown(replace(one, metrics=configurations_only))
 
 
-def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (DATA / "moe_layer_early.txt").read_text()
-    path = tmp_path / "many.txt"
-    path.write_text("".join(text.replace("num_local_experts = 8", f"num_local_experts = {n}") for n in range(1, 31)))
-    one = collect(str(path), draw=False)
-    assert len(one.runs) == 30
-    for module in ("answers", "html.links", "html.runs"):
-        monkeypatch.setattr(f"perflog.output.report.{module}.MAX_RUNS", 20)
-    monkeypatch.setattr("perflog.output.report.html.metric_tables._MAX_CELLS", 500)
-    root = check(to_html(one))
-    told = [e.text for e in root.all("p") if e.get("class") == "more"]
-    assert "10 more rows: perflog runs" in told
-    assert any(t.endswith("perflog analyze RUN steps --format csv") for t in told)
-    assert len([e for e in root.all("tr") if e.get("id").startswith("run-")]) == 20
-    assert len(list(root.all("td"))) < 1400
-
-
 def test_tables_take_what_plots_leave_of_the_page() -> None:
     one = subject("moe_layer_early")
     heavy = [other(plot, bars=1300) for plot in one.plots]
