@@ -294,3 +294,8 @@ def test_times_that_grow_with_the_work(name: str, sizes: list[Any], times: list[
     figures = {"t": np.array(times)}
     table = CaseTable({name: sizes}, figures, {}, {}, {"t": "s"}, {}, np.arange(len(sizes)), frozenset((name, "t")))
     assert table.grows_with_work("t") == expected
+
+
+def test_the_number_of_values_is_no_parameter() -> None:
+    records = [{"gemm_n": 100 + k, "gemm_min": k + 0.5, "gemm_p50": k + 1.5} for k in range(3)]
+    assert case_tables(tables(values(*records))) == {}

@@ -69,7 +69,7 @@ _STATES = {  # of devices, and their names here
 _CONFIGURES = lazy_pattern(
     r"(?:.*\.)?(?:(?:num|n|max|min|micro|global|local)_\w+|\w+_(?:size|len|length|steps|iters|layers|heads|dim)|batch|"
     r"[tpdec]p|isl|osl|seq_?len|seed|warmup\w*|(?:bench|timed)_?\w*|iters|iterations|nodes|gpus|layers|heads|hidden|"
-    r"conc|concurrency|world_size|index|id)",
+    r"conc|concurrency|world_size|index|id|timer_unit|total_\w*memory|rank_printed)",
     re.IGNORECASE,
 )
 """Names of values that configure a run, or count what it did."""
@@ -434,6 +434,8 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     case_names |= {name for name in names_of_records(tables) if is_latency_statistic(name)}  # several benchmarks
     case_names |= names_without_case(tables)
     figures = [figure for figure in figures if figure.name not in case_names]  # no case represents the others
+    if case_names:  # the cases are what was measured
+        figures = [figure for figure in figures if not _CONFIGURES.fullmatch(figure.name)]
     rows = tables.rows("values")
     step_counts = rows.where(rows.known("step")).counts("key")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import Any
 
+from perflog.formats.families.name_units import is_statistic
 from perflog.formats.vocabulary import EVALUATIONS, MOMENTS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.directions import better, words_of
@@ -88,7 +89,7 @@ def parameters_of(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple
     """Return the names that identify records, and the settings common to all; no parameters if they are a series."""
     settings = {name: cells[0] for name, cells in columns.items() if _is_setting(cells, units[name])}
     moments = [name for name, cells in columns.items() if _is_moment(name, cells)]
-    trial = _number_of_trials(columns)
+    trial = [*_number_of_trials(columns), *(name for name in columns if _counts_values(name, columns))]
     leading = _leading({n: of for n, of in columns.items() if n not in {*settings, *moments, *trial}}, units)
     if _is_series(leading, columns) or (moments and not _has_work(leading, columns)):
         return [], {}
@@ -117,6 +118,13 @@ def parameters_of(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple
         if _is_redundant(name, leading, columns):
             leading.remove(name)
     return leading, settings
+
+
+def _counts_values(name: str, names: Collection[str]) -> bool:
+    """Return whether a number is how many values statistics are of: `gemv_n` beside `gemv_min` and `gemv_p50`."""
+    of = name.removesuffix("_n").removesuffix("_count")
+    statistics = [other for other in names if other.startswith(f"{of}_") and is_statistic(other.removeprefix(f"{of}_"))]
+    return of != name and len(statistics) > 1
 
 
 def _leading(columns: dict[str, list[Any]], units: dict[str, str]) -> list[str]:

@@ -46,7 +46,7 @@ _SEVERAL = 2  # units from which on the rows of a table are several quantities
 _IS_STATISTIC = lazy_pattern(STATISTIC, re.IGNORECASE)
 _NAMES_WORK = lazy_pattern(
     r"(?:.*[_. ])?"
-    r"(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task|job|line_number|heading)s?",
+    r"(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task|job|line_number|heading|time|duration)s?",
     re.IGNORECASE,
 )
 """Names of columns that describe which work is measured."""
@@ -61,6 +61,7 @@ _SIZE = lazy_pattern(r"(?P<number>[0-9]+(?:\.[0-9]+)?) ?(?P<unit>[A-Za-z]+)")
 _ALIKE = 0.8
 """Correlation from which on times grow with the work."""
 _SPEED_UNITS = ("s", "1/s", "TFLOP/s", "GB/s")
+_TIMES = frozenset("time latency cycles".split())
 _MOST_GROUPS = 8  # of lines that are printed for each variant; more are a series
 _MOMENT_UNITS = ("", "1", "s")  # units of times since 1970
 SAME = " = "
@@ -207,7 +208,7 @@ def names_without_case(tables: Tables) -> set[str]:
         alone = run_values.where((records.sizes[records.inverse] == 1) & run_values.known("value"))
         speeds = alone.where(alone.one_of("unit", _SPEED_UNITS)).counts("key")
         for name, times in alone.counts("key").items():
-            is_speed = name in speeds or _CHANGE.fullmatch(name) is not None
+            is_speed = name in speeds or _CHANGE.fullmatch(name) is not None or not _TIMES.isdisjoint(words_of(name))
             if times > 1 and (run in runs_with_lists or (times <= _MOST_GROUPS and is_speed)):
                 found.add(name)
     return found
