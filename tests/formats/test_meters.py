@@ -1570,3 +1570,9 @@ Epoch [2] | Test Loss: 2.25 | LR: 0.5 | Time: 1.25s
     assert keys[1] == ["Epoch", "Train_Loss", "Acc", "Time"]
     assert keys[2] == ["Epoch", "Test_Loss", "test_Acc", "test_Time"]
     assert keys[3] == ["Epoch", "Test_Loss", "LR", "Time"]  # it may be of the epoch
+
+
+def test_a_step_without_a_loss_has_its_clock_and_its_rate() -> None:
+    line = "step:{}/9 fitness:-2.9 t:{}ms step_avg:12325.1ms Rate=31.5 samples/sec\n"
+    got = read("".join(line.format(step, 12000 * step) for step in (1, 2, 3, 4)).encode())
+    assert [(row["step_time_s"], row["samples_per_s"]) for row in got.rows("steps")][1:] == [(12.0, 31.5)] * 3
