@@ -62,10 +62,10 @@ def test_what_does_not_vary_is_left_out_if_anything_does(said: Any) -> None:
 
 
 def test_metrics_without_a_direction_are_shown_beside_plain_numbers(said: Any) -> None:
-    """A speedup has no unit: then what was measured is shown after it."""
+    """A speedup has no unit: then what was measured is shown too, times before it."""
     speedup, other = {"key": "speedup", "unit": None, "better": "higher"}, {"key": "time", "better": None}
-    assert said(other, speedup) == ["12 cases over size: speedup best 2 (b), worst 1 (a); time 1 s (a) to 2 s (b)."]
-    assert said(other, {}) == ["12 cases over size: time best 1 s (a), worst 2 s (b); time 1 s (a) to 2 s (b)."]
+    assert said(other, speedup) == ["12 cases over size: time 1 s (a) to 2 s (b); speedup best 2 (b), worst 1 (a)."]
+    assert said(other, {}) == ["12 cases over size: time 1 s (a) to 2 s (b); time best 1 s (a), worst 2 s (b)."]
     assert said(other | {"unit": None}, {}) == ["12 cases over size: time best 1 s (a), worst 2 s (b); 1 more metrics."]
 
 

@@ -42,11 +42,11 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
     ):
         number = int(table_rows["cases"].max())
         lines = f", lines {table_rows['first_line'].min():,} to {table_rows['last_line'].max():,}" if several else ""
-        with_direction = table_rows[table_rows["better"].notna()]
-        is_derived = with_direction["unit"].isna().all()  # a speedup, an accuracy: what is measured is beside it
-        others = table_rows[table_rows["better"].isna() & (is_derived | table_rows["unit"].eq("s"))]
+        with_direction = table_rows["better"].notna()
+        is_derived = table_rows.loc[with_direction, "unit"].isna().all()  # a speedup, an accuracy: of what is beside it
+        comes_first = with_direction | table_rows["unit"].eq("s")
         named = [row for row in row_dicts(table_rows) if row["key"] in OBJECTIVES]
-        first = [*with_direction.to_dict("records"), *others.to_dict("records")]
+        first = [*row_dicts(table_rows[comes_first]), *(row_dicts(table_rows[~comes_first]) if is_derived else ())]
         named += [row for row in first if row["key"] not in OBJECTIVES]
         named.sort(key=lambda row: row["key"].endswith("_spread"))
         parts = [_ends(row) for row in _with_a_rate(named)]
