@@ -193,3 +193,29 @@ def test_deepspeed_profile(whole: bool) -> None:
         })  # fmt: skip
         assert (values["iteration"], values["samples_per_s"]) == (want["iter_latency_s"], want["samples_per_s"])
         assert len(rows(log, "runs")) == want["profiles"]
+
+
+# --- HPL ------------------------------------------------------------------------------------------------------------
+
+
+def test_hpl_rows_have_sizes_and_rates() -> None:
+    log = read(b"""\
+T/V                N    NB     P     Q               Time                 Gflops
+--------------------------------------------------------------------------------
+WR00C2R2       35840   192     2     3              61.42             4.9971e+02
+--------------------------------------------------------------------------------
+||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=   3.21907433e-03 ...... PASSED
+================================================================================
+T/V                N    NB     P     Q               Time                 Gflops
+--------------------------------------------------------------------------------
+WR00C2R2       35840   256     2     3              58.03             5.2889e+02
+--------------------------------------------------------------------------------
+||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=   4.10000000e+02 ...... FAILED
+""")
+    assert log.done.formats == ["hpl"]
+    assert column(log, "values", "value", key="NB") == [192, 256]
+    assert [(r["value"], r["unit"]) for r in rows(log, "values") if r["key"] in ("time", "gflops")] == [
+        (61.42, "s"), (pytest.approx(0.49971), "TFLOP/s"), (58.03, "s"), (pytest.approx(0.52889), "TFLOP/s"),
+    ]  # fmt: skip
+    assert column(log, "values", "text", key="residual_check") == ["PASSED", "FAILED"]
+    assert column(log, "values", "value", key="residual") == [0.00321907433, 410]
