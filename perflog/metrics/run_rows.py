@@ -26,8 +26,8 @@ class SteadyRun(Struct, frozen=True):
     """A run with its steady steps.
 
     `first`: first steady step, as a number in the order of the run. `step_s`: median time of a steady step, NaN if the
-    log prints none. `world`: number of ranks, None if the log does not print it. `epoch`: length of an epoch if the
-    steps start again in each, else 0.
+    log prints none. `world`: number of ranks, else of named processes, None if the log does not print it. `epoch`:
+    length of an epoch if the steps start again in each, else 0.
     """
 
     run: str
@@ -182,10 +182,22 @@ def steady_runs(
         clock = clocks.get(run)
         first = _first_steady_step(steps_of_groups[start:end], totals[start:end], clock, warmup)
         step_s = median(clock.steady) if clock and len(clock.steady) else np.nan
+        if world == NULL:
+            world = named_processes(tables).get(run, NULL)
         place_of_number[number] = len(runs)
         epoch = epoch_lengths(tables).get(run, 0)
         runs.append(SteadyRun(run, label, first, step_s, None if world == NULL else world, semantics[run], epoch))
     return runs, place_of_number[numbers]
+
+
+@computed_once
+def named_processes(tables: Tables) -> dict[str, int]:
+    """Return the number of processes of each run whose step lines all name one, and none its rank."""
+    found = {}
+    for run, rows in tables.rows_by_run("steps").items():
+        if rows.known("source").all() and not rows.known("rank").any():
+            found[run] = len(rows.counts("source"))
+    return found
 
 
 def _first_steady_step(steps: Ints, totals: Floats, clock: StepSeries | None, warmup: int | None) -> int:

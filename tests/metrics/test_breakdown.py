@@ -307,3 +307,14 @@ def test_a_phase_is_not_divided_into_more_than_itself(tmp_path: Path) -> None:
         {"step": 2.1, "forward": 0.6, "optimizer": 0.3}
     )
     assert [finding.code for finding in findings(log) if finding.severity == "error"] == ["parts-exceed-whole"]
+
+
+def test_named_processes_divide_their_steps_as_ranks_do(tmp_path: Path) -> None:
+    lines = [
+        f"<{rank}> step {k} | step_time 1.00s | fwd 0.{6 - rank}0s | sync 0.{3 + rank}0s\n"
+        for k in range(1, 9)
+        for rank in range(3)
+    ]
+    (tmp_path / "run.log").write_text("".join(lines))
+    found = rows(breakdown(perflog.read(tmp_path / "run.log")))
+    assert {row["part"]: row["time_s"] for row in found} == pytest.approx({"forward": 0.5, "sync": 0.4, "step": 0.1})

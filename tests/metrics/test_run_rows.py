@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from support.metrics_logs import by_hand
 
 from perflog.metrics import Tables
 from perflog.metrics.run_rows import codes_in, lines_of_runs, rank_means, step_rows, totals_of_steps, worlds_of
-from perflog.tables.columns import rows_from_frame
 
 NAN = float("nan")
 
@@ -116,6 +114,6 @@ def test_numbers_of_ranks() -> None:
 
 def test_sums_of_the_steps_of_each_part() -> None:
     """A part is, for instance, a run; one may have no rows."""
-    timed = rows_from_frame(pd.DataFrame({"step": [1, 2, 1, 1], "time_s": [1.0, 2.0, 4.0, 8.0]}), "phases")
-    sums = totals_of_steps(timed, np.array([0, 0, 0, 2]), 3)
+    steps, times = np.array([1, 2, 1, 1]), np.array([1.0, 2.0, 4.0, 8.0])
+    sums = totals_of_steps(steps, times, np.array([0, 0, 0, 2]), 3)
     assert [each.tolist() for each in sums] == [[5, 2], [], [8]]

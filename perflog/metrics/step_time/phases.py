@@ -13,7 +13,15 @@ from perflog.formats.model import WHOLES
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_rows import SteadyRun, codes_in, lines_of_runs, orders_of_rows, run_numbers, totals_of_steps
+from perflog.metrics.run_rows import (
+    SteadyRun,
+    codes_in,
+    lines_of_runs,
+    named_processes,
+    orders_of_rows,
+    run_numbers,
+    totals_of_steps,
+)
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import most_frequent
@@ -58,7 +66,7 @@ _STATS = {"median_s": "median", "least_s": "least", "most_s": "most", "mean_s": 
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     """The time of each phase in each steady step."""
     runs = tables.rows("runs")
-    world_sizes = dict(runs.where(runs.known("world_size")).records("run", "world_size"))
+    world_sizes = named_processes(tables) | dict(runs.where(runs.known("world_size")).records("run", "world_size"))
     means = semantics_by_run(runs)
     for run, rows in tables.rows_by_run("phases").items():
         if run in steady.cuts:

@@ -215,7 +215,7 @@ def test_times_that_steps_print_by_name(table: Any) -> None:
     again = [value("forward_time", 3.0, n) for n in range(4)]
     assert said(module.unknown_causes, *parts, *again)[1].endswith(" medians: forward_time 3 s.")
     phase = {"table": "phases", "phase": "a", "time_s": 1.0}
-    assert said(module.unknown_causes, *parts, *often, phase)[1].endswith(" medians: load 2.35 s.")
+    assert said(module.unknown_causes, *parts, *often, phase)[1].endswith(" medians: forward 3 s, load 2.35 s.")
     unnumbered = [{"step": None, "step_time_s": 1.0, "line": n} for n in range(3)]
     on_their_lines = [value("load", 2.0, None, line=n) for n in range(3)]
     elsewhere = [value("eval", 5.0, None, line=n + 10) for n in range(3)]

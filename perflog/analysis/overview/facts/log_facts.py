@@ -165,8 +165,9 @@ def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rates = throughput.table_of(run, tables, options)
     rates = rates[rates["part"] == "steady"]
     mfu = rates["mfu"].astype(float).fillna(rates["printed_mfu"].astype(float)).dropna()
-    times = _named_times(tables, run)
-    if not len(breakdown.table_of(run, tables, options)):  # steps without numbers, or of several epochs
+    is_divided = len(breakdown.table_of(run, tables, options)) > 0
+    times = _named_times(tables, run, is_divided)
+    if not is_divided:  # steps without numbers, or ranks that are not known
         times = sorted([*times, *_times_of_phases(tables, run)], key=lambda time: -time[1])
     named = [f"{name} {show(time, 's', 3)}" for name, time in times]
     without_unit = [f"{name} {time:.4g}" for name, time in _times_without_unit(tables, run)]
@@ -235,13 +236,13 @@ def _values_of_steps(tables: Tables, run: str, unit: str) -> dict[str, Rows]:
     return values.where(np.isin(values["line"], steps["line"])).by("key")  # the lines of steps have no number
 
 
-def _named_times(tables: Tables, run: str) -> list[tuple[str, float]]:
+def _named_times(tables: Tables, run: str, is_divided: bool) -> list[tuple[str, float]]:
     """Return the medians of the times that most steps print by name, the longest first: their meaning is not known."""
     steps, values = tables.rows_of("steps", run), _values_of_steps(tables, run, "s")
     times = _medians(
         tables, run, {n: rows for n, rows in values.items() if "_per_" not in n and not names_step_time(n, "s")}
     )
-    if run not in tables.rows_by_run("phases"):
+    if not is_divided or run not in tables.rows_by_run("phases"):
         named = {field_of(name) for name, _ in times}
         for name in (part for part in _PARTS_OF_STEP if part not in named):
             known = steps.known(f"{name}_s")
