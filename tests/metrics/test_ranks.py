@@ -129,3 +129,19 @@ def test_a_rank_that_stops_early_is_compared_over_the_rows_of_all() -> None:
     losses = np.array([np.arange(40.0, 20, -1), np.where(np.arange(20) < 9, np.arange(40.0, 20, -1), np.nan)])
     assert module._typical(losses).tolist() == [36, 36]
     assert module._typical(losses[:, 5:]).tolist() == [28, 33.5]  # too few rows of both
+
+
+def test_values_of_ranks_by_row() -> None:
+    """Rows that fewer than half of the ranks print are left out, and ranks without any other."""
+
+    def matrix(*rows: tuple[int, int, float]) -> list[list[float]] | None:
+        ranks, steps, values = (np.array(column) for column in zip(*rows, strict=True))
+        found = module._matrix(ranks, steps, np.zeros(len(rows), np.int64), values.astype(np.float64))
+        return None if found is None else [[rank, *of] for rank, of in zip(found[0], found[1].tolist(), strict=True)]
+
+    full = [(rank, 1, 10.0 + rank) for rank in range(5)]
+    assert matrix(*full, (0, 2, 5.0), (1, 2, 6.0)) == [[rank, 10.0 + rank] for rank in range(5)]
+    rows = matrix(*full, (0, 2, 5.0), (1, 2, 6.0), (3, 2, 7.0))
+    assert rows is not None and np.array_equal([of[2] for of in rows], [5, 6, np.nan, 7, np.nan], equal_nan=True)
+    assert matrix((0, 1, 1.0), (0, 2, 2.0)) is None and matrix((0, 1, 1.0), (1, 2, 2.0)) is None
+    assert matrix((0, 1, 1.0), (1, 1, 2.0), (2, 3, 4.0)) == [[0, 1.0], [1, 2.0]]

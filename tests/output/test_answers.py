@@ -122,3 +122,9 @@ def test_the_doubts_that_are_shown() -> None:
     assert shown.places == ["1 of all", "2 of all", "0 of all"]
     one = module._doubts(report(overview(group("A", "r0"), doubts=doubts[:1]), warnings=["w1", "w2", "w3"]))
     assert (one.warnings, one.places, one.left_out) == (["w1", "w2", "w3"], [""], 0)
+
+
+def test_the_index_has_the_first_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_RUNS", 2)
+    table = module.run_index(report(overview(group("A", "r0", "r1", "r2"))))
+    assert len(table.rows) == 2

@@ -243,3 +243,8 @@ def test_the_outcome_without_a_comparison() -> None:
     assert (missing.kind, missing.code) == ("no baseline", CANNOT_JUDGE)
     wrong = error_outcome(UsageError("what"))
     assert (wrong.kind, wrong.code, wrong.reasons) == ("error", UsageError("what").code, ("what",))
+
+
+def test_titles_of_outcomes() -> None:
+    assert Outcome("regression", code=1).title == "a gate failed"
+    assert Outcome("no baseline", code=CANNOT_JUDGE).title == "cannot judge, there is no baseline yet"
