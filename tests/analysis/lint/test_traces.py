@@ -128,6 +128,18 @@ def test_what_is_wrong_is_found_and_nothing_else(code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "numbers"),
+    [
+        ("profiler-overhead", {"overhead": 90e-9, "span": 2.7e-6}),
+        ("step-outside", {"outside": 1.65e-6, "busy": 3.45e-6}),
+    ],
+)
+def test_numbers_of_findings_are_those_of_their_messages(code: str, numbers: dict[str, float]) -> None:
+    [found] = (f for f in findings(SPOILED[code][0]()) if f.code == code)
+    assert found.numbers == pytest.approx(numbers)
+
+
+@pytest.mark.parametrize(
     ("overlap", "launches", "found"),
     [(9000, (1, 2), True), (9000, (3, 3), False), (900, (1, 2), False), (-5, (1, 2), False)],
 )

@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.field_logs import CORPUS, needs_corpus, stored
 from support.metrics_logs import rows
-from support.trace_tables import by_hand, reduce
+from support.trace_tables import by_hand, kernel, reduce
 
 import perflog
 from perflog.metrics import replay, whatif
 from perflog.metrics.traces.device_steps import TraceSteps
 from perflog.metrics.traces.replays import scenarios
+from perflog.metrics.traces.replays.dependencies import dependencies
+from perflog.metrics.traces.replays.path_walk import PathWalk
 
 REAL = sorted((CORPUS / "torchtrace").glob("*.json.gz"))
 SMALL = [path for path in REAL if path.stat().st_size < 500_000]
@@ -161,17 +163,15 @@ def test_of_a_long_trace_the_middle_is_replayed(monkeypatch: pytest.MonkeyPatch)
         assert row["gain"] == pytest.approx(whole[row["scenario"], row["subject"]]["gain"], abs=0.06)
 
 
-def test_of_a_long_trace_without_steps_a_stretch_is_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels of 10 us every 50 us, each launched 5 us before: the host binds, and a part of the trace tells it."""
-    path, gained = tmp_path / "a.json", []
-    events = [each for n in range(200) for each in launched(50 * n, 50 * n + 5, 10, n + 1)]
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    for most in (1 << 18, 100):
-        monkeypatch.setattr("perflog.metrics.traces.replays.scenarios._MOST", most)
-        (row,) = rows(replay(perflog.read(path)), scenario="host")
-        assert row["error_s"] == 0
-        gained.append((row["gain"], row["replayed"]))
-    assert gained[1] == (pytest.approx(gained[0][0], abs=0.01), pytest.approx(0.5, abs=0.01))
+@pytest.mark.parametrize(("most", "window"), [(99, (0, 65)), (7, (0, 65)), (6, (0, 60)), (4, (10, 50)), (3, (20, 50))])
+def test_of_a_long_trace_without_steps_the_middle_is_replayed(
+    most: int, window: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as so many of its seven kernels take."""
+    monkeypatch.setattr(scenarios, "_MOST", most)
+    [found] = dependencies(by_hand([kernel(10 * n, 10 * n + 5) for n in range(7)]))
+    replayed = scenarios._trace(found, PathWalk(found))
+    assert (replayed.start, replayed.end) == window and replayed.host_end == replayed.end
 
 
 @pytest.mark.parametrize(
