@@ -54,6 +54,12 @@ def test_timers_that_may_be_of_another_step_have_none(text: str) -> None:
     assert {row["step"] for row in got.rows("values") if row["key"] in ("fwd", "bwd", "opt")} == {None}
 
 
+def test_timers_of_ranks_are_of_the_steps_of_their_rank() -> None:
+    got = read(steps_of(f"[rank 0] {STEP}[rank 1] {STEP}[rank 0] {TIMERS}[rank 1] {TIMERS}", 3))
+    phases = [(row["step"], row["rank"], row["phase"]) for row in got.rows("phases")]
+    assert sorted(phases) == [(n, rank, "opt") for n in (1, 2, 3) for rank in (0, 1)]
+
+
 def test_times_that_are_no_parts_stay_values() -> None:
     """They take longer than the step, or nothing says how long the step took."""
     longer = BELOW.replace("opt 31.0", "opt 931.0")

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.arrays import Floats, Ints
+from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.families.step_parts import COLUMNS, STEP_TIME, is_total, may_be_part, time_of_step
 from perflog.formats.model import Line
 from perflog.formats.template import Template
@@ -43,36 +43,44 @@ _RATES = ("tokens_per_s", "samples_per_s")
 def give_steps(rows: Sequence[AttributedRows], runs: RunIndex) -> None:
     """Give lines of timers and rates the step of the line above them, in runs where both alternate.
 
-    A line of timers without a rank is of no step where several ranks print steps.
+    A line without a rank is of no step where several ranks print steps.
     """
     timers = [row for row in rows if len(row) and not row.step_known.any() and _is_of_timers(row.line)]
     steps = [row for row in rows if row.line.table == "steps" and row.step_known.any()]
     if not timers or not steps:
         return
-    places = np.concatenate([row.records.positions[row.step_known] for row in steps])
-    order = np.argsort(places, kind="stable")
-    places = places[order]
-    numbers = np.concatenate([row.step[row.step_known] for row in steps])[order]
-    ranks = np.concatenate([row.ranks.rank[row.step_known] for row in steps])[order]
-    for name in dict.fromkeys(row.line.name for row in timers):
-        shapes = [row for row in timers if row.line.name == name]
-        positions = np.sort(np.concatenate([row.records.positions for row in shapes]))
-        for run, low, high in runs.split(positions):
-            within = runs.indices_at(places) == run.index - runs.first_number
-            _give_steps(shapes, positions[low:high], places[within], numbers[within], ranks[within])
+    ranks = np.unique(np.concatenate([row.ranks.rank[row.step_known] for row in steps])).tolist()
+    for rank in ranks:
+        printed = _Steps.of(steps, rank)
+        for name in dict.fromkeys(row.line.name for row in timers):
+            shapes = [row for row in timers if row.line.name == name]
+            mine = [(row.ranks.rank == rank) | ((row.ranks.rank == -1) & (len(ranks) == 1)) for row in shapes]
+            positions = np.sort(
+                np.concatenate([row.records.positions[each] for row, each in zip(shapes, mine, strict=True)])
+            )
+            for run, low, high in runs.split(positions):
+                is_in_run = runs.indices_at(printed.positions) == run.index - runs.first_number
+                if _alternate(printed.positions[is_in_run], positions[low:high]):
+                    for row, each in zip(shapes, mine, strict=True):
+                        _give(
+                            row,
+                            each & (runs.indices_at(row.records.positions) == run.index - runs.first_number),
+                            printed,
+                        )
 
 
-def _give_steps(shapes: Sequence[AttributedRows], timers: Ints, places: Ints, numbers: Ints, ranks: Ints) -> None:
-    """Give the lines of timers of a run the steps of the lines above them, if they alternate."""
-    above = np.searchsorted(places, timers) - 1
+def _alternate(steps: Ints, timers: Ints) -> bool:
+    """Return whether most of the lines of steps have a line of timers below them, and hardly any has two."""
+    above = np.searchsorted(steps, timers) - 1
     count = len(np.unique(above))
-    if count < max(2, _ALTERNATE * len(above), _AFTER_MOST * len(places)) or above[0] < 0 or len(np.unique(ranks)) > 1:
-        return
-    for row in shapes:
-        mine = (row.records.positions >= timers[0]) & (row.records.positions <= timers[-1])
-        index = np.searchsorted(places, row.records.positions) - 1
-        row.step = np.where(mine, numbers[index], row.step)
-        row.step_known = row.step_known | mine
+    return bool(above[0] >= 0) and count >= max(2, _ALTERNATE * len(above), _AFTER_MOST * len(steps))
+
+
+def _give(row: AttributedRows, chosen: Mask, printed: _Steps) -> None:
+    """Give some lines the steps of the lines above them."""
+    index = np.searchsorted(printed.positions, row.records.positions) - 1
+    row.step = np.where(chosen, printed.steps[index], row.step)
+    row.step_known = row.step_known | chosen
 
 
 @lru_cache(1 << 10)
@@ -80,7 +88,7 @@ def _is_of_timers(line: Line) -> bool:
     """Return whether a line has nothing but the times of parts of a step, among them both passes, or its rate."""
     if line.table != "values" or not line.fills_steps:
         return False
-    names = [f.name for f in line.template.fields if f.numeric and not f.is_dropped]
+    names = [f.name for f in line.template.fields if f.numeric and not f.is_dropped and f.name != "rank"]
     are_times = all(name in line.unit and line.unit[name].base in ("s", "1") for name in names)
     times = {field_of(name) for name in names if name in line.unit and line.unit[name].base == "s"}
     return (are_times and times.issuperset(COLUMNS)) or (len(names) == 1 and names[0] in _RATES)
