@@ -68,6 +68,7 @@ def test_steps_that_are_printed_again() -> None:
         (steps(1, 2, 3, 6, 7), "2 steps missing: the number jumps from 3 to 6"),
         (steps(1, 2, 3, 5, 6, 9), "3 steps missing: the number jumps from 3 to 5, 6 to 9"),
         (steps(10, 20, 30, 50), "1 step missing: the number jumps from 30 to 50"),
+        (steps(0, 500, 4999), None),  # nothing shows the usual interval
         (steps(10, 20, 30, 45), None),  # less than two usual jumps
         (steps(10, 20, 30, 49), None),
         (steps(6, 1, 7, 2, 3), "2 steps missing: the number jumps from 3 to 6"),  # in the order of the steps
