@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from support.series import step_series_of
 
 from perflog.analysis.compare import figures as module
@@ -60,6 +61,8 @@ def test_the_interval_of_a_single_run() -> None:
     with_repeats = single.interval(0.95, Scatter(0.1, 4, 5))  # t(0.975, 4) = 2.776
     assert np.array(with_repeats) / single.centre == pytest.approx([math.exp(-0.2776), math.exp(0.2776)], rel=1e-3)
     assert np.isnan(figure(3.0).interval(0.95)).all()
+    assert np.isnan(replace(single, statistic=TOTAL).interval(0.95)).all()  # its steps add up to it
+    assert np.isnan(figure(np.append(np.zeros(60), np.ones(61))).interval(0.95)).all()  # a draw may be 0
     assert np.isnan(SideFigure(np.array([200.0]), [noise(2.0)], TOTAL, (0, 0), 100).interval(0.95)).all()
 
 
