@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.families.base import literal
-from perflog.formats.families.name_units import name_and_unit
+from perflog.formats.families.name_units import name_and_unit, split_unit
 from perflog.formats.template import Field, Template
 from perflog.formats.vocabulary import COUNTERS, PLACES, field_name, field_of, plain_name
 from perflog.lazy_patterns import lazy_pattern
@@ -19,6 +19,7 @@ _PLUS_MINUS = lazy_pattern(r" ?(?:±|\+/?-) ?")
 _UNIT_AFTER = lazy_pattern(r" ?([A-Za-zµμ%]+(?:/[A-Za-z]+)?|×)")
 _PART = r"[A-Za-z][\w.%]*"
 _PARTS_IN_BRACKETS = lazy_pattern(rf"(?P<stem>.*?) ?\((?P<parts>{_PART}(?: ?/ ?{_PART})+)\)")
+_WITH_UNIT = lazy_pattern(r"[^\s()]+(?: ?\([^()]*\))?")
 _PARTS_AT_END = lazy_pattern(rf"(?P<stem>(?:.*[^/] )?)(?P<parts>{_PART}(?: ?/ ?{_PART})+)")
 
 PYTHON_WARNING = r"^[^ \t:]+\.py:[0-9]+: [A-Za-z]*Warning: |^  [\w.]*warn\w*\("
@@ -84,6 +85,8 @@ def form_of_several(name: str, shape: str, header: str, free: Mapping[str, str])
     text, units, taken, named = literal(before), dict[str, Unit](), set[str](), name
     are_apart = all(part.strip() == "/" for part in parts[:-1])
     own_names = _names_of_parts(header, len(parts)) if are_apart else []
+    if not any(part.strip("x× ") for part in parts[:-1]):
+        own_names = _names_with_units(header, len(parts))
     last = _UNIT_AFTER.match(parts[-1]) if are_apart else None
     is_of_total = last is not None and len(parts) == 2 and base_of(unit_of(last[1])[0]) == "B"  # `12.3/80.0 GB`
     last = last if own_names or is_of_total else None
@@ -97,7 +100,8 @@ def form_of_several(name: str, shape: str, header: str, free: Mapping[str, str])
             meant = field_of(front[1])
             own = named = meant if unit and free.get(meant) == base_of(unit) else field_name(label)
         elif own_names:
-            own = field_name(own_names[k - 1])
+            label, own_unit = split_unit(own_names[k - 1])
+            own, unit = field_name(label), unit or own_unit
         elif k > 1 and _PLUS_MINUS.fullmatch(parts[k - 2]):
             own, unit = f"{named}_spread", unit or next((u for u, x in UNITS.items() if units.get(named) == x), "")
         elif k > 1 and (is_of_total or (shape == "{}/{}" and plain_name(header) in COUNTERS)):
@@ -114,6 +118,15 @@ def _names_of_parts(header: str, count: int) -> list[str]:
     match = _PARTS_IN_BRACKETS.fullmatch(header) or _PARTS_AT_END.fullmatch(header)
     names = [x.strip() for x in match["parts"].split("/")] if match is not None else []
     return [f"{match['stem']} {x}".strip() for x in names] if match is not None and len(names) == count else []
+
+
+def _names_with_units(header: str, count: int) -> list[str]:
+    """Return the names in the name of a column of cells with spaces between their values, `fwd (ms) bwd (ms) ratio`.
+
+    [] if it has another number of names, or no units: a name may be of several words.
+    """
+    names = _WITH_UNIT.findall(header)
+    return names if len(names) == count and sum(bool(split_unit(name)[1]) for name in names) > 1 else []
 
 
 def with_fields(form: Template, names: Collection[str], dropped: str) -> str:

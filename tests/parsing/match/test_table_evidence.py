@@ -39,6 +39,18 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
             4: {"Set": "b", "Time": 0.0135, "Mem": 13.5e9, "Mem_total": 8e10},
         },
     ),
+    (  # names with their units in one cell, and a value for each
+        (
+            "| op | fwd (ms) bwd (ms) | ratio |",
+            "|---|---|---|",
+            "| gelu | 1.25 2.5 | 2.0x |",
+            "| silu | 1.5 3.5 | 2.5x |",
+        ),
+        {
+            3: {"op": "gelu", "fwd": 0.00125, "bwd": 0.0025, "ratio": 2},
+            4: {"op": "silu", "fwd": 0.0015, "bwd": 0.0035, "ratio": 2.5},
+        },
+    ),
     (  # bars between groups of columns
         (
             "  size |  NCCL(ms)  relay(ms)   ratio",
