@@ -509,6 +509,23 @@ Step 100: grad_norm=1.1251, loss=0.4125, param_norm=1300.6251
     assert (log.done.formats, unread(log)) == (["openpi"], {})
 
 
+def test_iterations_of_cosmos_have_times_and_memory() -> None:
+    log = read(b"""\
+[03-04 05:10:18|INFO|callbacks/iter_speed.py:69:end] Iteration 2: Hit counter: 2/2 | Loss: 0.8000 | Time: 9.41s
+[03-04 05:44:12|INFO|callbacks/iter_speed.py:86:run] 100 : iter_speed 8.75 seconds per iteration | Loss: 0.2556
+[03-04 05:58:55|DEBUG|callbacks/every_n.py:69:end] Callback IterSpeed fired on train_batch_end step 200
+[03-04 05:58:55|INFO|callbacks/iter_speed.py:86:run] 200 : iter_speed 8.83 seconds per iteration | Loss: 0.2444
+[03-04 05:58:55|INFO|callbacks/device_monitor.py:187:run] DeviceMonitor Stats:
+                                    Avg            Max            Min
+peak_gpu_mem_gb               38.500000      39.250000      38.000000
+""")
+    steps = [(s["step"], s["step_time_s"], s["loss"]) for s in rows(log, "steps")]
+    assert steps == [(2, 9.41, 0.8), (100, 8.75, 0.2556), (200, 8.83, 0.2444)]
+    assert rows(log, "steps")[-1]["steps_averaged"] == 100
+    assert column(log, "values", "value", key="peak_memory_max") == [39.25 * 2**30]
+    assert (log.done.formats, unread(log)) == (["cosmos"], {})
+
+
 def test_progress_log_of_megatron_has_a_run_for_each_start() -> None:
     figures = b"Job throughput: 364.8 TFLOP/s/GPU\tCumulative throughput: 387.0 TFLOP/s/GPU\t"
     figures += b"Floating-point operations: 6.76e+17\tTokens (in billions): 0.05\n"
