@@ -47,6 +47,10 @@ def test_steps_begin_again_below_another_heading(headings: tuple[str, ...], labe
         ("== start ==", "== start =="),  # of each epoch
         ("Validation:", "Test:"),
         ("the loss goes on", "and on"),
+        ("### FP8", "Memory:"),  # printed in the course of the run
+        ("Model:\na\nb\nc\nd", "Gradients:\na\nb\nc\nd"),
+        ("### FP8", "### Saving checkpoint"),
+        ("nothing above the first run", "### BF16"),
     ],
 )
 def test_steps_that_begin_again_are_of_ranks_or_epochs_else(headings: tuple[str, ...]) -> None:

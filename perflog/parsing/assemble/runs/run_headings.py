@@ -22,6 +22,8 @@ END = 1 << 62
 
 _LINES = 100  # above a step, among which headings are looked for
 _LONGEST = 100  # characters of a heading
+_DIRECTLY = 3  # lines from a name or a title to the first step: a rule or a header may be between
+_COMMANDS = "$"
 _NEAR = 2  # lines from a heading to the one above it: an empty line may be between
 _HEADING = lazy_pattern(
     r"[ \t]*(?:#{1,6} +(?P<section>\S.*?)[ #]*|(?P<mark>[=*~>-])(?P=mark)+ +(?P<title>\w.*?)(?: +(?P=mark)+)?"
@@ -35,19 +37,28 @@ _WORD = lazy_pattern(r"[^\W\d_]+")
 _RUNS = frozenset(("run", "test", "trial", "version"))  # of what is numbered, what may be a run of its own
 _PARTS = (NUMBERED | NUMBERED_PARTS | {"rank", "cuda", "phase", "pass", "cycle", "part", "fold", "task"}) - _RUNS
 _NUMBERED_PART = lazy_pattern(rf"(?i)\b(?:{'|'.join(sorted(_PARTS))})s?[ _:#=-]*[0-9]")
-_OF_COURSE = MOMENTS | EVALUATIONS
+_OF_COURSE = (
+    MOMENTS
+    | EVALUATIONS
+    | frozenset(
+        "checkpoint checkpoints ckpt saving saved save loading loaded resume resumed resuming restarting "
+        "complete completed done finished started starting passed failed sample samples sampling generated generating".split()
+    )
+)
+"""Words of what is printed in the course of a run."""
 _GENERAL = TRAINING | frozenset(
     "log logs output outputs progress result results summary metrics stats statistics performance notes status "
-    "warning note usage error exception loss final the of done finished complete completed".split()
+    "warning note usage error exception loss final the of".split()
 )
 
 
 class Heading(Struct, frozen=True):
-    """A line above a run: its position, and its words; "" for a command."""
+    """A line above a run: its position, its words, and its form: its first mark, `:` after a name, `$` of a command."""
 
     position: int
     words: str
     text: str
+    form: str
 
 
 class HeadedRun(Struct, frozen=True):
@@ -89,14 +100,16 @@ class HeadedRuns(Struct):
             return found
         if self.first is None:
             self.first, self.last = int(numbers[0]), int(numbers[0])
-            self.above, self.below = [*self.below, *headings_between(batch, low, int(positions[0]))], ()
+            above = [*self.below, *headings_between(batch, low, int(positions[0]))]
+            self.above, self.below = _above(above, int(positions[0])), ()
         begin = -self.number
         for k in np.flatnonzero(np.diff(numbers, prepend=self.last) < 0).tolist():
             position = int(positions[k])
             between = headings_between(batch, int(positions[k - 1]) + 1 if k else low, position)
-            between = between if k else [*self.below, *between]
-            known = {heading.text for heading in self.above}
-            is_other = any(heading.text not in known or not heading.words for heading in between)
+            between = _above(between if k else [*self.below, *between], position)
+            known, forms = ({getattr(heading, name) for heading in self.above} for name in ("text", "form"))
+            alike = [heading for heading in between if heading.form in forms]
+            is_other = any(heading.text not in known or heading.form == _COMMANDS for heading in alike)
             self.is_simple = int(numbers[k]) <= self.first and k - begin >= FEW and position < before and is_other
             if not self.is_simple:
                 return found
@@ -127,11 +140,17 @@ def headings_between(batch: Batch, low: int, high: int) -> list[Heading]:
 def _headings(positions: Sequence[int], texts: Sequence[str]) -> Iterator[Heading]:
     for position, text in zip(positions, texts, strict=True):
         if _COMMAND.fullmatch(text):
-            yield Heading(position, "", text)
+            yield Heading(position, "", text, _COMMANDS)
         elif len(text) <= _LONGEST and (match := _HEADING.fullmatch(text)):
             words = match["section"] or match["title"] or match["name"]
             if names_run(words):
-                yield Heading(position, words, text)
+                form = "#" if match["section"] else match["mark"] or ":"
+                yield Heading(position, words, text, form)
+
+
+def _above(headings: Sequence[Heading], step: int) -> list[Heading]:
+    """Return the headings of the run that begins with a step: sections and commands, and others directly above it."""
+    return [x for x in headings if x.form in ("#", _COMMANDS) or (step - x.position) >> PART_BITS <= _DIRECTLY]
 
 
 def names_run(title: str) -> bool:
