@@ -42,7 +42,8 @@ _OF_COURSE = (
     | EVALUATIONS
     | frozenset(
         "checkpoint checkpoints ckpt saving saved save loading loaded resume resumed resuming restarting "
-        "complete completed done finished started starting passed failed sample samples sampling generated generating".split()
+        "complete completed done finished started starting passed failed sample samples sampling "
+        "generated generating".split()
     )
 )
 """Words of what is printed in the course of a run."""
