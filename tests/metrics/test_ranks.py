@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,3 +147,17 @@ def test_values_of_ranks_by_row() -> None:
     assert rows is not None and np.array_equal([of[2] for of in rows], [5, 6, np.nan, 7, np.nan], equal_nan=True)
     assert matrix((0, 1, 1.0), (0, 2, 2.0)) is None and matrix((0, 1, 1.0), (1, 2, 2.0)) is None
     assert matrix((0, 1, 1.0), (1, 1, 2.0), (2, 3, 4.0)) == [[0, 1.0], [1, 2.0]]
+
+
+def test_members_are_ranks_and_sources() -> None:
+    """A metric for each key and unit of a run. NaN and moments are no values, nor is what one rank prints."""
+
+    def value(key: str, number: float, **more: Any) -> dict[str, Any]:
+        return {"table": "values", "step": 1, "key": key, "value": number, "unit": None, "source": None} | more
+
+    rows = [value("busy", 2.0, rank=10), value("busy", 1.0, source="node b"), value("busy", 3.0, source="node a"),
+            value("busy", 9.0, rank=3, unit="s"), value("alone", 1.0, rank=0), value("nan", math.nan, rank=0),
+            value("nan", math.nan, rank=1), value("at", 1.7e9, rank=0), value("at", 1.7e9, rank=1)]  # fmt: skip
+    [found] = module.rank_figures(Tables(by_hand("values", rows)))
+    assert (found.of, found.figure, found.unit) == ("values", "busy", "")
+    assert dict(zip(found.ranks, found.values[:, 0].tolist(), strict=True)) == {"10": 2.0, "node b": 1.0, "node a": 3.0}
