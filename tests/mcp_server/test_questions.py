@@ -177,20 +177,15 @@ def check(question: Question, server: Session) -> None:
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Session]:
-    with session(TESTS / "data") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Session]:
-    with session(CAMPAIGNS, SHARED / "corpus", SHARED / "seeds") as made:
+def server() -> Iterator[Session]:
+    folders = [TESTS / "data", *([CAMPAIGNS, SHARED / "corpus", SHARED / "seeds"] if HERE else [])]
+    with session(*folders) as made:
         yield made
 
 
 @pytest.mark.parametrize("question", OWN, ids=lambda question: question.text[:40])
-def test_questions_about_the_samples(question: Question, own: Session) -> None:
-    check(question, own)
+def test_questions_about_the_samples(question: Question, server: Session) -> None:
+    check(question, server)
 
 
 @pytest.mark.skipif(not HERE, reason="needs the campaigns in ../shared")
@@ -198,5 +193,5 @@ def test_questions_about_the_samples(question: Question, own: Session) -> None:
     "question",
     [pytest.param(q, marks=() if i % 7 == 0 else pytest.mark.slow, id=q.text[:40]) for i, q in enumerate(QUESTIONS)],
 )
-def test_questions_about_real_runs(question: Question, shared: Session) -> None:
-    check(question, shared)
+def test_questions_about_real_runs(question: Question, server: Session) -> None:
+    check(question, server)
