@@ -52,21 +52,19 @@ def give_steps(rows: Sequence[AttributedRows], runs: RunIndex) -> None:
     ranks = np.unique(np.concatenate([row.ranks.rank[row.step_known] for row in steps])).tolist()
     for rank in ranks:
         printed = _Steps.of(steps, rank)
+        run_of_step = runs.indices_at(printed.positions)
         for name in dict.fromkeys(row.line.name for row in timers):
-            shapes = [row for row in timers if row.line.name == name]
-            mine = [(row.ranks.rank == rank) | ((row.ranks.rank == -1) & (len(ranks) == 1)) for row in shapes]
-            positions = np.sort(
-                np.concatenate([row.records.positions[each] for row, each in zip(shapes, mine, strict=True)])
-            )
+            shapes = [
+                (row, (row.ranks.rank == rank) | ((row.ranks.rank == -1) & (len(ranks) == 1)))
+                for row in timers
+                if row.line.name == name
+            ]
+            positions = np.sort(np.concatenate([row.records.positions[mine] for row, mine in shapes]))
             for run, low, high in runs.split(positions):
-                is_in_run = runs.indices_at(printed.positions) == run.index - runs.first_number
+                is_in_run = run_of_step == run.index - runs.first_number
                 if _alternate(printed.positions[is_in_run], positions[low:high]):
-                    for row, each in zip(shapes, mine, strict=True):
-                        _give(
-                            row,
-                            each & (runs.indices_at(row.records.positions) == run.index - runs.first_number),
-                            printed,
-                        )
+                    for row, mine in shapes:
+                        _give(row, mine & np.isin(row.records.positions, positions[low:high]), printed)
 
 
 def _alternate(steps: Ints, timers: Ints) -> bool:
@@ -77,7 +75,7 @@ def _alternate(steps: Ints, timers: Ints) -> bool:
 
 
 def _give(row: AttributedRows, chosen: Mask, printed: _Steps) -> None:
-    """Give some lines the steps of the lines above them."""
+    """Give some rows the steps of the lines above them."""
     index = np.searchsorted(printed.positions, row.records.positions) - 1
     row.step = np.where(chosen, printed.steps[index], row.step)
     row.step_known = row.step_known | chosen
