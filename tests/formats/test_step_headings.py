@@ -29,6 +29,7 @@ def test_a_heading_has_a_step_alone(text: str, template: str | None) -> None:
         ("Epoch 1/3", "Epoch {epoch:d}/{epochs:d}"),
         ("--- epoch 1 of 3 ---", "--- epoch {epoch:d} of {epochs:d} ---"),
         ("Starting training epoch 4", "Starting training epoch {epoch:d}"),
+        ("Epoch [1/2]", "Epoch [{epoch:d}/{epochs:d}]"),
         ("Step 5:", None),
         ("Epoch 1/3 loss 2.5", None),
         ("Epoch 1 done", None),

@@ -43,6 +43,11 @@ _PART_WORDS = (
 )
 _PART_ROW = rf"[ \t]*(?:{_PART_WORDS})(?:[ _-][a-z]+){{0,2}}[ \t]{{2,}}{_NUMBER}[ \t]?(?:[mnuµ]?s|sec|seconds)[ \t]*$"
 """A part of a step and its time in columns: `forward pass     121.2 ms`."""
+_PASSES = (
+    rf"\b(?:fwd|forward)(?:[ _-](?:pass|time))*[ \t:=]+{_NUMBER}[ \t]?[mnuµ]?s(?:ec)?\b"
+    rf".*\b(?:bwd|backward)(?:[ _-](?:pass|time))*[ \t:=]+{_NUMBER}[ \t]?[mnuµ]?s(?:ec)?\b"
+)
+"""Parts of a step and their times on one line: `forward 121.2 ms, backward 240.1 ms`."""
 _RATE_ALONE = (
     rf"{_NUMBER}[ \t]?(?:[kmg][ \t]?)?"
     r"(?:tok(?:en)?s?|samples|seqs|sequences|images|imgs?|examples|its?|iters?|steps|batches)/s(?:ec|econd)?"
@@ -58,7 +63,7 @@ _RESULT_NAME = lazy_pattern(rf"(?!max_|min_)(?:.*_)?(?:{_RESULT_WORDS[0]})_(?:.*
 """What training or an evaluation ended with: `Final Val Loss: 4.8384`."""
 
 PATTERN = (
-    rf"(?i:[^a-z]*[a-z].*?(?:(?:[:=~]|[ \t][|])[ \t]*{_NUMBER}[ \t]*\(?{UNIT}\b"
+    rf"(?i:[^a-z]*[a-z].*?(?:(?:[:=~]|[ \t][|])[ \t]*{_NUMBER}[ \t]*\(?(?:[kmg][ \t]?)?{UNIT}\b"
     rf"|[(\[]{UNIT}[)\]][^:=]{{0,99}}[:=][ \t]*{_NUMBER})"
     rf"|.*?(?:\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|\b{_RATE_IN_NAME}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
     rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$)"
@@ -74,7 +79,9 @@ rate after a word for one, or after a label in brackets, at the end of the line;
 LABELS = frozenset("result results bench benchmark perf metric metrics summary stats".split())
 """Words before pairs that are no part of their names: `RESULT model=llama tp=8 ttft_ms=32.1`."""
 
-AMONG_OTHERS = rf"(?i:[^a-z]*[a-z].*?[:=~\]][ \t]*[0-9][0-9.,]*(?:e[+-]?[0-9]+)?[ \t]*(?:±|[a-zµ%])|{_PART_ROW})"
+AMONG_OTHERS = (
+    rf"(?i:[^a-z]*[a-z].*?[:=~\]][ \t]*[0-9][0-9.,]*(?:e[+-]?[0-9]+)?[ \t]*(?:±|[a-zµ%])|{_PART_ROW}|.*?{_PASSES})"
+)
 """What lines have that are read only where others prove that a log has measured lines."""
 
 _MEASURED = {
@@ -143,7 +150,11 @@ _FIGURE = lazy_pattern(
     r"(?:[^{}:=]*(?:\{_:b\}[^{}:=]*)?[:=]|\[[A-Za-z ]+\]) ?\{[^{}]*\} ?(?:± ?\{[^{}]*\} ?)?"
     r"[A-Za-zµ/%]+\.?(?: \([^()]*\))?|[^{}:=]*[:=](?:\{_:b\}| )\{[^{}]*:h\}"
 )
-_IS_PART = lazy_pattern(rf"(?i)(?:\{{_:b\}})?(?:{_PART_WORDS})(?:[ _-][a-z]+)*(?:\{{_:b\}}| )\{{[^{{}}]*\}} ?[a-zµ]+")
+_IS_PART = lazy_pattern(
+    rf"(?i)(?:\{{_:b\}})?(?:{_PART_WORDS})(?:[ _-][a-z]+)*(?:[:=] ?|\{{_:b\}}| )\{{[^{{}}]*\}} ?[a-zµ]+"
+)
+_A_PART = rf"(?:{_PART_WORDS})(?:[ _-][a-z]+)*(?:[ :=]|\{{_:b\}})+\{{[^{{}}]*\}} ?[a-zµ]+"
+_ARE_PARTS = lazy_pattern(rf"(?i)(?:\{{_:[pb]\}}|[^a-z{{}}])*{_A_PART}(?:(?: |[,;|/]|\{{_:b\}})+{_A_PART})+")
 _BEGINS_WITH_RATE = lazy_pattern(  # `Throughput: 123.4 tokens/s on 8 GPUs in 12.3 s`: the sentence after it is unread
     r"(?i)[\w ]*\b(?:throughput|bandwidth|tokens|speed)[^{}:=]*[:=](?:\{_:b\}| )*\{(?!_)[^{}]*\} ?[A-Za-z]+/s"
 )
@@ -188,7 +199,9 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
     if any(_NOT_MEASURED.search(plain_name(name)) for name in named) or _prints_settings(template):
         return False
     if among_others:
-        return not unknown and (is_part or _FIGURE.fullmatch(template.text) is not None)
+        return not unknown and (
+            is_part or _ARE_PARTS.fullmatch(template.text) is not None or _FIGURE.fullmatch(template.text) is not None
+        )
     bases = {unit.base for unit in units.values()}
     if bases == {"s", "1"} and _WITH_SHARE.fullmatch(template.text):  # of a whole that the program times in parts
         return True

@@ -6,6 +6,7 @@ Nothing else is on such a line. The lines below it, up to the next heading, are 
 from __future__ import annotations
 
 from perflog.formats.families.base import literal
+from perflog.formats.surroundings import LOGGER_PREFIX
 from perflog.formats.template import fits_64
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import STEP_NAMES
@@ -15,12 +16,16 @@ STEP, EPOCH = "step", "epoch"
 EPOCHS = "epochs"
 """The field of the number of all epochs. That of all steps is dropped."""
 _MARKS = r"(?:[=\-*#>~]{2,}|\[)"
-_END = r"[ \t]*(?:\]?:?|\]?[ \t]*[=\-*#<~]{2,})"
+_END = r"[ \t]*(?:[\])]?:?|[\])]?[ \t]*[=\-*#<~]{2,})"
 _OF = r"[ \t]*/[ \t]*|[ \t]+of[ \t]+"
 _WORDS = {STEP: rf"(?:{STEP_NAMES}|update)", EPOCH: "epoch"}
 _VERBS = r"(?:(?:start|begin)(?:ning|ing)?[ \t]+)?(?:train(?:ing)?[ \t]+)?"
-_BEFORE = {what: rf"[ \t]*(?:{_MARKS}[ \t]*)?(?i:{_VERBS}{word})[ \t]*[:#]?[ \t]*" for what, word in _WORDS.items()}
-PATTERNS = {what: rf"{before}[0-9]+(?:(?:{_OF})[0-9]+)?{_END}[ \t]*$" for what, before in _BEFORE.items()}
+_BEFORE = {
+    what: rf"[ \t]*(?:{_MARKS}[ \t]*)?(?i:{_VERBS}{word})[ \t]*[:#]?[ \t]*[\[(]?" for what, word in _WORDS.items()
+}
+PATTERNS = {
+    what: rf"(?:{LOGGER_PREFIX})?{before}[0-9]+(?:(?:{_OF})[0-9]+)?{_END}[ \t]*$" for what, before in _BEFORE.items()
+}
 """What such a line is, by what it counts."""
 
 _PARTS = {

@@ -21,12 +21,13 @@ from perflog.units import Unit
 STEP_TIME = "step_time"
 COLUMNS = ("forward", "backward")
 """Parts with a column of their own in table `steps`."""
-_TIMES, _TOTALS = ("time", "t"), ("total", "total_time")
+_TIMES, _TOTALS = ("time", "t"), ("total", "total_time", "total_step_time", "total_iter_time", "total_iteration_time")
 _NO_PARTS = (
     "elapsed eta wall since start remaining left uptime clock timestamp checkpoint ckpt save hidden overlapped "
     "gpu cpu cuda device per latency ttft tpot itl slowest fastest".split()
 )
 _STATISTIC = lazy_pattern(rf"(?:^|_){STATISTIC}(?:_|$)")
+_OPTIMIZER_STEP = lazy_pattern(r"(?<=^optimizer)_step|(?<=^optim)_step|(?<=^opt)_step")  # this step is a part
 _OTHER_WORDS = COUNTERS | EVALUATIONS | frozenset(_NO_PARTS)
 """Words in names of times that are no parts of the step."""
 
@@ -69,5 +70,5 @@ def is_total(name: str) -> bool:
 
 def may_be_part(name: str) -> bool:
     """Return whether a time may be a part of the step by its name."""
-    plain = name.lower()
+    plain = _OPTIMIZER_STEP.sub("", name.lower())
     return _OTHER_WORDS.isdisjoint(plain.split("_")) and _STATISTIC.search(plain) is None

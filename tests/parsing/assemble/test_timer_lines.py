@@ -16,6 +16,24 @@ step time      {t} ms
 """
 BELOW = "step {n} loss 2.5 step_time {t} ms\ntimers: fwd {f} ms | bwd 240.0 ms | opt 31.0 ms\n"
 PAIRS = "iter {n} | loss 2.5 | {t} ms\n  timing: forward={f}ms, backward=240.0ms, optim=31.0ms\n"
+STAMPED = """\
+[2026-01-01 10:00:0{n}] Iteration {n}:
+[2026-01-01 10:00:0{n}]     fwd: {f} ms
+[2026-01-01 10:00:0{n}]     bwd: 240.0 ms
+[2026-01-01 10:00:0{n}]     optimizer step: 31.0 ms
+[2026-01-01 10:00:0{n}]     iteration time: {t} ms
+"""
+SUMMED = """\
+--- step {n} / 9 ---
+Data loading time: 10.0 ms
+Forward pass time: {f} ms
+Backward pass time: 240.0 ms
+Total step time: {t} ms
+
+"""
+BARE = (
+    "INFO - step: {n} - loss: 2.5 - step time: {t} ms\nINFO -   forward {f} ms, backward 240.0 ms, optimizer 31.0 ms\n"
+)
 
 
 def steps_of(text: str, count: int = 4) -> bytes:
@@ -24,8 +42,11 @@ def steps_of(text: str, count: int = 4) -> bytes:
 
 @pytest.mark.parametrize(
     ("text", "phase", "seconds"),
-    [(BLOCK, "optimizer", 0.031), (COLUMNS, "data_loading", 0.01), (BELOW, "opt", 0.031), (PAIRS, "optim", 0.031)],
-)
+    [
+        (BLOCK, "optimizer", 0.031), (COLUMNS, "data_loading", 0.01), (BELOW, "opt", 0.031), (PAIRS, "optim", 0.031),
+        (STAMPED, "optimizer_step", 0.031), (SUMMED, "Data_loading_time", 0.01), (BARE, "optimizer", 0.031),
+    ],
+)  # fmt: skip
 def test_times_of_a_step_are_its_parts(text: str, phase: str, seconds: float) -> None:
     got = read(steps_of(text))
     names = ("step", "step_time_s", "forward_s", "backward_s")

@@ -178,11 +178,12 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         return ()
 
     def _titles(self, text: str) -> tuple[Line, ...]:
-        end = end_of_logger_prefix(text) if self.titles else 0
+        end = end_of_logger_prefix(text)
         parts = title_parts(text[end:].rstrip(" \t")) if self.titles else None
         front = "{_:p}" if end else ""
         shape = f"{front}{literal(parts[0])}{{{parts[1]}}}{literal(parts[2])}" if parts else None
-        shape = heading_text(text.rstrip(" \t"), self._counted) if self.headings else shape
+        heading = heading_text(text[end:].rstrip(" \t"), self._counted) if self.headings else None
+        shape = f"{front}{heading}" if heading else shape
         template = template_of(shape) if shape else None
         if template is None:
             return ()

@@ -89,7 +89,7 @@ def _is_of_timers(line: Line) -> bool:
     names = [f.name for f in line.template.fields if f.numeric and not f.is_dropped and f.name != "rank"]
     are_times = all(name in line.unit and line.unit[name].base in ("s", "1") for name in names)
     times = {field_of(name) for name in names if name in line.unit and line.unit[name].base == "s"}
-    return (are_times and times.issuperset(COLUMNS)) or (len(names) == 1 and names[0] in _RATES)
+    return (are_times and times.issuperset(COLUMNS)) or (len(names) == 1 and field_of(names[0]) in _RATES)
 
 
 _Times = tuple[AttributedRows, Mapping[str, str]]
