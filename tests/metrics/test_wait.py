@@ -60,6 +60,7 @@ def test_the_first_steps_are_cut() -> None:
         ({0: (1, 2, 2), 1: (3, 2, 1)}, [1 / 3, 1 / 3], [1 / 3, 1 / 3]),  # both wait as long in the second step
         ({0: (1, 2, None), 1: (3, 4, 1)}, [1, 0], [0, 1]),  # a step without a rank does not count
         ({0: (1, 2, 2)}, [None], [None]),
+        ({0: (1,), 1: (3,)}, [1, 0], [0, 1]),  # one step
     ],
 )
 def test_in_which_share_of_the_steps_a_rank_waits_least_and_most(

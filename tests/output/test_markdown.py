@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from perflog.metrics import MetricColumn
 from perflog.output.report import markdown as module
 from perflog.output.report.answers import Doubts
@@ -144,3 +146,26 @@ def test_sections_are_folded_unless_they_are_seen(monkeypatch: pytest.MonkeyPatc
         "# a\\*b\n\no\n\n## Job\n\nj\n\n<details><summary>Runs</summary>\n\nr\n\n</details>\n"
     )
     assert module._comparison(report()) == "" and module._comparison(report(not_compared="a*")) == "Not compared: a\\*"
+
+
+class _Compared(Struct):
+    """The findings of a comparison: those of a run have its id."""
+
+    finding_records: tuple[Any, ...]
+
+
+def test_the_comparison_has_the_findings_on_its_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Findings on a single run are in a section of their own."""
+    shown: list[Any] = []
+
+    def sheets(compared: Any, _: str) -> list[Any]:
+        shown.extend(compared.finding_records)
+        return []
+
+    monkeypatch.setattr(module, "comparison_presenter", SimpleNamespace(comparison=sheets))
+    about_sides, about_run = SimpleNamespace(run=None), SimpleNamespace(run="r0")
+    assert module._comparison(report(comparison=_Compared((about_run, about_sides)))) == ""
+    assert shown == [about_sides]
+    assert (
+        module._comparison(report(not_compared="a*b")) == "Not compared: a\\*b" and module._comparison(report()) == ""
+    )
