@@ -4,7 +4,7 @@ What is in the names and on the clocks of the files decides, never their order:
 
 - Ranks: names that differ in the rank alone (`rank_3.log`, torchrun's `attempt_0/3/stdout.log`), from 0 on,
   and time stamps that overlap; or no time stamps, all ranks, about the same length, and the same program.
-- Nodes: names that differ in the number of the node alone, and lines with the ranks of a job, each in one log.
+- Nodes: names that differ in numbers alone, and lines with all ranks of a job, each in one log.
 - Rotation: `train.log.2`, `train.log.1` and `train.log` of one program, each after the other by its clock.
 - Streams: `train.out` and `train.err`.
 - Programs: logs with the same job id in their names; or a log of a program that only adds figures, such as a library
@@ -33,7 +33,13 @@ from perflog.ingestion.detect import detect
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.log_names import LogName
-from perflog.parsing.input.rank_names import errors_of_torchrun, local_rank_in_path, node_in_path, rank_in_path
+from perflog.parsing.input.rank_names import (
+    are_divided,
+    errors_of_torchrun,
+    local_rank_in_path,
+    printed_ranks,
+    rank_in_path,
+)
 from perflog.parsing.input.source import open_source
 from perflog.parsing.match.line_stamps import HEAD_BYTES
 from perflog.parsing.match.rank_labels import strip_rank_labels
@@ -52,11 +58,11 @@ _JOB_ID = lazy_pattern(
 )
 _ROTATED = lazy_pattern(r"(.*)\.([1-9][0-9]{0,3})(?:\.(?:gz|zst|xz|bz2))?")
 _DIGITS = lazy_pattern(r"[0-9]+")
-_PRINTED_RANK = lazy_pattern(rb"(?i)(?<![a-z0-9])r(?:an)?k?[ :=_-]{0,2}([0-9]{1,6})(?![0-9.])")
 _BYTES = 1 << 16  # of the beginning and of the end of a log
 _MOST_LINES = 200  # at either end, in which a time stamp is looked for
 _ALIKE = 1.2  # size of the longest log of a rank / size of the shortest
 _MOST_LOST, _NAMED = 2, 8  # a file may be missing for every two that are there; ranks in a sentence
+_MOST_NODES = 512  # logs, of which the first lines are read
 _FEW = 8  # logs of a folder with programs that are looked for
 
 
@@ -98,7 +104,7 @@ class _File(Struct, frozen=True, dict=True):
     def ranks(self) -> set[int]:
         """The ranks that its first lines print."""
         with suppress(InputError), open_source(self.name) as source:
-            return {int(digits) for digits in _PRINTED_RANK.findall(source.first_bytes(_BYTES))}
+            return printed_ranks(source.first_bytes(_BYTES))
         return set()
 
     @cached_property
@@ -203,17 +209,15 @@ def _nodes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
     """Yield the files that the nodes of one job print: together they have each rank from 0 on, each rank in one."""
     alike: dict[str, list[_File]] = {}
     for file in files:
-        if node := node_in_path(file.path):
-            alike.setdefault(f"{file.path[: node.start(1)]}#{file.path[node.end(1) :]}", []).append(file)
+        alike.setdefault(_DIGITS.sub("#", file.path), []).append(file)
     for job_files in alike.values():
-        if len(job_files) < 2 or not all(map(_is_of_lines, job_files)):
+        if not 1 < len(job_files) <= _MOST_NODES or not all(file.ranks for file in job_files):
             continue
-        ranks = [rank for file in job_files for rank in file.ranks]
-        if sorted(ranks) != list(range(len(ranks))) or not all(file.ranks for file in job_files):
+        if not are_divided([file.ranks for file in job_files]) or not all(map(_is_of_lines, job_files)):
             continue
         is_timed = any(file.span is not None for file in job_files)
         if _overlap(job_files) if is_timed else _are_of_one_program(job_files):
-            yield job_files, "their names state its nodes, and each has other ranks"
+            yield job_files, "their names differ in a number, and each has other ranks"
 
 
 def _rotated(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:

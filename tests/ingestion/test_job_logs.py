@@ -201,11 +201,12 @@ def test_the_results_in_a_document_beside_a_log_are_no_run(tmp_path: Path) -> No
     assert len(perflog.read(tmp_path / "results.md")) == 1  # the user named it
 
 
+@pytest.mark.parametrize("name", ["node", "train-gn"])
 @pytest.mark.parametrize(("ranks", "logs"), [((0, 1, 2, 3), 1), ((0, 1, 0, 1), 2), ((0, 1, 4, 5), 2)])
-def test_logs_of_nodes_with_other_ranks_are_one_run(ranks: Sequence[int], logs: int, tmp_path: Path) -> None:
+def test_logs_of_nodes_with_other_ranks_are_one_run(ranks: Sequence[int], logs: int, name: str, tmp_path: Path) -> None:
     """A node that loads a checkpoint begins no run. Logs with the same ranks, or not with all, may be of two runs."""
     files = {
-        f"node{node}.log": "Loading checkpoint from /ckpt/step_100\n"
+        f"{name}{node}.log": "Loading checkpoint from /ckpt/step_100\n"
         + "".join(
             f"[rank {rank}] step: {step} | loss: {node + 2}.{rank} | time: {900 + rank}.0 ms\n"
             for step in range(101, 113)

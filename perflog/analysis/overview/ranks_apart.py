@@ -117,6 +117,8 @@ def _stands_out(rank: str, rows: Sequence[RankRow]) -> str:
     more = f"; {len(rows) - _FIGURES} more" if len(rows) > _FIGURES else ""
     how_sure = f"p {far.p:.1g}" if far.p > _SURE else f"p < {_SURE:g}"
     who = f"Rank {rank} of {first.ranks}"
+    if rank.isdigit() and int(rank) >= first.ranks:
+        who = f"Rank {rank}, one of {first.ranks} ranks in the log,"
     if not rank.isdigit():
         name = f"N{rank[1:]}" if rank.startswith("node ") else rank
         who = f"{name}, one of {first.ranks} processes,"

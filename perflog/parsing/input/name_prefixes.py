@@ -74,6 +74,7 @@ _FORMS = (
     _Form(rb"[\[(<](?:" + _NUMBERED_NAME + rb"|[0-9]{1,6})[\])>]", rb":? ?(?:[|-] )?", lead=_LEAD, needs_steps=True),
     _Form(_NUMBERED_NAME, rb" (?=[\[(]?" + LEVEL.encode() + rb"\b)", lead=_LEAD, needs_steps=True),
     _Form(_NUMBERED_NAME + b"|[0-9]{1,6}(?= \\|)", rb"(?:: | \| | - )", lead=_LEAD, needs_steps=True),
+    _Form(rb"(?:[Rr]ank|RANK)[-_=:]?[0-9]{1,9}", b" ", lead=_LEAD, needs_steps=True),
     _Form(
         rb"\([A-Za-z_][A-Za-z0-9_.:-]* pid=[0-9]+(?=[,)])",
         rb"(?:, ip=[0-9a-f.:]+)?\) (?!\[(?:[Rr]ank|default)[ :=0-9])",
@@ -108,7 +109,7 @@ _STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:" + "|".join(sorted(STEP_WORDS)).encode
 _WITHIN = lazy_pattern(rb"(?i)(?<![a-z])(?:epoch|ep)[^a-z0-9]{0,4}([0-9]+)")
 _RANK = lazy_pattern(rb"(?i)(?<![a-z])rank[^a-z0-9]{0,2}([0-9]+)")
 _KNOWN_LABELS = frozenset((b"rank", b"default"))
-_BARE_RANK = lazy_pattern(rb"(?i)rank[-_.:= ]?[0-9]{1,9}")  # without brackets
+_BARE_RANK = lazy_pattern(rb"(?i)rank[-_.:= ]?[0-9]{1,9}|[\[(<]rank[-_.]?[0-9]{1,9}[\])>]")  # not `[rank 3]`
 _LABEL_OF_RANK = rb"(?:" + _RANK_WORD + b"([0-9]{1,9})" + _AFTER_RANK + b")?"
 _LABELLED = lazy_pattern(_RANK_WORD + b"([0-9]{1,9})" + _AFTER_RANK)
 
@@ -177,7 +178,7 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
         if words <= _KNOWN_LABELS:  # formats and labels know `[rank 3] ` and `[default3]:`
             if words != {b"rank"} or not all(_BARE_RANK.fullmatch(match["name"]) for match in found):
                 continue
-            rank = rb"[Rr][Aa][Nn][Kk][-_.:= ]?([0-9]{1,9})"
+            rank = rb"[\[(<]?[Rr][Aa][Nn][Kk][-_.:= ]?([0-9]{1,9})[\])>]?"
             return NamePrefixes(b"^(" + form.lead + b")" + rank + form.separator, rb"[rank\2]:\1")
         numbered = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
         if len(stems) <= form.most_stems and not words & numbered:

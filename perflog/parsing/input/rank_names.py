@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
+from itertools import chain
 
 from perflog.lazy_patterns import lazy_pattern
 
 _RANK = lazy_pattern(r"(?:(?<![a-z])([a-z]+)[-_. ])?(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
 _NODE = lazy_pattern(r"(?<![a-z])(?:node|host)[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
+_PRINTED = lazy_pattern(rb"(?i)(?<![a-z0-9])r(?:an)?k?[ :=_-]{0,2}([0-9]{1,6})(?![0-9.])")
 _OF_TORCHRUN = lazy_pattern(r"(?:^|/)attempt_\d{1,4}/(\d{1,4})/(?:stdout|stderr)\.log$")
 
 COORDINATES = frozenset(
@@ -51,6 +54,17 @@ def errors_of_torchrun(path: str) -> str | None:
 def node_in_path(path: str) -> re.Match[str] | None:
     """Return where the name of a file states the number of a node: `train_node03.log`; None if it states no node."""
     return _NODE.search(path, path.rfind(os.sep) + 1)
+
+
+def printed_ranks(head: bytes) -> set[int]:
+    """Return the ranks that the first lines of a log print."""
+    return {int(digits) for digits in _PRINTED.findall(head)}
+
+
+def are_divided(ranks: Sequence[set[int]]) -> bool:
+    """Return whether the ranks of several logs are all ranks of one job, each in one log."""
+    every = sorted(chain(*ranks))
+    return len(ranks) > 1 and all(ranks) and every == list(range(len(every)))
 
 
 def label_of_file(path: str) -> bytes:

@@ -31,7 +31,7 @@ from perflog.parsing.input.logger_blocks import has_blocks, joined_blocks
 from perflog.parsing.input.name_prefixes import name_prefixes
 from perflog.parsing.input.notebooks import is_notebook, outputs
 from perflog.parsing.input.panels import has_panels, joined_panels
-from perflog.parsing.input.rank_names import label_of_file
+from perflog.parsing.input.rank_names import are_divided, label_of_file, printed_ranks
 
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
@@ -45,6 +45,7 @@ _LABELLED = lazy_pattern(
 )
 _NAMED = lazy_pattern(rb"^\[pod/", re.MULTILINE)
 _DELIMITERS = ((".csv", b";"), (".csv", b","), (".tsv", b"\t"))  # of tables, by the ending of a name
+_HEAD_OF_RANKS = 1 << 16  # bytes of a file in which all of its ranks print
 _HEAD_OF_LABELS = 1 << 14  # bytes of a file in which it is looked for
 
 
@@ -263,8 +264,9 @@ class JoinedSource(Source):
 
     @property
     def is_by_rank(self) -> bool:
-        """Whether each file has the lines of one rank, as their names state."""
-        return all(label_of_file(part.name) for part in self._parts)
+        """Whether the lines of each rank, or node, are in one file, as their names or their first lines show."""
+        named = all(label_of_file(part.name) for part in self._parts)
+        return named or are_divided([printed_ranks(part.first_bytes(_HEAD_OF_RANKS)) for part in self._parts])
 
     def close(self) -> None:
         for part in self._parts:

@@ -60,7 +60,7 @@ def test_a_rank_that_is_worse_than_the_others(monkeypatch: pytest.MonkeyPatch) -
     [
         (
             {"ranks": 2},
-            "Rank 3 of 2 is an outlier: step_time 3 s, the other 2 s (1.5 times)",
+            "Rank 3, one of 2 ranks in the log, is an outlier: step_time 3 s, the other 2 s (1.5 times)",
             " (in 90 % of 30 rows, p 0.002).",
         ),
         ({"rows": 1}, "Rank 3 of 8", " (printed once, p 0.002)."),

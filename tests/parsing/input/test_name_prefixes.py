@@ -156,6 +156,8 @@ def step_lines(
         ("2026-11-30T10:00:02+00:00 node{} train: ", "[pod/node1-train] 2026-11-30T10:00:02+00:00 "),
         ("rank{}: ", "[rank1]:"),
         ("10:00:02 Rank {} | ", "[rank1]:10:00:02 "),
+        ("10:00:02 [rank{}] ", "[rank1]:10:00:02 "),
+        ("10:00:02 rank{} ", "[rank1]:10:00:02 "),
         ("[node-{}][rank 0] ", "[pod/node-1] [rank0]:"),
         ("<{}> ", "[pod/process-1] "),
         ("node1 gpu0 rank{}: ", "[pod/node1] [rank1]:"),
