@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.paths import ROOT
@@ -314,17 +316,42 @@ LOG stands for a log, LABEL for a run of the store.
 """
 
 
-@pytest.mark.parametrize("command", NOT_LOADED)
-def test_a_command_loads_nothing_that_it_does_not_use(command: str, tmp_path: Path) -> None:
-    log = ROOT / "tests" / "data" / "training_sweep.txt"
-    perflog.ingest(str(log), store=str(tmp_path))
-    words = [word.replace("LOG", str(log)).replace("LABEL", "naive gpt2 16") for word in command.split()]
-    left_out = tuple(NOT_LOADED[command])
-    look = (
-        f"[name for name in sys.modules if name in {left_out} or name.startswith({tuple(f'{n}.' for n in left_out)})]"
+_EACH_IN_A_FORK = """
+import json, os, sys
+from perflog.cli.main import main
+for words, left_out in json.load(sys.stdin):
+    if not os.fork():
+        answers = os.dup(1)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        try:
+            main(words)
+        except SystemExit as ended:
+            parts = tuple(f"{name}." for name in left_out)
+            loaded = [name for name in sys.modules if name in left_out or name.startswith(parts)]
+            os.write(answers, f"{json.dumps([ended.code, loaded])}\\n".encode())
+        os._exit(0)
+    os.wait()
+"""
+"""Runs commands in a process that has imported what each of them imports first."""
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """By command: its exit code, and the modules that it loads and should not."""
+    store, log = tmp_path_factory.mktemp("store"), ROOT / "tests" / "data" / "training_sweep.txt"
+    perflog.ingest(str(log), store=str(store))
+    calls = [
+        ([word.replace("LOG", str(log)).replace("LABEL", "naive gpt2 16") for word in command.split()], left_out)
+        for command, left_out in NOT_LOADED.items()
+    ]
+    env = os.environ | {"PERFLOG_STORE": str(store)}
+    line = [sys.executable, "-c", _EACH_IN_A_FORK]
+    done = subprocess.run(
+        line, cwd=ROOT, env=env, input=json.dumps(calls), stdout=subprocess.PIPE, text=True, check=True
     )
-    call = f"from perflog.cli.main import main; main({words!r})"
-    code = f"import atexit, sys; atexit.register(lambda: print({look}, file=sys.stderr)); {call}"
-    env = os.environ | {"PERFLOG_STORE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True)
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "[]")
+    return dict(zip(NOT_LOADED, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("command", NOT_LOADED)
+def test_a_command_loads_nothing_that_it_does_not_use(command: str, loaded: dict[str, Any]) -> None:
+    assert loaded[command] == [0, []]
