@@ -198,7 +198,8 @@ class Assembler:
         ends = self._ends.positions(runs, batch)
         *found, end_stamps = self._stamps.read(batch, [*(records.positions for _, records in stamped), ends])
         for (line, records), before in zip(stamped, found, strict=True):
-            records.stamps = stamps = before or self._printed_times.of(line, batch, records)
+            has_clock = before is not None or bool(line.clock)
+            records.stamps = stamps = before if has_clock else self._printed_times.of(line, batch, records)
             if stamps is not None:
                 for run, low, high in runs.split(records.positions):
                     run.is_stamped |= bool((stamps.time[low:high] >= 0).any())
