@@ -44,7 +44,7 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
         lines = f", lines {table_rows['first_line'].min():,} to {table_rows['last_line'].max():,}" if several else ""
         with_direction = table_rows["better"].notna()
         is_derived = table_rows.loc[with_direction, "unit"].isna().all()  # a speedup, an accuracy: of what is beside it
-        comes_first = with_direction | table_rows["unit"].eq("s")
+        comes_first = with_direction | (table_rows["unit"].notna() if is_derived else table_rows["unit"].eq("s"))
         named = [row for row in row_dicts(table_rows) if row["key"] in OBJECTIVES]
         first = [*row_dicts(table_rows[comes_first]), *(row_dicts(table_rows[~comes_first]) if is_derived else ())]
         named += [row for row in first if row["key"] not in OBJECTIVES]
