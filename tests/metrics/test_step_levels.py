@@ -134,3 +134,11 @@ def test_without_a_speed_the_longest_time_by_name_has_levels(tmp_path: Path) -> 
     (row,) = levels(log).iloc[1:].to_dict("records")
     assert (row["figure"], row["first_step"], pd.isna(row["with_it"])) == ("rollout", 40, True)
     assert any(text.startswith("Since step 40: rollout 4") for text in perflog.overview(log).reasons)
+
+
+def test_a_drift_names_the_phase_that_grows(tmp_path: Path) -> None:
+    lines = [
+        f"step {k} step_time {0.3 + k / 100:.3f}s data_wait {k / 100:.3f}s fwd 0.1s bwd 0.2s\n" for k in range(1, 41)
+    ]
+    (text,) = [str(each) for each in perflog.lint(read("".join(lines), tmp_path)).query("code == 'drift'")["message"]]
+    assert text.endswith("; with it data_wait 105 ms -> 305 ms")

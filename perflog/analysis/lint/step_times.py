@@ -10,8 +10,9 @@ from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintI
 from perflog.analysis.lint.wording import percent, seconds
 from perflog.arrays import Floats, Mask
 from perflog.metrics.hasty_steps import hasty_steps
-from perflog.metrics.jobs.step_levels import RunLevels, run_levels
+from perflog.metrics.jobs.step_levels import RunLevels, drifted_phases, run_levels
 from perflog.metrics.possible import impossible
+from perflog.metrics.run_tables import Tables
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics.effects import rounding
 from perflog.statistics.samples import mad, median, median_interval
@@ -218,10 +219,10 @@ def drift(data: LintInput) -> Iterator[Finding]:
     for column in ("step_time_s", *_RATES_OF_WORK):
         for s in (s for run, s in data.series(column).items() if run not in told):
             told.add(s.run)
-            yield from _drifted(s)
+            yield from _drifted(s, data.tables)
 
 
-def _drifted(s: StepSeries) -> Iterator[Finding]:
+def _drifted(s: StepSeries, tables: Tables) -> Iterator[Finding]:
     """Yield a finding if the halves of a series differ."""
     half = len(s.steady) // 2
     first_half, second_half = s.steady[:half], s.steady[half:]
@@ -238,6 +239,8 @@ def _drifted(s: StepSeries) -> Iterator[Finding]:
         f"steps {s.steps[cut]} to {s.steps[cut + half - 1]} and {_shown(second, unit)} over steps "
         f"{s.steps[cut + half]} to {s.steps[-1]}; their 95 % intervals do not overlap"
     )
+    if s.column == "step_time_s" and (phases := drifted_phases(tables, s)):
+        message += f"; with it {', '.join(phases)}"
     lines = [s.lines[cut], s.lines[cut + half], s.lines[-1]]
     yield Finding(s.run, message, {s.run: lines}, {"first_half": first, "second_half": second, "drift": change})
 

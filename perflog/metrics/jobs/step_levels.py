@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ _NEAR = 20  # rows on both sides of a shift that are searched for other changes
 _FEWEST = 5  # of them
 _CLEAR = 5.0  # times their scatter
 _LEAST = 0.02
+_EXPLAINS = 0.3  # of a drift: a phase that changed by less is not named
 _VARIES = 0.1  # share of the values that are larger than the one before, and of those that are smaller
 _MOST = 4  # things that changed, which are named
 _FOLLOWS = {*_FIGURES, *RATES, "mfu", "loss", "perplexity", "grad_norm", "learning_rate", "elapsed_s"}
@@ -187,7 +188,9 @@ def _with_it(tables: Tables, run: RunLevels, first: int) -> str:
     after, before = int(series.lines[first]), int(series.lines[first - 1])
     last = _Last(before, int(series.steps[first - 1]))
     named: list[str] = []
-    changes = [*_changed_phases(tables, series.run, last), *_changed_values(tables, series.run, last, series.column)]
+    changes = [
+        *_changed_phases(tables, series.run, last, _shift), *_changed_values(tables, series.run, last, series.column)
+    ]  # fmt: skip
     named += [change.text for change in sorted(changes, reverse=True)]
     for name, column in (("milestones", "kind"), ("failures", "kind")):
         rows = tables.rows_of(name, series.run)
@@ -218,35 +221,44 @@ class _Change(NamedTuple):
     text: str
 
 
-def _changed_phases(tables: Tables, run: str, before: _Last) -> Iterator[_Change]:
+def drifted_phases(tables: Tables, series: StepSeries) -> list[str]:
+    """Return the phases that explain most of the difference of the halves of a series, in words."""
+    half = series.warmup.cut + len(series.steady) // 2
+    before = _Last(int(series.lines[half - 1]), int(series.steps[half - 1]))
+    drift = abs(median(series.values[half:]) - median(series.values[series.warmup.cut : half]))
+    changes = sorted(_changed_phases(tables, series.run, before, _halves), reverse=True)
+    return [change.text for change in changes if change.seconds > _EXPLAINS * drift][:_MOST]
+
+
+def _changed_phases(tables: Tables, run: str, before: _Last, shift: _Shift) -> Iterator[_Change]:
     """Yield the phases with a shifted time."""
     rows = tables.rows_of("phases", run)
     for phase, phase_rows in rows.by("phase").items() if len(rows) else ():
-        yield from _changes(phase_rows, "time_s", before, phase, "s")
+        yield from _changes(phase_rows, "time_s", before, phase, "s", shift)
     steps = tables.rows_of("steps", run)
     for phase in ("forward", "backward"):
-        yield from _changes(steps, f"{phase}_s", before, phase, "s")
+        yield from _changes(steps, f"{phase}_s", before, phase, "s", shift)
 
 
 def _changed_values(tables: Tables, run: str, before: _Last, figure: str) -> Iterator[_Change]:
     """Yield other values than `figure` that shifted: columns of table `steps`, and values by name."""
-    yield from _changes(tables.rows_of("steps", run), "memory_bytes", before, "memory", "B")
+    yield from _changes(tables.rows_of("steps", run), "memory_bytes", before, "memory", "B", _shift)
     rows = tables.rows_of("values", run)
     for key, key_rows in rows.by("key").items() if len(rows) else ():
         if key.rpartition(".")[2] in {*_FOLLOWS, figure} or "loss" in key or "per_s" in key:
             continue
         unit = next((unit for unit in key_rows["unit"].tolist() if unit), "")
-        yield from _changes(key_rows, "value", before, key, unit)
+        yield from _changes(key_rows, "value", before, key, unit, _shift)
 
 
-def _changes(rows: Rows, column: str, before: _Last, name: str, unit: str) -> Iterator[_Change]:
+def _changes(rows: Rows, column: str, before: _Last, name: str, unit: str, shift: _Shift) -> Iterator[_Change]:
     """Yield the largest shift of a column on a rank or in a process, with its name if only one of them shifted."""
     rows = rows.where(rows.known(column))
     if not len(rows):
         return
     members = row_groups(rows, "rank", "source")
-    moved = [(_shift(rows.where(places), column, before), places[0]) for places in members.rows]
-    clear = [(shift, place) for shift, place in moved if shift is not None]
+    moved = [(shift(rows.where(places), column, before), places[0]) for places in members.rows]
+    clear = [(ends, place) for ends, place in moved if ends is not None]
     if not clear:
         return
     (old, new), place = max(clear, key=lambda found: abs(found[0][1] - found[0][0]))
@@ -255,6 +267,20 @@ def _changes(rows: Rows, column: str, before: _Last, name: str, unit: str) -> It
     whose = f" of {source if rank == NULL else f'rank {rank}'}" if is_of_one and (rank != NULL or source) else ""
     seconds = abs(new - old) if unit == "s" else 0.0
     yield _Change(is_of_one, seconds, f"{name}{whose} {show(old, unit)} -> {show(new, unit)}")
+
+
+_Shift = Callable[[Rows, str, _Last], tuple[float, float] | None]
+"""Returns the medians of a column before and after a step, if they clearly differ."""
+
+
+def _halves(rows: Rows, column: str, before: _Last) -> tuple[float, float] | None:
+    """Return the medians of a column up to a step and after it, if they differ."""
+    is_before = before.is_before(rows)
+    old, new = rows[column][is_before], rows[column][~is_before]
+    if min(len(old), len(new)) < _FEWEST:
+        return None
+    low, high = median(old), median(new)
+    return (low, high) if abs(high - low) > _LEAST * abs(low) else None
 
 
 def _shift(rows: Rows, column: str, before: _Last) -> tuple[float, float] | None:
