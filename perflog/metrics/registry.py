@@ -62,7 +62,10 @@ RUN_COLUMNS = (
 
 
 MetricRows: TypeAlias = "Iterable[Mapping[str, Any]] | Iterable[tuple[Any, ...]] | Iterable[pd.DataFrame]"
-"""What a metric's function returns: rows by column name or in the order of the columns, or tables of rows."""
+"""What a metric's function returns: rows by column name or in the order of the columns, or tables of rows.
+
+Rows by column name need not have the label of their run.
+"""
 
 Sampler = Callable[[Tables, Steady], Iterator[Sample]]
 """A function that yields the samples of runs in their steady steps."""
@@ -181,12 +184,15 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
 
     def _table(self, tables: Tables, options: Options) -> pd.DataFrame:
         has_all = all(tables.count(name) for name in self.needs)
-        return metric_table(self.columns, self.compute(tables, options) if has_all else [])
+        return metric_table(self.columns, self.compute(tables, options) if has_all else [], tables)
 
 
-def metric_table(columns: Sequence[MetricColumn], rows: MetricRows) -> pd.DataFrame:
-    """Return rows as a table with these columns, in their types."""
-    found = list(rows)
+def metric_table(columns: Sequence[MetricColumn], rows: MetricRows, tables: Tables) -> pd.DataFrame:
+    """Return rows as a table with these columns, in their types. Rows by column name get the label of their run."""
+    found: list[Any] = list(rows)
+    if found and isinstance(found[0], dict):
+        labels = tables.labels()
+        found = [{"label": labels.get(row.get("run")), **row} for row in found]
     return _typed(columns, found) if found else copied(_no_rows(tuple(columns)))
 
 

@@ -15,7 +15,8 @@ from support.paths import ROOT
 
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Options, get
-from perflog.metrics.registry import MetricColumn, metric_table
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric_table
+from perflog.metrics.run_tables import Tables
 
 
 def test_the_order_of_the_metrics_is_deliberate() -> None:
@@ -113,7 +114,9 @@ def test_the_type_of_a_column() -> None:
 
 
 def test_every_test_checks_the_columns_of_metrics() -> None:
-    columns = (MetricColumn("run"), MetricColumn("time_s", "s"))
-    assert list(metric_table(columns, [{"run": "a", "time_s": 1.0}, {"run": "b"}])) == ["run", "time_s"]
+    columns = (*RUN_COLUMNS, MetricColumn("time_s", "s"))
+    tables = Tables({})
+    table = metric_table(columns, [{"run": "a", "time_s": 1.0}, {"run": "b"}], tables)
+    assert list(table) == ["run", "label", "time_s"]
     with pytest.raises(AssertionError, match="columns that no metric declares: tme_s"):
-        metric_table(columns, [{"run": "a"}, {"run": "b", "tme_s": 1.0}])
+        metric_table(columns, [{"run": "a"}, {"run": "b", "tme_s": 1.0}], tables)

@@ -124,10 +124,9 @@ def case_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
 
 
 def _rows_of_runs(tables: Tables, rows_of: Callable[[CaseTable], Iterator[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The rows of each table of cases, with its run, label and number in front."""
-    labels = tables.labels()
+    """The rows of each table of cases, with its run and number in front."""
     return [
-        {"run": run, "label": labels.get(run), "table": number} | row
+        {"run": run, "table": number} | row
         for run, found in case_tables(tables).items()
         for number, table in enumerate(found, 1)
         for row in rows_of(table)

@@ -103,12 +103,12 @@ def collectives(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
         >>> len(table)
         0
     """
-    labels = tables.labels()
-    rows = []
-    for run, run_rows in tables.rows_by_run("collectives").items():
-        for group in split(run_rows, "op", "dtype", "ranks"):
-            rows += [{"run": run, "label": labels.get(run), **row} for row in _rows(group)]
-    return rows
+    return [
+        {"run": run, **row}
+        for run, run_rows in tables.rows_by_run("collectives").items()
+        for group in split(run_rows, "op", "dtype", "ranks")
+        for row in _rows(group)
+    ]
 
 
 def _rows(group: Rows) -> Iterator[dict[str, Any]]:

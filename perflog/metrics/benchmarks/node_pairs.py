@@ -70,8 +70,7 @@ def node_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 
     for alike in split(rows, "op", "ranks", "dtype"):
         columns = next(alike.dicts("op", "ranks", "dtype"))
         table += [{**columns, **row} for row in _group_rows(alike, pairs)]
-    labels = tables.labels()
-    return [row | {"label": labels.get(row.get("run", ""))} for row in table]
+    return table
 
 
 def _nodes(config: str | None) -> tuple[str, str] | None:

@@ -100,9 +100,9 @@ def serving(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (al
         0
     """
     rows: list[dict[str, Any]] = []
-    for run, label in tables.labels().items():
+    for (run,) in tables.rows("runs").records("run"):
         for name, found in served(tables).get(run, {}).items():
-            row: dict[str, Any] = {"run": run, "label": label, "of": name, "unit": found.unit or None, "by": found.by}
+            row: dict[str, Any] = {"run": run, "of": name, "unit": found.unit or None, "by": found.by}
             row |= {"n": found.n} | found.values
             if found.values.get("median") and "p99" in found.values:
                 row["tail"] = found.values["p99"] / found.values["median"]

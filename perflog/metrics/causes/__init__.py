@@ -75,11 +75,9 @@ def causes(tables: Tables, options: Options) -> MetricRows:
            binds  subject  name  share
         ...
     """
-    labels = tables.labels()
     return [
         {column.name: getattr(cause, column.name) for column in COLUMNS if column.name != "label"}
-        | {"label": labels[run]}
-        for run, found in causes_by_run(tables, options).items()
+        for found in causes_by_run(tables, options).values()
         for cause in found
     ]
 

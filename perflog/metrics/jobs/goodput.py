@@ -80,15 +80,14 @@ def goodput(tables: Tables, options: Options) -> MetricRows:
         >>> set(table["clock"])
         {'steps'}
     """
-    labels = tables.labels()
     utilisation = steady_medians(tables, "mfu", options.warmup)
-    return [_row(tables, job, labels[job.job], utilisation) for job in job_timelines(tables)]
+    return [_row(tables, job, utilisation) for job in job_timelines(tables)]
 
 
-def _row(tables: Tables, job: JobTimeline, label: str | None, utilisation: dict[str, float]) -> dict[str, Any]:
+def _row(tables: Tables, job: JobTimeline, utilisation: dict[str, float]) -> dict[str, Any]:
     seconds, wall = job.seconds, job.wall_s
     training, down = seconds.get(TRAINING, 0.0), seconds.get(DOWN, 0.0)
-    row: dict[str, Any] = {"run": job.job, "label": label, "attempts": len(job.runs), "clock": job.clock}
+    row: dict[str, Any] = {"run": job.job, "attempts": len(job.runs), "clock": job.clock}
     row |= {name: seconds.get(kind, 0.0) for kind, name in _SECONDS.items()}
     row |= {"steps": _steps(job, TRAINING), "steps_lost": _steps(job, REPEATED)}
     row["first_step_s"] = _first_step(job) if job.is_stamped else None

@@ -85,7 +85,7 @@ def pause_rows(tables: Tables) -> list[dict[str, Any]]:
     """Return the rows of metric `pauses`, without pandas."""
     values, phases, steps = (tables.rows(name).by("run") for name in ("values", "phases", "steps"))
     rows: list[dict[str, Any]] = []
-    for run, label, elapsed in tables.rows("runs").records("run", "label", "elapsed_s"):
+    for run, elapsed in tables.rows("runs").records("run", "elapsed_s"):
         run_rows = [by_run.get(run) for by_run in (values, phases, steps)]
         if run_rows[0] is None and run_rows[1] is None:
             continue
@@ -95,7 +95,7 @@ def pause_rows(tables: Tables) -> list[dict[str, Any]]:
             seconds = np.array([pause.seconds for pause in run_pauses if pause.kind == kind])
             lines = [pause.line for pause in run_pauses if pause.kind == kind]
             rows.append({
-                "run": run, "label": label, "kind": kind, "known_by": known_by, "n": len(seconds),
+                "run": run, "kind": kind, "known_by": known_by, "n": len(seconds),
                 "mean_s": float(seconds.mean()), "max_s": float(seconds.max()), "total_s": float(seconds.sum()),
                 "run_s": run_s, "share": _share(float(seconds.sum()), run_s),
                 "first_line": min(lines), "last_line": max(lines),

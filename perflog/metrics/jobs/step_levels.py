@@ -165,7 +165,7 @@ def _rows(tables: Tables, run: RunLevels) -> Iterator[dict[str, Any]]:
         first, last = level.start, level.stop - 1
         line = int(series.lines[first])
         row: dict[str, Any] = {
-            "run": series.run, "label": series.label, "figure": series.column, "unit": run.unit, "level": number,
+            "run": series.run, "figure": series.column, "unit": run.unit, "level": number,
             "first_step": int(series.steps[first]), "last_step": int(series.steps[last]), "n": level.stop - level.start,
             "at": times.get(int(series.lines[max(first - 1, 0)])), "value": value, "p": level.p, "first_line": line,
         }  # fmt: skip

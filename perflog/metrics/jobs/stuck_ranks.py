@@ -144,11 +144,7 @@ def stuck_ranks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
         >>> len(table)
         0
     """
-    rows = []
-    labels = tables.labels()
-    for run, job in jobs_of_dumps(tables).items():
-        rows += [{"run": run, "label": labels[run], **row} for row in _rows(job)]
-    return rows
+    return [{"run": run, **row} for run, job in jobs_of_dumps(tables).items() for row in _rows(job)]
 
 
 @computed_once

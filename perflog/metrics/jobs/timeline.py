@@ -77,8 +77,7 @@ def timeline(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (a
         >>> sorted(set(table["known_by"]))
         ['printed']
     """
-    labels = tables.labels()
-    return [_row(interval, job, labels) for job in job_timelines(tables) for interval in job.intervals]
+    return [_row(interval, job) for job in job_timelines(tables) for interval in job.intervals]
 
 
 class JobTimeline:
@@ -173,10 +172,10 @@ def _same_clock(one: Extent, other: Extent) -> bool:
     return one.clock == other.clock and (one.clock in (UTC, LOCAL) or one.log == other.log)
 
 
-def _row(part: tuple[str, int, Interval], job: JobTimeline, labels: dict[str, Any]) -> dict[str, Any]:
+def _row(part: tuple[str, int, Interval], job: JobTimeline) -> dict[str, Any]:
     run, number, interval = part
     return {
-        "run": run, "label": labels[run], "job": job.job, "attempt": number, "kind": interval.kind,
+        "run": run, "job": job.job, "attempt": number, "kind": interval.kind,
         "begin": moment(interval.begin, job.clock), "begin_ns": interval.begin, "end_ns": interval.end,
         "clock": job.clock,
         "time_s": (interval.end - interval.begin) / _NS,

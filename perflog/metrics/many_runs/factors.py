@@ -73,7 +73,6 @@ class _Sweep(Struct, frozen=True):
         factors: Settings that vary, without incidental ones and those that follow from others.
         followers: Settings that vary and follow from the factors.
         settings: Settings by run id.
-        labels: Label by run id.
         logs: Logarithm of the metric, by run id.
         failed: Ids of the runs without the metric.
     """
@@ -84,7 +83,6 @@ class _Sweep(Struct, frozen=True):
     factors: tuple[str, ...]
     followers: tuple[str, ...]
     settings: Mapping[str, Settings]
-    labels: Mapping[str, str | None]
     logs: Mapping[str, float]
     failed: tuple[str, ...]
 
@@ -97,7 +95,7 @@ class _Sweep(Struct, frozen=True):
 
     def names_of(self, runs: Sequence[str]) -> dict[str, Any]:
         """Columns of the sweep and of the first of some runs."""
-        return {"run": runs[0], "label": self.labels[runs[0]], "sweep": self.name, "figure": self.figure}
+        return {"run": runs[0], "sweep": self.name, "figure": self.figure}
 
     def best(self, values: Mapping[Any, float]) -> Any:
         """The key of the best value."""
@@ -165,7 +163,6 @@ def _sweeps(tables: Tables, options: Options) -> list[_Sweep]:
 
 def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
     settings = settings_by_run(tables)
-    labels = tables.labels()
     figures = _figures(tables, options.warmup)
     alike = grouped((tuple(values.get(name, "") for name in ALIKE), run) for run, values in settings.items())
     for names, runs in alike.items():
@@ -183,7 +180,7 @@ def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
         followers = (name for name in varying(run_settings) if name not in telling and not incidental(name))
         if telling:
             name, higher = ", ".join(filter(None, names)), figure != _TIME
-            yield _Sweep(name, figure, higher, tuple(telling), tuple(followers), settings, labels, logs, tuple(failed))
+            yield _Sweep(name, figure, higher, tuple(telling), tuple(followers), settings, logs, tuple(failed))
 
 
 def _with_settings(settings: Mapping[str, Settings], runs: Sequence[str]) -> list[str]:

@@ -71,10 +71,8 @@ def scaling(tables: Tables, options: Options) -> MetricRows:
     """
     if not (found := [*studies(tables, options), *table_studies(tables)]):
         return []
-    labels = tables.labels()
     joules = energy_of_units(tables, options)
     rows = [row for study in found for row in _rows(study, options.level, {} if study.table else joules)]
-    rows = [row | {"label": labels[row["run"]]} for row in rows]
     if options.gpu_hour is not None:
         rows = [row | {"cost_million": _cost(row["gpu_time_s"], options.gpu_hour)} for row in rows]
     return rows

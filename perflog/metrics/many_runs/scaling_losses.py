@@ -71,9 +71,7 @@ def scaling_losses(tables: Tables, options: Options) -> MetricRows:
         >>> len(perflog.metrics.scaling_losses(perflog.find_runs("reference:moe_layer.txt")))
         0
     """
-    labels = tables.labels()
-    rows = [row for study in studies(tables, options) for row in _rows(tables, study, options)]
-    return [row | {"label": labels[row["run"]]} for row in rows]
+    return [row for study in studies(tables, options) for row in _rows(tables, study, options)]
 
 
 def _rows(tables: Tables, study: Study, options: Options) -> Iterator[dict[str, Any]]:

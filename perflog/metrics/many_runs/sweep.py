@@ -157,7 +157,7 @@ def _row(run: _SweptRun, level: float, factors: Sequence[str], factor: str | Non
     series = run.series
     cut = series.warmup.cut
     others = [f"{name} {run.settings[name]}" for name in factors if name != factor]
-    row: dict[str, Any] = {"run": series.run, "label": series.label, "factor": factor}
+    row: dict[str, Any] = {"run": series.run, "factor": factor}
     row |= {"group": ", ".join(others) or None}
     row |= {"value": run.settings[factor] if factor else None, "warmup": cut, "n": len(series.steady)}
     if len(series.steady) and series.window:

@@ -100,7 +100,7 @@ def stages(tables: Tables, options: Options) -> MetricRows:
     for run in _steady_runs(tables, options):
         for stage, rows, times in run.times("stage"):
             if stage != NULL:
-                row = {"run": run.run, "label": run.label, "stage": stage, "ranks": _names(rows["rank"])}
+                row = {"run": run.run, "stage": stage, "ranks": _names(rows["rank"])}
                 table.append(row | {"layers": _names(rows["layer"])} | times)
     return table
 
@@ -113,7 +113,7 @@ def layers_by_stage(
     rows = rows.where(rows.known("stage"))
     times: dict[int, dict[str | None, float]] = {}
     for stage in np.unique(rows["stage"]).tolist():
-        on_stage = _without_warmup(run, None, rows.where(rows["stage"] == stage), {}, options)
+        on_stage = _without_warmup(run, rows.where(rows["stage"] == stage), {}, options)
         parts = on_stage.times("layer") if len(on_stage.rows) else ()
         times[stage] = {layer: part["time_s"] for layer, _, part in parts if part["direction"] == direction}
     return times
@@ -160,7 +160,7 @@ def layers(tables: Tables, options: Options) -> MetricRows:
     for run in _steady_runs(tables, options):
         for layer, rows, times in run.times("layer"):
             calls = int(np.median(_per_step(rows, "calls")[1])) if rows.known("calls").all() else None
-            row = {"run": run.run, "label": run.label, "layer": layer, "stages": _names(rows["stage"])}
+            row = {"run": run.run, "layer": layer, "stages": _names(rows["stage"])}
             table.append(row | {"calls": calls} | times)
     return table
 
@@ -188,7 +188,7 @@ def pipeline(tables: Tables, options: Options) -> MetricRows:
     for run in _steady_runs(tables, options):
         counts = {name: count_of(run.quantities, name) for name in ("stages", "micro_batches", "chunks")}
         models = (*_equal_stages(**counts), *_timed_stages(run, counts["stages"], counts["micro_batches"]))
-        table += [{"run": run.run, "label": run.label} | counts | row for row in models]
+        table += [{"run": run.run} | counts | row for row in models]
     return table
 
 
@@ -337,7 +337,6 @@ class _LayerTimes(Struct, frozen=True, eq=False):
     """Rows of table `layers` of one run in its steady steps, in the order of stages and ranks."""
 
     run: str
-    label: str | None
     rows: Rows
     warmup: Warmup
     quantities: Mapping[str, float]
@@ -385,15 +384,13 @@ class _LayerTimes(Struct, frozen=True, eq=False):
 def _steady_runs(tables: Tables, options: Options) -> Iterator[_LayerTimes]:
     """The layers of each run that has any."""
     semantics = semantics_by_run(tables.rows("runs"))
-    for run, label in tables.labels().items():
-        found = _without_warmup(run, label, tables.rows_of("layers", run), semantics[run].quantities, options)
+    for (run,) in tables.rows("runs").records("run"):
+        found = _without_warmup(run, tables.rows_of("layers", run), semantics[run].quantities, options)
         if len(found.rows):
             yield found
 
 
-def _without_warmup(
-    run: str, label: str | None, rows: Rows, quantities: Mapping[str, float], options: Options
-) -> _LayerTimes:
+def _without_warmup(run: str, rows: Rows, quantities: Mapping[str, float], options: Options) -> _LayerTimes:
     """The layers of a run without its warm-up, which is detected in the sum of all layers of a step.
 
     Steps with another number of rows than most are incomplete and are left out.
@@ -406,7 +403,7 @@ def _without_warmup(
     rows = rows.where(size_of_row == sizes[often == often.max(initial=0)].max(initial=0))
     steps = row_groups(rows, "step")
     warmup = warm_up(steps.sums(rows["time_s"]), options.warmup)
-    return _LayerTimes(run, label, rows.where(steps.inverse >= warmup.cut), warmup, quantities, options.level)
+    return _LayerTimes(run, rows.where(steps.inverse >= warmup.cut), warmup, quantities, options.level)
 
 
 def _per_step(rows: Rows, column: str, *keys: str) -> tuple[Ints, Floats]:

@@ -111,8 +111,7 @@ def schedules(tables: Tables, options: Options) -> MetricRows:
            schedule  micro_batches ...
         ...
     """
-    labels = tables.labels()
-    return [asdict(row) | {"label": labels.get(row.run)} for row in schedule_rows(tables, options)]
+    return [asdict(row) for row in schedule_rows(tables, options)]
 
 
 @computed_list

@@ -146,11 +146,11 @@ def _rows(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
     if not powers and not totals and options.gpu_hour is None:
         return
     rates, sizes, series = run_rates(tables, options), sized_runs(tables), _step_times(tables, options)
-    for run, label, elapsed in tables.rows("runs").records("run", "label", "elapsed_s"):
+    for run, elapsed in tables.rows("runs").records("run", "elapsed_s"):
         power, gpus = powers.get(run), sizes[run].gpus if run in sizes else None
         step = float(np.median(series[run].steady)) if run in series and len(series[run].steady) else None
         units = dict(_units(rates, run, gpus))
-        row: dict[str, Any] = {"run": run, "label": label, "gpus": gpus}
+        row: dict[str, Any] = {"run": run, "gpus": gpus}
         row["rate"] = ", ".join(dict.fromkeys(name for name, _ in units.values())) or None
         found = _energy(power, gpus, step, units) if power is not None else {}
         for name, value in _run_columns(totals.get(run, {})):

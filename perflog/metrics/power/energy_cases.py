@@ -91,9 +91,8 @@ def energy_cases(tables: Tables, options: Options) -> MetricRows:
         >>> len(table)
         0
     """
-    labels = tables.labels()
     return [
-        {"run": run, "label": labels.get(run), "table": number} | row
+        {"run": run, "table": number} | row
         for run, found in case_tables(tables).items()
         for number, table in enumerate(found, 1)
         for row in _rows(table, options.gpu_hour)

@@ -80,7 +80,6 @@ class TimedSteps(Struct, frozen=True):
     """Windows [start, end) of the steps of a run in nanoseconds, in their order, and the clock that they are on."""
 
     run: str
-    label: str | None
     clock: str | None
     steps: Ints
     starts: Ints
@@ -112,7 +111,7 @@ def timed_steps(tables: Tables) -> Iterator[TimedSteps]:
     """Yield the windows of the steps of each run with times on its lines; they span all ranks."""
     steps = tables.rows("steps")
     steps = steps.where(steps.known("printed_ns", "step") & (steps["copy"] == 1))
-    clocks, labels = _clocks(tables), tables.labels()
+    clocks = _clocks(tables)
     for run, rows in steps.by("run").items():
         starts, ends = _starts(rows), rows["printed_ns"]
         known = starts != NULL
@@ -121,7 +120,7 @@ def timed_steps(tables: Tables) -> Iterator[TimedSteps]:
         order = np.argsort(end, kind="stable")
         if len(order):
             numbers = rows["step"][known][groups.first]
-            yield TimedSteps(run, labels[run], _clock(rows, clocks[run]), numbers[order], start[order], end[order])
+            yield TimedSteps(run, _clock(rows, clocks[run]), numbers[order], start[order], end[order])
 
 
 def _starts(rows: Rows) -> Ints:
@@ -221,7 +220,7 @@ def _sampled(tables: Tables, found: Readings, quantity: Ints) -> Iterator[Device
 def _rows(windows: TimedSteps, samples: Sequence[DeviceSamples]) -> Iterator[dict[str, Any]]:
     """Yield the rows of a run: for each log with samples and each device, of the run and of its steps."""
     for sampled in samples:
-        run_columns = {"run": windows.run, "label": windows.label, "telemetry": sampled.run}
+        run_columns = {"run": windows.run, "telemetry": sampled.run}
         if sampled.run != windows.run and (note := _difference(windows.clock, sampled.clock)):
             yield run_columns | {"part": "run", "note": note}
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -89,7 +89,7 @@ def allocator(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (
         >>> len(table)
         0
     """
-    return [dict(zip(("run", "label", "rank", "device"), names, strict=True)) | row for names, row in _devices(tables)]
+    return [device._asdict() | row for device, row in _devices(tables)]
 
 
 @metric(
@@ -109,19 +109,20 @@ def allocator_holders(tables: Tables, options: Options) -> MetricRows:  # noqa: 
         0
     """
     rows = []
-    for device_key, blocks in _blocks(tables):
+    for device, blocks in _blocks(tables):
         used = blocks.where(blocks.one_of("category", (ALLOCATED,)))
-        names = dict(zip(("run", "label", "rank", "device"), device_key, strict=True))
-        rows += [names | row for row in _held(used)]
+        rows += [device._asdict() | row for row in _held(used)]
     return rows
 
 
-_Place = tuple[str, str | None, int | None, int | None]
+class _Device(NamedTuple):
+    run: str
+    rank: int | None
+    device: int | None
 
 
-def _blocks(tables: Tables, name: str = BLOCK) -> Iterator[tuple[_Place, Rows]]:
-    """Yield the blocks of each device, with its run, label, rank and number."""
-    labels = tables.labels()
+def _blocks(tables: Tables, name: str = BLOCK) -> Iterator[tuple[_Device, Rows]]:
+    """Yield the blocks of each device."""
     columns = ("rank", "device", "category", "domain", "bytes", "stack")
     for (run, _part), events in tables.arrow_by_file("events", {"name": one_of(name)}, "name", *columns):
         rows = rows_from_arrow(events)
@@ -131,19 +132,19 @@ def _blocks(tables: Tables, name: str = BLOCK) -> Iterator[tuple[_Place, Rows]]:
         devices = groups_of(rows["rank"], rows["device"])
         for first, number in zip(devices.first.tolist(), range(len(devices.sizes)), strict=True):
             rank, device = (int(rows[column][first]) for column in ("rank", "device"))
-            device_key = (run, labels.get(run), None if rank == NULL else rank, None if device == NULL else device)
-            yield device_key, rows.where(devices.inverse == number)
+            found = _Device(run, None if rank == NULL else rank, None if device == NULL else device)
+            yield found, rows.where(devices.inverse == number)
 
 
-def _devices(tables: Tables) -> Iterator[tuple[_Place, dict[str, Any]]]:
-    asked = {device_key: int(rows["bytes"][-1]) for device_key, rows in _blocks(tables, OUT_OF_MEMORY)}
-    for device_key, rows in _blocks(tables):
+def _devices(tables: Tables) -> Iterator[tuple[_Device, dict[str, Any]]]:
+    asked = {device: int(rows["bytes"][-1]) for device, rows in _blocks(tables, OUT_OF_MEMORY)}
+    for device, rows in _blocks(tables):
         sizes = rows["bytes"]
         used, free = rows.one_of("category", (ALLOCATED,)), rows.one_of("category", (FREE,))
         reserved, allocated = int(sizes.sum()), int(sizes[used].sum())
         largest, unused = int(sizes[free].max(initial=0)), int(sizes[free].sum())
-        failed = asked.get(device_key)
-        yield device_key, {
+        failed = asked.get(device)
+        yield device, {
             "reserved": reserved, "allocated": allocated, "free": unused, "largest_free": largest,
             "waiting": reserved - allocated - unused, "private": int(sizes[rows.known("domain")].sum()),
             "fragmentation": (reserved - allocated) / reserved if reserved else None, "asked": failed,

@@ -87,10 +87,9 @@ def ranges(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all
         ...
     """
     tree = []
-    labels = tables.labels()
     for run, rows in with_activity(tables).groupby("run", sort=False):
         if rows["range"].notna().any():
-            tree += [{"run": run, "label": labels.get(run), **row} for row in _rows(range_work(rows))]
+            tree += [{"run": run, **row} for row in _rows(range_work(rows))]
     return tree
 
 

@@ -92,7 +92,6 @@ def time_to_target(tables: Tables, options: Options) -> MetricRows:
         if groups.sizes[group] > 1:
             curves.setdefault(values.words[values.key[first]], {})[runs[values.run[first]]] = values.where(rows[group])
     by_run = semantics_by_run(tables.rows("runs"))
-    labels = tables.labels()
     table: list[dict[str, Any]] = []
     for key, curve_by_run in curves.items():
         changes = [curve.value[-1] - curve.value[0] for curve in curve_by_run.values()]
@@ -100,7 +99,7 @@ def time_to_target(tables: Tables, options: Options) -> MetricRows:
         last = [float(curve.value[-1]) for curve in curve_by_run.values()]
         worst: dict[str, Any] = {"target": max(last) if lower else min(last), "target_from": "worst last value"}
         for run, curve in curve_by_run.items():
-            columns = {"run": run, "label": labels.get(run), "key": key, "n": len(curve.value)}
+            columns = {"run": run, "key": key, "n": len(curve.value)}
             columns |= {"better": "lower" if lower else "higher", **worst, **_stated(key, by_run[run], options)}
             table.append(columns | _reached(tables, curve, columns, by_run[run]))
     order = tables.run_order()

@@ -107,10 +107,7 @@ def named_ranks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
         Columns: [figure, end, rank, times, reports]
         Index: []
     """
-    labels = tables.labels()
-    return [
-        asdict(each) | {"label": labels.get(each.run), "unit": each.unit or None} for each in named_rank_rows(tables)
-    ]
+    return [asdict(each) | {"unit": each.unit or None} for each in named_rank_rows(tables)]
 
 
 @computed_list

@@ -169,7 +169,7 @@ def _steps_in_parts(table: PhaseTable) -> Iterator[tuple[list[dict[str, Any]], l
         if names <= {"step"} or any(np.isnan(seconds) for seconds in times.values()):
             continue  # nothing timed inside, or it is not known on which ranks
         n, first, last = windows[run_index]
-        common: dict[str, Any] = {"run": run.run, "label": run.label, "of": "step", "n": n}
+        common: dict[str, Any] = {"run": run.run, "of": "step", "n": n}
         common |= {"first_step": first, "last_step": last, "whole_s": times["step", None]}
         parts, unfit = _in_step(times, run.semantics)
         kinds = {name: declared.kind if (declared := run.semantics.phase(name)) else None for name in names}
@@ -322,7 +322,7 @@ def _per_step(rows: PhaseTable, kinds: Groups, world: Ints, steps: Ints) -> Floa
 def _parts_of_phases(tables: Tables, known: Collection[str]) -> Iterator[dict[str, Any]]:
     """Yield the phases of each run without a printed step time for its phases, if the format declares all of them."""
     runs, steps = tables.rows("runs"), tables.rows("steps")
-    semantics, labels = semantics_by_run(runs), tables.labels()
+    semantics = semantics_by_run(runs)
     timed = steps.where(steps.known("step_time_s")).counts("run")
     for run, rows in tables.rows_by_run("phases").items():
         if run in known or (run in timed and rows.known("step").any()):
@@ -345,7 +345,7 @@ def _parts_of_phases(tables: Tables, known: Collection[str]) -> Iterator[dict[st
         if any(ranks[name] != ranks[outer[0]] for name in outer):
             continue
         n, whole_s = min(counts[name] for name in outer), math.fsum(sums[name] for name in outer)
-        common = {"run": run, "label": labels[run], "of": "phases", "n": n, "whole_s": whole_s / n}
+        common = {"run": run, "of": "phases", "n": n, "whole_s": whole_s / n}
         around = {name: None if name in outer else _around(meaning, name, names) for name in names}
         parts, _ = _innermost({(name, around[name]): sums[name] for name in names})
         for name, inside, seconds, is_rest in parts:
@@ -367,10 +367,10 @@ def _parts_of_traces(tables: Tables, options: Options) -> Iterator[dict[str, Any
     table = device_time.table(tables, options)
     if not len(table):
         return
-    for (run, label), rows in table.groupby(["run", "label"], sort=False, dropna=False):
+    for run, rows in table.groupby("run", sort=False):
         whole = wholes_of_traces(rows)
         of = TRACED_STEP if (whole["part"] == "step").all() else "trace"
-        common = {"run": run, "label": label if isinstance(label, str) else None, "of": of, "n": len(whole)}
+        common = {"run": run, "of": of, "n": len(whole)}
         common["whole_s"] = float(whole["span_s"].mean())
         for state in _STATES:
             time = float(whole[f"{state}_s"].mean())
@@ -386,10 +386,10 @@ def _parts_of_profiles(tables: Tables, options: Options) -> Iterator[dict[str, A
     rows = rows[(rows["by"] == "category") & rows["of"].isin(["gpu", "api"])]
     has_gpu = rows["run"].isin(rows["run"][rows["of"] == "gpu"])
     rows = rows[(rows["of"] == "gpu") | ~has_gpu]
-    for (run, label, of), run_rows in rows.groupby(["run", "label", "of"], sort=False, dropna=False):
+    for (run, of), run_rows in rows.groupby(["run", "of"], sort=False):
         profile = _once(run_rows)
         totals = profile.groupby("section", sort=False, dropna=False)["denominator_s"].first()
-        common = {"run": run, "label": label if isinstance(label, str) else None, "of": of}
+        common = {"run": run, "of": of}
         common["whole_s"] = float(totals.sum())
         for (name,), group in profile.groupby(["name"], sort=False):
             work = {"part": name, "kind": name, "time_s": float(group["time_s"].sum())}

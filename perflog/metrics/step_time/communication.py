@@ -78,12 +78,12 @@ def communication(tables: Tables, options: Options) -> MetricRows:
         rows_of_piece: list[list[dict[str, Any]]] = [[] for _ in table.runs]
         for run_index, row in (*_phases(table), *_totals(table)):
             run = table.runs[run_index]
-            rows_of_piece[run_index].append({"run": run.run, "label": run.label, **row})
+            rows_of_piece[run_index].append({"run": run.run, **row})
         runs += table.runs
         rows_by_run += rows_of_piece
     points = _points(runs, rows_by_run, _median_loads(tables, options.warmup))
     for run_index, fit in _fits(points, ["run_index", *_FIT]):
-        rows_by_run[run_index].append({"run": runs[run_index].run, "label": runs[run_index].label, **fit})
+        rows_by_run[run_index].append({"run": runs[run_index].run, **fit})
     rows = [row for found in rows_by_run for row in found]
     if points["run_index"].nunique() > 1:
         rows += [fit for _, fit in _fits(points, _FIT)]

@@ -89,9 +89,9 @@ def work_rates(tables: Tables, options: Options) -> pd.DataFrame:
             continue
         rates = [row for rate in run.semantics.rates for row in _rate_rows(rate, run, steady, measured)]
         if any("plain_tflops" in row for row in rates):
-            rows += [{"run": run.run, "label": run.label, **row} for row in rates]
+            rows += [{"run": run.run, **row} for row in rates]
     if not rows:
-        return metric_table(_COLUMNS, [])
+        return metric_table(_COLUMNS, [], tables)
     return as_types(pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]), {"rank": "Int64"})
 
 

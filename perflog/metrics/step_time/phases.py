@@ -283,7 +283,7 @@ def _trees(table: PhaseTable) -> Iterator[dict[str, Any]]:
 def _row(run: SteadyRun, figure: dict[str, Any]) -> dict[str, Any]:
     name, occurrence, is_rest = figure["phase"], figure["occurrence"], "rest_by" in figure
     declared, hidden = run.semantics.phase(name), run.semantics.is_hidden(name, occurrence)
-    row: dict[str, Any] = {"run": run.run, "label": run.label}
+    row: dict[str, Any] = {"run": run.run}
     row |= {"part": "rest" if is_rest else "whole" if name in WHOLES else "phase"}
     row |= {key: figure.get(key) for key in ("phase", "occurrence", "rank", "n", "first_step", "last_step", "rest_by")}
     row |= {column: figure[stat] for column, stat in _STATS.items()}

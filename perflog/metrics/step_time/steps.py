@@ -107,7 +107,6 @@ def _row(series: StepSeries, part: str, cut: int, level: float) -> dict[str, Any
     values, steps, lines = series.values[cut:], series.steps[cut:], series.lines[cut:]
     row: dict[str, Any] = {
         "run": series.run,
-        "label": series.label,
         "of": series.column.removesuffix("_s"),
         "part": part,
     }

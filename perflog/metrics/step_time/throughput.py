@@ -242,7 +242,7 @@ class _RunRates(Struct, frozen=True):
     def row(self, series: StepSeries, table: _Columns, part: str, cut: int) -> dict[str, Any]:
         """Row for the steps from `cut` on."""
         steps, lines = series.steps[cut:], series.lines[cut:]
-        row: dict[str, Any] = {"run": series.run, "label": series.label, "part": part, "n": len(steps)}
+        row: dict[str, Any] = {"run": series.run, "part": part, "n": len(steps)}
         if not len(steps):
             return row
         table = {name: column[cut:] for name, column in table.items()}

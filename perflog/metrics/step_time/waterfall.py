@@ -263,7 +263,7 @@ def _undivided(tables: Tables, options: Options) -> Iterator[_Whole]:
     times = steps.table(tables, options)
     known = (times["of"] == "step_time") & (times["part"] == "steady") & (times["n"] > 0)  # not all is warm-up
     for row in row_dicts(times[known]):
-        names = {name: row[name] for name in ("run", "label", "n", "first_step", "last_step")} | {"of": "step"}
+        names = {name: row[name] for name in ("run", "n", "first_step", "last_step")} | {"of": "step"}
         pieces = [_Piece("unattributed", float(row["mean_s"]), "step")]
         if row["run"] in by_run:
             rows = by_run[row["run"]]
@@ -490,7 +490,7 @@ def _trace_wholes(tables: Tables) -> Iterator[_Whole]:
     for run, devices in by_run.items():
         n = sum(losses.steps or 1 for losses in devices)
         of = TRACED_STEP if devices[0].steps else "trace"
-        names = {"run": run, "label": devices[0].device.label, "of": of, "n": n}
+        names = {"run": run, "of": of, "n": n}
         pieces = [
             _Piece(bar, float(seconds(ns)) / n, _EVENTS[bar], None, losses.doubts.get(bar, ()))
             for losses in devices

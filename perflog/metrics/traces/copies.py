@@ -97,7 +97,7 @@ def _rows(device: TraceDevice) -> list[dict[str, Any]]:
         known = chosen & (sizes > 0) & (lengths > 0)
         exposed = union(work.starts[chosen], work.ends[chosen]) - other
         row = {
-            "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+            "run": device.run, "rank": device.rank, "device": device.device,
             "device_name": device.device_name, "direction": direction, "memory": memory,
             "calls": int(chosen.sum()), "time_s": float(seconds(lengths[chosen].sum())),
             "exposed_s": float(seconds(exposed.length)), "share": exposed.length / device.span if device.span else None,

@@ -193,7 +193,7 @@ def device_time_columns(device: TraceDevice, starts: Ints, ends: Ints) -> dict[s
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = {f"{name}_share": ns / spans for name, ns in columns.items()}
         overlap = both / moved
-    row: dict[str, Any] = {"run": device.run, "label": device.label, "rank": device.rank, "device": device.device}
+    row: dict[str, Any] = {"run": device.run, "rank": device.rank, "device": device.device}
     row["device_name"] = device.device_name
     row |= {f"{name}_s": seconds(ns) for name, ns in columns.items()} | shares
     row |= {

@@ -125,7 +125,7 @@ def _rows(idle: DeviceIdle, starts: Ints, ends: Ints, named: list[dict[str, Any]
     waiting = queue.waiting(starts, ends)
     for i, name in enumerate(named):
         row: dict[str, Any] = {
-            "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+            "run": device.run, "rank": device.rank, "device": device.device,
             "device_name": device.device_name, **name,
             **{column: float(seconds(ns[i])) for column, ns in times.items()},
         }  # fmt: skip
@@ -232,7 +232,7 @@ def _periods(idle: DeviceIdle) -> pd.DataFrame | None:
     waiting = _Queue(idle.launches.starts[known], work.starts[known]).waiting(starts, ends)
     not_launched = idle.data.inside(starts, ends) + idle.sync.inside(starts, ends) + idle.host.inside(starts, ends)
     return pd.DataFrame({
-        "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+        "run": device.run, "rank": device.rank, "device": device.device,
         "device_name": device.device_name, "period": np.arange(1, _BINS + 1), "at_s": seconds(starts - begin),
         "queue": waiting / lengths, "busy_share": work.busy.inside(starts, ends) / lengths,
         "host_share": not_launched / lengths,

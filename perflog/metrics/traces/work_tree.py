@@ -67,7 +67,6 @@ class WorkTree(Struct, frozen=True, eq=False):
 
     run: str
     part: int
-    label: str | None
     rank: int | None
     names: Sequence[str]
     kinds: Sequence[str | None]
@@ -183,13 +182,8 @@ def work_trees(tables: Tables, kinds: tuple[str, ...], word_of: WordOf, with_sha
             tables, *columns, kinds=kinds, name=lambda kind, name: word_of(kind, name, None) is not None
         )
     }
-    labels = tables.labels()
-    trees = [
-        _work_tree(by_file.pop(file), labels[file[0]], devices)
-        for file, devices in launches_by_file(tables)
-        if file in by_file
-    ]
-    trees += [_work_tree(joined, labels[joined.calls.run], []) for joined in by_file.values()]
+    trees = [_work_tree(by_file.pop(file), devices) for file, devices in launches_by_file(tables) if file in by_file]
+    trees += [_work_tree(joined, []) for joined in by_file.values()]
     return sorted(trees, key=lambda tree: (tree.run, tree.part))
 
 
@@ -230,7 +224,7 @@ def _joined(parents: Ints, codes: Ints) -> tuple[Ints, list[int], list[int]]:
     return node, around, node_codes
 
 
-def _work_tree(joined: JoinedCalls, label: str | None, devices: Sequence[tuple[TraceDevice, Launches]]) -> WorkTree:
+def _work_tree(joined: JoinedCalls, devices: Sequence[tuple[TraceDevice, Launches]]) -> WorkTree:
     calls, node, parents = joined.calls, joined.nodes, joined.parents
     entered, host = np.bincount(node, minlength=len(parents)), np.zeros(len(parents), np.int64)
     np.add.at(host, node, calls.ends - calls.starts)
@@ -247,7 +241,6 @@ def _work_tree(joined: JoinedCalls, label: str | None, devices: Sequence[tuple[T
     return WorkTree(
         run=calls.run,
         part=calls.part,
-        label=label,
         rank=int(ranks[0]) if len(ranks) == 1 and ranks[0] != NULL else None,
         names=[*(word.name for word in joined.words), *((OUTSIDE, UNKNOWN)[i] for i in other)],
         kinds=[*(word.kind for word in joined.words), *(None for _ in other)],

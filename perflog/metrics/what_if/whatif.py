@@ -104,15 +104,13 @@ def whatif(tables: Tables, options: Options) -> MetricRows:
         True
     """
     rows = []
-    labels = tables.labels()
     for run, job in replayed_jobs(tables, options).items():
-        place = {"run": run, "label": labels[run]}
         if isinstance(job, NoJob):
-            rows.append(place | {"of": "job", "rests_on": OPERATIONS, "assumes": job.reason})
+            rows.append({"run": run, "of": "job", "rests_on": OPERATIONS, "assumes": job.reason})
         else:
-            rows += [place | row for row in _rows(job)]
+            rows += [{"run": run} | row for row in _rows(job)]
     for found in replayed_ranks(tables) if tables.count("events") else ():
-        rows += [{"run": found.run, "label": labels[found.run]} | row for row in _rows_of_ranks(found)]
+        rows += [{"run": found.run} | row for row in _rows_of_ranks(found)]
     return rows
 
 

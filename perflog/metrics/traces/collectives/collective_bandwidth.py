@@ -98,12 +98,12 @@ def collective_bandwidth(tables: Tables, options: Options) -> MetricRows:  # noq
 def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
     """Yield the rows of a job: of the matched collectives, then of the kernels of each rank that are not matched."""
     job = matched.job
-    job_columns = {"run": job.run, "label": job.members[0].label if job.run else None, "timed": TRANSFER, "rank": None}
+    job_columns = {"run": job.run, "timed": TRANSFER, "rank": None}
     for keys, rows in matched.collectives.groupby(_KEYS, dropna=False, sort=False):
         yield job_columns | _row(keys, rows.rename(columns={"transfer": "length"}))
     for (member, *keys), rows in matched.loose.groupby(["member", *_KEYS], dropna=False, sort=False):
         device = job.members[member]
-        rank_columns = {"run": device.run, "label": device.label, "timed": KERNEL, "rank": device.rank}
+        rank_columns = {"run": device.run, "timed": KERNEL, "rank": device.rank}
         yield rank_columns | _row(tuple(keys), rows)
 
 

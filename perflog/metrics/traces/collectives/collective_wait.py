@@ -181,7 +181,7 @@ def _straggler_rows(matched: MatchedCollectives) -> list[dict[str, Any]]:
     rows = []
     for member, device in enumerate(matched.job.members):
         n, span = int(waited["n"][member]), device.span or np.nan
-        row: dict[str, Any] = {"run": device.run, "label": device.label, "rank": device.rank, "device": device.device}
+        row: dict[str, Any] = {"run": device.run, "rank": device.rank, "device": device.device}
         row["device_name"] = device.device_name
         row |= {"collectives": n, "clock_ok": matched.clock_ok, "reason": _why_undetermined(matched, n)}
         if n:

@@ -90,7 +90,7 @@ def _rows(matched: MatchedCollectives, nodes: dict[int, _Nodes]) -> Iterator[dic
         for doing, path, times in _divided(device, nodes.get(id(device)), starts, ends):
             if total := int(times.sum()):
                 row: dict[str, Any] = {
-                    "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+                    "run": device.run, "rank": device.rank, "device": device.device,
                     "device_name": device.device_name, "doing": doing, "range": path and last_of_path(path),
                     "path": path, "collectives": int((times > 0).sum()), "time_s": float(seconds(total)),
                     "share": total / imposed, "of_span": total / device.span if device.span else None,

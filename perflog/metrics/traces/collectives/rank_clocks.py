@@ -79,7 +79,7 @@ def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
         is_member = members == member
         n = int(is_member.sum())
         row: dict[str, Any] = {
-            "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+            "run": device.run, "rank": device.rank, "device": device.device,
             "device_name": device.device_name, "reference": job.name(0), "collectives": n, "clock_ok": matched.clock_ok,
         }  # fmt: skip
         if n < _FEWEST:

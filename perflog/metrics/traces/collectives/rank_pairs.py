@@ -58,7 +58,7 @@ def rank_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 
         ['op', 'sender', 'receiver', 'bytes']
     """
     rows = [row for matched in all_collectives(tables) for row in (*_transfers(matched), *_exchanges(matched))]
-    table = metric_table(_COLUMNS, rows)
+    table = metric_table(_COLUMNS, rows, tables)
     job = table["run"].fillna("")
     total = table["bytes"].groupby([job, table["op"]]).transform("sum").astype(float)
     return [table.assign(share=table["bytes"].astype(float) / total.where(total > 0))]

@@ -139,7 +139,7 @@ def _rows(tree: WorkTree) -> list[dict[str, Any]]:
         named = tree.kinds[index] is not None
         rows.append(
             {
-                "run": tree.run, "label": tree.label, "rank": tree.rank, "operator": tree.names[index],
+                "run": tree.run, "rank": tree.rank, "operator": tree.names[index],
                 "shapes": tree.shapes[index], "depth": depth, "kind": tree.kinds[index],
                 "calls": int(tree.entered[index]) if named else None, **sums.figures(index),
                 "host_s": float(seconds(tree.host_ns[index])) if named else None,

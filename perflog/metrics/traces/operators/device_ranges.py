@@ -153,7 +153,7 @@ def _rows(tree: WorkTree) -> list[dict[str, Any]]:
         if not named and not sums.launched[index]:
             continue
         row: dict[str, Any] = {
-            "run": tree.run, "label": tree.label, "rank": tree.rank, "range": tree.names[index], "depth": depth,
+            "run": tree.run, "rank": tree.rank, "range": tree.names[index], "depth": depth,
             "kind": tree.kinds[index], "path": paths[index], "first_line": tree.lines[index],
         }  # fmt: skip
         if named:

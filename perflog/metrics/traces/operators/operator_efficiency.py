@@ -112,12 +112,11 @@ def operator_efficiency(tables: Tables, options: Options) -> MetricRows:
               operator  ... tflops  roof_share    bound
         ...
     """
-    runs = {run: (label, device) for run, label, device in tables.rows("runs").records("run", "label", "device")}
+    device_of = dict(tables.rows("runs").records("run", "device"))
     rows: list[dict[str, Any]] = []
     for file, operators in known_operators(tables):
-        label, device = runs[file.run]
-        roof = _Roof.of(options, [device, *file.device_names])
-        file_columns = {"run": file.run, "label": label, "rank": file.rank}
+        roof = _Roof.of(options, [device_of[file.run], *file.device_names])
+        file_columns = {"run": file.run, "rank": file.rank}
         rows += [file_columns | row for row in _rows(file, operators, roof)]
     return rows
 

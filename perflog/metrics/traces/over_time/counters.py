@@ -75,7 +75,7 @@ def counters(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (a
         >>> list(table.columns[2:6])
         ['rank', 'device', 'device_name', 'counter']
     """
-    rows, labels = tables.rows("counters"), tables.labels()
+    rows = tables.rows("counters")
     found = readings(rows.where(~rows.one_of("name", CALL_COUNTS)))  # these are of no hardware: see `stuck_ranks`
     groups = groups_of(*(found.rows.keys(name) for name in _KEYS), found.unit)
     weights = groups.sums(found.weight)
@@ -86,7 +86,7 @@ def counters(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (a
     first = list(found.rows.where(groups.first).dicts(*_KEYS, "name", "line"))
     who = [{key: row[key] for key in _KEYS if key != "name"} for row in first]
     return [
-        {**who[group], "label": labels[first[group]["run"]], "counter": first[group]["name"],
+        {**who[group], "counter": first[group]["name"],
          "first_line": first[group]["line"], "unit": found.units[found.unit[groups.first[group]]],
          **{name: float(values[group]) for name, values in figures.items()}}
         for group in groups.in_order.tolist()

@@ -48,7 +48,6 @@ class MemoryCurve(Struct, frozen=True, eq=False, dict=True):
     """
 
     run: str
-    label: str | None
     part: int
     rank: int | None
     process: str | None
@@ -127,7 +126,6 @@ def carried(values: Ints) -> Ints:
 @computed_list
 def device_memory(tables: Tables) -> Iterator[MemoryCurve]:
     """Return the memory of devices and hosts in all traces, in order of run, file and device."""
-    labels = tables.labels()
     windows, totals = step_windows(tables), _printed_totals(tables)
     for file, events in tables.arrow_by_file("events", {"kind": one_of("memory")}, *_COLUMNS):
         rows = rows_from_arrow(events)
@@ -139,7 +137,7 @@ def device_memory(tables: Tables) -> Iterator[MemoryCurve]:
             rank, device = (_only(own[name]) for name in ("rank", "device"))
             process, name = (own.first_word(column) for column in ("process", "device_name"))
             yield MemoryCurve(
-                *(file[0], labels[file[0]], file[1], rank, process, device, name),
+                *(*file, rank, process, device, name),
                 _steps_of(process, windows.get(file, {})),
                 own,
                 {

@@ -238,7 +238,7 @@ def _begins(curves: Sequence[MemoryCurve]) -> Mapping[tuple[str, int], int]:
 
 def _named(curve: MemoryCurve) -> dict[str, Any]:
     return {
-        "run": curve.run, "label": curve.label, "rank": curve.rank, "process": curve.process,
+        "run": curve.run, "rank": curve.rank, "process": curve.process,
         "memory": "host" if curve.device is None else "device", "device": curve.device,
         "device_name": curve.device_name,
     }  # fmt: skip

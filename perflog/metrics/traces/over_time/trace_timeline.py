@@ -188,7 +188,7 @@ def _part(
             "begin_s": spans.starts - bases[id(device)], "span_s": spans.ends - spans.starts, "time_s": spans.times,
         }  # fmt: skip
         yield pd.DataFrame({
-            "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+            "run": device.run, "rank": device.rank, "device": device.device,
             "device_name": device.device_name, "part": part, "step": step, "track": track.name,
             "kind": kinds[spans.kinds], "name": names[spans.names], "events": spans.events, "grain_s": grain * 1e-9,
             **{name: values * 1e-9 for name, values in times.items()},

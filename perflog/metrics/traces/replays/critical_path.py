@@ -125,7 +125,7 @@ def kinds_on_paths(tables: Tables, found: Iterable[dict[str, Any]] | None = None
         lambda: metric_table(_COLUMNS, _ordered(
             chain.from_iterable(rows_of_kinds(PathWalk(each)) for each in dependencies(tables))
             if found is None else found
-        )),
+        ), tables),
     )  # fmt: skip
 
 
@@ -193,7 +193,7 @@ def _windows(device: TraceDevice, walk: PathWalk) -> Iterator[_Window]:
 def _base(device: TraceDevice, window: _Window) -> dict[str, Any]:
     """What all rows of a window have."""
     return {
-        "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+        "run": device.run, "rank": device.rank, "device": device.device,
         "device_name": device.device_name, **window.part, "span_s": float(seconds(window.end - window.start)),
     }  # fmt: skip
 

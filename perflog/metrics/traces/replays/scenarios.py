@@ -147,7 +147,7 @@ def _rows(walk: PathWalk, in_steps: bool, changes: Sequence[Scenario]) -> Iterat
     share = float((dependencies.launching != NO_CALL).mean())
     lacking = f"the launch of {100 * (1 - share):.0f} % of the work is not known" if 1 - share > _FEW else None
     base = {
-        "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+        "run": device.run, "rank": device.rank, "device": device.device,
         "device_name": device.device_name, "of": "traced step" if in_steps else "trace", "n": n,
         "time_s": float(seconds(whole)) / n, "error_s": float(seconds(unchanged - whole)) / n, "launch_known": share,
         "replayed": n / len(device.steps.numbers) if in_steps else whole / device.span,
@@ -193,7 +193,7 @@ def _rows_of_ranks(tables: Tables) -> Iterator[dict[str, Any]]:
         for device, without in zip(job.members, found.without, strict=True):
             gain = found.unchanged - without
             yield {
-                "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+                "run": device.run, "rank": device.rank, "device": device.device,
                 "device_name": device.device_name, "of": "traced step" if job.in_steps else "trace", "scenario": RANK,
                 "time_s": float(seconds(found.traced)) / n, "without_s": float(seconds(without)) / n,
                 "gain_s": float(seconds(gain)) / n, "gain": gain / found.traced,
