@@ -342,6 +342,11 @@ class _Tiling:
             else:
                 yield (DATA_WAIT if self._waits_for_data(line_index, pause) else STALL), pause, STEPS
             return
+        if kinds == [STARTUP] and (again := self._done_again(line_index)):
+            repeated = min(pause, again * self._usual_of_all)  # of ranks whose attempts are in one run
+            yield DOWN, pause - repeated, STEPS
+            yield REPEATED, repeated, STEPS
+            return
         if len(kinds) == 1:
             stamped = _stamped_seconds(here)
             by_stamps = stamped is not None and abs(stamped - pause) <= max(2 * self._stamp_s, 0.02 * pause)
@@ -361,6 +366,14 @@ class _Tiling:
             yield (kind, rest, STEPS) if seconds is None else (kind, seconds, PRINTED)
         if not open_ended and rest > 2 * self._stamp_s:
             yield UNKNOWN, rest, STEPS
+
+    def _done_again(self, line_index: int) -> int:
+        """Return how many steps are printed again between two step lines: an attempt that loads a checkpoint."""
+        rows = self._tables.rows_by_run("steps")[self._extent.run]
+        rows = rows.where((rows["copy"] > 1) & rows.known("step"))
+        first, last = self._steps.lines[line_index - 1], self._steps.lines[line_index]
+        again = set(rows["step"][(rows["line"] > first) & (rows["line"] < last)].tolist())
+        return len(again) if len(again) > 1 else 0  # other ranks print the last step, too
 
     def _waits_for_data(self, line_index: int, pause: float) -> bool:
         """Whether a printed phase of the step waited for data for most of a pause."""
