@@ -129,15 +129,15 @@ def _named_times(tables: Tables, warmup: int | None, others: Collection[str]) ->
     steps_of_lines = lines_of_runs(tables, steps)
     rows = tables.rows("values")
     rows = rows.where(rows.one_of("unit", {"s"}) & rows.known("value", "step") & ~rows.one_of("run", others))
-    of_key: list[tuple[float, list[StepSeries]]] = []
+    series_by_key: list[tuple[float, list[StepSeries]]] = []
     for key, key_rows in rows.by("key").items() if len(rows) else ():
-        order = np.argsort(of_line := lines_of_runs(tables, key_rows), kind="stable")
-        place = np.searchsorted(of_line[order], steps_of_lines).clip(max=len(order) - 1)
-        times = np.where(of_line[order][place] == steps_of_lines, key_rows["value"][order][place], np.nan)
+        order = np.argsort(numbered_lines := lines_of_runs(tables, key_rows), kind="stable")
+        index = np.searchsorted(numbered_lines[order], steps_of_lines).clip(max=len(order) - 1)
+        times = np.where(numbered_lines[order][index] == steps_of_lines, key_rows["value"][order][index], np.nan)
         series = [each for each in series_of_values(tables, key, times, warmup) if _varies(each.values)]
         if series:
-            of_key.append((median(key_rows["value"]), series))
-    yield from (series for _, series in sorted(of_key, key=lambda each: -each[0]))
+            series_by_key.append((median(key_rows["value"]), series))
+    yield from (series for _, series in sorted(series_by_key, key=lambda each: -each[0]))
 
 
 def _varies(values: Floats) -> bool:

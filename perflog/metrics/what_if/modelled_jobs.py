@@ -142,13 +142,13 @@ def _job_of_layers(timed: StageTimes, directions: Sequence[str]) -> Job:
     means = {direction: timed.seconds[direction].mean(axis=1).tolist() for direction in directions}
     step = as_timed(means[FORWARD], timed.micro_batches, means.get(BACKWARD))
     on_stage = [[work for work, _, _ in slots] for slots in step.slots]
-    works = [work for stage_works in on_stage for work in stage_works]
-    times = np.array([timed.seconds[work.kind][work.stage] for work in works])[:, :, None]
-    kinds = np.array([COMPUTE[work.kind == BACKWARD] for work in works], object)
+    all_work = [work for stage_works in on_stage for work in stage_works]
+    times = np.array([timed.seconds[work.kind][work.stage] for work in all_work])[:, :, None]
+    kinds = np.array([COMPUTE[work.kind == BACKWARD] for work in all_work], object)
     texts = ["stages work as 1F1B orders them, and sending takes no time", "micro-batches of a step take equally long",
              f"time outside of the layers' {' and '.join(directions)} is left out"]  # fmt: skip
     return Job(
-        _graph_of(on_stage), np.array([work.stage for work in works]), kinds, times, timed.steps, [0],
+        _graph_of(on_stage), np.array([work.stage for work in all_work]), kinds, times, timed.steps, [0],
         {(0, stage): rank for stage, rank in timed.ranks.items() if rank is not None}, None, 0, "; ".join(texts),
         LAYERS,
     )  # fmt: skip
@@ -156,11 +156,11 @@ def _job_of_layers(timed: StageTimes, directions: Sequence[str]) -> Job:
 
 def _graph_of(on_stage: Sequence[Sequence[Work]]) -> Graph:
     """Return what each work waits for: the one before it on its stage, and what computes its input."""
-    works = [work for stage_works in on_stage for work in stage_works]
-    number_of = {done: number for number, work in enumerate(works) for done in does(work)}
+    all_work = [work for stage_works in on_stage for work in stage_works]
+    number_of = {done: number for number, work in enumerate(all_work) for done in does(work)}
     after: list[tuple[int, ...]] = []
     for stage_works in on_stage:
         for before, work in zip((None, *stage_works), stage_works, strict=False):
             waits = {number_of[each] for each in (before, needs(work, len(on_stage))) if each is not None}
             after.append(tuple(sorted(waits)))
-    return in_order(after, [Unit((number,)) for number in range(len(works))])
+    return in_order(after, [Unit((number,)) for number in range(len(all_work))])
