@@ -1576,3 +1576,10 @@ def test_a_step_without_a_loss_has_its_clock_and_its_rate() -> None:
     line = "step:{}/9 fitness:-2.9 t:{}ms step_avg:12325.1ms Rate=31.5 samples/sec\n"
     got = read("".join(line.format(step, 12000 * step) for step in (1, 2, 3, 4)).encode())
     assert [(row["step_time_s"], row["samples_per_s"]) for row in got.rows("steps")][1:] == [(12.0, 31.5)] * 3
+
+
+def test_a_total_after_of() -> None:
+    """`50 of 200` is `50/200`, of what counts; other numbers after the word are of something else."""
+    got = read(b"iter   50 of 200: loss 2.5, 310 ms\niter  100 of 200: loss 2.25 of 3 runs, 310 ms\n")
+    assert [row["step"] for row in got.rows("steps")] == [50, 100]
+    assert json.loads(got.rows("runs")[0]["config"]) == {"iter_total": 200}

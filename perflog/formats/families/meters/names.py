@@ -144,6 +144,8 @@ class MeterNames(Struct):
 
         `per`: the word after the number that says what it is counted per: `1409.8/gpu`.
         """
+        if self.words == ["of"] and self.counter in COUNTER_WORDS and not unit_text and INTEGER.fullmatch(text):
+            return self.last, TOTAL  # `iter 50 of 200`
         if self.words:
             is_sentence = not self.is_bound and self.words[-1].lower() in _PREPOSITIONS
             ends_in_is = not self.is_bound and self.words[-1] == "is"
