@@ -89,7 +89,7 @@ def fit(lines: int, fits: int, differences: int = 0, difference_fits: int = 0, *
 
 def test_a_role_holds_in_most_lines() -> None:
     assert [fit(4, n).fits_mostly(as_clock=False) for n in (1, 2, 3)] == [False, True, True]
-    assert not fit(0, 0).fits_mostly(as_clock=False)
+    assert not fit(0, 0).fits_mostly(as_clock=False) and fit(1, 1).fits_mostly(as_clock=False)
     assert fit(4, 0, 4, 2).fits_mostly(as_clock=True) and not fit(4, 4, 4, 1).fits_mostly(as_clock=True)
     assert fit(4, 1, 2, 1).differences_fit and not fit(4, 2, 2, 1).differences_fit
     assert not fit(4, 1, 5, 2).differences_fit
