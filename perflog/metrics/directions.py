@@ -97,6 +97,11 @@ def words_of(key: str) -> list[str]:
     return [word.lower() for word in re.findall(_WORD, key)]
 
 
+def names_time(key: str) -> bool:
+    """Return whether a name without a unit says that its value is a time."""
+    return not {"time", "dt", "duration"}.isdisjoint(words_of(key))
+
+
 def letter_words(name: str) -> list[str]:
     """Return the words of a name that have letters alone, in lower case."""
     return re.findall(r"[a-z]+", name.lower())

@@ -250,13 +250,14 @@ def _unit_of(s: StepSeries) -> str:
 
 
 def _shown(value: float, unit: str) -> str:
-    return seconds(value) if unit == "s" else f"{value:,.5g} {unit}"
+    return seconds(value) if unit == "s" else f"{value:,.5g} {unit}".rstrip()
 
 
 def _shifted(run: RunLevels) -> Finding:
     s, values = run.series, run.medians
+    unit = _RATES_OF_WORK.get(s.column, run.unit)
     parts = [
-        f"{_shown(value, _unit_of(s))} over steps {s.steps[level.start]} to {s.steps[level.stop - 1]}"
+        f"{_shown(value, unit)} over steps {s.steps[level.start]} to {s.steps[level.stop - 1]}"
         for level, value in zip(run.levels, values, strict=True)
     ]
     change = values[-1] / values[0] - 1

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats, Mask
+from perflog.metrics.directions import names_time
 from perflog.metrics.jobs.timeline import moment
 from perflog.metrics.options import Options
 from perflog.metrics.possible import RATES
@@ -109,7 +110,8 @@ def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels
     done: set[str] = set()
     found = {}
     columns = ((unit, step_series(tables, column, warmup)) for column, unit in _FIGURES.items())
-    for unit, series_of_column in chain(columns, (("s", series) for series in _named_times(tables, warmup, done))):
+    named = ((unit, series) for unit in ("s", "") for series in _named_times(tables, warmup, done, unit))
+    for unit, series_of_column in chain(columns, named):
         for series in series_of_column:
             if series.run in done or not len(series.steady):
                 continue
@@ -120,17 +122,22 @@ def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels
     return found
 
 
-def _named_times(tables: Tables, warmup: int | None, others: Collection[str]) -> Iterator[list[StepSeries]]:
+def _named_times(
+    tables: Tables, warmup: int | None, others: Collection[str], unit: str
+) -> Iterator[list[StepSeries]]:
     """Yield, the longest first, the series of the times that the step lines of runs print by name.
 
-    `others`: runs that print their speed. A time that only grows, or only falls, is that of a whole run.
+    `others`: runs that print their speed. `unit`: of the times, empty if none is printed. A time that only grows, or only falls, is that of a whole run.
     """
     steps = tables.rows("steps")
     steps_of_lines = lines_of_runs(tables, steps)
     rows = tables.rows("values")
-    rows = rows.where(rows.one_of("unit", {"s"}) & rows.known("value", "step") & ~rows.one_of("run", others))
+    has_unit = rows.one_of("unit", {unit}) if unit else ~rows.known("unit")
+    rows = rows.where(has_unit & rows.known("value", "step") & ~rows.one_of("run", others))
     series_by_key: list[tuple[float, list[StepSeries]]] = []
     for key, key_rows in rows.by("key").items() if len(rows) else ():
+        if not (unit or names_time(key)):
+            continue
         order = np.argsort(numbered_lines := lines_of_runs(tables, key_rows), kind="stable")
         index = np.searchsorted(numbered_lines[order], steps_of_lines).clip(max=len(order) - 1)
         times = np.where(numbered_lines[order][index] == steps_of_lines, key_rows["value"][order][index], np.nan)

@@ -21,7 +21,7 @@ from perflog.metrics.benchmarks.serving import CACHE, RUNNING, WAITING
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.causes.run_causes import far_longer
-from perflog.metrics.directions import words_of
+from perflog.metrics.directions import names_time, words_of
 from perflog.metrics.possible import are_moments
 from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.series.series_ends import names_step_time
@@ -196,7 +196,7 @@ def _times_without_unit(tables: Tables, run: str) -> list[tuple[str, float]]:
     if tables.rows_of("steps", run).known("step_time_s").any():
         return []
     values = _values_of_steps(tables, run, "")
-    times = {name: rows for name, rows in values.items() if not {"time", "dt", "duration"}.isdisjoint(words_of(name))}
+    times = {name: rows for name, rows in values.items() if names_time(name)}
     return _medians(tables, run, times)
 
 
