@@ -122,9 +122,7 @@ def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels
     return found
 
 
-def _named_times(
-    tables: Tables, warmup: int | None, others: Collection[str], unit: str
-) -> Iterator[list[StepSeries]]:
+def _named_times(tables: Tables, warmup: int | None, others: Collection[str], unit: str) -> Iterator[list[StepSeries]]:
     """Yield, the longest first, the series of the times that the step lines of runs print by name.
 
     `others`: runs that print their speed. `unit`: of the times, empty if none is printed. A time that only grows, or only falls, is that of a whole run.
