@@ -125,7 +125,8 @@ def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels
 def _named_times(tables: Tables, warmup: int | None, others: Collection[str], unit: str) -> Iterator[list[StepSeries]]:
     """Yield, the longest first, the series of the times that the step lines of runs print by name.
 
-    `others`: runs that print their speed. `unit`: of the times, empty if none is printed. A time that only grows, or only falls, is that of a whole run.
+    `others`: runs that print their speed. `unit`: of the times, empty if none is printed. A time that only grows, or
+    only falls, is that of a whole run.
     """
     steps = tables.rows("steps")
     steps_of_lines = lines_of_runs(tables, steps)
