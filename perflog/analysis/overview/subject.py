@@ -15,7 +15,7 @@ from perflog.metrics import Tables
 from perflog.metrics.attempts import attempts, jobs
 from perflog.metrics.jobs.last_steps import last_steps
 from perflog.metrics.traces.device_work import trace_devices
-from perflog.statistics.groups import distinct, groups_of
+from perflog.statistics.groups import distinct
 from perflog.tables.columns import Rows
 from perflog.units import count
 
@@ -45,9 +45,7 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
         piece = ""
         if len(log) == 1 and first > 1 and last - first + 1 == lines[0]:  # of a run, without gaps
             piece = f"{first:,}-{last:,}" if last > first else f"number {first:,}"
-        shown = (
-            f"{lines[0]:,} printed" if len(lines) == 1 and lines[0] < most and not steps.known("epoch").any() else ""
-        )
+        shown = f"{lines[0]:,} printed" if len(lines) == 1 and lines[0] < most else ""
         each += f" ({': '.join(filter(None, (shown, piece)))})" * bool(shown or piece)
     runs_by_job = jobs(tables)
     if sum(map(len, runs_by_job.values())) == len(log) > 1:
@@ -85,8 +83,10 @@ def _steps(printed: Rows, lasts: Mapping[str, int]) -> int:
 
     `lasts`: the last step of each run, which may come after its last line.
     """
-    if printed.known("epoch").any():
-        return len(groups_of(printed["epoch"], printed["step"]).first)
+    epochs = np.unique(printed["epoch"])
+    if len(epochs) > 1:  # the steps of each begin again
+        epoch_rows = (printed.where(printed["epoch"] == epoch) for epoch in epochs)
+        return sum(_steps(rows, {rows["run"][0]: int(rows["step"].max())}) for rows in epoch_rows)
     steps, first = np.unique(printed["step"], return_index=True)
     covered = printed["steps_averaged"][first]
     covered = np.minimum(covered, np.diff(steps, prepend=-(1 << 60)))  # windows of a coarse clock overlap
