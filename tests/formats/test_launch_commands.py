@@ -28,6 +28,10 @@ STEPS = "step 1 loss 2.5 step_time 400.0 ms\nstep 2 loss 2.5 step_time 400.0 ms\
             {"batch_size": 4},
         ),
         ("2024-05-01 10:11:12 INFO Running: mpirun -np 16 -x A ./all_reduce_perf -b 8 -e 8G", 16, {}),
+        # the last launcher starts the processes, whatever option of the other one is before it
+        ("srun -N 4 --ntasks-per-node=1 torchrun --nnodes 4 --nproc_per_node 8 train.py --tp 2", 32, {"tp": 2}),
+        ("srun -N 4 -l torchrun --nnodes 4 --nproc_per_node 8 train.py --tp 2", 32, {"tp": 2}),
+        ("torchrun --nproc_per_node 8 train.py --launcher deepspeed --tp 2", 8, {"tp": 2}),
         # the size is open: another launcher, a variable, a range, the devices there are, a script, a file of hosts
         ("srun -N 2 bash -c 'torchrun --nnodes $N --nproc_per_node 8 train.py --pp 2'", None, {}),
         ("torchrun --nnodes=1:4 --nproc_per_node=8 train.py --tp 2", None, {"tp": 2}),

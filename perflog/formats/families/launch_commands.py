@@ -42,6 +42,7 @@ _LAUNCHERS = {
     "torch.distributed.launch": "torchrun", "torch.distributed.run": "torchrun",
     "accelerate.commands.launch": "accelerate",
 }  # fmt: skip
+_NAMING = frozenset(("--launcher", "--job-name", "-J", "--name"))  # options with a value that may be such a word
 _ONE_NODE = frozenset(("torchrun",))  # starts processes on one node where no option says how many nodes there are
 _PYTHON = r"(?:\S*/)?python[0-9.]*[ \t]+(?:-[uOB][ \t]+)*-m[ \t]+"
 _MODULES = r"(?:torch\.distributed\.(?:launch|run)|accelerate\.commands\.launch)"
@@ -178,5 +179,5 @@ class _Command(Struct):
 
 def _launcher(words: Sequence[re.Match[str]], k: int) -> str:
     """Return which launcher a word is; "" for another word, such as the value of an option."""
-    is_value = k > 0 and words[k - 1][0][0] == "-" and words[k - 1][0] not in ("-m", "-c")
+    is_value = k > 0 and words[k - 1][0] in _NAMING  # another option before it is a flag, or has its value after "="
     return "" if is_value else _LAUNCHERS.get(words[k][0].strip("\x22'()").rpartition("/")[2], "")

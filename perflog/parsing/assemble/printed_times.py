@@ -18,12 +18,13 @@ from perflog.parsing.match.records import Batch, Records, Stamps
 from perflog.tables.arrow import numbers_of, valid_mask
 from perflog.tables.schema import CLOCKS, UTC
 
-_NAMES = frozenset("timestamp time ts date datetime asctime created createdat loggedat walltime".split())
-_IN_OBJECT = (
-    r"""["'][_@]?(?i:timestamp|time|ts|date|datetime|asctime|created|created_?at|logged_?at|wall_?time)["'][ \t]*:"""
-    r"""[ \t]*["'](?P<time>[12][0-9]{3}[-/.]?[01](?:[0-9T :.+Z/-]|,[0-9]){6,32})["']"""
-)
-_OBJECT_WITH_TIME = lazy_pattern(_IN_OBJECT.encode())
+_NAMES = ("timestamp|time|ts|date_?time|asctime|logged_?at|wall_?time", "date|created|created_?at")
+"""Names of times of print, and those that may also be of something else, such as of the start or of the data."""
+
+_COLUMNS = [lazy_pattern(names) for names in _NAMES]
+_KEYS = [rf"""["'][_@]?(?i:{names})["'][ \t]*:""" for names in _NAMES]
+_HAS_KEY = [lazy_pattern(key) for key in _KEYS]
+_DATE = r"""[ \t]*["'](?P<time>[12][0-9]{3}[-/.]?[01](?:[0-9T :.+Z/-]|,[0-9]){6,32})["']"""
 _FRACTION = r"[.,](?P<digits>[0-9]{1,9})"
 _SINCE_1970 = (1e9, 4e9)  # seconds that may be a date: from 2001 on
 _UNITS = (1, 10**3, 10**6, 10**9)  # of such a time, in a second
@@ -37,18 +38,18 @@ class PrintedTimes:
         self._digits: dict[str, int] = {}  # by line, of a fraction: a date of a whole second may lack it
 
     def of(self, line: Line, batch: Batch, records: Records) -> Stamps | None:
-        """Return the times that records of a line print among their values; None if the first one prints none."""
-        if not len(records):
-            return None
-        for name, values in records.columns.items():
-            if isinstance(values, np.ndarray) and plain_name(name).replace("_", "") in _NAMES:
-                for per_second in _UNITS:
-                    if _SINCE_1970[0] * per_second <= values[0] < _SINCE_1970[1] * per_second:
-                        return _since_1970(values, per_second)
-        if _OBJECT_WITH_TIME.search(batch.bytes_at(records.positions[:1])[0].as_py()) is None:
-            return None
-        texts = pc.struct_field(pc.extract_regex(batch.bytes_at(records.positions), _IN_OBJECT), "time")
-        return self._dates(line.template.text, texts.cast(pa.string()))
+        """Return the times that records of a line print among their values; None if they print none."""
+        for column, has_key, key in zip(_COLUMNS, _HAS_KEY, _KEYS, strict=True):
+            for name, values in records.columns.items():
+                if isinstance(values, np.ndarray) and name not in line.unit and column.fullmatch(plain_name(name)):
+                    for per_second in _UNITS:
+                        if (stamps := _since_1970(values, per_second)) is not None:
+                            return stamps
+            if len(records) and has_key.search(line.template.text):
+                texts = pc.struct_field(pc.extract_regex(batch.bytes_at(records.positions), key + _DATE), "time")
+                if (stamps := self._dates(line.template.text, texts.cast(pa.string()))) is not None:
+                    return stamps
+        return None
 
     def _dates(self, line: str, texts: pa.Array) -> Stamps | None:
         times = timestamps(texts)
@@ -63,9 +64,11 @@ class PrintedTimes:
         return Stamps(np.where(known, numbers_of(times), -1), clocks, 10 ** (9 - digits))
 
 
-def _since_1970(values: Floats | Ints, per_second: int) -> Stamps:
-    """Return the stamps of times since 1970: to a microsecond, which is what a double holds of them."""
+def _since_1970(values: Floats | Ints, per_second: int) -> Stamps | None:
+    """Return the stamps of times since 1970, to a microsecond, which is what a double holds of them; None for others."""
     known = (values >= _SINCE_1970[0] * per_second) & (values < _SINCE_1970[1] * per_second)
+    if not known.any():
+        return None
     times = np.rint(np.where(known, values, 0) / per_second * 1e6).astype(np.int64) * 1000
     last_digit = _LAST_DIGIT_OF_DOUBLES if values.dtype == np.float64 else 10**9 // per_second
     clocks = np.where(known, CLOCKS.index(UTC), -1)

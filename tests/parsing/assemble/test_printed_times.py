@@ -45,6 +45,12 @@ def test_a_duration_or_a_count_is_no_time() -> None:
         assert {row.get("printed_ns") for row in log(time=other).rows("steps")} == {None}
 
 
+def test_the_time_of_print_is_not_the_time_of_something_else() -> None:
+    """The first line has no time: which of its values is the time depends on all lines of its kind."""
+    got = log(created=lambda _: 1_700_000_000, ts=lambda t: t.timestamp() if t > START else 0, date=WRITTEN["asctime"])
+    assert [row["step_time_s"] for row in got.rows("steps")] == [None, None, *map(pytest.approx, (1.5, 1.75, 36.0))]
+
+
 def test_a_column_of_times() -> None:
     rows = [f"{1_777_848_000.5 + 2 * step},{step},{9 - step}.25\n" for step in range(1, 6)]
     steps = read(("Wall time,step,loss\n" + "".join(rows)).encode()).rows("steps")

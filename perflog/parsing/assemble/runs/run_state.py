@@ -156,7 +156,9 @@ class RunSettings:
         for name in _RUN_COLUMNS.keys() & line.compute:
             columns = {key: column[low:high] for key, column in records.columns.items()}
             greatest = computed(line, name, columns, high - low).max().item()
-            self._values[name] = {max([greatest, *self._values.get(name, ())]): {line.name: position}}
+            known = self._values.get(name, {})
+            first = min([position, *(each for positions in known.values() for each in positions.values())])
+            self._values[name] = {max([greatest, *known]): {line.name: first}}
 
     def remove(self, key: str, line: str, are_texts: bool) -> None:
         """Remove the numbers, or the strings, that a line printed under a key: they have turned out to be a series."""
