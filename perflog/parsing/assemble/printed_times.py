@@ -65,7 +65,7 @@ class PrintedTimes:
 
 
 def _since_1970(values: Floats | Ints, per_second: int) -> Stamps | None:
-    """Return the stamps of times since 1970, to a microsecond, which is what a double holds of them; None for others."""
+    """Return the stamps of times since 1970: to a microsecond, which is what a double holds; None if none is one."""
     known = (values >= _SINCE_1970[0] * per_second) & (values < _SINCE_1970[1] * per_second)
     if not known.any():
         return None

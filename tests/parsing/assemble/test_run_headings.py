@@ -61,7 +61,7 @@ def test_steps_begin_again_after_some_steps_only() -> None:
     assert len(runs(log("a:", "b:", steps=2))) == 1
 
 
-@pytest.mark.parametrize("size", [30, 64, 150])
+@pytest.mark.parametrize("size", [1, 30, 64, 150])
 def test_a_heading_in_another_chunk(size: int) -> None:
     data = log("# first", "# second", "# third")
     assert runs(data, size) == runs(data)

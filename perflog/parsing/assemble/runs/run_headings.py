@@ -123,9 +123,11 @@ class HeadedRuns(Struct):
         return found
 
     def may_begin(self, steps: PrintedSteps, batch: Batch) -> bool:
-        """Return whether a batch ends with a heading below its last step: the next one shows to which run."""
+        """Return whether a batch ends with a heading below the last step: the next one shows to which run."""
         last = steps.positions[steps.epochs == PLAIN][-1:].tolist()
-        return self.is_simple and bool(last) and bool(headings_between(batch, last[0] + 1, END))
+        begins = last[0] + 1 if last else 0
+        has_steps = bool(last) or self.first is not None
+        return self.is_simple and has_steps and bool(headings_between(batch, begins, END))
 
 
 def headings_between(batch: Batch, low: int, high: int) -> list[Heading]:
