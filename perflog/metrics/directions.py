@@ -42,6 +42,9 @@ _NO_WAY = frozenset(
 have none.
 """
 
+COUNTDOWN = frozenset("eta remaining left".split())
+"""Words in names of how long a run still takes."""
+
 PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one after the other in the name of a rate, such as `tokens_per_sec`."""
 

@@ -152,3 +152,14 @@ def test_a_drift_names_the_phase_that_grows(tmp_path: Path) -> None:
     ]
     (text,) = [str(each) for each in perflog.lint(read("".join(lines), tmp_path)).query("code == 'drift'")["message"]]
     assert text.endswith("; with it data_wait 105 ms -> 305 ms")
+
+
+def test_neither_a_countdown_nor_a_mean_so_far_is_the_time_that_has_levels(tmp_path: Path) -> None:
+    noise, lines, total = np.random.default_rng(3).normal(size=(2, 90)), [], 0.0
+    for step, (first, second) in enumerate(noise.T, 1):
+        time = 1 + 0.02 * first + 0.5 * (40 < step <= 60)
+        total += time
+        rest = 5 * (90 - step) * (1 + 0.1 * second)
+        lines.append(f"step {step} loss 2.5 eta {rest:.1f}s avg_time {total / step:.3f}s time {time:.3f}s\n")
+    table = levels(read("".join(lines), tmp_path))
+    assert set(table["figure"]) == {"time"} and table["first_step"].tolist()[1:] == [41, 61]

@@ -10,7 +10,8 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats, Mask
-from perflog.metrics.directions import names_time
+from perflog.formats.families.name_units import is_statistic
+from perflog.metrics.directions import COUNTDOWN, names_time, words_of
 from perflog.metrics.jobs.timeline import moment
 from perflog.metrics.options import Options
 from perflog.metrics.possible import RATES
@@ -126,24 +127,26 @@ def _named_times(tables: Tables, warmup: int | None, others: Collection[str], un
     """Yield, the longest first, the series of the times that the step lines of runs print by name.
 
     `others`: runs that print their speed. `unit`: of the times, empty if none is printed. A time that only grows, or
-    only falls, is that of a whole run.
+    only falls, is of a whole run, as a countdown is. Statistics of times come last.
     """
     steps = tables.rows("steps")
     steps_of_lines = lines_of_runs(tables, steps)
     rows = tables.rows("values")
     has_unit = rows.one_of("unit", {unit}) if unit else ~rows.known("unit")
     rows = rows.where(has_unit & rows.known("value", "step") & ~rows.one_of("run", others))
-    series_by_key: list[tuple[float, list[StepSeries]]] = []
+    series_by_key: list[tuple[bool, float, list[StepSeries]]] = []
     for key, key_rows in rows.by("key").items() if len(rows) else ():
-        if not (unit or names_time(key)):
+        words = words_of(key)
+        if not (unit or names_time(key)) or not COUNTDOWN.isdisjoint(words):
             continue
         order = np.argsort(numbered_lines := lines_of_runs(tables, key_rows), kind="stable")
         index = np.searchsorted(numbered_lines[order], steps_of_lines).clip(max=len(order) - 1)
         times = np.where(numbered_lines[order][index] == steps_of_lines, key_rows["value"][order][index], np.nan)
         series = [each for each in series_of_values(tables, key, times, warmup) if _varies(each.values)]
         if series:
-            series_by_key.append((median(key_rows["value"]), series))
-    yield from (series for _, series in sorted(series_by_key, key=lambda each: -each[0]))
+            is_of_several = any(map(is_statistic, words))  # such as a mean so far, which is slow to change
+            series_by_key.append((is_of_several, -median(key_rows["value"]), series))
+    yield from (series for *_, series in sorted(series_by_key, key=lambda each: each[:2]))
 
 
 def _varies(values: Floats) -> bool:

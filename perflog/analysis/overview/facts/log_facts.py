@@ -21,7 +21,7 @@ from perflog.metrics.benchmarks.serving import CACHE, RUNNING, WAITING
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.causes.run_causes import far_longer
-from perflog.metrics.directions import names_time, words_of
+from perflog.metrics.directions import COUNTDOWN, names_time, words_of
 from perflog.metrics.possible import are_moments
 from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.series.series_ends import names_step_time
@@ -34,7 +34,7 @@ from perflog.units import count, first_few, show
 
 KERNELS = "kernels"
 JOB_STATE = "job_state"
-_OF_RUN = frozenset("elapsed eta remaining left uptime walltime total".split())
+_OF_RUN = COUNTDOWN | frozenset("elapsed uptime walltime total".split())
 """Words in names of times of the run, such as the time since its start: they are no times of a step."""
 _EVEN = 2.0  # a clock goes on by so much more between some steps than between others, at most
 _RUNS_ON = 0.5  # of its largest reading, what a clock goes on by in all
@@ -127,9 +127,8 @@ def _times_by_name(tables: Tables, run: str) -> Iterator[tuple[str, Ints, Floats
         rows = tables.rows_of(table, run)
         rows = rows.where(rows.one_of("unit", ["s"])) if table == "values" else rows
         for each, timed in rows.where(rows.known("step", value)).by(name).items():
-            if not (
-                OF_BARS.search(each) or _is_of_run(each, timed["step"], timed[value])
-            ):  # the rate of a bar is the step again
+            is_whole = OF_BARS.search(each) or _is_of_run(each, timed["step"], timed[value])
+            if not is_whole:  # the rate of a bar is the step again
                 yield each, timed["step"], timed[value]
 
 
