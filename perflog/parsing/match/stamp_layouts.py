@@ -10,6 +10,7 @@ is checked and read for all lines at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -25,9 +26,13 @@ _LABELS = rb"[ \t]*(?:(?:" + _BRACKETED + rb"|[A-Za-z][\w.\-/@]*[ \t:]|[0-9]{1,6
 _BARE_LABELS = rb"[ \t]*(?:(?:(?:" + _BRACKETED + rb"):?|[A-Z]{4,8}[ \t:]|[0-9]{1,6}:|[\[(|>*\-])[ \t]*){0,8}?"
 """What may be before a time of day alone. `eta: 1:02:03` is no time of day."""
 
+_COMMA = rb",(?=[0-9]{3}(?:[0-9]{3})?(?![0-9.]|,[0-9.,+-]))"
+"""A comma before a fraction, as loggers print it. In `10:00:03,12,2.5` it ends the first cell of a table."""
+
 _TIME = (
-    rb"(?P<hour>[0-2][0-9]):(?P<minute>[0-5][0-9]):(?P<second>[0-6][0-9])(?:[.,](?P<fraction>[0-9]{1,9}))?(?![0-9:])"
-)
+    rb"(?P<hour>[0-2][0-9]):(?P<minute>[0-5][0-9]):(?P<second>[0-6][0-9])(?:(?:\.|" + _COMMA
+    + rb")(?P<fraction>[0-9]{1,9}))?(?![0-9:])"
+)  # fmt: skip
 _AT_ZONE = rb" ?(?P<zone>Z|UTC|GMT|[+-][0-9]{2}:?[0-9]{2})(?![\w:])"
 _ZONE = rb"(?:" + _AT_ZONE + rb")?"
 _MONTHS = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
@@ -119,15 +124,18 @@ class Layout(Struct, frozen=True, dict=True):
 
     def _goes_on(self, data: Bytes, after: Ints, ends: Ints) -> Mask:
         """Return which stamps go on after what the layout has: with more digits, a fraction or a zone."""
-        one, two, three = (
-            np.where(after + k < ends, data[np.minimum(after + k, len(data) - 1)], _NOTHING) for k in range(3)
-        )
+        def at(k: int) -> Bytes:
+            return np.where(after + k < ends, data[np.minimum(after + k, len(data) - 1)], _NOTHING)
+
+        one, two, three = map(at, range(3))
         goes_on: Mask = _are_digits(one)
         if "epoch" in self.numbers:
             return goes_on
         goes_on |= one == ord(":")
         if "fraction" not in self.numbers:
-            goes_on |= np.isin(one, (ord("."), ord(","))) & _are_digits(two)
+            goes_on |= (one == ord(".")) & _are_digits(two)
+            if (one == ord(",")).any():
+                goes_on |= (one == ord(",")) & _has_fraction(at)
         if self.zone is None and "year" in self.numbers:
             first, second = (np.where(one == ord(" "), *each) for each in ((two, one), (three, two)))
             is_sign = np.isin(first, (ord("+"), ord("-"))) & _are_digits(second)
@@ -167,6 +175,16 @@ class Layout(Struct, frozen=True, dict=True):
     @staticmethod
     def _number(text: Bytes, first: int, last: int) -> Ints:
         return (text[:, first:last].astype(np.int64) - 48) @ (10 ** np.arange(last - first - 1, -1, -1))
+
+
+def _has_fraction(at: Callable[[int], Bytes]) -> Mask:
+    """Return where `_COMMA` is before a fraction. `at`: returns the byte of each line at an offset from the comma."""
+    is_milli = np.all([_are_digits(at(k)) for k in (1, 2, 3)], axis=0)
+    is_micro = is_milli & np.all([_are_digits(at(k)) for k in (4, 5, 6)], axis=0)
+    after, next_to_it = (np.where(is_micro, at(7 + k), at(4 + k)) for k in (0, 1))
+    ends_cell = (after == ord(",")) & np.isin(next_to_it, tuple(b"0123456789.,+-"))
+    found: Mask = is_milli & ~_are_digits(after) & (after != ord(".")) & ~ends_cell
+    return found
 
 
 def _are_digits(text: Bytes) -> Mask:

@@ -123,6 +123,8 @@ def test_only_lines_of_the_layout_are_read() -> None:
     [
         ("2026-02-24 19:46:17 a", "2026-02-24 19:46:17.5 a"),  # isoformat() leaves out a fraction of 0
         ("2026-02-24 19:46:17 a", "2026-02-24 19:46:17,500 a"),
+        ("2026-02-24 19:46:17 a", "2026-02-24 19:46:17,500,INFO"),
+        ("2026-02-24 19:46:17 a", "2026-02-24 19:46:17,500123 a"),
         ("2026-02-24 19:46:17.5 a", "2026-02-24 19:46:17.25 a"),
         ("2026-02-24 19:46:17 a", "2026-02-24 19:46:17Z a"),
         ("2026-02-24 19:46:17 a", "2026-02-24 19:46:17 UTC a"),
@@ -142,7 +144,9 @@ def test_a_stamp_with_more_to_it_is_of_another_layout(one: str, other: str) -> N
 
 
 @pytest.mark.parametrize(
-    "rest", ["", " ", " - root - INFO", " Zeta", " Z2", " +1", " -5 %", ", then", ". Then", "] x", " UTCx", "-root"]
+    "rest",
+    ["", " ", " - root - INFO", " Zeta", " Z2", " +1", " -5 %", ", then", ". Then", "] x", " UTCx", "-root"]
+    + [",12,2.5", ",100,2.5", ",100.5", ",100,,", ",1234"],  # of a table with commas
 )
 def test_what_is_after_a_stamp_may_be_anything_else(rest: str) -> None:
     layout = layout_of(b"2026-02-24 19:46:17 a")
@@ -150,6 +154,7 @@ def test_what_is_after_a_stamp_may_be_anything_else(rest: str) -> None:
     text = f"2026-02-24 19:46:17{rest}".encode()
     times = layout.read(np.frombuffer(text, np.uint8), np.array([0]), np.array([len(text)]))
     assert times.tolist() == [ns(2026, 2, 24, 19, 46, 17)]
+    assert stamp_of(text) == ("local", times[0])
 
 
 def test_months_of_names_are_read_in_one_layout() -> None:
