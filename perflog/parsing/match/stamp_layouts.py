@@ -124,6 +124,7 @@ class Layout(Struct, frozen=True, dict=True):
 
     def _goes_on(self, data: Bytes, after: Ints, ends: Ints) -> Mask:
         """Return which stamps go on after what the layout has: with more digits, a fraction or a zone."""
+
         def at(k: int) -> Bytes:
             return np.where(after + k < ends, data[np.minimum(after + k, len(data) - 1)], _NOTHING)
 
