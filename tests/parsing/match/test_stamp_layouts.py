@@ -145,9 +145,11 @@ def test_a_stamp_with_more_to_it_is_of_another_layout(one: str, other: str) -> N
 
 @pytest.mark.parametrize(
     "rest",
-    ["", " ", " - root - INFO", " Zeta", " Z2", " +1", " -5 %", ", then", ". Then", "] x", " UTCx", "-root"]
-    + [",12,2.5", ",100,2.5", ",100.5", ",100,,", ",1234"],  # of a table with commas
-)
+    [
+        "", " ", " - root - INFO", " Zeta", " Z2", " +1", " -5 %", ", then", ". Then", "] x", " UTCx", "-root",
+        ",12,2.5", ",100,2.5", ",100.5", ",100,,", ",1234",  # of a table with commas
+    ],
+)  # fmt: skip
 def test_what_is_after_a_stamp_may_be_anything_else(rest: str) -> None:
     layout = layout_of(b"2026-02-24 19:46:17 a")
     assert layout is not None
