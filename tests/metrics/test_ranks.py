@@ -131,6 +131,9 @@ def test_a_rank_that_stops_early_is_compared_over_the_rows_of_all() -> None:
     losses = np.array([np.arange(40.0, 20, -1), np.where(np.arange(20) < 9, np.arange(40.0, 20, -1), np.nan)])
     assert module._typical(losses).tolist() == [36, 36]
     assert module._typical(losses[:, 5:]).tolist() == [28, 33.5]  # too few rows of both
+    losses[1] = losses[0]
+    losses[0, ::2] = losses[1, 1::2] = np.nan  # torn lines: both ranks go on to the end
+    assert module._typical(losses).tolist() == [31, 30]
 
 
 def test_values_of_ranks_by_row() -> None:

@@ -48,7 +48,7 @@ _STEP_FIGURES = (
     "step_time_s", "forward_s", "backward_s", "tflops", "mfu", "tokens_per_s", "samples_per_s", "memory_bytes", "loss",
     "grad_norm",
 )  # fmt: skip
-_ENOUGH = 8  # rows of all ranks
+_ENOUGH = 8  # rows from the first to the last one that all ranks have
 _COLLECTIVE_FIGURES = ("time_s", "algbw_gbps", "busbw_gbps")
 WORSE_IF_HIGH, WORSE_IF_LOW = ("s", "B"), ("1/s", "GB/s", "TFLOP/s")
 """Units with higher values worse, and lower ones; in any other unit, the lower of two differing ranks is named."""
@@ -182,8 +182,10 @@ def rank_rows(tables: Tables) -> Iterator[RankRow]:
 
 
 def _typical(values: Floats) -> Floats:
-    """Return the median of each rank, over the rows of all ranks: a rank that stops early saw another part of a run."""
-    shared = values[:, ~np.isnan(values).any(axis=0)]
+    """Return the median of each rank where all ranks print: one that stops early saw another part of a run."""
+    known = ~np.isnan(values)
+    first, last = known.argmax(axis=1).max(), known.shape[1] - known[:, ::-1].argmax(axis=1).max()
+    shared = values[:, first:last]
     return medians(shared if shared.shape[1] >= _ENOUGH else values, axis=1)
 
 
