@@ -45,6 +45,12 @@ have none.
 COUNTDOWN = frozenset("eta remaining left".split())
 """Words in names of how long a run still takes."""
 
+_HIDDEN = frozenset("overlap overlaps overlapped overlapping hidden".split())
+_AROUND = frozenset("with without no not non exposed after".split())
+"""Words of a time that runs beside other work, where more of it may be better; and of a time that is only measured
+with or without such an overlap.
+"""
+
 PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one after the other in the name of a rate, such as `tokens_per_sec`."""
 
@@ -69,7 +75,9 @@ def better(key: str, unit: str) -> Better | None:
     if not _NO_WAY.isdisjoint(words):
         return None
     known = (_WORDS[word] for word in words if word in _WORDS)
-    return next(known, "higher" if names_rate(words) else "lower" if names_energy(words) else BETTER.get(unit))
+    way = next(known, "higher" if names_rate(words) else "lower" if names_energy(words) else BETTER.get(unit))
+    is_hidden = not _HIDDEN.isdisjoint(words) and _AROUND.isdisjoint(words) and unit == "s"
+    return None if way == "lower" and is_hidden else way
 
 
 def direction(change: float, better: Better | None) -> Direction:

@@ -144,6 +144,21 @@ def test_the_average_at_the_end_is_no_case() -> None:
     assert found(records[2], records[0], records[1], units=S)[0].parameters == {"op": ["average", "a", "b"]}
 
 
+def test_the_change_at_the_end_is_no_case() -> None:
+    rows = named("build time", ("old", (2.0, "s")), ("new", (1.5, "s")), ("delta", (-0.25, "1")))
+    [table] = found(*rows)
+    assert table.parameters == {"build": ["old", "new"]} and table.units["time"] == "s"
+
+
+def test_shares_of_one_whole_are_of_parts() -> None:
+    rows = named("span time share", ("copy", 2.0, 0.2), ("add", 3.0, 0.3), ("idle", 5.0, 0.5))
+    for cases in (rows, [*rows, {"span": "window", "time": 10.0, "share": 1.0}]):
+        [table] = found(*cases, units=S | {"share": "1"})
+        assert table.is_of_different_work
+    [table] = found(*rows, {"span": "window", "time": 10.0, "share": 0.7}, units=S | {"share": "1"})
+    assert not table.is_of_different_work
+
+
 def test_the_last_state_of_each_trial_counts() -> None:
     records = [
         {"lr": lr, "loss": loss, "trial": t} for lr, loss, t in ((0.1, 5.5, "x"), (0.2, 4.5, "y"), (0.1, 3.5, "x"))
@@ -222,6 +237,15 @@ def test_a_row_for_each_quantity_has_a_case_for_each_column() -> None:
     one_unit = [{"Kind": "first (ms)", "old": 5.5, "new": 3.5}, {"Kind": "last (ms)", "old": 7.5, "new": 8.5}]
     assert found(*one_unit)[0].parameters == {"Kind": ["first (ms)", "last (ms)"]}
     assert found(*({"metric": row["Kind"], "old": row["old"], "new": row["new"]} for row in one_unit))[0].is_by_column
+
+
+def test_each_table_of_quantities_has_a_case_for_each_column() -> None:
+    first, second = (
+        named("measure old new", ("wait (ms)", 20.5 * k, 30.0 * k), ("output (tok/s)", 500.0, 400.0 + k)) for k in (1, 2)
+    )
+    one, other = found(*first, *second)
+    assert one.parameters == other.parameters == {"column": ["old", "new"]}
+    assert other.figures["wait"].tolist() == pytest.approx([0.041, 0.06])
 
 
 def test_statistics_in_columns_are_different_work() -> None:

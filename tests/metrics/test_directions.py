@@ -37,6 +37,9 @@ from perflog.metrics.directions import better, direction, names_energy, names_ra
         ("nbytes", "", None),
         ("less time", "s", None),  # how much less
         ("time saved", "s", None),
+        ("copy_overlap", "s", None),  # more time beside other work may be better
+        ("overlapped time", "s", None),
+        ("time without overlap", "s", "lower"),
         ("stdev", "GB/s", None),
         ("traffic", "B", None),
         ("latency_std", "s", None),

@@ -75,6 +75,12 @@ def test_a_throughput_alone_is_no_server(tmp_path: Path) -> None:
     assert not len(serving(log_of(tmp_path, "batch_size,throughput\n1,10.5\n2,20.5\n", "run.csv")))
 
 
+def test_rates_beside_latencies_in_a_table_of_results(tmp_path: Path) -> None:
+    text = "| Name | Value |\n|---|---|\n| Mean TTFT (ms) | 80 |\n| Generated throughput (tok/s) | 900 |\n"
+    table = serving(log_of(tmp_path, text, "run.md")).set_index("of")
+    assert table["mean"].to_dict() == pytest.approx({"ttft": 0.08, "Generated_throughput": 900})
+
+
 def test_a_request_that_fails_ends_no_server(tmp_path: Path) -> None:
     busy = READING.format(second=1, prompt=900.0, generation=100.0, running=2, waiting=0, cache=5.0)
     failure = ["Traceback (most recent call last):", '  File "serve.py", line 5, in f', "ValueError: too many tokens"]

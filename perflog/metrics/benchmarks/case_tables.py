@@ -40,7 +40,10 @@ _UNIT_COLUMN = lazy_pattern(r"(?:\w+_)?units?", re.IGNORECASE)  # `metric_unit`
 _NAMES_QUANTITIES = lazy_pattern(r"metrics?(?:_name)?|quantity|statistics?|measure(?:ment)?|kpi|figure", re.IGNORECASE)
 """Names of a column that lists quantities."""
 _NUMBERED = lazy_pattern(r"(?P<stem>[A-Za-z_]*[A-Za-z])_?(?P<number>[0-9]+)")
-_SUMMARY = lazy_pattern(r"(?i)(?:grand )?(?:average|avg\.?|geo-?mean|geometric mean|overall|total)")
+_SUMMARY = lazy_pattern(
+    r"(?i)(?:grand )?(?:average|avg\.?|geo-?mean|geometric mean|overall|total)"
+    r"|(?:Δ|delta|diff(?:erence)?|change)(?: ?\(?%\)?)?"
+)
 _COLUMN = "column"  # the parameter of such a table, where its columns have no number
 _SEVERAL = 2  # units from which on the rows of a table are several quantities
 _IS_STATISTIC = lazy_pattern(STATISTIC, re.IGNORECASE)
@@ -57,6 +60,7 @@ _AMOUNTS = frozenset(
     "dim hidden samples".split()
 )
 _DIVIDES = frozenset("block chunk tile bucket page cache buffer group thread warp stage split micro".split())
+_ROUNDED = 0.005  # what shares may differ from 100 % by
 _SIZE = lazy_pattern(r"(?P<number>[0-9]+(?:\.[0-9]+)?) ?(?P<unit>[A-Za-z]+)")
 _ALIKE = 0.8
 """Correlation from which on times grow with the work."""
@@ -98,10 +102,23 @@ class CaseTable(Struct, frozen=True):
 
     @property
     def is_of_different_work(self) -> bool:
-        """Whether the cases are different pieces of work, such as kernels, or statistics: none of them is the best."""
+        """Whether the cases are pieces of work, such as kernels, or statistics: none of them is the best.
+
+        A column of shares that add up to 100 % shows that they are parts of one whole.
+        """
+        if self._are_parts:
+            return True
         columns = map(str, self.parameters.get(_COLUMN, ())) if self.is_by_column else ()
         are_statistics = any(_IS_STATISTIC.fullmatch(column) for column in columns)
         return len(self.parameters) == 1 and (are_statistics or all(map(_NAMES_WORK.fullmatch, self.parameters)))
+
+    @property
+    def _are_parts(self) -> bool:
+        """Whether a column without a better direction has the shares of all cases in one whole, or of all but it."""
+        shares = [of for name, of in self.figures.items() if self.units.get(name) == "1" and better(name, "1") is None]
+        known = [of[np.isfinite(of)] for of in shares]
+        wholes = (of.sum() - (1 if len(of) and of[-1] == 1 else 0) for of in known if len(of) > _SEVERAL)
+        return any(abs(whole - 1) < _ROUNDED for whole in wholes)
 
     def grows_with_work(self, figure: str) -> bool:
         """Whether a quantity is a time that is longer in cases with more work: the shortest one is not the best."""
@@ -279,6 +296,7 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
     texts, values, nans = rows["text"], rows["value"], rows.nans("value")
     columns: dict[str, list[Any]] = {}
     units: dict[str, str] = {}
+    codes_of_units: dict[str, dict[int, int]] = {}  # by column and record
     bad: dict[str, Mask] = {}
     units_of_record: list[set[str]] = [set() for _ in range(number)]  # of cells in columns with several units
     for name in names:
@@ -290,17 +308,19 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
                 texts[place] or None if math.isnan(value) and not nans[place] else float(value)
             )
         columns[name] = cells
-        found = {unit_words[code] for code in units_of_row[places].tolist() if code >= 0}
-        units[name] = next(iter(found)) if len(found) == 1 else ""
-        if len(found) > 1 and not _CHANGE.fullmatch(name):
-            for record, code in zip(records.inverse[places].tolist(), units_of_row[places].tolist(), strict=True):
-                units_of_record[record] |= {unit_words[code]} if code >= 0 else set()
+        codes_of_units[name] = dict(zip(records.inverse[places].tolist(), units_of_row[places].tolist(), strict=True))
         bad[name] = np.array([is_failure(x) for x in cells], np.bool_)
     columns = with_parameters(columns)
+    kept = _without_summary(columns, _last_of_trials(columns))
+    for name, codes_of_records in codes_of_units.items():
+        found = {record: unit_words[code] for record in kept if (code := codes_of_records.get(record, -1)) >= 0}
+        units[name] = next(iter(found.values())) if len({*found.values()}) == 1 else ""
+        if not units[name] and not _CHANGE.fullmatch(name):
+            for record, unit in found.items():
+                units_of_record[record].add(unit)
     names = list(columns)
     units = {name: units.get(name, "") for name in names}
     bad = {name: bad.get(name, np.zeros(number, np.bool_)) for name in names}
-    kept = _without_summary(columns, _last_of_trials(columns))
     columns = {name: [cells[record] for record in kept] for name, cells in columns.items()}
     bad = {name: of[kept] for name, of in bad.items()}
     lines, number = line[records.first][kept], len(kept)
@@ -325,13 +345,8 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
         of[instead], bad[name] = np.nan, bad[name] | instead
     together = _together({name: columns[name] for name in parameters})
     units_of_cells = [units_of_record[record] for record in kept]
-    by_column = _turned(together, figures, units, bad, lines, units_of_cells) if parameters else None
-    if not parameters or not (_are_measured(figures, units) or (by_column and any(by_column.units.values()))):
-        return
-    if by_column is not None:
-        yield by_column
-        return
-    for sweep in sweeps_in(list(zip(*together.values(), strict=True))):
+    are_measured = _are_measured(figures, units)
+    for sweep in sweeps_in(list(zip(*together.values(), strict=True))) if parameters else ():
         table = CaseTable(
             {name: cells[sweep] for name, cells in together.items()},
             {name: of[sweep] for name, of in figures.items()},
@@ -342,7 +357,11 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
             lines[sweep],
             frozenset(names),
         )
-        yield from _by_unit(table)
+        by_column = _turned(table, units_of_cells[sweep])
+        if by_column is not None and (are_measured or any(by_column.units.values())):
+            yield by_column
+        elif are_measured:
+            yield from _by_unit(table)
 
 
 def _are_measured(figures: dict[str, Floats], units: dict[str, str]) -> bool:
@@ -380,20 +399,14 @@ def _by_unit(table: CaseTable) -> Iterator[CaseTable]:
         )
 
 
-def _turned(
-    parameters: dict[str, list[Any]],
-    figures: dict[str, Floats],
-    units: dict[str, str],
-    bad: dict[str, Mask],
-    lines: Ints,
-    units_of_cells: Sequence[Set[str]],
-) -> CaseTable | None:
+def _turned(table: CaseTable, units_of_cells: Sequence[Set[str]]) -> CaseTable | None:
     """The table with a case for each column, if its rows are quantities; None if they are cases.
 
     Names of columns show it, or several units in their words, `Mean TTFT (ms)`, `Output (tok/s)`, or in their cells.
     Such columns have no units of their own, apart from those with the change of each quantity.
     """
-    [(name, words), *others] = parameters.items()
+    figures, units, bad = table.figures, table.units, table.bad
+    [(name, words), *others] = table.parameters.items()
     columns = [figure for figure in figures if units[figure] != "1" and not _CHANGE.fullmatch(figure)]
     if others or len(set(words)) < len(words) or not are_words(words) or any(units[figure] for figure in columns):
         return None
@@ -428,7 +441,7 @@ def _turned(
         {},
         {quantity: base_of(unit) for quantity, unit in split},
         {quantity: np.array([bad[c][row] for c in columns]) for quantity, row in rows.items()},
-        np.resize(lines[[0, -1]], len(columns)),
+        np.resize(table.lines[[0, -1]], len(columns)),
         frozenset((name, *columns)),
     )
 

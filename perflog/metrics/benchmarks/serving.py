@@ -145,7 +145,7 @@ def _printed(rows: Rows) -> Iterator[tuple[str, _Found]]:
     for key, unit, value, line in rows.records("key", "unit", "value", "line"):
         quantity, statistic = _quantity(key), _statistic(key)
         name = key.removesuffix(".avg")
-        if quantity is None and _RATES.fullmatch(name) and not _names_statistic(name):
+        if quantity is None and _is_rate(name):
             quantity, statistic = name, "mean"
         if quantity is None or statistic is None or not np.isfinite(value):
             continue
@@ -171,8 +171,10 @@ def _statistic(key: str) -> str | None:
     return (match["named"] or match.lastgroup) if match else None
 
 
-def _names_statistic(name: str) -> bool:
-    return _statistic(name) is not None or _OTHER_STATISTIC.search(_plain(name)) is not None
+def _is_rate(name: str) -> bool:
+    """Return whether a printed name is a rate that a report holds once, and not one of its statistics."""
+    is_statistic = _statistic(name) is not None or _OTHER_STATISTIC.search(_plain(name)) is not None
+    return _RATES.fullmatch(name) is not None and not is_statistic
 
 
 def _plain(key: str) -> str:
@@ -181,17 +183,17 @@ def _plain(key: str) -> str:
 
 
 def _request_values(rows: Rows) -> Iterator[tuple[str, _Found]]:
-    """Latencies of single requests, each a value; and statistics that a file of results holds by name."""
+    """Latencies of single requests, each a value; and statistics and rates that results hold by name."""
     statistics: list[int] = []
     for key, key_rows in rows.by("key").items():
-        quantity = _quantity(key)
-        if quantity is None:
+        quantity, is_rate = _quantity(key), _is_rate(key)
+        if quantity is None and not is_rate:
             continue
-        if _statistic(key) is not None:
+        if is_rate or _statistic(key) is not None:
             if len(key_rows) > 1:  # of several benchmarks: none represents the others
                 continue
             statistics += np.flatnonzero(rows.one_of("key", [key])).tolist()
-        elif len(key_rows) > 1 and not _OTHER_STATISTIC.search(_plain(key)):
+        elif quantity and len(key_rows) > 1 and not _OTHER_STATISTIC.search(_plain(key)):
             yield quantity, _computed(key_rows, REQUESTS, key)
     if statistics:
         yield from _printed(rows.where(np.sort(np.array(statistics, np.int64))))

@@ -61,6 +61,9 @@ _GUTTER = lazy_pattern(r"^ +[|+] ?(?=\S|  )|^ +\|$")
 _PART_OF_GROUP = "---------------- 1 ----------------"
 """What Python prints before the lines of a group of exceptions, and before the first of them."""
 
+_LIST_ITEM = lazy_pattern(r"^ *[-*] +\S")
+"""The begin of a line that quotes what another job printed, with the label of its rank: `- **large** [rank0]: ...`."""
+
 _REPEATED = lazy_pattern(r" \[repeated (\d+)x across cluster\]$")
 """Suffix of a message that so many processes of Ray print. Its label names one of them."""
 
@@ -213,9 +216,14 @@ class FailureReader:
         known = len(self.failures)
         view = memoryview(batch.chunk.data)
         for k in self._rows_to_read(hits.tolist(), len(positions)):
+            position = positions.item(k)
+            part = position & PART_MASK
+            if part and _LIST_ITEM.match(batch.text(position - part)):
+                self._goes_on = False
+                continue
             text = str(view[starts[k] : ends[k]], "utf-8", "backslashreplace").rstrip("\r\n \t")
-            self._is_warning = positions.item(k) in warnings
-            self._goes_on = self._read(positions.item(k), text)
+            self._is_warning = position in warnings
+            self._goes_on = self._read(position, text)
             if self._goes_on:
                 belongs.append(k)
         new = self.failures[known:]
