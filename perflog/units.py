@@ -39,6 +39,7 @@ _TABLE: dict[str, dict[str, float]] = {
     },
     "W": {"W": 1.0, "mW": 1e-3, "kW": 1e3, "MW": 1e6},
     "J": {"J": 1.0, "mJ": 1e-3, "kJ": 1e3, "MJ": 1e6, "mWh": 3.6, "Wh": 3600.0, "kWh": 3.6e6, "MWh": 3.6e9},
+    "FLOP": {"FLOP": 1.0, "MFLOP": 1e6, "GFLOP": 1e9, "TFLOP": 1e12, "PFLOP": 1e15},
     "Hz": {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9},
     "°C": {"°C": 1.0},
 }  # fmt: skip
@@ -115,6 +116,7 @@ A string such as `0:00:24` (`h`, `k`) has no unit after it: see `formats.duratio
 _STEPS = {
     "s": (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)),
     "B": (("TiB", 2.0**40), ("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0)),
+    "FLOP": (("PFLOP", 1e15), ("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6), ("FLOP", 1.0)),
     "Hz": (("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3), ("Hz", 1.0)),
 }
 

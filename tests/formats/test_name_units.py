@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perflog.formats.families.name_units import name_and_unit
+from perflog.formats.families.name_units import name_and_unit, unit_of_operations
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,17 @@ from perflog.formats.families.name_units import name_and_unit
 )
 def test_a_unit_in_a_name(name: str, without_unit: str, unit: str) -> None:
     assert name_and_unit(name) == (without_unit, unit)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "expected"),
+    [
+        ("Total FLOPs", "GFLOP/s", "GFLOP"),
+        ("Total FLOPS", "GFLOP/s", "GFLOP/s"),  # may be a rate
+        ("Train FLOPs per GPU step", "TFLOP/s", "TFLOP"),
+        ("TFLOPS per GPU", "TFLOP/s", "TFLOP/s"),
+        ("flops_per_token", "s", "s"),
+    ],
+)
+def test_numbers_of_operations(name: str, unit: str, expected: str) -> None:
+    assert unit_of_operations(name, unit) == expected

@@ -241,7 +241,8 @@ def test_a_row_for_each_quantity_has_a_case_for_each_column() -> None:
 
 def test_each_table_of_quantities_has_a_case_for_each_column() -> None:
     first, second = (
-        named("measure old new", ("wait (ms)", 20.5 * k, 30.0 * k), ("output (tok/s)", 500.0, 400.0 + k)) for k in (1, 2)
+        named("measure old new", ("wait (ms)", 20.5 * k, 30.0 * k), ("output (tok/s)", 500.0, 400.0 + k))
+        for k in (1, 2)
     )
     one, other = found(*first, *second)
     assert one.parameters == other.parameters == {"column": ["old", "new"]}

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from perflog.formats.vocabulary import STATISTIC
 from perflog.lazy_patterns import lazy_pattern
-from perflog.units import unit_of
+from perflog.units import base_of, unit_of
 
 _IN_BRACKETS = lazy_pattern(r"(?P<name>.*?[^ ])(?P<gap> ?)[(\[](?P<unit>[^()\[\]]+)[)\]]")
 _AMBIGUOUS = frozenset("BWJh")  # units that a name may hold in brackets and mean something else
@@ -77,6 +77,12 @@ _PERCENT = lazy_pattern(r"(?P<before>.*[A-Za-z_])%|%(?P<after>[A-Za-z_].*)")
 
 _TOKENS_PER_S = lazy_pattern(r"(?:.*[ _])?t/s")
 _COUNTED_OVERALL = frozenset(("total", "sum"))  # `Total TFLOPS` may be all work, not a rate
+_OPERATIONS = lazy_pattern(
+    r"(?:.*[^A-Za-z])?(?:(?:[Tt]otal|[Ss]um)[^A-Za-z]+(?:FLOP|[Ff]lop)s?|(?i:[kmgtp]?flops?)(?:[^A-Za-z]+[A-Za-z]+)?"
+    r"[^A-Za-z]+per(?:[^A-Za-z]+[A-Za-z]+)?[^A-Za-z]+(?i:step|it|iter|iteration|batch|token|sample|sequence|image))"
+)
+"""Names of numbers of operations: `Total FLOPs`, `FLOPs per GPU step`. `Total FLOPS` may be a rate."""
+
 _COUNTED = frozenset(
     "tok toks tokens samples seqs sequences imgs images steps iters iterations batches reqs requests examples "
     "kb mb gb tb kib mib gib tib gflop tflop pflop".split()
@@ -146,6 +152,18 @@ def _rate(name: str, rate: re.Match[str]) -> tuple[str, str]:
         return f"{rate['name']}_per_s{rate['rest']}", unit
     before = rate["name"].removesuffix(rate["what"]).rstrip("_ ./-")
     return (f"{before}{rate['rest']}" if before and unit else name), unit
+
+
+def unit_of_operations(name: str, unit: str) -> str:
+    """Return the unit of a number of this name, printed with this unit: `TFLOPs` may be operations or a rate of them.
+
+    Example:
+        >>> [unit_of_operations(name, "TFLOP/s") for name in ("Total FLOPs", "flops_per_step", "FLOPs")]
+        ['TFLOP', 'TFLOP', 'TFLOP/s']
+    """
+    is_of_flop = base_of(unit) == "TFLOP/s" and len(name) <= _LONGEST
+    counts = is_of_flop and _OPERATIONS.fullmatch(name.strip()) is not None
+    return unit.removesuffix("/s") if counts and unit.endswith("FLOP/s") else unit
 
 
 def is_statistic(name: str) -> bool:

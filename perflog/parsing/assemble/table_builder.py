@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.formats.families.base import glob
-from perflog.formats.families.name_units import name_and_unit
+from perflog.formats.families.name_units import name_and_unit, unit_of_operations
 from perflog.formats.model import Cells, Line, SecondRow
 from perflog.formats.template import LIST_DEPTH
 from perflog.formats.vocabulary import DEVICE, NO_NAME
@@ -164,7 +164,12 @@ class TableBuilder:
         units = [u for n, u in rows.line.unit.items() if (c := column_for(table, n)) is not None and c.name == value]
         if not units and rows.line.under_header and key in rows.line.template.names and value in columns:
             return named | _in_units_of_names(key, columns[key], columns[value])
-        return named | ({"unit": repeated_word(0, (units[0].base,), len(rows))} if units else {})
+        if not units:
+            return named
+        of_names = {name: unit_of_operations(name, units[0].base) for name in names.unique().to_pylist() if name}
+        if all(unit == units[0].base for unit in of_names.values()):
+            return named | {"unit": repeated_word(0, (units[0].base,), len(rows))}
+        return named | _in_base_units(text_array([of_names.get(name) for name in names.to_pylist()]), columns[value])
 
     def _rows_per_field(self, rows: AttributedRows, common: Columns) -> Iterator[tuple[str, Columns]]:
         """Yield the columns of the fields that have rows of their own."""

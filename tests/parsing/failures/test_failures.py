@@ -66,6 +66,13 @@ def test_tracebacks_of_ranks_that_interleave_are_apart(tmp_path: Path) -> None:
     assert [each["rank"] for each in culprits(log)] == [1]
 
 
+def test_items_of_a_list_quote_other_jobs(tmp_path: Path) -> None:
+    out = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+    items = f"step: 1 | loss: 2.5\n- **large** on 4 nodes: [rank1]: {out}\n* small: [rank0]: {out}\n"
+    assert not len(read(tmp_path, items).arrow("failures"))
+    assert len(read(tmp_path, f"step: 1 | loss: 2.5 [rank1]: {out}\n").arrow("failures")) == 1
+
+
 def test_the_summary_of_torchrun_names_the_first_process(tmp_path: Path) -> None:
     log = read(tmp_path, SUMMARY)
     rows = log.table("failures").query("kind != 'child_failed'")

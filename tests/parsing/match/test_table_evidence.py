@@ -493,3 +493,10 @@ def test_names_of_metrics_in_rows_hold_their_units(bar: str, rule: str) -> None:
     values = {row["key"]: row["value"] for row in got.rows("values")}
     assert values == pytest.approx({"Wait": 0.0125, "Done": 10.5, "Retries": 3})
     assert [row["unit"] for row in got.rows("values")] == ["s", "1/s", None]
+
+
+def test_numbers_of_operations_in_rows_are_no_rates() -> None:
+    cells = [("Metric", "Value"), ("FLOPs per GPU step", "7.5 TFLOPs"), ("Reached FLOPS", "300.5 TFLOPs")]
+    got = read(text(*(f"| {name} | {value} |" + "\n|---|---|" * (not k) for k, (name, value) in enumerate(cells))))
+    expected = [("FLOPs_per_GPU_step", 7.5e12, "FLOP"), ("Reached_FLOPS", 300.5, "TFLOP/s")]
+    assert [(row["key"], row["value"], row["unit"]) for row in got.rows("values")] == expected

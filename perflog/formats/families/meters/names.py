@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from perflog.formats.families.base import FamilyShape, FieldNames, column_of_number, fits, look_up
-from perflog.formats.families.name_units import name_and_unit
+from perflog.formats.families.name_units import name_and_unit, unit_of_operations
 from perflog.formats.template import fits_64
 from perflog.formats.vocabulary import (
     COUNTERS,
@@ -228,6 +228,7 @@ class MeterNames(Struct):
             return declaration.shape.dropped_field(key)
         known = plain_name(key)
         declared, key, unit = self._declared(key, suffix, unit, unit_text)
+        unit = unit_of_operations(key, unit) if "/" not in unit_text else unit
         declared, self.labels_rank = ("rank" if self.labels_rank else declared), False
         if declared == "step" and self.step not in ("", known):
             declared, key = "", f"other {key}" if known == "step" else key  # `step` is the name of a column
