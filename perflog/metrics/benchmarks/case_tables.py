@@ -295,10 +295,8 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
     units_of_row, unit_words = rows.codes("unit")
     texts, values, nans = rows["text"], rows["value"], rows.nans("value")
     columns: dict[str, list[Any]] = {}
-    units: dict[str, str] = {}
     codes_of_units: dict[str, dict[int, int]] = {}  # by column and record
     bad: dict[str, Mask] = {}
-    units_of_record: list[set[str]] = [set() for _ in range(number)]  # of cells in columns with several units
     for name in names:
         places = np.flatnonzero(codes == words.index(name))
         cells: list[Any] = [None] * number
@@ -312,12 +310,7 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
         bad[name] = np.array([is_failure(x) for x in cells], np.bool_)
     columns = with_parameters(columns)
     kept = _without_summary(columns, _last_of_trials(columns))
-    for name, codes_of_records in codes_of_units.items():
-        found = {record: unit_words[code] for record in kept if (code := codes_of_records.get(record, -1)) >= 0}
-        units[name] = next(iter(found.values())) if len({*found.values()}) == 1 else ""
-        if not units[name] and not _CHANGE.fullmatch(name):
-            for record, unit in found.items():
-                units_of_record[record].add(unit)
+    units, units_of_record = _units_of(codes_of_units, unit_words, kept, number)
     names = list(columns)
     units = {name: units.get(name, "") for name in names}
     bad = {name: bad.get(name, np.zeros(number, np.bool_)) for name in names}
@@ -364,13 +357,28 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
             yield from _by_unit(table)
 
 
+def _units_of(
+    codes_of_columns: dict[str, dict[int, int]], words: Sequence[str], kept: Sequence[int], number: int
+) -> tuple[dict[str, str], list[set[str]]]:
+    """Return the unit of each column, "" for several or none, and of each record those of columns with several."""
+    units: dict[str, str] = {}
+    units_of_record: list[set[str]] = [set() for _ in range(number)]
+    for name, codes in codes_of_columns.items():
+        found = {record: words[code] for record in kept if (code := codes.get(record, -1)) >= 0}
+        units[name] = next(iter(found.values())) if len({*found.values()}) == 1 else ""
+        if not units[name] and not _CHANGE.fullmatch(name):
+            for record, unit in found.items():
+                units_of_record[record].add(unit)
+    return units, units_of_record
+
+
 def _are_measured(figures: dict[str, Floats], units: dict[str, str]) -> bool:
     """Whether any column is measured: whole numbers without a unit describe, such as offsets of documents."""
     return any(units[n] or better(n, "") or any(x % 1 for x in of[np.isfinite(of)]) for n, of in figures.items())
 
 
 def _by_unit(table: CaseTable) -> Iterator[CaseTable]:
-    """Yield a table for each quantity in a column of units, `ms` or `MB`, which are those of figures without one."""
+    """Yield a table for each quantity in a column of units, `ms` or `MB`: these are the units of figures without one."""
     columns = {**table.parameters, **table.texts}
     name = next((n for n in columns if _UNIT_COLUMN.fullmatch(n)), "")
     words = [str(word) for word in columns.get(name, ())]
