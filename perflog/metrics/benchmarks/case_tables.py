@@ -378,7 +378,7 @@ def _are_measured(figures: dict[str, Floats], units: dict[str, str]) -> bool:
 
 
 def _by_unit(table: CaseTable) -> Iterator[CaseTable]:
-    """Yield a table for each quantity in a column of units, `ms` or `MB`: these are the units of figures without one."""
+    """Yield a table for each quantity in a column of units, `ms` or `MB`: figures without a unit have these."""
     columns = {**table.parameters, **table.texts}
     name = next((n for n in columns if _UNIT_COLUMN.fullmatch(n)), "")
     words = [str(word) for word in columns.get(name, ())]
