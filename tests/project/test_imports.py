@@ -82,7 +82,8 @@ settings: members run_settings __init__
 metrics: directions compared options run_tables row_groups registry settings_by_run run_moments attempts hardware
 metrics: semantics possible hasty_steps step_counters unlabelled_ranks step_series run_rows
 metrics.profiles: __init__ kernel_categories kernel_names operator_tables kernels ranges allocator
-metrics.benchmarks: __init__ case_titles case_parameters case_tables cases serving collectives node_pairs
+metrics.benchmarks: __init__ server_readings case_titles case_parameters case_tables cases serving
+metrics.benchmarks: collectives node_pairs
 metrics.series: __init__ divergence series_ends curves time_to_target
 metrics.jobs: __init__ last_steps pauses stuck_ranks attempt_time timeline goodput step_levels time_to_train
 metrics.pipelines: __init__ schedule_simulation pipeline schedules
@@ -113,7 +114,7 @@ analysis.compare.explanations: __init__ attribution operators averages warmup_co
 analysis.compare: findings comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures ranks_apart doubts hosts parts outliers
 analysis.overview.facts: __init__ stuck what_if scaling_facts energy_facts telemetry_facts
-analysis.overview.facts: host_operators version_changes folder_answers device_facts log_facts
+analysis.overview.facts: host_operators version_changes folder_answers device_facts log_facts server_facts
 analysis.overview.facts: case_facts job_course targets
 analysis.overview: headline reasons subject next_commands __init__
 analysis: slow_members diagnosis live_steps run_list track

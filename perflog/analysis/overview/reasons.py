@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from perflog.analysis.compare.explanations.operators import moved_between, moved_text, time_basis
-from perflog.analysis.overview.facts import case_facts, device_facts, log_facts, scaling_facts
+from perflog.analysis.overview.facts import case_facts, device_facts, log_facts, scaling_facts, server_facts
 from perflog.analysis.overview.facts.host_operators import host_operator_sentences, host_time_of_steps
 from perflog.analysis.overview.facts.stuck import stuck
 from perflog.analysis.overview.facts.telemetry_facts import unlike_device_facts
@@ -107,8 +107,8 @@ _FACTS = (
     log_facts.loads,
     host_operator_sentences,
     log_facts.places,
-    log_facts.latencies,
-    log_facts.server_load,
+    server_facts.latencies,
+    server_facts.server_load,
     scaling_facts.scaling_of_tables,
     case_facts.measured_cases,
     case_facts.variants,

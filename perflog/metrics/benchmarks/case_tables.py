@@ -29,6 +29,7 @@ from perflog.metrics.benchmarks.case_parameters import (
     sweeps_in,
 )
 from perflog.metrics.benchmarks.case_titles import under_titles, with_parameters
+from perflog.metrics.benchmarks.server_readings import without_readings
 from perflog.metrics.directions import better, words_of
 from perflog.metrics.possible import are_moments
 from perflog.metrics.run_tables import Tables, computed_once
@@ -182,7 +183,7 @@ def case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     by_run = rows.by("run")
     for run in messages.keys() & by_run.keys():
         by_run[run] = by_run[run].where(~np.isin(by_run[run]["line"], messages[run]["line"]))
-    found = {run: list(_tables_of(run_values)) for run, run_values in by_run.items()}
+    found = {run: list(_tables_of(without_readings(run_values))) for run, run_values in by_run.items()}
     return {
         run: sorted(tables_of_run, key=lambda table: int(table.lines[0]))
         for run, tables_of_run in found.items()

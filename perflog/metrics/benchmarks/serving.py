@@ -12,6 +12,7 @@ from msgspec import Struct
 from perflog.arrays import Floats
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.benchmarks.case_tables import case_tables
+from perflog.metrics.benchmarks.server_readings import RUNNING, busy_readings
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import Better
 from perflog.metrics.options import Options
@@ -53,11 +54,6 @@ _RATES = lazy_pattern(r"(?:.*_)?(?:throughput|tokens_per_s|requests_per_s)(?:_.*
 _OTHER_STATISTIC = lazy_pattern(r"(?<![a-z0-9])(?:std|stddev|p[0-9]+|peak)(?![a-z0-9])")
 REQUESTS, READINGS = "requests", "readings"
 """What statistics are computed from."""
-
-RUNNING, WAITING, CACHE = "running_requests", "waiting_requests", "gpu_cache_usage"
-"""Names of the readings of a server."""
-
-_READINGS = ("generation_tokens_per_s", "prompt_tokens_per_s", RUNNING, WAITING, CACHE)
 
 
 class _Found(Struct):
@@ -201,17 +197,8 @@ def _request_values(rows: Rows) -> Iterator[tuple[str, _Found]]:
 
 def _engine_values(rows: Rows) -> Iterator[tuple[str, _Found]]:
     """What an engine prints of its state from time to time, at the readings with running requests."""
-    by_key = rows.by("key")
-    if RUNNING not in by_key:
-        return
-    running = by_key[RUNNING]
-    busy = {(line, part) for line, part, value in running.records("line", "part", "value") if value > 0}
-    for name in _READINGS:
-        if name in by_key:
-            name_rows = by_key[name]
-            at_work = np.array([place in busy for place in name_rows.records("line", "part")], np.bool_)
-            if at_work.any():
-                yield name, _computed(name_rows.where(at_work), READINGS, name)
+    for name, name_rows in busy_readings(rows).items():
+        yield name, _computed(name_rows, READINGS, str(name_rows["key"][0]))
 
 
 def _computed(rows: Rows, by: str, key: str) -> _Found:

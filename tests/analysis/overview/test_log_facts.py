@@ -14,7 +14,6 @@ from support.metrics_logs import by_hand
 
 from perflog.analysis.overview.facts import log_facts as module
 from perflog.metrics import Options, Tables
-from perflog.metrics.benchmarks.serving import CACHE, RUNNING, WAITING
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.settings_by_run import MFU_PEAK_OF
 from perflog.metrics.step_time.breakdown import UNTIMED
@@ -322,45 +321,7 @@ def test_the_states_of_jobs() -> None:
     assert said(module.job_states, *states, *STEPS) == said(module.job_states) == []
 
 
-# --- servers and summaries ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("of", "text"),
-    [
-        ({}, "TTFT: mean 1 s, median 900 ms, p99 2 s, 1,000 requests."),
-        ({"tail": 2.99}, "TTFT: mean 1 s, median 900 ms, p99 2 s, 1,000 requests."),
-        ({"tail": 3.0}, "TTFT: mean 1 s, median 900 ms, p99 2 s (3 times the median), 1,000 requests."),
-        ({"median": NAN, "by": "printed"}, "TTFT: mean 1 s, p99 2 s."),
-    ],
-)
-def test_latencies_of_a_server(table: Any, of: dict[str, Any], text: str) -> None:
-    row = {"of": "ttft", "mean": 1.0, "median": 0.9, "p99": 2.0, "tail": NAN, "n": 1000.0, "by": "requests"}
-    table("serving", row | of, row | {"of": "throughput"}, **row)
-    assert said(module.latencies) == [text]
-
-
-@pytest.mark.parametrize(
-    ("waiting", "cache", "text"),
-    [
-        (1.0, 0.9, "7 waiting, KV cache 90 % full: the server is saturated."),
-        (1.0, 0.89, "7 waiting, KV cache 89 % full: requests wait."),
-        (0.0, 0.95, "7 waiting, KV cache 95 % full."),
-        (1.0, None, "7 waiting: requests wait."),
-        (None, 0.95, "KV cache 95 % full."),
-    ],
-)
-def test_the_load_of_a_server(table: Any, waiting: float | None, cache: float | None, text: str) -> None:
-    row = {"by": "readings", "n": 2.0, "min": 1.0, "max": 1200.0, "median": 3.0}
-    rows = [row | {"of": RUNNING}]
-    rows += [] if waiting is None else [row | {"of": WAITING, "median": waiting, "min": 7.0, "max": 7.0}]
-    rows += [] if cache is None else [row | {"of": CACHE, "median": cache}]
-    table("serving", *rows, **row)
-    readings = [value(RUNNING, 1.0, None, None)] * 3
-    (found,) = said(module.server_load, *readings)
-    assert found == f"While requests run (2 of 3 readings): 1 to 1,200 running, {text}"
-    table("serving", *(each | {"by": "requests"} for each in rows), **row)
-    assert said(module.server_load, *readings) == []
+# --- summaries --------------------------------------------------------------------------------------------------
 
 
 def summary(key: str, *numbers: float, unit: str | None = "s") -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Facts of the steps, runs, jobs and servers of a log, in sentences: waits, slow steps, pauses, loads, latencies.
+"""Facts of the steps, runs and jobs of a log, in sentences: waits, slow steps, pauses, loads.
 
 None of them says what binds the run: `headline` does.
 """
@@ -16,8 +16,7 @@ from perflog.analysis.overview.parts import percent
 from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.bars import OF_BARS
 from perflog.formats.vocabulary import field_of
-from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, serving, throughput
-from perflog.metrics.benchmarks.serving import CACHE, RUNNING, WAITING
+from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, throughput
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.causes.run_causes import far_longer
@@ -323,50 +322,6 @@ def job_states(tables: Tables, run: str, options: Options) -> Iterator[str]:  # 
     states = [state for state in dict.fromkeys([settings_by_run(tables)[run].get(JOB_STATE), *listed]) if state]
     if states:
         yield f"Job state in the scheduler's accounting: {', '.join(map(str, states[:_MOST_NAMED]))}."
-
-
-# --- servers ---------------------------------------------------------------------------------------------------------
-
-_LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "latency": "request latency"}
-_FULL = 0.9  # of the cache: an engine preempts requests when it has none left
-_LONG_TAIL = 3  # times the median
-_DIGITS = 3
-
-
-def latencies(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """Median, else mean, and p99 of each latency; which tail is long."""
-    rows = serving.table(tables, options)
-    for row in records(rows[rows["run"].eq(run) & rows["of"].isin(list(_LATENCIES))]):
-        names = ("mean", "median", "p99")
-        parts = [f"{name} {show(row[name], 's', _DIGITS)}" for name in names if row[name] is not None]
-        tail = row["tail"]
-        long = f" ({tail:.2g} times the median)" if tail is not None and tail >= _LONG_TAIL else ""
-        number = f", {int(row['n']):,} requests" if row["by"] == "requests" else ""
-        yield f"{_LATENCIES[row['of']]}: {', '.join(parts)}{long}{number}."
-
-
-def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """Requests and cache of an engine while requests run; that it is saturated."""
-    rows = serving.table(tables, options)
-    rows = rows[(rows["run"] == run) & (rows["by"] == "readings")]
-    by_quantity: dict[str, dict[str, Any]] = {row["of"]: row for row in records(rows)}
-    if RUNNING not in by_quantity:
-        return
-    every = tables.rows_of("values", run)
-    readings = int(every.one_of("key", [RUNNING]).sum())
-    parts = [f"{_range(by_quantity[RUNNING])} running"]
-    parts += [f"{_range(by_quantity[WAITING])} waiting"] if WAITING in by_quantity else []
-    parts += [f"KV cache {show(by_quantity[CACHE]['median'], '1', 2)} full"] if CACHE in by_quantity else []
-    waits = WAITING in by_quantity and by_quantity[WAITING]["median"] > 0
-    is_full = CACHE in by_quantity and by_quantity[CACHE]["median"] >= _FULL
-    saturated = ": the server is saturated" if waits and is_full else ": requests wait" if waits else ""
-    busy = int(by_quantity[RUNNING]["n"])
-    yield f"While requests run ({busy:,} of {readings:,} readings): {', '.join(parts)}{saturated}."
-
-
-def _range(row: dict[str, Any]) -> str:
-    low, high = f"{row['min']:,.0f}", f"{row['max']:,.0f}"
-    return low if low == high else f"{low} to {high}"
 
 
 # --- summaries that each process prints ------------------------------------------------------------------------------

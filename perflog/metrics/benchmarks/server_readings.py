@@ -1,0 +1,52 @@
+"""Readings of a server: lines in which an engine prints its state from time to time. They are no cases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from perflog.arrays import Mask
+from perflog.lazy_patterns import lazy_pattern
+from perflog.tables.columns import Rows
+
+GENERATED, RUNNING = "generation_tokens_per_s", "running_requests"
+WAITING, CACHE = "waiting_requests", "gpu_cache_usage"
+"""Names of the readings, whatever the engine calls them."""
+
+_PRINTED = {
+    GENERATED: (GENERATED,),
+    "prompt_tokens_per_s": ("prompt_tokens_per_s",),
+    RUNNING: (RUNNING,),
+    WAITING: (WAITING, "queued_requests"),
+    CACHE: (CACHE, "token_usage", "full_token_usage"),
+}
+_IN_READING = lazy_pattern(r"(?:.*_)?running_requests")
+
+
+def without_readings(rows: Rows) -> Rows:
+    """Return rows of table `values` without the records that state how many requests run."""
+    names = [name for name in rows.counts("key") if _IN_READING.fullmatch(name)]
+    if not names:
+        return rows
+    lines = rows.where(rows.one_of("key", names))["line"]
+    return rows.where(~np.isin(rows["line"], lines))
+
+
+def busy_readings(rows: Rows) -> Mapping[str, Rows]:
+    """Return by name what an engine prints of its state while requests run, of the values of a run."""
+    by_key = rows.by("key")
+    if RUNNING not in by_key:
+        return {}
+    running = by_key[RUNNING]
+    busy = {(line, part) for line, part, value in running.records("line", "part", "value") if value > 0}
+    found: dict[str, Rows] = {}
+    for name, keys in _PRINTED.items():
+        for key in keys:
+            if name not in found and key in by_key and (at_work := _are_at(by_key[key], busy)).any():
+                found[name] = by_key[key].where(at_work)
+    return found
+
+
+def _are_at(rows: Rows, records: set[tuple[int, int]]) -> Mask:
+    return np.array([record in records for record in rows.records("line", "part")], np.bool_)
