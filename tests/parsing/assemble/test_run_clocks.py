@@ -238,6 +238,19 @@ def test_differences_of_a_coarse_clock_cover_equally_many_steps() -> None:
         assert values[1:] == pytest.approx([0.75, 0.75, 5.0, 5.0, 0.75, 0.75], abs=1 / 30)
 
 
+def test_how_many_steps_differences_cover_is_the_same_in_chunks() -> None:
+    """5 steps of 5 s are apart enough each time. Later steps of 15 s are in differences over as many."""
+    steps, times = [*range(5, 45, 5), *range(41, 51)], [*range(25, 225, 25), *range(215, 365, 15)]
+    found: list[Any] = []
+    for cut in (0, 8):
+        clock, parts = _Clock(), (slice(0, cut), slice(cut, None))
+        found.append([])
+        for part in (part for part in parts if steps[part]):
+            n, seconds = len(steps[part]), [time * S for time in times[part]]
+            found[-1] += step_times(clock, n, step=steps[part], time=seconds, digit=[S] * n, source=[2] * n)
+    assert found[0] == found[1] and [row[1] for row in found[0] if row is not None] == [5] * 9
+
+
 @pytest.mark.parametrize(("source", "found"), [(LINE, None), (BAR, (10.0, 2, 1))])
 def test_a_bar_may_leave_out_steps_where_lines_are_lost_beside_a_stamp(source: int, found: Any) -> None:
     rows = {"step": [1, 3], "time": [S, (1 + 2 * 10) * S], "digit": [S] * 2, "source": [source] * 2, "covers": [1] * 2}

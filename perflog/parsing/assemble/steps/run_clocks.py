@@ -285,7 +285,8 @@ def _apart(last: _Last, readings: Ints) -> Mask:
     """
     times, steps, apart = readings[_TIME], readings[_STEP], APART * readings[_DIGIT]
     counts = np.ones(len(times), np.bool_)
-    if not last.fewest and (np.diff(times) >= apart[1:]).all():
+    if not last.fewest and (np.diff(times) >= 2 * apart[1:]).all():
+        last.needed = 0 if len(times) > 1 else last.needed
         return counts
     rows = zip(times.tolist(), steps.tolist(), apart.tolist(), strict=True)
     last_time, last_step, _ = next(rows)
