@@ -5,7 +5,7 @@ What is in the names and on the clocks of the files decides, never their order:
 - Ranks: names that differ in the rank alone (`rank_3.log`, torchrun's `attempt_0/3/stdout.log`), from 0 on,
   and time stamps that overlap; or no time stamps, all ranks, about the same length, and the same program.
 - Nodes: names that differ in numbers alone, and lines with all ranks of a job, each in one log.
-- Rotation: `train.log.2`, `train.log.1` and `train.log` of one program, each after the other by its clock.
+- Rotation: `train.log.2`, `train.log.1` and `train.log` of one program, each after the other by its clock and steps.
 - Streams: `train.out` and `train.err`.
 - Programs: logs with the same job id in their names; or a log of a program that only adds figures, such as a library
 or a monitor, if its time stamps lie within the only log beside it that fits.
@@ -33,6 +33,7 @@ from perflog.ingestion.detect import detect
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.log_names import LogName
+from perflog.parsing.input.name_prefixes import first_step
 from perflog.parsing.input.rank_names import (
     are_divided,
     errors_of_torchrun,
@@ -106,6 +107,13 @@ class _File(Struct, frozen=True, dict=True):
         with suppress(InputError), open_source(self.name) as source:
             return printed_ranks(source.first_bytes(_BYTES))
         return set()
+
+    @cached_property
+    def first_step(self) -> tuple[int, int] | None:
+        """The first epoch and step that its first lines print; None if they print none."""
+        with suppress(InputError), open_source(self.name) as source:
+            return first_step(source.first_bytes(_BYTES))
+        return None
 
     @cached_property
     def formats(self) -> list[Format]:
@@ -190,9 +198,10 @@ def _ranks(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
                 break
     by_path = {file.path: file for file in files}
     for (_, kind), by_rank in alike.items():
-        lost = [rank for rank in range(max(by_rank)) if rank not in by_rank]
-        if len(by_rank) < 2 or 0 in lost or len(lost) > len(by_rank) // _MOST_LOST:
+        lost_count = max(by_rank) + 1 - len(by_rank)
+        if len(by_rank) < 2 or 0 not in by_rank or lost_count > len(by_rank) // _MOST_LOST:
             continue
+        lost = [rank for rank in range(max(by_rank)) if rank not in by_rank]
         job_files = [by_rank[rank] for rank in sorted(by_rank)]
         clocks = _clocks(job_files)
         if lost:
@@ -231,6 +240,8 @@ def _rotated(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
         parts = [by_age[age] for age in sorted(by_age, reverse=True)] + [newest[path]]
         spans = [part.span for part in parts if part.span is not None]
         follow = len(spans) == len(parts) and all(a[0] == b[0] and a[2] <= b[1] for a, b in pairwise(spans))
+        steps = [part.first_step for part in parts if part.first_step is not None]
+        follow &= all(a < b for a, b in pairwise(steps))  # else a program renames the log of its run before
         is_whole = sorted(by_age) == list(range(1, len(by_age) + 1))
         if is_whole and follow and all(map(_is_of_lines, parts)) and _are_of_one_program(parts):
             yield parts, "their names number the parts of one log, and each goes on where the last one ended"

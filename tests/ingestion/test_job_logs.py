@@ -58,6 +58,8 @@ ONE_JOB = {
 }
 APART = {
     "two runs": {"a.log": TRAINER, "b.log": OTHER_RUN},
+    "the log of the run before is renamed": {"train.log.1": TRAINER, "train.log": printed(TITAN, 98, 53_500, hour=13)},
+    "dates for ranks": {f"rank_{day}.log": TRAINER + f"{day}\n" for day in (0, 999_999_998)},
     "two runs of one job id": {"slurm-4711.out": TRAINER, "slurm-4711_again.log": OTHER_RUN},
     "two runs as streams": {"train.out": TRAINER, "train.err": OTHER_RUN},
     "two jobs of an array": {"slurm-4711_1.out": TRAINER, "slurm-4711_2.out": TIMERS},

@@ -204,17 +204,31 @@ def _share_kinds(found: Sequence[re.Match[bytes]]) -> bool:
     return len(kinds) >= _KINDS and bool(shared)
 
 
+def first_step(head: bytes) -> tuple[int, int] | None:
+    """Return the epoch and the step of the first of some lines that prints a step; None if none does."""
+    for line in head.splitlines():
+        if (step := _STEP.search(line[:_SEARCHED])) is not None:
+            return _epoch_and_step(line[:_SEARCHED], step)
+    return None
+
+
+def _epoch_and_step(text: bytes, step: re.Match[bytes]) -> tuple[int, int]:
+    """Return what orders the steps of a run: an epoch counts its steps anew."""
+    epoch = _WITHIN.search(text)
+    return int(epoch[1]) if epoch else 0, int(step[1])
+
+
 def _distinguish_steps(found: Sequence[re.Match[bytes]]) -> bool:
     """Return whether most steps are printed after all names, and hardly any step twice after one name."""
     names, printed = set[bytes](), list[tuple[bytes, tuple[int, ...], bytes]]()
     begun, reached = Counter[bytes](), dict[bytes, tuple[int, int]]()
     for match in found:
         if (text := match.string[match.end() :][:_SEARCHED]) and (step := _STEP.search(text)):
-            rank, epoch = _LABELLED.match(text) or _RANK.search(text), _WITHIN.search(text)
+            rank = _LABELLED.match(text) or _RANK.search(text)
             name = match["name"] + (b"/" + rank[1] if rank else b"")
             names.add(name)
-            number = int(epoch[1]) if epoch else 0, int(step[1])  # an epoch counts its steps anew
-            begun[name] += number < reached.get(name, number)  # and so does an attempt that loads a checkpoint
+            number = _epoch_and_step(text, step)
+            begun[name] += number < reached.get(name, number)  # an attempt that loads a checkpoint counts them anew
             reached[name] = number
             printed.append((name, (begun[name], *number), _NO_LETTERS.sub(b"", text.lower())))
     steps = Counter((step, kind) for _, step, kind in set(printed))
