@@ -1,10 +1,13 @@
 """Ranks without a label: processes that print each step into one log, in lines that do not name their rank.
 
 A step that one process prints again has the same values, or comes far after the first printing, after a restart. Ranks
-print a step at about the same time, with the same loss, and with rates and memory of their own.
+print a step at about the same time, and with rates and memory of their own. They are as many as the run has ranks, or
+print the same loss.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,6 +20,8 @@ from perflog.tables.columns import NULL, Rows
 _OWN = ("tokens_per_s", "step_time_s", "samples_per_s", "tflops", "mfu", "memory_bytes", "forward_s", "backward_s")
 """Columns that each rank measures itself."""
 
+_MEASURED = (*_OWN, "loss", "perplexity", "grad_norm", "learning_rate")
+
 _MOST, _USUAL, _HALF = 0.9, 0.6, 0.5  # shares of the steps
 _NEAR = 3  # printings of a step are among so many times their number of lines
 
@@ -28,18 +33,40 @@ def unlabelled_ranks(tables: Tables) -> dict[str, int]:
     if not (rows["copy"] > 1).any():
         return {}
     rows = rows.where(rows.known("step"))
-    found = {run: _ranks_of(run_steps) for run, run_steps in rows.by("run").items() if (run_steps["copy"] > 1).any()}
+    found = {
+        run: _ranks_of(run_steps, tables.rows_of("runs", run)["world_size"].tolist())
+        for run, run_steps in rows.by("run").items()
+        if (run_steps["copy"] > 1).any()
+    }
     return {run: number for run, number in found.items() if number > 1}
 
 
+@computed_once
 def printings(tables: Tables) -> Ints:
     """Return column `copy` of table `steps`, with 1 for each rank without a label, and for each part of a step."""
-    copies: Ints = tables.rows("steps")["copy"]
+    steps = tables.rows("steps")
+    copies: Ints = steps["copy"]
+    if not (copies > 1).any():
+        return copies
     runs = {*unlabelled_ranks(tables), *runs_in_parts(tables)}
-    return np.where(tables.rows("steps").one_of("run", runs), 1, copies) if runs else copies
+    return np.where(steps.one_of("run", runs) | _add_columns(steps), 1, copies)
 
 
-def _ranks_of(rows: Rows) -> int:
+def _add_columns(steps: Rows) -> Mask:
+    """Return which rows print columns that no other row of their step has: its loss and its time in two lines."""
+    step = groups_of(
+        steps.codes("run")[0], steps.codes("source")[0], steps["rank"], steps["epoch"], steps["step"]
+    )  # fmt: skip
+    adds, shares = np.zeros((2, len(steps)), np.bool_)
+    for column in _MEASURED:
+        known = ~np.isnan(steps[column])
+        is_shared = (np.bincount(step.inverse, known, len(step.sizes)) > 1)[step.inverse]
+        adds |= known
+        shares |= known & is_shared
+    return adds & ~shares & steps.known("step")
+
+
+def _ranks_of(rows: Rows, world_sizes: Sequence[int]) -> int:
     """The number of ranks that print each step without a label, over all named pods; 1 if nothing proves several."""
     rows = rows.where(np.lexsort((rows["part"], rows["line"])))
     names = rows.codes("source")[0]
@@ -59,7 +86,8 @@ def _ranks_of(rows: Rows) -> int:
     for column in _OWN:
         least, most = _ends(rows[column], steps.inverse, len(steps.sizes))
         differs |= least < most
-    are_ranks = all(map(_holds, (near, low == high, differs), (_MOST, _MOST, _HALF), (several,) * 3))
+    is_alike = (low == high) | (number * members in world_sizes)
+    are_ranks = all(map(_holds, (near, is_alike, differs), (_MOST, _MOST, _HALF), (several,) * 3))
     return number * members if are_ranks else 1
 
 

@@ -464,6 +464,11 @@ def test_the_window_of_a_metric_logger_has_twenty_iterations() -> None:
     assert sum(row["figures_unread"] for row in got.rows("lines")) == 0
 
 
+def test_steps_of_an_epoch_in_round_brackets() -> None:
+    got = read(b"Epoch:[1/2](20/900), loss: 2.5, rate: 0.1\nEpoch:[2/2](10/900), loss: 2.25, rate: 0.1\n")
+    assert [(row["epoch"], row["step"], row["loss"]) for row in got.rows("steps")] == [(1, 20, 2.5), (2, 10, 2.25)]
+
+
 def test_a_summary_of_an_epoch_is_no_line_before_the_next() -> None:
     line = "train_inner | epoch 144:  {} / 282 loss=3.1, wps=8, num_updates={}, lr=1e-4, gnorm=0.4\n"
     epoch = "train | epoch 143 | loss 3.14 | wps 10 | num_updates 40297 | lr 1e-4 | gnorm 0.4 | wall 23\n"

@@ -11,7 +11,7 @@ import pytest
 import perflog
 from perflog.log import Log
 from perflog.metrics import Tables, ranks, throughput
-from perflog.metrics.unlabelled_ranks import unlabelled_ranks
+from perflog.metrics.unlabelled_ranks import printings, unlabelled_ranks
 
 Read = Callable[[Iterable[str]], Log]
 
@@ -68,6 +68,23 @@ def test_the_ranks_are_counted_and_the_slow_one_is_seen(read: Read, members: int
     assert abs(row["max"] / 10_000 - 1) < 0.04
     steady = throughput(log).query("part == 'steady'")
     assert abs(steady["tokens_per_s_gpu"].item() / 5_000 - 1) < 0.03  # a step takes as long as its slowest rank
+
+
+def test_as_many_printings_as_ranks_need_no_equal_loss(read: Read) -> None:
+    lines = [titan(step, 9_000 + 10 * step + rank, 7.0 + rank / 10) for step in range(1, 9) for rank in range(2)]
+    log = read(lines)
+    for world_size, expected in ((2, [2]), (4, [])):
+        tables = {"runs": log.table("runs").assign(world_size=world_size), "steps": log.table("steps")}
+        assert list(unlabelled_ranks(Tables(tables)).values()) == expected
+
+
+def test_loss_and_time_of_a_step_in_two_lines(read: Read) -> None:
+    lines = [f"Epoch 1/2, Step {k}/9, {what}" for k in range(1, 10) for what in (f"loss: 0.{k}", f"step time: 1{k} ms")]
+    log = read(lines)
+    assert printings(Tables(log)).tolist() == [1] * 18
+    assert "steps-repeated" not in set(perflog.lint(log)["code"])
+    again = read([*lines, *lines])
+    assert "steps-repeated" in set(perflog.lint(again)["code"])
 
 
 def test_steps_of_a_second_attempt_are_printed_again(read: Read) -> None:
