@@ -701,3 +701,13 @@ def test_a_markdown_table_without_values_is_none() -> None:
     text = "| Package | Pin | Where |\n|---|---|---|\n| aiohttp | `3.14.3` | lock |\n| attrs | 26.1.0 | see 1.2 |\n"
     with pytest.raises(InputError):
         read(text.encode())
+
+
+def test_slurm_s_tracked_resources_have_sizes_with_and_without_a_unit() -> None:
+    log = (
+        "7.batch|cpu=00:56:24,energy=0,fs/disk=350130,mem=10621726720,pages=3465,vmem=10439041024|\n"
+        "8.0|cpu=00:00:10,energy=120,fs/disk=5273,mem=5504K,pages=0,vmem=1.5G|\n"
+    )
+    rows = read(log.encode()).rows("values")
+    found = [row["value"] for row in rows if row["key"] in ("memory", "virtual_memory")]
+    assert sorted(found) == [5504 * 1024, 1.5 * 2**30, 10439041024, 10621726720]

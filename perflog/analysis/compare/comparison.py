@@ -388,16 +388,12 @@ class Comparison(Struct, frozen=True, dict=True):
 
     @property
     def doubts(self) -> dict[str, tuple[str, tuple[str, ...]]]:
-        """What not to trust, by the code of the findings that are more than notes: a sentence, and the sides.
-
-        It is the sentence of the finding, or the title of its rule if there are several.
-        """
+        """What not to trust, by the code of the findings that are more than notes: a sentence, and the sides."""
         doubts: dict[str, tuple[str, tuple[str, ...]]] = {}
         for finding in self.finding_records:
             if finding.severity != "note":
                 code, sides = finding.code, (finding.side,) if finding.side else ()
-                has_title, known = code in doubts and code in RULES, doubts.get(code, ("", ()))[1]
-                text = RULES[code].title if has_title else finding.message
+                text, known = doubts.get(code, (RULES[code].title if code in RULES else finding.message, ()))
                 doubts[code] = text, tuple(dict.fromkeys([*known, *sides]))
         return doubts
 

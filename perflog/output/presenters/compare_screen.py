@@ -387,7 +387,7 @@ def _doubts(compared: Comparison) -> Iterator[str]:
         yield "Do not trust"
     lines = [f"{text}{_where(sides, compared)}" for text, sides in doubts.values()]
     for text in lines[:_DOUBTS]:
-        yield from folded(f"  ! {cell(text)}", 2)
+        yield from folded(f"  ! {cell(text)}", 1)
     notes = len({finding.code for finding in compared.finding_records}) - len(compared.doubts)
     left = max(len(lines) - _DOUBTS, 0) + notes
     if left:
