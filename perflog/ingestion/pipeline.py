@@ -266,7 +266,7 @@ class _Reading:
     def _undecided(self, batch: Batch) -> bool:
         """Return whether only the next batch decides to which run, table or block the last lines of this one belong."""
         lines = self.scanner.lines
-        in_run = self.assembler.tracker.undecided(lines, batch, len(self.active) > 1)
+        in_run = self.assembler.tracker.undecided(lines, batch)
         return in_run or self.bars.undecided(lines, batch) or self.ordered_lines.undecided(lines, batch)
 
     def _new_lines(self, batch: Batch) -> list[FormatLine] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from support.reading import read
 
-import perflog
 from perflog.formats.model import Line
 from perflog.parsing.assemble.runs.run_tracker import RunTracker
 from perflog.parsing.match.records import Records
@@ -318,15 +317,18 @@ def test_a_log_without_records_that_reports_a_failure_has_a_run() -> None:
     assert (tracker.count, tracker.first.first_line) == (1, 3)
 
 
-def test_settings_that_are_printed_again_before_a_checkpoint_is_loaded_are_of_the_next_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("chunk", [1, 97, 1 << 20])
+def test_settings_that_are_printed_again_before_a_checkpoint_is_loaded_are_of_the_next_run(chunk: int) -> None:
     """The failure between the last step and the settings is of the run that it ended."""
     steps = "".join(f"INFO loop: step={k} loss=2.{k} dt=0.5s\n" for k in range(1, 13))
     begin = "INFO launcher: world_size={} nnodes={}\n"
-    path = tmp_path / "a.log"
-    path.write_text(
-        begin.format(16, 4) + steps + "RuntimeError: NCCL error: unhandled system error\n" + begin.format(12, 3)
-        + "INFO ckpt: resuming from step 8\n" + steps[steps.index("INFO loop: step=9") :]
+    log = read(
+        (
+            begin.format(16, 4) + steps + "RuntimeError: NCCL error: unhandled system error\n" + begin.format(12, 3)
+            + "INFO ckpt: resuming from step 8\n" + steps[steps.index("INFO loop: step=9") :]
+        ).encode(),
+        chunk=chunk,
     )  # fmt: skip
-    log = perflog.read(path)
-    assert log.arrow("runs")["world_size"].to_pylist() == [16, 12]
-    assert log.arrow("failures")["run"].to_pylist() == [log.run_keys[0].id]
+    runs = log.rows("runs")
+    assert [run["world_size"] for run in runs] == [16, 12]
+    assert [row["run"] for row in log.rows("failures")] == [runs[0]["run"]]

@@ -299,22 +299,17 @@ class RunTracker:
         if not self.count:
             self.count, self.first.first_line, self.first.last_line = 1, 1, line
 
-    def undecided(self, lines: Sequence[FormatLine], batch: Batch, several: bool = True) -> bool:
+    def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
         """Return whether only the next batch decides to which run the last lines of this batch belong.
 
-        The tracker stays as it is: the batch is read by a copy of the machine. `several`: whether the log has lines of
-        several formats.
+        The tracker stays as it is: the batch is read by a copy of the machine.
         """
-        if not several and not self._machine.headed.is_simple:
-            return False
         boundaries, records, steps = _boundaries(lines, batch)
         if not boundaries and self._machine.headed.may_begin(steps, batch):
             return True
-        if not several:
-            return False
         trial = deepcopy(self._machine)
         trial.read(boundaries, records, steps)
-        return trial.deferred is not None or trial.resumes is not None
+        return not (trial.deferred is trial.resumes is trial.configures is None)
 
     def starts(self, lines: Sequence[FormatLine], batch: Batch) -> list[RunState]:
         """Read a batch. Return the runs that begin in it, except the first run of all."""
