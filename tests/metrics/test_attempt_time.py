@@ -418,7 +418,10 @@ def test_what_follows_the_last_step_for_long_is_not_known() -> None:
     assert [shown(intervals(rows, end=end))[-1] for end in (70, 90)] == ["shutdown 17-70", "unknown 17-90"]
 
 
-def test_attempts_of_ranks_in_one_run_are_down_and_do_steps_again() -> None:
+def test_attempts_in_one_run_are_down_and_do_steps_again() -> None:
+    """A mark shows where one begins, or a failure; without either, other lines of these steps may be late."""
     again = [step(20 + k, 5 + k, 34 + k, copy=2) for k in range(4)]
-    rows = [*every_second(8), mark(15, "restore", "end", 33), *again, *(step(30 + k, 9 + k, 38 + k) for k in range(6))]
-    assert shown(intervals(rows, end=43))[2:4] == ["down 17-33", "repeated 33-37"]
+    rows = [*every_second(8), *again, *(step(30 + k, 9 + k, 38 + k) for k in range(6))]
+    for begins in (mark(15, "restore", "end", 33), {"table": "failures", "run": "r", "line": 15}):
+        assert shown(intervals([*rows, begins], end=43))[2:4] == ["down 17-33", "repeated 33-37"]
+    assert shown(intervals(rows, end=43))[2] == "stall 17-37"

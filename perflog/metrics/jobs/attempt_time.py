@@ -336,16 +336,19 @@ class _Tiling:
     def _named(self, here: Sequence[Mark], pause: float, line_index: int) -> Iterator[tuple[str, float, str]]:
         """Yield the kinds of activity in a pause, in the order of their lines, their seconds, and the source."""
         kinds = list(dict.fromkeys(_KIND_BY_MARK[mark.kind] for mark in here))
+        # An attempt in the same run, as of ranks or without a heading.
+        begins_again = kinds == [STARTUP] or (not kinds and self._failed_before(line_index))
+        if begins_again and (again := self._done_again(line_index)):
+            timed = self._steps.seconds[np.isfinite(self._steps.seconds)]
+            repeated = min(pause, again * (median(timed) if len(timed) else self._usual_of_all))
+            yield DOWN, pause - repeated, STEPS
+            yield REPEATED, repeated, STEPS
+            return
         if not kinds:
             if line_index < self._warm:
                 yield COMPILE, pause, STEPS
             else:
                 yield (DATA_WAIT if self._waits_for_data(line_index, pause) else STALL), pause, STEPS
-            return
-        if kinds == [STARTUP] and (again := self._done_again(line_index)):
-            repeated = min(pause, again * self._usual_of_all)  # of ranks whose attempts are in one run
-            yield DOWN, pause - repeated, STEPS
-            yield REPEATED, repeated, STEPS
             return
         if len(kinds) == 1:
             stamped = _stamped_seconds(here)
@@ -366,6 +369,12 @@ class _Tiling:
             yield (kind, rest, STEPS) if seconds is None else (kind, seconds, PRINTED)
         if not open_ended and rest > 2 * self._stamp_s:
             yield UNKNOWN, rest, STEPS
+
+    def _failed_before(self, line_index: int) -> bool:
+        """Whether a failure is printed between a step line and the one before it."""
+        rows = self._tables.rows_by_run("failures").get(self._extent.run)
+        first, last = self._steps.lines[line_index - 1], self._steps.lines[line_index]
+        return rows is not None and bool(((rows["line"] > first) & (rows["line"] < last)).any())
 
     def _done_again(self, line_index: int) -> int:
         """Return how many steps are printed again between two step lines: an attempt that loads a checkpoint."""
