@@ -166,10 +166,12 @@ class TableBuilder:
             return named | _in_units_of_names(key, columns[key], columns[value])
         if not units:
             return named
-        of_names = {name: unit_of_operations(name, units[0].base) for name in names.unique().to_pylist() if name}
-        if all(unit == units[0].base for unit in of_names.values()):
+        unit_by_name = {name: unit_of_operations(name, units[0].base) for name in names.unique().to_pylist() if name}
+        if all(unit == units[0].base for unit in unit_by_name.values()):
             return named | {"unit": repeated_word(0, (units[0].base,), len(rows))}
-        return named | _in_base_units(text_array([of_names.get(name) for name in names.to_pylist()]), columns[value])
+        return named | _in_base_units(
+            text_array([unit_by_name.get(name) for name in names.to_pylist()]), columns[value]
+        )
 
     def _rows_per_field(self, rows: AttributedRows, common: Columns) -> Iterator[tuple[str, Columns]]:
         """Yield the columns of the fields that have rows of their own."""
