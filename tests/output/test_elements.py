@@ -48,6 +48,7 @@ def test_names_may_be_broken_before_words() -> None:
 def test_long_strings_are_cut() -> None:
     assert shortened("a" * 400) == "a" * 400 and shortened("a" * 401) == "a" * 400 + "..."
     assert shortened("<<<", 2) == "&lt;&lt;..."
+    assert shortened("a -> b") == 'a <span class="arrow">-&gt;</span> b'
     assert (shortened(True), shortened(False), shortened(None), shortened([1, 2])) == ("yes", "no", "-", "[1, 2]")
 
 

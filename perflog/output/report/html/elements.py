@@ -83,7 +83,8 @@ def with_code(sentence: str) -> Html:
 def shortened(value: object, most: int = MAX_TEXT) -> Html:
     """Return a value as a string, cut after `most` characters."""
     text = ("no", "yes")[value] if isinstance(value, bool) else cell(value)
-    return as_html(text if len(text) <= most else f"{text[:most]}...")
+    text = text if len(text) <= most else f"{text[:most]}..."
+    return join(text.split("->"), tag("span", "->", class_="arrow"))  # a browser ends a line between its characters
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
