@@ -23,7 +23,7 @@ from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_block
 from perflog.parsing.input.compression import codec_of, decompressor
 from perflog.parsing.input.containers import holds_records, unwrapped
 from perflog.parsing.input.emphasis import has_emphasis, without_emphasis
-from perflog.parsing.input.indents import indent_of, without_indent
+from perflog.parsing.input.indents import comment_mark_of, indent_of, without_indent
 from perflog.parsing.input.json_documents import HEAD, as_records, is_document
 from perflog.parsing.input.limits import MOST_UNPACKED, check_stream, check_unpacked
 from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_of_kernel
@@ -178,7 +178,7 @@ class Source:
             return joined_blocks
         if has_panels(head):
             return joined_panels
-        if indent := indent_of(head):
+        if indent := indent_of(head) or comment_mark_of(head):
             return partial(without_indent, indent)
         return without_emphasis if has_emphasis(head) else None
 

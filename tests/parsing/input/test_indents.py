@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.reading import read
 
-from perflog.parsing.input.indents import indent_of
+from perflog.parsing.input.indents import comment_mark_of, indent_of
 
 LOG = "".join(f"step {n} | loss 2.5 | {400 + n}.0 ms\n" for n in range(1, 6))
 
@@ -32,3 +32,16 @@ def test_lines_are_read_without_the_indent() -> None:
     names = ("line", "step", "loss", "step_time_s")
     rows = [[[row[name] for name in names] for row in read(text.encode()).rows("steps")] for text in (LOG, indented)]
     assert rows[0] == rows[1]
+
+
+def test_runs_in_the_comments_of_a_script_are_read_without_the_mark() -> None:
+    step = (
+        "# {{'loss': 2.5, 'grad_norm': 0.5, 'learning_rate': 1e-4, 'epoch': 0.{k}, 'global_step/max_steps': '{k}/9'}}\n"
+    )
+    end = "# {'train_runtime': 79.5, 'train_samples_per_second': 6.5, 'train_loss': 1.5}\n"
+    run = "".join(step.format(k=k) for k in range(1, 4)) + end
+    script = f"    --output out\n\n#  --data text\n{run}\n{run}"
+    assert comment_mark_of(script.encode()) == b"# "
+    assert len(read(script.encode()).rows("runs")) == 2
+    assert comment_mark_of(b"# size count\n# (B) (elements)\n# Using devices\n# Rank 0\n") == b""
+    assert comment_mark_of(f"--a b\n--c d\n{run}".encode()) == b""
