@@ -26,7 +26,7 @@ _LABELS = rb"[ \t]*(?:(?:" + _BRACKETED + rb"|[A-Za-z][\w.\-/@]*[ \t:]|[0-9]{1,6
 _BARE_LABELS = rb"[ \t]*(?:(?:(?:" + _BRACKETED + rb"):?|[A-Z]{4,8}[ \t:]|[0-9]{1,6}:|[\[(|>*\-])[ \t]*){0,8}?"
 """What may be before a time of day alone. `eta: 1:02:03` is no time of day."""
 
-_COMMA = rb",(?=[0-9]{3}(?:[0-9]{3})?(?![0-9.]|,[0-9.,+-]))"
+_COMMA = rb",(?=[0-9]{1,9}(?![0-9.]|,[0-9.,+-]|\Z)|(?:[0-9]{3}){1,2}\Z)"
 """A comma before a fraction, as loggers print it. In `10:00:03,12,2.5` it ends the first cell of a table."""
 
 _TIME = (
@@ -125,7 +125,7 @@ class Layout(Struct, frozen=True, dict=True):
     def _goes_on(self, data: Bytes, after: Ints, ends: Ints) -> Mask:
         """Return which stamps go on after what the layout has: with more digits, a fraction or a zone."""
 
-        def at(k: int) -> Bytes:
+        def at(k: int | Ints) -> Bytes:
             return np.where(after + k < ends, data[np.minimum(after + k, len(data) - 1)], _NOTHING)
 
         one, two, three = map(at, range(3))
@@ -178,13 +178,13 @@ class Layout(Struct, frozen=True, dict=True):
         return (text[:, first:last].astype(np.int64) - 48) @ (10 ** np.arange(last - first - 1, -1, -1))
 
 
-def _has_fraction(at: Callable[[int], Bytes]) -> Mask:
+def _has_fraction(at: Callable[[int | Ints], Bytes]) -> Mask:
     """Return where `_COMMA` is before a fraction. `at`: returns the byte of each line at an offset from the comma."""
-    is_milli = np.all([_are_digits(at(k)) for k in (1, 2, 3)], axis=0)
-    is_micro = is_milli & np.all([_are_digits(at(k)) for k in (4, 5, 6)], axis=0)
-    after, next_to_it = (np.where(is_micro, at(7 + k), at(4 + k)) for k in (0, 1))
-    ends_cell = (after == ord(",")) & np.isin(next_to_it, tuple(b"0123456789.,+-"))
-    found: Mask = is_milli & ~_are_digits(after) & (after != ord(".")) & ~ends_cell
+    count: Ints = np.cumprod([_are_digits(at(k)) for k in range(1, 11)], axis=0).sum(axis=0)
+    after = at(count + 1)
+    ends_cell = (after == ord(",")) & np.isin(at(count + 2), tuple(b"0123456789.,+-"))
+    ends_line = (after == _NOTHING) & ~np.isin(count, (3, 6))
+    found: Mask = (count > 0) & (count < 10) & (after != ord(".")) & ~ends_cell & ~ends_line
     return found
 
 
