@@ -37,7 +37,7 @@ _WORD = lazy_pattern(r"[^\W\d_]+")
 _RUNS = frozenset(("run", "test", "trial", "version"))  # of what is numbered, what may be a run of its own
 _PARTS = (NUMBERED | NUMBERED_PARTS | {"rank", "cuda", "phase", "pass", "cycle", "part", "fold", "task"}) - _RUNS
 _NUMBERED_PART = lazy_pattern(rf"(?i)\b(?:{'|'.join(sorted(_PARTS))})s?[ _:#=-]*[0-9]")
-_OF_COURSE = (
+_EVENT_WORDS = (
     MOMENTS
     | EVALUATIONS
     | frozenset(
@@ -46,7 +46,7 @@ _OF_COURSE = (
         "generated generating".split()
     )
 )
-"""Words of what is printed in the course of a run."""
+"""Words of events in a run: a heading with one of them begins no other run."""
 _GENERAL = TRAINING | frozenset(
     "log logs output outputs progress result results summary metrics stats statistics performance notes status "
     "warning note usage error exception loss final the of".split()
@@ -164,7 +164,7 @@ def names_run(title: str) -> bool:
         [True, True, False, False, False, False]
     """
     words: Set[str] = {word.lower() for word in _WORD.findall(title)}
-    return bool(words - _GENERAL) and words.isdisjoint(_OF_COURSE) and not _NUMBERED_PART.search(title)
+    return bool(words - _GENERAL) and words.isdisjoint(_EVENT_WORDS) and not _NUMBERED_PART.search(title)
 
 
 def _own(headings: Sequence[Heading]) -> Sequence[Heading]:
