@@ -226,7 +226,7 @@ def _nodes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
             continue
         is_timed = any(file.span is not None for file in job_files)
         if _overlap(job_files) if is_timed else _are_of_one_program(job_files):
-            yield job_files, "their names differ in a number, and each has other ranks"
+            yield job_files, "their names differ in a number, and each has ranks that the others lack"
 
 
 def _rotated(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:

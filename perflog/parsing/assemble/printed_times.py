@@ -26,7 +26,7 @@ _KEYS = [rf"""["'][_@]?(?i:{names})["'][ \t]*:""" for names in _NAMES]
 _HAS_KEY = [lazy_pattern(key) for key in _KEYS]
 _DATE = r"""[ \t]*["'](?P<time>[12][0-9]{3}[-/.]?[01](?:[0-9T :.+Z/-]|,[0-9]){6,32})["']"""
 _FRACTION = r"[.,](?P<digits>[0-9]{1,9})"
-_SINCE_1970 = (1e9, 4e9)  # seconds that may be a date: from 2001 on
+_SINCE_1970 = (1.4e9, 2.2e9)  # seconds that may be a date, of 2014 to 2039: 3e9 may be 3 s in nanoseconds
 _UNITS = (1, 10**3, 10**6, 10**9)  # of such a time, in a second
 _LAST_DIGIT_OF_DOUBLES = 10**6  # in ns: trailing zeros are not printed, so no value shows it
 

@@ -41,7 +41,12 @@ def test_the_time_in_an_object_is_when_its_line_was_printed(name: str) -> None:
 
 
 def test_a_duration_or_a_count_is_no_time() -> None:
-    for other in (lambda time: time.timestamp() % 1000, lambda _: 512, lambda time: f"{time:%H:%M:%S}"):
+    for other in (
+        lambda time: time.timestamp() % 1000,
+        lambda _: 512,
+        lambda _: 3 * 10**9,
+        lambda time: f"{time:%H:%M:%S}",
+    ):
         assert {row.get("printed_ns") for row in log(time=other).rows("steps")} == {None}
 
 
