@@ -143,7 +143,9 @@ def test_without_a_speed_the_longest_time_by_name_has_levels(tmp_path: Path) -> 
     log = read("".join(lines), tmp_path)
     (row,) = levels(log).iloc[1:].to_dict("records")
     assert (row["figure"], row["first_step"], pd.isna(row["with_it"])) == ("rollout", 40, True)
-    assert any(text.startswith("Since step 40: rollout 4") for text in perflog.overview(log).reasons)
+    answer = perflog.overview(log)
+    assert any(text.startswith("Since step 40: rollout 4") for text in answer.reasons)
+    assert ["rollout", "40.1 s -> 60.1 s"] in [answer.figure_column(figure) for figure in answer.figures]
 
 
 def test_a_drift_names_the_phase_that_grows(tmp_path: Path) -> None:

@@ -448,7 +448,16 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
         return is_idle, bool(OF_BARS.search(figure.name)), configures, not _is_speed(figure), is_of_step, nearness
 
     digits = ((figure, _LOSS_DIGITS if "loss" in words_of(figure.name) else figure.digits) for figure in figures)
-    return sorted((replace(figure, digits=number) for figure, number in digits), key=place)
+    shown = [
+        replace(figure, digits=number, levels=_levels_of_value(tables, figure, options)) for figure, number in digits
+    ]
+    return sorted(shown, key=place)
+
+
+def _levels_of_value(tables: Tables, figure: RunFigure, options: Options) -> dict[str, list[float]]:
+    """The levels of a time that is printed by name, of the runs that show their speed by it."""
+    shifted = run_levels(tables, options.warmup) if figure.unit in ("s", "") else {}
+    return {run: each.medians for run, each in shifted.items() if each.series.column == figure.name}
 
 
 def _is_speed(figure: RunFigure) -> bool:
