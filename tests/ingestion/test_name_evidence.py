@@ -255,3 +255,8 @@ def test_the_words_that_a_line_ties_to_its_numbers(text: str, words: dict[str, t
     assert {place: bond.words for place, bond in bonds(text).items() if bond.is_sure} == {
         text.index(number): name for number, name in words.items()
     }
+
+
+def test_ranks_and_nodes_after_a_number_do_not_name_it() -> None:
+    assert bonds("[ 30.5s r002 node014] still at work")[2].words == ()
+    assert bonds("[ 30.5s elapsed] still at work")[2].words == ("elapsed",)

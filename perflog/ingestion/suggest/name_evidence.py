@@ -28,6 +28,7 @@ from perflog.units import MAGNITUDES, base_of, unit_of
 
 _LEAST_LETTERS = 3  # of a word after a number: shorter ones are units, such as `ps`
 _MOST_AFTER = 4  # words of a name after its number
+_MEMBER = lazy_pattern(r"[A-Za-z]+[-_]?0[0-9]+")  # a rank or a node prints the number: `60.0s r000 nid007513`
 _SEPARATORS = frozenset(",;|()[]{}<>\"`'!?")
 _PARTS = frozenset(("^", "*", "x", "~", "-", "&", "."))  # between the parts of something larger
 _SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a space after them
@@ -229,7 +230,8 @@ class _Line(Struct):
             words.append(self._text(end))
             end += 1
         is_of_next = self._kind(end) == NUMBER and len(self.parts[end].gap) < 2
-        return () if is_of_next or self._text(end) in (":", "=") else tuple(words)
+        names_nothing = is_of_next or self._text(end) in (":", "=") or all(map(_MEMBER.fullmatch, words))
+        return () if names_nothing else tuple(words)
 
     def _is_counted(self, k: int) -> bool:
         """Whether words after a number of a sentence say what it counts: `on 8 GPUs`, `over 100 frames`."""
@@ -648,6 +650,7 @@ class _Line(Struct):
         is_sentence |= self._kind(end) == NUMBER or any(
             _SIZE.fullmatch(word) or len(word) < _LEAST_LETTERS for word in names
         )
+        is_sentence |= all(map(_MEMBER.fullmatch, names))
         if names != words and len(words) > 1:  # `pages paged in`
             words[-2:] = [f"{words[-2]}_{words[-1]}"]
         return Bond(tuple(words)) if names and not is_sentence and self._ends(end) else None
