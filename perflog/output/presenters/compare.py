@@ -20,6 +20,7 @@ from perflog.analysis.compare.aa import OFTEN, POWER_COLUMNS, SPLITS, TESTS
 from perflog.analysis.compare.comparison import SUMMARY_KINDS
 from perflog.analysis.compare.explanations.attribution import part_name
 from perflog.analysis.compare.explanations.averages import AverageRow, window_of
+from perflog.analysis.compare.explanations.message_sizes import sizes_that_change
 from perflog.analysis.compare.explanations.operators import kernels_of_both, time_basis
 from perflog.analysis.compare.explanations.warmup_costs import WarmupRow
 from perflog.analysis.compare.figures import TOTAL
@@ -268,6 +269,14 @@ def notes_on_hidden_change(compared: Comparison) -> Iterator[str]:
             same = "most steps take as long as before, some do not"
             what = same if median.decision == "equivalent" else "the median does not show the change"
             yield f"{what}: {changes}, {show_change(median.change)} on the median"
+
+
+def notes_on_sizes(compared: Comparison) -> Iterator[str]:
+    """Yield the sizes of messages that make the change of a collective's mean."""
+    for found in sizes_that_change(compared.headlines, compared.row_records):
+        at = found.first if found.first == found.last else f"{found.first} to {found.last}"
+        others = f"the other {count(found.others, 'size')} {show_change(found.rest)}"
+        yield f"the change is at messages of {at}: {show_change(found.change)}; {others} (medians)"
 
 
 def what_the_warmup_costs(compared: Comparison) -> Iterator[str]:
