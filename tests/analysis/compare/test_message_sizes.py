@@ -30,10 +30,9 @@ def found(changes: Mapping[str, float], headline: float = -0.1, whole: str = ", 
 
 
 def test_neighbouring_sizes_that_make_the_change() -> None:
-    assert found({"1 MiB": -0.3, "2 MiB": -0.32}) == [
-        SizesThatChange("1 MiB", "2 MiB", only.change, 4, 0.0025)
+    (only,) = found({"1 MiB": -0.3, "2 MiB": -0.32})
+    assert only == SizesThatChange("1 MiB", "2 MiB", only.change, 4, 0.0025)
     assert only.change == pytest.approx(-0.31)
-    ]
     assert found({"8 B": -0.5, "2 MiB": -0.3, "4 MiB": -0.3})[0].first == "2 MiB"  # the longest stretch
 
 

@@ -33,10 +33,9 @@ def sizes_that_change(headlines: Sequence[FigureRow], rows: Sequence[FigureRow])
         name, _, is_mean = headline.metric.partition(", mean of ")
         if not is_mean or abs(headline.change) < _LEAST:
             continue
-        of_side = (
-            row for row in rows if (row.kind, row.case, row.side) == (headline.kind, headline.case, headline.side)
-        )
-        found = ((row, match) for row in of_side if (match := _MESSAGE.fullmatch(row.metric)))
+        group = headline.kind, headline.case, headline.side
+        side_rows = (row for row in rows if (row.kind, row.case, row.side) == group)
+        found = ((row, match) for row in side_rows if (match := _MESSAGE.fullmatch(row.metric)))
         by_size = grouped((match["size"], row.change) for row, match in found if match["name"] == name)
         sizes, changes = list(by_size), [median(each) for each in by_size.values()]
         moved = [change * headline.change > 0 and abs(change) >= abs(headline.change) for change in changes]
