@@ -30,7 +30,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.log import RunKey
 from perflog.metrics import Tables
 from perflog.metrics.attempts import job_id, jobs
-from perflog.metrics.benchmarks.serving import RUNNING
+from perflog.metrics.benchmarks.server_readings import RUNNING
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.tables.columns import NULL
 from perflog.tables.schema import NO_DATE

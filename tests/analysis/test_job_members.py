@@ -14,7 +14,7 @@ from perflog.analysis import job_hosts
 from perflog.analysis import job_members as module
 from perflog.analysis.job_members import JobRuns, runs_of_jobs
 from perflog.log import RunKey
-from perflog.metrics.benchmarks.serving import RUNNING
+from perflog.metrics.benchmarks.server_readings import RUNNING
 from perflog.metrics.run_tables import Tables
 from perflog.tables.schema import UTC
 
