@@ -18,7 +18,7 @@ from msgspec.structs import asdict, fields, replace
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
-from perflog.metrics.benchmarks.serving import RUNNING
+from perflog.metrics.benchmarks.server_readings import RUNNING
 from perflog.metrics.run_tables import computed_once
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
 from perflog.parsing.failures.kinds import (
