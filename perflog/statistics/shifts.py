@@ -41,9 +41,10 @@ def shifts(values: Floats) -> list[Level]:
     """Return the levels of positive values in the order of time; one if nothing shifts."""
     if len(values) >= FEWEST and (np.isfinite(values) & (values > 0)).all():
         logs = np.log(values)
-        for smallest, cuts_of in ((_SMALLEST_BLOCK, _cuts), (_SMALLEST_FOR_SEGMENTS, _ends_of_segments)):
+        searches = (_SMALLEST_BLOCK, _cuts, 2), (_SMALLEST_FOR_SEGMENTS, _ends_of_segments, 3)
+        for smallest, cuts_of, fewest in searches:  # a segment has a level on both sides
             found = _shifts(logs, max(smallest, math.ceil(len(values) / _BLOCKS)), cuts_of)
-            if 1 < len(found) <= _MOST:
+            if fewest <= len(found) <= _MOST:
                 return found
     return [Level(0, len(values), math.nan)]
 
