@@ -157,10 +157,10 @@ class _Command(Struct):
         is_number = is_whole or _FRACTION.fullmatch(value) is not None
         is_of_program = self.in_program and _LONG.match(option) is not None and name.lower() not in _VARIES
         if (setting and is_whole) or (is_of_program and is_number):
-            field = self.unique.take(setting or name)
+            unique = self.unique.take(setting or name)
             self.has_settings = True
-            self.counts |= {setting: field} if setting else {}
-            self.text += f"{{{field}:{'d' if is_whole else spec_of(value)}}}"
+            self.counts |= {setting: unique} if setting else {}
+            self.text += f"{{{unique}:{'d' if is_whole else spec_of(value)}}}"
         else:
             self.text += literal(value) if not _DIGIT.search(value) else f"{{{DECLARED_DROPPED}:S}}"
 

@@ -11,9 +11,9 @@
     (Worker pid=7, ip=10.0.0.1) step 1       Ray: actor and process
 
 Each becomes a label: `[pod/worker-0] step 1, loss 2.5`. Ray's stays on the line too: the reader of failures knows it.
-A program may begin its own lines the same way
-(`layer0: 1.2 ms`). So nearly all of the first lines must have a name, the names must alternate, and several kinds of
-lines must follow them. Or the names distinguish the lines of a step: several print each step, each prints it once.
+A program may begin its own lines the same way (`layer0: 1.2 ms`). So nearly all of the first lines must have a name,
+the names must alternate, and several kinds of lines must follow them. Or the names distinguish the lines of a step:
+several print each step, each prints it once.
 """
 
 from __future__ import annotations
