@@ -69,9 +69,9 @@ def _hasty(data: LintInput) -> Iterator[Finding]:
         rows = steps.where(flags & steps.one_of("run", [run.id]))
         others = run["steps"].where(run["steps"].known("step_time_s") & ~np.isin(run["steps"]["line"], rows["line"]))
         usual = median(others["step_time_s"])
-        told = (f"step {step} takes {seconds(time)}" for step, time in rows.records("step", "step_time_s"))
+        reported = (f"step {step} takes {seconds(time)}" for step, time in rows.records("step", "step_time_s"))
         message = (
-            f"{first_few(told)}, the others {seconds(usual)} (median) for the same work: the program did not wait for "
+            f"{first_few(reported)}, the others {seconds(usual)} (median) for the same work: the program did not wait for "
             "the device"
         )
         times = rows["step_time_s"].tolist()
@@ -157,10 +157,10 @@ def outliers(data: LintInput) -> Iterator[Finding]:
 
 def _slow_by_rate(data: LintInput, shifted: Container[str]) -> Iterator[Finding]:
     """The same steps of runs that print no step times, by the first rate that they print."""
-    told = set(data.series("step_time_s"))
+    reported = set(data.series("step_time_s"))
     for column, unit in _RATES_OF_WORK.items():
-        for s in (s for run, s in data.series(column).items() if run not in told):
-            told.add(s.run)
+        for s in (s for run, s in data.series(column).items() if run not in reported):
+            reported.add(s.run)
             with np.errstate(divide="ignore"):
                 far, middle, _ = _far(1 / s.steady)
             if not far.any() or not middle > 0 or s.run in shifted:
@@ -215,10 +215,10 @@ def drift(data: LintInput) -> Iterator[Finding]:
     """Levels of metric `levels`; else medians of the two halves more than 1 % apart, and 95 % intervals apart."""
     shifted = run_levels(data.tables, data.options.warmup)
     yield from map(_shifted, shifted.values())
-    told = set(shifted)
+    reported = set(shifted)
     for column in ("step_time_s", *_RATES_OF_WORK):
-        for s in (s for run, s in data.series(column).items() if run not in told):
-            told.add(s.run)
+        for s in (s for run, s in data.series(column).items() if run not in reported):
+            reported.add(s.run)
             yield from _drifted(s, data.tables)
 
 

@@ -234,11 +234,7 @@ def _notes(compared: Comparison, shown: Sequence[FigureRow]) -> Iterator[str]:
         place = " ".join(x for x in (row.case, row.side if len(compared.sides) > 2 else "") if x)
         advice = f"; {row.advice}" if row.advice and row.scope != "steps" else ""
         yield f"{place}{': ' * bool(place)}{figure_name(row)} {row.verdict}: {row.reason}{advice}"
-    yield from notes_on_result(compared)
-    yield from notes_on_hidden_change(compared)
-    yield from notes_on_history(compared)
-    yield from notes_on_sessions(compared)
-    yield from notes_on_single_runs(compared)
+    yield from notes_on_verdict(compared)
     if any(finding.side is None and finding.severity != "note" for finding in compared.finding_records):
         yield "the sides may not be comparable: see the findings below"
     cuts = zip(compared.cases, compared.warmup, strict=True)
@@ -256,6 +252,16 @@ def _notes(compared: Comparison, shown: Sequence[FigureRow]) -> Iterator[str]:
         yield "names of kernels are short, long paths too: --format csv or json has the whole ones"
     if left := len(compared.row_records) - len(shown):
         yield f"{left} more rows of phases, layers, ranges, operators, kernels and so on: --all shows them"
+
+
+def notes_on_verdict(compared: Comparison) -> Iterator[str]:
+    """Yield what the verdict is about, where a change is that it hides, and how sure it is."""
+    yield from notes_on_result(compared)
+    yield from notes_on_hidden_change(compared)
+    yield from notes_on_sizes(compared)
+    yield from notes_on_history(compared)
+    yield from notes_on_sessions(compared)
+    yield from notes_on_single_runs(compared)
 
 
 def notes_on_hidden_change(compared: Comparison) -> Iterator[str]:

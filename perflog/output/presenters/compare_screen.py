@@ -23,12 +23,7 @@ from perflog.output.presenters.compare import (
     case_name,
     counts_of_sides,
     figure_name,
-    notes_on_hidden_change,
-    notes_on_history,
-    notes_on_result,
-    notes_on_sessions,
-    notes_on_single_runs,
-    notes_on_sizes,
+    notes_on_verdict,
     signed_time,
 )
 from perflog.output.screens import HEIGHT, WIDTH, columns, command_lines, fit, folded, folded_list, sentence_lines
@@ -370,11 +365,7 @@ def answer_sentences(compared: Comparison) -> list[str]:
 
 
 def _notes(compared: Comparison) -> Iterator[str]:
-    kinds = (
-        notes_on_result, notes_on_hidden_change, notes_on_sizes, notes_on_history, notes_on_sessions,
-        notes_on_single_runs,
-    )  # fmt: skip
-    for text in (text for notes in kinds for text in notes(compared)):
+    for text in notes_on_verdict(compared):
         yield text[:1].upper() + text[1:]
 
 
