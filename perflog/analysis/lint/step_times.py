@@ -69,9 +69,9 @@ def _hasty(data: LintInput) -> Iterator[Finding]:
         rows = steps.where(flags & steps.one_of("run", [run.id]))
         others = run["steps"].where(run["steps"].known("step_time_s") & ~np.isin(run["steps"]["line"], rows["line"]))
         usual = median(others["step_time_s"])
-        reported = (f"step {step} takes {seconds(time)}" for step, time in rows.records("step", "step_time_s"))
+        shown = (f"step {step} takes {seconds(time)}" for step, time in rows.records("step", "step_time_s"))
         message = (
-            f"{first_few(reported)}, the others {seconds(usual)} (median) for the same work: the program did not wait for "
+            f"{first_few(shown)}, the others {seconds(usual)} (median) for the same work: the program did not wait for "
             "the device"
         )
         times = rows["step_time_s"].tolist()
