@@ -23,8 +23,8 @@ from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
 from perflog.metrics import Options, Tables, allocator, stuck_ranks
 from perflog.metrics.attempts import attempts, last_saved
-from perflog.metrics.jobs.attempt_time import STALL
 from perflog.metrics.jobs.goodput import losses_of
+from perflog.metrics.jobs.job_intervals import STALL
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.metrics.jobs.timeline import job_timelines
 from perflog.metrics.series.divergence import Divergence, Rise, divergences, rises_before

@@ -10,7 +10,10 @@ from support.metrics_logs import by_hand
 
 from perflog.metrics import Tables
 from perflog.metrics.attempts import Extent
-from perflog.metrics.jobs.attempt_time import Interval, attempt_time, marks, on_a_clock, step_lines
+from perflog.metrics.jobs.attempt_clock import on_a_clock, step_lines
+from perflog.metrics.jobs.attempt_time import attempt_time
+from perflog.metrics.jobs.job_intervals import Interval
+from perflog.metrics.jobs.pause_marks import marks
 
 NS = 1_000_000_000
 Rows = Sequence[dict[str, Any]]

@@ -15,8 +15,8 @@ from support.metrics_logs import by_hand, row
 import perflog
 from perflog.metrics import Options, Tables, goodput
 from perflog.metrics.jobs import goodput as module
-from perflog.metrics.jobs.attempt_time import Interval
 from perflog.metrics.jobs.goodput import _count, losses_of
+from perflog.metrics.jobs.job_intervals import Interval
 from perflog.metrics.jobs.timeline import JobTimeline
 from perflog.tables.schema import UTC
 

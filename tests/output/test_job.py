@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from perflog.metrics.jobs.attempt_time import DOWN, STALL, TRAINING
+from perflog.metrics.jobs.job_intervals import DOWN, STALL, TRAINING
 from perflog.output.report import job as module
 from perflog.output.report.cells import AnswerTable, Bar, Number, RunName
 

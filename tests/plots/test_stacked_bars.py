@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from perflog.metrics import Options, Tables
-from perflog.metrics.jobs.attempt_time import CHECKPOINT, STAMPS, STEPS, TRAINING
+from perflog.metrics.jobs.job_intervals import CHECKPOINT, STAMPS, STEPS, TRAINING
 from perflog.plots.drawing.canvas import Canvas
 from perflog.plots.drawing.sketch import Bars, Text
 from perflog.plots.drawing.stacked_bars import ShareBar, stacked_shares

@@ -85,7 +85,8 @@ metrics.profiles: __init__ kernel_categories kernel_names operator_tables kernel
 metrics.benchmarks: __init__ server_readings case_titles case_parameters case_tables cases serving
 metrics.benchmarks: collectives node_pairs
 metrics.series: __init__ divergence series_ends curves time_to_target
-metrics.jobs: __init__ last_steps pauses stuck_ranks attempt_time timeline goodput step_levels time_to_train
+metrics.jobs: __init__ last_steps pauses stuck_ranks job_intervals pause_marks attempt_clock usual_steps attempt_end
+metrics.jobs: attempt_time timeline goodput step_levels time_to_train
 metrics.pipelines: __init__ schedule_simulation pipeline schedules
 metrics.traces: input_shapes intervals device_steps iterations device_work launches call_tree work_tree steady_work
 metrics.traces: device_time copies idle_causes launch_delays start_up

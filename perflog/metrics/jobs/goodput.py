@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from perflog.metrics.jobs.attempt_time import DOWN, KINDS, REPEATED, TRAINING, Interval
+from perflog.metrics.jobs.job_intervals import DOWN, KINDS, REPEATED, TRAINING, Interval
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric

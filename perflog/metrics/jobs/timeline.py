@@ -8,16 +8,9 @@ from typing import Any
 import numpy as np
 
 from perflog.metrics.attempts import Extent, attempts, extents
-from perflog.metrics.jobs.attempt_time import (
-    DOWN,
-    ELAPSED,
-    KINDS,
-    RELATIVE,
-    STAMPS,
-    Interval,
-    attempt_time,
-    on_a_clock,
-)
+from perflog.metrics.jobs.attempt_clock import on_a_clock
+from perflog.metrics.jobs.attempt_time import attempt_time
+from perflog.metrics.jobs.job_intervals import DOWN, ELAPSED, KINDS, RELATIVE, STAMPS, Interval
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, computed_list

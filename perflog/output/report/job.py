@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perflog.grouping import grouped
-from perflog.metrics.jobs.attempt_time import DOWN, KINDS, REPEATED, STALL
+from perflog.metrics.jobs.job_intervals import DOWN, KINDS, REPEATED, STALL
 from perflog.output.presenters.diagnosis import heading, parts
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, RunName, number
 from perflog.output.report.data import ReportData, TableRow, range_text

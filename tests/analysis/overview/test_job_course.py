@@ -11,7 +11,7 @@ from support.metrics_logs import by_hand
 
 from perflog.analysis.overview.facts import job_course as module
 from perflog.metrics import Options, Tables
-from perflog.metrics.jobs.attempt_time import COMPILE, STALL, TRAINING
+from perflog.metrics.jobs.job_intervals import COMPILE, STALL, TRAINING
 
 TABLES = Tables(by_hand("steps", []))
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from perflog.metrics.jobs.attempt_time import COMPILE, RELATIVE, STALL, STEPS, TRAINING
+from perflog.metrics.jobs.job_intervals import COMPILE, RELATIVE, STALL, STEPS, TRAINING
 from perflog.plots.training import job_timeline as module
 
 SECOND = 10**9

@@ -8,7 +8,7 @@ from itertools import pairwise, zip_longest
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables, telemetry
 from perflog.metrics import levels as levels_of_runs
-from perflog.metrics.jobs.attempt_time import COMPILE, STALL, TRAINING, UNKNOWN
+from perflog.metrics.jobs.job_intervals import COMPILE, STALL, TRAINING, UNKNOWN
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.tables.nulls import none_if_null

@@ -1,0 +1,123 @@
+"""The step lines of an attempt on one clock: time stamps, else printed times, else added durations."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from perflog.arrays import Floats, Ints, Mask
+from perflog.metrics.attempts import Extent
+from perflog.metrics.jobs.job_intervals import ELAPSED, NS, RELATIVE, STEPS
+from perflog.metrics.jobs.pause_marks import Mark, marks, seconds_of
+from perflog.metrics.run_tables import Tables
+from perflog.tables.columns import NULL, Rows
+
+_IN_TIME = 0.9  # share of the step lines with the latest time so far, at least: else the clock goes back
+
+
+class StepLines(Struct, frozen=True):
+    """The step lines of an attempt on one clock, where steps and clock go up.
+
+    `places`: index of the step in the order of the job. `steps_done`: since the step line before. `seconds`: printed
+    time of a step, NaN if it is not printed. `resolution_s`: of the clock.
+    """
+
+    lines: Ints
+    steps: Ints
+    places: Ints
+    steps_done: Ints
+    times: Ints
+    seconds: Floats
+    resolution_s: float
+
+
+def on_a_clock(tables: Tables, extent: Extent) -> Extent:
+    """Return an attempt on the best clock that its lines have: stamps, else printed times, else added durations."""
+    if step_lines(tables, extent) is not None:
+        return extent
+    for clock in RELATIVE:
+        steps = step_lines(tables, replace(extent, clock=clock))
+        if steps is not None:
+            return replace(extent, clock=clock, begin_ns=0, end_ns=int(steps.times[-1]))
+    return extent
+
+
+def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
+    """Return the step lines of an attempt's lowest rank; None if too few have a time."""
+    steps = tables.rows_by_run("steps").get(extent.run)
+    if steps is None or extent.clock is None:
+        return None
+    steps = steps.where((steps["copy"] == 1) & steps.known("step"))
+    if extent.clock == ELAPSED:
+        steps = steps.where(steps.known("elapsed_s"))
+    elif extent.clock == STEPS:
+        steps = steps.where(steps.known("step_time_s") & ~steps.known("step_time_by"))
+    else:
+        steps = steps.where(steps.known("printed_ns") & steps.one_of("clock", [extent.clock]))
+    if len(steps):
+        steps = steps.where(steps["rank"] == steps["rank"].min())
+    if len(steps) < 2:
+        return None
+    if not (np.diff(steps["line"]) >= 0).all():
+        steps = steps.where(np.argsort(steps["line"], kind="stable"))
+    epochs, numbers = steps["epoch"], steps["step"]
+    times = _times(steps, extent.clock)
+    per_epoch = int(numbers.max()) + 1
+    places = numbers + np.where(epochs == NULL, 0, epochs) * per_epoch
+    ahead = _are_ahead(places, times)
+    if ahead.sum() < 2 or ahead.mean() < 0.5:
+        return None
+    steps = steps.where(ahead)
+    places, times = places[ahead], times[ahead]
+    seconds = np.where(steps.known("step_time_by"), np.nan, steps["step_time_s"])
+    seconds = np.where(seconds > 0, seconds, np.nan)
+    covers, done = steps["steps_averaged"], np.append(0, np.diff(places))
+    crossed = np.append(False, np.diff(steps["epoch"]) != 0)
+    usual = int(np.median(done[1:]))
+    done = np.where(crossed, np.where(covers > 0, covers, np.minimum(usual, np.maximum(steps["step"], 1))), done)
+    done[0] = covers[0] if covers[0] > 0 else max(1, min(usual, int(steps["step"][0])))
+    lines = steps["line"]
+    if extent.clock == STEPS:
+        if not np.isfinite(seconds).all():
+            return None
+        times = _ns(np.cumsum(seconds * np.maximum(done, 1) + _printed_pauses(tables, extent, lines)))
+    return StepLines(lines, steps["step"], places, done, times, seconds, resolution(times))
+
+
+def _are_ahead(places: Ints, times: Ints) -> Mask:
+    """Flag the step lines at which steps and clock go up; none if somebody set the clock back, as after summer time."""
+    ahead = np.append(True, places[1:] > np.maximum.accumulate(places)[:-1])
+    in_time = np.append(True, times[1:] >= np.maximum.accumulate(times)[:-1])
+    is_ahead: Mask = ahead & in_time & bool(in_time[ahead].mean() >= _IN_TIME)
+    return is_ahead
+
+
+def _times(steps: Rows, clock: str) -> Ints:
+    """Return the readings of a clock on step lines; 0 for the clock of added durations."""
+    if clock == STEPS:
+        return np.zeros(len(steps), np.int64)
+    return _ns(steps["elapsed_s"]) if clock == ELAPSED else steps["printed_ns"]
+
+
+def _printed_pauses(tables: Tables, extent: Extent, lines: Ints) -> Floats:
+    """Return the printed seconds of activities other than steps before each step line."""
+    found = np.zeros(len(lines))
+    here: dict[tuple[int, str], list[Mark]] = {}
+    for mark in marks(tables, extent):
+        here.setdefault((int(np.searchsorted(lines, mark.line)), mark.activity), []).append(mark)
+    for (gap, _), marks_of_kind in here.items():
+        if gap < len(lines):
+            found[gap] += seconds_of(marks_of_kind) or 0.0
+    return found
+
+
+def _ns(seconds: Floats) -> Ints:
+    """Return seconds in nanoseconds; 0 where they are not known."""
+    return np.round(np.where(np.isfinite(seconds), seconds, 0.0) * NS).astype(np.int64)
+
+
+def resolution(times: Ints) -> float:
+    """The resolution of a clock in seconds, as its readings show it."""
+    unit = next((unit for unit in (NS, NS // 10, NS // 100, NS // 1000) if not (times % unit).any()), 0)
+    return unit / NS if unit else 1e-4 if not (times % 100_000).any() else 1e-6
