@@ -41,7 +41,8 @@ parsing.match.ordered: __init__ table_cells segments header_rows table_evidence 
 parsing.match.ordered: indented_headings ordered_lines
 parsing.failures: kinds origins reader rows first_cause __init__
 parsing.assemble: column_values printed_times
-parsing.assemble.runs: __init__ run_state run_failures printed_steps run_headings run_tracker line_account
+parsing.assemble.runs: __init__ run_state run_failures printed_steps run_headings run_boundaries run_machine
+parsing.assemble.runs: run_tracker line_account
 parsing.assemble.runs: figure_account text_blocks
 parsing.assemble.ranks: __init__ rank_streams
 parsing.assemble: scopes
