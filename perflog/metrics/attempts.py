@@ -18,6 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.clock_offsets import on_first_clock
 from perflog.metrics.run_moments import moments
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.settings_by_run import settings_by_run
@@ -121,13 +122,14 @@ def _extents(tables: Tables) -> Iterator[Extent]:
         else:
             first, last = int(own["step"].min()), int(own["step"].max())
             first_line, last_line = int(own["line"].min()), int(own["line"].max())
-        clock, begin, end = _time(own, milestones.get(run))
+        parts = [on_first_clock(tables, run, rows) for rows in (own, milestones.get(run)) if rows is not None]
+        clock, begin, end = _time(parts)
         yield Extent(run, log, index, first, last, first_line, last_line, clock, begin, end)
 
 
-def _time(steps: Rows | None, milestones: Rows | None) -> tuple[str | None, int, int]:
+def _time(parts: Sequence[Rows]) -> tuple[str | None, int, int]:
     """Return the clock of a run, and its first and last time on it: the clock of its steps, else of most lines."""
-    parts = [rows.where(rows.known("printed_ns", "clock")) for rows in (steps, milestones) if rows is not None]
+    parts = [rows.where(rows.known("printed_ns", "clock")) for rows in parts]
     parts = [rows for rows in parts if len(rows)]
     if not parts:
         return None, 0, 0

@@ -154,6 +154,12 @@ def test_labels_that_the_lines_have_stay(tmp_path: Path) -> None:
     assert {row["rank"] for row in read(tmp_path, files).arrow("steps").to_pylist()} == {0, 1}
 
 
+def test_labels_of_a_traceback_are_no_labels_of_the_log(tmp_path: Path) -> None:
+    error = "[rank1]: Traceback (most recent call last):\n[rank1]: RuntimeError: CUDA error: no\n"
+    log = read(tmp_path, {f"rank_{rank}.log": TRAINER + error * rank for rank in range(2)})
+    assert [row["rank"] for row in log.arrow("steps").to_pylist()] == [0] * 100 + [1] * 100
+
+
 def test_a_store_has_them_as_one(tmp_path: Path) -> None:
     read(tmp_path / "logs", ONE_JOB["ranks"])
     store = tmp_path / "store"

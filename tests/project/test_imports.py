@@ -80,8 +80,8 @@ ingestion.suggest: __init__
 ingestion: batches earlier_states bulk cluster watching following in_memory
 opening
 settings: members run_settings __init__
-metrics: directions compared options run_tables row_groups registry settings_by_run run_moments attempts hardware
-metrics: semantics possible hasty_steps step_counters unlabelled_ranks step_series run_rows
+metrics: directions compared options run_tables row_groups registry settings_by_run run_moments clock_offsets attempts
+metrics: hardware semantics possible hasty_steps step_counters unlabelled_ranks step_series run_rows
 metrics.profiles: __init__ kernel_categories kernel_names operator_tables kernels ranges allocator
 metrics.benchmarks: __init__ server_readings case_titles case_parameters case_tables cases serving
 metrics.benchmarks: collectives node_pairs

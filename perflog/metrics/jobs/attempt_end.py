@@ -6,6 +6,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.metrics.attempts import Extent
+from perflog.metrics.clock_offsets import on_first_clock
 from perflog.metrics.jobs.attempt_clock import StepLines
 from perflog.metrics.jobs.job_intervals import NS
 from perflog.metrics.run_tables import Tables
@@ -54,7 +55,8 @@ class AfterLastStep(Struct, frozen=True):
             return Failures()
         rows = rows.where(rows["line"] > self.steps.lines[-1])
         hung = [(waited, line) for line, waited in rows.records("line", "waited_s") if waited > 0]
-        times = [self._on_clock(time, clock) for time, clock in rows.records("time_ns", "clock")]
+        timed = on_first_clock(self.tables, self.extent.run, rows)
+        times = [self._on_clock(time, clock) for time, clock in timed.records("time_ns", "clock")]
         known = [time for time in times if time is not None]
         first = min(known) if times and times[0] is not None else None  # the failures before it came earlier
         line = int(rows["last_line"].max()) if len(rows) else 0
@@ -78,7 +80,7 @@ class AfterLastStep(Struct, frozen=True):
         rows = self.tables.rows_by_run("milestones").get(self.extent.run)
         end = self.extent.end_ns
         if rows is not None:
-            rows = rows.where(rows["line"] >= self.steps.lines[-1])
+            rows = on_first_clock(self.tables, self.extent.run, rows.where(rows["line"] >= self.steps.lines[-1]))
             for time, clock in rows.records("printed_ns", "clock"):
                 if (at := self._on_clock(time, clock)) is not None:
                     end = max(end, at)

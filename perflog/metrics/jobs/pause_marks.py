@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.metrics.attempts import Extent
+from perflog.metrics.clock_offsets import on_first_clock
 from perflog.metrics.jobs.job_intervals import CHECKPOINT, EVALUATION, NS, STARTUP
 from perflog.metrics.jobs.pauses import pause_lines
 from perflog.metrics.run_tables import Tables
@@ -39,6 +40,7 @@ def marks(tables: Tables, extent: Extent) -> Iterator[Mark]:
     found: list[Mark] = []
     rows = tables.rows_by_run("milestones").get(extent.run)
     if rows is not None:
+        rows = on_first_clock(tables, extent.run, rows)
         for kind, line, edge, time, clock, seconds in rows.records(
             "kind", "line", "edge", "printed_ns", "clock", "duration_s"
         ):

@@ -287,7 +287,8 @@ class JoinedSource(Source):
                 blocks = blocks_of(text)
                 first = next(blocks, b"")
                 known = _NAMED if label.startswith(b"[pod/") else _LABELLED
-                if known.search(first, 0, _HEAD_OF_LABELS):
+                head = first[:_HEAD_OF_LABELS]
+                if 2 * len(known.findall(head)) > head.count(b"\n"):  # a traceback alone may have labels
                     label = b""
                 if first:
                     labels = _labels(part.name, label, first.partition(b"\n")[0])

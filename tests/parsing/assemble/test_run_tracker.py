@@ -190,6 +190,14 @@ def test_a_resumption_begins_a_run_if_the_steps_go_back(text: str, first_lines: 
     assert tracker.count == len(first_lines)
 
 
+def labelled(made: Any, labels: str) -> Any:
+    """Return a batch with the rank labels of its lines."""
+    of_lines = np.array([-1 if label == "." else int(label) for label in labels.split()], np.int64)
+    for kind, records in made.records.items():
+        made.records[kind] = replace(records, labels=of_lines[(records.positions >> PART_BITS) - 1])
+    return made
+
+
 @pytest.mark.parametrize(
     ("text", "labels", "first_lines"),
     [
@@ -203,12 +211,8 @@ def test_a_resumption_begins_a_run_if_the_steps_go_back(text: str, first_lines: 
     ],
 )
 def test_each_rank_may_load_the_checkpoint_of_an_attempt(text: str, labels: str, first_lines: list[int]) -> None:
-    of_lines = np.array([-1 if label == "." else int(label) for label in labels.split()], np.int64)
-    made = step_batch(text)
-    for kind, records in made.records.items():
-        made.records[kind] = replace(records, labels=of_lines[(records.positions >> PART_BITS) - 1])
     tracker = RunTracker()
-    runs = [tracker.first, *tracker.starts(STEP_LINES, made)]
+    runs = [tracker.first, *tracker.starts(STEP_LINES, labelled(step_batch(text), labels))]
     assert [run.first_line for run in runs] == first_lines
 
 
@@ -218,6 +222,21 @@ def test_each_rank_may_load_the_checkpoint_of_an_attempt(text: str, labels: str,
 def test_no_run_begins_in_lines_of_one_rank_after_another(text: str) -> None:
     tracker = RunTracker(is_by_rank=True)
     assert not tracker.starts(STEP_LINES, step_batch(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "first_lines"),
+    [
+        ("settings 1 2 settings 1 2", "0 0 0 1 1 1", [1]),
+        ("settings 1 2 1 2 settings 1 2", "0 0 0 1 1 2 2 2", [1]),
+        ("settings 1 settings 1 settings 1", "0 0 0 0 1 1", [1, 3, 5]),  # rank 0 has two runs
+        ("settings 1 2 settings 1 2", ". . . . . .", [1, 4]),  # nothing shows another rank
+    ],
+)
+def test_each_rank_opens_the_only_run(text: str, labels: str, first_lines: list[int]) -> None:
+    tracker = RunTracker(is_by_rank=True)
+    runs = [tracker.first, *tracker.starts(STEP_LINES, labelled(step_batch(text), labels))]
+    assert [run.first_line for run in runs] == first_lines
 
 
 @pytest.mark.parametrize("by_line", [False, True])

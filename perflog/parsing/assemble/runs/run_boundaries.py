@@ -12,7 +12,8 @@ from msgspec import Struct
 from perflog.arrays import Ints
 from perflog.formats.model import Line
 from perflog.parsing.assemble.runs.printed_steps import PrintedSteps, epochs_of, in_order, positions_in_run
-from perflog.parsing.match.records import Batch, FormatLine
+from perflog.parsing.match.rank_labels import NO_LABEL
+from perflog.parsing.match.records import Batch, FormatLine, Records
 
 
 class Event(Enum):
@@ -45,7 +46,7 @@ class BoundaryLine(Struct):
     format: str
     starts_process: bool
     has_rows: bool  # whether it is a record of the run too
-    label: int = -1  # the rank label before it; -1: none. Of settings: the number of their kind of line
+    label: int = NO_LABEL  # the rank label before it. Of settings: the number of their kind of line
 
 
 class RecordKind(NamedTuple):
@@ -91,22 +92,27 @@ def boundaries_of(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[Bound
                 )
         else:
             starts_process = line.opens == "process"
-            positions = records.positions.tolist()
-            boundaries += [BoundaryLine(p, event, form.name, starts_process, has_rows) for p in positions]
+            boundaries += [
+                BoundaryLine(position, event, form.name, starts_process, has_rows, label)
+                for position, label in zip(records.positions.tolist(), _labels(records), strict=True)
+            ]
         again = (
             _RESUMING.get((line.set.get("kind", ""), line.set.get("edge", ""))) if line.table == "milestones" else None
         )
         if again is not None:
-            labels = [-1] * len(records.positions) if records.labels is None else records.labels.tolist()
             boundaries += [
                 BoundaryLine(position, again, form.name, False, False, label)
-                for position, label in zip(records.positions.tolist(), labels, strict=True)
+                for position, label in zip(records.positions.tolist(), _labels(records), strict=True)
             ]
         if line.table == "runs" and event is Event.RECORD and not is_library:
             positions = records.positions.tolist()
             boundaries += [BoundaryLine(p, Event.CONFIGURE, form.name, False, False, kind) for p in positions]
     boundaries.sort(key=lambda boundary: boundary.position)
     return boundaries, other_records, in_order(steps)
+
+
+def _labels(records: Records) -> list[int]:
+    return [NO_LABEL] * len(records.positions) if records.labels is None else records.labels.tolist()
 
 
 def _event(line: Line, has_opener: bool) -> Event:

@@ -12,6 +12,7 @@ from perflog.arrays import Ints
 from perflog.parsing.assemble.runs.printed_steps import Beginnings, PrintedSteps
 from perflog.parsing.assemble.runs.run_boundaries import BoundaryLine, Event, RecordKind, RecordPlaces, records_between
 from perflog.parsing.assemble.runs.run_headings import HeadedRuns
+from perflog.parsing.match.rank_labels import NO_LABEL
 
 
 class _Action(Enum):
@@ -74,6 +75,8 @@ class RunMachine(Struct):
     beginnings: Beginnings = field(default_factory=Beginnings)
     headed: HeadedRuns = field(default_factory=HeadedRuns)
     is_by_rank: bool = False  # whether steps go back where the lines of another rank begin, and so show no run
+    first_label: int | None = None  # of the first line that begins or ends a run
+    runs: int = 0  # that have begun
 
     def read(self, boundaries: Sequence[BoundaryLine], records: RecordPlaces, steps: PrintedSteps) -> list[RunStart]:
         """Read the lines of a batch. Return the runs that begin. `records`: positions of all other lines."""
@@ -156,6 +159,9 @@ class RunMachine(Struct):
         self.in_process_start = False
 
     def _read_boundary(self, line: BoundaryLine, starts: list[RunStart]) -> None:
+        if self._is_of_another_rank(line):
+            self.closed = False
+            return
         event = self._event_now(line)
         action = self._action(event, line.format)
         if action is _BEGIN:
@@ -180,6 +186,12 @@ class RunMachine(Struct):
         if self.run is not None:
             self.run.process, self.run.process_format = self.processes or None, self.process_format
 
+    def _is_of_another_rank(self, line: BoundaryLine) -> bool:
+        """Return whether a line begins or ends the only run of the first rank, on a rank whose lines come after it."""
+        if self.first_label is None:
+            self.first_label = line.label
+        return self.is_by_rank and self.runs == 1 and NO_LABEL != line.label != self.first_label
+
     def _event_now(self, line: BoundaryLine) -> Event:
         """Return the event of a line in the current run."""
         event = _AFTER_STEPS.get(line.event, line.event) if self.measured else line.event
@@ -198,6 +210,7 @@ class RunMachine(Struct):
 
     def _begin(self, position: int, starts: list[RunStart]) -> None:
         self.run = RunStart(position, self.processes or None, self.process_format)
+        self.runs += 1
         self.closed, self.deferred = False, None
         self.record_formats, self.opened_formats, self.measured = set(), set(), False
         self.resumes, self.restarts, self.reloads = None, False, False

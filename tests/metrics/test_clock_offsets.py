@@ -1,0 +1,41 @@
+"""Ranks with another clock than the lowest rank: their times are no times of the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.metrics_logs import by_hand
+
+from perflog.metrics import Tables
+from perflog.metrics.attempts import extents
+from perflog.metrics.clock_offsets import clock_offsets
+
+NS = 1_000_000_000
+
+
+def two_ranks(ahead_s: float, grows_s: float = 0.0) -> Tables:
+    """Ten steps of a second on two ranks; the clock of rank 1 is ahead, and by more at each step."""
+    rows: list[dict[str, Any]] = []
+    for rank in (0, 1):
+        for step in range(1, 11):
+            at = 100 + step + rank * (ahead_s + grows_s * step)
+            time = {"printed_ns": round(at * NS), "clock": "utc"}
+            rows.append({"table": "steps", "line": len(rows) + 1, "step": step, "rank": rank, "copy": 1, **time})
+    frames = by_hand("steps", rows)
+    frames["runs"] = frames["runs"].assign(first_line=1, last_line=20, log_sha256="0", index=1)
+    return Tables(frames)
+
+
+@pytest.mark.parametrize(
+    ("tables", "offsets", "end_s"),
+    [
+        (two_ranks(40), {1: 40.0}, 110),
+        (two_ranks(-40), {1: -40.0}, 110),
+        (two_ranks(0.5), {}, 110.5),  # less than a step: rank 1 may end it later
+        (two_ranks(0, 1.0), {}, 120),  # rank 1 falls behind: it is slower, and no clock is off
+    ],
+)
+def test_a_rank_with_another_clock_does_not_end_the_run(tables: Tables, offsets: dict[int, float], end_s: int) -> None:
+    assert clock_offsets(tables, "r") == offsets
+    assert extents(tables)["r"].end_ns == end_s * NS
