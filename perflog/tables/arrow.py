@@ -60,7 +60,18 @@ def zero_array(count: int) -> pa.Array:
 
 @lru_cache(_CACHED // 4)
 def _zero_array(count: int) -> pa.Array:
-    return number_array(np.zeros(count, np.int32))
+    return pa.Array.from_buffers(pa.int32(), count, [None, _zero_bytes(count)], 0)
+
+
+@lru_cache(_CACHED // 4)
+def _zero_bytes(count: int) -> pa.Buffer:
+    """Return a buffer of zeros for so many values and one more.
+
+    The operating system gives no memory to zeros that nobody has written to; `pa.nulls` writes them.
+    """
+    zeros = np.zeros(count + 1, np.int64)
+    zeros.setflags(write=False)  # many columns share it
+    return pa.py_buffer(zeros)
 
 
 def text_array(texts: Iterable[str | None]) -> pa.Array:
@@ -123,7 +134,9 @@ def null_array(dtype: pa.DataType, count: int) -> pa.Array:
 
 @lru_cache(_CACHED)
 def _null_array(dtype: pa.DataType, count: int) -> pa.Array:
-    return pa.nulls(count, dtype)
+    if pa.types.is_dictionary(dtype):
+        return pa.DictionaryArray.from_arrays(_null_array(dtype.index_type, count), pa.nulls(0, dtype.value_type))
+    return pa.Array.from_buffers(dtype, count, [_zero_bytes(count)] * dtype.num_buffers, count)
 
 
 def _rounded(count: int) -> int:
@@ -156,7 +169,7 @@ def joined(columns: list[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
         if column.null_count == len(column):
             if column.type not in nulls:
                 one = column.num_chunks == 1
-                nulls[column.type] = column.chunk(0) if one else pa.nulls(len(column), column.type)
+                nulls[column.type] = column.chunk(0) if one else null_array(column.type, len(column))
             whole.append(nulls[column.type])
         elif (zeros := _zeros(column)) is not None:
             whole.append(zeros)
@@ -166,18 +179,15 @@ def joined(columns: list[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
 
 
 def _zeros(column: pa.ChunkedArray) -> pa.Array | None:
-    """Return a column of several chunks as one if each number is 0, or each word the first one; else None.
-
-    The operating system gives no memory to zeros that nobody has written to.
-    """
+    """Return a column of several chunks as one if each number is 0, or each word the first one; else None."""
     if column.num_chunks < 2 or column.null_count:
         return None
     first, is_words = column.chunk(0), pa.types.is_dictionary(column.type)
     for chunk in column.chunks:
         if not is_zeros(chunk) or (is_words and not chunk.dictionary.equals(first.dictionary)):
             return None
-    dtype = column.type.index_type if is_words else column.type
-    zeros = number_array(np.zeros(len(column), dtype.to_pandas_dtype()))
+    dtype, count = column.type.index_type if is_words else column.type, len(column)
+    zeros = pa.Array.from_buffers(dtype, count, [None, _zero_bytes(_rounded(count))], 0)
     return pa.DictionaryArray.from_arrays(zeros, first.dictionary) if is_words else zeros
 
 

@@ -66,6 +66,7 @@ def test_nulls_in_several_chunks_are_one_column() -> None:
     whole = without_chunks(pa.table({"a": chunked, "b": chunked}))
     assert whole["a"].to_pylist() == whole["b"].to_pylist() == [None] * 5 and whole["a"].num_chunks == 1
     assert whole["a"].chunk(0).buffers()[1].address == whole["b"].chunk(0).buffers()[1].address
+    assert whole["a"].chunk(0).buffers()[1].address == zero_array(5).buffers()[1].address
 
 
 def test_what_a_null_holds_does_not_count() -> None:
@@ -82,6 +83,12 @@ def test_columns_of_one_value_share_their_memory() -> None:
     assert (
         zero_array(5).buffers()[1].address == zero_array(8).buffers()[1].address != zero_array(9).buffers()[1].address
     )
+    for dtype in (pa.int64(), pa.float64(), pa.string(), pa.dictionary(pa.int32(), pa.string())):
+        values = null_array(dtype, 5)
+        values.validate(full=True)
+        assert values.null_count == 5 and {buffer.address for buffer in values.buffers()[:2] if buffer} == {
+            zero_array(5).buffers()[1].address
+        }
 
 
 def test_strings_and_words() -> None:

@@ -21,7 +21,7 @@ from perflog.parsing.assemble.attributed_rows import RULES, AttributedRows
 from perflog.parsing.assemble.column_values import scaled, unit_of
 from perflog.parsing.assemble.runs.run_state import PrintedSetting, RunState, printed_settings
 from perflog.parsing.assemble.steps.step_repeats import by_number
-from perflog.tables.arrow import number_array, repeated_word, text_array, word_array
+from perflog.tables.arrow import null_array, number_array, repeated_word, text_array, word_array
 from perflog.tables.row_order import PART_BITS, PART_MASK
 from perflog.tables.schema import arrow_schema
 
@@ -95,7 +95,7 @@ class Readings(NamedTuple):
         if unit is not None:
             columns["unit"] = repeated_word(0, (unit.base,), count)
         schema = arrow_schema("values")
-        arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
+        arrays = [columns[f.name] if f.name in columns else null_array(f.type, count) for f in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
 
 
