@@ -54,6 +54,9 @@ with or without such an overlap.
 PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one after the other in the name of a rate, such as `tokens_per_sec`."""
 
+_NO_SHARE = frozenset("time latency loss ppl perplexity".split())
+"""Words of quantities that are no shares: with a `%` they are a change, or a part of a whole."""
+
 _SIMULATED, _DAY = ("ns", "us", "ps", "years"), "day"
 """Words of how much of a simulated time a day of computing takes: `ns/day`."""
 
@@ -72,7 +75,7 @@ def better(key: str, unit: str) -> Better | None:
         return None
     if _is_work_of_energy(words):
         return "higher"
-    if not _NO_WAY.isdisjoint(words):
+    if not _NO_WAY.isdisjoint(words) or (unit == "1" and not _NO_SHARE.isdisjoint(words)):
         return None
     known = (_WORDS[word] for word in words if word in _WORDS)
     way = next(known, "higher" if names_rate(words) else "lower" if names_energy(words) else BETTER.get(unit))

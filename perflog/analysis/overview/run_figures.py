@@ -33,7 +33,7 @@ from perflog.metrics import (
 )
 from perflog.metrics.benchmarks.case_tables import case_tables, names_of_records, names_without_case
 from perflog.metrics.benchmarks.serving import is_latency_statistic
-from perflog.metrics.directions import names_rate, words_of
+from perflog.metrics.directions import COUNTDOWN, names_rate, words_of
 from perflog.metrics.jobs.step_levels import run_levels
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.metrics.possible import are_moments
@@ -77,6 +77,9 @@ _SPEED_UNITS = ("1/s", "TFLOP/s", "GB/s")
 """Base units of rates."""
 _SPEED_WORDS = frozenset("throughput bandwidth tps qps rps fps ips".split())
 """Words in names of rates that are printed without a unit."""
+_RATE_OF_STEPS = lazy_pattern(
+    rf"{SMOOTHED_RATE}(?:s_per_)?(?:it|iter|iteration|step|batch|sample|image|token)s?(?:_per_s)?"
+)
 _LONGER = 0.005  # of a step: less is not shown
 _SAME = 1e-3  # relative difference of medians that are the same
 
@@ -436,6 +439,8 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     figures = [figure for figure in figures if figure.name not in case_names]  # no case represents the others
     if case_names:  # the cases are what was measured
         figures = [figure for figure in figures if not _CONFIGURES.fullmatch(figure.name)]
+    asides = _asides(tables, figures)
+    figures = [figure for figure in figures if figure.name not in asides] or figures
     rows = tables.rows("values")
     step_counts = rows.where(rows.known("step")).counts("key")
 
@@ -452,6 +457,24 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
         replace(figure, digits=number, levels=_levels_of_value(tables, figure, options)) for figure, number in digits
     ]
     return sorted(shown, key=place)
+
+
+def _asides(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:
+    """The names that say nothing of a run beside others: the time that is left, and bars of loops that are no training.
+
+    Such a bar prints its count, its total and its time under its description, beside its rate; or a rate of no steps.
+    """
+    names = {figure.name for figure in figures}
+    rates = {name for name in names if name.startswith(SMOOTHED_RATE)}
+    rows = tables.rows("values")
+    lines = rows.where(rows.one_of("key", rates))["line"] if rates else np.empty(0)
+    beside = set(rows.where(np.isin(rows["line"], lines)).counts("key")) if rates else set[str]()
+    loops = {name.removesuffix("_elapsed") for name in beside if name.endswith("_elapsed")} - {"bar"}
+    asides = {
+        figure.name for figure in figures if figure.unit == "s" and not COUNTDOWN.isdisjoint(words_of(figure.name))
+    }
+    asides |= {name for name in beside if re.sub("_(?:total|elapsed)$", "", name) in loops}
+    return asides | {name for name in rates if not _RATE_OF_STEPS.fullmatch(name)}
 
 
 def _levels_of_value(tables: Tables, figure: RunFigure, options: Options) -> dict[str, list[float]]:

@@ -33,7 +33,7 @@ from perflog.units import count, first_few, show
 
 KERNELS = "kernels"
 JOB_STATE = "job_state"
-_OF_RUN = COUNTDOWN | frozenset("elapsed uptime walltime total".split())
+_OF_RUN = COUNTDOWN | frozenset("elapsed uptime walltime total epoch".split())
 """Words in names of times of the run, such as the time since its start: they are no times of a step."""
 _EVEN = 2.0  # a clock goes on by so much more between some steps than between others, at most
 _RUNS_ON = 0.5  # of its largest reading, what a clock goes on by in all
