@@ -161,16 +161,17 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
             gpu_hour=gpu_hour, **unknown,
         )  # fmt: skip
         tables = log if isinstance(log, Tables) else Tables(log)
-        return nullable_frame(self.table(tables, options))
+        return nullable_frame(copied(self.table(tables, options)))
 
     def table(self, tables: Tables, options: Options) -> pd.DataFrame:
-        """Return the metric's table from tables and options. Each is computed once; the caller gets a copy."""
-        return copied(cached(tables, (self.name, options), lambda: self._table(tables, options)))
+        """Return the metric's table from tables and options. Each is computed once: nobody writes to it."""
+        return cached(tables, (self.name, options), lambda: self._table(tables, options))
 
     def table_of(self, run: str, tables: Tables, options: Options) -> pd.DataFrame:
-        """Return the rows of a run of the metric's table."""
+        """Return the rows of a run of the metric's table. Nobody writes to them."""
         table = self.table(tables, options)
-        return table[table["run"] == run] if len(table) else table
+        is_of_run = table["run"] == run
+        return table if is_of_run.all() else table[is_of_run]  # as of a single run, and of no rows
 
     def samples(self, tables: Tables, steady: Steady) -> Iterator[Sample]:
         """Yield what comparisons read of the metric."""
@@ -193,7 +194,7 @@ def metric_table(columns: Sequence[MetricColumn], rows: MetricRows, tables: Tabl
     if found and isinstance(found[0], dict):
         labels = tables.labels()
         found = [{"label": labels.get(row.get("run")), **row} for row in found]
-    return _typed(columns, found) if found else copied(_no_rows(tuple(columns)))
+    return _typed(columns, found) if found else _no_rows(tuple(columns))
 
 
 @cache

@@ -38,6 +38,8 @@ def parts(tables: Tables, run: str, options: Options) -> list[Part]:
     rows = breakdown.table_of(run, tables, options)
     if not len(rows):
         rows = waterfall.table(tables, options)
+        if not len(rows):
+            return []
         bars = rows[(rows["run"] == run) & ~rows["bar"].isin(NOT_OF_A_STEP)]
         bars = bars.sort_values("time_s", ascending=False, kind="stable")
         columns = zip(*(bars[name] for name in ("bar", "time_s", "of_steady", "doubt")), strict=True)

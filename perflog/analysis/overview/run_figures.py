@@ -227,6 +227,8 @@ def _is_step_time(name: str) -> bool:
 
 def _steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = steps.table(tables, options)
+    if not len(rows):
+        return
     rows = rows[(rows["of"] == "step_time") & (rows["part"] == "steady") & rows["median_s"].notna()]
     spread = (rows["median_high_s"] - rows["median_low_s"]) / 2 / rows["median_s"]
     levels = _levels(tables, "step_time_s", options)
@@ -251,11 +253,15 @@ def _levels(tables: Tables, column: str, options: Options) -> dict[str, list[flo
 def _phases(tables: Tables, options: Options) -> Iterator[RunFigure]:
     """The time of all phases together, where it represents the step."""
     wholes = breakdown.table(tables, options)
+    if not len(wholes):
+        return
     yield _column(wholes[wholes["of"] == "phases"].drop_duplicates("run"), "whole_s", "all phases", "s", "lower")
 
 
 def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = throughput.table(tables, options)
+    if not len(rows):
+        return
     rows = rows[rows["part"] == "steady"]
     rows = rows.assign(
         tflops=rows["tflops"].fillna(rows["printed_tflops"]),
@@ -327,7 +333,8 @@ def _memory(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:
     wholes = breakdown.table(tables, options)
-    yield _column(wholes[wholes["of"] == "gpu"].drop_duplicates("run"), "whole_s", "GPU work", "s", "lower")
+    if len(wholes):
+        yield _column(wholes[wholes["of"] == "gpu"].drop_duplicates("run"), "whole_s", "GPU work", "s", "lower")
     rows = kernels.table(tables, options)
     if not len(rows):
         return
@@ -373,7 +380,7 @@ def _waiting_ranks(tables: Tables, options: Options) -> Iterator[RunFigure]:  # 
 
 def _untimed(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = breakdown.table(tables, options)
-    rows = rows[rows["kind"] == UNTIMED]
+    rows = rows[rows["kind"] == UNTIMED] if len(rows) else rows
     if not len(rows):
         return
     rows = rows[rows["run"].map(rows["run"].value_counts()) > 2]

@@ -22,6 +22,8 @@ def phases(tables: Tables, options: Options) -> Iterator[Cause]:
     A phase can bind if it takes over half of the whole, or if no more time is untimed than the second longest takes.
     """
     rows = breakdown.table(tables, options)
+    if not len(rows):
+        return
     rows = rows[rows["of"].isin(["step", "phases"])]
     for (run, of), parts in rows.groupby(["run", "of"], sort=False):
         timed = parts["share"][parts["kind"] != UNTIMED]

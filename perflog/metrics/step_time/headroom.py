@@ -105,6 +105,8 @@ def headroom(tables: Tables, options: Options) -> MetricRows:
 def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:
     """Parts of the step in which nothing is computed, or of a trace that cannot be replayed."""
     parts = breakdown.table(tables, options)
+    if not len(parts):
+        return
     replayed = parts["run"].isin(list(scenario_gains(tables, options))) & (parts["of"] != "step")
     parts = parts[~replayed & parts["of"].isin(["step", TRACED_STEP, "trace"])]
     sums = parts[parts["kind"].isin(list(_HELD_UP))]
@@ -117,6 +119,8 @@ def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:
 def equal_ranks(tables: Tables, options: Options) -> Iterator[Gain]:
     """Each innermost phase would take the mean over the ranks instead of the time of its slowest rank."""
     parts = breakdown.table(tables, options)
+    if not len(parts):
+        return
     inner = parts[(parts["of"] == "step") & (parts["kind"] != UNTIMED) & ~parts["kind"].isin(list(_HELD_UP))]
     spread = rank_spread(tables, options)
     for run, run_parts in inner.groupby("run", sort=False):

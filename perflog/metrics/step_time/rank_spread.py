@@ -37,6 +37,8 @@ def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
     import pandas as pd
 
     parts = breakdown.table(tables, options)
+    if not len(parts):
+        return {}
     steps = parts[parts["of"] == "step"].groupby("run")["n"].first().to_dict()
     spreads: dict[str, list[tuple[Any, ...]]] = {}
     for table in rows_with_wholes(tables, options.warmup):

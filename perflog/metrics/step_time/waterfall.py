@@ -131,6 +131,8 @@ def waterfall(tables: Tables, options: Options) -> MetricRows:
 
     names = [c.name for c in _COLUMNS]
     wholes = list(_wholes(tables, options))
+    if not wholes:
+        return []
     order = tables.run_order()
     wholes.sort(key=lambda whole: order[whole.names["run"]])
     table = pd.DataFrame([row for whole in wholes for row in whole.rows()], columns=names)
@@ -236,11 +238,12 @@ def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
     semantics, spread = semantics_by_run(tables.rows("runs")), _spread(tables, options)
     pipelines = {timed.run: timed for timed in timed_pipelines(tables, options)}
     work = _work(tables, options)
-    steady, every = (_mean_steps(tables, options, part) for part in ("steady", "all"))
+    means = _mean_steps(tables, options)
     usual = means_without_pauses(tables, options.warmup)
     for whole in _undivided(tables, options):
         run = whole.names["run"]
-        whole.move(float(steady[run] - usual[run]), "rare pauses", _untimed_in("step"), "steps")
+        steady, every = means[run, "steady"], means[run, "all"]
+        whole.move(steady - usual[run], "rare pauses", _untimed_in("step"), "steps")
         _divide_communication(whole, spread.get(run, ()))
         _take_work(whole, work[run])
         if run in pipelines:
@@ -250,8 +253,8 @@ def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
         if any(piece.bar not in ("unattributed", *NOT_OF_A_STEP) for piece in whole.pieces):
             if any(piece.seconds < 0 for piece in whole.pieces):
                 whole.doubt("unattributed", "phases take longer than what they are inside")
-            if abs(whole.seconds(lambda _: True) - steady[run]) <= _ROUNDED * steady[run]:  # of the same steps
-                whole.pieces.append(_Piece("warm-up", float(every[run] - steady[run]), "steps"))
+            if abs(whole.seconds(lambda _: True) - steady) <= _ROUNDED * steady:  # of the same steps
+                whole.pieces.append(_Piece("warm-up", every - steady, "steps"))
             whole.lines = _lines(tables, whole)
             yield whole
 
@@ -259,8 +262,10 @@ def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
 def _undivided(tables: Tables, options: Options) -> Iterator[_Whole]:
     """The mean steady step of each run, in the parts of its breakdown; of a run without parts as a whole."""
     parts = breakdown.table(tables, options)
-    by_run = dict(iter(parts[parts["of"] == "step"].groupby("run", sort=False)))
+    by_run = dict(iter(parts[parts["of"] == "step"].groupby("run", sort=False))) if len(parts) else {}
     times = steps.table(tables, options)
+    if not len(times):
+        return
     known = (times["of"] == "step_time") & (times["part"] == "steady") & (times["n"] > 0)  # not all is warm-up
     for row in row_dicts(times[known]):
         names = {name: row[name] for name in ("run", "n", "first_step", "last_step")} | {"of": "step"}
@@ -358,23 +363,12 @@ class _Work(Struct, frozen=True):
 
 def _work(tables: Tables, options: Options) -> dict[str, _Work]:
     """The work of each run, at the peak if one is given, else at the rate of plain products if the log has it."""
-    rates = throughput.table(tables, options)
-    rates = rates[rates["part"] == "steady"].set_index("run")
-    usual = means_without_pauses(tables, options.warmup)
-    settings = settings_by_run(tables)
-    printed = {
-        run: mfu * usual[run]
-        for run, mfu in rates["printed_mfu"].astype(float).dropna().items()
-        if run in usual and MFU_PEAK_OF not in settings[run]
-    }
-    at_peak = (rates["step_flops"].astype(float) / rates["peak_tflops"].astype(float) / 1e12).dropna().to_dict()
-    rows = work_rates(tables, options)
-    rows = rows[rows["rank"].isna() & rows["plain_tflops"].notna()]
-    plain = (
-        (rows["work_flop"] / rows["plain_tflops"] / 1e12)
-        .set_axis(list(zip(rows["run"], rows["what"], strict=True)))
-        .to_dict()
-    )
+    printed, at_peak = _times_of_work(tables, options)
+    plain = dict[tuple[str, str], float]()
+    if len(rows := work_rates(tables, options)):
+        rows = rows[rows["rank"].isna() & rows["plain_tflops"].notna()]
+        times = rows["work_flop"] / rows["plain_tflops"] / 1e12
+        plain = dict(zip(zip(rows["run"], rows["what"], strict=True), times.tolist(), strict=True))
     executed = _executed_rows(tables, options)
     work = {}
     for run, semantics in semantics_by_run(tables.rows("runs")).items():
@@ -393,11 +387,31 @@ def _work(tables: Tables, options: Options) -> dict[str, _Work]:
     return work
 
 
-def _mean_steps(tables: Tables, options: Options, part: str) -> pd.Series[float]:
-    """Mean step of each run that prints step times: of its steady steps, or of all."""
+def _times_of_work(tables: Tables, options: Options) -> tuple[dict[str, float], dict[str, float]]:
+    """The time of the work in a step of each run: by the MFU that it prints, and at its peak."""
+    rates = throughput.table(tables, options)
+    if not len(rates):
+        return {}, {}
+    rates = rates[rates["part"] == "steady"].set_index("run")
+    usual = means_without_pauses(tables, options.warmup)
+    settings = settings_by_run(tables)
+    printed = {
+        run: mfu * usual[run]
+        for run, mfu in rates["printed_mfu"].astype(float).dropna().items()
+        if run in usual and MFU_PEAK_OF not in settings[run]
+    }
+    at_peak = rates["step_flops"].astype(float) / rates["peak_tflops"].astype(float) / 1e12
+    return printed, at_peak.dropna().to_dict()
+
+
+def _mean_steps(tables: Tables, options: Options) -> dict[tuple[str, str], float]:
+    """Mean step by run and part, of each run that prints step times: of its steady steps, and of all."""
     rows = steps.table(tables, options)
-    rows = rows[(rows["of"] == "step_time") & (rows["part"] == part)]
-    return rows.set_index("run")["mean_s"].astype(float)
+    if not len(rows):
+        return {}
+    means = rows["mean_s"].to_numpy("float64", na_value=math.nan).tolist()
+    keys = zip(rows["run"], rows["of"], rows["part"], means, strict=True)
+    return {(run, part): mean for run, of, part, mean in keys if of == "step_time"}
 
 
 def _executed_rows(tables: Tables, options: Options) -> dict[str, tuple[float, ...]]:
