@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -33,9 +33,6 @@ from perflog.metrics.traces.collectives.time_loss import device_losses
 from perflog.metrics.traces.device_work import seconds
 from perflog.statistics.groups import groups_of
 from perflog.tables.nulls import row_dicts
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 BARS = {
     "work at the peak": "FLOPs of a step by the run's convention / peak of the GPU; else printed MFU x mean step "
