@@ -7,19 +7,28 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import perflog
+
 Row = dict[str, Any]
-TID = (7 << 24) + 9  # thread 9 of process 7, on machine 0
+A, B = 7 << 24, 8 << 24  # two processes
+TID = A + 9  # thread 9 of process 7, on machine 0
+
+
+def rows(log: perflog.Log, table: str = "events") -> list[Row]:
+    """Return the rows of a table of a log."""
+    table_rows: list[Row] = log.arrow(table).to_pylist()
+    return table_rows
 
 
 def write_tables(path: Path, tables: Mapping[str, Iterable[Row]]) -> Path:
     """Write a database with these tables; the columns are those of the first row."""
     with sqlite3.connect(path) as db:
         for table, table_rows in tables.items():
-            rows = list(table_rows)
-            names = ", ".join(f'"{name}"' for name in rows[0])
+            given = list(table_rows)
+            names = ", ".join(f'"{name}"' for name in given[0])
             db.execute(f"CREATE TABLE {table} ({names})")
-            marks = ", ".join("?" for _ in rows[0])
-            db.executemany(f"INSERT INTO {table} VALUES ({marks})", [tuple(row.values()) for row in rows])
+            marks = ", ".join("?" for _ in given[0])
+            db.executemany(f"INSERT INTO {table} VALUES ({marks})", [tuple(row.values()) for row in given])
     db.close()
     return path
 
@@ -55,3 +64,30 @@ def write_export(path: Path) -> Path:
             "SCHED_EVENTS": [{"start": 1, "cpu": 0}] * 5,
         },
     )
+
+
+def nvtx(start: int, end: int | None, **more: Any) -> Row:
+    """Return a range of thread 9 of process 7."""
+    usual = {"start": start, "end": end, "eventType": 59, "text": None, "textId": None, "globalTid": TID, "domainId": 0}
+    return usual | more
+
+
+DOMAINS = [nvtx(0, None, eventType=75, text="NCCL", domainId=1), nvtx(0, None, eventType=75, textId=9, domainId=2)]
+TEXTS = [*STRINGS, {"id": 9, "value": "my domain"}, {"id": 10, "value": "ncclAllReduce"}]
+
+
+def write_node(tmp_path: Path, **more: list[Row]) -> Path:
+    """Write an export of two processes. Each sees a GPU as device 0, and has two steps of 100 ns, half computed."""
+    ranges, kernels = [], []
+    for process, shift in ((A, 0), (B, 1000)):
+        for number in (1, 2):
+            begin = shift + 100 * number
+            ranges.append(nvtx(begin, begin + 100, text=f"ProfilerStep#{number}", globalTid=process + 9))
+            kernels.append(kernel(begin, begin + 50, globalPid=process, correlationId=None))
+    tables: dict[str, list[Row]] = {
+        "TARGET_INFO_GPU": [{"id": n, "name": "NVIDIA H100", "cuDevice": n, "pwGpuId": n} for n in (0, 1)],
+        "TARGET_INFO_CUDA_DEVICE": [{"gpuId": 0, "cudaId": 0, "pid": 7}, {"gpuId": 1, "cudaId": 0, "pid": 8}],
+        "NVTX_EVENTS": ranges,
+        "CUPTI_ACTIVITY_KIND_KERNEL": kernels,
+    }
+    return write_tables(tmp_path / "node.sqlite", tables | more)

@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.nsys_files import Row, write_tables
+from support.metrics_logs import rows as metric_rows
+from support.nsys_files import Row, rows, write_node, write_tables
 
+import perflog
+from perflog.metrics import counters
 from perflog.parsing.input.source import Source
 from perflog.readers.databases.sqlite import Database
 from perflog.readers.events.event_columns import MISSING
@@ -115,3 +118,60 @@ def test_tables_without_values_hold_no_readings(tmp_path: Path) -> None:
 def test_an_odd_reading_is_marked(tmp_path: Path) -> None:
     found = read(tmp_path, {"GPU_METRICS": [gpu_reading(7, 50), gpu_reading(7, 1, 6) | {"metricId": "x"}]})
     assert [row["odd"] for row in found] == [False, True]
+
+
+# --- counters ---------------------------------------------------------------------------------------------------------
+
+
+def test_gpu_metrics_are_counters_of_their_gpu(tmp_path: Path) -> None:
+    types = [0x1000100000000 | gpu for gpu in (0, 1)]
+    names = [
+        {"typeId": kind, "sourceId": 1, "typeName": f"GPU Metrics [{kind & 255}]", "metricId": n, "metricName": name}
+        for kind in types
+        for n, name in ((0, "SM Active [Throughput %]"), (7, "DRAM Read Bandwidth [Throughput %]"))
+    ]
+    readings = [
+        {"rawTimestamp": 1, "timestamp": at, "typeId": types[gpu], "metricId": metric, "value": value}
+        for at, gpu, metric, value in ((100, 0, 0, 90), (100, 1, 0, 10), (200, 0, 0, 70), (200, 0, 7, 33))
+    ]
+    log = perflog.read(write_node(tmp_path, GPU_METRICS=readings, TARGET_INFO_GPU_METRICS=names))
+    sampled = [(r["line"], r["device"], r["name"], r["start_ns"], r["value"]) for r in rows(log, "counters")]
+    assert sampled == [
+        (9, 0, "SM Active [Throughput %]", 100, 90.0), (10, 1, "SM Active [Throughput %]", 100, 10.0),
+        (11, 0, "SM Active [Throughput %]", 200, 70.0), (12, 0, "DRAM Read Bandwidth [Throughput %]", 200, 33.0),
+    ]  # fmt: skip
+    found = [
+        (r["device"], r["device_name"], r["counter"], r["mean"], r["readings"]) for r in metric_rows(counters(log))
+    ]
+    assert found == [
+        (0, "NVIDIA H100", "SM Active [Throughput %]", 80.0, 2),
+        (1, "NVIDIA H100", "SM Active [Throughput %]", 10.0, 1),
+        (0, "NVIDIA H100", "DRAM Read Bandwidth [Throughput %]", 33.0, 1),
+    ]
+    assert log.line_account == {"total": 12, "read": 12, "context": 0, "unread": 0}
+
+
+def test_network_metrics_alone(tmp_path: Path) -> None:
+    """A capture of nothing else: `nsys profile --trace=none --nic-metrics=lf`."""
+    reading = {"start": 100, "end": 200, "globalId": 55, "portId": 1, "metricsListId": 2, "metricsIdx": 0, "value": 8}
+    tables: dict[str, list[Row]] = {
+        "NET_NIC_METRIC": [reading, reading | {"start": 200, "end": 300, "value": 4, "globalId": 56}],
+        "TARGET_INFO_NETWORK_METRICS": [
+            {"metricsListId": 2, "metricsIdx": 0, "name": "IB: Bytes sent", "description": "", "unit": "bytes/ms"}
+        ],
+        "NIC_ID_MAP": [{"nicId": 0, "globalId": 55}],
+        "TARGET_INFO_NIC_INFO": [{"GUID": 1, "nicId": 0, "name": "mlx5_0"}],
+    }
+    log = perflog.read(write_tables(tmp_path / "nic.sqlite", tables))
+    columns = ("name", "subject", "start_ns", "duration_ns", "value", "unit")
+    assert [tuple(r[c] for c in columns) for r in rows(log, "counters")] == [
+        ("IB: Bytes sent", "mlx5_0 port 1", 100, 100, 8.0, "bytes/ms"),
+        ("IB: Bytes sent", "network interface 56 port 1", 200, 100, 4.0, "bytes/ms"),
+    ]
+
+
+def test_counters_whose_names_are_missing(tmp_path: Path) -> None:
+    reading = {"timestamp": 5, "typeId": 3, "metricId": 2, "value": 1.5}
+    log = perflog.read(write_tables(tmp_path / "c.sqlite", {"GPU_METRICS": [reading]}))
+    (row,) = rows(log, "counters")
+    assert (row["name"], row["device"], row["value"], row["subject"]) == ("counter 2", None, 1.5, None)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from support.nsys_files import Row, write_tables
+from support.nsys_files import DOMAINS, STRINGS, TEXTS, TID, Row, call, kernel, nvtx, rows, write_tables
 
+import perflog
 from perflog.parsing.input.source import Source
 from perflog.readers.databases.sqlite import Database
 from perflog.readers.events.event_columns import MISSING, EventColumns
@@ -173,3 +174,104 @@ def test_only_payloads_with_a_needed_field(tmp_path: Path) -> None:
     finally:
         db.close()
     assert found == {"a": [([0], {"a": 1}), ([2], {"a": 5})], "b": [([1], {"b": 1})]}
+
+
+# --- as columns of the events of a log ---
+
+
+def check_nccl(log: perflog.Log) -> None:
+    (init, reduce, send) = rows(log)
+    assert (init["ranks"], init["group"], init["bytes"], init["collective"]) == (16, "18446744073709551615", None, None)
+    assert (reduce["bytes"], reduce["collective"], reduce["group"]) == (1 << 33, "ncclAllReduce", "77")
+    assert (send["bytes"], send["collective"], send["group"]) == (4096, "ncclSend", "77")
+    assert (send["dst_rank"], send["src_rank"]) == (3, None)
+    values = [(r["line"], r["key"], r["value"], r["text"]) for r in rows(log, "values")]
+    assert values == [
+        (3, "Rank", 5.0, None), (3, "CUDA_device", 1.0, None), (4, "Reduction_operation", None, "Sum"),
+    ]  # fmt: skip
+    assert {(r["rank"], r["rank_by"]) for r in rows(log)} == {(5, "process")}
+
+
+def test_payloads_of_nccl_as_json(tmp_path: Path) -> None:
+    payloads = [
+        {"NCCL communicator ID": (1 << 64) - 1, "No. of ranks": 16, "Rank": 5, "CUDA device": 1},
+        {"NCCL communicator ID": 77, "Message size [bytes]": 1 << 33, "Reduction operation": "Sum"},
+        {"NCCL communicator ID": 77, "Message size [bytes]": 4096, "Peer rank": 3},
+    ]
+    names = ("ncclCommInitRank", "ncclAllReduce", "ncclSend")
+    ranges = [
+        nvtx(n, n + 1, text=name, domainId=1, jsonText=json.dumps(payload))
+        for n, (name, payload) in enumerate(zip(names, payloads, strict=True))
+    ]
+    domains = [domain | {"jsonText": None} for domain in DOMAINS]
+    check_nccl(perflog.read(write_tables(tmp_path / "j.sqlite", {"StringIds": TEXTS, "NVTX_EVENTS": domains + ranges})))
+
+
+def test_sizes_of_messages_are_those_of_the_kernels(tmp_path: Path) -> None:
+    """By the call that launched a kernel, on its thread. A group launches behind the ranges: its kernel has no size."""
+    payload = {"NCCL communicator ID": 77, "Message size [bytes]": 1 << 33}
+    ranges = [
+        nvtx(10, 20, text="ncclAllReduce", domainId=1, jsonText=json.dumps(payload)),
+        nvtx(30, 40, text="ncclSend", domainId=1, jsonText=json.dumps(payload | {"Peer rank": 3})),
+        nvtx(45, 60, text="ncclGroupEnd", domainId=1, jsonText=None),
+        nvtx(10, 20, text="ncclBroadcast", domainId=1, jsonText=json.dumps(payload), globalTid=TID + 1),
+    ]
+    tables: dict[str, list[Row]] = {
+        "StringIds": STRINGS,
+        "NVTX_EVENTS": ranges,
+        "CUPTI_ACTIVITY_KIND_RUNTIME": [call(12, 13, 1), call(35, 36, 2), call(50, 51, 3), call(70, 71, 4)],
+        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(100 * n, 100 * n + 9, correlationId=n) for n in (1, 2, 3, 4)],
+    }
+    events = rows(perflog.read(write_tables(tmp_path / "n.sqlite", tables)))
+    columns = ("bytes", "collective", "group", "dst_rank", "range")
+    assert [tuple(r[c] for c in columns) for r in events if r["kind"] == "kernel"] == [
+        (1 << 33, "ncclAllReduce", "77", None, "ncclAllReduce"),
+        (1 << 33, "ncclSend", "77", 3, "ncclSend"),
+        (None, None, None, None, "ncclGroupEnd"),
+        (None, None, None, None, None),
+    ]
+
+
+def test_payloads_of_nccl_as_structs(tmp_path: Path) -> None:
+    """As `nsys export --include-blobs=true` writes them, with their schemas."""
+    fields = {
+        100: [("NCCL communicator ID", 18, None), ("No. of ranks", 5, 8), ("Rank", 5, 12), ("CUDA device", 5, 16)],
+        101: [("NCCL communicator ID", 18, None), ("Message size [bytes]", 22, 8), ("Reduction operation", 900, 16)],
+        102: [("NCCL communicator ID", 18, None), ("Message size [bytes]", 22, 8), ("Peer rank", 5, 16)],
+    }
+    payloads = [
+        (100, struct.pack("<Qiiii", (1 << 64) - 1, 16, 5, 1, 0)),
+        (101, struct.pack("<QQii", 77, 1 << 33, 0, 0)),
+        (102, struct.pack("<QQii", 77, 4096, 3, 0)),
+    ]
+    names = ("ncclCommInitRank", "ncclAllReduce", "ncclSend")
+    ranges = [
+        nvtx(n, n + 1, text=name, domainId=1,
+             binaryData=struct.pack("<IIIIQQ", 1, 0, schema, 0, len(raw), 32 + len(raw)) + raw)
+        for n, (name, (schema, raw)) in enumerate(zip(names, payloads, strict=True))
+    ]  # fmt: skip
+    tables: dict[str, list[Row]] = {
+        "StringIds": TEXTS,
+        "NVTX_PAYLOAD_SCHEMAS": [{"domainId": 1, "schemaId": n, "payloadSize": 24} for n in fields],
+        "NVTX_PAYLOAD_SCHEMA_ENTRIES": [
+            {"domainId": 1, "schemaId": n, "idx": k, "type": kind, "name": name, "offset": offset}
+            for n, of_schema in fields.items()
+            for k, (name, kind, offset) in enumerate(of_schema)
+        ],
+        "NVTX_PAYLOAD_ENUM_ENTRIES": [{"domainId": 1, "schemaId": 900, "idx": 0, "name": "Sum", "value": 0}],
+        "NVTX_EVENTS": [domain | {"binaryData": None} for domain in DOMAINS] + ranges,
+    }
+    check_nccl(perflog.read(write_tables(tmp_path / "b.sqlite", tables)))
+
+
+def test_a_number_as_payload(tmp_path: Path) -> None:
+    ranges = [
+        nvtx(1, 2, text="tokens", int64Value=4096, doubleValue=None),
+        nvtx(3, 4, text="loss", int64Value=None, doubleValue=2.5),
+        nvtx(5, 6, text="none", int64Value=None, doubleValue=None),
+    ]
+    log = perflog.read(write_tables(tmp_path / "n.sqlite", {"NVTX_EVENTS": ranges}))
+    assert [(r["line"], r["key"], r["value"]) for r in rows(log, "values")] == [
+        (1, "payload", 4096),
+        (2, "payload", 2.5),
+    ]

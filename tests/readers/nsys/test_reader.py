@@ -1,4 +1,4 @@
-"""Exports of Nsight Systems: old and new schemas, several devices and processes, what is missing, what is damaged."""
+"""Exports of Nsight Systems: schemas, devices, processes, graphs, domains, what is missing, what is damaged."""
 
 from __future__ import annotations
 
@@ -6,21 +6,34 @@ import gzip
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.field_logs import needs_corpus
-from support.nsys_files import STRINGS, TID, Row, call, kernel, write_export, write_tables
+from support.metrics_logs import rows as metric_rows
+from support.nsys_files import (
+    DOMAINS,
+    STRINGS,
+    TEXTS,
+    TID,
+    A,
+    B,
+    Row,
+    call,
+    kernel,
+    nvtx,
+    rows,
+    write_export,
+    write_node,
+    write_tables,
+)  # fmt: skip
 from support.paths import SHARED
 
 import perflog
 from perflog.errors import InputError
+from perflog.metrics import device_time
 
 CORPUS = SHARED / "corpus" / "nsys"
-
-
-def rows(log: perflog.Log, table: str = "events") -> list[Row]:
-    table_rows: list[Row] = log.arrow(table).to_pylist()
-    return table_rows
 
 
 @needs_corpus
@@ -235,3 +248,131 @@ def test_a_row_with_an_odd_cell_costs_only_itself(tmp_path: Path) -> None:
         (1, 10, 4, 7), (3, 30, 6, 9)
     ]  # fmt: skip
     assert log.line_account["unread"] == 1
+
+
+# --- graphs -----------------------------------------------------------------------------------------------------------
+
+
+def graph(start: int, end: int, **more: Any) -> Row:
+    return {
+        "start": start, "end": end, "deviceId": 0, "contextId": 1, "streamId": 7, "correlationId": 5, "globalPid": A,
+        "graphId": 3, "graphExecId": 4,
+    } | more  # fmt: skip
+
+
+def test_cuda_graphs_are_work_of_the_gpu(tmp_path: Path) -> None:
+    """Kernels of 1 + 51 ns and graphs of 47 ns in 100 ns: idle is 1 %, and was 48 % without the graphs."""
+    tables: dict[str, list[Row]] = {
+        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(0, 1), kernel(49, 100)],
+        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": [graph(1, 21), graph(21, 48)],
+    }
+    log = perflog.read(write_tables(tmp_path / "g.sqlite", tables))
+    graphs = [(r["kind"], r["name"], r["context"], r["duration_ns"]) for r in rows(log) if r["kind"] == "graph"]
+    assert graphs == [("graph", "CUDA graph 3", 1, 20), ("graph", "CUDA graph 3", 1, 27)]
+    (found,) = metric_rows(device_time(log), part="trace")
+    assert (found["idle_share"], found["compute_share"], found["events"]) == (0.01, 0.99, 4)
+    assert log.line_account == {"total": 4, "read": 4, "context": 0, "unread": 0}
+
+
+def test_a_graph_is_in_the_range_and_step_of_its_launch(tmp_path: Path) -> None:
+    tables: dict[str, list[Row]] = {
+        "NVTX_EVENTS": [nvtx(0, 100, text="ProfilerStep#4"), nvtx(10, 60, text="replay")],
+        "CUPTI_ACTIVITY_KIND_RUNTIME": [call(20, 30, 5)],
+        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": [graph(200, 300)],
+    }
+    events = rows(perflog.read(write_tables(tmp_path / "g.sqlite", tables)))
+    assert [(r["step"], r["range"]) for r in events if r["kind"] == "graph"] == [(4, "replay")]
+
+
+# --- processes of a node ----------------------------------------------------------------------------------------------
+
+
+def test_each_process_has_its_gpu_and_its_steps(tmp_path: Path) -> None:
+    log = perflog.read(write_node(tmp_path))
+    kernels = [(r["process"], r["device"], r["device_name"]) for r in rows(log) if r["kind"] == "kernel"]
+    assert kernels == [("7", 0, "NVIDIA H100")] * 2 + [("8", 1, "NVIDIA H100")] * 2
+    found = metric_rows(device_time(log), part="step")
+    assert [(r["device"], r["step"], r["compute_share"]) for r in found] == [
+        (0, 1, 0.5), (0, 2, 0.5), (1, 1, 0.5), (1, 2, 0.5),
+    ]  # fmt: skip
+
+
+def test_mpi_names_the_ranks_of_processes(tmp_path: Path) -> None:
+    log = perflog.read(
+        write_node(tmp_path, MPI_RANKS=[{"globalTid": A + 9, "rank": 4}, {"globalTid": B + 9, "rank": 5}])
+    )
+    assert {(r["process"], r["rank"], r["rank_by"]) for r in rows(log)} == {("7", 4, "process"), ("8", 5, "process")}
+    steps = [(r["rank"], r["step"], r["copy"], r["step_time_s"]) for r in rows(log, "steps")]
+    assert sorted(steps) == [(4, 1, 1, 100e-9), (4, 2, 1, 100e-9), (5, 1, 1, 100e-9), (5, 2, 1, 100e-9)]
+    assert [(r["rank"], r["device"]) for r in metric_rows(device_time(log), part="trace")] == [(4, 0), (5, 1)]
+
+
+def test_ranges_have_their_domain(tmp_path: Path) -> None:
+    ranges = [nvtx(1, 2, text="a"), nvtx(1, 2, textId=10, domainId=1), nvtx(1, 2, text="c", domainId=2)]
+    other = nvtx(1, 2, text="d", domainId=1, globalTid=B)  # a domain has its number in its process only
+    path = write_tables(tmp_path / "d.sqlite", {"StringIds": TEXTS, "NVTX_EVENTS": [*DOMAINS, *ranges, other]})
+    log = perflog.read(path)
+    assert [(r["name"], r["domain"]) for r in rows(log)] == [
+        ("a", None), ("ncclAllReduce", "NCCL"), ("c", "my domain"), ("d", None),
+    ]  # fmt: skip
+    assert log.line_account == {"total": 6, "read": 4, "context": 2, "unread": 0}
+
+
+# --- other tables -----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_read_is_said(tmp_path: Path) -> None:
+    """Tables with start and end are events; points are declared, or unread."""
+    tables: dict[str, list[Row]] = {
+        "StringIds": STRINGS,
+        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(1, 2)],
+        "UCX_SOME_EVENTS": [{"start": 3, "end": 9, "globalTid": TID, "textId": 4}],
+        "SCHED_EVENTS": [{"start": 1, "cpu": 0}] * 5,
+        "GENERIC_EVENTS": [{"rawTimestamp": 1, "timestamp": 1, "typeId": 2, "data": "{}"}] * 2,
+        "CUDA_GPU_MEMORY_USAGE_EVENTS": [
+            {"start": 4, "globalPid": A, "deviceId": 0, "contextId": 1, "bytes": 1024, "memoryOperationType": 0}
+        ],
+        "ENUM_CUDA_DEV_MEM_EVENT_OPER": [{"id": 0, "label": "Allocation"}],
+    }
+    log = perflog.read(write_tables(tmp_path / "o.sqlite", tables))
+    assert [(r["kind"], r["name"], r["category"], r["duration_ns"], r["bytes"]) for r in rows(log)] == [
+        ("kernel", "gemm(float*)", "CUPTI_ACTIVITY_KIND_KERNEL", 1, None),
+        ("memory", "GPU memory: Allocation", "CUDA_GPU_MEMORY_USAGE_EVENTS", None, 1024),
+        (None, "layer 1", "UCX_SOME_EVENTS", 6, None),
+    ]
+    assert log.line_account == {"total": 10, "read": 3, "context": 5, "unread": 2}
+    shapes = {r["status"]: r["shape"] for r in rows(log, "lines") if r["status"] != "read"}
+    assert shapes == {
+        "context": "SCHED_EVENTS: times at which threads went on and off a CPU", "unread": "GENERIC_EVENTS",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("owner", [TID, TID | 3 << 48])
+def test_a_process_on_another_machine_number(tmp_path: Path, owner: int) -> None:
+    tables: dict[str, list[Row]] = {
+        "TARGET_INFO_CUDA_DEVICE": [{"gpuId": 6, "cudaId": 0, "pid": 7}],
+        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(1, 2, globalPid=owner)],
+    }
+    (row,) = rows(perflog.read(write_tables(tmp_path / "m.sqlite", tables)))
+    assert (row["process"], row["device"]) == ("7", 6)
+
+
+def test_copies_tell_the_memory_at_both_ends(tmp_path: Path) -> None:
+    usual = {"start": 5, "end": 9, "deviceId": 0, "streamId": 8, "correlationId": 2, "bytes": 64, "copyKind": 1,
+             "srcKind": 0, "dstKind": 2, "srcDeviceId": None, "dstDeviceId": None}  # fmt: skip
+    tables: dict[str, list[Row]] = {
+        "StringIds": STRINGS,
+        "CUPTI_ACTIVITY_KIND_MEMCPY": [
+            usual, usual | {"srcKind": 1}, usual | {"srcKind": None}, usual | {"dstKind": 7},
+            usual | {"copyKind": 10, "srcKind": 2, "srcDeviceId": 0, "dstDeviceId": 3},
+            usual | {"copyKind": 8, "srcKind": 2, "srcDeviceId": 1, "dstDeviceId": 1},
+        ],
+        "ENUM_CUDA_MEM_KIND": [{"id": 7, "label": "Unknown"}, {"id": 1, "label": "Pinned"}],
+    }  # fmt: skip
+    log = perflog.read(write_tables(tmp_path / "c.sqlite", tables))
+    assert [row["name"] for row in rows(log)] == [
+        "Memcpy Host-to-Device (Pageable -> Device)", "Memcpy Host-to-Device (Pinned -> Device)",
+        "Memcpy Host-to-Device", "Memcpy Host-to-Device", "Memcpy Peer-to-Peer (Device 0 -> Device 3)",
+        "Memcpy Device-to-Device (Device -> Device)",
+    ]  # fmt: skip
+    assert log.figure_account["unread"] == 0
