@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -83,3 +84,14 @@ class ReaderEntry(Struct, frozen=True):
     magic: tuple[bytes, ...]
     fallback: bool = False
     then: tuple[bytes, ...] = ()
+
+
+def proof_by_counts(counts: Sequence[tuple[str, int]], noun: str) -> list[tuple[int, str, str]]:
+    """Return the proof of a file that stores its events in tables: the first position in each that has some.
+
+    Args:
+        counts: the tables in the order in which they are read, with their numbers of events.
+        noun: what the events are in the file, such as "rows".
+    """
+    ends = accumulate(count for _, count in counts)
+    return [(end - n + 1, name, f"{n} {noun}") for (name, n), end in zip(counts, ends, strict=True) if n]

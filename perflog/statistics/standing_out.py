@@ -85,7 +85,7 @@ def _centres(logs: Floats) -> Floats:
         return medians(logs, axis=0)
     total, known = np.nansum(logs, axis=0), (~np.isnan(logs)).sum(axis=0)
     others = known - ~np.isnan(logs)
-    centres = (total - np.nan_to_num(logs)) / np.where(others > 0, others, 1)
+    centres = (total - np.nan_to_num(logs)) / np.maximum(others, 1)
     return np.where(others > 0, centres, np.nan)
 
 

@@ -14,7 +14,7 @@ from support.metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables
 from support.seeds import MS
 
 from perflog.metrics import imbalance, imbalance_steps
-from perflog.metrics.skew.imbalance import measures
+from perflog.metrics.skew.imbalance import load_name, measures
 
 BLOCKS = [  # sum, max / mean, rank of the most
     (1044, 1.195, 2),
@@ -139,6 +139,14 @@ def test_experts() -> None:
 def test_experts_of_several_ranks_add_up() -> None:
     values = experts([[1, 3]], rank=0) + experts([[3, 1]], rank=1)
     assert row(imbalance(by_hand("loads", values, world=2)))["imbalance"] == 0.0
+
+
+def test_loads_of_a_layer_are_named_by_it() -> None:
+    values = [each | {"layer": layer} for layer in ("3", None) for each in experts([[1, 3]])]
+    assert {row["name"] for row in rows(imbalance(by_hand("loads", values, world=2)))} == {"token in layer 3", "token"}
+    assert [load_name("token", "3"), load_name(None, "3"), load_name("token", None)] == [
+        "token in layer 3", "load in layer 3", "token"
+    ]  # fmt: skip
 
 
 def test_loads_without_rank_have_imbalance_if_all_are_there() -> None:

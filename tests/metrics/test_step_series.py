@@ -220,6 +220,27 @@ def test_a_run_that_broke_off_does_not_shorten_the_warmup_of_its_repeats() -> No
     assert [each.warmup.cut for each in cut_alike(members)] == [30, 30, 2]
 
 
+@pytest.mark.parametrize(
+    ("values", "pauses"),
+    [
+        ([9.0, 1.0, 1.0, 2.0, 2.1, 1.0, 1.0, 1.0], [3]),  # over twice the median, after the warm-up
+        ([1.0, 1.0, 1.0, 1.0, 5.0, 5.0, 1.0, 1.0, 1.0], [3, 4]),  # a quarter of the steps
+        ([1.0, 1.0, 1.0, 1.0, 5.0, 5.0, 5.0, 1.0, 1.0], []),  # more: they are no exception
+        ([1.0], []),
+    ],
+)
+def test_a_pause_is_a_rare_step_of_over_twice_the_median(values: list[float], pauses: list[int]) -> None:
+    series = with_warmup("a", 1, np.array(values))
+    assert np.flatnonzero(series.pauses).tolist() == pauses and len(series.pauses) == len(values) - 1
+
+
+def test_a_series_up_to_a_step() -> None:
+    series = with_warmup("a", 2, np.array([3.0, 2.0, 1.0, 1.5]))
+    assert series.until(None) is series and series.until(3) is series
+    assert series.until(2).values.tolist() == [3.0, 2.0, 1.0] and series.until(2).steps.tolist() == [0, 1, 2]
+    assert (series.window, series.until(2).window, series.until(1).window) == ((2, 3), (2, 2), None)
+
+
 def several_runs(configs: dict[str, str], lead: dict[str, int]) -> Tables:
     """Tables of runs of 40 steps, of which the first `lead` take three times as long; steps differ by 1 %."""
     empty = [dict.fromkeys(c.name for c in TABLES[name]) for name in ("runs", "steps")]

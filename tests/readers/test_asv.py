@@ -14,6 +14,7 @@ from support.benchmark_files import (
     asv,
     by_key,
 )
+from support.reading import proof_of
 
 import perflog
 from perflog.parsing.input.source import open_source
@@ -120,3 +121,7 @@ def test_the_settings_of_a_run_of_asv() -> None:
         "a": 1, "c": 4, "commit": "1", "commit_date": "2026-01-01T00:00:00Z", "python": "3.11"
     }  # fmt: skip
     assert _config({"commit_hash": "1", "params": []}) == {"commit": "1"}
+
+
+def test_the_proof_is_the_commit(tmp_path: Path) -> None:
+    assert proof_of(asv(tmp_path, 0, RESULTS)) == [(1, "commit", f"{COMMITS[0]} on cheetah")]

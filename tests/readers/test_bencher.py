@@ -12,6 +12,7 @@ from support.benchmark_files import (
     bencher,
     by_key,
 )
+from support.reading import proof_of
 
 import perflog
 from perflog.readers.benchmarks.bencher import _runs
@@ -86,3 +87,8 @@ def test_bounds_and_limits_are_counted() -> None:
         "bounds of a value": 1, "limits of a threshold": 4
     }  # fmt: skip
     assert [figure.value for figure in run.figures] == [1, None]
+
+
+def test_the_proof_is_the_project(tmp_path: Path) -> None:
+    path = bencher(tmp_path / "perf.json", {0: 0.01, 1: 0.02})
+    assert proof_of(path) == [(1, "project", "adapter: 2 results")]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.flight_recorder_files import ENTRY, call, dump, job, transfer
+from support.reading import proof_of
 
 import perflog
 from perflog.errors import InputError
@@ -210,3 +211,8 @@ def test_lists_that_never_end_are_an_error(tmp_path: Path, sizes: list[Any]) -> 
     path = write(tmp_path / "trace_3", dump(GROUPS, STATUS, [ENTRY | {"input_sizes": sizes}]))
     with pytest.raises(InputError, match=r"not plain data|more than numbers"):
         perflog.read(path)
+
+
+def test_the_proof_is_the_versions(tmp_path: Path) -> None:
+    path = write(tmp_path / "trace_3", dump(GROUPS, STATUS, [ENTRY]))
+    assert proof_of(path) == [(1, "dump", "version 2.9, NCCL 2.27.3")]

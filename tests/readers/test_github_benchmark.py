@@ -16,6 +16,7 @@ from support.benchmark_files import (
     entry,
 )
 from support.commands import run
+from support.reading import proof_of
 
 import perflog
 from perflog.errors import InputError
@@ -142,3 +143,9 @@ def test_what_is_no_entry_or_suite_is_passed_over(tmp_path: Path) -> None:
     assert [(run.program, [figure.place for figure in run.figures]) for run in _runs(source)] == [
         ("Rust", [1]), ("Rust", []), ("Rust", [2])
     ]  # fmt: skip
+
+
+def test_the_proof_is_the_suites(tmp_path: Path) -> None:
+    suites = {"Rust": [entry(k, "cargo", cargo(k)) for k in range(3)], "Go": [entry(0, "go", [])]}
+    path = data_js(tmp_path / "data.js", suites)
+    assert proof_of(path) == [(1, "suite", "Rust: 3 entries"), (1, "suite", "Go: 1 entries")]

@@ -14,6 +14,7 @@ from support.benchmark_files import (
     hud,
     hud_records,
 )
+from support.reading import proof_of
 
 import perflog
 from perflog.errors import InputError
@@ -123,3 +124,9 @@ def test_records_of_one_benchmark_model_and_settings_are_a_run(tmp_path: Path) -
     ]  # fmt: skip
     with pytest.raises(InputError, match="no record of a benchmark"):
         list(_runs(Source("a.json", hud(tmp_path / "b.json", [{"benchmark": {}}]))))
+
+
+def test_the_proof_is_the_first_benchmarks(tmp_path: Path) -> None:
+    records = [record(benchmark={"name": name}) for name in ("b", "b", "a", "", "d")]
+    path = hud(tmp_path / "results.json", records)
+    assert proof_of(path) == [(1, "benchmark", name) for name in ("b", "a", "-")]

@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.paths import ROOT
 
 import perflog
 from perflog import entry_points
-from perflog.errors import ReaderError
+from perflog.errors import ReaderError, UnknownTableError
 from perflog.parsing.input.source import open_source
 from perflog.readers import registry
 from perflog.readers.benchmarks.asv import AsvReader
@@ -117,6 +119,18 @@ def test_a_reader_of_another_package_reads_its_files(package: Path, counts: Path
     assert [(e["kind"], e["start_ns"], e["duration_ns"]) for e in events] == [("kernel", 5, 4), ("kernel", 20, 30)]
     assert log.arrow("runs")["format"].to_pylist() == ["counts"]
     assert log.line_account == {"total": 2, "read": 2, "context": 0, "unread": 0}
+
+
+def test_only_a_table_of_unknown_columns_is_refused(tmp_path: Path) -> None:
+    names = ("step", "dp_rank", "stage", "optype", "start_ts", "duration")
+    for name, given in (("other", {"a": [1]}), ("known", {key: [1] for key in names} | {"optype": ["forward"]})):
+        pq.write_table(pa.table(given), tmp_path / name)
+    (tmp_path / "log").write_text("step 1 loss 2.5\n")
+    with open_source(str(tmp_path / "other")) as source, pytest.raises(UnknownTableError):
+        registry.refuse_unknown_table(source)
+    for name in ("known", "log"):
+        with open_source(str(tmp_path / name)) as source:
+            registry.refuse_unknown_table(source)
 
 
 def test_it_is_imported_only_for_a_file_with_its_first_bytes(package: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.history_files import event, event_file, field, record, single
 from support.paths import TESTS
+from support.reading import proof_of
 
 import perflog
 from perflog.metrics import steps
@@ -126,3 +127,7 @@ def test_times_that_no_clock_has(tmp_path: Path, began: float, later: float) -> 
     steps = log.arrow("steps").to_pylist()
     assert [row["loss"] for row in steps] == [2, 1]
     assert steps[0]["printed_ns"] is None and steps[1]["step_time_s"] is None
+
+
+def test_the_proof_is_the_version_of_the_file() -> None:
+    assert proof_of(DATA / "simple_values.tfevents") == [(1, "event", "brain.Event:2")]

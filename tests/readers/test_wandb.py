@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.history_files import BLOCK, field, history, items, run_file
 from support.paths import TESTS
+from support.reading import proof_of
 
 import perflog
 
@@ -102,3 +103,7 @@ def test_numbers_that_no_column_holds(tmp_path: Path) -> None:
     (counter,) = log.arrow("counters").to_pylist()
     assert (counter["start_ns"], counter["device"], counter["value"]) == (None, None, float("inf"))
     assert log.line_account == {"total": 5, "read": 5, "context": 0, "unread": 0}
+
+
+def test_the_proof_is_the_header() -> None:
+    assert proof_of(DATA / "run.wandb") == [(1, "header", ":W&B, version 0")]

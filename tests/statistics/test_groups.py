@@ -43,6 +43,8 @@ def test_keys_as_wide_as_integers_do_not_overflow() -> None:
     ends = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max, 0])
     groups = groups_of(ends, ends, ends)
     assert groups.inverse.tolist() == [0, 2, 1]
+    assert groups_of(ends, ends[::-1], np.zeros(3, np.int64)).inverse.tolist() == [0, 2, 1]
+    assert groups_of(np.zeros(3, np.int64), ends, ends[[1, 1, 1]]).inverse.tolist() == [0, 2, 1]
 
 
 @examples(50)

@@ -17,7 +17,8 @@ from typing import Any
 from support.paths import TESTS
 
 from perflog.ingestion.pipeline import ingest
-from perflog.parsing.input.source import Source
+from perflog.parsing.input.source import Source, open_source
+from perflog.readers.registry import find_reader
 from perflog.tables.schema import TABLES
 from perflog.tables.sink import IngestResult, MemorySink
 
@@ -93,6 +94,14 @@ def read(data: bytes, **options: Any) -> Reading:
     """The bytes, read as a log. Raises what `ingest` raises."""
     kept = MemorySink()
     return Reading(ingest(write(data), kept.reset, **options), kept)
+
+
+def proof_of(path: str | Path) -> list[tuple[int, str, str]]:
+    """What proves the format of a file that is no log of lines: position, name and content of some events."""
+    with open_source(str(path)) as source:
+        reader = find_reader(source)
+        assert reader is not None
+        return reader.proof(source)
 
 
 def physical_lines(data: bytes) -> int:

@@ -40,7 +40,7 @@ from perflog.readers.events.event_context import EventContext, select_ranges, st
 from perflog.readers.events.event_table import BY_PROCESS, EventAccount, EventOrigin, RunWriter, event_rows, value_rows
 from perflog.readers.events.spill_file import decompressed_path
 from perflog.readers.events.string_interning import new_interners
-from perflog.readers.interface import Reader, ReadOptions
+from perflog.readers.interface import Reader, ReadOptions, proof_by_counts
 from perflog.readers.nsys.collectives import CollectiveLaunches
 from perflog.readers.nsys.counters import COUNTER_NUMBERS, CounterReader, counter_tables
 from perflog.readers.nsys.memory import MEMORY_COLUMNS, copy_names, memory_columns, memory_labels, pool_readings
@@ -83,12 +83,8 @@ class NsysReader(Reader):
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return position, name and number of rows of each table of events."""
         with _open_export(source) as db:
-            proof, place = [], 1
-            for name in [*(table.name for table in event_tables(db)), *counter_tables(db)]:
-                count = db.count(name)
-                proof.append((place, name, f"{count} rows"))
-                place += count
-            return proof
+            names = [*(table.name for table in event_tables(db)), *counter_tables(db)]
+            return proof_by_counts([(name, db.count(name)) for name in names], "rows")
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read an export into a sink. One thread reads, one makes rows, one writes."""

@@ -24,7 +24,7 @@ from perflog.readers.events.event_context import EventContext, select_ranges, st
 from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
 from perflog.readers.events.spill_file import decompressed_path
 from perflog.readers.events.string_interning import StringInterner, new_interners
-from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.interface import RankInfo, ReadOptions, proof_by_counts
 from perflog.readers.rank_files import ranks_of_files
 from perflog.readers.rocprof.events import RecordReader, split_records
 from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
@@ -53,14 +53,9 @@ class RocprofJsonReader:
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return position, name and number of records of each array."""
-        proof, place = [], 1
         with _open_processes(source) as processes:
-            for process in processes:
-                for name, raw in _arrays(process):
-                    count = len(split_records(raw))
-                    proof += [(place, name, f"{count} records")] if count else []
-                    place += count
-        return proof
+            counts = [(name, len(split_records(raw))) for process in processes for name, raw in _arrays(process)]
+        return proof_by_counts(counts, "records")
 
     def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
         """State nothing: a file does not contain its rank; only its name can."""

@@ -39,7 +39,7 @@ from perflog.readers.events.event_context import EventContext, select_ranges, st
 from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
 from perflog.readers.events.spill_file import decompressed_path
 from perflog.readers.events.string_interning import new_interners
-from perflog.readers.interface import Reader, ReadOptions
+from perflog.readers.interface import Reader, ReadOptions, proof_by_counts
 from perflog.readers.rank_files import rank_of_file
 from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
 from perflog.readers.rocprof.tables import COUNTERS, EVENT_TABLES, NUMBERS, TEXTS, TableSet, table_sets
@@ -68,13 +68,8 @@ class RocpdReader(Reader):
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return position, name and number of rows of each table of events."""
         with _open_table_sets(source) as (_, sets):
-            proof, place = [], 1
-            for tables in sets:
-                for name in tables.present:
-                    count = tables.count(name)
-                    proof += [(place, name, f"{count} rows")] if count else []
-                    place += count
-            return proof
+            counts = [(name, tables.count(name)) for tables in sets for name in tables.numbered]
+            return proof_by_counts(counts, "rows")
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read a database into a sink. One thread reads, one makes rows, one writes."""
@@ -120,7 +115,7 @@ class _RocpdDatabase:
         """Read a set of tables, its ranges twice: what is inside a range is known only when all ranges are."""
         context = EventContext(self._ranges(tables), self.interners)
         first = self.place + 1
-        for table in (*tables.present, *((COUNTERS,) if tables.counter_query() else ())):
+        for table in tables.numbered:
             self._count_figures(tables, table, first)
             first += tables.count(table)
         for table, batch in self.db.batches([(table, tables.query(table)) for table in tables.present], TEXTS):

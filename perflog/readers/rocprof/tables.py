@@ -92,6 +92,11 @@ class TableSet:
         self.db, self.suffix = db, suffix
         self.present = [name for name in EVENT_TABLES if _STARTS & set(self._columns(name))]
 
+    @property
+    def numbered(self) -> list[str]:
+        """The tables in the order in which their rows are numbered: those of events, then the readings of counters."""
+        return [*self.present, *([COUNTERS] if self.counter_query() else [])]
+
     def load_names(self) -> None:
         """Read the meanings of the numbers of its events."""
         self.strings = self._texts("string", "string")

@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from support.examples import examples
 from support.metrics_logs import rows
 from support.trace_tables import by_hand, kernel, step
 
@@ -35,22 +34,6 @@ def test_work_from_before_the_first_step_is_no_time_of_it() -> None:
     work = [kernel(-50, 40), kernel(40, 140, step=1), kernel(140, 240, step=2)]
     found = rows(device_time(by_hand([*work, step(1, 0, 100), step(2, 100, 200)])), part="step")
     assert [(round(r["span_s"] * 1e9), round(r["idle_s"] * 1e9)) for r in found] == [(100, 0), (100, 0)]
-
-
-LAUNCHED = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20), st.sampled_from([None, 3, 5, 4, 9])), min_size=1)
-
-
-@examples(20)
-@given(LAUNCHED)
-def test_time_outside_of_steps_is_that_of_sets(work: list[tuple[int, int, int | None]]) -> None:
-    windows_ = {5: (5, 20), 3: (20, 35), 4: (40, 50)}  # numbers need not rise
-    events = [kernel(a, a + n, step=number, stream=k) for k, (a, n, number) in enumerate(work)]
-    found = rows(device_time(by_hand([*events, *(step(k, a, b) for k, (a, b) in windows_.items())])), part="step")
-    for one in found:
-        low, high = windows_[one["step"]]
-        mine = {t for a, n, number in work if number == one["step"] for t in range(a, a + n)}
-        want = len(mine - set(range(low, high))) if any(number is not None for *_, number in work) else None
-        assert (one["outside_s"] if want is None else round(one["outside_s"] * 1e9)) == want
 
 
 def steps_of(*windows: tuple[int, int, int]) -> TraceSteps:

@@ -127,6 +127,22 @@ def test_shares_have_three_denominators() -> None:
     assert [(r["name"], r["calls"], r["share_step"]) for r in rows(table, by="category")] == [("gemm", 2, None)]
 
 
+LAUNCHED = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20), st.sampled_from([None, 3, 5, 4, 9])), min_size=1)
+
+
+@examples(20)
+@given(LAUNCHED)
+def test_time_outside_of_steps_is_that_of_sets(work: list[tuple[int, int, int | None]]) -> None:
+    windows_ = {5: (5, 20), 3: (20, 35), 4: (40, 50)}  # numbers need not rise
+    events = [kernel(a, a + n, step=number, stream=k) for k, (a, n, number) in enumerate(work)]
+    found = rows(device_time(by_hand([*events, *(step(k, a, b) for k, (a, b) in windows_.items())])), part="step")
+    for one in found:
+        low, high = windows_[one["step"]]
+        mine = {t for a, n, number in work if number == one["step"] for t in range(a, a + n)}
+        want = len(mine - set(range(low, high))) if any(number is not None for *_, number in work) else None
+        assert (one["outside_s"] if want is None else round(one["outside_s"] * 1e9)) == want
+
+
 def test_a_trace_without_device_work_has_no_rows() -> None:
     host = by_hand([step(1, 0, 100), kernel(0, 10, "aten::mm", kind="cpu", device=None)])
     for name in ("device_time", "device_kernels", "collective_wait", "stragglers"):

@@ -41,6 +41,12 @@ text = "step {step:d} took {step_time_s:r} ms"
 unit = { step_time_s = "ms" }
 sample = "step 3 took 250.0 ms"
 [[line]]
+name = "mean"
+table = "summaries"
+text = "mean is {step_time:r} ms"
+unit = { step_time = "ms" }
+sample = "mean is 250.0 ms"
+[[line]]
 name = "value"
 table = "values"
 text = "loss is {value:r}"
@@ -122,6 +128,14 @@ def test_each_log_has_what_its_name_says(form: Format) -> None:
     assert steps(tables[-1]) == [(2, 1, 3), (4, 1, None)]
     tables, _ = assembled(form, text, files=("of_rank_3.log",))
     assert steps(tables[-1]) == [(2, 1, 3), (4, 1, 3)]
+
+
+def test_an_average_has_the_steps_that_it_is_the_mean_of(form: Format) -> None:
+    taken = "".join(f"step {step} took {100.0 * step} ms\n" for step in (1, 2, 3, 4))
+    tables, _ = assembled(form, f"run with 8 sequences\n{taken}mean is 350.0 ms\n")
+    (row,) = (row for part in tables for row in part.get("summaries", ()))
+    assert (row["line"], row["value"]) == (6, pytest.approx(0.35))
+    assert (row["window_first"], row["window_last"], row["window_fit"]) == (3, 4, "exact")
 
 
 def test_ranks_that_close_their_steps_alone_show_late_and_have_the_log_read_again(form: Format) -> None:

@@ -50,6 +50,12 @@ def test_records_wait_for_the_line_that_closes_their_step() -> None:
     assert len(held) == 0 and held.first_position() is None
 
 
+def test_records_wait_for_the_last_of_the_lines_that_close_steps() -> None:
+    held = pending([1, 4, 8], [3])
+    held.add(DONE, records(6))
+    assert released(held, limit(held)) == {WAIT: [1, 4], DONE: [3, 6]}
+
+
 def test_what_waits_of_an_earlier_run_is_complete() -> None:
     held = pending([1, 2, 7, 8], [])
     assert released(held, limit(held, run_start=7)) == {WAIT: [1, 2]}

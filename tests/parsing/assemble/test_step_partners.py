@@ -69,6 +69,7 @@ def norms(folder: Path, lines: list[str], chunk: int = 1 << 20) -> list[tuple[in
         ),
         ([step(1, 0), step(1, 1), figures(1, 1.5), step(2, 0)], [(1, None), (1, None), (2, None)]),  # of which rank?
         ([step(1), figures(1, 1.5, 0), step(2)], [(1, 1.5), (2, None)]),
+        ([step(1, 3), figures(1, 1.5), step(2, 3)], [(1, 1.5), (2, None)]),  # of the only rank that prints steps
         (
             [step(1, 1), step(1, 0), figures(1, 2.5, 1), step(2, 1), step(2, 0)],
             [(1, 2.5), (1, None), (2, None), (2, None)],  # of its rank, not the nearest

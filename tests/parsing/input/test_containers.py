@@ -102,6 +102,16 @@ def test_other_lines_are_no_records(line: str) -> None:
     assert not holds_records(f"{line}\n".encode())
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_records_may_end_as_on_windows(end: str) -> None:
+    """An empty line has a record too, and stays empty."""
+    log = "".join(f"{line}{end}" for line in (cri("a"), cri("").rstrip(), cri("b"))).encode()
+    unwrapper = Unwrapper()
+    text = unwrapper.feed(log) + unwrapper.finish()
+    assert holds_records(log)
+    assert text.decode() == "".join(f"[pod/stdout {TIME % 0}] {line}\n" for line in ("a", "", "b"))
+
+
 PIECES = [
     docker("a").encode(), cri("b").encode(), cri("c", tag="P").encode(), b'{"log":"d"', b"\xff", b"\r", b"\n", b"x",
 ]  # fmt: skip

@@ -40,6 +40,8 @@ def test_pairs_follow_each_other_and_lines_keep_their_numbers(size: int) -> None
         "┌──────┬───────┐\n│ step │ loss  │\n├──────┼───────┤\n│ 100  │ 2.5   │\n└──────┴───────┘\n",  # a table
         "╭─ Step 1 ──╮\n│ busbw: 3.5 GB/s │\n╰───────────╯\n",  # a benchmark, whose lines measure alone
         "╭─ Step 1 ──╮\n│ 12 │ 3.5  │\n╰───────────╯\n",
+        "╭─ Result ──╮\n│ loss: 2.5 │\n│ seed: 5   │\n╰───────────╯\n",  # of no step
+        "╭─ Epoch 1 ─╮\n│ step_time: 2.5 s │\n╰───────────╯\n",  # perhaps the mean of an epoch
         "╭─ Step 1 ──╮\n│ loss: 2.5 │\nstep 2\n╰───────────╯\n",  # torn
         "╭─ Step 1 ──╮\n│ loss: 2.5 │\n│ loss: 2.75 │\n╰───────────╯\n",  # of two parts of the work
         "╭" + "─" * 4000 + "x" * 4000 + "\n",  # in linear time

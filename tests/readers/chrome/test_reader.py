@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.field_logs import needs_corpus
 from support.paths import ROOT, SHARED, TESTS
+from support.reading import proof_of
 
 import perflog
 from perflog.errors import InputError, UsageError
@@ -496,3 +497,13 @@ def test_commands_take_traces(tmp_path: Path) -> None:
     summary = json.loads(run("ingest", path, "--strict", "--json", "--store", str(tmp_path / "s")))
     assert summary["logs"][0]["lines"] == {"total": 6, "read": 6, "context": 0, "unread": 0}
     assert "ProfilerStep#5" in run("show", path, "events")
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_the_proof_is_the_first_event(tmp_path: Path, wrapped: bool) -> None:
+    events = [x("aten::mm", "cpu_op", 1), x("aten::add", "cpu_op", 2)]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"traceEvents": events} if wrapped else events, indent=1))
+    ((place, structure, text),) = proof_of(path)
+    assert (place, structure) == (1, "traceEvents" if wrapped else "list of events")
+    assert text.startswith('{ "ph": "X", "cat": "cpu_op", "name": "aten::mm"')  # on one line

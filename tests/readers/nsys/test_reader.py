@@ -28,6 +28,7 @@ from support.nsys_files import (
     write_tables,
 )  # fmt: skip
 from support.paths import SHARED
+from support.reading import proof_of
 
 import perflog
 from perflog.errors import InputError
@@ -376,3 +377,19 @@ def test_copies_tell_the_memory_at_both_ends(tmp_path: Path) -> None:
         "Memcpy Device-to-Device (Device -> Device)",
     ]  # fmt: skip
     assert log.figure_account["unread"] == 0
+
+
+def test_the_proof_is_the_first_row_of_each_table(tmp_path: Path) -> None:
+    tables = {
+        "StringIds": STRINGS,
+        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(1, 2), kernel(3, 4)],
+        "CUPTI_ACTIVITY_KIND_RUNTIME": [call(0, 1, 1)],
+        "GPU_METRICS": [{"timestamp": at, "typeId": 3, "metricId": 2, "value": 1.5} for at in range(3)],
+    }
+    path = write_tables(tmp_path / "a.sqlite", tables)
+    log = perflog.read(path)
+    first = {row["category"]: row["line"] for row in reversed(rows(log))}
+    first["GPU_METRICS"] = min(row["line"] for row in rows(log, "counters"))
+    proof = proof_of(path)
+    assert {name: place for place, name, _ in proof} == first and len(first) == 3
+    assert {name: text for _, name, text in proof}["CUPTI_ACTIVITY_KIND_KERNEL"] == "2 rows"

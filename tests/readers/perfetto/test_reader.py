@@ -28,6 +28,7 @@ from support.perfetto_files import (
     thread,
     track,
 )
+from support.reading import proof_of
 
 import perflog
 from perflog.errors import InputError
@@ -327,3 +328,11 @@ def test_whether_times_count_since_1970(tmp_path: Path, readings: dict[int, int]
     config = json.loads(log.table("runs")["config"].iloc[0])
     assert config["clock"] == clock
     assert log.table("events")["start_ns"].tolist() == [5100 if clock == "epoch" else 1100]
+
+
+def test_the_proof_counts_packets_by_what_they_are(tmp_path: Path) -> None:
+    read(tmp_path, MAIN, packet(event(BEGIN, "a", 2), at=10), packet(event(END, track=2), at=30))
+    proof = proof_of(tmp_path / "a.pftrace")
+    assert [(place, text) for place, _, text in proof] == [
+        (1, "2 packets, context"), (3, "1 packets, read"), (4, "1 packets, read")
+    ]  # fmt: skip

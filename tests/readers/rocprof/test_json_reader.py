@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.reading import proof_of
 from support.rocprof_files import (
     AGENTS,
     GEMM,
@@ -294,3 +295,12 @@ def test_a_device_may_be_named_by_a_number(tmp_path: Path) -> None:
     for agent in process["agents"]:
         agent |= {"product_name": 5}
     assert perflog.read(write_output(tmp_path / "a.json", process)).arrow("runs")["device"].to_pylist() == ["5"]
+
+
+def test_the_proof_is_the_first_record_of_each_array(tmp_path: Path) -> None:
+    path = write_output(tmp_path / "r_results.json")
+    proof, log = proof_of(path), perflog.read(path)
+    kernels = [r["line"] for r in rows(log) if r["kind"] == "kernel"]
+    assert (min(kernels), "kernel_dispatch", f"{len(kernels)} records") in proof
+    assert [place for place, _, _ in proof] == sorted({place for place, _, _ in proof})
+    assert sum(int(text.removesuffix(" records")) for _, _, text in proof) == log.line_account["total"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.nsys_files import Row, write_export, write_tables
+from support.reading import proof_of
 from support.rocpd_files import END, TEXT, RocpdProcess, sample_process, write_database
 from support.rocprof_files import GEMM, PID, START
 
@@ -266,3 +267,16 @@ def test_sizes_of_kernels_and_every_value(tmp_path: Path) -> None:
     assert log.figure_account["unread"] == 1
     reasons = {r["shape"]: bool(r["dropped_because"]) for r in log.arrow("lines").to_pylist()}
     assert reasons["kernel_dispatch.private_segment_size"] and not reasons["kernel_dispatch.odd"]
+
+
+def test_the_proof_is_the_first_row_of_each_table(tmp_path: Path) -> None:
+    other = RocpdProcess(77)
+    other.call(20, 25, 11)
+    path = write_database(tmp_path / "r.db", sample_process(), other)
+    log = perflog.read(path)
+    proof = proof_of(path)
+    first = {r["line"] for r in rows(log) if r["kind"] == "kernel" or r["process"] == "77"}
+    assert {min(first), 14} <= {place for place, _, _ in proof}
+    assert (13, "pmc_event", "1 rows") in proof  # a reading of a counter is a row too
+    assert sum(int(text.removesuffix(" rows")) for _, _, text in proof) == log.line_account["total"]
+    assert [place for place, _, _ in proof] == sorted({place for place, _, _ in proof})

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from support.history_files import field as wire
 from support.paths import ROOT
+from support.reading import proof_of
 from support.xplane_files import MS, Event, PlaneWriter, Reference, gpu_planes, space, tpu_planes, write_space
 
 import perflog
@@ -181,3 +182,8 @@ def test_hosts_are_ranks(tmp_path: Path) -> None:
 )
 def test_other_files_are_none(text: bytes) -> None:
     assert not begins_as_space(text)
+
+
+def test_the_proof_is_the_planes(tmp_path: Path) -> None:
+    proof = proof_of(write_space(tmp_path / "gpu.xplane.pb", *gpu_planes()))
+    assert proof[:2] == [(1, "plane", "/host:CPU: 1 lines"), (1, "plane", "/device:GPU:0: 3 lines")]
