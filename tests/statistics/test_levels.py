@@ -150,7 +150,7 @@ def test_outliers_are_alone_and_few() -> None:
         assert _outliers(figures, 0.0) == expected, changes
     assert _outliers(np.array([0.0] * 7 + [9.0, 0.0]), 0.0) == [7]
     assert _outliers(np.array([0.0] * 7 + [9.0, 0.0]), 2.0) == []  # of which rounding explains as much
-    assert _outliers(np.array([0.0] * 5 + [9.0, 0.0]), 0.0) == []
+    assert [_outliers(np.array([0.0] * n + [9.0, 0.0]), 0.0) for n in (5, 6)] == [[], [6]]  # from eight values on
 
 
 def test_the_last_figure_needs_others_and_three_degrees_of_freedom() -> None:
