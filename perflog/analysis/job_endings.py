@@ -7,7 +7,8 @@ ended the job is what no step follows.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from itertools import chain, pairwise, takewhile
 from typing import Any
@@ -18,6 +19,7 @@ from msgspec.structs import asdict, fields, replace
 
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
+from perflog.metrics.attempts import Attempt, attempts
 from perflog.metrics.benchmarks.server_readings import RUNNING
 from perflog.metrics.run_tables import computed_once
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
@@ -121,7 +123,8 @@ class Ending(Struct, frozen=True):
         culprits: Who is accused.
         last_step: The last step before them.
         goes_on: Whether a step follows them; `restarts`: in another run, or again from an earlier step.
-        number: Which attempt of its log it ended, from 1; `of`: how many attempts the failures of the log show.
+        number: Which attempt of its job it ended, from 1; `of`: how many attempts its runs, or the failures of its log,
+            show.
     """
 
     judged: Judgement
@@ -206,7 +209,20 @@ def endings(tables: Tables) -> list[Ending]:
         last_line = int(counts.where(counts.one_of("run", log_runs))["count"].sum())  # each line has a shape
         steps = _Steps(tables, log_runs, by_rank=_is_of_rank_files(tables, log_runs))
         found += _cut(rows, steps, world, last_line, _finished_at(tables, log_runs))
-    return found
+    return list(_of_attempts(found, attempts(tables)))
+
+
+def _of_attempts(found: Sequence[Ending], known: Mapping[str, Attempt]) -> Iterator[Ending]:
+    """Yield endings with the numbers of the attempts of their job, which may go on in another log."""
+    proven = Counter(ending.run for ending in found if ending.is_proven and (ending.restarts or not ending.goes_on))
+    for ending in found:
+        attempt = known.get(ending.run)
+        if attempt is None or proven[ending.run] > 1 or (ending.goes_on and not ending.restarts):
+            yield ending
+            continue
+        follows = attempt.number < attempt.of
+        restarts, goes_on = ending.restarts or follows, ending.goes_on or follows
+        yield replace(ending, number=attempt.number, of=attempt.of, restarts=restarts, goes_on=goes_on)
 
 
 def _is_of_rank_files(tables: Tables, runs: Sequence[str]) -> bool:

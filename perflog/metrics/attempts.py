@@ -325,8 +325,13 @@ def _comparable(settings: Mapping[str, Settings]) -> dict[str, dict[str, str]]:
     """Return the settings that attempts have in common, without incidental ones and ones that a restart changes."""
     incidental = incidental_test(settings.values())
     names = {name for known in settings.values() for name in known if name != "process"}
-    names = {n for n in names if not incidental(n) and not _RESTART_SETTINGS.search(n.rpartition(".")[2])}
+    names = {name for name in names if not incidental(name) and not changes_with_a_restart(name)}
     return {run: {n: v for n, v in known.items() if n in names} for run, known in settings.items()}
+
+
+def changes_with_a_restart(setting: str) -> bool:
+    """Return whether a setting is another one in each attempt of a job, by its name."""
+    return _RESTART_SETTINGS.search(setting.rpartition(".")[2]) is not None
 
 
 def _is_of_world(names: Iterable[str]) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from support.metrics_logs import by_hand
 
 from perflog.analysis.job_endings import Culprit, Ending, endings, is_ended, joined, listed
+from perflog.metrics.attempts import Attempt
 from perflog.metrics.run_tables import Tables
 
 TableRow = dict[str, Any]
@@ -86,6 +87,15 @@ def test_attempts_are_counted() -> None:
     assert (first.restarts, second.restarts, second.last_step) == (True, False, 5)
     assert is_ended(tables_of(rows), "a-1") and not is_ended(tables_of(rows), "b-1")
     assert not is_ended(tables_of([*BEFORE, failure(9), *steps(4, 5, 6, begin=10)]), "a-1")
+
+
+def test_attempts_in_several_logs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {run: Attempt("a-1", number, 2, None, None, "") for number, run in enumerate(("a-1", "b-1"), 1)}
+    monkeypatch.setattr("perflog.analysis.job_endings.attempts", lambda _: known)
+    rows = [*BEFORE, failure(9), *steps(3, 4, run="b-1"), failure(8, run="b-1")]
+    first, last = ended(*rows, runs=("a-1", "b-1"))
+    assert (first.number, first.of, first.restarts, first.goes_on) == (1, 2, True, True)
+    assert (last.number, last.of, last.restarts, last.goes_on) == (2, 2, False, False)
 
 
 def test_logs_have_endings_of_their_own() -> None:

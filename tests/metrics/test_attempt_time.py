@@ -255,6 +255,7 @@ TRAINED = [START, "training 9-17: 1-8"]
         ([failure(12, time_ns=27 * NS, clock="utc")], 30, None, ["stall 17-27", "shutdown 27-30"]),
         ([failure(12, time_ns=60 * NS, clock="utc")], 25, 50, ["shutdown 17-25"]),  # after the next attempt began
         ([failure(12, time_ns=60 * NS, clock="time of day")], 25, None, ["shutdown 17-25"]),
+        ([failure(12, time_ns=20 * NS, clock="utc")], 90, 100, ["down 17-90"]),  # the next attempt prints the last line
         ([failure(12)], 60, None, ["unknown 17-60"]),  # it may have failed long before the last line
         ([failure(9, waited_s=600.0)], 25, None, ["shutdown 17-25"]),  # of an earlier line
     ],

@@ -14,6 +14,7 @@ from perflog.analysis.repeats import ROUND, Difference, rounds
 from perflog.analysis.run_names import letters, run_marks, run_names, without_common_folder
 from perflog.grouping import grouped
 from perflog.log import Log, RunKey
+from perflog.metrics.attempts import changes_with_a_restart
 from perflog.settings.run_settings import settings_of, telling_settings
 from perflog.units import count, show
 
@@ -44,7 +45,13 @@ class RunGroup(Struct, frozen=True):
 
 def run_groups(log: Log) -> list[RunGroup]:
     """Return the rows of an overview of these runs, in the order of the runs."""
-    settings = {row["run"]: settings_of(row) for row in log.arrow("runs").to_pylist()}
+    rows = log.arrow("runs").to_pylist()
+    settings = {row["run"]: settings_of(row) for row in rows}
+    if all(row.get("job") for row in rows):  # attempts
+        settings = {
+            run: {name: value for name, value in known.items() if not changes_with_a_restart(name)}
+            for run, known in settings.items()
+        }
     keys = [key for key in log.run_keys if key.id in settings]
     telling = telling_settings([settings[key.id] for key in keys])
     values = {key.id: {name: settings[key.id].get(name, NOT_PRINTED) for name in telling} for key in keys}

@@ -22,6 +22,8 @@ from perflog.units import count
 _TIMED_BY = {"line": "line stamps", "bar": "a progress bar", "rate": "a printed rate"}
 """Who tells the step times that the program does not print, by column `step_time_by`."""
 
+_FEW, _REGULAR = 5, 0.8  # lines, and share of the distances between them, that show that each n-th step is printed
+
 
 def subject(tables: Tables, log: Log) -> Iterator[str]:
     """The program, the number of logs, runs and steps, and what the runs have in common."""
@@ -81,6 +83,8 @@ def _printed(rows: Rows) -> int:
 def _steps(printed: Rows, lasts: Mapping[str, int]) -> int:
     """The number of steps of a run: those that its lines cover if most cover several, else those that are printed.
 
+    A program that prints each tenth step has done ten times as many, whatever a line covers.
+
     `lasts`: the last step of each run, which may come after its last line.
     """
     epochs = np.unique(printed["epoch"])
@@ -91,10 +95,11 @@ def _steps(printed: Rows, lasts: Mapping[str, int]) -> int:
     covered = printed["steps_averaged"][first]
     covered = np.minimum(covered, np.diff(steps, prepend=-(1 << 60)))  # windows of a coarse clock overlap
     known = covered[covered > 0]
-    if not len(known) or np.median(known) <= 1:
-        return _printed(printed)
     between = np.diff(steps, prepend=0)  # a line of unknown cover, inside a window of a coarse clock
     stride = np.median(between[1:]) if len(steps) > 1 else 1
+    if not len(known) or np.median(known) <= 1:
+        is_every = len(steps) > _FEW and (between[1:] == stride).mean() >= _REGULAR and steps[0] <= stride
+        return max(int(steps[-1]), _printed(printed)) if is_every else _printed(printed)
     covered = np.where(covered > 0, covered, np.minimum(between, stride))
     return int(covered.clip(1).sum()) + lasts[printed["run"][0]] - int(steps[-1])
 

@@ -245,6 +245,8 @@ class _Tiling:
                 chain.add(chain.position + silent, kind, failures.line, STAMPS, self._stamp_s)
         is_long = end - chain.position >= max(_STALL_STEPS * usual, _END_S) * NS
         kind = UNKNOWN if is_long or ending.reads_on() else SHUTDOWN  # the job may have hung
+        if failures.first is not None and self._until is not None:
+            kind = DOWN  # the last line may be one of the next attempt
         chain.add(end, kind, max(line, failures.line), STAMPS, self._stamp_s)
 
     def _steps_to(self, line_index: int, end: int, usual: float) -> None:

@@ -18,13 +18,14 @@ Made = tuple[str, str | None, Mapping[str, Any]]
 """The log of a run, its label, and its settings. Runs of a log are numbered."""
 
 
-def log_of(*runs: Made) -> Any:
-    """A log of these runs, with ids r0, r1, ...; the name of a log is its hash."""
+def log_of(*runs: Made, job: str | None = None) -> Any:
+    """A log of these runs, with ids r0, r1, ...; the name of a log is its hash. `job`: of which they are attempts."""
     keys, rows, numbers = [], [], dict[str, int]()
     for place, (log, label, config) in enumerate(runs):
         numbers[log] = numbers.get(log, 0) + 1
         keys.append(RunKey(f"r{place}", label, log, log, numbers[log]))
-        rows.append(dict.fromkeys(_COLUMNS, "x") | {"run": f"r{place}", "config": json.dumps(config)})
+        own = {"run": f"r{place}", "config": json.dumps(config), "job": job}
+        rows.append({**dict.fromkeys(_COLUMNS, "x"), **own})
     return SimpleNamespace(run_keys=keys, arrow=lambda _: pa.Table.from_pylist(rows))
 
 
@@ -45,6 +46,12 @@ def test_a_few_runs_are_rows_of_their_own() -> None:
     ]  # fmt: skip
     one = [("x/a.txt", None, {"batch": size}) for size in (8, 16)]
     assert [group[:2] for group in listed(run_groups(log_of(*one)))] == [("#1", "a.txt#1"), ("#2", "a.txt#2")]
+
+
+def test_what_a_restart_changes_distinguishes_no_attempts() -> None:
+    runs = [(f"x/{step}.txt", None, {"first_step": step, "ranks": step}) for step in (1, 201)]
+    assert [[*group[3]] for group in listed(run_groups(log_of(*runs)))] == [["first_step"]] * 2
+    assert [[*group[3]] for group in listed(run_groups(log_of(*runs, job="r0")))] == [["ranks"]] * 2
 
 
 def test_logs_of_five_runs_that_nothing_tells_apart_are_a_row() -> None:
