@@ -37,7 +37,7 @@ def heads(table: AnswerTable) -> list[str]:
 def test_how_fast_the_repeats_of_each_configuration_were() -> None:
     """Where at least half of the runs are repeats; twelve groups at most."""
     table = module._speed(overview(group("A", "r0", "r1"), group("B", "r2", "r2", batch="16"), figures=(STEP,)))
-    assert table is not None and heads(table) == ["runs of", "batch", "runs", "step", "±", "change"]
+    assert table is not None and heads(table) == ["runs of", "batch", "runs", "step", "± sd", "change"]
     assert table.rows[0] == ["A", "8", Number(2, "2"), Number(2.0, "2 s"), Number(0.02, "2.0 %"), Number(None, "-")]
     assert table.rows[1][:2] == ["B", "16"] and table.rows[1][5] == Number(0.1, "+10.0 %")
     assert module._speed(overview(group("A", "r0"), group("B", "r1"), figures=(STEP,))) is None
@@ -113,13 +113,14 @@ def test_what_speaks_against_a_run() -> None:
 
 def test_the_doubts_that_are_shown() -> None:
     doubts = tuple(
-        doubt(code, "error", runs=runs) for code, runs in (("a", ("r0",)), ("b", ("r0", "r1")), ("c", ()), ("d", ()))
+        doubt(code, "error", SimpleNamespace(run=(*runs, "")[0]), runs=runs)
+        for code, runs in (("a", ("r0",)), ("b", ("r0", "r1")), ("c", ()), ("d", ()))
     )
     seen = overview(group("A", "r0"), group("B", "r1"), doubts=doubts)
     shown = module._doubts(report(seen, warnings=["w1", "w2", "w3", "w4", "w5"]))
     assert shown.warnings == ["w1", "w2", "w3", "and 2 more warnings"]
     assert [each.code for each in shown.shown] == ["a", "b", "c"] and shown.left_out == 1
-    assert shown.places == ["1 of all", "2 of all", "0 of all"]
+    assert shown.places == ["log#r0", "2 of all, here log#r0", "0 of all"]
     one = module._doubts(report(overview(group("A", "r0"), doubts=doubts[:1]), warnings=["w1", "w2", "w3"]))
     assert (one.warnings, one.places, one.left_out) == (["w1", "w2", "w3"], [""], 0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -60,8 +60,13 @@ class Doubt(Struct, frozen=True):
 
     @property
     def runs(self) -> tuple[str, ...]:
+        """The runs with lines that prove a finding of its severity: in other runs it may be only a note."""
+        return _runs(finding for finding in self.findings if (finding.severity or self.rule.severity) == self.severity)
+
+    @property
+    def runs_of_any_severity(self) -> tuple[str, ...]:
         """The runs with lines that prove a finding."""
-        return tuple(dict.fromkeys(run for finding in self.findings for run in finding.lines))
+        return _runs(self.findings)
 
     @property
     def is_outcome(self) -> bool:
@@ -80,6 +85,10 @@ def doubts(findings: Sequence[Finding]) -> list[Doubt]:
     by_code = {code: _last_first(members) if code == ENDED else members for code, members in by_code.items()}
     found = [Doubt(RULES[code], sorted(members, key=_severity)) for code, members in by_code.items()]
     return sorted(found, key=lambda doubt: (SEVERITIES.index(doubt.severity), -len(doubt.runs)))
+
+
+def _runs(findings: Iterable[Finding]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(run for finding in findings for run in finding.lines))
 
 
 def _last_first(endings: Sequence[Finding]) -> list[Finding]:

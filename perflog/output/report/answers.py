@@ -83,7 +83,7 @@ def _speed(overview: Overview) -> AnswerTable | None:
         return None
     settings = list(overview.groups[0].settings)[:_SETTINGS]
     heads = [HeaderCell("runs of"), *map(HeaderCell, settings), HeaderCell("runs", number=True)]
-    heads += _figure_heads(overview, "SD of the runs")
+    heads += _figure_heads(overview, "± sd", "standard deviation over the runs")
     rows = [
         [
             _group_name(group, overview), *(group.settings[name] for name in settings), number(len(group.runs)),
@@ -109,7 +109,7 @@ def run_index(report: ReportData) -> AnswerTable:
     settings = [name for name in overview.groups[0].settings if len(report.runs) > 1] if overview.groups else []
     settings = [name for name in settings if not all(f"{name}=" in text for text in report.names.values())][:_SETTINGS]
     heads = [HeaderCell("run"), HeaderCell("of"), *map(HeaderCell, settings)]
-    heads += [*_figure_heads(overview, "half of the 95 % interval"), HeaderCell("not to trust")]
+    heads += [*_figure_heads(overview, "±", "half of the 95 % interval"), HeaderCell("not to trust")]
     heads += [HeaderCell("steps", number=True)]
     against = doubts_by_run(overview)
     rows = []
@@ -141,12 +141,12 @@ def _failures(report: ReportData) -> Sentence | None:
     return Sentence(f"Failed, without a figure: {first_few(failed, _NAMED)}.", "reason")
 
 
-def _figure_heads(overview: Overview, spread: str) -> Iterator[HeaderCell]:
-    """The headline with its spread and change, then the other figures."""
+def _figure_heads(overview: Overview, name: str, tooltip: str) -> Iterator[HeaderCell]:
+    """The headline with its spread, of that name, and its change, then the other figures."""
     for place, figure in enumerate(overview.figures[:_FIGURES]):
         yield HeaderCell(figure.name, number=True)
         if place == 0:
-            yield HeaderCell("±", number=True, tooltip=spread)
+            yield HeaderCell(name, number=True, tooltip=tooltip)
             yield HeaderCell("change", number=True)
 
 
@@ -183,5 +183,13 @@ def _doubts(report: ReportData) -> Doubts:
     warnings, doubts_of_runs, total = report.warnings, report.overview.doubts, len(report.runs)
     shown = doubts_of_runs[:_DOUBTS]
     more_warnings = [f"and {len(warnings) - _WARNINGS} more warnings"] if len(warnings) > _WARNINGS else []
-    places = ["" if total == 1 else report.in_words(len(doubt.runs)) for doubt in shown]
+    places = ["" if total == 1 else _place(doubt, report) for doubt in shown]
     return Doubts([*warnings[:_WARNINGS], *more_warnings], shown, places, max(len(doubts_of_runs) - _DOUBTS, 0))
+
+
+def _place(doubt: Doubt, report: ReportData) -> str:
+    """The runs of a doubt, and which of them its sentence is about."""
+    name = report.names.get(doubt.findings[0].run)
+    if name is None:  # it compares several runs
+        return report.in_words(len(doubt.runs))
+    return name if len(doubt.runs) == 1 else f"{report.in_words(len(doubt.runs))}, here {name}"

@@ -135,7 +135,7 @@ def _findings(report: ReportData) -> str:
             run = f"{escaped(report.names[finding.run])}: " if len(report.runs) > 1 else ""
             lines.append(f"  - {run}{escaped(sheets.cell(finding.message))} (line {finding.first_line})")
         if left_out > 0:
-            lines.append(f"  - and {left_out} more, in {report.in_words(len(doubt.runs))} together")
+            lines.append(f"  - and {left_out} more, in {report.in_words(len(doubt.runs_of_any_severity))} together")
     return "\n".join(lines)
 
 

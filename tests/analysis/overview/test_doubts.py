@@ -29,7 +29,8 @@ def test_of_a_rule_the_most_severe_finding_speaks() -> None:
     first, second = finding("drift", "a-1", "note", "first"), finding("drift", "b-1", "error", "second")
     (doubt,) = doubts([first, finding("drift", "c-1", None, "third"), second])
     assert [each.message for each in doubt.findings] == ["second", "first", "third"]
-    assert (doubt.message, doubt.severity, doubt.runs) == ("second", "error", ("b-1", "a-1", "c-1"))
+    assert (doubt.message, doubt.severity, doubt.runs) == ("second", "error", ("b-1",))
+    assert doubt.runs_of_any_severity == ("b-1", "a-1", "c-1")
     assert doubt.title == doubt.rule.title
 
 

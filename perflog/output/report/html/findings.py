@@ -66,7 +66,7 @@ def _findings(doubt: Doubt, related: list[MetricTable], report: ReportData) -> I
             tag("td", _proof(finding, tables, related, report)))
         for finding in doubt.findings[:_MAX_FINDINGS]
     )  # fmt: skip
-    summary = f"{len(doubt.findings)} findings in {report.in_words(len(doubt.runs))}"
+    summary = f"{len(doubt.findings)} findings in {report.in_words(len(doubt.runs_of_any_severity))}"
     note = left_out_note(len(doubt.findings) - _MAX_FINDINGS, "lint RUN")
     heads = [HeaderCell("run"), HeaderCell("finding"), HeaderCell("lines")]
     yield tag("details", tag("summary", summary), sortable_table(doubt.title, heads, rows, note))
