@@ -36,10 +36,14 @@ def sentence_lines(sentences: Iterable[str]) -> Iterator[str]:
 
 def folded(text: str, lines: int, inset: int = 0) -> list[str]:
     """Return a string on at most some lines, with an ellipsis where it goes on; `inset`: spaces before each line."""
-    in_lines = _wrap(text, "    ", inset)
-    if len(in_lines) <= lines:
-        return in_lines
-    return [*in_lines[: lines - 1], f"{_words_that_fit(in_lines[lines - 1], columns() - 2)} …"]
+    return first_lines(_wrap(text, "    ", inset), lines)
+
+
+def first_lines(lines: Sequence[str], most: int) -> list[str]:
+    """Return at most some of the lines, with an ellipsis where they go on."""
+    if len(lines) <= most:
+        return list(lines)
+    return [*lines[: most - 1], f"{_words_that_fit(lines[most - 1], columns() - 2)} …"] if most else []
 
 
 def folded_list(

@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from perflog.output import screens
-from perflog.output.screens import columns, command_lines, fit, folded, folded_list, sentence_lines
+from perflog.output.screens import columns, command_lines, first_lines, fit, folded, folded_list, sentence_lines
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +42,11 @@ def test_a_string_on_some_lines() -> None:
     assert folded(text, 3, inset=2)[1:] == ["      eight nine ten eleven twelve", "      thirteen"]
     assert folded("a" * 60, 1) == ["a" * 38 + " …"]
     assert folded("One two three four five six seven 1234567 % eight", 1) == ["One two three four five six seven …"]
+
+
+def test_the_first_lines_say_that_they_go_on() -> None:
+    lines = ["One two", "three four"]
+    assert (first_lines(lines, 2), first_lines(lines, 1), first_lines(lines, 0)) == (lines, ["One two …"], [])
 
 
 def test_names_that_fit_and_how_many_more() -> None:

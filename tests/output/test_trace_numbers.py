@@ -296,7 +296,7 @@ def test_every_number_of_a_trace_of_pytorch() -> None:
     explain_ranges(screen, path)
     explain_operators(screen, path)
     explain_path(screen, plain_path(complete_events(path)), trace, path)
-    screen.explain("step: <> steps: neither warm-up nor scatter can be judged", len(trace.steps))
+    screen.explain("step: <> step times: neither warm-up nor scatter can be judged", len(trace.steps))
     assert kinds_of_findings(path) == 1
     screen.all_explained()
     explain_waterfall(path, trace)
@@ -433,7 +433,7 @@ def test_every_number_of_a_small_trace(path: Path) -> None:
     explain_operators(screen, path)
     explain_path(screen, plain_path(complete_events(path)), trace, path)
     explain_memory(screen, path, trace)
-    screen.explain("step: <> step: neither warm-up nor scatter can be judged", 1)
+    screen.explain("step: <> step time: neither warm-up nor scatter can be judged", 1)
     if (more := kinds_of_findings(path) - 1) > 0:
         screen.explain(f"and <> more kind{'s' * (more > 1)} of finding", more)
     screen.all_explained()

@@ -95,8 +95,8 @@ def few_steps(data: LintInput) -> Iterator[Finding]:
     for run in data.runs:
         series = run.series()
         if series is not None and 0 < len(series.steps) < _FEWEST_STEPS:
-            message = f"{count(len(series.steps), 'step')}: neither warm-up nor scatter can be judged"
-            yield Finding(run.id, message, {run.id: run["steps"]["line"]}, {"steps": len(series.steps)})
+            message = f"{count(len(series.steps), 'step time')}: neither warm-up nor scatter can be judged"
+            yield Finding(run.id, message, {run.id: series.lines}, {"steps": len(series.steps)})
 
 
 @rule(

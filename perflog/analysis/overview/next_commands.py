@@ -48,6 +48,7 @@ def next_commands(
 
     `in_common`: whether rows have a metric in common.
     """
+    names = [again(name) for name in names]
     shown, commands = join(names), []
     if diagnosis := diagnosis_of(names, tables):
         commands.append(diagnosis)
@@ -76,6 +77,11 @@ def next_commands(
     if metric:
         commands.append(f"perflog analyze {shown} {metric}")
     return [*commands, f"perflog report {shown}"]
+
+
+def again(name: str) -> str:
+    """Return the name of a log as the next command takes it: standard input cannot be read again."""
+    return "LOG" if name == "-" else name
 
 
 def diagnosis_of(names: Sequence[str], tables: Tables) -> str | None:

@@ -8,7 +8,8 @@ from itertools import islice
 from shlex import join
 
 from perflog.analysis.overview import Overview
-from perflog.output.screens import HEIGHT, columns, command_lines, fit, folded, sentence_lines
+from perflog.analysis.overview.next_commands import again
+from perflog.output.screens import HEIGHT, columns, command_lines, first_lines, fit, folded, sentence_lines
 from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible
 from perflog.units import count, show
@@ -28,7 +29,7 @@ def screen(overview: Overview) -> list[str]:
     room = HEIGHT - len(head) - len(middle) - len(end)
     layouts = [list(_doubts(overview, most)) for most in _LINES_OF_DOUBT]
     tail = [*next((lines for lines in layouts if len(lines) <= room), layouts[-1]), *end]
-    return [*head, *middle[: max(HEIGHT - len(head) - len(tail), 0)], *tail]
+    return [*head, *first_lines(middle, max(HEIGHT - len(head) - len(tail), 0)), *tail]
 
 
 def _head(overview: Overview) -> Iterator[str]:
@@ -168,7 +169,7 @@ def _doubts(overview: Overview, most: int) -> Iterator[str]:
         yield from folded(f"  {mark} {cell(text)}", most)
     if left := len(doubts) - len(shown):
         before = f"  and {count(left, 'more kind')} of finding: "
-        yield from command_lines(before, visible(f"perflog lint {join(overview.names)}"))
+        yield from command_lines(before, visible(f"perflog lint {join(map(again, overview.names))}"))
 
 
 def _next(overview: Overview) -> Iterator[str]:

@@ -254,7 +254,7 @@ def test_fewer_than_six_steps_judge_nothing(steps: int) -> None:
     made = by_hand("steps", [{"step": step, "step_time_s": 1.0 + step / 100} for step in range(steps)])
     named = {**made, "runs": made["runs"].assign(log="run.txt", log_sha256="0", first_line=1, last_line=steps)}
     told = [finding.message for finding in findings(named) if finding.code == "few-steps"]
-    noun = "step" if steps == 1 else "steps"
+    noun = "step time" if steps == 1 else "step times"
     assert told == ([f"{steps} {noun}: neither warm-up nor scatter can be judged"] if steps < 6 else [])
 
 

@@ -16,8 +16,8 @@ def timed(times: Sequence[float], column: str = "step_time_s", **more: object) -
 
 
 def test_too_few_steps() -> None:
-    assert messages("few-steps", timed([1.0] * 5)) == ["5 steps: neither warm-up nor scatter can be judged"]
-    assert messages("few-steps", timed([1.0])) == ["1 step: neither warm-up nor scatter can be judged"]
+    assert messages("few-steps", timed([1.0] * 5)) == ["5 step times: neither warm-up nor scatter can be judged"]
+    assert messages("few-steps", timed([1.0])) == ["1 step time: neither warm-up nor scatter can be judged"]
     assert messages("few-steps", timed([1.0] * 6)) == [] == messages("few-steps", timed([1.0] * 3, "loss"))
 
 

@@ -220,7 +220,7 @@ def test_a_trace_names_what_the_gpu_waits_for() -> None:
         "Matrix products, convolutions and attention take 11 % of the GPU time and run at 24.3 TFLOP/s.",
     ]
     assert seen.what == "chrome_trace, 1 run x 2 steps (551-552), rank 0 of 128"
-    assert [doubt.message for doubt in seen.doubts] == ["2 steps: neither warm-up nor scatter can be judged"]
+    assert [doubt.message for doubt in seen.doubts] == ["2 step times: neither warm-up nor scatter can be judged"]
 
 
 def host_trace(path: Path, forward: float, optimizer: float) -> perflog.Log:
