@@ -55,7 +55,7 @@ def job(rows: Rows, clock: str = "utc", end: float | None = None) -> tuple[Table
     frames = by_hand("steps", rows)
     steps = [row for row in rows if row["table"] == "steps"]
     lines = [row["line"] for row in rows]
-    frames["runs"] = frames["runs"].assign(first_line=1, last_line=max(lines) + 1, log="no such log")
+    frames["runs"] = frames["runs"].assign(first_line=1, last_line=max(lines), log="no such log")
     last = max((row["printed_ns"] or 0) / NS or row["elapsed_s"] or 0 for row in steps) if end is None else end
     extent = Extent(
         "r", "no such log", 1, steps[0]["step"], steps[-1]["step"], steps[0]["line"], steps[-1]["line"], clock, 0,
@@ -245,6 +245,8 @@ TRAINED = [START, "training 9-17: 1-8"]
         ([mark(10, "checkpoint", took=3)], 25, None, ["checkpoint 17-20", "shutdown 20-25"]),
         ([mark(10, "startup", took=3)], 25, None, ["shutdown 17-25"]),  # of the next attempt
         ([mark(10, "evaluation", "end", 30)], 17, None, ["evaluation 17-30"]),
+        ([mark(10, "evaluation")], 30, None, ["evaluation 17-30"]),  # its result is the last line
+        ([mark(10, "evaluation"), failure(12)], 18, None, ["shutdown 17-18"]),
         # A hang lasts as long as its watchdog reports, or until the next attempt begins
         ([failure(12, waited_s=600.0)], 25, None, ["stall 17-617"]),
         ([failure(11, waited_s=300.0), failure(12, waited_s=600.0)], 25, None, ["stall 17-617"]),

@@ -8,7 +8,8 @@ from msgspec import Struct
 from perflog.metrics.attempts import Extent
 from perflog.metrics.clock_offsets import on_first_clock
 from perflog.metrics.jobs.attempt_clock import StepLines
-from perflog.metrics.jobs.job_intervals import NS
+from perflog.metrics.jobs.job_intervals import NS, STARTUP
+from perflog.metrics.jobs.pause_marks import Mark
 from perflog.metrics.run_tables import Tables
 from perflog.tables.columns import NULL
 from perflog.tables.schema import LOCAL, NO_YEAR, UTC
@@ -48,6 +49,12 @@ class AfterLastStep(Struct, frozen=True):
             return False
         rows = rows.where((rows["line"] > self.steps.lines[-1]) & rows.known("value"))
         return any(len(set(of["line"].tolist())) >= _SERIES for of in rows.by("key").values())
+
+    def is_end_of(self, mark: Mark) -> bool:
+        """Whether the last line reports the end of an activity, so that the time of this line is its end."""
+        if mark.at is not None or mark.seconds is not None or mark.edge == "begin" or mark.activity == STARTUP:
+            return False
+        return mark.line == int(self.tables.rows_of("runs", self.extent.run)["last_line"][0])
 
     def failures(self) -> Failures:
         rows = self.tables.rows_by_run("failures").get(self.extent.run)

@@ -234,6 +234,8 @@ class _Tiling:
             elif mark.seconds is not None:
                 until = chain.position + round(mark.seconds * NS)
                 chain.add(until, mark.activity, mark.line, PRINTED, self._stamp_s)
+        if after and not failures.any and ending.is_end_of(after[-1]):
+            chain.add(end, after[-1].activity, line, STAMPS, self._stamp_s)
         if failures.hung is not None:
             seconds, failure_line = failures.hung
             until = chain.position + round(seconds * NS)

@@ -11,7 +11,7 @@ from support.metrics_logs import by_hand
 
 from perflog.analysis.overview.facts import job_course as module
 from perflog.metrics import Options, Tables
-from perflog.metrics.jobs.job_intervals import COMPILE, STALL, TRAINING
+from perflog.metrics.jobs.job_intervals import CHECKPOINT, COMPILE, STALL, TRAINING, Interval
 
 TABLES = Tables(by_hand("steps", []))
 
@@ -19,9 +19,43 @@ TABLES = Tables(by_hand("steps", []))
 def job(runs: int = 2, whole: bool = True, wall: float = 0.0, **seconds: float) -> Any:
     kinds = {"training": TRAINING, "stall": STALL, "compile": COMPILE}
     times = {kinds.get(kind, kind): time for kind, time in seconds.items()}
+    wall = wall or sum(times.values())
     return SimpleNamespace(
-        job="j", runs=list(range(runs)), whole=whole, seconds=times, wall_s=wall or sum(times.values()), is_stamped=True
+        job="j", runs=list(range(runs)), whole=whole, seconds=times, wall_s=wall, is_stamped=True, intervals=[]
     )
+
+
+def with_pauses(kind: str, *seconds: float) -> Any:
+    """Ten steps of a second before each pause."""
+    found, at = [], 0
+    for number, pause in enumerate(seconds, 1):
+        middle, end = at + 10 * 10**9, at + round((10 + pause) * 10**9)
+        found.append(("r", 1, Interval(TRAINING, at, middle, 10 * number - 9, 10 * number, 1, 1, "", 0.0)))
+        found.append(("r", 1, Interval(kind, middle, end, None, None, 1, 1, "", 0.0)))
+        at = end
+    of = job(1, training=10.0 * len(seconds), **{kind: sum(seconds)})
+    of.intervals = found
+    return of
+
+
+@pytest.mark.parametrize(
+    ("seconds", "each", "growing"),
+    [
+        ([5.0] * 6, " (6 x 5 s)", []),
+        ([5.0, 5.5, 4.5, 5.0, 5.2, 4.9], " (6 x 5 s)", []),
+        ([5.0, 9.0], "", []),  # too few
+        (
+            [2.0, 4.0, 6.0, 8.0, 11.0],
+            "",
+            ["Checkpoints take longer and longer: 2 s after step 10 -> 11 s after step 50 (5 in all)."],
+        ),
+        ([9.0, 2.0, 11.0, 3.0, 10.0, 12.0], "", []),  # in no order
+    ],
+)
+def test_pauses_that_grow(seconds: list[float], each: str, growing: list[str]) -> None:
+    of = with_pauses(CHECKPOINT, *seconds)
+    assert module._each(of, CHECKPOINT) == each
+    assert list(module._growing_pauses(of)) == growing
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
 
+import numpy as np
+
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables, telemetry
 from perflog.metrics import levels as levels_of_runs
-from perflog.metrics.jobs.job_intervals import COMPILE, STALL, TRAINING, UNKNOWN
+from perflog.metrics.jobs.job_intervals import CHECKPOINT, COMPILE, EVALUATION, STALL, TRAINING, UNKNOWN
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.statistics.rank_tests import midranks
+from perflog.statistics.samples import median
 from perflog.tables.nulls import none_if_null
 from perflog.units import count, first_few, plural, show, show_change
 
@@ -18,6 +22,10 @@ _FEW = 3  # jobs, and runs, that are shown one by one
 _LEAST_S = 60.0  # of a job of one attempt
 _HIGH = 0.9  # a goodput that is not shown if there is one attempt and no stall
 _LEAST_SHARE = 0.005  # of the wall time: a kind below is not shown
+_REPEATED = (CHECKPOINT, EVALUATION)
+_ALIKE = 1.3  # longest over shortest
+_PAUSES, _LEAST_PAUSED = 5, 0.01  # number, and share of the wall time, from which their growth is shown
+_LONGER, _IN_ORDER = 1.5, 0.8  # last third over the first; correlation of their ranks with their order
 _LOWER_CLOCK = 0.95  # of the clock before
 _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "tflops": "TFLOP/s"}
 
@@ -29,8 +37,10 @@ def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) 
     several = len(jobs) > 1
     if len(jobs) <= _FEW:
         for job in jobs:
+            mark = marks.get(job.job, "") if several else ""
             if text := _goodput(job):
-                yield (marks.get(job.job, "") if several else "") + text
+                yield mark + text
+            yield from (mark + text for text in _growing_pauses(job))
     yield from level_changes(tables, options, marks)
 
 
@@ -42,13 +52,44 @@ def _goodput(job: JobTimeline) -> str:
     if not quotient or (is_plain and (wall < _LEAST_S or quotient > _HIGH)):
         return ""
     lost = {kind: s for kind, s in seconds.items() if kind != TRAINING and s >= _LEAST_SHARE * wall}
-    parts = [f"{kind} {_s(s)}" for kind, s in sorted(lost.items(), key=lambda item: -item[1])]
+    parts = [f"{kind} {_s(s)}{_each(job, kind)}" for kind, s in sorted(lost.items(), key=lambda item: -item[1])]
     if not job.whole:
         known = f"From printed durations: training {_s(seconds[TRAINING])}, {', '.join(parts)}; other time is unknown."
         return known if lost.keys() - {COMPILE} else ""
     others = f"; {', '.join(parts)}" if parts else ""
     least = "at least " if seconds.get(UNKNOWN, 0.0) > seconds[TRAINING] else ""
     return f"Goodput {least}{show(quotient, '1', 3)}: training {_s(seconds[TRAINING])} of {_s(wall)}{others}."
+
+
+def _pauses(job: JobTimeline, kind: str) -> Iterator[tuple[float, int | None]]:
+    """Yield the seconds of each pause of a kind, and the last step before it."""
+    step = None
+    for _, _, interval in job.intervals:
+        step = interval.last_step if interval.last_step is not None else step
+        if interval.kind == kind:
+            yield (interval.end - interval.begin) / 1e9, step
+
+
+def _each(job: JobTimeline, kind: str) -> str:
+    """Return how many checkpoints or evaluations there were, and how long each took, if all took about as long."""
+    seconds = [each for each, _ in _pauses(job, kind)] if kind in _REPEATED else []
+    if len(seconds) < 2 or max(seconds) > _ALIKE * min(seconds):
+        return ""
+    return f" ({len(seconds)} x {_s(median(np.array(seconds)))})"
+
+
+def _growing_pauses(job: JobTimeline) -> Iterator[str]:
+    """Yield how much longer checkpoints or evaluations take from one to the next."""
+    for kind in _REPEATED:
+        found = [(seconds, step) for seconds, step in _pauses(job, kind) if step is not None]
+        seconds = np.array([each for each, _ in found])
+        if len(found) < _PAUSES or seconds.sum() < _LEAST_PAUSED * job.wall_s or seconds.min() <= 0:
+            continue
+        order = np.corrcoef(midranks(seconds), np.arange(len(found)))[0, 1] if np.ptp(seconds) else 0.0
+        third = len(found) // 3
+        if order >= _IN_ORDER and median(seconds[-third:]) >= _LONGER * median(seconds[:third]):
+            ends = " -> ".join(f"{_s(each)} after step {step:,}" for each, step in (found[0], found[-1]))
+            yield f"{kind.capitalize()}s take longer and longer: {ends} ({len(found)} in all)."
 
 
 def _s(seconds: float) -> str:
