@@ -150,7 +150,7 @@ class SwappedCode:
         functions = [
             (found, (found.__code__.co_qualname, found.__code__.co_firstlineno))
             for found in gc.get_objects()
-            if isinstance(found, FunctionType) and found.__globals__ is loaded.__dict__
+            if type(found) is FunctionType and found.__globals__ is loaded.__dict__  # isinstance asks objects of torch
         ]
         gc.freeze()
         started = time.monotonic()

@@ -43,8 +43,8 @@ sample = "step 3 took 250.0 ms"
 [[line]]
 name = "mean"
 table = "summaries"
-text = "mean is {step_time:r} ms"
-unit = { step_time = "ms" }
+text = "mean is {step_time_s:r} ms"
+unit = { step_time_s = "ms" }
 sample = "mean is 250.0 ms"
 [[line]]
 name = "value"
