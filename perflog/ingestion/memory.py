@@ -40,11 +40,14 @@ def keep_freed() -> None:
 
 
 def return_freed() -> None:
-    """Return freed memory to the system, once columns of a large table have become one chunk each.
+    """Return freed memory, of Arrow too, to the system, once columns of a large table have become one chunk each.
 
     The freed chunks are small blocks between others, which no large array fits into. From now on large arrays go back
     as soon as they are freed.
     """
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
     mallopt, malloc_trim = _of_glibc("mallopt"), _of_glibc("malloc_trim")
     if mallopt is not None and malloc_trim is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGE)

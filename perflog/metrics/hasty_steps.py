@@ -29,10 +29,9 @@ def hasty_steps(tables: Tables) -> Mask:
         known = steps.known("step_time_s", rate, "step")
         if not known.any():
             continue
-        known_rows = np.flatnonzero(known)
-        for part in steps.where(known).stretches("run").values():
-            chosen = known_rows[part]
-            flags[chosen] |= _first_steps(steps.where(chosen), rate)
+        known_rows, rows = np.flatnonzero(known), steps.where(known)
+        for part in rows.stretches("run").values():
+            flags[known_rows[part]] |= _first_steps(rows.where(part), rate)
     return flags
 
 

@@ -227,7 +227,9 @@ class RowColumns(Struct, frozen=True):
     """Columns with a value for each row. Fields that are neither arrays nor rows hold for all of them."""
 
     def where(self, chosen: Mask | Ints) -> Self:
-        """Return some of the rows, by flag or index."""
+        """Return some of the rows, by flag or index; themselves if all are flagged."""
+        if chosen.dtype == np.bool_ and chosen.all():
+            return self
         fields = (getattr(self, name) for name in self.__struct_fields__)
         return type(self)(*(self._some(field, chosen) for field in fields))
 

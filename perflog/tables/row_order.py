@@ -83,6 +83,8 @@ def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
     position = line if not part.any() else line << PART_BITS | part
     rows = np.argsort(position, kind="stable")
     del position
+    if len(run_of_code) == 1 and run_of_code[0] >= 0:
+        return number_array(rows)
     run = run_of_code[codes][rows]
     if (run[1:] < run[:-1]).any():
         again = np.argsort(run, kind="stable")

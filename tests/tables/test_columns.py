@@ -151,6 +151,7 @@ class Some(RowColumns, frozen=True):
 def test_columns_with_a_value_for_each_row_are_chosen_together() -> None:
     some = Some(arrow_rows(), np.arange(5), "all").where(np.array([False, True, False, False, True]))
     assert (some.rows["line"].tolist(), some.numbers.tolist(), some.name) == ([2, 5], [1, 4], "all")
+    assert some.where(np.ones(2, np.bool_)) is some
 
 
 def test_a_null_is_none_of_some_words() -> None:

@@ -55,6 +55,9 @@ def test_rows_of_other_runs_are_left_out_and_runs_stand_in_their_order() -> None
     rows = [(2, 0), (1, 0), (3, 0), (2, 1), (1, 1)]
     ordered = in_order(table(rows, ["b", "a", "c", "a", "b"]), ["a", "b"])
     assert ordered["number"].to_pylist() == [1, 3, 4, 0]
+    of_one_run = table(rows, ["a"] * len(rows))
+    assert in_order(of_one_run, ["a"])["number"].to_pylist() == [1, 4, 0, 3, 2]
+    assert in_order(of_one_run, ["b"]).num_rows == 0
 
 
 def test_texts_of_some_rows_are_those_of_all() -> None:

@@ -17,7 +17,7 @@ from perflog.metrics.run_rows import codes_in, lines_of_runs, run_numbers
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.series.series_ends import summary_samples, value_samples
 from perflog.statistics.groups import Groups, groups_of
-from perflog.tables.columns import NULL, RowColumns, Rows
+from perflog.tables.columns import NULL, Array, RowColumns, Rows
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -167,17 +167,22 @@ def printed_values(tables: Tables, keys: Collection[str]) -> PrintedValues:
     (key_codes, names), (unit_codes, units) = rows.codes("key"), rows.codes("unit")
     loss = codes_in(words, ["loss"])
     columns = (
-        (run_numbers(tables, rows), run_numbers(tables, losses)),
-        (codes_in(words, names)[key_codes], np.repeat(loss, len(losses))),
-        (_places(rows, _PLACES, words), _places(losses, ("rank",), words)),
-        (np.append(codes_in(words, units), 0)[unit_codes], np.zeros(len(losses), np.int64)),
-        (rows["step"], losses["step"]),
-        (rows["line"], losses["line"]),
-        (rows["value"], losses["loss"]),
+        _joined(run_numbers(tables, rows), run_numbers(tables, losses)),
+        _joined(codes_in(words, names)[key_codes], np.repeat(loss, len(losses))),
+        _joined(_places(rows, _PLACES, words), _places(losses, ("rank",), words)),
+        _joined(np.append(codes_in(words, units), 0)[unit_codes], np.zeros(len(losses), np.int64)),
+        _joined(rows["step"], losses["step"]),
+        _joined(rows["line"], losses["line"]),
+        _joined(rows["value"], losses["loss"]),
     )
-    values = PrintedValues(list(words), *map(np.concatenate, columns))
+    values = PrintedValues(list(words), *columns)
     lines = values.line
     return values if (lines[1:] >= lines[:-1]).all() else values.where(np.argsort(lines, kind="stable"))
+
+
+def _joined(values: Array, losses: Array) -> Array:
+    """Return both columns as one; without a copy if one is empty, as it is for most series."""
+    return np.concatenate((values, losses)) if len(values) and len(losses) else (values if len(values) else losses)
 
 
 def _places(rows: Rows, names: Sequence[str], words: dict[str, int]) -> Ints:
