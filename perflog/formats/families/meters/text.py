@@ -249,12 +249,15 @@ class MeterText(Struct):
     def _note_comma(self, parts: Sequence[Token], k: int) -> None:
         """Note what ends at a comma. Words at the start are the case: `L2 read, iters: 9, mean: 3 us`."""
         names = self.names
-        are_first = k > 0 and not names.printed and all(part.kind == NAME or part.text in "()" for part in parts[:k])
-        bound = sum(part.text in "=:" for part in parts[k:])
-        is_phase = parts[0].text.lower() in EVALUATIONS | TRAINING | LABELS
-        if names.declaration.measures and are_first and bound >= _FEWEST_BOUND and not is_phase:
+        if names.declaration.measures and not names.printed and self._is_after_case(parts, k):
             self.text = f"{{{names.fields.from_key('case')}:,c}},"
         names.words = names.words if names.is_bound else []
+
+    @staticmethod
+    def _is_after_case(parts: Sequence[Token], k: int) -> bool:
+        are_words = k > 0 and all(part.kind == NAME or part.text in "()" for part in parts[:k])
+        is_phase = parts[0].text.lower() in EVALUATIONS | TRAINING | LABELS
+        return are_words and not is_phase and sum(part.text in "=:" for part in parts[k:]) >= _FEWEST_BOUND
 
     def _names_logger(self, mark: str) -> bool:
         """Return whether the words before the last one name the logger: `INFO trainer step=5 loss=2.5 lr=0.001`.
@@ -414,10 +417,11 @@ class MeterText(Struct):
     def _is_own_device(self, parts: Sequence[Token], k: int) -> bool:
         """Return whether a word is the device of the process that prints the line of a step, not one of several."""
         names = self.names
-        devices = [part.text for part in parts if part.kind == NAME and _DEVICE.fullmatch(part.text)]
+        if not names.counts_steps or not names.words or not _DEVICE.fullmatch(parts[k].text):
+            return False  # before a look at all words, for each word of a long line
         is_followed = [(part.kind, bool(part.gap)) for part in parts[k + 1 : k + 2]] == [(NUMBER, True)]
-        is_only = devices == [parts[k].text] and not names.fields.is_taken(DEVICE)
-        return names.counts_steps and is_only and is_followed and bool(names.words)
+        devices = [part.text for part in parts if part.kind == NAME and _DEVICE.fullmatch(part.text)]
+        return is_followed and devices == [parts[k].text] and not names.fields.is_taken(DEVICE)
 
     def _is_index(self, parts: Sequence[Token], k: int) -> bool:
         """Return whether a whole number ends the name of a measured one: `batch 1: 522.09s`, `gemm 64   3 us`."""
