@@ -170,8 +170,9 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
     def table_of(self, run: str, tables: Tables, options: Options) -> pd.DataFrame:
         """Return the rows of a run of the metric's table. Nobody writes to them."""
         table = self.table(tables, options)
-        is_of_run = table["run"] == run
-        return table if is_of_run.all() else table[is_of_run]  # as of a single run, and of no rows
+        if not len(table) or (is_of_run := table["run"] == run).all():  # most logs have a single run
+            return table
+        return table[is_of_run]
 
     def samples(self, tables: Tables, steady: Steady) -> Iterator[Sample]:
         """Yield what comparisons read of the metric."""

@@ -6,13 +6,16 @@ columns of a DataFrame (`nullable_frame`), None in JSON, on screens, and where a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+    from perflog.arrays import Floats
 
 
 def none_if_null(value: Any) -> Any:
@@ -41,6 +44,17 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
 def row_dicts(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table as dicts, with nulls as they are. pandas takes long for no rows, too."""
     return table.to_dict("records") if len(table) else []
+
+
+def floats(column: pd.Series[Any]) -> Floats:
+    """Return a column of numbers as an array, with NaN for null."""
+    values: Floats = column.to_numpy("float64", na_value=math.nan)
+    return values
+
+
+def known_values(keys: Iterable[str], values: Floats) -> dict[str, float]:
+    """Return the values by key that are not NaN."""
+    return {key: value for key, value in zip(keys, values.tolist(), strict=True) if not math.isnan(value)}
 
 
 @cache

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from perflog.arrays import Floats
 from perflog.formats.bars import OF_BARS, SMOOTHED_RATE
 from perflog.formats.vocabulary import EVALUATIONS, field_of
 from perflog.lazy_patterns import lazy_pattern
@@ -48,6 +49,7 @@ from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.operators.recorded_operators import untimed_runs
 from perflog.statistics.samples import median
 from perflog.tables.columns import Rows
+from perflog.tables.nulls import floats, known_values
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -165,8 +167,7 @@ def _column(
 
 def _known_values(runs: pd.Series[Any], values: pd.Series[Any]) -> dict[str, float]:
     """The values by run that are not null."""
-    numbers = values.to_numpy("float64", na_value=math.nan).tolist() if len(values) else []
-    return {run: value for run, value in zip(runs.tolist(), numbers, strict=True) if not math.isnan(value)}
+    return known_values(runs.tolist(), floats(values)) if len(values) else {}
 
 
 def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
@@ -229,10 +230,13 @@ def _steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = steps.table(tables, options)
     if not len(rows):
         return
-    rows = rows[(rows["of"] == "step_time") & (rows["part"] == "steady") & rows["median_s"].notna()]
-    spread = (rows["median_high_s"] - rows["median_low_s"]) / 2 / rows["median_s"]
+    chosen = ((rows["of"] == "step_time") & (rows["part"] == "steady")).to_numpy(bool)
+    runs = rows["run"].to_numpy()[chosen]
+    medians, low, high = (floats(rows[name])[chosen] for name in ("median_s", "median_low_s", "median_high_s"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spreads = known_values(runs, (high - low) / 2 / medians)
     levels = _levels(tables, "step_time_s", options)
-    yield replace(_column(rows, "median_s", "step", "s", "lower", spread.astype(float)), levels=levels)
+    yield RunFigure("step", "s", "lower", known_values(runs, medians), spreads, levels=levels)
 
 
 def _levels(tables: Tables, column: str, options: Options) -> dict[str, list[float]]:
@@ -262,20 +266,26 @@ def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = throughput.table(tables, options)
     if not len(rows):
         return
-    rows = rows[rows["part"] == "steady"]
-    rows = rows.assign(
-        tflops=rows["tflops"].fillna(rows["printed_tflops"]),
-        mfu=rows["mfu"].fillna(rows["printed_mfu"]),
-        tokens_per_s_gpu_median=rows["tokens_per_s_gpu_median"].where(rows["tokens_per_s"].isna()),
-    )
-    for column, name, unit in (
-        ("tflops", "TFLOP/s", "TFLOP/s"),
-        ("mfu", "MFU", "1"),
-        ("tokens_per_s_median", "tokens/s", "1/s"),
-        ("tokens_per_s_gpu_median", "tokens/s/GPU", "1/s"),
-        ("samples_per_s_median", "samples/s", "1/s"),
+    steady = (rows["part"] == "steady").to_numpy(bool)
+    runs = rows["run"].to_numpy()[steady]
+
+    def column_of(name: str) -> Floats:
+        return floats(rows[name])[steady]
+
+    def first_known(name: str, other: str) -> Floats:
+        values, others = column_of(name), column_of(other)
+        known: Floats = np.where(np.isnan(values), others, values)
+        return known
+
+    of_gpu = np.where(np.isnan(column_of("tokens_per_s")), column_of("tokens_per_s_gpu_median"), np.nan)
+    for column, values, name, unit in (
+        ("tflops", first_known("tflops", "printed_tflops"), "TFLOP/s", "TFLOP/s"),
+        ("mfu", first_known("mfu", "printed_mfu"), "MFU", "1"),
+        ("tokens_per_s_median", column_of("tokens_per_s_median"), "tokens/s", "1/s"),
+        ("tokens_per_s_gpu_median", of_gpu, "tokens/s/GPU", "1/s"),
+        ("samples_per_s_median", column_of("samples_per_s_median"), "samples/s", "1/s"),
     ):
-        figure = _column(rows, column, name, unit, "higher")
+        figure = RunFigure(name, unit, "higher", known_values(runs, values))
         yield replace(figure, levels=dict(_levels_of_rates(tables, figure, column.removesuffix("_median"), options)))
 
 

@@ -146,6 +146,8 @@ def imbalance(tables: Tables, options: Options) -> MetricRows:
             | {name: values[i] for name, values in medians.items()}
             | {"largest": largest, "largest_share": times / n if times else np.nan}
         )
+    if not rows:
+        return []
     return [pd.DataFrame({c.name: pd.Series([row[c.name] for row in rows], dtype=c.type or None) for c in _COLUMNS})]
 
 

@@ -32,7 +32,7 @@ from perflog.metrics.step_time.throughput import throughput
 from perflog.metrics.traces.collectives.time_loss import device_losses
 from perflog.metrics.traces.device_work import seconds
 from perflog.statistics.groups import groups_of
-from perflog.tables.nulls import row_dicts
+from perflog.tables.nulls import floats, known_values, row_dicts
 
 BARS = {
     "work at the peak": "FLOPs of a step by the run's convention / peak of the GPU; else printed MFU x mean step "
@@ -389,16 +389,18 @@ def _times_of_work(tables: Tables, options: Options) -> tuple[dict[str, float], 
     rates = throughput.table(tables, options)
     if not len(rates):
         return {}, {}
-    rates = rates[rates["part"] == "steady"].set_index("run")
+    steady = (rates["part"] == "steady").to_numpy(bool)
+    runs = rates["run"].to_numpy()[steady].tolist()
+    mfu, flops, peak = (floats(rates[name])[steady] for name in ("printed_mfu", "step_flops", "peak_tflops"))
     usual = means_without_pauses(tables, options.warmup)
     settings = settings_by_run(tables)
     printed = {
-        run: mfu * usual[run]
-        for run, mfu in rates["printed_mfu"].astype(float).dropna().items()
+        run: share * usual[run]
+        for run, share in known_values(runs, mfu).items()
         if run in usual and MFU_PEAK_OF not in settings[run]
     }
-    at_peak = rates["step_flops"].astype(float) / rates["peak_tflops"].astype(float) / 1e12
-    return printed, at_peak.dropna().to_dict()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return printed, known_values(runs, flops / peak / 1e12)
 
 
 def _mean_steps(tables: Tables, options: Options) -> dict[tuple[str, str], float]:
@@ -406,9 +408,9 @@ def _mean_steps(tables: Tables, options: Options) -> dict[tuple[str, str], float
     rows = steps.table(tables, options)
     if not len(rows):
         return {}
-    means = rows["mean_s"].to_numpy("float64", na_value=math.nan).tolist()
-    keys = zip(rows["run"], rows["of"], rows["part"], means, strict=True)
-    return {(run, part): mean for run, of, part, mean in keys if of == "step_time"}
+    columns = (rows[name].tolist() for name in ("run", "of", "part"))
+    means = zip(*columns, floats(rows["mean_s"]).tolist(), strict=True)
+    return {(run, part): mean for run, of, part, mean in means if of == "step_time"}
 
 
 def _executed_rows(tables: Tables, options: Options) -> dict[str, tuple[float, ...]]:

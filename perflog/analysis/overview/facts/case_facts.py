@@ -28,6 +28,9 @@ def measured_cases(tables: Tables, run: str, options: Options) -> Iterator[str]:
     as rows are reported as such.
     """
     rows = cases.table(tables, options)
+    if not len(rows):
+        yield from _without_case(tables, run)
+        return
     scaling_tables = [study.table for study in table_studies(tables) if run in study.runs[study.sizes[0]]]
     rows = rows[(rows["run"] == run) & ~rows["table"].isin(scaling_tables)]
     rows = rows[rows["min"].notna()]
