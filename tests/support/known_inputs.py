@@ -114,6 +114,7 @@ def readings(form: Format) -> list[Reading]:
     return found
 
 
+@cache
 def filled(form: Format) -> dict[str, dict[str, list[str]]]:
     """Table -> `columns` that the format fills of it, and `names` of the numbers that become rows, or entries of
     config, as far as its samples and logs show.
