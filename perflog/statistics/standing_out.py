@@ -104,7 +104,7 @@ def _outermost(deviation: Floats) -> Mask:
 def _scale(distance: Floats, deviation: Floats) -> tuple[Floats, float]:
     """Return the standard deviation of each member's deviation if all are equal, and its degrees of freedom."""
     members, rows = distance.shape
-    noise = _noise(distance)
+    noise, beside_trend = _noise(distance)
     typical = float(np.nanmedian(noise)) if not np.isnan(noise).all() else 0.0
     few = rows < _FEW
     known = _KNOWN_OF_FEW if few else _KNOWN
@@ -117,22 +117,37 @@ def _scale(distance: Floats, deviation: Floats) -> tuple[Floats, float]:
     variance /= freedom
     if few:
         freedom = min(freedom, _TAILS_OF_FEW)
-    own = np.maximum(np.nan_to_num(noise, nan=typical) ** 2 - typical**2, 0)
+    own = np.maximum(np.nan_to_num(beside_trend, nan=typical) ** 2 - typical**2, 0)
     return np.sqrt((variance + own) * (1 + 1 / (members - 1))), freedom
 
 
-def _noise(distance: Floats) -> Floats:
-    """Return the standard error of each member's median over the rows; NaN if it has too few rows."""
+def _noise(distance: Floats) -> tuple[Floats, Floats]:
+    """Return the standard error of each member's median over the rows, and beside a trend; NaN if it has too few rows.
+
+    A member that is always on one side of the others, and further and further away, is not noisy.
+    """
     members, rows = distance.shape
     if rows < _FEW:
-        return np.full(members, np.nan)
+        return (np.full(members, np.nan),) * 2
     blocks = min(_BLOCKS, rows // _IN_BLOCK)
     if blocks >= _IN_BLOCK:
         parts = np.array_split(distance, blocks, axis=1)
         block_medians = np.array([medians(part, axis=1) for part in parts if not np.isnan(part).all(axis=1).any()])
         if len(block_medians) >= _IN_BLOCK:
             error: Floats = np.std(block_medians, axis=0, ddof=1) / math.sqrt(len(block_medians))
-            return error
+            is_one_sided = np.abs(np.sign(block_medians).sum(axis=0)) == len(block_medians)
+            return error, np.where(is_one_sided, np.minimum(error, _beside_trend(block_medians)), error)
     known = (~np.isnan(distance)).sum(axis=1)
     spread = np.nanstd(distance, axis=1) * np.sqrt(known / np.maximum(known - 1, 1))
-    return np.where(known >= _FEW, _MEDIAN * spread / np.sqrt(known), np.nan)
+    error = np.where(known >= _FEW, _MEDIAN * spread / np.sqrt(known), np.nan)
+    return error, error
+
+
+def _beside_trend(block_medians: Floats) -> Floats:
+    """Return the standard error of the mean of each column beside its linear trend."""
+    number = len(block_medians)
+    places = np.arange(number) - (number - 1) / 2
+    slopes = places @ block_medians / (places @ places)
+    rest = block_medians - block_medians.mean(axis=0) - places[:, None] * slopes
+    error: Floats = np.sqrt((rest**2).sum(axis=0) / (number - 2) / number)
+    return error

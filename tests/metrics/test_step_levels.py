@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.jobs import Job
+from support.metrics_logs import by_hand
 
 import perflog
-from perflog.metrics import levels
+from perflog.metrics import Tables, levels
+from perflog.metrics.jobs import step_levels as module
 from perflog.statistics.shifts import shifts
 
 
@@ -61,6 +63,29 @@ def test_the_screen_and_the_linter_tell_both_levels(tmp_path: Path) -> None:
     assert " -> " in answer.figure_column(answer.figures[0])[1]
     (message,) = perflog.lint(log).query("code == 'drift'")["message"]
     assert "over steps 1 to 70, then" in message
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast", "text"),
+    [
+        ((2, 3), (), "data of ranks 2, 3 100 ms -> 400 ms"),
+        ((1, 2, 3), (0,), "data of all ranks but 0 100 ms -> 400 ms"),
+        ((1, 2, 3), (), "data of all ranks but 0 100 ms -> 400 ms"),
+        ((0, 1, 2, 3), (), "data 100 ms -> 400 ms"),
+    ],
+)
+def test_the_ranks_on_which_a_phase_shifted(slow: tuple[int, ...], fast: tuple[int, ...], text: str) -> None:
+    """`fast`: ranks on which it takes less time than before."""
+    rows = [
+        {"table": "phases", "step": step, "rank": rank, "phase": "data", "line": 4 * step + rank,
+         "time_s": 0.1 if step <= 10 else 0.4 if rank in slow else 0.05 if rank in fast else 0.1}
+        for step in range(1, 21) for rank in range(4)
+    ]  # fmt: skip
+    last = module._Last(43, 10)
+    (found,) = module._changes(
+        Tables(by_hand("phases", rows)).rows("phases"), "time_s", last, "data", "s", module._shift
+    )
+    assert found.text == text
 
 
 @pytest.mark.parametrize("step", [31, 61, 91])

@@ -59,15 +59,26 @@ def test_two_and_three_members_are_compared_with_the_others() -> None:
 def test_the_noise_of_a_member_by_hand() -> None:
     """Of few rows the standard error of a median; of 25 rows or more that of the medians of blocks of rows."""
     rows = np.array([[1.0, 2.0, 3.0, 6.0], [1.0, math.nan, math.nan, 2.0]])
-    few = _noise(rows)
+    few, _ = _noise(rows)
     assert few[0] == pytest.approx(1.2533 * math.sqrt(14 / 3) / 2)
     assert math.isnan(few[1])
-    assert np.isnan(_noise(rows[:, :2])).all()
+    assert np.isnan(_noise(rows[:, :2])[0]).all()
     many = np.array([np.repeat([1.0, 2.0, 3.0, 4.0, 5.0], 5), np.ones(25)])
-    assert _noise(many) == pytest.approx([math.sqrt(2.5 / 5), 0])
+    assert _noise(many)[0] == pytest.approx([math.sqrt(2.5 / 5), 0])
     long = np.array([np.repeat(np.arange(10.0), 8)])
-    assert _noise(long) == pytest.approx([np.arange(10.0).std(ddof=1) / math.sqrt(10)])
-    assert _noise(many[:, :24]) == pytest.approx([1.2533 * many[0, :24].std(ddof=1) / math.sqrt(24), 0])
+    assert _noise(long)[0] == pytest.approx([np.arange(10.0).std(ddof=1) / math.sqrt(10)])
+    assert _noise(many[:, :24])[0] == pytest.approx([1.2533 * many[0, :24].std(ddof=1) / math.sqrt(24), 0])
+
+
+def test_a_trend_of_a_member_is_no_noise() -> None:
+    """If it is on one side of the others all the time."""
+    grows = np.repeat(np.arange(1.0, 11.0), 8)
+    error, beside_trend = _noise(np.array([grows, grows - 5.5, -grows]))
+    assert error == pytest.approx([np.arange(10.0).std(ddof=1) / math.sqrt(10)] * 3)
+    assert beside_trend == pytest.approx([0, error[1], 0])
+    values = job(0, 8, 300, 0.01)
+    values[5] *= np.linspace(1.1, 3.0, 300)
+    assert [each.member for each in standing_out(values, 9)] == [5]
 
 
 def test_differences_that_do_not_matter_do_not_count() -> None:

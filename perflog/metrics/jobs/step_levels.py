@@ -24,7 +24,7 @@ from perflog.statistics.levels import Level
 from perflog.statistics.samples import mad, median
 from perflog.statistics.shifts import shifts
 from perflog.tables.columns import NULL, Rows
-from perflog.units import show
+from perflog.units import first_few, plural, show
 
 _FIGURES = {"step_time_s": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s", "tflops": "TFLOP/s"}
 """Metrics of speed with their units: the first that a run prints determines its levels."""
@@ -35,6 +35,7 @@ _NEAR = 20  # rows on both sides of a shift that are searched for other changes
 _FEWEST = 5  # of them
 _CLEAR = 5.0  # times their scatter
 _LEAST = 0.02
+_ALIKE, _NAMED = 0.5, 4  # share of the largest shift; ranks of a shift that are named
 _EXPLAINS = 0.3  # of a drift: a phase that changed by less is not named
 _VARIES = 0.1  # share of the values that are larger than the one before, and of those that are smaller
 _MOST = 4  # things that changed, which are named
@@ -60,8 +61,8 @@ _COLUMNS = (
     ),
     MetricColumn(
         "with_it",
-        meaning="what changed between the last step before and the first step after: phases and values, with the rank "
-        "if only one rank changed; checkpoints and failures",
+        meaning="what changed between the last step before and the first step after: phases and values, with the ranks "
+        "if some changed; checkpoints and failures",
     ),
     MetricColumn("first_line", meaning="line of the first step", brief=False),
 )
@@ -223,9 +224,12 @@ class _Last(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """What shifted at a step. What shifted on one rank alone comes first: others wait for that rank."""
+    """What shifted at a step. What shifted on the fewest ranks comes first: others wait for these.
 
-    is_of_one: bool
+    `spread`: the share of the ranks on which it shifted, below 0.
+    """
+
+    spread: float
     seconds: float
     text: str
 
@@ -270,12 +274,31 @@ def _changes(rows: Rows, column: str, before: _Last, name: str, unit: str, shift
     clear = [(ends, place) for ends, place in moved if ends is not None]
     if not clear:
         return
-    (old, new), place = max(clear, key=lambda found: abs(found[0][1] - found[0][0]))
-    is_of_one = len(clear) == 1 < len(moved)
-    rank, source = rows["rank"][place], rows["source"][place]
-    whose = f" of {source if rank == NULL else f'rank {rank}'}" if is_of_one and (rank != NULL or source) else ""
+    old, new = max((ends for ends, _ in clear), key=lambda ends: abs(ends[1] - ends[0]))
+    alike = [place for ends, place in clear if _moved_alike(ends, (old, new))]
+    whose = _names_of(rows, alike, [place for _, place in moved if place not in alike])
     seconds = abs(new - old) if unit == "s" else 0.0
-    yield _Change(is_of_one, seconds, f"{name}{whose} {show(old, unit)} -> {show(new, unit)}")
+    yield _Change(-len(alike) / len(moved), seconds, f"{name}{whose} {show(old, unit)} -> {show(new, unit)}")
+
+
+def _moved_alike(one: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Return whether two shifts have one direction, and the first at least half of the size of the second."""
+    return (one[1] - one[0]) / (other[1] - other[0]) >= _ALIKE
+
+
+def _names_of(rows: Rows, places: Sequence[int], others: Sequence[int]) -> str:
+    """Return the ranks or the sources of some rows: ` of ranks 4 to 7`; "" without others, or if one is not known."""
+    if not others:
+        return ""
+    ranks = sorted(int(rows["rank"][place]) for place in places)
+    if len(ranks) > len(others) == 1 and NULL not in (ranks[0], rest := int(rows["rank"][others[0]])):
+        return f" of all ranks but {rest}"
+    if ranks[0] == NULL:
+        sources = list(dict.fromkeys(rows["source"][place] for place in places))
+        return f" of {first_few(sources, _NAMED)}" if all(sources) else ""
+    if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
+        return f" of ranks {ranks[0]} to {ranks[-1]}"
+    return f" of {plural('rank', len(ranks))} {first_few(ranks, _NAMED)}"
 
 
 _Shift = Callable[[Rows, str, _Last], tuple[float, float] | None]

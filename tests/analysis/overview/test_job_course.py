@@ -33,7 +33,8 @@ def with_pauses(kind: str, *seconds: float) -> Any:
         found.append(("r", 1, Interval(TRAINING, at, middle, 10 * number - 9, 10 * number, 1, 1, "", 0.0)))
         found.append(("r", 1, Interval(kind, middle, end, None, None, 1, 1, "", 0.0)))
         at = end
-    of = job(1, training=10.0 * len(seconds), **{kind: sum(seconds)})
+    times: dict[str, Any] = {kind: sum(seconds)}
+    of = job(1, training=10.0 * len(seconds), **times)
     of.intervals = found
     return of
 
