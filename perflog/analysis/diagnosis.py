@@ -63,6 +63,7 @@ _SETTLES = {
 _SEVERAL = 3  # attempts, which have numbers
 _SHOWN = 6  # culprits with evidence
 _NOT_SHOWN = "the messages do not show it"
+_RANKS = 8  # of a list: a node often has as many
 _OF_EACH = 2  # lines of evidence of each of several culprits
 
 
@@ -282,7 +283,7 @@ def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], ea
 def _who_reports(first: Sequence[FailureRow]) -> str:
     """Return who reports the first failure and the peer that it names: neither need be at fault."""
     ranks = sorted({row.rank for row in first if row.rank is not None})
-    names = [f"{plural('rank', len(ranks))} {first_few(ranks, 6)}"] * bool(ranks)
+    names = [f"{plural('rank', len(ranks))} {first_few(ranks, _RANKS)}"] * bool(ranks)
     names += [first_few(sorted({row.node for row in first if row.node is not None}), 4)]
     who, peers = " and ".join(filter(None, names)), sorted({row.peer for row in first if row.peer is not None})
     if not who and not peers:
@@ -306,7 +307,7 @@ def _followed(rows: Sequence[FailureRow]) -> str:
             ranks.add(row.rank)
     parts = []
     for title, ranks in by_title.items():
-        parts.append(f"{title} ({plural('rank', len(ranks))} {first_few(sorted(ranks), 6)})" if ranks else title)
+        parts.append(f"{title} ({plural('rank', len(ranks))} {first_few(sorted(ranks), _RANKS)})" if ranks else title)
     return "; ".join(parts)
 
 
@@ -334,7 +335,7 @@ def _stuck(tables: Tables, names: Sequence[str], timeouts: Sequence[FailureRow])
         culprits.append(Culprit(int(rank), None, None, None, None, STUCK, SURE, tuple(texts)))
     ranks = [culprit.rank for culprit in culprits]
     verb = "hold" if len(ranks) > 1 else "holds"
-    verdict = f"Held up: {plural('rank', len(ranks))} {first_few(ranks, 6)} {verb} up the others"
+    verdict = f"Held up: {plural('rank', len(ranks))} {first_few(ranks, _RANKS)} {verb} up the others"
     evidence = _of_each([[f"rank {each.rank} {text}" for text in each.evidence] for each in culprits]) + told
     has, calls, waits = (
         ("they have", "they call", "they wait") if len(ranks) > 1 else ("it has", "it calls", "it waits")
@@ -380,7 +381,7 @@ def _without_dump(
         return None
     why = "it left no dump, and the others wait" + ("; it printed no time-out either" if printed else "")
     culprits = [Culprit(rank, None, None, None, None, STUCK, LIKELY, ("left no dump",)) for rank in missing]
-    verdict = f"Held up: {plural('rank', len(missing))} {first_few(missing, 6)} left no dump, and the others wait"
+    verdict = f"Held up: {plural('rank', len(missing))} {first_few(missing, _RANKS)} left no dump, and the others wait"
     evidence = [*(f"rank {rank} left no dump" for rank in missing[:_SHOWN]), *told]
     return Diagnosis(names, verdict, STUCK, culprits, None, LIKELY, why, evidence)
 

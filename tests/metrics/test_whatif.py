@@ -135,8 +135,8 @@ def test_a_slow_worker_by_hand(tmp_path: Path) -> None:
     assert {r["kind"]: r["slowdown"] for r in rows(table, of="kind")}["backward-compute"] == 1.4
     reasons = perflog.overview(perflog.read(tmp_path / "trace.parquet")).reasons
     assert reasons[1] == (
-        "Rank 1 (dp rank 1 stage 0) is at fault: its times alone make the job 1.40x slower, and with the typical "
-        "times of the others the slowdown would be gone."
+        "Rank 1 (dp rank 1 stage 0) is at fault: its times alone make the job 1.40x slower; if it took the "
+        "typical times of the others, the slowdown would be gone."
     )
     diagnosis = perflog.diagnose(perflog.read(tmp_path / "trace.parquet"))
     assert diagnosis.verdict == "No failure is reported; rank 1 (dp rank 1, stage 0) slows the job"

@@ -411,8 +411,6 @@ def test_every_number_of_the_pipeline() -> None:
     slowest = max(by_stage, key=lambda stage: by_stage[stage])
     screen.explain("Bottleneck: stage <> (forward) takes <> times the mean stage",
                    slowest, by_stage[slowest] / mean(by_stage.values()))  # fmt: skip
-    screen.explain("with 1F1B and these stages <> of all stages' time is idle",
-                   1 - modelled.busy / modelled.makespan)  # fmt: skip
     explain_schedules(screen)
     equal = modelled.busy + modelled.ramp
     screen.explain("with equal stages the pipeline would take <> instead of <> (<>)",

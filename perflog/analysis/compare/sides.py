@@ -327,7 +327,7 @@ def match_runs(
             cases.append(Case(names[values], (runs, *others)))
     matched = {run for case in cases for runs in case.runs for run in runs}
     if not cases:
-        reason = f"the sides have no configuration in common; they are matched by {', '.join(keys)}"
+        reason = f"the sides have no configuration in common; they are matched by {_values(keys, all_sides)}"
         raise NothingToCompareError(reason, " and ".join(s.name for s in all_sides), _HOW)
     for side, group in zip(all_sides, groups, strict=True):
         for runs in group.values():
@@ -338,6 +338,17 @@ def match_runs(
         cases, round_warnings = _by_round(all_sides, cases)
         warnings += round_warnings
     return cases, list(_unmatched(all_sides, matched)), warnings
+
+
+def _values(keys: Sequence[str], all_sides: Sequence[Side]) -> str:
+    """The settings, each with its first values on each side."""
+    on_sides = [(key, "; ".join(_values_on(side, key) for side in all_sides)) for key in keys]
+    return ", ".join(f"{key} ({values})" for key, values in on_sides)
+
+
+def _values_on(side: Side, key: str) -> str:
+    values = dict.fromkeys(settings.get(key) or "none" for settings in side.settings.values())
+    return f"{first_few(values, 3)} in {side.name}"
 
 
 def _by_round(all_sides: Sequence[Side], cases: Sequence[Case]) -> tuple[list[Case], list[str]]:

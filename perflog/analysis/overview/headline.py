@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from perflog.analysis.overview.parts import percent
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics import Options, Tables, kernels, pipeline
+from perflog.metrics import Options, Tables, kernels
 from perflog.metrics.causes import bound_by, causes_by_run
 from perflog.metrics.causes.cause import BOUND, PIPELINE, REPLAY, Cause
 from perflog.metrics.profiles.kernel_names import short_kernel
@@ -122,10 +122,4 @@ def _profile(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Opt
 
 
 def _stage(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
-    text = f"Bottleneck: stage {cause.stage} ({cause.name}) takes {cause.ratio:.1f} times the mean stage"
-    modelled = pipeline.table(tables, options)
-    modelled = modelled[(modelled["run"] == cause.run) & modelled["model"].str.contains("as timed", na=False)]
-    if len(modelled):
-        idle = percent(float(modelled["idle"].iloc[0]))
-        text += f"; with 1F1B and these stages {idle} of all stages' time is idle"
-    yield f"{text}."
+    yield f"Bottleneck: stage {cause.stage} ({cause.name}) takes {cause.ratio:.1f} times the mean stage."

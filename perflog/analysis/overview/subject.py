@@ -34,9 +34,8 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     logs = len({key.sha256 for key in log.run_keys})
     steps = tables.rows("steps")
     printed = steps["step"][steps.known("step")]
-    by_run = steps.where(steps["copy"] == 1).by("run").values()
-    counts = [_steps(run_rows.where(run_rows.known("step")), last_steps(tables)) for run_rows in by_run]
-    lines = [_printed(run_rows.where(run_rows.known("step"))) for run_rows in by_run]
+    counts = [*steps_done(tables).values()]
+    lines = [_printed(run_rows) for run_rows in _numbered(tables).values()]
     each = ""
     if counts and not len(printed):
         each = f", {count(len(steps), 'step line')} without numbers"
@@ -65,6 +64,18 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     elif ranks_of_steps := _printing_ranks(steps):
         yield f"{ranks_of_steps} ranks"
     yield from (str(same[c]) for c in ("device", "dtype") if same[c] is not None)
+
+
+def steps_done(tables: Tables) -> dict[str, int]:
+    """Return the number of steps of each run that prints steps, with those that its lines cover."""
+    return {run: _steps(run_rows, last_steps(tables)) for run, run_rows in _numbered(tables).items()}
+
+
+def _numbered(tables: Tables) -> dict[str, Rows]:
+    """Return the rows of steps with a number that are no copies, by run; empty for a run without numbers."""
+    steps = tables.rows("steps")
+    by_run = steps.where(steps["copy"] == 1).by("run")
+    return {run: run_rows.where(run_rows.known("step")) for run, run_rows in by_run.items()}
 
 
 def _printing_ranks(steps: Rows) -> int | None:

@@ -360,17 +360,18 @@ def _part_name(part: AttributionRow) -> str:
 
 def answer_sentences(compared: Comparison) -> list[str]:
     """Return what the screen says in sentences: best side, verdict, and how sure it is."""
-    sure = [] if compared.same_bytes else _notes(compared)
-    return [*best_sentences(compared), *verdict_sentences(compared, compared.sides), *sure]
+    verdict = (*best_sentences(compared), *verdict_sentences(compared, compared.sides))
+    return [*verdict, *sentences_on_verdict(compared)]
 
 
-def _notes(compared: Comparison) -> Iterator[str]:
-    for text in notes_on_verdict(compared):
+def sentences_on_verdict(compared: Comparison) -> Iterator[str]:
+    """Yield what the verdict is about and how sure it is; nothing where both sides are the same bytes."""
+    for text in () if compared.same_bytes else notes_on_verdict(compared):
         yield text[:1].upper() + text[1:]
 
 
 def _how_sure(compared: Comparison) -> Iterator[str]:
-    for text in _notes(compared):
+    for text in sentences_on_verdict(compared):
         yield from folded(text, 2)
 
 

@@ -11,7 +11,7 @@ from perflog.analysis.lint import SEVERITIES, Finding, Severity
 from perflog.analysis.overview import Overview
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.run_groups import SINGLE_RUNS, RunGroup
-from perflog.output.presenters.compare_screen import best_sentences, verdict_sentences
+from perflog.output.presenters.compare_screen import best_sentences, sentences_on_verdict, verdict_sentences
 from perflog.output.presenters.overview import unread_in_words
 from perflog.output.report.bars import where_the_difference_went, where_the_operators_differ, where_the_time_goes
 from perflog.output.report.cells import (
@@ -58,6 +58,7 @@ def answers(report: ReportData) -> Iterator[Answer]:
     if comparison:
         verdict = (*best_sentences(comparison), *verdict_sentences(comparison, comparison.sides))
         yield from (Sentence(text, "verdict") for text in verdict)
+        yield from (Sentence(text, "reason") for text in sentences_on_verdict(comparison))
     yield Sentence(f"{overview.what}; {unread_in_words(overview)}", "subject")
     yield from (Sentence(text, "verdict") for text in overview.outcome)
     many = len(report.runs) > SINGLE_RUNS  # then the answers stand before the lines of the runs

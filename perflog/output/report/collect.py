@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec.structs import replace
 
 from perflog.analysis.compare import Comparison, VerdictRule
@@ -18,6 +17,7 @@ from perflog.analysis.diagnosis import diagnose_jobs
 from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.overview import overview_of
 from perflog.analysis.overview.run_groups import NOT_PRINTED, RunGroup
+from perflog.analysis.overview.subject import steps_done
 from perflog.analysis.run_names import run_places
 from perflog.analysis.tables_as_logs import without_tables
 from perflog.errors import UsageError
@@ -87,7 +87,6 @@ def collect(
     lines = _rows(tables, "lines")
     overview = overview_of(log, tables, options)
     metrics = [(metric, metric.table(tables, options)) for metric in sorted(METRICS.values(), key=metric_order)]
-    steps_by_run = tables.rows_by_run("steps")
     return ReportData(
         overview=overview,
         diagnoses=diagnose_jobs(log, tables=tables) if len({key.log for key in log.run_keys}) <= _DIAGNOSED else [],
@@ -96,7 +95,7 @@ def collect(
         names=_run_names(log.run_keys, overview.groups, comparison),
         settings=settings,
         warnings=list(dict.fromkeys(text for log in logs for text in log.warnings)),
-        steps={run: len(np.unique(rows["step"][rows.known("step")])) for run, rows in steps_by_run.items()},
+        steps=steps_done(tables),
         logs=_log_summaries(run_rows, lines),
         shapes=_shape_summaries(run_rows, lines),
         metrics=[_metric_table(metric, table, run_rows) for metric, table in metrics if len(table)],

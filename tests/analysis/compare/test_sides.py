@@ -166,3 +166,13 @@ def test_runs_without_a_setting_to_split_by_are_counted(tmp_path: Path) -> None:
     split = sides._split([sides.Side("all", perflog.read(*map(str, runs)))], ["batch"])
     assert [side.name for side in split] == ["0", "1"]
     assert split[0].log.warnings[-1] == "3 runs without a setting `batch`: not compared"
+
+
+def test_sides_without_a_common_configuration_say_how_they_differ() -> None:
+    gpus = {"old": ("A1", "A2", "A3", "A4"), "new": ("H1", None)}
+    all_sides: list[Any] = [
+        SimpleNamespace(name=name, settings={str(n): {"gpu": gpu} for n, gpu in enumerate(values)})
+        for name, values in gpus.items()
+    ]
+    with pytest.raises(NothingToCompareError, match=r"by gpu \(A1, A2, A3 and 1 more in old; H1, none in new\)"):
+        sides.match_runs(all_sides)

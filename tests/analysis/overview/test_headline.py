@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -109,18 +108,3 @@ def products(*names: str) -> Tables:
 def test_products_without_tensor_cores(monkeypatch: pytest.MonkeyPatch, names: list[str], text: str) -> None:
     bound = cause("kernels", 0.8, of="gpu", name="gemm"), cause("kernel", 0.4, of="gpu", name=names[0])
     assert sentences(monkeypatch, *bound, tables=products(*names)) == [f"Bottleneck: {text}"]
-
-
-def test_the_idle_time_of_a_pipeline_with_an_unequal_stage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the model of the run with the stages as timed says."""
-    models = [
-        ("r", "equal stages", 0.1),
-        ("other", "stages as timed", 0.2),
-        ("r", None, 0.3),
-        ("r", "stages as timed", 0.4),
-    ]
-    table = pd.DataFrame(models, columns=["run", "model", "idle"])
-    monkeypatch.setattr(module, "pipeline", SimpleNamespace(table=lambda *_: table))
-    bound = cause("unequal stages", 0.3, of="pipeline", stage=2, name="forward", ratio=1.26)
-    (text,) = sentences(monkeypatch, bound)
-    assert text.endswith(" times the mean stage; with 1F1B and these stages 40 % of all stages' time is idle.")

@@ -70,6 +70,8 @@ def test_a_single_study(monkeypatch: pytest.MonkeyPatch, of: Any, text: str) -> 
 def test_several_studies_have_the_worst_and_the_best() -> None:
     three = [study((1, 10.0), (4, speed), name=f"s{speed:g}") for speed in (20.0, 10.0, 30.0)]
     assert module._several(three) == "Strong scaling, 3 studies: efficiency on 4 GPUs 25 % (s10) to 75 % (s30)."
+    flat = study((1, 10.0), (2, 15.0), (4, 15.5), name="flat")
+    assert module._several([flat, three[2]]).endswith(" (s30); the lowest from 2 to 4 GPUs 1.03 times as fast.")
     other = study((1, 10.0), (8, 16.0), name="eight")
     assert "on the most GPUs 20 % (eight) to 75 % (s30)" in module._several([*three, other])
 

@@ -87,30 +87,30 @@ WORKERS = [row("worker", longer=1.5, dp_rank=1, stage=0, rank=4)] + [row("worker
         (
             [*REPLICAS, *WORKERS, part("slowest workers", 0.96)],
             (
-                "Rank 4 (dp rank 1 stage 0) is at fault: its times alone make the job 1.20x slower, and with the "
-                "typical times of the others the slowdown would be gone."
+                "Rank 4 (dp rank 1 stage 0) is at fault: its times alone make the job 1.20x slower; if it took "
+                "the typical times of the others, the slowdown would be gone."
             ),
         ),
         (
             [*REPLICAS, WORKERS[0], row("worker", longer=1.03, dp_rank=2), row("worker", longer=1.0299, dp_rank=3),
              *WORKERS[1:], part("slowest workers", 0.5)],
             (
-                "Rank 4 (dp rank 1 stage 0); dp rank 2 are at fault: their times alone make the job 1.20x slower, and "
-                "with the typical times of the others 50 % of the slowdown would be gone."
+                "Rank 4 (dp rank 1 stage 0); dp rank 2 are at fault: their times alone make the job 1.20x slower; if "
+                "they took the typical times of the others, 50 % of the slowdown would be gone."
             ),
         ),
         (
             [part("dp_rank", 0.6, dp_rank=0), part("dp_rank", 0.8, dp_rank=3), part("stage", 0.9, stage=0)],
             (
-                "Dp rank 3 is at fault: its times alone make the job 1.20x slower, and with the typical times of the "
-                "others 80 % of the slowdown would be gone."
+                "Dp rank 3 is at fault: its times alone make the job 1.20x slower; if it took the typical times of the "
+                "others, 80 % of the slowdown would be gone."
             ),
         ),
         (
             [part("stage", 0.95, stage=0), part("stage", 0.1, stage=1), part("dp_rank", 0.99, dp_rank=0)],
             (
-                "Stage 0 is at fault: its times alone make the job 1.20x slower, and with the typical times of the "
-                "others the slowdown would be gone."
+                "Stage 0 is at fault: its times alone make the job 1.20x slower; if it took the typical times of the "
+                "others, the slowdown would be gone."
             ),
         ),
         ([*REPLICAS, part("dp_rank", 0.49, dp_rank=2)], None),

@@ -82,7 +82,8 @@ def _several(mode_studies: Sequence[Study]) -> str:
     sizes = {study.sizes[-1] for study in mode_studies}
     at = f"on {max(sizes):,} GPUs" if len(sizes) == 1 else "on the most GPUs"
     ends = [f"{percent(each.efficiency(each.sizes[-1]))} ({each.name})" for each in (low, high)]
-    return f"{_title(low)}, {len(mode_studies)} studies: efficiency {at} {' to '.join(ends)}{_stops(low)}."
+    stops = _stops(low, " the lowest")
+    return f"{_title(low)}, {len(mode_studies)} studies: efficiency {at} {' to '.join(ends)}{stops}."
 
 
 def _lost(study: Study, found: Sequence[Loss], is_alone: bool) -> Iterator[str]:
@@ -114,12 +115,12 @@ def _name(loss: Loss) -> str:
     return loss.part.replace("_", " ") if loss.bar in ("compute", "mixed") else loss.bar
 
 
-def _stops(study: Study) -> str:
-    """From which size on more GPUs bring next to nothing. Of two sizes, the speedup says it."""
+def _stops(study: Study, which: str = "") -> str:
+    """From which size on more GPUs bring next to nothing. Of two sizes, the speedup says it. `which` of several."""
     for size, larger in pairwise(study.sizes if len(study.sizes) > 2 else ()):
         if study.speeds[larger] < _LITTLE * study.speeds[size]:
             times = study.speeds[larger] / study.speeds[size]
-            return f"; from {size:,} to {larger:,} GPUs {times:.2f} times as fast"
+            return f";{which} from {size:,} to {larger:,} GPUs {times:.2f} times as fast"
     return ""
 
 

@@ -88,7 +88,8 @@ def _fault_in_words(worst: pd.Series[Any], members: int = 1) -> str:
     gone = "the slowdown" if share >= _WHOLE else f"{100 * share:.0f} % of the slowdown"
     times = "its times alone make" if members == 1 else "their times alone make"
     alone = f"{times} the job {float(worst['slowdown']):.2f}x slower"
-    return f"{alone}, and with the typical times of the others {gone} would be gone"
+    they = "it" if members == 1 else "they"
+    return f"{alone}; if {they} took the typical times of the others, {gone} would be gone"
 
 
 def _several(rows: pd.DataFrame, of: str) -> bool:
