@@ -77,8 +77,9 @@ class _Commands(options.Group):
 @click.option(
     "--input-limit",
     metavar="SIZE",
-    help="Read at most this much of standard input, of an address, or of a compressed file that unpacks to more than"
-    " 250 times its size.  [default: PERFLOG_INPUT_LIMIT; else 256GiB, of such a file 1GiB]",
+    help="Stop with an error after SIZE bytes, such as 1TB, of standard input, of an address, or of a compressed file"
+    " that unpacks to more than 250 times its size. Other files have no limit.  [default: PERFLOG_INPUT_LIMIT; else"
+    " 256GiB, and 1GiB for such a compressed file]",
 )
 @options.version
 @click.pass_context

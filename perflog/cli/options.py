@@ -245,7 +245,8 @@ def metrics(command: Callable[..., None]) -> Callable[..., None]:
             "--peak",
             type=FiniteRange(0, min_open=True),
             metavar="TFLOP/s",
-            help="Peak of one GPU without sparsity: MFU is relative to it. For GPUs that --gpu does not know.",
+            help="Peak of one GPU at the precision of the run, without sparsity, for a GPU that --gpu does not know: "
+            "MFU is relative to it.",
         ),
         click.option(
             "--flops",

@@ -79,7 +79,7 @@ def ci() -> None:
 @click.option("--match", multiple=True, metavar="SETTING", help="Match the runs of the sides by this setting too.")
 @click.option("--ignore", multiple=True, metavar="SETTING", help="Runs that differ in this setting are repeats.")
 @click.option(
-    "--history", multiple=True, metavar="RUN", help="Logs, folders or stores with other repeats of the compared runs."
+    "--history", multiple=True, metavar="RUN", help="Logs, folders or stores with more repeats of the compared runs."
 )
 @click.option(
     "--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut on all sides.  [default: detected]"

@@ -107,8 +107,8 @@ class GateCondition(options.ParamType["Gate"]):
     shell_complete=completion.runs,
     multiple=True,
     metavar="RUN",
-    help="Logs, folders or stores with other repeats of the compared runs. How much repeats vary decides which change "
-    "counts.  [default: the stores of the runs, if each side has one run]",
+    help="Logs, folders or stores with more repeats of the compared runs. Their run-to-run variation decides which "
+    "change is significant.  [default: with one run per side, the stores of the runs]",
 )
 @options.targets
 @click.option(
@@ -149,8 +149,8 @@ def compare(
 
     A side is a log, LOG#3, a folder, a glob, a store, a run id or a label. Sides with the same NAME are repeats:
     a=1.log a=2.log a=3.log b=4.log b=5.log b=6.log. With one run per side the verdict is exploratory, and a gate fails
-    only if the whole interval lies beyond the threshold and 5 %. A gate that has nothing to judge exits with 3, and so
-    does a comparison with a baseline that is missing or has no runs of these settings.
+    only if the whole interval lies beyond both the threshold and 5 %. A gate that has nothing to judge exits with 3,
+    and so does a comparison with a baseline that is missing or has no runs of these settings.
     """
     from perflog.analysis import compare as comparing
     from perflog.analysis.compare.sides import side_names

@@ -152,7 +152,7 @@ def ingest_sheets(results: Sequence[IngestResult]) -> Iterator[Sheet]:
         title = f"logs with unread lines or figures: {len(unread):,}"
         title += f", the {_LOGS_SHOWN} with most" if len(unread) > _LOGS_SHOWN else ""
         columns = "log unread_lines# unread_figures# first_unread"
-        yield sheet("unread", columns, rows[:_LOGS_SHOWN], title, "`perflog ingest --json` tells of each log")
+        yield sheet("unread", columns, rows[:_LOGS_SHOWN], title, "`perflog ingest --json` has them for each log")
     changed = [(done.log, text) for done in results for text in _earlier_states(done)]
     if changed:
         yield pairs("changed", changed[:_LOGS_SHOWN], f"logs that were stored before: {len(changed):,}")
