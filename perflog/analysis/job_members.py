@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -73,6 +73,23 @@ class JobRuns(Struct, frozen=True):
 
     keys: list[RunKey]
     benchmark: str | None = None
+
+
+def logs_beside(tables: Tables, keys: Sequence[RunKey], others: Collection[str] = ()) -> dict[str, str]:
+    """Return the runs of logs that only say more of a job, by run the only run of their job that has steps.
+
+    Such are the logs of the kernel, the scheduler and monitors. `others`: runs that are shown for what they print.
+    """
+    stepping = tables.counts("steps").keys()
+    if len(keys) < 2 or len(stepping) in (0, len(keys)):
+        return {}
+    found: dict[str, str] = {}
+    for job in runs_of_jobs(tables, keys):
+        runs = [key.id for key in job.keys]
+        with_steps = [run for run in runs if run in stepping]
+        if job.benchmark is None and len(with_steps) == 1:
+            found |= {run: with_steps[0] for run in runs if run not in stepping and run not in others}
+    return found
 
 
 class _Printed(Struct):

@@ -165,8 +165,8 @@ def apart(runs: pa.Table) -> list[str]:
         )
     libraries = {name for name, form in known().items() if form.library}
     alone = [log for log, names in formats.items() if libraries.issuperset(names)]
-    folders = {os.path.dirname(log) for log in formats.keys() - alone}
-    alone = [log for log in alone if os.path.dirname(log) in folders]
+    folders = Counter(os.path.dirname(log) for log in formats.keys() - alone)
+    alone = [log for log in alone if folders[os.path.dirname(log)] > 1]  # beside one log it is of the job of this log
     if not alone or len(formats) > _FEW:
         return []
     return [f"{', '.join(alone)}: only libraries print in it, and nothing shows to which job it belongs: read apart"]

@@ -12,7 +12,7 @@ from support.paths import SHARED
 import perflog
 from perflog.analysis import job_hosts
 from perflog.analysis import job_members as module
-from perflog.analysis.job_members import JobRuns, runs_of_jobs
+from perflog.analysis.job_members import JobRuns, logs_beside, runs_of_jobs
 from perflog.log import RunKey
 from perflog.metrics.benchmarks.server_readings import RUNNING
 from perflog.metrics.run_tables import Tables
@@ -40,10 +40,14 @@ def rows_of(log: str, facts: Facts) -> list[Facts]:
     return [row | {"run": f"{log}-1"} for row in (run, *rows, *labelled)]
 
 
-def jobs(logs: dict[str, Facts]) -> list[JobRuns]:
+def made(logs: dict[str, Facts]) -> tuple[Tables, list[RunKey]]:
     frames = by_hand("steps", [row for log, facts in logs.items() for row in rows_of(log, facts)])
     keys = [RunKey(f"{log}-1", None, log, log, 1) for log in logs]
-    return runs_of_jobs(Tables(frames | {"runs": frames["runs"][1:]}), keys)
+    return Tables(frames | {"runs": frames["runs"][1:]}), keys
+
+
+def jobs(logs: dict[str, Facts]) -> list[JobRuns]:
+    return runs_of_jobs(*made(logs))
 
 
 def names(found: list[JobRuns]) -> list[list[str]]:
@@ -184,6 +188,16 @@ def test_a_log_without_steps_beside_two_jobs(other: Facts, job: str | None) -> N
 def test_of_two_jobs_in_a_folder_a_log_belongs_to_none() -> None:
     found = names(jobs({"a.log": {}, "b.log": {"seed": 1}, "x.log": {"rows": []}}))
     assert found == [["a.log"], ["b.log"], ["x.log"]]
+
+
+def test_logs_that_say_more_of_the_only_run_with_steps() -> None:
+    logs: dict[str, Facts] = {"a/train.log": {"at": 1000}, "a/dmesg": {"rows": [failure("gpu_fault", 1005)]}}
+    beside = {"a/dmesg-1": "a/train.log-1"}
+    assert logs_beside(*made(logs)) == beside
+    assert logs_beside(*made(logs), others={"a/dmesg-1"}) == {}  # it has a row
+    assert logs_beside(*made({**logs, "b/train.log": {"at": 5000, "seed": 1}})) == beside
+    assert logs_beside(*made({**logs, "a/other.log": {"at": 5000, "seed": 1}})) == {}
+    assert logs_beside(*made({"a/dmesg": logs["a/dmesg"]})) == {}
 
 
 def test_benchmarks_have_names() -> None:

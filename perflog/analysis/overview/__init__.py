@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from perflog.analysis.given_runs import Given, log_of
 from perflog.analysis.job_endings import Ending, endings
 from perflog.analysis.job_hosts import hosts_in_words, run_of_hosts, without_other_hosts
+from perflog.analysis.job_members import logs_beside
 from perflog.analysis.lint import Finding, findings
 from perflog.analysis.lint.log_lines import GUESSED
 from perflog.analysis.lint.steps import STOPPED
@@ -54,7 +55,7 @@ from perflog.parsing.input.log_names import base_name
 from perflog.providers import provider
 from perflog.tables.nulls import nullable_frame
 from perflog.tables.schema import TABLES
-from perflog.units import count, first_few, show_change
+from perflog.units import count, first_few, plural, show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -262,9 +263,12 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         )  # fmt: skip
     if other_hosts := run_of_hosts(tables):
         return _of_hosts(log, tables, options, names, other_hosts)
-    groups, figures = run_groups(log), run_figures(tables, options)
+    figures = run_figures(tables, options)
     if values := _values_beside(tables, figures):
         return _without_values(log, tables, options, names, values)
+    beside = logs_beside(tables, log.run_keys, {run for figure in figures for run in figure.values})
+    kept = log.select(*(key for key in log.run_keys if key.id not in beside)) if beside else log
+    groups = run_groups(kept)
     attempts_of = attempts(tables)
     together = folder_metric(tables, options)
     differences = [] if together else _differences(tables, groups, figures, options)
@@ -281,7 +285,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
     found = findings(tables, options)
     return Overview(
         names=names,
-        what=", ".join(subject(tables, log)),
+        what=", ".join([*subject(tables.only([key.id for key in kept.run_keys]), kept), *_more_logs(log, beside)]),
         lines=log.line_account,
         read_figures=log.figure_account,
         groups=groups,
@@ -297,7 +301,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
             *_reasons(log, tables, groups, figures, bases, options),
             *energy_facts(tables, groups, options),
         ],
-        doubts=doubts(_not_warned_of(found, log)),
+        doubts=doubts(_not_warned_of(findings_of_hosts(log, tables, found, beside), log)),
         next=next_commands(
             names, log, groups, tables, _ranks_something(tables, figures), together, _in_common(figures, groups)
         ),
@@ -305,6 +309,12 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         keys={key.id: key for key in log.run_keys},
         find_causes=lambda: _causes(tables, groups, options),
     )
+
+
+def _more_logs(log: Log, beside: Collection[str]) -> Iterator[str]:
+    """Yield how many logs say more of the job."""
+    if number := len({key.sha256 for key in log.run_keys if key.id in beside}):
+        yield f"{number} more {plural('log', number)} of the same job"
 
 
 def _values_beside(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:
