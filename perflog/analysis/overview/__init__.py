@@ -267,8 +267,9 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
     if values := _values_beside(tables, figures):
         return _without_values(log, tables, options, names, values)
     beside = logs_beside(tables, log.run_keys, {run for figure in figures for run in figure.values})
-    kept = log.select(*(key for key in log.run_keys if key.id not in beside)) if beside else log
-    groups = run_groups(kept)
+    main = log.select(*(key for key in log.run_keys if key.id not in beside)) if beside else log
+    main_tables = tables.only([key.id for key in main.run_keys]) if beside else tables
+    groups = run_groups(main)
     attempts_of = attempts(tables)
     together = folder_metric(tables, options)
     differences = [] if together else _differences(tables, groups, figures, options)
@@ -285,7 +286,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
     found = findings(tables, options)
     return Overview(
         names=names,
-        what=", ".join([*subject(tables.only([key.id for key in kept.run_keys]), kept), *_more_logs(log, beside)]),
+        what=", ".join([*subject(main_tables, main), *_more_logs(log, beside)]),
         lines=log.line_account,
         read_figures=log.figure_account,
         groups=groups,
