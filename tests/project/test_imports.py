@@ -25,11 +25,11 @@ tables.store: runs_footer folder commits object_store batch_files rewriting writ
 statistics: samples groups warmup students_t effects sessions bootstrap rank_tests two_tests standing_out repeats
 statistics: shared_scatter levels shifts growth
 formats: vocabulary expressions flops durations figures bars surroundings template tokens openings torn_shapes
-formats: object_shapes model
+formats: token_line number_units object_shapes model
 formats.families: name_units base step_parts missing_values measured_lines title_lines unnamed_values cell_cutting
 formats.families: cell_forms checkpoint_lines launch_commands step_headings header_columns header_tables
 formats.families: json_lines key_value
-formats.families.meters: names number_units bars text __init__
+formats.families.meters: names measured_words line_words bars text __init__
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
 parsing.input: bar_cuts chunks compression containers json_documents limits archives log_names html_tables notebooks

@@ -14,14 +14,26 @@ What contradicts a name refutes it: two numbers side by side (`loss 0 48.2`), a 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import dropwhile
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from perflog.formats.families.missing_values import NO_VALUE
-from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
+from perflog.formats.number_units import (
+    SIZE,
+    glued_end,
+    has_statistics,
+    is_rate,
+    is_unit,
+    is_unit_in_brackets,
+    may_be_unit,
+    plain_end,
+    unit_of_number,
+)
+from perflog.formats.token_line import TokenLine
+from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, tokens
 from perflog.formats.vocabulary import COUNTERS, LEVELS, NUMBERED, SENTENCE_WORDS, STATISTICS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import MAGNITUDES, base_of, unit_of
@@ -35,10 +47,9 @@ _SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a spac
 _MARKS = frozenset((":", "=", "is", "was"))  # between a name and its number
 _OPENING = frozenset("([{<'\"`$~#")
 _GLUE = frozenset("/-.@#_+%&*°")  # marks inside a name
-_SHORT = frozenset(("min", "h", "W", "J", "B"))  # units that also mean other things
+_SHORT = frozenset(("min", "h"))  # units that also mean other things, unless nothing follows them
 _STATISTICS = STATISTICS.difference("min minimum total sum last spread".split()).union("p50 p90 p95 p99".split())
 _FACTORS = MAGNITUDES.union("million billion thousand mln bn millions billions thousands".split())
-_SIZE = lazy_pattern(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and no name
 _OF_TIME = lazy_pattern(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
 _ORDINAL = lazy_pattern(r"[0-9]+(?:st|nd|rd|th)")
 _DIGITS = lazy_pattern(r"[_-]?[0-9]+")
@@ -106,26 +117,18 @@ def _common_part(words: Sequence[str]) -> str:
     return parts.pop() if len(parts) == 1 else ""
 
 
-def has_statistics(words: Iterable[str]) -> bool:
-    """Return whether words of a line name statistics, beside which `min` is no minute."""
-    return not _STATISTICS.isdisjoint(word.lower() for word in words)
-
-
 def _last_part(word: str) -> str:
     """Return the last word in a name such as `HWThread`."""
     parts: list[str] = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|.", word)
     return parts[-1].lower()
 
 
-class _Line(Struct):
+class _Line(TokenLine):
     """The tokens of a line, and the bond of each number, by its index among them."""
 
-    parts: Sequence[Token]
     bonds: dict[int, Bond] = field(default_factory=dict)
-    has_least: bool = False
 
     def __post_init__(self) -> None:
-        self.has_least = has_statistics(part.text for part in self.parts)
         for k, token in enumerate(self.parts):
             if token.kind in (NUMBER, OPAQUE):
                 self.bonds[k] = self._bond(k)
@@ -133,19 +136,6 @@ class _Line(Struct):
     def _is_bound(self, k: int) -> bool:
         """Whether words name the number at an index without doubt."""
         return k in self.bonds and self.bonds[k].is_sure
-
-    def _text(self, k: int) -> str:
-        return self.parts[k].text if 0 <= k < len(self.parts) else ""
-
-    def _texts(self, begin: int, end: int) -> list[str]:
-        return [part.text for part in self.parts[begin:end]]
-
-    def _kind(self, k: int) -> str:
-        return self.parts[k].kind if 0 <= k < len(self.parts) else ""
-
-    def _is_glued(self, k: int) -> bool:
-        """Whether a token directly follows the token before it, without whitespace."""
-        return 0 < k < len(self.parts) and not self.parts[k].gap
 
     def _begins_segment(self, k: int) -> bool:
         """Whether a separator is before a token: a mark, a tab, two spaces, a string that is no word."""
@@ -155,8 +145,8 @@ class _Line(Struct):
         if "\t" in gap or len(gap) > 1 or before.text in _SEPARATORS or before.kind in (OPAQUE, LIST):
             return True
         if before.text == ":":
-            begins_pairs = self._kind(k + 1) == NUMBER and self._leads_to_number(self._plain_end(k + 1))
-            return bool(before.gap and gap) or self._kind(k - 2) in (OPAQUE, "") or begins_pairs
+            begins_pairs = self.kind(k + 1) == NUMBER and self._leads_to_number(plain_end(self, k + 1))
+            return bool(before.gap and gap) or self.kind(k - 2) in (OPAQUE, "") or begins_pairs
         is_in_name = before.text == "." and self.parts[k].text[0].islower()  # `Total. latency: 0.5`
         return bool(gap) and before.text in _SEPARATORS_APART and not is_in_name
 
@@ -167,27 +157,27 @@ class _Line(Struct):
         bond = self._sure_bond(k, end) if end is not None else None
         if bond is None:
             bond = self._nearby(k, after)
-        is_factor = not unit and self._text(k + 1) in _FACTORS and len(self._text(k + 1)) == 1
+        is_factor = not unit and self.text(k + 1) in _FACTORS and len(self.text(k + 1)) == 1
         per: list[str] = []
         marks = ("per", "/") if unit else ("per",)
-        while not bond.is_unit and self._text(after) in marks and self._kind(after + 1) == NAME:
-            per.append(self._text(after + 1))
+        while not bond.is_unit and self.text(after) in marks and self.kind(after + 1) == NAME:
+            per.append(self.text(after + 1))
             after += 2
-        return replace(bond, unit=unit, per=tuple(per), factor=self._text(k + 1) if is_factor else "")
+        return replace(bond, unit=unit, per=tuple(per), factor=self.text(k + 1) if is_factor else "")
 
     def _sure_bond(self, k: int, end: int) -> Bond | None:
         """Return what names a number without doubt; None if nothing does. `end`: the index after it and its unit."""
         bond = self._bond_of_words(k, end)
-        if bond is not None and self._text(end) == "/" and any("/" in word for word in bond.words):
+        if bond is not None and self.text(end) == "/" and any("/" in word for word in bond.words):
             return None  # `events (avg/stddev): 11908.5/0.5`
         if bond is not None and self._is_cut_off(k + 1) and bond.words[-1].lower() not in COUNTERS:
             return None
-        before = self._text(k - 1)
-        is_after_word = self._kind(k - 1) == NAME and before.lower() not in SENTENCE_WORDS.union("x") - _COPULA
+        before = self.text(k - 1)
+        is_after_word = self.kind(k - 1) == NAME and before.lower() not in SENTENCE_WORDS.union("x") - _COPULA
         is_after_word &= not unit_of(before)[0]
-        if bond is None and self._is_rate(k, end) and not is_after_word:
-            is_of_bar = self._text(k - 1) == "," and (self._kind(k - 2) == OPAQUE or self._text(k - 2) == "?")
-            end += 2 * (self._text(end) == "per") + 3 * (self._text(end + 1) == "per")
+        if bond is None and is_rate(self, k, end) and not is_after_word:
+            is_of_bar = self.text(k - 1) == "," and (self.kind(k - 2) == OPAQUE or self.text(k - 2) == "?")
+            end += 2 * (self.text(end) == "per") + 3 * (self.text(end + 1) == "per")
             words = tuple(part.text for part in self.parts[k + 1 : end])
             if is_of_bar:  # it counts what the bar counts, perhaps an evaluation
                 words = (*self._description(), *" per ".join("".join(words).split("/")).split())
@@ -201,254 +191,206 @@ class _Line(Struct):
 
     def _nearby(self, k: int, end: int) -> Bond:
         """Return the words before a number, else those after it, that may name it."""
-        is_part = self._is_glued(k) and self._text(k - 1) in _PARTS
-        is_part |= self._is_glued(k + 1) and self._text(k + 1) in _PARTS - {"."}
-        if is_part or self._kind(k + 1) == NUMBER:
+        is_part = self.is_glued(k) and self.text(k - 1) in _PARTS
+        is_part |= self.is_glued(k + 1) and self.text(k + 1) in _PARTS - {"."}
+        if is_part or self.kind(k + 1) == NUMBER:
             return Bond()
         before = k - 1
-        while before >= 0 and (self._text(before) in _OPENING or self._text(before) in _MARKS):
+        while before >= 0 and (self.text(before) in _OPENING or self.text(before) in _MARKS):
             before -= 1
         words, first = self._name_before(before)
         if self._is_counted(first - 1) and not self._begins_segment(first):  # `img/sec on 8 GPUs: 0.5`
             words = self._name_before(first - 3)[0]
         names_nothing = not words or words[-1] in NO_VALUE or words[-1].lower() in SENTENCE_WORDS | {"x"}
-        names_nothing |= len(words) == 1 and bool(unit_of(words[0])[0]) and self._kind(first - 1) in (NUMBER, OPAQUE)
-        names_nothing |= self._kind(first - 1) == NUMBER and len(self.parts[k].gap) > len(self.parts[first].gap) == 1
-        is_weak = self._text(k - 1) in _OPENING or (len(words) == 1 and words[0].endswith("ing") and before == k - 1)
+        names_nothing |= len(words) == 1 and bool(unit_of(words[0])[0]) and self.kind(first - 1) in (NUMBER, OPAQUE)
+        names_nothing |= self.kind(first - 1) == NUMBER and len(self.gap(k)) > len(self.parts[first].gap) == 1
+        is_weak = self.text(k - 1) in _OPENING or (len(words) == 1 and words[0].endswith("ing") and before == k - 1)
         after = self._words_after(end) if names_nothing or is_weak else ()
         return Bond(after) if after or names_nothing else Bond(words, unit_of_name=self._unit_of_name(before + 1))
 
     def _words_after(self, end: int) -> tuple[str, ...]:
         """Return the words after a number that do not belong to the next one."""
         words: list[str] = []
-        end += self._text(end) in _FACTORS
+        end += self.text(end) in _FACTORS
         if end >= len(self.parts) or len(self.parts[end].gap) != 1:
             return ()
-        while self._kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) < _MOST_AFTER:
-            if self._text(end).lower() in SENTENCE_WORDS:
+        while self.kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) < _MOST_AFTER:
+            if self.text(end).lower() in SENTENCE_WORDS:
                 return tuple(words)
-            words.append(self._text(end))
+            words.append(self.text(end))
             end += 1
-        is_of_next = self._kind(end) == NUMBER and len(self.parts[end].gap) < 2
-        names_nothing = is_of_next or self._text(end) in (":", "=") or all(map(_MEMBER.fullmatch, words))
+        is_of_next = self.kind(end) == NUMBER and len(self.parts[end].gap) < 2
+        names_nothing = is_of_next or self.text(end) in (":", "=") or all(map(_MEMBER.fullmatch, words))
         return () if names_nothing else tuple(words)
 
     def _is_counted(self, k: int) -> bool:
         """Whether words after a number of a sentence say what it counts: `on 8 GPUs`, `over 100 frames`."""
-        is_in_sentence = self._text(k - 1).lower() in _COUNTING
-        return self._kind(k) == NUMBER and is_in_sentence and not self._is_bound(k)
+        is_in_sentence = self.text(k - 1).lower() in _COUNTING
+        return self.kind(k) == NUMBER and is_in_sentence and not self._is_bound(k)
 
     def _printed_unit(self, k: int) -> tuple[str, int]:
         """Return the unit after a number, as printed, and the index after it; "" without one."""
-        end = self._glued_end(k)
-        is_apart = end == k + 1
-        is_bracket = is_apart and self._text(end) in ("[", "(") and self._text(end + 2) in ("]", ")")
-        end += is_apart + 2 * is_bracket if is_bracket or self._is_unit(end) else 0
-        text = "".join(self._texts(k + 1, end)).strip("[]()")
-        unit = unit_of(text)[0]
-        is_short = is_apart and not is_bracket and unit in _SHORT and not self._ends(end)
-        is_byte = unit == "B" and (text != "B" or "param" in self._text(end)) and not text.lower().startswith("byte")
-        if not unit or is_short or is_byte or (unit == "min" and self.has_least):
-            return "", k + 1
-        return text, end
+        found = unit_of_number(self, k)
+        if found.unit and not found.scale and unit_of(found.text)[0] == found.unit:
+            return found.text, found.end
+        word = self.text(k + 1)
+        is_apart = word in _SHORT and len(self.gap(k + 1)) == 1 and self._ends(k + 2)
+        is_least = word == "min" and has_statistics(part.text for part in self.parts)
+        return (word, k + 2) if is_apart and not is_least else ("", k + 1)
 
     def _bond_of_words(self, k: int, end: int) -> Bond | None:
         """Return the bond of words around a number; None for none."""
         before = k - 1
-        while before >= 0 and self._text(before) in _OPENING:
+        while before >= 0 and self.text(before) in _OPENING:
             before -= 1
         mark = self._mark(k, before, end)
         if self._names_follow(k):
-            return Bond((*self._description(), self._text(k + 1)))
+            return Bond((*self._description(), self.text(k + 1)))
         if mark is not None:
             return None if self._begins_list_of_names(k) or self._is_named_after(end) else self._marked(mark)
         if self._is_glued_name(k, before):
-            words = (self._text(k - 2),) if self._text(k - 1) == "@" else self._name_before(before)[0]
-            return self._of_counter(words) if self._text(k - 1) != "@" else Bond(words)
-        is_total = self._text(k - 1) in ("/", "of") and (self._is_glued(k) or self._kind(end) != NAME)
-        is_share = self._text(k - 1) in ("(", "[") and self._text(end - 1) == "%" and self._begins_segment(end)
+            words = (self.text(k - 2),) if self.text(k - 1) == "@" else self._name_before(before)[0]
+            return self._of_counter(words) if self.text(k - 1) != "@" else Bond(words)
+        is_total = self.text(k - 1) in ("/", "of") and (self.is_glued(k) or self.kind(end) != NAME)
+        is_share = self.text(k - 1) in ("(", "[") and self.text(end - 1) == "%" and self._begins_segment(end)
         if is_total or is_share or self._is_spread(k - 1):
             bond = self.bonds.get(self._number_before(k - 1))
             return Bond(bond.words, is_further=True) if bond is not None and bond.is_sure else None
-        is_word = self._kind(before) == NAME or (self._text(before) == "." and self._kind(before - 1) == NAME)
-        is_word |= self._is_unit_in_brackets(before - 2) and bool(unit_of(self._text(before - 1))[0])
+        is_word = self.kind(before) == NAME or (self.text(before) == "." and self.kind(before - 1) == NAME)
+        is_word |= is_unit_in_brackets(self, before - 2) and bool(unit_of(self.text(before - 1))[0])
         return self._beside(k, end) if before == k - 1 and is_word else self._after(k, end)
 
     def _names_follow(self, k: int) -> bool:
         """Whether statistics follow all numbers of a line: `Nlocal: 1000 ave 2000 max 300 min`."""
-        names = [self._text(i + 1).lower() for i, part in enumerate(self.parts) if part.kind == NUMBER]
-        return self._kind(k) == NUMBER and len(names) > 1 and _STATISTICS.issuperset({*names} - {"min"})
+        names = [self.text(i + 1).lower() for i, part in enumerate(self.parts) if part.kind == NUMBER]
+        return self.kind(k) == NUMBER and len(names) > 1 and _STATISTICS.issuperset({*names} - {"min"})
 
     def _begins_list_of_names(self, k: int) -> bool:
         """Whether a word is after each of three numbers: `Cpu: 12.3 us, 1.2 sy, 0.0 ni`."""
         places = range(k, k + 9, 3)
-        ends = all(self._text(place + 2) == "," for place in places[:2])
-        return ends and all(self._kind(p) == NUMBER and self._kind(p + 1) == NAME for p in places)
+        ends = all(self.text(place + 2) == "," for place in places[:2])
+        return ends and all(self.kind(p) == NUMBER and self.kind(p + 1) == NAME for p in places)
 
     def _is_named_after(self, end: int) -> bool:
         """Whether the word after a number says what is counted, as after the next one: `Jobs: 2 running | 1 done`."""
-        end += 2 * (self._text(end) == "/" and self._kind(end + 1) == NUMBER)  # `Resources: 4.0/16 CPUs, 2.0/2 GPUs`
-        word = self._text(end)
-        if self._kind(end) != NAME or unit_of(word)[0] or "/" in word or self._text(end + 1) in (":", "="):
+        end += 2 * (self.text(end) == "/" and self.kind(end + 1) == NUMBER)  # `Resources: 4.0/16 CPUs, 2.0/2 GPUs`
+        word = self.text(end)
+        if self.kind(end) != NAME or unit_of(word)[0] or "/" in word or self.text(end + 1) in (":", "="):
             return False
-        following = end + 1 + (self._text(end + 1).lower() in SENTENCE_WORDS or self._text(end + 1) in (",", "|"))
-        if self._kind(following) != NUMBER:
+        following = end + 1 + (self.text(end + 1).lower() in SENTENCE_WORDS or self.text(end + 1) in (",", "|"))
+        if self.kind(following) != NUMBER:
             return False
-        after = following + 1 + 2 * (self._text(following + 1) == "/")
+        after = following + 1 + 2 * (self.text(following + 1) == "/")
         is_plural = word[-1] == "s" and word[-2:] != "ss"
-        return self._kind(after) == NAME and (is_plural or following > end + 1)
+        return self.kind(after) == NAME and (is_plural or following > end + 1)
 
     def _mark(self, k: int, before: int, end: int) -> int | None:
         """Return the index of the mark that ties a name to a number: `:`, `=`, dots, the bar of a row of two cells."""
-        is_bar = self._text(before) == "|" and before == k - 1 and self._is_pair_of_cells(end)
-        if is_bar or self._text(before) in (":", "="):
+        is_bar = self.text(before) == "|" and before == k - 1 and self._is_pair_of_cells(end)
+        if is_bar or self.text(before) in (":", "="):
             return before
-        if self._text(k - 1) == self._text(k - 2) == ".":  # `batch_size ...... 4`
-            return next(i for i in range(k - 1, -2, -1) if self._text(i) != ".") + 1
+        if self.text(k - 1) == self.text(k - 2) == ".":  # `batch_size ...... 4`
+            return next(i for i in range(k - 1, -2, -1) if self.text(i) != ".") + 1
         return None
 
     def _is_glued_name(self, k: int, before: int) -> bool:
         """Whether a number follows as in `CPU@40C`, or as in `Epoch[3]`."""
-        if self._text(k - 1) == "@":
-            is_glued = self._is_glued(k) and self._is_glued(k - 1) and self._is_glued(k + 1)
-            return self._kind(k - 2) == NAME and is_glued and self._kind(k + 1) in (NAME, UNIT)
-        is_bracket = before == k - 2 and self._text(k - 1) in ("[", "(", "#")
-        return is_bracket and self._text(before).lower() in COUNTERS
+        if self.text(k - 1) == "@":
+            is_glued = self.is_glued(k) and self.is_glued(k - 1) and self.is_glued(k + 1)
+            return self.kind(k - 2) == NAME and is_glued and self.kind(k + 1) in (NAME, UNIT)
+        is_bracket = before == k - 2 and self.text(k - 1) in ("[", "(", "#")
+        return is_bracket and self.text(before).lower() in COUNTERS
 
     def _is_pair_of_cells(self, end: int) -> bool:
         """Whether a line is a row of two cells, a name and a number."""
-        return self._text(end) == "|" and [part.text for part in self.parts].count("|") == 3 and self._text(0) == "|"
+        return self.text(end) == "|" and [part.text for part in self.parts].count("|") == 3 and self.text(0) == "|"
 
     def _is_spread(self, k: int) -> bool:
-        return self._text(k) == "±" or (self._text(k) == "-" and self._text(k - 1) in ("+", "/"))
+        return self.text(k) == "±" or (self.text(k) == "-" and self.text(k - 1) in ("+", "/"))
 
     def _number_before(self, k: int) -> int:
         """Return the index of the last number before a token, if only its unit and marks follow it; -1 for none."""
         k -= 1
-        while k >= 0 and self.parts[k].kind != NUMBER and (self._text(k) in "+-/±%" or self._kind(k) in (UNIT, NAME)):
+        while k >= 0 and self.parts[k].kind != NUMBER and (self.text(k) in "+-/±%" or self.kind(k) in (UNIT, NAME)):
             k -= 1
-        return k if self._kind(k) == NUMBER else -1
+        return k if self.kind(k) == NUMBER else -1
 
     def _unit_end(self, k: int) -> int | None:
         """Return the index after a number and its unit; None if the number is a part of something larger."""
-        is_part = self._is_glued(k) and self._text(k - 1) in _PARTS
-        is_joined_after = self._is_glued(k + 1) and self._is_glued(k + 2)
-        is_part |= self._text(k + 1) == "." and is_joined_after and self._kind(k + 2) == NAME  # `1234.host`
+        is_part = self.is_glued(k) and self.text(k - 1) in _PARTS
+        is_joined_after = self.is_glued(k + 1) and self.is_glued(k + 2)
+        is_part |= self.text(k + 1) == "." and is_joined_after and self.kind(k + 2) == NAME  # `1234.host`
         is_part |= self._is_in_labels(k)
-        is_numbered = self._is_glued(k) and self._text(k - 1) == "#" and self._text(k - 2).lower() not in COUNTERS
+        is_numbered = self.is_glued(k) and self.text(k - 1) == "#" and self.text(k - 2).lower() not in COUNTERS
         if (is_part and not self._is_spread(k - 1)) or is_numbered:
             return None
-        end = self._glued_end(k)
-        unit = "".join(self._texts(k + 1, end))
-        if unit and not self._may_be_unit(unit):
+        end = glued_end(self, k)
+        unit = "".join(self.texts(k + 1, end))
+        if unit and not may_be_unit(unit):
             return None
-        end += not unit and self._is_unit(end)
+        end += not unit and is_unit(self, end)
         return None if self._is_label(k, end) or self._is_in_row(k, end) else end
-
-    def _glued_end(self, k: int) -> int:
-        """Return the index after a number and the unit that sticks to it: `3.1ms/step`."""
-        end = k + 1
-        while self._is_glued(end) and (self._kind(end) in (NAME, UNIT) or self._text(end) in ("%", "°")):
-            end += 1
-        is_per = self._is_glued(end) and self._text(end) == "/" and self._is_glued(end + 1)
-        is_per = is_per and self._kind(end + 1) in (NAME, UNIT) and self._text(end + 2) not in (":", "=")
-        return end + 2 * is_per
 
     def _is_in_labels(self, k: int) -> bool:
         """Whether a number is in the labels of a name: the 1 of `util{gpu="1",host="a"} 46`."""
-        opening = next((i for i in range(k - 1, -1, -1) if self._text(i) in ("{", "}")), -1)
-        return self._text(opening) == "{" and self._is_glued(opening) and self._kind(opening - 1) == NAME
-
-    @staticmethod
-    def _may_be_unit(text: str) -> bool:
-        """Whether a string after a number is a unit, known or not, and no factor: not the G of `16.0G`, `5.6G/s`."""
-        head = text.partition("/")[0]
-        if len(head) == 1 and head in _FACTORS and not text.startswith("B"):
-            return False
-        return text in ("%", "C", "°C") or "/" in text or bool(unit_of(text)[0])
+        opening = next((i for i in range(k - 1, -1, -1) if self.text(i) in ("{", "}")), -1)
+        return self.text(opening) == "{" and self.is_glued(opening) and self.kind(opening - 1) == NAME
 
     def _is_in_row(self, k: int, end: int) -> bool:
         """Whether another number without a name follows: in a row, a range, a list after commas."""
-        following, is_number = self._text(end), self._kind(end + 1) == NUMBER
-        unit = self._texts(k + 1, end)
-        is_last = bool(unit) and self._texts(max(k - len(unit), 0), k) == unit
-        if is_last and self._kind(k - len(unit) - 1) == NUMBER:  # `[12.5 Kelem/s 13.5 Kelem/s]`
+        following, is_number = self.text(end), self.kind(end + 1) == NUMBER
+        unit = self.texts(k + 1, end)
+        is_last = bool(unit) and self.texts(max(k - len(unit), 0), k) == unit
+        if is_last and self.kind(k - len(unit) - 1) == NUMBER:  # `[12.5 Kelem/s 13.5 Kelem/s]`
             return True
-        if self._kind(end) == NUMBER:
-            is_same = self._texts(end + 1, end + 1 + len(unit)) == unit
-            is_size = len(unit) == 1 and _SIZE.fullmatch(unit[0]) is not None
-            return is_same or not ((self._is_rate(k, end) or is_size) and self._is_rate(end, self._plain_end(end)))
-        if following in ("…", "–") or self._text(end + 1) == "x":
+        if self.kind(end) == NUMBER:
+            is_same = self.texts(end + 1, end + 1 + len(unit)) == unit
+            is_size = len(unit) == 1 and SIZE.fullmatch(unit[0]) is not None
+            return is_same or not ((is_rate(self, k, end) or is_size) and is_rate(self, end, plain_end(self, end)))
+        if following in ("…", "–") or self.text(end + 1) == "x":
             return True
-        if is_number and self._kind(end) in (NAME, UNIT) and self._text(end + 2) == following:
+        if is_number and self.kind(end) in (NAME, UNIT) and self.text(end + 2) == following:
             return True  # `time: [12.5 us 13.5 us 14.5 us]`
-        words = next((p for p in range(end, len(self.parts)) if self._kind(p) != NAME), end)
-        if words > end and self._text(words) == "/" and self._kind(words + 1) == NUMBER:
+        words = next((p for p in range(end, len(self.parts)) if self.kind(p) != NAME), end)
+        if words > end and self.text(words) == "/" and self.kind(words + 1) == NUMBER:
             return True  # `Cores : 16 threads / 8 cores`
         if following == "/" and is_number:
-            return self._text(end + 2) == "/" and self._kind(end + 3) == NUMBER
-        if following in ("'", '"') and self._text(end + 1) == "," and self._text(end + 2) == following:
-            return self._kind(end + 3) == NUMBER  # `times: ['0.5s', '0.25s']`
+            return self.text(end + 2) == "/" and self.kind(end + 3) == NUMBER
+        if following in ("'", '"') and self.text(end + 1) == "," and self.text(end + 2) == following:
+            return self.kind(end + 3) == NUMBER  # `times: ['0.5s', '0.25s']`
         if following == ",":
-            names_itself = self._kind(end + 2) in (NAME, UNIT) or self._text(end + 2) in ("%", "/", ":", "=")
+            names_itself = self.kind(end + 2) in (NAME, UNIT) or self.text(end + 2) in ("%", "/", ":", "=")
             return is_number and not names_itself
         return self._is_before_dash(k, end)
 
     def _is_before_dash(self, k: int, end: int) -> bool:
         """Whether a dash and another number in the same unit follow: `errors: 0 - 3`, `1050 (11.9 TFLOP/s) - 1040`."""
-        end += self._kind(end) == NAME and self._text(end + 1) == "-"  # `56 C - 73 C`
-        unit = self._texts(k + 1, end)
-        closing = next((p for p in range(end, len(self.parts)) if self._text(p) == ")"), end)
-        dash = closing + 1 if self._text(end) == "(" else end
-        if self._text(dash) != "-" or self._kind(dash + 1) != NUMBER:
+        end += self.kind(end) == NAME and self.text(end + 1) == "-"  # `56 C - 73 C`
+        unit = self.texts(k + 1, end)
+        closing = next((p for p in range(end, len(self.parts)) if self.text(p) == ")"), end)
+        dash = closing + 1 if self.text(end) == "(" else end
+        if self.text(dash) != "-" or self.kind(dash + 1) != NUMBER:
             return False
         following = dash + 2 + len(unit)
-        is_same_unit = self._texts(dash + 2, following) == unit
-        return self._is_glued(dash) or (is_same_unit and self._ends(following))
+        is_same_unit = self.texts(dash + 2, following) == unit
+        return self.is_glued(dash) or (is_same_unit and self._ends(following))
 
     def _is_cut_off(self, end: int) -> bool:
         """Whether dots replace the rest of a number: `Min: 117...`."""
-        return self._text(end) == self._text(end + 1) == "." and self._is_glued(end) and self._is_glued(end + 1)
+        return self.text(end) == self.text(end + 1) == "." and self.is_glued(end) and self.is_glued(end + 1)
 
     def _is_label(self, k: int, end: int) -> bool:
         """Whether a number labels what follows, or is a factor of it: `GPU 0: 45`, `2^16`, `736 x 736`, `3 million`."""
-        following = self._text(end)
+        following = self.text(end)
         if following == ":":
-            word = self._text(k - 2 if self._text(k - 1) in (":", "=", "#") else k - 1)
-            is_apart = not (self._is_glued(end) or self._is_glued(end + 1))
-            is_separator = is_apart and (self._kind(end + 1) == NAME or end > k + 1)
+            word = self.text(k - 2 if self.text(k - 1) in (":", "=", "#") else k - 1)
+            is_apart = not (self.is_glued(end) or self.is_glued(end + 1))
+            is_separator = is_apart and (self.kind(end + 1) == NAME or end > k + 1)
             return not (is_separator or word.lower() in COUNTERS)
-        if following == "[" and self._text(k).isdecimal() and self._kind(end + 1) == NUMBER:
-            return self._text(k - 2).lower() not in COUNTERS  # `Train: 0 [640/60000 (1%)]`
-        is_factor = following.partition("-")[0] in _FACTORS or (following == "*" and self._is_glued(end))
+        if following == "[" and self.text(k).isdecimal() and self.kind(end + 1) == NUMBER:
+            return self.text(k - 2).lower() not in COUNTERS  # `Train: 0 [640/60000 (1%)]`
+        is_factor = following.partition("-")[0] in _FACTORS or (following == "*" and self.is_glued(end))
         return is_factor or following in ("=", "^", "x", "~", "..", "->")
-
-    def _plain_end(self, k: int) -> int:
-        return k + 1 + self._is_unit(k + 1)
-
-    def _is_unit(self, k: int) -> bool:
-        """Whether a word after a number and a space is its unit, and not the name of the next number."""
-        if self._kind(k) not in (NAME, UNIT) and self._text(k) != "%":
-            return False
-        if self._text(k) == "B":  # bytes, or billions
-            return False
-        is_key = self._text(k + 1) == "=" or (
-            self._text(k + 1) == ":" and (self._is_glued(k + 1) or "/" not in self._text(k))
-        )
-        if len(self.parts[k].gap) > 1 or is_key:
-            return False
-        is_rate = "/" in self._text(k)
-        if self._kind(k + 1) == NUMBER and not is_rate:  # `copy 16 MiB 25.1 GB/s`
-            return _SIZE.fullmatch(self._text(k)) is not None and self._is_rate(k + 1, self._plain_end(k + 1))
-        return is_rate or self._text(k) == "%" or bool(unit_of(self._text(k))[0])
-
-    def _is_rate(self, k: int, end: int) -> bool:
-        """Whether the unit of a number says what is counted: `12 tokens/s`, `3.1 ms/step`, `5 tokens per second`."""
-        text = "".join(self._texts(k + 1, end))
-        head, slash, per = text.partition("/")
-        unit = unit_of(text)[0]
-        is_rate = bool(slash and head and per) or (base_of(unit) in ("1/s", "GB/s", "TFLOP/s"))
-        return is_rate or self._text(end) == "per" or self._text(end + 1) == "per"
 
     def _name_before(self, last: int, is_marked: bool = False) -> tuple[tuple[str, ...], int]:
         """Return the words of a name that ends at a token, and the index of the first.
@@ -458,15 +400,15 @@ class _Line(Struct):
         words, k = self._brackets_before(last)
         first = k + 1
         while k >= 0:
-            is_plural = self._text(k + 2) == "s" and self._is_unit_in_brackets(k + 1) and self._is_glued(k + 1)
-            text = self._text(k) + "s" * (is_plural and not _OF_TIME.search(self._text(k)))
-            if self._kind(k) == NAME and text not in _NO_NAMES:
+            is_plural = self.text(k + 2) == "s" and is_unit_in_brackets(self, k + 1) and self.is_glued(k + 1)
+            text = self.text(k) + "s" * (is_plural and not _OF_TIME.search(self.text(k)))
+            if self.kind(k) == NAME and text not in _NO_NAMES:
                 words.insert(0, text)
             elif not (self._is_glue(k) or (is_marked and self._is_operator(k))):
                 break
             first = k
-            inside, before = self._brackets_before(k - 1) if is_marked and self._text(k - 1) == ")" else ([], k - 1)
-            if self._kind(before) == NAME and before < k - 1:
+            inside, before = self._brackets_before(k - 1) if is_marked and self.text(k - 1) == ")" else ([], k - 1)
+            if self.kind(before) == NAME and before < k - 1:
                 words[:0] = inside
             elif is_marked and self._is_operator(k - 1):
                 before = k - 1
@@ -475,25 +417,25 @@ class _Line(Struct):
             else:
                 before = k - 1
             k = before
-        if self._text(first - 1) == "=" and self._is_glued(first) and self._kind(first - 2) == NAME:
-            end = next((i for i in range(first + 1, last + 1) if not self._is_glued(i)), first)
+        if self.text(first - 1) == "=" and self.is_glued(first) and self.kind(first - 2) == NAME:
+            end = next((i for i in range(first + 1, last + 1) if not self.is_glued(i)), first)
             words, first = words[sum(part.kind == NAME for part in self.parts[first:end]) :], end  # `model=llama tp=1`
         return self._without_tail(words, first, last)
 
     def _is_operator(self, k: int) -> bool:
         """Whether a mark is between the parts of a formula: `fwd + bwd: 3.1`."""
-        return self._text(k) in ("/", "+", "*") and self._kind(k - 1) == NAME
+        return self.text(k) in ("/", "+", "*") and self.kind(k - 1) == NAME
 
     def _is_glue(self, k: int) -> bool:
         """Whether a mark is a part of a name: the hyphen of `val-loss`, but not the hyphen of an option `-n 100`."""
-        sides = self._is_glued(k), self._is_glued(k + 1)
-        return self._text(k) in _GLUE and (all(sides) if self._text(k) == "-" else any(sides))
+        sides = self.is_glued(k), self.is_glued(k + 1)
+        return self.text(k) in _GLUE and (all(sides) if self.text(k) == "-" else any(sides))
 
     def _brackets_before(self, last: int) -> tuple[list[str], int]:
         """Return the words in the brackets at the end of a name, but not a unit, and the index before them."""
         words: list[str] = []
-        while self._text(last) in (")", "]"):
-            opening = next((k for k in range(last - 1, max(last - 16, -1), -1) if self._text(k) in ("(", "[")), 0)
+        while self.text(last) in (")", "]"):
+            opening = next((k for k in range(last - 1, max(last - 16, -1), -1) if self.text(k) in ("(", "[")), 0)
             inside = self.parts[opening + 1 : last]
             if any(part.kind in (NUMBER, LIST) or part.text == ":" for part in inside):  # `lr(1e-3): 2`
                 break
@@ -504,15 +446,15 @@ class _Line(Struct):
 
     def _without_tail(self, words: list[str], first: int, last: int) -> tuple[tuple[str, ...], int]:
         """Return a name without the unit of the number before it: of `1.75/s LR` only `LR`."""
-        if self._kind(first - 1) == OPAQUE and _ORDINAL.fullmatch(self._text(first - 1)):
+        if self.kind(first - 1) == OPAQUE and _ORDINAL.fullmatch(self.text(first - 1)):
             return (), last + 1  # without its number, `95th percentile` is not that name
-        if self._kind(first - 1) not in (NUMBER, UNIT):
+        if self.kind(first - 1) not in (NUMBER, UNIT):
             return tuple(words), first
         k = first
-        if self._is_glued(k):
-            while k <= last and self._is_glued(k):
+        if self.is_glued(k):
+            while k <= last and self.is_glued(k):
                 k += 1
-            is_key = k > last and self._text(first) == "/" and self._text(first - 2) in (":", "=")  # `epoch=0/step=10`
+            is_key = k > last and self.text(first) == "/" and self.text(first - 2) in (":", "=")  # `epoch=0/step=10`
             words = words if is_key else words[sum(part.kind == NAME for part in self.parts[first:k]) :]
         elif words and self._is_tail(k, words, last):
             words, k = words[1:], k + 1
@@ -520,28 +462,28 @@ class _Line(Struct):
 
     def _is_tail(self, k: int, words: Sequence[str], last: int) -> bool:
         """Whether the first word of a name is the unit of the number before: as in `71.5 samples/s 19.5 tokens/s`."""
-        is_rate = self._is_rate(last + 1, self._plain_end(last + 1))
-        may_be_unit = "/" in words[0] or _SIZE.fullmatch(words[0]) is not None  # `16 MiB 25.1 GB/s`
-        return self._is_unit(k) if k < last else len(words) == 1 and may_be_unit and is_rate
+        ends_in_rate = is_rate(self, last + 1, plain_end(self, last + 1))
+        is_own = "/" in words[0] or SIZE.fullmatch(words[0]) is not None  # `16 MiB 25.1 GB/s`
+        return is_unit(self, k) if k < last else len(words) == 1 and is_own and ends_in_rate
 
     def _marked(self, mark: int) -> Bond | None:
         """Return the bond of a number after a colon or an equal sign."""
-        mark -= self._text(mark - 1) == ":"
-        if self._text(mark - 1) in ("=", "!", "<", ">", "+", "-"):
+        mark -= self.text(mark - 1) == ":"
+        if self.text(mark - 1) in ("=", "!", "<", ">", "+", "-"):
             return None
         last = mark - 1
-        while self._text(last) in ('"', "'", "`", "*"):
+        while self.text(last) in ('"', "'", "`", "*"):
             last -= 1
         words, first = self._name_before(last, is_marked=True)
-        number = first - 1 - (self._kind(first - 1) == NAME)
-        is_in_name = self._kind(number) == NUMBER and self._text(number - 1) == "/" and self._kind(number - 2) == NAME
+        number = first - 1 - (self.kind(first - 1) == NAME)
+        is_in_name = self.kind(number) == NUMBER and self.text(number - 1) == "/" and self.kind(number - 2) == NAME
         is_in_name = self._is_counted(number) or (is_in_name and not self._is_bound(number))
         if is_in_name and not self._begins_segment(first):  # `Latency / 1K tokens: 0.5`, `img/sec on 8 GPUs: 0.5`
             return None
         if words and words[-1].lower() in ("are", "were"):
             return None
         is_time = _OF_TIME.search(" ".join(words)) is not None
-        units = [self._text(i + 1) for i in range(first, mark) if self._is_unit_in_brackets(i)]
+        units = [self.text(i + 1) for i in range(first, mark) if is_unit_in_brackets(self, i)]
         unit = next((x for x in units if unit_of(x)[0] and (x != "s" or is_time)), "")  # `GPU(s)` is a plural
         return Bond(words, unit_of_name=unit) if words and words[-1].lower() not in _VERSIONS else None
 
@@ -550,13 +492,13 @@ class _Line(Struct):
         words, first = self._name_before(k - 1)
         if words and words[-1].lower() in ("is", "was"):
             return self._of_sentence(words[:-1], end)
-        is_option = self._text(first) == "-"  # `train.py --batch 64`
+        is_option = self.text(first) == "-"  # `train.py --batch 64`
         if not words or words[-1] in NO_VALUE or is_option or (first == 0 and self._is_version(k, end)):
             return None
-        is_whole = self._text(k).isdecimal()
+        is_whole = self.text(k).isdecimal()
         if words[-1].lower() in COUNTERS and is_whole:
             return self._of_counter(words)
-        unit = unit_of("".join(self._texts(k + 1, end)))[0]
+        unit = unit_of("".join(self.texts(k + 1, end)))[0]
         is_time = base_of(unit) == "s"
         if (
             words[-1].lower() in _TAKES
@@ -567,18 +509,18 @@ class _Line(Struct):
         ):
             return Bond(words[:-1])
         is_sentence = any(word.lower() in SENTENCE_WORDS or word == "x" for word in words) or len(words) > _MOST_AFTER
-        is_sentence |= words[-1].endswith("ing") and self._kind(end) == NAME  # `Fetching 2 files: 50%`
+        is_sentence |= words[-1].endswith("ing") and self.kind(end) == NAME  # `Fetching 2 files: 50%`
         if is_sentence or (is_whole and _last_part(words[-1]) in NUMBERED):
             return None
-        is_cell = len(self.parts[k].gap) > 1 and first > 0 and len(self.parts[first].gap) > 1
+        is_cell = len(self.gap(k)) > 1 and first > 0 and len(self.parts[first].gap) > 1
         if is_cell:  # of a row: `P2   101W / 100W`
             return None
-        if self._text(first - 1) in (":", "=") and self._kind(first - 2) == NAME and not self._leads_to_number(end):
+        if self.text(first - 1) in (":", "=") and self.kind(first - 2) == NAME and not self._leads_to_number(end):
             return None  # `version: OpenCL 1.2`
         is_chained = self._is_bound(self._number_before(first))
         if not (self._begins_segment(first) or is_chained):
             return None
-        if not (self._ends(end) or self._leads_to_number(end) or self._kind(end) == NUMBER):
+        if not (self._ends(end) or self._leads_to_number(end) or self.kind(end) == NUMBER):
             return None
         is_last = is_chained and "_" in words[-1]  # of `dtype float16 batch_size 8`
         return Bond(words[-1:] if is_last else words, unit_of_name=self._unit_of_name(k))
@@ -593,62 +535,58 @@ class _Line(Struct):
     def _is_version(self, k: int, end: int) -> bool:
         """Whether a number belongs to the name of a program, and its title follows: `Linpack 2.3 -- A test`."""
         after = [part.kind for part in self.parts[end : end + 6]]
-        is_short = re.fullmatch(r"[0-9]{1,2}\.[0-9]{1,2}", self._text(k)) is not None
-        return is_short and end == k + 1 and self._text(end) == "-" and NUMBER not in after and after.count(NAME) > 1
+        is_short = re.fullmatch(r"[0-9]{1,2}\.[0-9]{1,2}", self.text(k)) is not None
+        return is_short and end == k + 1 and self.text(end) == "-" and NUMBER not in after and after.count(NAME) > 1
 
     def _of_sentence(self, words: Sequence[str], end: int) -> Bond | None:
         """Return the bond of a number after `is`: the name begins after the last word that belongs to a sentence."""
         is_stop = [word.lower() in SENTENCE_WORDS and word not in _JOINS for word in words]
         name = tuple(words[len(words) - is_stop[::-1].index(True) :] if True in is_stop else words)
         name = tuple(dropwhile(_JOINS.__contains__, name))
-        return Bond(name) if name and (self._ends(end) or self._text(end) == "per") else None
+        return Bond(name) if name and (self._ends(end) or self.text(end) == "per") else None
 
     def _ends(self, k: int) -> bool:
         """Whether a segment ends before a token."""
-        text = self._text(k)
-        if text == ":" and not self._is_glued(k):
+        text = self.text(k)
+        if text == ":" and not self.is_glued(k):
             return True
         return (
             self._begins_segment(k)
             or text in _SEPARATORS
             or text in (".", "-", "/", "->", "+", "±")
-            or self._kind(k) in (OPAQUE, LIST)
+            or self.kind(k) in (OPAQUE, LIST)
         )
 
     def _leads_to_number(self, k: int) -> bool:
         """Whether the words from a token on name another number."""
         first = k
-        while self._kind(k) == NAME or (k > first and (self._text(k) in _GLUE or self._is_unit_in_brackets(k))):
-            if self._text(k).lower() in SENTENCE_WORDS:
+        while self.kind(k) == NAME or (k > first and (self.text(k) in _GLUE or is_unit_in_brackets(self, k))):
+            if self.text(k).lower() in SENTENCE_WORDS:
                 return False
-            k += 3 if self._is_unit_in_brackets(k) else 1
-        return k > first and (self._kind(k) in (NUMBER, OPAQUE) or self._text(k) in (":", "="))
+            k += 3 if is_unit_in_brackets(self, k) else 1
+        return k > first and (self.kind(k) in (NUMBER, OPAQUE) or self.text(k) in (":", "="))
 
     def _unit_of_name(self, k: int) -> str:
         """Return the unit that is in brackets before a number: `latency(ms) 1.5`."""
-        unit = self._text(k - 2) if self._is_unit_in_brackets(k - 3) else ""
-        return "" if unit == "s" and not _OF_TIME.search(self._text(k - 4)) else unit  # `GPU(s)` is a plural
-
-    def _is_unit_in_brackets(self, k: int) -> bool:
-        is_bracket = (self._text(k), self._text(k + 2)) in (("(", ")"), ("[", "]"))
-        return is_bracket and self._kind(k + 1) != NUMBER
+        unit = self.text(k - 2) if is_unit_in_brackets(self, k - 3) else ""
+        return "" if unit == "s" and not _OF_TIME.search(self.text(k - 4)) else unit  # `GPU(s)` is a plural
 
     def _after(self, k: int, end: int) -> Bond | None:
         """Return the bond of a number with only words after it."""
         is_apart = end < len(self.parts) and len(self.parts[end].gap) > 1
-        is_apart |= self._text(k - 1) == "/" and not self._is_bound(self._number_before(k - 1))
-        if is_apart or not self._begins_segment(k) or self._kind(k - 1) in (NUMBER, UNIT):
+        is_apart |= self.text(k - 1) == "/" and not self._is_bound(self._number_before(k - 1))
+        if is_apart or not self._begins_segment(k) or self.kind(k - 1) in (NUMBER, UNIT):
             return None
         if k == 0 and all(re.match("[A-Z][a-z]", part.text) for part in self.parts[1:]):  # a heading: `2.1 Top Kernels`
             return None
         words: list[str] = []
-        while self._kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) <= _MOST_AFTER:
-            words.append(self._text(end))
+        while self.kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) <= _MOST_AFTER:
+            words.append(self.text(end))
             end += 1
         names = words[:-1] if words and words[-1] in ("in", "out") else words
         is_sentence = any(word.lower() in SENTENCE_WORDS for word in names) or len(words) > _MOST_AFTER
-        is_sentence |= self._kind(end) == NUMBER or any(
-            _SIZE.fullmatch(word) or len(word) < _LEAST_LETTERS for word in names
+        is_sentence |= self.kind(end) == NUMBER or any(
+            SIZE.fullmatch(word) or len(word) < _LEAST_LETTERS for word in names
         )
         is_sentence |= all(map(_MEMBER.fullmatch, names))
         if names != words and len(words) > 1:  # `pages paged in`

@@ -10,13 +10,13 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from perflog.formats.families.base import UniqueNames
+from perflog.formats.number_units import has_statistics
 from perflog.formats.tokens import NUMBER
 from perflog.formats.vocabulary import CONFIGURED, COUNTER, EVALUATION, MOMENTS, PLACES, quantities_of
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, UNSURE, LineDraft, Slot, words_of
-from perflog.ingestion.suggest.name_evidence import has_statistics
 from perflog.ingestion.suggest.naming import Named
 from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.schema import PER_FIELD, column_for

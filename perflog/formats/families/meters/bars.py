@@ -18,8 +18,8 @@ from perflog.formats.families.meters.names import (
     TRAINING_BAR,
     MeterNames,
 )
-from perflog.formats.families.meters.number_units import SCALES
 from perflog.formats.model import BarFields
+from perflog.formats.number_units import SCALES
 from perflog.formats.vocabulary import EVALUATIONS, TRAINING, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import STEP_WORDS, UNITS, Unit, unit_of
