@@ -65,6 +65,7 @@ _OPAQUE = (
     rf"[A-Za-z][\w.-]{{0,255}}:[0-9]+(?=[ \t|]+[A-Za-z_][\w.]*:[0-9]+{_BEFORE_LEVEL})",
     r"(?:(?<=[A-Z][0-9]{2} )|(?<=[A-Z][0-9]{3} )|(?<=[A-Z][0-9]{4} ))[0-9]+ ?[GT]B(?!\w)",  # a device: `H100 80GB HBM3`
     r"(?<=\[)(?!rank|stage|step|iter|epoch|gpu|node|local|[tpdec]p\b)[a-z_.]+:[0-9]+(?=\])",
+    r"(?<=[0-9]:[0-9]{2} )[A-Za-z_][\w.]{0,63}:[0-9]+(?=\])",  # the same after a time of day: `nemo_logging:393]`
     r"(?<![<\w.+)\]])(?:~|\.{1,2})?/[\w.+@=~,-]+(?:/[\w.+@=~,-]*)*",  # a path
     r"[\u2501\u2578\u257a\u2580-\u259f]+",  # a progress bar
 )

@@ -1284,7 +1284,13 @@ def test_a_number_that_nothing_names_is_an_unnamed_one_of_its_step(
     assert {row["loss"] for row in got.rows("steps")} == {None}
 
 
-@pytest.mark.parametrize("text", ["Step 3: 5 files", "step 3: 2.5 hours to go", "in step 3: 2.5", "Step 3: do 2.5"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Step 3: 5 files", "step 3: 2.5 hours to go", "in step 3: 2.5", "Step 3: do 2.5",
+        "Epoch 0, global step 10: 'val_loss' was not in top 1", "step 3: the loss did 2",
+    ],
+)  # fmt: skip
 def test_a_count_and_a_sentence_are_no_number_of_a_step(text: str) -> None:
     with pytest.raises(InputError):
         read(f"{text}\n".encode())

@@ -84,6 +84,11 @@ LINES: dict[str, Stored] = {
     "Major (requiring I/O) page faults: 12": [("major_requiring_i_o_page_faults", 12, None)],
     "[BENCH] total_latency(ms) 12.5": [("total_latency", 0.0125, "s")],
     "Time per request: 12.5 [ms] (mean)": [("time_per_request", 0.0125, "s")],
+    # an amount with its time and rate, a number of an epoch among the words, two sentences
+    "Done: 52 tokens in 1.5s (33.5 tok/s)": [("time", 1.5, "s"), ("tok_per_s", 33.5, "1/s"), ("tokens", 52, None)],
+    "Time taken for epoch 3 is 12.5 s": [("epoch", 3, None), ("time_taken", 12.5, "s")],
+    "wave is 0.5 and tide is 2.5": [("tide", 2.5, None), ("wave", 0.5, None)],
+    "[NeMo I 2025-08-05 10:20:30 nemo_logging:393] wave: 2.5": [("wave", 2.5, None)],
     # one name for two numbers
     "wave: 2.5 wave: 3.5 tide: 1.5": [("tide", 1.5, None)],
     "wave: 2.5 (3.5) tide: 1.5": [("tide", 1.5, None), ("wave", 2.5, None)],

@@ -60,6 +60,8 @@ def found(units: dict[str, str] | None = None, /, **columns: Any) -> tuple[list[
         ({"lr": [0.1, 0.2, 0.3, 0.4], "took": TIMES, "trial": ["t1", "t2", "t3", "t4"]}, ["lr"]),
         ({"number": [1, 2, 3, 4], "took": TIMES, "params_x": [0.3, 0.5, 0.7, 0.9]}, ["params_x"]),
         ({"number": [1, 2, 3, 4], "took": TIMES, "x": ["p", "q", "p", "q"]}, ["number"]),
+        ({"clip_norm": [0.1, 0.2, 0.1, 0.2], "n": [1, 1, 2, 2], "took": TIMES}, ["clip_norm", "n"]),
+        ({"op": ["a", "b", "c", "d"], "took": TIMES, "Clip_Score": [0.1, 0.2, 0.1, 0.2]}, ["op"]),
         # neither a unit nor an outcome
         ({"unit": ["ms", "ms", "s", "s"], "n": [1, 2, 3, 4], "took": TIMES}, ["n"]),
         ({"status": ["ok", "ok", "fail", "ok"], "n": [1, 2, 3, 4], "took": TIMES}, ["n"]),

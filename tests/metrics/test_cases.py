@@ -104,6 +104,9 @@ def test_the_title_of_a_table_names_its_cases(tmp_path: Path) -> None:
     text = f"World Size = 2\n\n{table}\nWorld Size = 4\n\n{table}"
     [row] = cases(log_of(tmp_path, text, "run.log")).to_dict("records")
     assert (row["over"], row["max_at"]) == ("World_Size x M", "World_Size 2, M 2")
+    anchor = '<div id="x"></div>'
+    [row] = cases(log_of(tmp_path, f"batch 8\n{anchor}\n\n{table}\nbatch 16\n{anchor}\n\n{table}")).to_dict("records")
+    assert (row["over"], row["max_at"]) == ("batch x M", "batch 8, M 2")
     for line in ("Total time 3.5 s", "$ python bench.py", "Epoch 3", "10:00:00 Loaded. Now the table"):
         [row] = cases(log_of(tmp_path, f"{line}\n{table}")).to_dict("records")
         assert row["over"] == "M"

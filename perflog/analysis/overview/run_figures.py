@@ -491,7 +491,15 @@ def _asides(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:
         figure.name for figure in figures if figure.unit == "s" and not COUNTDOWN.isdisjoint(words_of(figure.name))
     }
     asides |= {name for name in beside if re.sub("_(?:total|elapsed)$", "", name) in loops}
+    of_loops = _records_of(rows, {f"{loop}_elapsed" for loop in loops})
+    described = {name for name in rates if _records_of(rows, {name}) <= of_loops}
+    asides |= described if described != rates else set()  # a bar without a description is that of the run
     return asides | {name for name in rates if not _RATE_OF_STEPS.fullmatch(name)}
+
+
+def _records_of(rows: Rows, keys: set[str]) -> set[tuple[int, int]]:
+    """Return the line and the part of each record that prints one of these names."""
+    return set(rows.where(rows.one_of("key", keys)).records("line", "part")) if keys else set()
 
 
 def _levels_of_value(tables: Tables, figure: RunFigure, options: Options) -> dict[str, list[float]]:

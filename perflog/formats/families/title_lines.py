@@ -47,11 +47,13 @@ _LONGEST = 120
 
 _AROUND_TABLE_TITLE = r"(?:[-=#*_>`~\s]|<[^<>]*>|[^\w\s]{1,2} (?=\w))*"
 _TABLE_TITLE = lazy_pattern(rf"(?P<before>{_AROUND_TABLE_TITLE})(?P<text>\S.*?)(?P<after>:?(?:[-=#*_`~:\s]|<[^<>]*>)*)")
-_NO_TITLE = lazy_pattern(  # a command, a line of a logger, a sentence, a row of another table
+_NO_TITLE = lazy_pattern(  # a command, a line of a logger, a sentence, a row of another table, a tag
     r"[$%] |.* --?[A-Za-z]|.*[0-9]{2}:[0-9]{2}:[0-9]{2}|\[|.*[.!?] [A-Z]|.*\w[.!?]$|.*[|\t{}]"
-    r"|.*(?:\S {3,}\S+){2}|.*https?:"
+    r"|.*(?:\S {3,}\S+){2}|.*https?:|<[^<>]*>$"
     r"|(?i:.*\b(?:complete|completed|done|finished|started|starting|passed|failed|saved|loaded|warning|error)\b)"
 )
+IS_TAGS = lazy_pattern(r"\s*(?:<[^<>]*>\s*)+")
+"""A line of HTML without words, such as an anchor."""
 _HAS_WORD = lazy_pattern(r".*(?:[^\W\d_]{2}|\w ?=).*")
 _MOST_WORDS = 16
 

@@ -33,7 +33,7 @@ from perflog.formats.number_units import (
     unit_of_number,
 )
 from perflog.formats.token_line import TokenLine
-from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, tokens
+from perflog.formats.tokens import LIST, MARK, NAME, NUMBER, OPAQUE, UNIT, tokens
 from perflog.formats.vocabulary import COUNTERS, LEVELS, NUMBERED, SENTENCE_WORDS, STATISTICS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import MAGNITUDES, base_of, unit_of
@@ -57,6 +57,7 @@ _VERSIONS = frozenset(("version", "revision", "release"))
 _NO_NAMES = frozenset((*LEVELS, "True", "False"))  # they precede names
 _COPULA = frozenset(("is", "was", "are", "were"))
 _TAKES = frozenset(("took", "takes", "in"))
+_COUNTED_IN = ("for", "of", "at", "in")
 _COUNTING = frozenset("on in over with across using for".split())  # before a number and what it counts
 _JOINS = frozenset(("of", "in", "on", "per", "the", "a"))  # words inside a name: `memory in use`, `number of files`
 
@@ -244,6 +245,10 @@ class _Line(TokenLine):
         while before >= 0 and self.text(before) in _OPENING:
             before -= 1
         mark = self._mark(k, before, end)
+        if self._is_amount(k):
+            return Bond((self.text(k + 1),))
+        if self.text(k - 1) == "in" and self._is_amount(k - 3):
+            return Bond(("time",))
         if self._names_follow(k):
             return Bond((*self._description(), self.text(k + 1)))
         if mark is not None:
@@ -259,6 +264,12 @@ class _Line(TokenLine):
         is_word = self.kind(before) == NAME or (self.text(before) == "." and self.kind(before - 1) == NAME)
         is_word |= is_unit_in_brackets(self, before - 2) and bool(unit_of(self.text(before - 1))[0])
         return self._beside(k, end) if before == k - 1 and is_word else self._after(k, end)
+
+    def _is_amount(self, k: int) -> bool:
+        """Whether a number counts the things after it, before a time and a rate: `52 tokens in 1.5s (33 tok/s)`."""
+        kinds = [part.kind for part in self.parts[max(k, 0) : k + 7]]
+        is_timed = self.text(k + 2) == "in" and self.text(k + 5) == "(" and "/" in self.text(k + 7)
+        return is_timed and kinds == [NUMBER, NAME, NAME, NUMBER, UNIT, MARK, NUMBER] and self.text(k + 1)[-1] == "s"
 
     def _names_follow(self, k: int) -> bool:
         """Whether statistics follow all numbers of a line: `Nlocal: 1000 ave 2000 max 300 min`."""
@@ -487,11 +498,16 @@ class _Line(TokenLine):
         unit = next((x for x in units if unit_of(x)[0] and (x != "s" or is_time)), "")  # `GPU(s)` is a plural
         return Bond(words, unit_of_name=unit) if words and words[-1].lower() not in _VERSIONS else None
 
+    def _before_count(self, k: int) -> tuple[str, ...]:
+        """Return the words before the count of a moment that a verb follows: `Time taken for epoch 3 is 12.5 s`."""
+        is_count = self.text(k) in _COPULA and self.kind(k - 1) == NUMBER and self.text(k - 2) in COUNTERS
+        return tuple(self._name_before(k - 4)[0]) if is_count and self.text(k - 3) in _COUNTED_IN else ()
+
     def _beside(self, k: int, end: int) -> Bond | None:
         """Return the bond of a number with words before it that no mark ties to it."""
         words, first = self._name_before(k - 1)
         if words and words[-1].lower() in ("is", "was"):
-            return self._of_sentence(words[:-1], end)
+            return self._of_sentence((*self._before_count(first), *words[:-1]), end)
         is_option = self.text(first) == "-"  # `train.py --batch 64`
         if not words or words[-1] in NO_VALUE or is_option or (first == 0 and self._is_version(k, end)):
             return None

@@ -86,6 +86,10 @@ class Series(Struct):
         is_counter = self.rises == self.count - 1 and (self.singles < self.rises or self.least > 0)
         return self.count > 1 and self.least >= 0 and self.most < _MOST_RANKS and not is_counter
 
+    def is_one_of(self, ranks: Iterable[Series]) -> bool:
+        """Whether a number that is printed once lies among ranks that other lines prove."""
+        return self.count == 1 and any(other.least <= self.least <= other.most for other in ranks)
+
     @property
     def counts_each(self) -> bool:
         """Whether the log prints each step: the time on a line can only be the time of its step."""
@@ -110,6 +114,11 @@ def proven_names(lines: Iterable[LineDraft], evidence: Evidence) -> dict[str, Se
         if series is not None and step is not None and step.why != naming.COUNTS_UP and series.is_step(is_named=True):
             proven[step.printed] = series
     return proven
+
+
+def proven_ranks(evidence: Evidence) -> list[Series]:
+    """Return the series of numbers that prove to be ranks."""
+    return [series for (_, role), series in evidence.items() if role == "rank" and series.is_rank()]
 
 
 def sample_counts(lines: Iterable[LineDraft]) -> frozenset[str]:
@@ -140,7 +149,7 @@ def disproved_roles(
     totals = [slot.texts for slot in line.numbers if slot.named.name == naming.total_of("step")]
     if step is not None and totals and not step.counts_each and set(totals[0]) <= set(samples):
         roles.add("step")
-    if rank is not None and "rank" in names and not rank.is_rank():
+    if rank is not None and "rank" in names and not (rank.is_rank() or rank.is_one_of(proven_ranks(evidence))):
         roles.add("rank")
     is_plain = time is not None and "step_time" in names and line.has_plain_time
     if is_plain and not (step is not None and step.counts_each and time is not None and not time.only_grows):

@@ -219,6 +219,9 @@ def _suit_table(line: LineDraft) -> None:
     """Keep the roles and names of the numbers that the table of a line can have."""
     if line.table != "steps" and any(s.named.why == naming.COUNTS_UP for s in line.numbers):
         line.take_back("step")
+    if line.numbers and all(s.named.name == "rank" for s in line.numbers):
+        for slot in line.numbers:  # who printed words that measure nothing
+            slot.kind = UNSURE
     if line.table != "steps" and all(s.named.name in PLACES for s in line.numbers):
         for role in PLACES:  # without a value, they are in no row
             line.take_back(role)

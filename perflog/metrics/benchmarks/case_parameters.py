@@ -22,7 +22,7 @@ CONFIGURES = lazy_pattern(
 """Names of whole numbers that configure a measurement."""
 _CHOSEN = lazy_pattern(
     r"(?:params?|config|hparams|hyperparameters)[./_].+|(?:\w*_)?(?:lr|learning_rate|weight_decay|wd|dropout|momentum"
-    r"|beta_?[0-9]?|epsilon|temperature|warmup\w*|clip\w*|label_smoothing)",
+    r"|beta_?[0-9]?|epsilon|temperature|warmup\w*|clip(?!_?(?:score|sim|frac))\w*|label_smoothing)",
     re.IGNORECASE,
 )
 """Names of numbers that a search chooses, whole or not."""

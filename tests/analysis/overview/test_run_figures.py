@@ -341,6 +341,15 @@ def test_what_is_left_and_other_loops_answer_only_where_nothing_else_does() -> N
     assert len(module._values(made(*aside), Options())) == len(aside)
 
 
+def test_the_rate_of_a_bar_with_a_name_answers_only_where_no_bar_without_one_does() -> None:
+    loading = [value(key, 9.0, line=1, part=0) for key in ("Loading", "Loading_total", "Loading_elapsed")]
+    loading.append(value("smoothed_it_per_s", 9.0, "1/s", line=1, part=0))
+    steps = [value(key, 5.0, "s", line=2, part=0) for key in ("bar_elapsed", "smoothed_s_per_it")]
+    names = [figure.name for figure in module._values(made(*loading, *steps), Options())]
+    assert sorted(names) == ["bar_elapsed", "smoothed_s_per_it"]
+    assert "smoothed_it_per_s" in [figure.name for figure in module._values(made(*loading), Options())]
+
+
 @pytest.mark.parametrize(
     ("name", "unit", "is_speed"),
     [

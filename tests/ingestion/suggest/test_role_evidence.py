@@ -141,6 +141,13 @@ def test_a_single_step_is_one_that_others_prove() -> None:
     assert disproved_roles(line(counted), once, {"iter": GROWS}) == {"step"}
 
 
+def test_a_single_rank_is_one_that_others_prove() -> None:
+    ranks = {("x", "rank"): single(2, 9), ("y", "rank"): series([0, 3, 1, 2, 0])}
+    assert disproved_roles(line(slot("rank")), {("x", "rank"): single(2, 9)}, {}) == {"rank"}
+    assert disproved_roles(line(slot("rank")), ranks, {}) == set()
+    assert disproved_roles(line(slot("rank")), {**ranks, ("x", "rank"): single(7, 9)}, {}) == {"rank"}
+
+
 def test_what_counts_up_to_samples_is_no_step() -> None:
     given = line(STEP, slot("steps", "7200"))
     for found, roles in ((series([32, 64]), {"step"}), (GROWS, set())):

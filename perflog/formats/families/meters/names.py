@@ -51,6 +51,8 @@ _OF_MEMORY = lazy_pattern(
     r"mem|byte|size|(?<![a-z])v?ram(?![a-z])", re.IGNORECASE
 )  # names of sizes: there `M` may be 2^20 too
 _PREPOSITIONS = frozenset("in at of for to with by from on after".split())  # name no number after them: `in 2.5 s`
+_COPULAS = frozenset(("is", "was"))
+_TELLS = frozenset("was were not no did does".split())  # among the words before a number, they make a sentence of them
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _RATES = frozenset(("1/s", "TFLOP/s"))  # base units of rates that are only in part in the name
 _SPEEDS = {"TFLOP/s": "tflops", "GB/s": "bandwidth"}  # the same, of what the number before took its time for
@@ -148,7 +150,9 @@ class MeterNames(Struct):
             return self.last, TOTAL  # `iter 50 of 200`
         if self.words:
             is_sentence = not self.is_bound and self.words[-1].lower() in _PREPOSITIONS
-            ends_in_is = not self.is_bound and self.words[-1] == "is"
+            ends_in_is = not self.is_bound and self.words[-1] in _COPULAS
+            told = self.words[:-1] if ends_in_is else self.words
+            is_sentence |= not self.is_bound and not _TELLS.isdisjoint(told)  # `'val_loss' was not in top 1`
             is_place = self.words[0].lower() == "of" and self.words[-1].lower() in COUNTERS  # `it 1/3 of epoch 0`
             is_place |= self.words[0].lower() in _PARTS and self.words[1:] in (["Epoch"], ["epoch"])  # `Val Epoch 3`
             words = " ".join(self.words[is_place : -1 if ends_in_is else None])

@@ -24,7 +24,7 @@ from perflog.formats.families.header_tables import (
     rule_line,
     title_line,
 )
-from perflog.formats.families.title_lines import TABLE_TITLE, table_title_parts
+from perflog.formats.families.title_lines import IS_TAGS, TABLE_TITLE, table_title_parts
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Value
 from perflog.lazy_patterns import lazy_pattern
@@ -135,7 +135,7 @@ class HeaderRowReader:
         """
         level = 0
         for row, text in reversed([*segments.lines(range(max(header - _LINES_TO_TITLE, 0), header), label)]):
-            if not text.strip() or (is_rule(text) and not segments.unread[row]):
+            if not text.strip() or IS_TAGS.fullmatch(text) or (is_rule(text) and not segments.unread[row]):
                 continue
             parts = table_title_parts(text)
             if parts is not None and not level and segments.unread[row]:
