@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from perflog.arrays import Floats
 from perflog.statistics.levels import (
+    _ORDERS,
     FEWEST,
     Level,
     _clearest_stretch,
@@ -20,9 +21,11 @@ from perflog.statistics.levels import (
     _known_scores,
     _largest_stretch_score,
     _last,
+    _order_p,
     _outliers,
     _rise,
     _scores,
+    _stretch,
     _widening,
     course,
     levels,
@@ -99,6 +102,27 @@ def test_p_is_the_share_of_the_orders_with_as_clear_a_cut() -> None:
     found = levels(np.array([1.0, 1.001, 1.002, 1.0, 0.5, 0.501, 0.502, 0.5]))
     assert found[1].start == 4
     assert found[1].p == pytest.approx(2 / 70, abs=0.015)
+
+
+def test_all_orders_are_permutations_and_as_many_as_the_p_value_says() -> None:
+    """Clearer than all orders: one in a thousand and one, whatever the number of orders that are held at once."""
+    for values in (np.arange(9.0), np.arange(3000.0)):
+        held: list[int] = []
+
+        def largest(orders: Floats, held: list[int] = held, values: Floats = values) -> Floats:
+            assert (np.sort(orders, axis=-1) == values).all() and (orders != values).any()
+            held.append(len(orders))
+            return np.zeros(len(orders))
+
+        assert _order_p(values, 1.0, largest, np.random.default_rng(1)) == 1 / (sum(held) + 1) == 1 / (_ORDERS + 1)
+    assert len(held) > 1
+
+
+def test_a_stretch_has_at_least_two_values_before_and_after_it() -> None:
+    series = np.array([0.0, 0.1, *[5.0, 5.1] * 6, 0.1, 0.0])
+    rng = np.random.default_rng(1)
+    assert list(_stretch(series, rng, 1.0)) == [2, 14]
+    assert list(_stretch(series[1:], rng, 1.0)) == [] == list(_stretch(series[:-1], rng, 1.0))
 
 
 def test_the_score_of_a_cut_is_students_t() -> None:

@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from support.trace_tables import Event, by_hand, kernel, raw, real, step
 from perflog.analysis.lint import findings
 from perflog.metrics import METRICS, device_kernels, device_time
 from perflog.metrics.compared import Steady
-from perflog.metrics.traces.device_time import _samples
+from perflog.metrics.traces.device_time import _samples, wholes_of_traces
 from perflog.metrics.traces.device_work import trace_devices
 
 STATES = ("compute", "communication", "memory", "waiting", "idle")
@@ -143,6 +144,54 @@ def test_time_outside_of_steps_is_that_of_sets(work: list[tuple[int, int, int | 
         assert (one["outside_s"] if want is None else round(one["outside_s"] * 1e9)) == want
 
 
+def test_work_that_a_step_launched_and_that_runs_outside_it() -> None:
+    """Step 5 comes before step 3. Each has work inside and after both."""
+    events = [step(5, 0, 100), step(3, 100, 200)]
+    events += [kernel(50, 100, step=5), kernel(150, 190, step=3)]
+    events += [kernel(210, 230, step=5), kernel(230, 240, step=3), kernel(235, 241, step=3, stream=8)]
+    found = {r["step"]: r["outside_s"] * 1e9 for r in rows(device_time(by_hand(events)), part="step")}
+    assert found == pytest.approx({5: 20, 3: 11})
+
+
+def test_work_of_each_part_is_counted_where_it_starts() -> None:
+    events = [
+        step(1, 0, 50),
+        step(2, 50, 100),
+        step(3, 100, 120),
+        kernel(10, 20),
+        kernel(30, 70),
+        kernel(60, 90, stream=8),
+    ]
+    found = rows(device_time(by_hand(events)))
+    assert [(r["part"], r["events"], r["first_line"]) for r in found] == [
+        ("trace", 3, 4), ("step", 2, 4), ("step", 1, 6), ("step", 0, 4)
+    ]  # fmt: skip
+
+
+def test_kernels_that_wait_add_up_over_the_streams() -> None:
+    """Exposed, they only wait until a kernel computes."""
+    events = [kernel(0, 30, "event_wait", stream=7), kernel(10, 40, "event_wait", stream=8), kernel(20, 60, stream=9)]
+    (found,) = rows(device_time(by_hand(events)))
+    assert (found["waiting_kernels_s"], found["waiting_s"]) == pytest.approx((60e-9, 20e-9))
+    (found,) = rows(device_time(by_hand(events[2:])))
+    assert (found["waiting_kernels_s"], found["waiting_s"]) == (0, 0)
+
+
+@pytest.mark.parametrize(("work", "part"), [([2, 1], "step"), ([2, 0], "trace"), ([0, 0], "trace")])
+def test_the_whole_of_a_trace_is_its_steps_where_all_devices_work_in_them(work: list[int], part: str) -> None:
+    """Ranks and devices may be unknown."""
+    table = pd.DataFrame(
+        {"run": "r", "rank": rank, "device": None, "device_name": None, "part": name, "span_s": 2.0, "idle_s": idle}
+        for rank, busy in zip((None, 1), work, strict=True)
+        for name, idle in (("trace", 1.0), ("step", 2.0 - busy), ("step", 2.0))
+    )
+    assert set(wholes_of_traces(table)["part"]) == {part}
+    assert len(wholes_of_traces(table)) == (4 if part == "step" else 2)
+    other = table.assign(run="other", span_s=table["idle_s"])  # a run without work has no steps that count
+    both = wholes_of_traces(pd.concat([table, other], ignore_index=True))
+    assert both.groupby("run")["part"].unique().map(list).to_dict() == {"r": [part], "other": ["trace"]}
+
+
 def test_a_trace_without_device_work_has_no_rows() -> None:
     host = by_hand([step(1, 0, 100), kernel(0, 10, "aten::mm", kind="cpu", device=None)])
     for name in ("device_time", "device_kernels", "collective_wait", "stragglers"):
@@ -204,3 +253,5 @@ def test_what_comparisons_read_of_each_step() -> None:
     assert found["busy"] == pytest.approx([0.45, 0.3, 0.45])
     assert found["overlap"] == pytest.approx([0.25] * 2)
     assert found["exposed_memory"] == [0.0] * 3
+    for some, of in ((events, "step_time"), (events[3:], None)):  # without steps, of the whole trace
+        assert {measure.of for measure, _, _ in _samples(by_hand(some), Steady({"r": 0}, {}))} == {of, None}
