@@ -320,6 +320,6 @@ def _programs(formats: set[str]) -> set[str]:
 
 
 def _names_of(formats: set[str]) -> str:
-    """Return the names of the programs that print in a log, else of the libraries: `MLPerf logging`."""
+    """Return the names of the programs that print in a log, else of the libraries: `MLPerf`."""
     special = {name for name in formats if (form := known().get(name)) and not form.generic}
     return ", ".join(known()[name].program or name for name in sorted(_programs(formats) or special)) or UNKNOWN

@@ -12,7 +12,7 @@ from support.paths import SHARED
 import perflog
 from perflog.analysis import job_hosts
 from perflog.analysis import job_members as module
-from perflog.analysis.job_members import JobRuns, logs_beside, runs_of_jobs
+from perflog.analysis.job_members import JobRuns, _names_of, _printed, logs_beside, runs_of_jobs
 from perflog.log import RunKey
 from perflog.metrics.benchmarks.server_readings import RUNNING
 from perflog.metrics.run_tables import Tables
@@ -208,6 +208,29 @@ def test_benchmarks_have_names() -> None:
     found = {job.keys[0].log: job.benchmark for job in jobs(logs)}
     assert found == {"a.log": None, "nccl.log": "nccl-tests", "t.log": "unknown program", "s.log": None,
                      "early.log": None}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("formats", "name"),
+    [
+        ({"nccl_tests", "bars"}, "nccl-tests"), ({"osu", "nccl_tests"}, "nccl-tests, OSU micro-benchmarks"),
+        ({"mlperf"}, "MLPerf"), ({"mlperf", "nccl_tests"}, "nccl-tests"),  # a library of some program
+        ({"csv"}, "unknown program"), ({"of_no_one"}, "unknown program"), (set(), "unknown program"),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_benchmark_is_its_program(formats: set[str], name: str) -> None:
+    assert _names_of(formats) == name
+
+
+def test_the_results_of_any_run_of_a_log_count() -> None:
+    """The first run of the log prints some, the second none."""
+    rows: list[Facts] = [{"table": "runs", "run": run, "log": "a.log"} for run in ("a-1", "a-2")]
+    rows.append({"table": "collectives", "line": 2, "run": "a-1"})
+    frames = by_hand("collectives", rows)
+    keys = [RunKey(run, None, "a.log", "a.log", 1) for run in ("a-1", "a-2")]
+    tables = Tables(frames | {"runs": frames["runs"][1:]})
+    found = _printed(tables, {"a.log": keys}, {"a.log": "a.log"})["a.log"]
+    assert (found.runs, found.has_results, found.measures) == (["a-1", "a-2"], True, True)
 
 
 def test_logs_without_steps_are_one_job() -> None:

@@ -51,7 +51,9 @@ def test_strong_scaling_follows_amdahl(tmp_path: Path) -> None:
         assert row.efficiency == pytest.approx(speedup / row.gpus, rel=1e-9)
     assert measured.iloc[-1]["error"] == pytest.approx(0, abs=1e-9)
     assert predicted["gpus"] == 16
-    assert predicted["speed"] == pytest.approx(256 / (STRONG_A + STRONG_B / 16), rel=1e-9)
+    step = STRONG_A + STRONG_B / 16
+    assert predicted["speed"] == pytest.approx(256 / step, rel=1e-9)
+    assert predicted["marginal"] == pytest.approx(8 * (STRONG_A + STRONG_B / 8) / (16 * step), rel=1e-9)
 
 
 def test_weak_scaling_of_a_rate_of_one_gpu(tmp_path: Path) -> None:
@@ -201,3 +203,12 @@ def test_the_cost_of_a_million() -> None:
     """At 3 a GPU hour, 1.2 ms of a GPU cost a millionth of 1."""
     assert _cost(1.2e-3, 3.0) == pytest.approx(1.0)
     assert _cost(None, 3.0) is None
+
+
+def test_each_size_has_its_cost_at_a_price(tmp_path: Path) -> None:
+    table(tmp_path, {f"n{n}": strong(n) for n in (1, 2, 4)})
+    rows = scaling(perflog.find_runs(str(tmp_path)), gpu_hour=3.0)
+    steps = {n: STRONG_A + STRONG_B / n for n in (1, 2, 4, 8)}
+    expected = [3.0 * n * step / 256 / 3600 * 1e6 for n, step in steps.items()]
+    assert rows["cost_million"].tolist() == pytest.approx(expected)
+    assert scaling(perflog.find_runs(str(tmp_path)))["cost_million"].isna().all()

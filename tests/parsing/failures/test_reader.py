@@ -331,6 +331,7 @@ def test_a_message_is_not_repeated_in_another_run_or_log() -> None:
     assert [each.count for each in read(text)[0]] == [2]
     assert [each.count for each in read(text, runs=[2])[0]] == [1, 1]
     assert [each.count for each in read(text, runs=[3])[0]] == [1, 1]
+    assert [each.count for each in read(text, runs=[2], cut=2)[0]] == [1, 1]  # the run begins in an earlier batch
     assert [each.count for each in read(text, logs=[1, 3])[0]] == [1, 1]
 
 

@@ -363,6 +363,15 @@ def test_a_truncated_gzip_loses_no_byte_that_zlib_can_decompress(write: Write) -
     assert f"first {len(zlib.decompressobj(31).decompress(part))} bytes" in log.warnings[0]
 
 
+def test_the_bytes_before_a_fault_are_read_one_by_one(write: Write) -> None:
+    raw = b"".join(b"step %d loss %f\n" % (n, 1 / (n + 1)) for n in range(20_000))
+    part = gzip.compress(raw)[:-5000]
+    whole = zlib.decompressobj(31).decompress(part)
+    path = str(write(part))
+    for skip in (0, len(whole) - 70, len(whole)):
+        assert source._bytes_before_fault(path, "gzip", skip) == whole[skip:]
+
+
 @pytest.mark.parametrize("how", ["gz", "zst", "xz", "bz2"])
 def test_a_damaged_stream_keeps_a_part_from_the_beginning(write: Write, how: str) -> None:
     raw, whole = NOISE, bytearray(packed_noise(how))
