@@ -47,6 +47,8 @@ CUT = [
     "iter 340: loss 5.4983, ti||iter 341: loss 5.5000, time 12.00ms",
     "iter 340: lo||2024-05-01 10:11:12 INFO iter 341: loss 5.5000, time 12.00ms",
     '{"a": "}{", "b": 1} ||{"a": 2}',
+    "[Rank 0] nothing that is known ||[Rank 1] nor here",
+    "[Rank 0] iter 341: loss 5.5000, time 12.00ms ||[Rank 1] iter 341: loss 5.5000, time 12.00ms",
     "(A pid=7) INFO x - step:  1  loss:  1.2  mfu: 1% ||(A pid=8, ip=10.0.0.1) INFO x - step:  1  loss:  1.3  mfu: 1%",
 ]
 
@@ -68,6 +70,25 @@ def test_a_line_is_cut_where_a_record_begins(text: str) -> None:
 @pytest.mark.parametrize("text", WHOLE)
 def test_other_lines_stay_whole(text: str) -> None:
     assert parts(text) == [text]
+
+
+def test_lines_are_cut_among_many_others_as_alone() -> None:
+    """Of many shapes, those that hold one record are found by patterns over all lines together."""
+    prose = [
+        f"{a} {b} of the {c}"
+        for a in "ABCDEF"
+        for b in ("end", "begin")
+        for c in ("loop", "epoch", "job", "x", "yz", "w")
+    ]
+    lines = [*prose, *(text.replace("||", "") for text in CUT), *WHOLE]
+    form = known()["common"]
+    starts = RecordStarts((form, Line("line", Template(t))) for t in TEMPLATES)
+    found = dict(starts.cuts(pa.array([line.encode() for line in lines], pa.binary())))
+    expected = {}
+    for row, text in enumerate(CUT, len(prose)):
+        ends = np.cumsum([len(part.encode()) for part in text.split("||")]).tolist()
+        expected[row] = ends[:-1]
+    assert found == expected
 
 
 @pytest.mark.parametrize(
