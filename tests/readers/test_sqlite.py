@@ -293,3 +293,13 @@ def test_queries_name_columns_and_expressions() -> None:
     """Strings have no nulls. An index would give rows in another order."""
     query = query_of('a"b', {"id": "x", "name": "y"}, {"name"}, {"size": "max(x)"})
     assert query == """SELECT "x" AS "id", ifnull("y", '') AS "name", max(x) AS "size" FROM "a""b" NOT INDEXED"""
+
+
+def test_columns_are_counted_in_the_order_of_the_table(opened: Opened) -> None:
+    """Columns that cannot be null are not read: they come first. The order is the same in every process."""
+    names = [f"c{i}" for i in range(12)]
+    columns = ", ".join(f"{name} INTEGER NOT NULL" for name in names)
+    database = opened(
+        f"CREATE TABLE t ({columns}, late, later)", f"INSERT INTO t VALUES ({', '.join('1' for _ in names)}, NULL, 2)"
+    )
+    assert list(database.counts_of_values("t").items()) == [*((n, 1) for n in names), ("late", 0), ("later", 1)]

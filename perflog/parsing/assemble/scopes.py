@@ -150,7 +150,9 @@ def opening_marker(positions: Ints, markers: Markers) -> Ints:
         openings = int(np.searchsorted(lines, line, "right")) - first
         records = int(counts[np.searchsorted(record_lines, positions[k] >> PART_BITS)])
         part = int(positions[k] & PART_MASK)
-        index[k] = first + part if records == openings and part < openings else -1
+        is_joined_alike = records == openings and part < openings
+        opening = first + part
+        index[k] = opening if is_joined_alike and markers.positions[opening] < positions[k] else -1
     return index
 
 

@@ -51,6 +51,7 @@ def test_the_marker_before_and_after_each_position(positions: list[int], markers
         ((2, 2.1), (3,), [-1]),  # a single record may be of either
         ((2, 2.1), (3, 3.1, 3.2), [-1, -1, -1]),
         ((2, 2.1), (2, 2.1), [0, 1]),  # the opening lines themselves
+        ((2, 2.2), (2.1, 2.3), [-1, -1]),  # the second one is opened after the first record
         ((1, 2, 2.1, 4), (1.1, 3, 3.1, 5), [0, 1, 2, 3]),
         ((2, 2.1), (1, 4, 4.1), [-1, 0, 1]),
         ((2, 3), (4, 4.1), [1, 1]),  # each on its own line: the last one

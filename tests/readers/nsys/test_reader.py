@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from support.reading import proof_of
 import perflog
 from perflog.errors import InputError
 from perflog.metrics import device_time
+from perflog.readers.nsys.tables import DROPPED_COLUMNS
 
 CORPUS = SHARED / "corpus" / "nsys"
 
@@ -393,3 +395,77 @@ def test_the_proof_is_the_first_row_of_each_table(tmp_path: Path) -> None:
     proof = proof_of(path)
     assert {name: place for place, name, _ in proof} == first and len(first) == 3
     assert {name: text for _, name, text in proof}["CUPTI_ACTIVITY_KIND_KERNEL"] == "2 rows"
+
+
+def test_a_communicator_without_a_rank_names_no_rank(tmp_path: Path) -> None:
+    """Of several, the largest one has all ranks."""
+
+    def ranks_of(*payloads: dict[str, int]) -> set[tuple[int | None, str | None]]:
+        ranges = [nvtx(n, n + 1, text="init", jsonText=json.dumps(each)) for n, each in enumerate(payloads)]
+        path = tmp_path / f"{len(list(tmp_path.iterdir()))}.sqlite"
+        return {(r["rank"], r["rank_by"]) for r in rows(perflog.read(write_tables(path, {"NVTX_EVENTS": ranges})))}
+
+    assert ranks_of({"No. of ranks": 16, "Rank": 5}) == {(5, "process")}
+    assert ranks_of({"No. of ranks": 2, "Rank": 1}, {"No. of ranks": 16, "Rank": 5}) == {(5, "process")}
+    assert ranks_of({"No. of ranks": 16}) == {(None, None)}
+
+
+# --- what becomes of every value, against sqlite3 ---
+
+KERNEL, CALL = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"
+
+
+def account(log: perflog.Log) -> dict[str, tuple[int, int, int]]:
+    """Stored, dropped and unread values of each column."""
+    names = ("figures_stored", "figures_dropped", "figures_unread")
+    rows = log.arrow("lines").to_pylist()
+    return {r["shape"]: (r[names[0]], r[names[1]], r[names[2]]) for r in rows if r[names[0]] is not None}
+
+
+def test_every_value_is_stored_dropped_or_unread(tmp_path: Path) -> None:
+    tables = {
+        "StringIds": STRINGS,
+        KERNEL: [
+            kernel(i, i + 1, launchType=1, warpsLost=3 if i else None, shortName=2 if i else None) for i in range(4)
+        ],
+        CALL: [call(0, 1, 1, returnValue=0)],
+        "SCHED_EVENTS": [{"start": 1, "cpu": 0}] * 5,
+        "COMPOSITE_EVENTS": [{"start": 1, "cpu": 0, "cpuCycles": 7}] * 2,
+    }
+    log = perflog.read(write_tables(tmp_path / "k.sqlite", tables))
+    shown = account(log)
+    assert {shown[f"{KERNEL}.{name}"] for name in ("start", "end", "deviceId", "streamId", "demangledName")} == {
+        (4, 0, 0)
+    }
+    assert shown[f"{KERNEL}.launchType"] == (0, 4, 0) and shown[f"{KERNEL}.shortName"] == (0, 3, 0)
+    assert shown[f"{KERNEL}.warpsLost"] == (0, 0, 3)
+    assert shown["SCHED_EVENTS.*"] == (0, 10, 0) and shown["COMPOSITE_EVENTS.*"] == (0, 0, 6)
+    first = {row["shape"]: row["first_line"] for row in log.arrow("lines").to_pylist()}
+    for table in (KERNEL, CALL):  # of a table that has its first event there
+        assert first[f"{table}.start"] == min(r["line"] for r in rows(log) if r["category"] == table)
+    assert log.figure_account == {"total": 4 * 9 + 3 + 6 + 10 + 5, "stored": 33, "dropped": 18, "unread": 9}
+
+
+@needs_corpus
+def test_every_value_of_a_real_export() -> None:
+    (path,) = CORPUS.glob("*.sqlite")
+    log = perflog.read(path)
+    shown = account(log)
+    with sqlite3.connect(path) as db:
+        tables = {row["category"] for row in log.arrow("events").to_pylist()}
+        counts = Counter[str]()
+        for table in tables:
+            for _, column, *_ in db.execute(f"PRAGMA table_info({table})").fetchall():
+                counts[f"{table}.{column}"] = db.execute(f'SELECT count("{column}") FROM {table}').fetchone()[0]
+        launches = db.execute(
+            f"SELECT gridX, gridY, gridZ, blockX, blockY, blockZ, registersPerThread,"
+            f" staticSharedMemory + dynamicSharedMemory FROM {KERNEL}"
+        ).fetchall()
+    assert {name: sum(figures) for name, figures in shown.items() if not name.endswith(".*")} == +counts
+    assert log.figure_account["unread"] == shown["COMPOSITE_EVENTS.*"][2] == 241 * 6
+    dropped = {name.partition(".")[2] for name, figures in shown.items() if figures[1] and not name.endswith(".*")}
+    assert dropped <= set(DROPPED_COLUMNS)
+    kernels = [r for r in log.arrow("events").to_pylist() if r["kind"] == "kernel"]
+    assert [(r["grid"], r["block"], r["registers"], r["shared_bytes"]) for r in kernels] == [
+        (str(list(row[:3])), str(list(row[3:6])), row[6], row[7]) for row in launches
+    ]
