@@ -125,16 +125,16 @@ class RunFile(RecordFile):
             step = signed(only(number).get(1, 0))
         elapsed = finite(items.pop("_runtime", None))
         items.pop("_timestamp", None)
-        lists = 0
+        has_list = False
         for key, value in _leaves(items):
             if isinstance(value, bool | int | float | str):
                 figure = value if isinstance(value, str) else real(value)
                 self.scalars.append(Scalar(self.count, step, key, figure, elapsed))
                 self.count_figures("history", stored=1)
             if isinstance(value, list):
-                lists += 1
+                has_list = True
                 self.count_figures("lists of the history", unread=len(value))
-        return ("unread", "history with a list") if lists else ("read", "history")
+        return ("unread", "history with a list") if has_list else ("read", "history")
 
     def _add_stats(self, message: bytes) -> tuple[str, str]:
         moment = only(message).get(2)
