@@ -64,9 +64,10 @@ def test_system_metrics_are_counters(tmp_path: Path) -> None:
 
 def test_records_that_hold_no_figures_are_context(tmp_path: Path) -> None:
     """The numbers are those of wandb_internal.proto."""
-    kinds = {4: "output", 6: "files", 8: "artifact", 11: "telemetry", 18: "exit", 21: "header", 22: "footer", 99: None}
+    kinds = {4: "output", 6: "files", 8: "artifact", 18: "exit", 21: "header", 22: "footer", 99: None}
     log = read(tmp_path / "r", run_file(history(_step=1, loss=0.5), *(field(number, b"") for number in kinds)))
-    account = [(row["first_line"], row["shape"]) for row in log.arrow("lines").to_pylist() if row["status"] == "context"]
+    lines = log.arrow("lines").to_pylist()
+    account = [(row["first_line"], row["shape"]) for row in lines if row["status"] == "context"]
     assert account == [(line, kind or "other record") for line, kind in enumerate(kinds.values(), 2)]
 
 
