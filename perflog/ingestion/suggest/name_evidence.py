@@ -559,7 +559,7 @@ class _Line(TokenLine):
         is_stop = [word.lower() in SENTENCE_WORDS and word not in _JOINS for word in words]
         name = tuple(words[len(words) - is_stop[::-1].index(True) :] if True in is_stop else words)
         name = tuple(dropwhile(_JOINS.__contains__, name))
-        return Bond(name) if name and (self._ends(end) or self.text(end) == "per") else None
+        return Bond(name) if name and (self._ends(end) or self.text(end) in ("per", "and")) else None
 
     def _ends(self, k: int) -> bool:
         """Whether a segment ends before a token."""
