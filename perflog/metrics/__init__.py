@@ -50,7 +50,6 @@ from perflog.metrics.step_time.wait import wait, wait_steps
 from perflog.metrics.step_time.waterfall import waterfall
 from perflog.metrics.traces.collectives.collective_bandwidth import collective_bandwidth
 from perflog.metrics.traces.collectives.collective_wait import collective_wait, stragglers
-from perflog.metrics.traces.collectives.lateness import lateness
 from perflog.metrics.traces.collectives.rank_clocks import rank_clocks
 from perflog.metrics.traces.collectives.rank_pairs import rank_pairs
 from perflog.metrics.traces.copies import copies
@@ -67,6 +66,7 @@ from perflog.metrics.traces.over_time.counters import counters
 from perflog.metrics.traces.over_time.memory import memory_curve, memory_holders, memory_peak
 from perflog.metrics.traces.over_time.trace_timeline import trace_timeline
 from perflog.metrics.traces.replays.critical_path import critical_path
+from perflog.metrics.traces.replays.lateness import lateness
 from perflog.metrics.traces.replays.scenarios import replay
 from perflog.metrics.what_if.whatif import whatif, whatif_steps
 

@@ -23,6 +23,9 @@ def cause(subject: str, gain: float, of: str = "traced step", **more: Any) -> Ca
         ([cause("host", 0.2), cause("device", 0.5), cause("compute", 0.2)], "device"),
         ([cause("communication", 0.4), cause("rank", 0.25, "trace", rank=3)], "rank"),
         ([cause("communication", 0.4), cause("rank", 0.1, "trace", rank=3)], "communication"),
+        ([cause("compute", 0.6), cause("rank", 0.1, "trace", rank=3)], "rank"),  # its peers do without this time
+        ([cause("compute", 0.6), cause("rank", 0.09, "trace", rank=3)], "compute"),
+        ([cause("host", 0.6), cause("rank", 0.2, "trace", rank=3)], "host"),
         ([cause("host", 0.4), cause("data", 0.3)], "data"),
         ([cause("host", 0.02), cause("device", 0.01, time_s=0.01)], None),  # nothing stands out
         ([cause("phase", 0.9, "step"), cause("stuck rank", float("nan"), JOB)], "stuck rank"),

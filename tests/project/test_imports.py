@@ -93,10 +93,10 @@ metrics.traces: input_shapes intervals device_steps iterations device_work launc
 metrics.traces: device_time copies idle_causes launch_delays start_up
 metrics.traces.operators: __init__ device_kernels device_ranges device_operators operator_work operator_calls
 metrics.traces.operators: operator_efficiency recorded_operators collective_volume host_operators
-metrics.traces.collectives: __init__ jobs collective_matching rank_replay collective_wait collective_bandwidth
-metrics.traces.collectives: rank_pairs rank_clocks lateness time_loss
+metrics.traces.collectives: __init__ jobs collective_matching collective_wait collective_bandwidth
+metrics.traces.collectives: rank_pairs rank_clocks time_loss
 metrics.traces.replays: __init__ recorded_waits dependencies path_walk replay what_if scenario_changes critical_path
-metrics.traces.replays: scenarios scenario_gains
+metrics.traces.replays: own_time arrivals rank_replay lateness scenarios scenario_gains
 metrics.traces.over_time: __init__ device_memory memory_holders counters counter_curve memory merged_spans
 metrics.traces.over_time: trace_timeline
 metrics.step_time: __init__ phase_table communication steps throughput unattributed_time phases matmul_efficiency wait

@@ -60,7 +60,8 @@ COLUMNS = (
     formula="gain by replay: end of the replayed whole - its end without this cause; by bound: from a model; by sum: "
     "time_s. The first whole that the log divides is taken: job, step, phases, traced step, trace, profile, pipeline, "
     "run. Its cause with the largest gain binds. If a part of this cause explains half of it, the part binds: data "
-    "instead of the host, kernels, communication or copies instead of the device, a late rank instead of communication",
+    "instead of the host, kernels, communication or copies instead of the device. So does a rank that costs a tenth "
+    "alone: its peers show that the device does not need this time",
     source="metrics breakdown, device_time, launches, replay, stragglers, whatif, stuck_ranks, ranks, named_ranks, "
     "stages, pauses, headroom",
 )

@@ -13,8 +13,12 @@ _WHOLES = (JOB, "step", "phases", TRACED_STEP, "trace", "gpu", "api", PIPELINE, 
 _TELLING = 0.03  # of the whole: less holds nothing up
 _EXPLAINS = 0.5  # of the gain of what it is a part of
 
+_FAULT = 0.1  # of the whole: what a rank costs alone; its peers show that this time is not needed
+
+_NEEDED = ("compute", "device")  # work that takes time on all ranks
+
 _PART_OF = {
-    "rank": ("communication", "waiting", "device"),
+    "rank": ("communication", "waiting", "device", "compute"),
     "data": ("host",),
     "graph capture": ("host",),
     "compilation": ("host",),
@@ -33,7 +37,7 @@ def binding(causes: Sequence[Cause]) -> Cause | None:
         if able:
             first = max(able, key=lambda cause: _weight(cause, whole))
             parts = [cause for cause in able if _explains(cause, first)]
-            return max(parts, key=lambda cause: cause.gain, default=first)
+            return max(parts, key=lambda cause: (cause.subject == "rank", cause.gain), default=first)
         if any(cause.time_s is not None and whole != RUN for cause in members):
             return None  # it is divided, and no part is large enough
     return None
@@ -50,4 +54,7 @@ def _weight(cause: Cause, whole: str) -> float:
 
 
 def _explains(cause: Cause, first: Cause) -> bool:
-    return first.subject in _PART_OF.get(cause.subject, ()) and cause.gain >= _EXPLAINS * first.gain
+    enough = _EXPLAINS * first.gain
+    if cause.subject == "rank" and first.subject in _NEEDED:
+        enough = min(enough, _FAULT)
+    return first.subject in _PART_OF.get(cause.subject, ()) and cause.gain >= enough

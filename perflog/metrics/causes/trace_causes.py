@@ -119,7 +119,8 @@ def largest_kernels(tables: Tables, options: Options) -> Iterator[Cause]:
 def late_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield each rank that others wait for in collectives because it alone comes last.
 
-    The gain is the replay's with this rank as fast as the median rank, else the time that others wait for it.
+    The gain is the replay's with this rank as fast as the median rank, else the time that others wait for it. It does
+    not bind then: computation may hide the waiting.
     """
     replayed = {
         (gain.run, gain.rank, gain.device): gain
@@ -137,5 +138,5 @@ def late_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
             whole_s=imposed_s / float(row["imposed_share"]) if gain is None else gain.whole_s,
             gain_s=imposed_s if gain is None else gain.gain_s,
             model="it arrives with the others" if gain is None else gain.model,
-            metric="stragglers" if gain is None else "replay",
+            metric="stragglers" if gain is None else "replay", may_bind=gain is not None,
         )  # fmt: skip

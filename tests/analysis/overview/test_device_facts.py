@@ -42,50 +42,71 @@ def late(rank: int | None, share: float, imposed: float = 1.0, **more: Any) -> d
     return usual | {"collectives": 1200} | more
 
 
-def doing(rank: int | None, what: str, path: str | None, share: float, device: int = 7) -> dict[str, Any]:
-    return {"rank": rank, "device": device, "doing": what, "path": path, "share": share}
+def doing(
+    rank: int | None, what: str, name: str | None, time: float, typical: float, device: int = 7
+) -> dict[str, Any]:
+    return {
+        "rank": rank, "device": 7, "doing": what, "name": name, "time_s": time, "typical_s": typical,
+        "longer_s": time - typical, "ratio": time / typical if typical else NAN, "of_span": (time - typical) / 10,
+    }  # fmt: skip
 
 
-def test_the_rank_that_others_wait_for(table: Any) -> None:
-    table("stragglers", late(1, 0.05, 1.0), late(2, 0.1, 2.0), late(3, 0.03, 9.0), **late(4, 0.9, 99.0))
-    step = f"ProfilerStep#N{PATH_MARK}"
-    table(
-        "lateness", doing(1, "idle", "x", 0.9), doing(2, "compute", f"{step}forward", 0.3),
-        doing(2, "compute", "forward", 0.25), doing(2, "idle", OUTSIDE, 0.4), doing(2, "memory", "x", 0.9, device=8),
-        **doing(2, "idle", "y", 0.9),
-    )  # fmt: skip
-    assert said(module.late_rank) == [
-        (
-            "Rank 2 comes last in 50 % of its 1,200 collectives; others wait for it in 10 % of the time, 55 % of that "
-            "while it computes in forward."
-        )
-    ]
+COMES_LAST = "Rank 2 comes last in 50 % of its 1,200 collectives"
+
+
+@pytest.fixture
+def late_ranks(table: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Replaces the ranks that come last, what they do, and the causes of the run."""
+
+    def replace(gain: float | None, *did: dict[str, Any], binds: bool = False, of: str = "trace") -> list[str]:
+        table("stragglers", late(1, 0.05, 1.0), late(2, 0.1, 2.0), late(3, 0.03, 9.0), **late(4, 0.9, 99.0))
+        table("lateness", *did, doing(1, "idle", "x", 0.9, 0.1), **doing(2, "idle", "y", 0.9, 0.1))
+        cost = {"subject": "rank", "rank": 2, "device": 7, "metric": REPLAY, "gain": gain, "binds": binds, "of": of}
+        costs = [] if gain is None else [SimpleNamespace(**cost)]
+        monkeypatch.setattr(module, "causes_by_run", lambda *_: {"r": costs})
+        return said(module.late_rank)
+
+    return replace
+
+
+def test_the_rank_that_others_wait_for(late_ranks: Any, table: Any) -> None:
+    assert late_ranks(None) == [f"{COMES_LAST}; others wait for it in 10 % of their time."]
+    assert late_ranks(0.2, binds=True) == [f"{COMES_LAST}."]
+    cost = "; as fast as the median rank, it would make the"
+    assert late_ranks(0.2) == [f"{COMES_LAST}{cost} trace at most 20 % shorter."]
+    assert late_ranks(0.2, of="traced step") == [f"{COMES_LAST}{cost} step at most 20 % shorter."]
+    assert late_ranks(0.02) == [f"{COMES_LAST}."]
     table("stragglers", late(None, 0.05, collectives=1), **late(4, 0.9))
-    table("lateness", doing(None, "idle", OUTSIDE, 0.4), doing(2, "compute", "x", 0.9), **doing(2, "idle", "y", 0.9))
-    (text,) = said(module.late_rank)
-    assert text.startswith("Device 7 comes last in 50 % of its 1 collective; ")
-    assert text.endswith(" 40 % of that while its GPU idles.")
+    assert said(module.late_rank)[0].startswith("Device 7 comes last in 50 % of its 1 collective; ")
     table("stragglers", late(1, 0.03), **late(4, 0.9))
     assert said(module.late_rank) == []
 
 
 @pytest.mark.parametrize(
-    ("path", "range_name"),
+    ("did", "text"),
     [
-        (f"ProfilerStep#N{PATH_MARK}a{PATH_MARK}b", "a"),
-        ("aN", "aN"),
-        ("ProfilerStep#N", None),
-        (OUTSIDE, None),
-        (NAN, None),
+        ([("compute", "gemm", 3.0, 1.5), ("compute", "add", 0.3, 0.2)], "kernels take 1.6 s {}, mostly gemm, 2 x"),
+        ([("compute", "gemm", 0.7, 0.4), ("compute", "add", 0.9, 0.5)], "kernels take 700 ms {}, mostly add, 1.8 x"),
+        ([("compute", n, 0.4, 0.2) for n in "abc"], "kernels take 600 ms {}, 2 x"),
+        ([("compute", "a", 1.0, 0.0)], "kernels take 1 s {}, mostly a"),
+        ([("idle", "a", 1.0, 0.2), ("idle", None, 0.3, 0.2)], "GPU idles 900 ms {}, mostly while the host is in a"),
+        ([("idle", n, 0.4, 0.2) for n in "abc"], "GPU idles 600 ms {}, host-bound"),
+        ([("idle", None, 1.0, 0.2)], "GPU idles 800 ms {}, 5 x"),
+        ([("memory", "copy", 1.0, 0.5), ("compute", "a", 1.0, 0.9)], "copies take 500 ms {}, mostly copy, 2 x"),
+        ([("compute", "a", 1.0, 0.9)], None),  # 1 % of the time is not more
     ],
-)
-def test_the_outermost_range_that_is_no_step(path: object, range_name: str | None) -> None:
-    assert module._outermost(path) == range_name
+)  # fmt: skip
+def test_what_a_late_rank_does_longer(
+    late_ranks: Any, did: list[tuple[str, str | None, float, float]], text: str
+) -> None:
+    rows = [doing(2, *each) for each in did]
+    why = "" if text is None else f" Its {text.format('longer than on the median rank')}."
+    assert late_ranks(0.2, *rows, binds=True) == [f"{COMES_LAST}.{why}"]
 
 
 CAUSES = {"part": "trace", "span_s": 10.0} | dict.fromkeys(("host_s", "sync_s", "data_s", "launch_s", "waiting_s"), 0.0)
 CAUSES["unknown_s"] = 0.0
-ALL_CAUSES = "30 % host-bound, 20 % of that after a synchronisation, 5 % while data is loaded, 5 % with work queued"
+ALL_CAUSES = "30 % host-bound (20 % after a synchronisation), 5 % while data is loaded, 5 % with work queued"
 
 
 @pytest.mark.parametrize(

@@ -10,20 +10,36 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from perflog.metrics.traces.collectives.rank_replay import RankReplay, _Calls, replay_of_ranks
+from perflog.metrics.traces.replays.arrivals import Arrivals
+from perflog.metrics.traces.replays.rank_replay import RankReplay, _Calls, replay_of_ranks
+from perflog.tables.columns import NULL
 
 Call = tuple[int, int, int, int]
-"""Collective, rank, begin and end of a call."""
+"""Collective, rank, begin and end of a call in us."""
+
+US = 1000
 
 
 def matched(calls: Sequence[Call], ops: Sequence[str] = ("all_reduce",) * 9, reasons: Sequence[Any] = ()) -> Any:
     keys = sorted({key for key, *_ in calls})
-    rows = [{"key": key, "member": rank, "start": start, "length": end - start} for key, rank, start, end in calls]
+    rows = [
+        {"key": key, "member": rank, "start": US * start, "length": US * (end - start), "line": 100 * rank + key}
+        for key, rank, start, end in calls
+    ]
     why = [*reasons, *[None] * len(keys)][: len(keys)]
-    collectives = pd.DataFrame({"op": ops[: len(keys)], "reason": why}, index=keys, dtype=object)
-    return SimpleNamespace(
-        calls=pd.DataFrame(rows, columns=["key", "member", "start", "length"]), collectives=collectives
-    )
+    places = {"group": None, "place": range(len(keys)), "again": 0}
+    collectives = pd.DataFrame({"op": ops[: len(keys)], "reason": why} | places, index=keys, dtype=object)
+    columns = ["key", "member", "start", "length", "line"]
+    return SimpleNamespace(calls=pd.DataFrame(rows, columns=columns), collectives=collectives)
+
+
+def replayed(job: Any, windows: Sequence[tuple[int, int]], known: Sequence[Arrivals | None] = ()) -> RankReplay | None:
+    """The replay of a job, all times in us."""
+    found = replay_of_ranks(job, [(US * begin, US * end) for begin, end in windows], known)
+    if found is None:
+        return None
+    each = {name: getattr(found, name) for name in found.__struct_fields__}
+    return RankReplay(**{n: [v // US for v in x] if isinstance(x, list) else x // US for n, x in each.items()})
 
 
 TWO = [(0, 0, 10, 40), (0, 1, 30, 40), (1, 0, 50, 90), (1, 1, 80, 90)]
@@ -33,7 +49,7 @@ WINDOWS = [(0, 100)] * 2
 
 def test_a_rank_that_is_as_fast_as_the_median() -> None:
     """Rank 1 comes 20 after the begin and 25 after the first collective: medians of both ranks."""
-    found = replay_of_ranks(matched(TWO), WINDOWS)
+    found = replayed(matched(TWO), WINDOWS)
     faster = (20 + 10) + (25 + 10) + 10
     assert found == RankReplay(
         traced=100, unchanged=100, without=[100, faster], alone=[faster, 100], ideal=faster, without_slowest=faster
@@ -43,13 +59,13 @@ def test_a_rank_that_is_as_fast_as_the_median() -> None:
 def test_the_order_of_the_calls_does_not_count() -> None:
     for seed in range(4):
         order = np.random.default_rng(seed).permutation(4)
-        assert replay_of_ranks(matched([TWO[k] for k in order]), WINDOWS) == replay_of_ranks(matched(TWO), WINDOWS)
+        assert replayed(matched([TWO[k] for k in order]), WINDOWS) == replayed(matched(TWO), WINDOWS)
 
 
 def test_ranks_may_leave_other_collectives_early() -> None:
     """A broadcast: rank 0 does not wait for rank 1."""
     calls = [(0, 0, 10, 20), (0, 1, 30, 40), (1, 0, 30, 50), (1, 1, 45, 50)]
-    found = replay_of_ranks(matched(calls, ["broadcast", "all_reduce"]), WINDOWS)
+    found = replayed(matched(calls, ["broadcast", "all_reduce"]), WINDOWS)
     assert found is not None and (found.traced, found.unchanged) == (100, 100)
     # Rank 1 comes at 20 instead of 30, and 5 after its end at 30: the second ends at 40, and the window 50 later.
     assert (found.without, found.alone, found.ideal) == ([100, 90], [90, 100], 90)
@@ -67,31 +83,79 @@ def test_ranks_may_leave_other_collectives_early() -> None:
     ],
 )
 def test_collectives_that_are_known_in_the_windows(calls: list[Call], reasons: list[Any], is_known: bool) -> None:
-    assert (replay_of_ranks(matched(calls, reasons=reasons), WINDOWS) is not None) == is_known
+    assert (replayed(matched(calls, reasons=reasons), WINDOWS) is not None) == is_known
 
 
 def test_windows_of_their_own() -> None:
-    found = replay_of_ranks(matched(TWO), [(5, 95), (0, 110)])
+    found = replayed(matched(TWO), [(5, 95), (0, 110)])
     assert found is not None and (found.traced, found.unchanged) == (110, 110)
 
 
 def test_ranks_are_compared_where_all_come_from_one_collective() -> None:
     """Rank 0 takes part in one more collective before the second one of both."""
     calls = [*TWO[:2], (2, 0, 45, 48), (1, 0, 50, 90), (1, 1, 80, 90)]
-    of = _Calls.of(matched(calls), WINDOWS)
+    of = _Calls.of(matched(calls), [(0, 100 * US)] * 2, 0, [None] * 2)
     assert of is not None
-    own, saved = of.own_times(0)
-    by_call = {(int(k), int(m)): (int(o), int(s)) for k, m, o, s in zip(of.keys, of.members, own, saved, strict=True)}
+    columns = zip(of.keys.tolist(), of.members.tolist(), of.alone // US, of.longer // US, strict=True)
+    by_call = {(key, member): (alone, longer) for key, member, alone, longer in columns}
     assert by_call[0, 0] == (10, 0) and by_call[0, 1] == (30, 10)
     assert by_call[1, 0] == (2, 0) and by_call[1, 1] == (40, 0)
     assert by_call[2, 0] == (5, 0)
+
+
+def test_groups_of_one_name_are_one_place_in_the_program() -> None:
+    """Ranks 0 and 1, 2 and 3 are groups `tp`; then all four meet. Rank 3 takes 60 in between, the others 20."""
+    calls = [(0, 0, 10, 20), (0, 1, 10, 20), (1, 2, 10, 20), (1, 3, 10, 20)]
+    calls += [(2, rank, 40 + 40 * (rank == 3), 90) for rank in range(4)]
+    job = matched(calls)
+    windows = [(0, 100)] * 4
+    found = replayed(job, windows)
+    assert found is not None and found.without == [100] * 4  # two collectives, as far as is known
+    job.collectives = job.collectives.assign(group=["tp", "tp", "world"], place=[1, 1, 1])
+    found = replayed(job, windows)
+    assert found is not None and found.without == [100, 100, 100, 60]
+
+
+def arrivals(rank: int, ready: Sequence[int], came_from: Sequence[int], follows: Sequence[int]) -> Arrivals:
+    """Arrivals at collectives 0, 1, ...; `came_from` and `follows` by their keys, -1 for none."""
+
+    def lines(keys: Sequence[int]) -> Any:
+        return np.array([NULL if key < 0 else 100 * rank + key for key in keys], np.int64)
+
+    times, nothing = US * np.array(ready, np.int64), np.zeros(len(ready), np.int64)
+    return Arrivals(lines(range(len(ready))), times, lines(came_from), nothing, lines(follows))
+
+
+def test_collectives_that_queue_up_hide_when_a_rank_was_ready() -> None:
+    """Each rank computes 10 for each of three gradients, rank 1 begins 30 later. Rank 0's collectives queue up.
+
+    From collective to collective rank 1 seems to be slower all the time; it was late once, by 30.
+    """
+    calls = [(0, 0, 10, 45), (0, 1, 40, 45), (1, 0, 45, 55), (1, 1, 50, 55), (2, 0, 55, 65), (2, 1, 60, 65)]
+    job, windows = matched(calls), [(0, 65)] * 2
+    known = [arrivals(0, [10, 20, 30], [-1] * 3, [-1, 0, 1]), arrivals(1, [40, 50, 60], [-1] * 3, [-1] * 3)]
+    found = replayed(job, windows, known)
+    # As fast as the median, rank 1 comes 15 earlier, and so does all that follows.
+    assert found is not None and (found.unchanged, found.without, found.ideal) == (65, [65, 50], 50)
+    assert replayed(job, windows) is None  # two of six calls begin at once: compute may not wait for them
+
+
+def test_a_rank_that_is_late_is_late_for_all_that_comes_after() -> None:
+    """Both ranks come to all collectives from the begin: what rank 1 is late in the first one adds up."""
+    calls = [(0, 0, 10, 45), (0, 1, 40, 45), (1, 0, 100, 125), (1, 1, 120, 125)]
+    known = [arrivals(0, [10, 100], [-1, -1], [-1, -1]), arrivals(1, [40, 120], [-1, -1], [-1, -1])]
+    found = replayed(matched(calls), [(0, 200)] * 2, known)
+    # Rank 1: 40 and 80 on its own, rank 0: 10 and 90. The medians are 25 and 85: 15 earlier to both.
+    assert found is not None and found.without[1] == 200 - 15
+    # Rank 0 takes 5 less than its 90; rank 1 decides.
+    assert found.without[0] == 200
 
 
 def test_the_three_per_cent_slowest_ranks() -> None:
     """Of 40 ranks two: each comes later than the others by its number of tens, where it has one."""
     late = {7: 30, 11: 20, 13: 10}
     calls = [(0, rank, 100 + late.get(rank, 0), 200) for rank in range(40)]
-    found = replay_of_ranks(matched(calls), [(0, 300)] * 40)
+    found = replayed(matched(calls), [(0, 300)] * 40)
     assert found is not None and found.unchanged == 300
     assert found.without[7] == 300 - 10 and found.without[11] == 300
     assert found.without_slowest == 300 - 20 and found.ideal == 300 - 30

@@ -31,12 +31,12 @@ from perflog.metrics.causes.cause import REPLAY
 from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.traces.copies import way_of
 from perflog.metrics.traces.device_time import wholes_of_traces
-from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.idle_causes import CAUSES
 from perflog.metrics.traces.operators.operator_work import PRODUCTS
 from perflog.metrics.traces.over_time.memory import holders_of
 from perflog.metrics.traces.over_time.memory_holders import NOT_TRACED
 from perflog.metrics.traces.replays.critical_path import kinds_on_paths
+from perflog.metrics.traces.replays.own_time import IDLE
 from perflog.metrics.traces.start_up import CAPTURE, COMPILATION
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN
 from perflog.tables.nulls import none_if_null
@@ -57,6 +57,7 @@ _GROUPS_OF = {
 }
 """By subject of what binds: the groups of pieces on the critical path that go with it."""
 _TELLING = 0.03  # of the whole: smaller parts are no reason
+_LONGER = 0.01  # of the time of a device
 _MOSTLY = 0.5  # of the communication: less is hidden badly
 _WHOLE = 0.9  # of the GPU time: a range around nearly all of it is divided
 _RANGES = 5  # that a sentence names
@@ -64,13 +65,13 @@ _KINDS_OF_PATH = 2
 _HOLDERS = 4  # of memory, that a sentence names
 _NOUNS = {"compute": "kernel", "communication": "collective", "memory": "copy", "waiting": "wait"}
 """What takes the time of each state of a device."""
-_MEANWHILE = {
-    "compute": "it computes",
-    "communication": "it communicates",
-    "memory": "it copies",
-    "waiting": "its GPU waits",
-    "idle": "its GPU idles",
-}  # what a rank does that comes last
+_DOES = {
+    "compute": "Its kernels take",
+    "communication": "Its other communication takes",
+    "memory": "Its copies take",
+    "waiting": "Its GPU waits",
+    IDLE: "Its GPU idles",
+}  # what a rank does longer than others
 _ON_PATH = {
     "communication": "communication",
     "memcpy": "copies",
@@ -84,33 +85,56 @@ _ON_PATH = {
 
 
 def late_rank(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """The rank that others wait for longest in collectives, and what it does meanwhile."""
+    """The rank that others wait for longest in collectives, what it costs, and what it does longer than the others."""
     rows = stragglers.table_of(run, tables, options)
     rows = rows[rows["imposed_share"].astype(float) > _TELLING]
     if not len(rows):
         return
     worst = rows.loc[rows["imposed_s"].astype(float).idxmax()]
-    is_rank, did = none_if_null(worst["rank"]) is not None, lateness.table_of(run, tables, options)
-    for column in ("rank", "device"):
-        is_null = none_if_null(worst[column]) is None
-        did = did[did[column].isna() if is_null else (did[column] == worst[column]).fillna(False)]
-    shares: dict[tuple[str, str | None], float] = {}
-    for doing, path, share in did[["doing", "path", "share"]].itertuples(index=False):
-        shares[doing, _outermost(path)] = shares.get((doing, _outermost(path)), 0.0) + float(share)
-    (doing, name), share = max(shares.items(), key=lambda item: item[1])
-    where = f" in {name}" if name else ""
-    yield (
-        f"{'Rank' if is_rank else 'Device'} {worst['rank' if is_rank else 'device']} comes last in "
-        f"{percent(float(worst['last_share']))} of its {count(int(worst['collectives']), 'collective')}; others wait "
-        f"for it in {percent(float(worst['imposed_share']))} of the time, {percent(share)} of that while "
-        f"{_MEANWHILE[doing]}{where}."
-    )
+    rank, device = none_if_null(worst["rank"]), none_if_null(worst["device"])
+    costs = [
+        cause
+        for cause in causes_by_run(tables, options).get(run, ())
+        if cause.subject == "rank" and (cause.rank, cause.device) == (rank, device) and cause.metric == REPLAY
+    ]
+    text = f"{_name_of(rank, device)} comes last in {percent(float(worst['last_share']))} of its "
+    text += count(int(worst["collectives"]), "collective")
+    if not costs:
+        yield f"{text}; others wait for it in {percent(float(worst['imposed_share']))} of their time."
+        return
+    did = lateness.table_of(run, tables, options)
+    for column, value in (("rank", rank), ("device", device)):
+        did = did[did[column].isna() if value is None else (did[column] == value).fillna(False)]
+    why = _longer(did)
+    if not costs[0].binds and costs[0].gain > _TELLING:  # else the bottleneck has it
+        whole = "trace" if costs[0].of == "trace" else "step"
+        text += f"; as fast as the median rank, it would make the {whole} at most {percent(costs[0].gain)} shorter"
+    yield f"{text}{why and f'. {why}'}."
 
 
-def _outermost(path: object) -> str | None:
-    """The outermost range of a path that is no step; None if it has none."""
-    names = [] if not isinstance(path, str) or path in (OUTSIDE, UNKNOWN) else path.split(PATH_MARK)
-    return next((name for name in names if not (name.endswith("N") and STEP_NAME.fullmatch(f"{name[:-1]}0"))), None)
+def _name_of(rank: int | None, device: int | None) -> str:
+    return f"Device {device}" if rank is None else f"Rank {rank}"
+
+
+def _longer(did: pd.DataFrame) -> str:
+    """Return what a rank does longer than the others between collectives, in words; empty if it takes no longer."""
+    sums = did.groupby("doing", sort=False)[["time_s", "typical_s", "longer_s", "of_span"]].sum()
+    if not len(sums) or not sums["of_span"].max() > _LONGER:
+        return ""
+    doing = str(sums["of_span"].idxmax())
+    own, typical, longer, _ = (float(sums[column][doing]) for column in sums)
+    text = f"{_DOES[doing]} {show(longer, 's', 3)} longer than on the median rank"
+    names = did[(did["doing"] == doing) & did["name"].notna()].sort_values("longer_s", ascending=False)
+    for name, more, ratio in names[["name", "longer_s", "ratio"]].head(1).itertuples(index=False):
+        if more > _MOSTLY * longer and doing == IDLE:
+            return f"{text}, mostly while the host is in {name}"
+        if more > _MOSTLY * longer:
+            return f"{text}, mostly {short_kernel(name)}{_times(none_if_null(ratio))}"
+    return text + (", host-bound" if doing == IDLE and len(names) else _times(own / typical if typical else None))
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f", {ratio:.3g} x"
 
 
 def idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
@@ -119,9 +143,12 @@ def idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if not len(rows) or not (share := float(rows["idle_s"].sum() / rows["span_s"].sum())) > _TELLING:
         return
     idle_shares = _idle_shares(tables, run, options)
+    synced = idle_shares["sync"]
     causes = (
-        (idle_shares["host"] + idle_shares["sync"], "host-bound"),
-        (idle_shares["sync"], "of that after a synchronisation"),
+        (
+            idle_shares["host"] + synced,
+            f"host-bound{f' ({percent(synced)} after a synchronisation)' if synced > _TELLING else ''}",
+        ),
         (idle_shares["data"], "while data is loaded"),
         (idle_shares["launch"] + idle_shares["waiting"], "with work queued"),
     )

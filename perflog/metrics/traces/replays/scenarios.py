@@ -20,7 +20,6 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metr
 from perflog.metrics.run_tables import Tables, cached, computed_list
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.collectives.collective_matching import matched_collectives
-from perflog.metrics.traces.collectives.rank_replay import RankReplay, replay_of_ranks
 from perflog.metrics.traces.device_steps import TraceSteps
 from perflog.metrics.traces.device_work import (
     DEVICE_COLUMNS,
@@ -31,9 +30,11 @@ from perflog.metrics.traces.device_work import (
     trace_devices,
 )
 from perflog.metrics.traces.operators.operator_efficiency import shares_above_roof
+from perflog.metrics.traces.replays.arrivals import lines_of_collectives, own_work, own_work_of
 from perflog.metrics.traces.replays.critical_path import kinds_on_paths, rows_of_kinds
 from perflog.metrics.traces.replays.dependencies import Dependencies, dependencies
 from perflog.metrics.traces.replays.path_walk import PathWalk
+from perflog.metrics.traces.replays.rank_replay import RankReplay, replay_of_ranks
 from perflog.metrics.traces.replays.scenario_changes import RANK, SCENARIOS, Scenario, scenarios
 from perflog.metrics.traces.replays.what_if import WhatIf
 
@@ -101,13 +102,17 @@ def _all_rows(tables: Tables, options: Options) -> list[dict[str, Any]]:
     roofs = shares_above_roof(tables, options)
     rows: list[dict[str, Any]] = []
     kinds: list[dict[str, Any]] = []
+    lines, between = lines_of_collectives(tables), {}
     for each in dependencies(tables):
+        if (found := own_work_of(each, lines.get(id(each.device)))) is not None:
+            between[id(each.device)] = found
         walk = PathWalk(each)
         kinds += rows_of_kinds(walk)
         if (each.launching != NO_CALL).any():
             rows += _rows(walk, each.device.run in in_steps, list(scenarios(each, roofs.get(each.device))))
         del each, walk  # before the next one is made
     kinds_on_paths(tables, kinds)  # they cost little here, and going through the dependencies once more does not
+    own_work(tables, between)
     rows += _rows_of_ranks(tables)
     rows.sort(key=lambda row: (row["run"], -row["gain_s"]))
     return rows
@@ -181,7 +186,9 @@ def replayed_ranks(tables: Tables) -> Iterator[ReplayedRanks]:
     in_steps = _runs_in_steps(tables)
     for matched in matched_collectives(tables):
         members, steps = matched.job.members, all(device.run in in_steps for device in matched.job.members)
-        found = replay_of_ranks(matched, [_whole(device, steps) for device in members])
+        between = own_work(tables)
+        arrivals = [between[id(device)].arrivals if id(device) in between else None for device in members]
+        found = replay_of_ranks(matched, [_whole(device, steps) for device in members], arrivals)
         if found is not None:
             n = max(len(device.steps.numbers) for device in members) if steps else 1
             yield ReplayedRanks(members[0].run, members, steps, n, found)

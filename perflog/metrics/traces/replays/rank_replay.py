@@ -1,0 +1,241 @@
+"""Replay of the collectives of a job: when it ends if one rank is as fast between collectives as the median rank.
+
+A rank is ready for a collective a time of its own after the collective that it came from had ended, see `arrivals`; the
+kernel begins then, or when the collective before on its stream has ended. A collective without early leavers ends after
+its last rank has arrived. So the unchanged replay is the trace. Ranks are compared from arrival to arrival.
+
+Known limit: where the launches are not known, a rank is ready when its kernel begins, and came from the collective that
+had ended last. There is no replay then if collectives queue up: compute may not wait for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.arrays import Ints, Mask
+from perflog.metrics.traces.collectives.collective_matching import TOGETHER, MatchedCollectives
+from perflog.metrics.traces.replays.arrivals import Arrivals
+from perflog.statistics.groups import groups_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+_FIRST = -1  # replaces the call before: there is none
+Window = tuple[int, int]
+
+
+class RankReplay(Struct, frozen=True):
+    """Times of a job in ns: as traced, replayed unchanged, and replayed with ranks that are as fast as the median.
+
+    `without`: one rank is, by its index in the job; `alone`: all others are; `ideal`: all are; `without_slowest`: the
+    three per cent of the ranks with the longest `alone` are, at least one.
+    """
+
+    traced: int
+    unchanged: int
+    without: list[int]
+    alone: list[int]
+    ideal: int
+    without_slowest: int
+
+
+def replay_of_ranks(
+    matched: MatchedCollectives, windows: Sequence[Window], arrivals: Sequence[Arrivals | None] = ()
+) -> RankReplay | None:
+    """Return the replay of a job; None if it is not known for any collective how long its ranks wait.
+
+    Args:
+        matched: The collectives of the job.
+        windows: Begin and end of the time that counts, of each member of the job.
+        arrivals: When each member was ready for its collectives; None where that is not known; by default of all.
+    """
+    arrivals = arrivals or [None] * len(windows)
+    begin, last = min(start for start, _ in windows), max(end for _, end in windows)
+    calls = _Calls.of(matched, windows, begin, arrivals)
+    if calls is None or (not all(arrivals) and calls.queued() > _FEW):
+        return None
+    one = np.eye(len(windows), dtype=np.bool_)
+    nobody, everybody = np.zeros((2, 1, len(windows)), np.bool_)
+    everybody[:] = True
+    unchanged, ideal, *each_rank = calls.replayed(np.concatenate([nobody, everybody, one, ~one]))
+    without, alone = each_rank[: len(windows)], each_rank[len(windows) :]
+    slowest = np.zeros(len(windows), np.bool_)
+    slowest[np.argsort(-np.array(alone), kind="stable")[: -(-len(windows) * _SLOWEST // 100)]] = True
+    (without_slowest,) = calls.replayed(slowest[None])
+    return RankReplay(last - begin, unchanged, without, alone, ideal, without_slowest)
+
+
+_SLOWEST = 3  # per cent of the ranks
+_AT_ONCE = 5000  # ns after the collective before: the kernel had waited for its stream
+_FEW = 0.1  # of the calls
+_END = np.iinfo(np.int64).max  # key of the end of a window, a call without length
+
+
+class _Calls(Struct, frozen=True, eq=False):
+    """The calls of collectives, one collective after the other, and the end of each window; `heads`: first of each.
+
+    Times are in ns. `begin`: of the job. `together`: flags of collectives that all leave together. `ready`: when the
+    member was ready. `came_from`: the call of the same member that it came from, or _FIRST; `follows`: the call that
+    held it up on its stream, or _FIRST. `alone`: how long the member was on its own since it came from there, or since
+    its arrival before. `longer`: by how much that is longer than the median of the ranks, in sums since `came_from`.
+    """
+
+    begin: int
+    keys: Ints
+    members: Ints
+    starts: Ints
+    ends: Ints
+    together: Mask
+    heads: Ints
+    ready: Ints
+    came_from: Ints
+    follows: Ints
+    alone: Ints
+    longer: Ints
+
+    @classmethod
+    def of(
+        cls,
+        matched: MatchedCollectives,
+        windows: Sequence[Window],
+        begin: int,
+        arrivals: Sequence[Arrivals | None],
+    ) -> _Calls | None:
+        known = matched.collectives[matched.collectives["reason"].isna()]
+        calls = matched.calls[matched.calls["key"].isin(known.index)]
+        if not len(calls):
+            return None
+        columns = _integers(calls, "key", "member", "start", "line")
+        ended = columns[2] + calls["length"].to_numpy(np.int64)
+        inside = np.array([windows[m][0] <= a < windows[m][1] for m, a in zip(*columns[1:3], strict=True)], np.bool_)
+        keys, members, starts, lines, ends = (column[inside] for column in (*columns, ended))
+        if not len(keys):
+            return None
+        many = len(windows)
+        edges = np.array([end for _, end in windows], np.int64)
+        keys, members = np.append(keys, np.full(many, _END)), np.append(members, np.arange(many))
+        starts, ends, lines = np.append(starts, edges), np.append(ends, edges), np.append(lines, np.full(many, _END))
+        groups = groups_of(keys)
+        began = np.full(len(groups.first), np.iinfo(np.int64).min)
+        np.maximum.at(began, groups.inverse, starts)
+        order = np.lexsort((members, keys, began[groups.inverse], keys == _END))
+        keys, members, starts, ends, lines = (column[order] for column in (keys, members, starts, ends, lines))
+        together = set(known.index[known["op"].isin(TOGETHER)])
+        numbers = _alike(known)
+        alike = np.array([numbers.get(key, key) for key in keys.tolist()], np.int64)
+        rows = _Rows(begin, keys, members, starts, ends, lines, alike)
+        for member, its_arrivals in enumerate(arrivals):
+            rows.add(member, its_arrivals)
+        heads = np.flatnonzero(np.diff(keys, prepend=_FIRST))
+        return cls(
+            begin, keys, members, starts, ends, np.array([key in together for key in keys.tolist()], np.bool_), heads,
+            rows.ready, rows.came_from, rows.follows, rows.alone, rows.longer(heads),
+        )  # fmt: skip
+
+    def queued(self) -> float:
+        """Return the share of the calls that begin as soon as the collective that they came from has ended."""
+        calls = np.flatnonzero((self.came_from != _FIRST) & (self.keys != _END))
+        return float((self.alone[calls] < _AT_ONCE).mean()) if len(calls) else 0.0
+
+    def replayed(self, faster: Mask) -> list[int]:
+        """Return how long the job takes if some ranks are as fast as the median; rows of flags, by index in the job."""
+        own = self.ready - np.append(self.ends, self.begin)[self.came_from]
+        less = self.longer[:, None] * faster.T[self.members]
+        ended = np.full((len(own) + 1, len(faster)), self.begin, np.int64)  # the last one is the begin
+        held_up = self.follows != _FIRST
+        late = np.where(held_up, self.starts - self.ends[self.follows], 0)
+        for rows in np.split(np.arange(len(own)), self.heads[1:]):
+            arrived = ended[self.came_from[rows]] + own[rows, None] - less[rows]
+            queued = np.flatnonzero(held_up[rows])
+            free = ended[self.follows[rows[queued]]] + late[rows[queued], None]
+            arrived[queued] = np.maximum(arrived[queued], free)
+            since = self.starts[rows]
+            if self.together[rows[0]]:
+                arrived = np.broadcast_to(arrived.max(axis=0), arrived.shape)
+                since = since.max()
+            ended[rows] = arrived + (self.ends[rows] - since)[:, None]
+        top: list[int] = (ended[:-1][self.keys == _END].max(axis=0) - self.begin).tolist()
+        return top
+
+
+class _Rows:
+    """The columns of `_Calls` that are found member by member. `alike`: equal for calls that ranks compare."""
+
+    def __init__(
+        self, begin: int, keys: Ints, members: Ints, starts: Ints, ends: Ints, lines: Ints, alike: Ints
+    ) -> None:
+        self._begin, self._keys, self._members, self._starts = begin, keys, members, starts
+        self._ends, self._lines, self._alike = ends, lines, alike
+        self.ready, self.alone = starts.copy(), np.zeros(len(keys), np.int64)
+        self.came_from, self.follows, self._before = (np.full(len(keys), _FIRST, np.int64) for _ in range(3))
+        self._in_order: list[Ints] = []  # rows of each member in the order of its arrivals
+
+    def add(self, member: int, arrivals: Arrivals | None) -> None:
+        """Fill in the rows of a member."""
+        own = np.flatnonzero(self._members == member)
+        calls, end = own[self._keys[own] != _END], own[self._keys[own] == _END]
+        by_end = calls[np.argsort(self._ends[calls], kind="stable")]
+        place = np.searchsorted(self._ends[by_end], self._starts[own], "right") - 1
+        found = np.append(by_end, _FIRST)[place]  # at index -1 there is none
+        self.came_from[own] = np.where(found < own, found, _FIRST)  # of its own collective, or of a later one: none
+        in_order = calls[np.argsort(self._starts[calls], kind="stable")]
+        if arrivals is not None:
+            by_line = calls[np.argsort(self._lines[calls], kind="stable")]
+            chosen = np.flatnonzero(np.isin(arrivals.lines, self._lines[by_line]))
+            in_order = self._row_of(by_line, arrivals.lines[chosen])
+            self.ready[in_order] = arrivals.ready[chosen]
+            for column, lines in ((self.came_from, arrivals.came_from), (self.follows, arrivals.follows)):
+                rows = self._row_of(by_line, lines[chosen])
+                column[in_order] = np.where(rows < in_order, rows, _FIRST)
+        in_order = np.append(in_order, end)
+        reached = np.append(self._begin, np.maximum.accumulate(self.ready[in_order])[:-1])
+        since = np.maximum(np.append(self._ends, self._begin)[self.came_from[in_order]], reached)
+        self.alone[in_order] = np.maximum(self.ready[in_order] - since, 0)
+        self._before[in_order] = np.append(_FIRST, self._alike[in_order][:-1])
+        self._in_order.append(in_order)
+
+    def _row_of(self, by_line: Ints, lines: Ints) -> Ints:
+        """Return the row with each of these lines among the rows, which are in order of line, or _FIRST."""
+        place = np.minimum(np.searchsorted(self._lines[by_line], lines), len(by_line) - 1)
+        return np.where(self._lines[by_line[place]] == lines, by_line[place], _FIRST)
+
+    def longer(self, heads: Ints) -> Ints:
+        """Return how much longer each member was on its own than the median of the ranks, in sums since `came_from`.
+
+        Ranks are compared where the arrivals before are alike.
+        """
+        more = np.zeros(len(self.alone), np.int64)
+        for rows in np.split(np.arange(len(self.alone)), heads[1:]):
+            if len(rows) > 1 and (self._before[rows] == self._before[rows[0]]).all():
+                more[rows] = np.maximum(self.alone[rows] - int(np.median(self.alone[rows])), 0)
+        sums = np.zeros(len(more), np.int64)
+        for in_order in self._in_order:
+            until = np.append(0, np.cumsum(more[in_order]))
+            reached = np.maximum.accumulate(self.ready[in_order])
+            came_end = np.append(self._ends, self._begin)[self.came_from[in_order]]
+            first = np.searchsorted(reached, came_end, "right")  # the first arrival after it had come from there
+            first = np.minimum(first, np.arange(len(in_order)))
+            sums[in_order] = until[1:] - until[first]
+        return sums
+
+
+def _alike(collectives: pd.DataFrame) -> dict[int, int]:
+    """Return a number for each key of a collective: the same one for equal places of groups with the same name.
+
+    Tensor-parallel groups of different ranks have one name: what their ranks do after them can be compared.
+    """
+    numbers: dict[tuple[object, ...], int] = {}
+    named = collectives[collectives["group"].notna()]
+    return {
+        int(key): numbers.setdefault(tuple(row), int(key))
+        for key, row in zip(named.index, named[["op", "group", "place", "again"]].itertuples(index=False), strict=True)
+    }
+
+
+def _integers(rows: pd.DataFrame, *names: str) -> list[Ints]:
+    return [rows[name].to_numpy(np.int64) for name in names]
