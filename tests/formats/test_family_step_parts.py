@@ -42,6 +42,7 @@ def test_names_of_parts() -> None:
     names = [
         "data",
         "opt",
+        "time/update",
         "elapsed",
         "eta",
         "val_time",
@@ -52,7 +53,7 @@ def test_names_of_parts() -> None:
         "io_med",
         "io_p50",
     ]
-    assert [name for name in names if may_be_part(name)] == ["data", "opt"]
+    assert [name for name in names if may_be_part(name)] == ["data", "opt", "time/update"]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,8 @@ def test_names_of_parts() -> None:
         (["data_time"], MS, ""),
         (["total", "fwd", "bwd"], S, "total"),
         (["total", "fwd"], S, ""),
+        (["time_total", "time_rollout", "time_update"], S, "time_total"),
+        (["time_total", "fwd"], S, ""),
         (["Total_time", "fwd", "bwd"], S, "Total_time"),
         ([], S, ""),
     ],

@@ -438,8 +438,26 @@ def _bases(tables: Tables, groups: Sequence[RunGroup], options: Options) -> dict
             if isinstance(base, str)
         }
         return {place: base for place, base in pairs.items() if place != base}
-    several_factors = len(groups) > 1 and len(groups[0].settings) > 1
-    return {} if several_factors else dict.fromkeys(range(1, len(groups)), 0)
+    if len(groups) < 2 or len(groups[0].settings) > 1:  # several factors
+        return {}
+    names = _names_of_unknown_programs(tables)
+    first = names.get(groups[0].runs[0])
+    others = (names.get(group.runs[0]) for group in groups[1:])
+    return {i: 0 for i, own in enumerate(others, 1) if not (first and own and first.isdisjoint(own))}
+
+
+def _names_of_unknown_programs(tables: Tables) -> dict[str, set[str]]:
+    """Return the names of the values and phases of the runs that only generic formats read, by run.
+
+    Two such runs without a name in common are of two programs, such as a trainer and its evaluation.
+    """
+    formats = {run: known().get(name) for run, name in tables.rows("runs").records("run", "format")}
+    found: dict[str, set[str]] = {run: set() for run, form in formats.items() if form is not None and form.generic}
+    for table, column in (("values", "key"), ("phases", "phase")):
+        for run, rows in tables.rows_by_run(table).items():
+            if run in found:
+                found[run].update(rows.counts(column))
+    return found
 
 
 def _reasons(

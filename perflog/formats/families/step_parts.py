@@ -26,9 +26,10 @@ _NO_PARTS = (
     "elapsed eta wall since start remaining left uptime clock timestamp checkpoint ckpt save hidden overlapped "
     "gpu cpu cuda device per latency ttft tpot itl slowest fastest".split()
 )
+_GROUP = lazy_pattern(r"^(?:times?|timings?|timers?)(?:_s)?_(?=total)")
 _STATISTIC = lazy_pattern(rf"(?:^|_){STATISTIC}(?:_|$)")
 _OPTIMIZER_STEP = lazy_pattern(r"(?<=^optimizer)_step|(?<=^optim)_step|(?<=^opt)_step")  # this step is a part
-_OTHER_WORDS = COUNTERS | EVALUATIONS | frozenset(_NO_PARTS)
+_OTHER_WORDS = (COUNTERS - {"update", "updates"}) | EVALUATIONS | frozenset(_NO_PARTS)
 """Words in names of times that are no parts of the step."""
 
 
@@ -54,9 +55,9 @@ def time_of_step(units: Mapping[str, Unit], printed: Collection[str] = ()) -> st
 
     `units`: of the times of a line by field. `printed`: the names of all numbers of the line, as names are compared.
     """
-    named = {plain_name(name): name for name in units}
+    named = {_own_name(name): name for name in units}
     whole = next((name for name in _TOTALS if name in named), "")
-    if whole and len([name for name in units if plain_name(name) != whole and may_be_part(name)]) > 1:
+    if whole and len([name for name in units if _own_name(name) != whole and may_be_part(name)]) > 1:
         return named[whole]
     is_of_step = NUMBERED_PARTS.isdisjoint(name.replace("_", "") for name in printed)
     time = next((named[name] for name in _TIMES if name in named and units[named[name]].factor < 1), "")
@@ -65,7 +66,12 @@ def time_of_step(units: Mapping[str, Unit], printed: Collection[str] = ()) -> st
 
 def is_total(name: str) -> bool:
     """Return whether a time is by its name the sum of others."""
-    return plain_name(name) in _TOTALS
+    return _own_name(name) in _TOTALS
+
+
+def _own_name(name: str) -> str:
+    """Return the name of a time without the group of times that it is in: `total` of `time/total`."""
+    return _GROUP.sub("", plain_name(name))
 
 
 def may_be_part(name: str) -> bool:

@@ -85,6 +85,24 @@ def test_a_sweep_compares_each_run_with_its_own_base() -> None:
     assert list(seen.groups[0].settings) == ["model", "system"]
 
 
+@pytest.mark.parametrize(
+    ("lines", "is_compared"),
+    [
+        (
+            ["step {} | reward 0.5 | took {}.1 s\n", "step {} | pass@1 0.3 | took 4{}.1 s\n"],
+            False,
+        ),  # trainer, evaluation
+        (["step {} | reward 0.5 | took {}.1 s\n", "step {} | reward 0.5 | took 4{}.1 s\n"], True),
+    ],
+)
+def test_programs_that_print_nothing_alike_are_not_compared(
+    lines: list[str], is_compared: bool, tmp_path: Path
+) -> None:
+    for number, line in enumerate(lines):
+        (tmp_path / f"{number}.log").write_text("".join(line.format(step, step % 3) for step in range(1, 31)))
+    assert bool(overview(perflog.read(tmp_path)).base) == is_compared
+
+
 def test_a_profile_names_kernels_without_tensor_cores() -> None:
     seen = seen_of("nvprof")
     assert [figure.name for figure in seen.figures] == ["GPU work", "API calls", "a step"]
