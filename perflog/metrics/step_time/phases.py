@@ -50,8 +50,8 @@ _COLUMNS = (
     MetricColumn("hidden", meaning="whether it, or its parent, runs in parallel to the step"),
     MetricColumn("clock", meaning="host or gpu, as declared"),
     MetricColumn("median_s", "s", "lower", "median over the steady steps; over all ranks: of each step's median"),
-    MetricColumn("smallest_s", "s", "lower", "median of each step's smallest value; of a rest by bounds: lower bound"),
-    MetricColumn("largest_s", "s", "lower", "median of each step's largest value; of a rest by bounds: upper bound"),
+    MetricColumn("least_s", "s", "lower", "median of each step's smallest value; of a rest by bounds: lower bound"),
+    MetricColumn("most_s", "s", "lower", "median of each step's largest value; of a rest by bounds: upper bound"),
     MetricColumn("mean_s", "s", "lower", "median of each step's mean; in each step, means of phases and rest add up"),
     MetricColumn("share", "1", None, "median_s (else mean_s) / median step time; null for hidden phases"),
     MetricColumn("n", meaning="number of steady steps"),
@@ -60,7 +60,7 @@ _COLUMNS = (
     MetricColumn("last_step", meaning="last steady step"),
     MetricColumn("rest_by", meaning="how a rest is computed: by record, by rank, mean over all ranks, or bounds"),
 )
-_STATS = {"median_s": "median", "smallest_s": "least", "largest_s": "most", "mean_s": "mean"}
+_STATS = {"median_s": "median", "least_s": "least", "most_s": "most", "mean_s": "mean"}
 
 
 def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
@@ -131,7 +131,7 @@ def _unlabelled_ranks(values: Ints, world_size: int | None) -> int | None:
     needs=("phases",),
     columns=_COLUMNS,
     main="median_s",
-    formula="medians over the steady steps: of each step's median, smallest, largest and mean value; "
+    formula="medians over the steady steps: of each step's median, smallest (least), largest (most) and mean value; "
     "rest = parent - child phases that are not hidden, in each step; rest_by: record, rank: within one; mean: between "
     "means over the ranks; bounds: smallest parent - sum of the largest phases, largest parent - sum of the smallest",
     source="parents of phases: the format's [[phase]] entries; warm-up: metric steps",
@@ -293,5 +293,5 @@ def _row(run: SteadyRun, figure: dict[str, Any]) -> dict[str, Any]:
     if declared and not is_rest:
         row |= {"kind": declared.kind, "clock": declared.clock}
     if figure["rank"] is not None:
-        row |= {"smallest_s": np.nan, "largest_s": np.nan}
+        row |= {"least_s": np.nan, "most_s": np.nan}
     return row

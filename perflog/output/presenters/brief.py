@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from perflog.analysis.diagnosis import Diagnosis
 from perflog.analysis.lint import Finding
 from perflog.analysis.overview import Overview
+from perflog.analysis.overview.doubts import Doubt
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.output.brief import BriefLine, brief
 from perflog.output.presenters.diagnosis import VERDICT, heading, parts
@@ -51,11 +52,10 @@ def _overview(overview: Overview) -> Iterator[BriefLine]:
     doubts = [doubt for doubt in overview.doubts if not doubt.is_outcome]
     for i, doubt in enumerate(doubts):
         if doubt.severity == "note":
-            yield BriefLine(f"Note: {_place(overview, doubt.findings[0])}{overview.in_words(doubt)}", _LAST)
+            yield BriefLine(f"Note: {_doubt(overview, doubt)}", _LAST)
             continue
         weight = _DOUBT if i < _DOUBTS else _LATER
-        text = f"Doubt: {_place(overview, doubt.findings[0])}{overview.in_words(doubt)}"
-        yield BriefLine(text, weight if i else _REASON)
+        yield BriefLine(f"Doubt: {_doubt(overview, doubt)}", weight if i else _REASON)
     if not doubts and not overview.warnings:
         yield BriefLine("Doubt: none, the checks found nothing", _DOUBT)
     for i, command in enumerate(overview.next):
@@ -114,6 +114,12 @@ def _row(overview: Overview, place: int, columns: Sequence[Sequence[str]]) -> st
 def _is_doubted(overview: Overview, figure: str, group: RunGroup) -> bool:
     doubts = (doubt for doubt in overview.doubts if figure in doubt.figures and doubt.severity != "note")
     return any(set(doubt.runs) & set(group.runs) for doubt in doubts)
+
+
+def _doubt(overview: Overview, doubt: Doubt) -> str:
+    """What one rule found, after the first line that proves it; the mark of a run once."""
+    place = _place(overview, doubt.findings[0])
+    return place + overview.in_words(doubt).removesuffix(f" ({place.partition(' ')[0]})")
 
 
 def _place(overview: Overview, finding: Finding) -> str:

@@ -386,8 +386,10 @@ def _doubts(compared: Comparison) -> Iterator[str]:
         yield from folded(f"  ! {cell(text)}", 1)
     notes = len({finding.code for finding in compared.finding_records}) - len(compared.doubts)
     left = max(len(lines) - _DOUBTS, 0) + notes
-    if left:
+    if left and doubts:
         yield f"  {count(left, 'more finding')}: --all"
+    elif left:
+        yield f"No warnings, {count(left, 'note')}: --all"
 
 
 _IN_VERDICT = ("comparison-other-work", "comparison-same-run")

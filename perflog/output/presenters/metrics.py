@@ -26,7 +26,7 @@ _DETAILS = frozenset(
     "n n_printed n_agree first_step last_step median_low_s median_high_s tflops_low tflops_high tflops_total "
     "printed_tflops printed_mfu peak_tflops flops_convention warmup left_out rest_by clock hidden kind parent inside "
     "occurrence whole_s readings events outside_s collectives matched_by clock_ok place of_ranks dtype buffer least_s "
-    "most_s smallest_s largest_s members target_from better best_step device_kernels.state device_kernels.share_kernel "
+    "most_s members target_from better best_step device_kernels.state device_kernels.share_kernel "
     "device_kernels.share_step node_pairs.size".split()
 )
 _OF_KERNELS = ("kernels", "device_kernels")
