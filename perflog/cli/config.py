@@ -48,7 +48,7 @@ class Config(Struct, frozen=True):
         given = {name: value for name, value in self.values.items() if name not in ("store", "gates")}
         if "history" in given:
             given["history"] = [self._beside(name) for name in given["history"]]
-        aa_options: dict[str, Any] = {name: given[name] for name in ("threshold", "warmup") if name in given}
+        aa_options: dict[str, object] = {name: given[name] for name in ("threshold", "warmup") if name in given}
         compare_options = given | ({"gates": self.gates} if self.gates else {})
         return {"compare": compare_options, "ci": {"gate": compare_options}, "aa": aa_options}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from perflog.errors import InputError
 from perflog.files.remote import is_in_storage, is_remote
@@ -30,7 +29,7 @@ def without_companions(names: Sequence[LogName]) -> list[LogName]:
     return [name for name in names if name.log not in companions]
 
 
-def settings_beside(name: str) -> dict[str, Any]:
+def settings_beside(name: str) -> dict[str, object]:
     """Return the settings in the companion of a log, `key: value` a line; {} if there is none."""
     for path in _companions_of(name):
         if is_in_storage(path) if is_remote(path) else os.path.isfile(unpacked_path(path)):
@@ -39,8 +38,8 @@ def settings_beside(name: str) -> dict[str, Any]:
     return {}
 
 
-def _settings(path: str) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
+def _settings(path: str) -> dict[str, object]:
+    settings: dict[str, object] = {}
     with open_source(LogName.from_file(path)) as source:
         text = source.first_bytes(_MOST_BYTES).decode(errors="replace")
     for line in text.splitlines():

@@ -20,7 +20,7 @@ from perflog.trainer.rank_context import RankContext
 from perflog.trainer.recipes import RunSpec
 from perflog.trainer.training import StepMeasurement, loss_scaler, peak_memory, reset_memory, slowest
 
-WITHOUT_OUTPUTS: dict[str, Any] = (
+WITHOUT_OUTPUTS: dict[str, object] = (
     {"return_outputs": False} if "return_outputs" in signature(Schedule1F1B.step).parameters else {}
 )
 """Tells the schedule not to collect the logits of the whole batch, if this version of PyTorch has the option."""

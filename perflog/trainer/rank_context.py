@@ -70,7 +70,7 @@ def join_process_group(device: torch.device) -> Iterator[RankContext]:
     """Join the process group and leave it at the end: NCCL between GPUs, Gloo between CPUs."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    options: dict[str, Any] = (
+    options: dict[str, object] = (
         {} if "RANK" in os.environ else {"store": _single_rank_store(), "rank": 0, "world_size": 1}
     )
     options |= {"device_id": device} if device.type == "cuda" else {}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from perflog.analysis.compare.comparison import Comparison
 from perflog.analysis.compare.rows import FigureRow
 from perflog.units import show
 
 
-def github_action_benchmark(comparison: Comparison) -> list[dict[str, Any]]:
+def github_action_benchmark(comparison: Comparison) -> list[dict[str, object]]:
     """Return entries of github-action-benchmark's `customSmallerIsBetter`, in base units.
 
     One entry per measure that is better when lower, and per side but the base: the service compares with its own

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -171,12 +171,12 @@ def _of_row(comparison: Comparison, row: FigureRow, gate: Gate) -> GateFailure |
     return None
 
 
-def with_gates(comparison: Comparison, gates: Sequence[Gate]) -> dict[str, Any]:
+def with_gates(comparison: Comparison, gates: Sequence[Gate]) -> dict[str, object]:
     """Return a comparison and the results of its gates, ready for JSON."""
     return comparison.to_dict() | {"gates": records(results(comparison, gates))}
 
 
-def without_result(error: str, gates: Sequence[Gate]) -> dict[str, Any]:
+def without_result(error: str, gates: Sequence[Gate]) -> dict[str, object]:
     """Return the document for a comparison that could not be made, such as one without a baseline."""
     gate_results = [GateResult(gate.text, "cannot judge", (error,)) for gate in gates]
     return {"schema_version": SCHEMA_VERSION, "verdict": NOTHING, "error": error, "gates": records(gate_results)}

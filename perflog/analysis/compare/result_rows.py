@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_type_hints
+from typing import TYPE_CHECKING, Literal, Protocol, get_type_hints
 
 from msgspec.structs import asdict, replace
 
@@ -44,6 +44,6 @@ def columns_of(row_type: type[Struct]) -> tuple[MetricColumn, ...]:
     return tuple(replace(hints[name].__metadata__[0], name=name) for name in row_type.__struct_fields__)
 
 
-def records(rows: Iterable[Struct]) -> list[dict[str, Any]]:
+def records(rows: Iterable[Struct]) -> list[dict[str, object]]:
     """Return rows as dictionaries with None for NaN, ready for JSON."""
     return [{name: none_if_null(value) for name, value in asdict(row).items()} for row in rows]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ def no_rank(data: LintInput) -> Iterator[Finding]:
     several_ranks = unlabelled_ranks(data.tables)
     for run in data.runs if tables or several_ranks else ():
         parts: list[str] = []
-        numbers: dict[str, Any] = {}
+        numbers: dict[str, object] = {}
         lines: list[int] = []
         if run.id in several_ranks:
             number = several_ranks[run.id]

@@ -270,7 +270,8 @@ def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
     runs = rows["run"].to_numpy()[steady]
 
     def column_of(name: str) -> Floats:
-        return floats(rows[name])[steady]
+        values: Floats = floats(rows[name])[steady]
+        return values
 
     def first_known(name: str, other: str) -> Floats:
         values, others = column_of(name), column_of(other)

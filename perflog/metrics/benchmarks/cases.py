@@ -123,7 +123,9 @@ def case_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
     return _rows_of_runs(tables, _pairs)
 
 
-def _rows_of_runs(tables: Tables, rows_of: Callable[[CaseTable], Iterator[dict[str, Any]]]) -> list[dict[str, Any]]:
+def _rows_of_runs(
+    tables: Tables, rows_of: Callable[[CaseTable], Iterator[dict[str, object]]]
+) -> list[dict[str, object]]:
     """The rows of each table of cases, with its run and number in front."""
     return [
         {"run": run, "table": number} | row
@@ -133,12 +135,12 @@ def _rows_of_runs(tables: Tables, rows_of: Callable[[CaseTable], Iterator[dict[s
     ]
 
 
-def _rows(table: CaseTable) -> Iterator[dict[str, Any]]:
+def _rows(table: CaseTable) -> Iterator[dict[str, object]]:
     """Yield a row for each quantity of a table."""
     for key in table.figures:
         found = [*table.cases(key).values()]
         unit = table.units.get(key, "")
-        row: dict[str, Any] = {"over": table.over, "key": key, "unit": unit or None, "cases": len(found)}
+        row: dict[str, object] = {"over": table.over, "key": key, "unit": unit or None, "cases": len(found)}
         differ = table.is_of_different_work or table.grows_with_work(key)
         row |= {"better": None if differ else better(key, unit)}
         failed = np.flatnonzero(table.bad[key])
@@ -156,7 +158,7 @@ def _value(case: tuple[float, int]) -> float:
     return case[0]
 
 
-def _pairs(table: CaseTable) -> Iterator[dict[str, Any]]:
+def _pairs(table: CaseTable) -> Iterator[dict[str, object]]:
     """A row for each variant that is compared with the first one."""
     for parameter, values in table.parameters.items() if not table.is_of_different_work else ():
         variants = list(dict.fromkeys(values))
@@ -183,13 +185,16 @@ def _ratios(
     base: dict[tuple[Any, ...], tuple[float, int]],
     other: dict[tuple[Any, ...], tuple[float, int]],
     without: str | None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Return the ratios of one variant to another over the cases that both have."""
     both = [(other[case][0] / base[case][0], other[case][1]) for case in other if case in base and base[case][0] > 0]
     both = [found for found in both if found[0] > 0]
     if both:
         (low, low_at), (high, high_at) = min(both, key=_value), max(both, key=_value)
-        row: dict[str, Any] = {"cases": len(both), "ratio": math.exp(np.mean([math.log(ratio) for ratio, _ in both]))}
+        row: dict[str, object] = {
+            "cases": len(both),
+            "ratio": math.exp(np.mean([math.log(ratio) for ratio, _ in both])),
+        }
         row |= {"min": low, "min_at": table.at(low_at, without), "max": high, "max_at": table.at(high_at, without)}
         yield row
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -111,7 +110,7 @@ def collectives(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
     ]
 
 
-def _rows(group: Rows) -> Iterator[dict[str, Any]]:
+def _rows(group: Rows) -> Iterator[dict[str, object]]:
     """Rows of one collective: of each buffer, then of all if there are several."""
     buffers = split(group, "buffer")
     for rows in buffers:
@@ -120,7 +119,7 @@ def _rows(group: Rows) -> Iterator[dict[str, Any]]:
         yield _row(group) | {"buffer": ALL}
 
 
-def _row(rows: Rows) -> dict[str, Any]:
+def _row(rows: Rows) -> dict[str, object]:
     row = next(rows.dicts("op", "dtype", "ranks"))
     sizes, times, busbw, algbw, wrong = (rows.floats(name) for name in _FIGURES)
     known = sizes[~np.isnan(sizes)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -167,14 +167,14 @@ def _levels_of(series: StepSeries, is_given: bool) -> list[Level]:
     return []
 
 
-def _rows(tables: Tables, run: RunLevels) -> Iterator[dict[str, Any]]:
+def _rows(tables: Tables, run: RunLevels) -> Iterator[dict[str, object]]:
     series = run.series
     times = _times(tables, series.run)
     before: float | None = None
     for number, (level, value) in enumerate(zip(run.levels, run.medians, strict=True), 1):
         first, last = level.start, level.stop - 1
         line = int(series.lines[first])
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "run": series.run, "figure": series.column, "unit": run.unit, "level": number,
             "first_step": int(series.steps[first]), "last_step": int(series.steps[last]), "n": level.stop - level.start,
             "at": times.get(int(series.lines[max(first - 1, 0)])), "value": value, "p": level.p, "first_line": line,

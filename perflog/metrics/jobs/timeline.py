@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -165,7 +164,7 @@ def _same_clock(one: Extent, other: Extent) -> bool:
     return one.clock == other.clock and (one.clock in (UTC, LOCAL) or one.log == other.log)
 
 
-def _row(part: tuple[str, int, Interval], job: JobTimeline) -> dict[str, Any]:
+def _row(part: tuple[str, int, Interval], job: JobTimeline) -> dict[str, object]:
     run, number, interval = part
     return {
         "run": run, "job": job.job, "attempt": number, "kind": interval.kind,

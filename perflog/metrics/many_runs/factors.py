@@ -93,7 +93,7 @@ class _Sweep(Struct, frozen=True):
             for run in (self.failed if failed else self.logs)
         )
 
-    def names_of(self, runs: Sequence[str]) -> dict[str, Any]:
+    def names_of(self, runs: Sequence[str]) -> dict[str, object]:
         """Columns of the sweep and of the first of some runs."""
         return {"run": runs[0], "sweep": self.name, "figure": self.figure}
 
@@ -206,7 +206,7 @@ def _figures(tables: Tables, warmup: int | None) -> dict[str, dict[str, float]]:
 # --- rows ---------------------------------------------------------------------------------------------------------
 
 
-def _configuration_rows(sweep: _Sweep, level: float) -> Iterator[dict[str, Any]]:
+def _configuration_rows(sweep: _Sweep, level: float) -> Iterator[dict[str, object]]:
     groups, failed = sweep.groups(sweep.factors), sweep.groups(sweep.factors, failed=True)
     means = {values: _mean((sweep.logs[run] for run in runs), level) for values, runs in groups.items()}
     ranked = sorted(groups, key=lambda values: means[values][0], reverse=sweep.higher)
@@ -223,7 +223,7 @@ def _configuration_rows(sweep: _Sweep, level: float) -> Iterator[dict[str, Any]]
         yield row
 
 
-def _factor_rows(sweep: _Sweep, factor: str, level: float) -> Iterator[dict[str, Any]]:
+def _factor_rows(sweep: _Sweep, factor: str, level: float) -> Iterator[dict[str, object]]:
     by_value = {values[0]: runs for values, runs in sweep.groups([factor]).items() if values[0] != _MISSING}
     if len(by_value) < 2:
         return

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from msgspec import Struct
 
@@ -74,7 +73,7 @@ def scaling_losses(tables: Tables, options: Options) -> MetricRows:
     return [row for study in studies(tables, options) for row in _rows(tables, study, options)]
 
 
-def _rows(tables: Tables, study: Study, options: Options) -> Iterator[dict[str, Any]]:
+def _rows(tables: Tables, study: Study, options: Options) -> Iterator[dict[str, object]]:
     for each in losses(tables, study, options):
         yield {
             "run": study.runs[each.size][0], "study": study.name, "mode": study.mode, "gpus": each.size,

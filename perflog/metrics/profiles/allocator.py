@@ -153,7 +153,7 @@ def _devices(tables: Tables) -> Iterator[tuple[_Device, dict[str, Any]]]:
         }  # fmt: skip
 
 
-def _held(used: Rows) -> Iterator[dict[str, Any]]:
+def _held(used: Rows) -> Iterator[dict[str, object]]:
     """Yield a row for each holder of blocks in use, the largest first. A block without a stack has no known holder.
 
     Holders of the same name during different operations (see `holder_of`) have a row each.

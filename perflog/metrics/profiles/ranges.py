@@ -20,7 +20,7 @@ Shared work is known within bounds (inclusion and exclusion), and so is the work
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -206,7 +206,7 @@ def range_work(rows: pd.DataFrame) -> RangeWork:
     )
 
 
-def _rows(work: RangeWork) -> Iterator[dict[str, Any]]:
+def _rows(work: RangeWork) -> Iterator[dict[str, object]]:
     """Rows of the metric, depth first."""
     inclusive, outer, holds = work.inclusive, work.outer(), work.holds()
     parents = [min(np.flatnonzero(row).tolist(), key=lambda j: inclusive[j], default=None) for row in holds]

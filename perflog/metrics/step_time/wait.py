@@ -6,7 +6,7 @@ For waiting in the collectives of traces see `perflog.metrics.collective_wait`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def wait(tables: Tables, options: Options) -> MetricRows:
         0  <NA>     0.0022    0.0019        0.5191
         1     0     0.0023    0.0018        0.4272
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for piece in tables.in_pieces("phases"):
         steps = _all_steps(piece, options.warmup)
         rows += _medians(steps.where(steps.steady()))
@@ -172,7 +172,7 @@ def _times_of_phases(table: PhaseTable) -> Iterator[_Times]:
         yield run_index, number_in_run[run_index], step, rank.astype(np.float64), seconds, values_at(totals, found)
 
 
-def _medians(steps: _WaitSteps) -> Iterator[dict[str, Any]]:
+def _medians(steps: _WaitSteps) -> Iterator[dict[str, object]]:
     """Yield the rows of the metric: of each phase the medians over the steps of the means, then of each rank."""
     ranks = np.where(np.isnan(steps.rank), -1, steps.rank).astype(np.int64)
     groups = groups_of(steps.run_index, steps.wait, ranks)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -132,7 +132,7 @@ class WorkSums(Struct, frozen=True, eq=False, dict=True):
         """Sum over all nodes."""
         return int(self.own.sum())
 
-    def figures(self, index: int) -> dict[str, Any]:
+    def figures(self, index: int) -> dict[str, object]:
         """Return the columns of a row of a metric with the times and counts of a node."""
         return {
             "launched": int(self.launched[index]),

@@ -54,10 +54,10 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
         help = "name one run: LOG#1, or a run id"
         raise UsageError(f"a trace shows one run, but the log has {len(log)} runs", help=help)
     run = log.run_keys[0]
-    about: dict[str, Any] = {"run": run.id, "label": run.label, "log": run.log, "log_sha256": run.sha256}
+    about: dict[str, object] = {"run": run.id, "label": run.label, "log": run.log, "log_sha256": run.sha256}
     tables, count = Tables(log), 0
     start = event_tracks.first_start(tables) if tables.count("events") else None
-    whole: dict[str, Any] = {"displayTimeUnit": "ms"}
+    whole: dict[str, object] = {"displayTimeUnit": "ms"}
     if start is not None:
         reading = first_reading(tables)
         start = start if reading is None else min(start, reading)  # viewers leave out what is before time 0

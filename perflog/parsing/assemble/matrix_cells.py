@@ -64,9 +64,9 @@ def _on_diagonal(rows: AttributedRows, cells: Cells, label: str) -> Mask:
     return is_diagonal
 
 
-def _labels(rows: AttributedRows, cells: Cells, label: str, chosen: Ints) -> dict[str, Any]:
+def _labels(rows: AttributedRows, cells: Cells, label: str, chosen: Ints) -> dict[str, object]:
     """Return the fields before the number of some cells of a column."""
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     for name in cells.title:
         fields[name] = rows.inherited[name].cast(pa.string()).take(index_array(chosen))
     if cells.row:

@@ -50,7 +50,7 @@ def collectives(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     left_out = [shown_note(_MAX_LINES, len(lines), "lines of a panel") for lines in panels_of.values()]
     figure, panels = canvas.panels(list(panels_of), [max(left_out, default="")], panel_height=2.8)
     several = rows["run"].nunique() > 1
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for title, axes in panels:
         for place, row in enumerate(panels_of[title][:_MAX_LINES]):
             label = _label(row, canvas, several)

@@ -48,7 +48,7 @@ def history(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         panels, key=lambda name: not (panels[name]["change"].notna() | panels[name]["stands_out"].notna()).any()
     )
     figure, drawn = canvas.panels(names, panel_height=2.8)
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for title, axes in drawn:
         _draw(axes, panels[title], handles)
         axes.set_title(plain(panels[title]["history"].iloc[0], 60))
@@ -58,7 +58,7 @@ def history(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
+def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, object]) -> None:
     unit, factor = unit_of(rows["value"], rows["unit"].iloc[0])
     at = _places(axes, rows)
     values = rows["value"].to_numpy(np.float64) / factor

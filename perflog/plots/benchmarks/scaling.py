@@ -39,7 +39,7 @@ def scaling(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         shown_note(min(most, len(LINES)), most, "studies of a mode"),
     ]
     figure, panels = canvas.panels(list(modes), notes, panel_height=3.2)
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for title, axes in panels:
         _draw(axes, modes[title], handles)
         axes.set_title(title)
@@ -51,7 +51,7 @@ def _title(mode: Any) -> str:
     return "scaling" if is_null(mode) else f"{mode} scaling"
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
+def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, object]) -> None:
     sizes = np.unique(rows["gpus"].to_numpy(np.float64))
     ideal = sizes / sizes[0]
     (handles["ideal"],) = axes.plot(sizes, ideal, color=BLACK, linewidth=0.8, linestyle=":", label="ideal", gid="ideal")

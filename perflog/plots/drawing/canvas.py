@@ -242,7 +242,7 @@ def extremes(y: Floats, most: int = _POINTS) -> tuple[Ints, int]:
     return np.array(keep), k
 
 
-def shade_warmup(axes: Axes, x: Floats, cut: int, handles: dict[str, Any]) -> None:
+def shade_warmup(axes: Axes, x: Floats, cut: int, handles: dict[str, object]) -> None:
     """Shade the first `cut` steps as warm-up. A panel that is shaded already stays as it is."""
     if cut and not any(patch.get_gid() == "warmup" for patch in axes.patches):
         end = (x[cut - 1] + x[cut]) / 2 if cut < len(x) else x[-1] + 0.5
@@ -252,7 +252,7 @@ def shade_warmup(axes: Axes, x: Floats, cut: int, handles: dict[str, Any]) -> No
         handles.setdefault("warmup", patch)
 
 
-def mark_beyond(axes: Axes, x: Floats, y: Floats, top: float, handles: dict[str, Any]) -> None:
+def mark_beyond(axes: Axes, x: Floats, y: Floats, top: float, handles: dict[str, object]) -> None:
     """Mark points above the axis with triangles at its upper edge: up to two with values, of more only the largest."""
     above = y > top
     if not above.any():

@@ -88,7 +88,7 @@ def stacked_shares(
     notes = [note, *(shown_note(*each) for each in zip(shown, totals, ("runs", "bars"), strict=True))]
     heights = [len(run_bars) + 2.5 for run_bars in bars.values()]
     figure, panels = canvas.column_of_panels(9.5, 1.3 + 0.27 * sum(heights), heights, notes)
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for (run, run_bars), axes in zip(bars.items(), panels, strict=True):
         drawn = [
             BarPart(name, label, fill, [100 * bar.shares.get(name, 0.0) for bar in run_bars])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from perflog.errors import UsageError
 
-_STYLE: dict[str, Any] = {
+_STYLE: dict[str, object] = {
     "font.family": ["DejaVu Sans"],  # comes with matplotlib, so that a figure looks the same on all machines
     "font.size": 9,
     "axes.titlesize": 9,

@@ -39,7 +39,7 @@ def counters(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     figure, panels = canvas.panels(list(groups), notes)
     several_runs = rows["run"].nunique() > 1
     time_unit, time_factor = unit_of(rows["at_s"], "s")
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for panel, axes in panels:
         key: Any = panel  # run, counter and subject
         unit, factor = unit_of(groups[key]["max"], "" if is_null(first := groups[key]["unit"].iloc[0]) else first)

@@ -58,7 +58,7 @@ def kernels(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     figure, panels = canvas.column_of_panels(9.5, height, [size + 2 for size in sizes], notes)
     categories = [category for _, group_rows in shown for category in group_rows["category"].head(_MAX_NAMES)]
     fills = dict(zip(dict.fromkeys(categories), FILLS, strict=False))
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for ((run, _, of), group_rows), axes in zip(shown, panels, strict=True):
         _draw_shares(axes, group_rows.sort_values("time_s", ascending=False, kind="stable"), fills, handles)
         axes.set_title(f"{canvas.run_name(run)}: {plain(of).replace('gpu', 'GPU work').replace('api', 'API calls')}")
@@ -66,7 +66,7 @@ def kernels(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
-def _draw_shares(axes: Axes, rows: pd.DataFrame, fills: dict[str, Any], handles: dict[str, Any]) -> None:
+def _draw_shares(axes: Axes, rows: pd.DataFrame, fills: dict[str, Any], handles: dict[str, object]) -> None:
     """Draw a bar for each of the longest names, the longest on top, and a last one for all other names."""
     named, others = rows.head(_MAX_NAMES), rows.iloc[_MAX_NAMES:]
     columns = (named[column] for column in ("share", "category", "first_call_s"))

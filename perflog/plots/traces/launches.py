@@ -83,7 +83,7 @@ def launch_queue(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     note = "Near zero the device takes work as soon as it is launched: the host is the bottleneck there."
     figure, panels = canvas.panels(runs, [note, shown_note(min(most, _MAX_LINES), most, "devices of a run")])
     unit, factor = unit_of(rows["at_s"], "s")
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for run, axes in panels:
         for (_, device_rows), (colour, style, _) in zip(lines[run][:_MAX_LINES], LINES, strict=False):
             label = bar_name(device_rows.iloc[0].to_dict() | {"part": "trace"}).removesuffix(", trace") or "device"

@@ -58,7 +58,7 @@ def memory_curve(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     ]
     figure, panels = canvas.panels(list(groups), notes, panel_height=3.0)
     factors = unit_of(rows[["allocated", "reserved"]].astype("float64").fillna(0), "B")
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for key, axes in panels:
         _draw(axes, groups[key], fills, factors, handles)
         axes.set_title(_title(canvas, *key))
@@ -68,7 +68,11 @@ def memory_curve(rows: pd.DataFrame, canvas: Canvas) -> Figure:
 
 
 def _draw(
-    axes: Axes, rows: pd.DataFrame, fills: dict[str, tuple[str, str]], scale: tuple[str, float], handles: dict[str, Any]
+    axes: Axes,
+    rows: pd.DataFrame,
+    fills: dict[str, tuple[str, str]],
+    scale: tuple[str, float],
+    handles: dict[str, object],
 ) -> None:
     unit, factor = scale
     time_unit, time_factor = unit_of(rows["at_s"], "s")

@@ -65,7 +65,7 @@ def roofline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         "" if rows["peak_tbs"].notna().any() else "No roof: the GPU, or the bandwidth of its memory, is not given.",
     ]
     figure, panels = canvas.panels(runs, notes, panel_height=3.4)
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for run, axes in panels:
         _draw_points(axes, shown[run], handles)
         _draw_roofs(axes, shown[run], handles)
@@ -79,7 +79,7 @@ def roofline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
-def _draw_points(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
+def _draw_points(axes: Axes, rows: pd.DataFrame, handles: dict[str, object]) -> None:
     longest = float(rows["time_s"].max())
     for kind, (colour, mark) in _MARKS.items():
         kind_rows = rows[rows["class"] == kind]
@@ -99,7 +99,7 @@ def _draw_points(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> Non
             axes.annotate(text, (x, y), (0, 8), textcoords="offset points", ha="center", fontsize=6.5)
 
 
-def _draw_roofs(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
+def _draw_roofs(axes: Axes, rows: pd.DataFrame, handles: dict[str, object]) -> None:
     """Draw min(peak, intensity x bandwidth) for each precision of products."""
     known = rows[rows["peak_tflops"].notna() & rows["peak_tbs"].notna()]
     roofs = known[["precision", "peak_tflops", "peak_tbs"]].drop_duplicates().sort_values("peak_tflops")

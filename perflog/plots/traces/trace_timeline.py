@@ -88,7 +88,7 @@ def trace_timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     pale = "Pale: events merged, of several kinds or with time between them."
     notes = [_merged_note(rows), pale, shown_note(min(len(runs), _MAX_RUNS), len(runs), "runs")]
     figure, panels = canvas.column_of_panels(10.5, 1.0 + sum(heights), heights, notes)
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     whole = rows[~rows["part"].isin((STEP, MIDDLE))]
     begins = whole.groupby("run", sort=False)["begin_s"].min()  # ranges of the host may begin before the first work
     for (run, part, part_rows), names, axes in zip(parts, tracks, panels, strict=True):
@@ -124,7 +124,7 @@ def _title(row: pd.Series[Any], part: str) -> str:
     return f"{which}, {part_rows.get(part, 'the whole trace')}"
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, names: Sequence[str], handles: dict[str, Any], base: float) -> None:
+def _draw(axes: Axes, rows: pd.DataFrame, names: Sequence[str], handles: dict[str, object], base: float) -> None:
     """Draw the tracks of a part; `base`: time 0 of its axis."""
     ends = rows["begin_s"].to_numpy(np.float64) + rows["span_s"].to_numpy(np.float64)
     unit, factor = unit_of([ends.max() - base], "s")

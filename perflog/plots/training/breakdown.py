@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from perflog.metrics.step_time.breakdown import UNTIMED, part_name
 from perflog.plots.drawing.canvas import FILLS, Canvas, axis_label, legend, plain, shown_note, unit_of
@@ -58,7 +58,7 @@ def breakdown(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     ]
     heights = [count + 1.8 for count in counts.values()]
     figure, panels = canvas.column_of_panels(10, 1.3 + 0.42 * sum(heights), heights, notes)
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for of, axes in zip(wholes, panels, strict=True):
         shown = times[of].head(MAX_BARS)
         counts_of_runs = rows.drop_duplicates("run").set_index("run")["n"]
@@ -86,7 +86,7 @@ def _times(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _draw_bars(
     axes: Axes, times: pd.DataFrame, fills: dict[str, tuple[str, str]], names: list[str], quantity: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     unit, factor = unit_of(times.sum(axis=1), "s")
     parts = [
         BarPart(name, plain(name, 40), fills[name], (times[name].clip(lower=0) / factor).tolist())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         unused.remove()
     counts = printed_values(canvas.tables, SAMPLE_COUNTERS)
     groups = _groups(list(rows["run"].unique()), canvas)
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for row, axes in zip(shown, panels, strict=False):
         unit = row["unit"] if isinstance(row["unit"], str) else ""
         places = rows.loc[(rows["key"] == row["key"]) & (rows["unit"].fillna("") == unit), ["run", "place"]]
@@ -128,12 +128,12 @@ def _draw_name(
     groups: Mapping[str, str],
     most: int,
     canvas: Canvas,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Draw the lines of one name, for the runs and places in `drawn`, and return one for each group.
 
     `at`: the position of each value; None: its number.
     """
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     styles = {group: LINES[i % len(LINES)] for i, group in enumerate(dict.fromkeys(groups.values()))}
     alpha = 1.0 if len(styles) == len(groups) else 0.4
     runs, series = canvas.tables.rows("runs")["run"], groups_of(values.run, values.place)

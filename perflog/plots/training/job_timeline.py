@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from perflog.units import show
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
     from matplotlib.figure import Figure
 
 _PARTS = "sum of printed durations; other time is unknown"
@@ -50,7 +51,7 @@ def timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     notes = [shown_note(len(shown), len(jobs), "jobs")]
     height = 1.2 + sum(0.7 + 0.35 * min(n, 24) for n in strips)
     figure, panels = canvas.column_of_panels(10.5, height, [n + 1 for n in strips], notes)
-    handles: dict[str, Any] = {}
+    handles: dict[str, BarContainer] = {}
     for job, axes in zip(shown, panels, strict=True):
         job_rows = rows[rows["job"] == job]
         _draw(axes, job_rows, handles)
@@ -64,7 +65,7 @@ def timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
+def _draw(axes: Axes, rows: pd.DataFrame, handles: dict[str, BarContainer]) -> None:
     begin = (rows["begin_ns"].astype("int64") - int(rows["begin_ns"].min())).to_numpy() / 1e9
     seconds = rows["time_s"].to_numpy(np.float64)
     unit, factor = unit_of([(begin + seconds).max()], "s")

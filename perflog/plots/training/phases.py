@@ -195,7 +195,7 @@ class _Drawing(Struct):
 
     factor: float
     fills: dict[str, tuple[str, str]]
-    _handles: dict[str, Any] = field(default_factory=dict)
+    _handles: dict[str, object] = field(default_factory=dict)
 
     def draw_run(self, axes: Axes, times: list[PhaseTime], ranks: list[int | None]) -> None:
         printed = {name: (start / self.factor, time / self.factor) for name, start, time in wholes(times)}

@@ -145,7 +145,7 @@ def schedule(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     ]
     heights = [int(models[run]["stages"]) + 2 for run in shown]
     figure, panels = canvas.column_of_panels(10.5, 1.4 + sum(min(0.3 * h, 8) for h in heights), heights, notes)
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for run, axes in zip(shown, panels, strict=True):
         _draw_schedule(axes, slots[run], handles)
         model = models[run]
@@ -180,7 +180,7 @@ def schedules(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         shown_note(len(shown), len(runs), "runs"),
     ]
     figure, panels = canvas.column_of_panels(8.5, 1.2 + 2.9 * len(shown), [6] * len(shown), notes)
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for run, axes in zip(shown, panels, strict=True):
         run_rows = rows[rows["run"] == run]
         first = run_rows.iloc[0]
@@ -191,7 +191,7 @@ def schedules(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
-def _draw_schedules(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> None:
+def _draw_schedules(axes: Axes, rows: pd.DataFrame, handles: dict[str, object]) -> None:
     names, batches = list(rows["schedule"].unique()), sorted(rows["micro_batches"].unique())
     height = 0.8 / len(batches)
     for k, (number, color, hatch) in enumerate(zip(batches, (BLUE, YELLOW), ("", "///"), strict=False)):
@@ -214,7 +214,7 @@ def _draw_schedules(axes: Axes, rows: pd.DataFrame, handles: dict[str, Any]) -> 
     axes.grid(axis="x")
 
 
-def _draw_schedule(axes: Axes, slots: pd.DataFrame, handles: dict[str, Any]) -> None:
+def _draw_schedule(axes: Axes, slots: pd.DataFrame, handles: dict[str, object]) -> None:
     unit, factor = unit_of(slots["end_s"], "s")
     numbered = len(slots) <= 160
     for direction, odd, rows in _by_fill(slots):

@@ -137,7 +137,7 @@ def imbalance(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         )
     ]
     figure, panels = canvas.panels(runs, notes)
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for run, axes in panels:
         most = canvas.most_points(len(panels) * len(curves))
         _draw_curves(axes, values[values["run"] == run], curves, most, handles)
@@ -171,7 +171,7 @@ def _curve_name(of: str, name: object, occurrence: Any, over: str) -> str:
     return plain(f"{of}{detail} over {over}s", 40)
 
 
-def _draw_curves(axes: Axes, rows: pd.DataFrame, curves: dict[str, Any], most: int, handles: dict[str, Any]) -> None:
+def _draw_curves(axes: Axes, rows: pd.DataFrame, curves: dict[str, Any], most: int, handles: dict[str, object]) -> None:
     top, x = 0.0, np.array([0.0])
     drawn = []
     for name, (color, line_style, marker) in curves.items():

@@ -85,7 +85,7 @@ def steps(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         min(len(medians), MAX_PANELS)
     )
     figure, panels = canvas.panels(list(medians), [note, _IN_DETAIL if long and canvas.sketched else ""])
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for run, axes in panels:
         speed = levels.get(run)
         levels_of_run = speed.levels if speed is not None else ()
@@ -132,7 +132,7 @@ def _draw_steps(
     levels: Sequence[Level],
     row: dict[str, Any],
     thin: Callable[[Floats, Floats], tuple[Ints, int]],
-    handles: dict[str, Any],
+    handles: dict[str, object],
 ) -> None:
     unit, factor = unit_of(row["median_s"], "s")
     x, y, cut = series.order.astype(np.float64), series.values / factor, series.warmup.cut
@@ -166,7 +166,7 @@ def _draw_steps(
     axes.set(xlabel="step", ylabel=axis_label("step time", unit))
 
 
-def _set_limits(axes: Axes, x: Floats, y: Floats, steady: Floats, handles: dict[str, Any]) -> None:
+def _set_limits(axes: Axes, x: Floats, y: Floats, steady: Floats, handles: dict[str, object]) -> None:
     """Fit the y-axis to the bulk of the steady steps; steps above it become triangles at its upper edge."""
     smallest, bulk = float(y.min()), float(np.percentile(steady, 99))
     top = _axis_end(float(y.max()), bulk, span := max(bulk - smallest, 0.02 * bulk))
@@ -181,7 +181,7 @@ def _axis_end(largest: float, bulk: float, span: float) -> float:
     return bulk + 1.5 * span if end > bulk + 2.5 * span else end
 
 
-def _draw_windows(axes: Axes, summaries: Rows, handles: dict[str, Any]) -> None:
+def _draw_windows(axes: Axes, summaries: Rows, handles: dict[str, object]) -> None:
     """Draw a bar at the bottom along the steps that a printed average covers."""
     windows = summaries.where(summaries.one_of("key", ["step_time"]) & summaries.known("window_first"))
     for first, last in windows.records("window_first", "window_last"):

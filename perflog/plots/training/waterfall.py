@@ -53,7 +53,7 @@ def waterfall(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     doubted = rows["doubt"].notna().any()
     notes = ["Hatched: less certain than it looks; `perflog analyze RUN waterfall` says why." if doubted else ""]
     figure, drawn = canvas.panels(list(panels), notes, panel_height=0.8 + 0.26 * (most + 1))
-    handles: dict[str, Any] = {}
+    handles: dict[str, object] = {}
     for title, axes in drawn:
         unit, factor = unit_of(panels[title]["whole_s"], "s")
         _draw(axes, panels[title], factor)

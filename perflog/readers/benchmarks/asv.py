@@ -53,7 +53,7 @@ class AsvReader(Reader):
         return write_runs(source, sink, options, self.name, [run])
 
 
-def _content(source: Source) -> dict[str, Any]:
+def _content(source: Source) -> dict[str, object]:
     content = document(source)
     if not isinstance(content, dict) or not {"commit_hash", "params", "results"} <= content.keys():
         raise InputError("no results in this file", source.name, "name the files below results/MACHINE/")
@@ -62,7 +62,7 @@ def _content(source: Source) -> dict[str, Any]:
     return content
 
 
-def _config(content: Mapping[str, Any]) -> dict[str, Any]:
+def _config(content: Mapping[str, Any]) -> dict[str, object]:
     parts = [content[name] for name in ("params", "requirements", "env_vars") if isinstance(content.get(name), dict)]
     settings = {str(name): value for part in reversed(parts) for name, value in part.items()}
     own = {"commit": content["commit_hash"], "commit_date": moment(content.get("date"))}
@@ -85,7 +85,7 @@ def _figures(content: Mapping[str, Any], units: Mapping[str, str]) -> Iterator[B
             yield BenchmarkFigure(place, name, value, unit)
 
 
-def _fields(result: Any, names: Sequence[Any]) -> dict[str, Any]:
+def _fields(result: Any, names: Sequence[Any]) -> dict[str, object]:
     """The fields of a result, in any version of the format."""
     if isinstance(result, dict):
         return result

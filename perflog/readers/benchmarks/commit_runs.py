@@ -121,7 +121,7 @@ def write_runs(
     return ingested
 
 
-def _value_rows(run: CommitRun, id: str, account: EventAccount) -> Iterable[dict[str, Any]]:
+def _value_rows(run: CommitRun, id: str, account: EventAccount) -> Iterable[dict[str, object]]:
     for figure in run.figures:
         value = finite(figure.value)
         account.add("read" if value is not None or figure.dropped else "unread", "benchmark", 1, figure.place)
@@ -159,6 +159,6 @@ def moment(milliseconds: Any) -> str | None:
     return f"{datetime.fromtimestamp(math.floor(value / 1000), UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def known(config: Mapping[str, Any]) -> dict[str, Any]:
+def known(config: Mapping[str, Any]) -> dict[str, object]:
     """Return settings without those that are not known."""
     return {name: value for name, value in config.items() if value not in (None, "")}

@@ -71,7 +71,7 @@ def _runs(source: Source) -> Iterator[CommitRun]:
             place += len(benches)
 
 
-def _config(entry: dict[str, Any]) -> dict[str, Any]:
+def _config(entry: dict[str, Any]) -> dict[str, object]:
     commit = entry.get("commit")
     commit = commit if isinstance(commit, dict) else {}
     tool = entry.get("tool")
@@ -87,7 +87,7 @@ def _config(entry: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _figures(benches: list[dict[str, Any]], first: int) -> list[BenchmarkFigure]:
+def _figures(benches: list[dict[str, object]], first: int) -> list[BenchmarkFigure]:
     """The values of an entry. For Go the unit of the first value of a benchmark holds all, which then follow."""
     names = {bench.get("name") for bench in benches}
     figures = []
@@ -100,7 +100,7 @@ def _figures(benches: list[dict[str, Any]], first: int) -> list[BenchmarkFigure]
     return figures
 
 
-def _aside(benches: list[dict[str, Any]]) -> dict[str, tuple[int, str]]:
+def _aside(benches: list[dict[str, object]]) -> dict[str, tuple[int, str]]:
     return {name: (sum(bool(bench.get(name)) for bench in benches), reason) for name, reason in _ASIDE.items()}
 
 

@@ -74,7 +74,7 @@ def _runs(source: Source) -> Iterator[CommitRun]:
     yield from runs.values()
 
 
-def _config(record: Mapping[str, Any]) -> dict[str, Any]:
+def _config(record: Mapping[str, Any]) -> dict[str, object]:
     """The settings of a record: what distinguishes its run, its commit and its runner."""
     benchmark = record["benchmark"]
     settings = {name: benchmark.get(name) for name in ("mode", "dtype")}

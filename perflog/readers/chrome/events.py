@@ -335,7 +335,7 @@ def _with_field(events: Sequence[TraceEvent], name: str, phases: Sequence[PhaseC
     return 2 * len(events) if name == "name" else len(events)  # metadata have an argument `name`
 
 
-def _plain_event(text: bytes) -> dict[str, Any]:
+def _plain_event(text: bytes) -> dict[str, object]:
     """Return an event as a plain object; an empty one if it cannot be decoded."""
     try:
         event = msgspec.json.decode(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -143,7 +143,7 @@ def _counter_rows(processes: TraceProcesses, readings: EventColumns, base: int, 
 # --- the run ------------------------------------------------------------------------------------------------------
 
 
-def _config(traces: list[TraceContents], ranks: list[int | None]) -> dict[str, Any]:
+def _config(traces: list[TraceContents], ranks: list[int | None]) -> dict[str, object]:
     """Return the run's config: the metadata that all traces share, and for each file the rest."""
     metadata = [without_rank(trace.metadata) for trace in traces]
     common = {
@@ -164,7 +164,7 @@ def _is_since_1970(trace: TraceContents) -> bool:
     return base_time_ns(trace.metadata) > _EPOCH_NS or trace.begin > _EPOCH_NS
 
 
-def _run_columns(traces: list[TraceContents]) -> dict[str, Any]:
+def _run_columns(traces: list[TraceContents]) -> dict[str, object]:
     """Return columns of the run's row, where the files do not contradict each other."""
     sizes = {size for trace in traces if (size := world_size(trace.metadata)) is not None}
     names = dict.fromkeys(name for trace in traces for name in device_names(trace.metadata))

@@ -88,7 +88,7 @@ class Snapshot:
         settings = known.items() if isinstance(known, dict) else ()
         self.settings = {f"allocator.{key}": value for key, value in settings if isinstance(value, str | int | float)}
 
-    def block_rows(self, origin: EventOrigin, account: EventAccount) -> Iterator[dict[str, Any]]:
+    def block_rows(self, origin: EventOrigin, account: EventAccount) -> Iterator[dict[str, object]]:
         """Give a row of table `events` for each block, with its state, bytes and stack."""
         line = 0
         for segment in self.segments:
@@ -106,7 +106,7 @@ class Snapshot:
                     "address": whole(block.get("address")), "domain": _pool(segment), "stack": stack_of(block),
                 }  # fmt: skip
 
-    def failures(self, origin: EventOrigin, account: EventAccount) -> Iterator[dict[str, Any]]:
+    def failures(self, origin: EventOrigin, account: EventAccount) -> Iterator[dict[str, object]]:
         """Give a row of table `events` for each allocation of the history that failed; count the rest."""
         line = self.size
         for device, history in enumerate(self._traces):
@@ -126,7 +126,7 @@ class Snapshot:
                 account.add("context", "history of a device", 1, line + 1)
                 account.figures_of("history", line + 1, because=_HISTORY).dropped += len(entries)
 
-    def device_rows(self, origin: EventOrigin, account: EventAccount) -> Iterator[dict[str, Any]]:
+    def device_rows(self, origin: EventOrigin, account: EventAccount) -> Iterator[dict[str, object]]:
         """Give rows of table `counters`: what each device reserved and allocated, and its largest free block."""
         for line, (device, (names, sizes)) in enumerate(self._of_devices().items(), 1):
             account.figures_of("sizes of segments", line).stored += len(self.segments)

@@ -21,7 +21,7 @@ _BITS = 1 << 12  # of a number that Python still prints
 _SHARED = 100  # values for each byte of a pickle: it may name a list twice, and this list another twice, and so on
 
 
-def dumped(source: Source, largest: int) -> dict[str, Any]:
+def dumped(source: Source, largest: int) -> dict[str, object]:
     """Return the data of a dump.
 
     Args:

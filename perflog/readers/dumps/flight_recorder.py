@@ -138,7 +138,7 @@ class Dump:
         numbers = _NUMBER.findall(os.path.basename(self.name))
         return int(numbers[-1]) if numbers and int(numbers[-1]) in common else None
 
-    def event_rows(self, origin: EventOrigin, account: EventAccount) -> Iterator[dict[str, Any]]:
+    def event_rows(self, origin: EventOrigin, account: EventAccount) -> Iterator[dict[str, object]]:
         """Give a row of table `events` for each entry. Its start is when the host enqueued it."""
         place = asdict(origin)
         for line, entry in enumerate(self.entries, 1):
@@ -169,7 +169,7 @@ class Dump:
                 "stack": _stack(entry.get("frames")),
             }  # fmt: skip
 
-    def status_rows(self, origin: EventOrigin, account: EventAccount) -> Iterator[dict[str, Any]]:
+    def status_rows(self, origin: EventOrigin, account: EventAccount) -> Iterator[dict[str, object]]:
         """Give a row of table `counters` for each number of a process group's status; -1 says that there is none."""
         group_of = self._groups_by_id()
         for line, (key, status) in enumerate(self._status.items(), len(self.entries) + 1):
@@ -186,7 +186,7 @@ class Dump:
 
     def group_rows(
         self, origin: EventOrigin, named: Collection[str], account: EventAccount
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[dict[str, object]]:
         """Give a row of table `values` for each process group that is not named yet: its purpose and ranks, as JSON."""
         for line, (name, (purpose, ranks)) in enumerate(self.groups.items(), self.size - len(self.groups) + 1):
             account.add("read", "process group", 1, line)
@@ -214,7 +214,7 @@ class Dump:
         return printed
 
 
-def _config(dumps: Sequence[Dump]) -> dict[str, Any]:
+def _config(dumps: Sequence[Dump]) -> dict[str, object]:
     """Return the settings of a job: those that all its dumps share."""
     timeouts = {
         _integer(entry.get("timeout_ms")) for dump in dumps for entry in dump.entries if isinstance(entry, dict)

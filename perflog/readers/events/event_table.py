@@ -237,7 +237,7 @@ class RunWriter:
         if rows:
             self._write_rows("lines", rows)
 
-    def _figure_rows(self, part: int, account: EventAccount) -> list[dict[str, Any]]:
+    def _figure_rows(self, part: int, account: EventAccount) -> list[dict[str, object]]:
         """Return the account of figures as rows of table `lines`: they count figures, and no events."""
         rows = []
         for name, entry in account.figures.items():
@@ -255,7 +255,7 @@ class RunWriter:
         """Write the row of table `runs`. `last`: position of the last event; `columns`: further columns of the row."""
         ingested = self.ingested
         name = label if isinstance(label, str) or label is None else label().get(self.index)
-        row: dict[str, Any] = {"log": ingested.log, "log_sha256": ingested.sha256, "format": ingested.formats[0]}
+        row: dict[str, object] = {"log": ingested.log, "log_sha256": ingested.sha256, "format": ingested.formats[0]}
         row |= {
             "run": self.run,
             "index": self.index,

@@ -152,7 +152,7 @@ class _Operations:
             [arrays[c.name] if c.name in arrays else null_array(c.type, count) for c in schema], schema=schema
         )
 
-    def steps(self) -> Iterator[dict[str, Any]]:
+    def steps(self) -> Iterator[dict[str, object]]:
         """Give a row of table `steps` for each step: from the start of its first operation to the end of its last."""
         steps, first = np.unique(self._columns["step"], return_index=True)
         index = np.searchsorted(steps, self._columns["step"])

@@ -106,7 +106,7 @@ class ExecutionTraceReader:
         """Read the traces of a job, one for each rank, into a sink."""
         ranks = ranks_of_files([(part.name, RankInfo()) for part in source.parts])
         interners, last = new_interners(), 0
-        files: list[dict[str, Any]] = []
+        files: list[dict[str, object]] = []
         sizes: set[int] = set()
         warnings: list[str] = []
         with RunWriter(source.name, source.digest(), self.name, sink) as writer:
@@ -280,7 +280,7 @@ class _Nodes:
             rows |= {name: np.array(columns.values[name][begin:end], np.int32) for name in _TEXTS}
             yield rows | {name: np.array(columns.values[name][begin:end], np.int64) for name in _NUMBERS}
 
-    def group_rows(self, origin: EventOrigin) -> Iterator[dict[str, Any]]:
+    def group_rows(self, origin: EventOrigin) -> Iterator[dict[str, object]]:
         """Give a row of table `values` for each process group: its purpose and ranks, as JSON."""
         for name, (place, group) in self._groups.items():
             yield {
@@ -288,9 +288,9 @@ class _Nodes:
                 "key": f"process_group.{name}", "text": json.dumps(group),
             }  # fmt: skip
 
-    def _fields(self, node: Mapping[str, Any]) -> dict[str, Any]:
+    def _fields(self, node: Mapping[str, Any]) -> dict[str, object]:
         """Return the fields of a node by the names of schema 1.1, fields of its objects with a dot."""
-        fields: dict[str, Any] = {}
+        fields: dict[str, object] = {}
         for key, value in node.items():
             if key == "attrs" and isinstance(value, list):
                 fields |= {str(a.get("name")): a.get("value") for a in value if isinstance(a, dict)}
@@ -325,7 +325,7 @@ class _Nodes:
         scope = whole(fields.get("scope"))
         self._rows.append(len(self._names) - 1)
         self._columns.kind.append(-1 if scope is None else KIND_CODE["range" if shape == "range" else "cpu"])
-        texts: dict[str, Any] = {
+        texts: dict[str, object] = {
             "name": name,
             "category": _SCOPES[scope] if scope is not None and 0 <= scope < len(_SCOPES) else None,
             "process": self._process, "thread": whole(fields.get("tid")),
@@ -399,7 +399,7 @@ class _Nodes:
         return int(match[1]) if match else None
 
 
-def _decoded(text: Any) -> dict[str, Any] | None:
+def _decoded(text: Any) -> dict[str, object] | None:
     """Return a node; None for what cannot be decoded, or is no object."""
     for variant in repaired_variants(bytes(text)):
         try:

@@ -53,7 +53,7 @@ class PerfettoReader:
         """Read the traces of a job, one for each rank, into a sink."""
         ranks = ranks_of_files([(part.name, RankInfo()) for part in source.parts])
         interners, last, since_1970 = _interners(), 0, True
-        files: list[dict[str, Any]] = []
+        files: list[dict[str, object]] = []
         warnings: list[str] = []
         with RunWriter(source.name, source.digest(), self.name, sink) as writer:
             for number, (part, (rank, rule)) in enumerate(zip(source.parts, ranks, strict=True)):

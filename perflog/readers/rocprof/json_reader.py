@@ -11,7 +11,6 @@ import mmap
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -65,7 +64,7 @@ class RocprofJsonReader:
         """Read the files of a log, one for each rank, into a sink."""
         ranks = ranks_of_files([(part.name, RankInfo()) for part in source.parts])
         interners = new_interners()
-        files: list[dict[str, Any]] = []
+        files: list[dict[str, object]] = []
         processes: list[Symbols] = []
         last = 0
         with RunWriter(source.name, source.digest(), self.name, sink) as writer:
@@ -149,12 +148,12 @@ def _fill_external_ranges(rows: EventColumns, symbols: Symbols, ranges: StringIn
     return rows
 
 
-def _file_config(part: Source, rank: int | None, symbols: list[Symbols]) -> dict[str, Any]:
+def _file_config(part: Source, rank: int | None, symbols: list[Symbols]) -> dict[str, object]:
     processes = [{**s.metadata, "devices": s.device_info} for s in symbols]
     return {"name": os.path.basename(part.name), "sha256": part.digest(), "rank": rank, "processes": processes}
 
 
-def _run_columns(symbols: list[Symbols]) -> dict[str, Any]:
+def _run_columns(symbols: list[Symbols]) -> dict[str, object]:
     """Return columns of the run's row."""
     devices = [device.get("product_name") or device.get("name") for s in symbols for device in s.device_info]
     commands = [s.metadata.get("command") for s in symbols]

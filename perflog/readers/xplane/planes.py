@@ -7,7 +7,6 @@ row of a table of their plane. Source: tsl/profiler/protobuf/xplane.proto.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -64,7 +63,7 @@ class Plane(Struct):
     line_places: tuple[Ints, Ints]
     stat_names: Mapping[int, str]
     events: EventNames
-    stats: dict[str, Any] = field(default_factory=dict)
+    stats: dict[str, object] = field(default_factory=dict)
     damage: int = -1
 
     def lines(self) -> Iterator[Line]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +63,7 @@ def rank_clocks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
     return [row for matched in matched_collectives(tables) for row in _rows(matched)]
 
 
-def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
+def _rows(matched: MatchedCollectives) -> Iterator[dict[str, object]]:
     """Rows of the ranks of a job that is not in one file."""
     job = matched.job
     if job.one_clock:
@@ -78,7 +77,7 @@ def _rows(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
     for member, device in enumerate(job.members):
         is_member = members == member
         n = int(is_member.sum())
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "run": device.run, "rank": device.rank, "device": device.device,
             "device_name": device.device_name, "reference": job.name(0), "collectives": n, "clock_ok": matched.clock_ok,
         }  # fmt: skip
@@ -153,7 +152,7 @@ def _bounds(
     starts: Ints,
     ends: Ints,
     member: int,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Bounds of the offset of a member, from the collectives that it has with member 0."""
     own, other = np.flatnonzero(members == member), np.flatnonzero(members == 0)
     _, i, j = np.intersect1d(keys[own], keys[other], return_indices=True)

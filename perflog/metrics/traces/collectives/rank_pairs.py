@@ -64,7 +64,7 @@ def rank_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 
     return [table.assign(share=table["bytes"].astype(float) / total.where(total > 0))]
 
 
-def _transfers(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
+def _transfers(matched: MatchedCollectives) -> Iterator[dict[str, object]]:
     """Yield the rows of sends and receives: of matched ones, else of the rank that has more of them."""
     found: dict[tuple[int, int], dict[str, Any]] = {}
     pairs = ["src_rank", "dst_rank"]
@@ -86,10 +86,10 @@ def _transfers(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
         yield matched.job.run_columns() | {"op": "send_recv", "sender": sender, "receiver": receiver} | row
 
 
-def _sums(sizes: pd.Series[int], lengths: pd.Series[int]) -> dict[str, Any]:
+def _sums(sizes: pd.Series[int], lengths: pd.Series[int]) -> dict[str, object]:
     """Return the columns of transfers from their bytes and times in ns."""
     size, length = sizes.to_numpy(np.float64, na_value=np.nan), lengths.to_numpy(np.float64)
-    row: dict[str, Any] = {"calls": len(size), "time_s": float(seconds(length.sum()))}
+    row: dict[str, object] = {"calls": len(size), "time_s": float(seconds(length.sum()))}
     known = ~np.isnan(size)
     if known.any():
         row["bytes"] = int(size[known].sum())
@@ -98,7 +98,7 @@ def _sums(sizes: pd.Series[int], lengths: pd.Series[int]) -> dict[str, Any]:
     return row
 
 
-def _exchanges(matched: MatchedCollectives) -> Iterator[dict[str, Any]]:
+def _exchanges(matched: MatchedCollectives) -> Iterator[dict[str, object]]:
     """Yield the rows of all-to-alls: bytes that each rank sends, and receives from ranks without a trace."""
     traced = {device.rank for device in matched.job.members}
     sums: dict[tuple[int, int], list[float]] = {}

@@ -6,7 +6,6 @@ An operator is identified by its name, the shapes of its inputs where the trace 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from perflog.metrics.options import Options
 from perflog.metrics.profiles.kernel_names import short_kernel
@@ -129,7 +128,7 @@ def kernels_text(times: Mapping[str, float]) -> str | None:
     return first_few(shorts, _KERNELS) or None
 
 
-def _rows(tree: WorkTree) -> list[dict[str, Any]]:
+def _rows(tree: WorkTree) -> list[dict[str, object]]:
     """Rows of the metric, depth first, the longest first. All other work comes last."""
     sums, paths, by_name = tree.sums(), tree.paths(), launched_by_name(tree)
     rows = []

@@ -9,7 +9,6 @@ there count as a range, BACKWARD. Numbered steps are one range: `ProfilerStep#7`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -144,7 +143,7 @@ def range_of(kind: str, name: str) -> tuple[str, str] | None:
     return (name, "range") if kind == "range" else None
 
 
-def _rows(tree: WorkTree) -> list[dict[str, Any]]:
+def _rows(tree: WorkTree) -> list[dict[str, object]]:
     """Rows of the metric, depth first, the longest first. All other work comes last."""
     sums, paths, has_work = tree.sums(), tree.paths(), bool(tree.work)
     rows = []
@@ -152,7 +151,7 @@ def _rows(tree: WorkTree) -> list[dict[str, Any]]:
         named = tree.kinds[index] is not None
         if not named and not sums.launched[index]:
             continue
-        row: dict[str, Any] = {
+        row: dict[str, object] = {
             "run": tree.run, "rank": tree.rank, "range": tree.names[index], "depth": depth,
             "kind": tree.kinds[index], "path": paths[index], "first_line": tree.lines[index],
         }  # fmt: skip

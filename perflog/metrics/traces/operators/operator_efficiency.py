@@ -113,7 +113,7 @@ def operator_efficiency(tables: Tables, options: Options) -> MetricRows:
         ...
     """
     device_of = dict(tables.rows("runs").records("run", "device"))
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for file, operators in known_operators(tables):
         roof = _Roof.of(options, [device_of[file.run], *file.device_names])
         file_columns = {"run": file.run, "rank": file.rank}
@@ -263,7 +263,7 @@ class _Roof(Struct, frozen=True):
         return bounds
 
 
-def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) -> Iterator[dict[str, Any]]:
+def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) -> Iterator[dict[str, object]]:
     """Rows of a file: all its work, each class, each operator."""
     bounds = {
         id(each): bounds_of_shape for each in operators if roof is not None and (bounds_of_shape := roof.bounds(each))
@@ -288,7 +288,9 @@ def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) ->
         yield row
 
 
-def _figures(operators: Sequence[Operator], time_ns: int, whole_ns: int, least: Mapping[int, float]) -> dict[str, Any]:
+def _figures(
+    operators: Sequence[Operator], time_ns: int, whole_ns: int, least: Mapping[int, float]
+) -> dict[str, object]:
     """Return sums and rates of operators. Each rate covers the operators with a known amount."""
     counted = [each for each in operators if each.flop is not None]
     moved = [each for each in operators if each.bytes is not None]

@@ -112,7 +112,7 @@ def critical_path(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG0
     return _ordered(chain.from_iterable(map(_rows, dependencies(tables))))  # holds one device at a time
 
 
-def kinds_on_paths(tables: Tables, found: Iterable[dict[str, Any]] | None = None) -> pd.DataFrame:
+def kinds_on_paths(tables: Tables, found: Iterable[dict[str, object]] | None = None) -> pd.DataFrame:
     """Return the rows of `critical_path` by kind, without gains: these take most of the time of the metric.
 
     Args:
@@ -129,7 +129,7 @@ def kinds_on_paths(tables: Tables, found: Iterable[dict[str, Any]] | None = None
     )  # fmt: skip
 
 
-def _ordered(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _ordered(rows: Iterable[dict[str, object]]) -> list[dict[str, object]]:
     return sorted(rows, key=lambda row: (row["run"], row["part"] == "step"))
 
 
@@ -153,7 +153,7 @@ def _paths(device_graph: Dependencies) -> DevicePaths:
     return DevicePaths(device_graph.device, walk.path(int(busy.starts[0]), int(busy.ends[-1])), walk)
 
 
-def _rows(device_graph: Dependencies) -> Iterator[dict[str, Any]]:
+def _rows(device_graph: Dependencies) -> Iterator[dict[str, object]]:
     walk = PathWalk(device_graph)
     what_if = WhatIf(device_graph, walk)
     for window in _windows(device_graph.device, walk):
@@ -161,7 +161,7 @@ def _rows(device_graph: Dependencies) -> Iterator[dict[str, Any]]:
         yield from _window_rows(device_graph, window, sums, what_if)
 
 
-def rows_of_kinds(walk: PathWalk) -> Iterator[dict[str, Any]]:
+def rows_of_kinds(walk: PathWalk) -> Iterator[dict[str, object]]:
     """Yield the rows of `kinds_on_paths` of a device."""
     device_graph = walk.dependencies
     for window in _windows(device_graph.device, walk):
@@ -190,7 +190,7 @@ def _windows(device: TraceDevice, walk: PathWalk) -> Iterator[_Window]:
             yield _Window({"part": "step", "step": number}, start, end, thread)
 
 
-def _base(device: TraceDevice, window: _Window) -> dict[str, Any]:
+def _base(device: TraceDevice, window: _Window) -> dict[str, object]:
     """What all rows of a window have."""
     return {
         "run": device.run, "rank": device.rank, "device": device.device,
@@ -233,7 +233,7 @@ def _longest_names(sums: _PathSums) -> list[tuple[int, int]]:
 
 def _window_rows(
     dependencies: Dependencies, window: _Window, sums: _PathSums, what_if: WhatIf
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Rows of the path of a window. Names may take no time in the whole trace only, and the longest alone."""
     base, span, words = _base(dependencies.device, window), window.end - window.start, sums.words
     removed = [(kind, ALL) for (kind,) in sums.kinds.codes]
@@ -244,7 +244,7 @@ def _window_rows(
     unnamed = [(kind, name) for kind, name in sums.names.codes if words[name] is None]
     gains |= {(kind, name): gains[kind, ALL] for kind, name in unnamed if number[kind] == 1}
 
-    def with_gain(columns: dict[str, Any], thing: tuple[int, ...]) -> dict[str, Any]:
+    def with_gain(columns: dict[str, Any], thing: tuple[int, ...]) -> dict[str, object]:
         gain = gains.get(thing)
         return columns if gain is None else columns | {"gain_s": float(seconds(gain)), "gain": gain / span}
 
@@ -259,14 +259,14 @@ def _window_rows(
     )
 
 
-def _kind_of(device_graph: Dependencies, code: int) -> dict[str, Any]:
+def _kind_of(device_graph: Dependencies, code: int) -> dict[str, object]:
     kind = kinds_of(device_graph)[code]
     return {"where": "host" if is_host(kind) else "device", "kind": kind}
 
 
 def _sum_rows(
-    span: int, base: dict[str, Any], by: str, sums: _Sums, columns: Sequence[dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
+    span: int, base: dict[str, Any], by: str, sums: _Sums, columns: Sequence[dict[str, object]]
+) -> Iterator[dict[str, object]]:
     """A row for each sum, the longest first. `span`: length of the window in ns. `columns`: what else each row has."""
     for i in np.argsort(-sums.times, kind="stable").tolist():
         time, pieces = int(sums.times[i]), int(sums.numbers[i])
