@@ -627,9 +627,13 @@ def test_what_fairseq_says_between_epochs() -> None:
     assert sum(row["figures_unread"] for row in got.rows("lines")) == 0
 
 
-def test_several_results_of_training_alone_prove_nothing() -> None:
+def test_several_results_of_training_alone_are_read_where_the_line_consists_of_them() -> None:
+    rows = read(b"Train Loss: 2.8345 | Train Acc: 32.45%\n").rows("values")
+    assert [(row["key"], row["value"], row["unit"]) for row in rows] == [
+        ("Train_Loss", 2.8345, None), ("Train_Acc", 0.3245, "1"),
+    ]  # fmt: skip
     with pytest.raises(InputError):
-        read(b"Train Loss: 2.8345 | Train Acc: 32.45%\n")
+        read(b"We saw a train loss: 2.8345, and an accuracy of 32.45% later\n")
 
 
 def test_a_number_that_nothing_names_is_dropped_without_a_reason() -> None:

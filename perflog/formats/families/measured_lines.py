@@ -76,6 +76,16 @@ PATTERN = (
 """What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
 rate after a word for one, or after a label in brackets, at the end of the line; or a row of numbers with units."""
 
+_PAIR_ALONE = (
+    r"[\x22']?[a-z][\w/@.-]*(?: [a-z][\w/@.-]*){0,3}[\x22']?[ \t]*[:=][ \t]*"
+    r"(?:[+-]?[0-9][0-9.]*(?:e[+-]?[0-9]+)?[ \t]?(?:%|[mu]?s|sec)?(?:[ \t]*\([^()]*\))?|[+-]?(?:nan|inf)|\{[^{}]*\})"
+)
+PAIRS_ALONE = (
+    rf"(?i:{LOGGER_PREFIX}[^a-z0-9]*(?:[a-z]+(?: [a-z]+)?\]?[ \t]*[:|-][ \t]+)?"
+    rf"{_PAIR_ALONE}(?:(?:[ \t]*[,;|][ \t]*|[ \t]+-[ \t]+|[ \t]+){_PAIR_ALONE})+[ \t]*$)"
+)
+"""A line that consists of pairs, perhaps after one label: `loss: 2.31, grad_norm: 0.5, time: 0.41`."""
+
 LABELS = frozenset("result results bench benchmark perf metric metrics summary stats".split())
 """Words before pairs that are no part of their names: `RESULT model=llama tp=8 ttft_ms=32.1`."""
 

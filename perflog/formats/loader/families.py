@@ -110,7 +110,8 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
     needs = tuple(_alternatives(with_names(entry, text)) for text in entry.texts("needs"))
     measures, titles = entry.get("measures", bool, False), entry.get("titles", bool, False)
     unnamed, headings = entry.get("unnamed", bool, False), entry.get("headings", bool, False)
-    if not (needs or measures or titles or unnamed or headings) and shape.letters < MIN_LETTERS:
+    ended = entry.get("ended", bool, False)
+    if not (needs or measures or titles or unnamed or headings or ended) and shape.letters < MIN_LETTERS:
         raise entry.error("the lines have neither a head nor names", "needs", "write `needs`: names that each line has")
     return MeterFamily(
         name=shape.line.name,
@@ -124,6 +125,8 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
         headings=headings,
         titles=titles,
         unnamed=unnamed,
+        ended=ended,
+        pairs=entry.get("pairs", bool, False),
     )
 
 

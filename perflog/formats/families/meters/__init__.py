@@ -19,7 +19,9 @@ from msgspec.structs import replace
 from perflog.formats.bars import MARK
 from perflog.formats.expressions import Expression
 from perflog.formats.families.base import FieldNames, gap_text, glob, literal, template_of
-from perflog.formats.families.measured_lines import AMONG_OTHERS, DEVICES_AFTER, is_measured
+from perflog.formats.families.ended_lines import PATTERNS as ENDED_PATTERNS
+from perflog.formats.families.ended_lines import ended_parts
+from perflog.formats.families.measured_lines import AMONG_OTHERS, DEVICES_AFTER, PAIRS_ALONE, is_measured
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.meters.bars import DROPPED as BAR_DROPPED
 from perflog.formats.families.meters.bars import ELAPSED
@@ -76,6 +78,8 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
             `step_headings`.
         titles: Whether the lines are titles of what the lines below them measure: see `title_lines`.
         unnamed: Whether the lines have a step and a number that nothing names: see `unnamed_values`.
+        pairs: Whether the lines consist of pairs alone.
+        ended: Whether the lines say that a step or an epoch has ended, with its time: see `ended_lines`.
     """
 
     name: str
@@ -85,6 +89,8 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     headings: bool = False
     titles: bool = False
     unnamed: bool = False
+    ended: bool = False
+    pairs: bool = False
 
     @property
     def openings(self) -> Sequence[Opening]:
@@ -102,6 +108,10 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     def pattern(self) -> str:
         if self.unnamed or self.headings:
             return UNNAMED_PATTERN if self.unnamed else HEADING_PATTERNS[self._counted]
+        if self.pairs:
+            return PAIRS_ALONE
+        if self.ended:
+            return ENDED_PATTERNS[self._counted]
         if self.measures or self.titles:
             measured = MEASURED_PATTERN if self.proves_format else AMONG_OTHERS
             return measured if self.measures else TITLE_PATTERN
@@ -116,7 +126,8 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     @property
     def _counted(self) -> str:
         """What headings count."""
-        return EPOCH if self.shape.line.opens == EPOCH else STEP
+        is_epoch = self.shape.line.opens == EPOCH or (self.ended and self.shape.line.table != "steps")
+        return EPOCH if is_epoch else STEP
 
     @cached_property
     def _begins(self) -> re.Pattern[bytes]:
@@ -148,10 +159,10 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     def _lines(self, text: str) -> tuple[Line, ...]:
         if self.titles or self.headings:
             return self._titles(text)
-        if self.unnamed:
-            return self._unnamed(text)
+        if self.unnamed or self.ended:
+            return self._of_step(text)
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
-        if self.measures and (not self._begins.match(raw) or _TABLE_ROW.match(text)):
+        if (self.measures or self.pairs) and (not self._begins.match(raw) or _TABLE_ROW.match(text)):
             return ()  # the pattern of another family has found the line, or the line is a row of cells
         for head, pattern in self._heads:
             if not head.may_stand_in(raw):
@@ -190,11 +201,17 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         line = self.shape.line_of(template, ())
         return (replace(line, run=(*line.run, EPOCHS)) if EPOCHS in template.names else line,)
 
-    def _unnamed(self, text: str) -> tuple[Line, ...]:
-        raw = text.encode("utf-8", "surrogateescape")
-        parts = parts_of(text.rstrip(" \t")) if self._begins.match(raw) else None
+    def _of_step(self, text: str) -> tuple[Line, ...]:
+        raw, bare, units = text.encode("utf-8", "surrogateescape"), text.rstrip(" \t"), dict[str, Unit]()
+        if not self._begins.match(raw):
+            return ()
+        parts = parts_of(bare)
+        if self.ended and (ended := ended_parts(bare, self._counted)):
+            parts, units = ended[:3], dict(ended[3])
         line = self._line(parts[0], Template(parts[1]), parts[2]) if parts is not None else None
-        return () if line is None or line.template.match(raw.rstrip(b" \t")) is None else (line,)
+        if line is None or line.template.match(raw.rstrip(b" \t")) is None:
+            return ()
+        return (replace(line, unit={**line.unit, **units}),)
 
     def _line(self, before: str, head: Template, after: str) -> Line | None:
         """Return the Line of a string with this head; None if it lacks a name that lines of the family have."""

@@ -1,0 +1,69 @@
+"""Lines that a step or an epoch has ended, with its time: `Epoch 3/10 finished in 56.8s`, `Completed step 7 in 1.2 s`.
+
+Nothing else is measured on such a line. What has elapsed may count from the start of the run: it stays `elapsed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perflog.formats.durations import PARTS
+from perflog.formats.families.base import literal, spec_of
+from perflog.formats.families.step_headings import EPOCH, STEP
+from perflog.formats.surroundings import PREFIX
+from perflog.formats.template import fits_64
+from perflog.lazy_patterns import lazy_pattern
+from perflog.units import STEP_NAMES, UNITS, Unit, unit_of
+
+_WORDS = {STEP: STEP_NAMES, EPOCH: EPOCH}
+_TIME_OF = {STEP: "step_time", EPOCH: "epoch_time"}
+_DONE = "completed?|finish(?:ed)?|done|end(?:ed)?"
+_BEFORE = rf"(?:{_DONE})[ \t]+(?:(?:with|training)[ \t]+)?"
+_MARK = r"[ \t]*[:#]?[ \t]*[\[(]?"
+_OF = r"[ \t]?/[ \t]?|[ \t]+of[ \t]+"
+_COUNT = rf"[0-9]+(?:(?:{_OF})[0-9]+)?"
+_GAP = r"[ \t:,;(|-]"
+_IN = r"in|took|takes|elapsed|time(?:[ \t]+taken)?|duration"
+_TIME = rf"(?:{PARTS}|[0-9]+(?:\.[0-9]+)?[ \t]?(?:[munµ]?s|secs?|seconds?|m|mins?|minutes?|h|hours?))"
+_AFTER = (
+    rf"[\])]?(?:{_GAP}+(?:(?:is|was)[ \t]+)?(?:{_DONE}){_GAP}+(?:ok{_GAP}+)?(?:(?:{_IN})[ \t]*[:=]?[ \t]*)?"
+    r"|[ \t]+(?:took|takes)[ \t]+)"
+)
+_REMARK = r"(?:[ \t]+(?:<-|←|#)[ \t].*)?"
+PATTERNS = {
+    what: rf"(?:{PREFIX})?[ \t]*(?i:(?:{word}){_MARK}{_COUNT}{_AFTER}|{_BEFORE}(?:{word})[ \t]+{_COUNT}[ \t]+in[ \t]+)"
+    rf"(?i:{_TIME})[)\].]?{_REMARK}[ \t]*$"
+    for what, word in _WORDS.items()
+}
+"""What such a line is, by what ends. A person may have written a remark after it: `<- repaired`."""
+
+_PARTS = {
+    what: lazy_pattern(
+        rf"(?i)(?P<before>.*?)(?P<words>\b(?:{_BEFORE})?(?:{word}){_MARK})(?P<number>[0-9]+)(?:(?P<of>{_OF})[0-9]+)?"
+        rf"(?P<between>[^0-9]*?)(?P<time>{_TIME})(?P<end>[)\].]?)(?:[ \t]+(?P<remark><-|←|#)[ \t].*)?"
+    )
+    for what, word in _WORDS.items()
+}
+
+
+def ended_parts(text: str, what: str) -> tuple[str, str, str, Mapping[str, Unit]] | None:
+    """Return what is before the words of such a line, their template string, and what it ends with; and its unit.
+
+    None for another line. `what`: STEP or EPOCH.
+    """
+    match = _PARTS[what].fullmatch(text)
+    if match is None or not fits_64(match["number"]):
+        return None
+    number, time = match["number"], match["time"]
+    name = "elapsed" if "elapsed" in match["between"].lower() else _TIME_OF[what]
+    spec = f"0{len(number)}d" if number.startswith("0") and len(number) > 1 else "d"
+    total = f"{literal(match['of'])}{{__:d}}" if match["of"] else ""
+    digits = time.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZµ \t")
+    unit = unit_of(time[len(digits) :].strip())[0]
+    plain = digits.replace(".", "", 1).isdigit() and unit
+    value = f"{{{name}:{spec_of(digits)}}}{literal(time[len(digits) :])}" if plain else f"{{{name}:h}}"
+    shape = (
+        f"{literal(match['words'])}{{{what}:{spec}}}{total}{literal(match['between'])}{value}{literal(match['end'])}"
+    )
+    shape += f"{{_:b}}{match['remark']}{{_:s}}" if match["remark"] else ""
+    return match["before"], shape, "", {name: UNITS[unit]} if plain else {}
