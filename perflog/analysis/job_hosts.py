@@ -1,12 +1,14 @@
 """Hosts of one job, each with a log of its own in which the same steps are printed.
 
 A loss is the mean over all ranks, so the logs print the same losses of the same steps at the same times. Such runs are
-one run, and no repeats.
+one run, and no repeats. So are the log of a program and a document that it writes: both have the same measured times.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -21,6 +23,9 @@ from perflog.units import plural
 _SECOND = 10**9
 _DRIFT = 0.2  # of a step
 
+_EQUAL_TIMES, _PRECISE = 2, 5  # times that two logs of a run have in common, and their digits
+_MOST_TIMES, _MOST_LOGS = 1000, 50  # of a run that is compared, and with one time: more are of steps, or settings
+
 _EQUAL_LOSSES = 10
 """Different losses that logs of one job have in common. Losses of other jobs may be equal in a few steps."""
 
@@ -34,17 +39,19 @@ def run_of_hosts(tables: Tables) -> dict[str, str]:
     if len(set(tables.rows("runs")["log_sha256"].tolist())) < 2:
         return {}
     members: dict[str, list[str]] = {}
-    for one, other in equal_losses(tables):
-        members.setdefault(one, [one]).append(other)
+    for one, other in chain(equal_losses(tables), equal_times(tables)):
+        first = next((run for run, runs in members.items() if one in runs), one)
+        members.setdefault(first, [first]).append(other)
     order, steps = tables.run_order(), tables.counts("steps")
     steps_of_log: dict[str, int] = {}
     for run, number in steps.items():
         log = run.partition("-")[0]
         steps_of_log[log] = steps_of_log.get(log, 0) + number
     found: dict[str, str] = {}
+    numbered = tables.rows("steps").where(tables.rows("steps").known("step")).counts("run") if members else {}
     for runs in members.values():
         runs.sort(key=order.__getitem__)
-        leader = max(runs, key=lambda run: steps_of_log[run.partition("-")[0]])
+        leader = max(runs, key=lambda run: (steps_of_log.get(run.partition("-")[0], 0), run in numbered))
         found |= {run: leader for run in runs if run != leader}
     if not found:
         return found
@@ -108,6 +115,36 @@ def equal_losses(tables: Tables) -> Iterator[tuple[str, str]]:
                 ranks.setdefault(one, set()).update(ranks.get(run, ()))
                 facts[one] = (facts[one][0] or facts[run][0], facts[one][1] or facts[run][1])
                 yield one, run
+
+
+def equal_times(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Yield pairs of runs of two logs that print the same measured times, as a log and the state that a program saves.
+
+    Two runs never take equally long to the last of five digits, so that a few such times show one run.
+    """
+    runs_of: dict[tuple[str, float], dict[str, None]] = {}
+    counts: Counter[str] = Counter()
+    for name in ("values", "summaries"):
+        for run, rows in tables.rows_by_run(name).items():
+            times = rows.where(rows.one_of("unit", {"s"}) & rows.known("value"))
+            if len(times) > _MOST_TIMES:
+                continue
+            precise = {(key, value) for key, value in times.records("key", "value") if _digits(value) >= _PRECISE}
+            counts[run] += len(precise)
+            for each in precise:
+                runs_of.setdefault(each, {})[run] = None
+    shared = Counter(pair for runs in runs_of.values() for pair in combinations(runs, 2) if len(runs) <= _MOST_LOGS)
+    joined: set[str] = set()
+    for (one, other), number in shared.items():
+        is_of_two = one.partition("-")[0] != other.partition("-")[0] and other not in joined
+        if is_of_two and number >= max(_EQUAL_TIMES, min(counts[one], counts[other]) / 2):
+            joined.add(other)
+            yield one, other
+
+
+def _digits(value: float) -> int:
+    """Return how many digits a value has that are not zeros at its ends."""
+    return len(f"{value:.12g}".partition("e")[0].replace(".", "").strip("0"))
 
 
 def _are_one_job(one: Rows, other: Rows) -> bool:

@@ -3,7 +3,7 @@
 Logs are of one job if one is an attempt that continues another. If they do not print different job ids, they are also
 of one job if their names differ only in the number of a rank or a node, or in their ending, and none began after the
 other had ended; or if they print the same losses of the same steps at the same times, as a loss is the mean over all
-ranks. Another log without steps belongs to
+ranks, or the same measured times. Another log without steps belongs to
 
 - the job with the same job id, if both print one;
 - else, if it measures nothing: the only job, or the only job in its folder. It may be the log of the kernel, the
@@ -20,10 +20,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from msgspec import Struct
 
-from perflog.analysis.job_hosts import equal_losses
+from perflog.analysis.job_hosts import equal_losses, equal_times
 from perflog.formats.registry import known
 from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
@@ -179,7 +180,7 @@ def _groups(tables: Tables, by_log: Mapping[str, Sequence[RunKey]]) -> dict[str,
             alike.append(log)
         else:
             groups.join(fitting, log)
-    for one, other in equal_losses(tables):
+    for one, other in chain(equal_losses(tables), equal_times(tables)):
         if groups.may_be_one(log_of[one], log_of[other]):
             groups.join(log_of[one], log_of[other])
     return {log: groups.of(log) for log in by_log}

@@ -108,6 +108,29 @@ def test_a_job_of_several_hosts_has_what_any_of_them_prints() -> None:
         assert pairs_of(printed("a", **known), printed("c", 0.45, **differs)) == []
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "is_one"),
+    [
+        ([59.5988, 60.4101, 3000.1234], [59.5988, 60.4101, 3000.1234], True),
+        ([59.5988, 60.4101, 3000.1234], [59.5988, 60.4101], True),  # an earlier state
+        ([59.5988, 60.4101, 3000.1234], [59.5988, 60.4102, 3000.1239], False),  # one may be chance
+        ([59.5988, 60.4101], [59.5988, 60.4101, *(70.1234 + k for k in range(9))], True),
+        ([12.0, 1800.0], [12.0, 1800.0], False),  # round
+        (
+            [59.5988, 60.4101, *(70.1234 + k for k in range(9))],
+            [59.5988, 60.4101, *(80.1234 + k for k in range(9))],
+            False,
+        ),
+    ],
+)
+def test_measured_times_are_equal_in_one_run_alone(one: list[float], other: list[float], is_one: bool) -> None:
+    rows = [
+        {"table": "values", "run": run, "line": line, "key": "eval_runtime", "unit": "s", "value": value}
+        for run, values in (("a-1", one), ("b-1", other)) for line, value in enumerate(values)
+    ]  # fmt: skip
+    assert list(module.equal_times(Tables(by_hand("steps", rows)))) == [("a-1", "b-1")] * is_one
+
+
 def test_logs_in_which_one_rank_fails_are_of_other_jobs() -> None:
     def failed(run: str, rank: int, by: str = "label") -> list[Any]:
         return [{"table": "failures", "run": run, "line": 99, "rank": rank, "rank_by": by}]
@@ -137,7 +160,7 @@ def test_all_commands_count_the_logs_of_a_job_once(tmp_path: Path) -> None:
             )
         )
     folder = combined([perflog.read(log) for log in logs])
-    words = "1 run, 2 more logs of the same job (equal losses at equal times)"
+    words = "1 run, 2 more logs of the same job (equal losses and times)"
     assert RunList(folder).hosts() == words
     (side,) = named_sides([str(tmp_path)])
     assert (len(side.log), side.log.warnings) == (1, [f"{tmp_path.name}: {words}, which count with it"])

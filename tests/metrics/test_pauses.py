@@ -49,6 +49,14 @@ def clock_steps(times: Sequence[float]) -> list[dict[str, Any]]:
     ]
 
 
+def test_the_time_of_the_run_that_it_prints() -> None:
+    value = {"line": 25, "key": "eval_runtime", "unit": "s", "value": 12.5}
+    end = table("summaries", [{"line": 60, "key": "train_runtime", "unit": "s", "value": 50.0}])
+    tables = {"runs": table("runs", [{}]), "values": table("values", [value]), "summaries": end}
+    (row,) = records(pauses(tables | {"steps": table("steps", []), "phases": table("phases", [])}))
+    assert (row["run_s"], row["share"]) == (50.0, 0.25)
+
+
 def test_printed_durations() -> None:
     values = [
         {"line": 25, "key": "eval_runtime", "unit": "s", "value": 12.5},

@@ -441,9 +441,9 @@ def _bases(tables: Tables, groups: Sequence[RunGroup], options: Options) -> dict
     if len(groups) < 2 or len(groups[0].settings) > 1:  # several factors
         return {}
     names = _names_of_unknown_programs(tables)
-    base = names.get(groups[0].runs[0])
+    base_names = names.get(groups[0].runs[0])
     others = (names.get(group.runs[0]) for group in groups[1:])
-    return {i: 0 for i, own in enumerate(others, 1) if not (base and own and base.isdisjoint(own))}
+    return {i: 0 for i, own in enumerate(others, 1) if not (base_names and own and base_names.isdisjoint(own))}
 
 
 def _names_of_unknown_programs(tables: Tables) -> dict[str, set[str]]:

@@ -31,7 +31,11 @@ _COLUMNS = (
     MetricColumn("total_s", "s", "lower", "sum"),
     MetricColumn("share", "1", "lower", "share of the run's time; null if the log does not show this time"),
     MetricColumn(
-        "run_s", "s", None, "the run's time: its clock, else its printed step times and all pauses", brief=False
+        "run_s",
+        "s",
+        None,
+        "the run's time: its clock, else as printed at its end, else its printed step times and all pauses",
+        brief=False,
     ),
     MetricColumn("first_line", meaning="line that shows the first pause", brief=False),
     MetricColumn("last_line", meaning="line that shows the last pause", brief=False),
@@ -42,6 +46,8 @@ _KINDS = {
     **dict.fromkeys(("checkpoint", "checkpoints", "checkpointing", "ckpt"), "checkpoint"),
 }
 _DURATION = frozenset("time runtime duration elapsed seconds total wall save write latency".split())
+_OF_RUN = ("train_runtime", "train_time", "training_time", "total_training_time", "total_train_time")
+"""Names of the time of a run with its pauses."""
 _START, _ENDS = "start", ("start", "stop", "end")
 _FEWEST = 4  # readings of the clock
 _NEAR = 8  # step lines before and after a gap, from which the usual step time is estimated
@@ -85,12 +91,13 @@ def pause_rows(tables: Tables) -> list[dict[str, Any]]:
     """Return the rows of metric `pauses`, without pandas."""
     values, phases, steps = (tables.rows(name).by("run") for name in ("values", "phases", "steps"))
     rows: list[dict[str, Any]] = []
+    whole = _times_of_runs(tables)
     for run, elapsed in tables.rows("runs").records("run", "elapsed_s"):
         run_rows = [by_run.get(run) for by_run in (values, phases, steps)]
         if run_rows[0] is None and run_rows[1] is None:
             continue
         known_by, run_pauses = _pauses(*run_rows)
-        run_s = _run_time(elapsed, run_rows[2], run_pauses)
+        run_s = _run_time(elapsed if elapsed > 0 else whole.get(run, 0.0), run_rows[2], run_pauses)
         for kind in dict.fromkeys(pause.kind for pause in run_pauses):
             seconds = np.array([pause.seconds for pause in run_pauses if pause.kind == kind])
             lines = [pause.line for pause in run_pauses if pause.kind == kind]
@@ -101,6 +108,13 @@ def pause_rows(tables: Tables) -> list[dict[str, Any]]:
                 "first_line": min(lines), "last_line": max(lines),
             })  # fmt: skip
     return rows
+
+
+def _times_of_runs(tables: Tables) -> dict[str, float]:
+    """The time of each run that prints it at its end, by name."""
+    rows = tables.rows("summaries")
+    rows = rows.where(rows.one_of("key", _OF_RUN) & rows.one_of("unit", {"s"}) & rows.known("value"))
+    return dict(rows.records("run", "value"))
 
 
 def _share(total: float, run_s: float | None) -> float | None:
