@@ -89,6 +89,6 @@ def warm_up(values: Floats, chosen: int | None = None) -> Warmup:
         kept = remaining[more:]
         distance = abs(median(remaining[:more]) - median(kept)) if more else 0.0
         if distance > _APART * NORMAL * mad(kept) and pays and not _goes_on(remaining[:more], kept):
-            reason = f"{reason}, and {more} by MSER-5" if cut else f"{more} steps by MSER-5"
+            reason = f"{reason}, and {more} by the MSER-5 rule" if cut else f"{more} leading steps by the MSER-5 rule"
             return Warmup(cut + more, reason)
     return Warmup(cut, reason if cut else "none found")

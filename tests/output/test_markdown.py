@@ -87,9 +87,9 @@ def test_findings_by_rule() -> None:
 
     rule = SimpleNamespace(action="do it")
     doubts = [
-        SimpleNamespace(severity="error", title="T", code="c", rule=rule, runs=["r0", "r1"],
+        SimpleNamespace(severity="error", title="T", code="c", rule=rule, runs_of_any_severity=["r0", "r1"],
                         findings=[finding("r0", n) for n in range(5)]),
-        SimpleNamespace(severity="note", title="U", code="d", rule=rule, runs=["r1"],
+        SimpleNamespace(severity="note", title="U", code="d", rule=rule, runs_of_any_severity=["r1"],
                         findings=[finding("r1", 7, "note")]),
     ]  # fmt: skip
     text = lines(module._findings(report(overview=SimpleNamespace(doubts=doubts))))

@@ -252,7 +252,7 @@ def explain_warm_up(screen: Screen, run: RawRun) -> bool:
     words = f"<> leading step{'s' * (leading > 1)} beyond the scatter of the second half (modified z > <>)"
     screen.explain(words, leading, OUTLIER)
     if by_mser:
-        screen.explain("and <> by MSER-5:", by_mser)
+        screen.explain("and <> by the MSER-5 rule:", by_mser)
     steady, of_all = [step.time for step in run.steady], mean(run.times)
     screen.explain("step <> takes <>, <> times the steady median <>;",
                    0, run.times[0], run.times[0] / median(steady), median(steady))  # fmt: skip

@@ -105,8 +105,8 @@ def test_the_reason_says_what_was_cut() -> None:
         ([40.0, *calm], None, Warmup(1, f"1 leading step {leading}")),
         ([40.0, 2.0, *calm], None, Warmup(2, f"2 leading steps {leading}")),
         ([40.0, 1.0, 2.0, *calm], None, Warmup(1, f"1 leading step {leading}")),
-        ([1.03] * 10 + calm, None, Warmup(10, "10 steps by MSER-5")),
-        ([40.0] + [1.03] * 10 + calm, None, Warmup(11, f"1 leading step {leading}, and 10 by MSER-5")),
+        ([1.03] * 10 + calm, None, Warmup(10, "10 leading steps by the MSER-5 rule")),
+        ([40.0] + [1.03] * 10 + calm, None, Warmup(11, f"1 leading step {leading}, and 10 by the MSER-5 rule")),
         ([9.0, 1.0, 1.0], None, Warmup(0, "too few steps")),
         ([9.0, 1.0, 1.0, 1.0], None, Warmup(1, f"1 leading step {leading}")),
         ([9.0, 9.0, 9.0, 1.0, 1.0, 1.0], None, Warmup(3, f"3 leading steps {leading}")),  # half of them

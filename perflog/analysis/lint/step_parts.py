@@ -130,7 +130,7 @@ def step_gap(data: LintInput) -> Iterator[Finding]:
 @rule(
     code="gap-differs",
     severity="warning",
-    title="forward and backward cover the whole step in some runs only",
+    title="forward + backward is the whole step in some runs, and less in others",
     why="Where the gap between step and forward + backward differs by a factor of ten, the timers are at different "
     "points of the program: in one run backward includes loss or optimizer, in another no part does.",
     action="compare the step times of these runs, not forward or backward",

@@ -59,7 +59,7 @@ BARS = {
     "idle with work queued": "nothing runs, and the work that comes next is launched",
     "idle": "nothing runs, and the launch of the work that comes next is not known",
     "data": "phases of kind data; of a trace: host-bound idle while the host is in a range that loads data",
-    "unattributed": "the whole - all other bars",
+    "unattributed": "untimed time without what other bars take from it: the whole - all other bars",
     "rare pauses": "mean of the steady steps - mean of those that are not over twice their median, if at most a "
     "quarter is",
     "warm-up": "mean of all steps - mean of the steady steps",

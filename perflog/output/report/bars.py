@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.explanations.attribution import part_name, telling_parts
 from perflog.analysis.compare.explanations.operators import kernels_of_both, time_basis
 from perflog.analysis.compare.result_rows import TreeRow
+from perflog.metrics.step_time.breakdown import UNTIMED
 from perflog.metrics.step_time.waterfall import BARS
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Part, number
 from perflog.output.report.data import ReportData, TableRow
@@ -48,6 +51,8 @@ def where_the_time_goes(report: ReportData) -> AnswerTable | None:
     names = [f"{report.names[run]}: {whole_of[run]}" if len(report.runs) > 1 else whole_of[run] for run in runs]
     heads = [HeaderCell(_TIME_GOES), *(HeaderCell(name, number=True) for name in names)]
     note = "Means without the warm-up and rare pauses. The bars add up to the whole; ! marks a doubt."
+    if any(figure.name == UNTIMED for figure in report.overview.figures) and "unattributed" in by_bar:
+        note += " Unattributed is the untimed time without what other bars take from it."
     return AnswerTable(_TIME_GOES, heads, lines, note)
 
 
@@ -83,7 +88,8 @@ def where_the_difference_went(comparison: Comparison) -> AnswerTable | None:
         return None
     least = _LEAST_SHARE * parts[0].base_s
     shown = [parts[0], *(part for part in parts[1:] if abs(part.difference_s) >= least)][:_MAX_PARTS]
-    return _tree_of_differences(_DIFFERENCE_WENT, comparison, shown, list(map(part_name, shown)))
+    table = _tree_of_differences(_DIFFERENCE_WENT, comparison, shown, list(map(part_name, shown)))
+    return replace(table, note="Differences of medians over the steady steps, which need not add up.")
 
 
 def where_the_operators_differ(comparison: Comparison) -> AnswerTable | None:
