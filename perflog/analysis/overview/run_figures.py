@@ -278,12 +278,12 @@ def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
         known: Floats = np.where(np.isnan(values), others, values)
         return known
 
-    of_gpu = np.where(np.isnan(column_of("tokens_per_s")), column_of("tokens_per_s_gpu_median"), np.nan)
+    per_gpu = np.where(np.isnan(column_of("tokens_per_s")), column_of("tokens_per_s_gpu_median"), np.nan)
     for column, values, name, unit in (
         ("tflops", first_known("tflops", "printed_tflops"), "TFLOP/s", "TFLOP/s"),
         ("mfu", first_known("mfu", "printed_mfu"), "MFU", "1"),
         ("tokens_per_s_median", column_of("tokens_per_s_median"), "tokens/s", "1/s"),
-        ("tokens_per_s_gpu_median", of_gpu, "tokens/s/GPU", "1/s"),
+        ("tokens_per_s_gpu_median", per_gpu, "tokens/s/GPU", "1/s"),
         ("samples_per_s_median", column_of("samples_per_s_median"), "samples/s", "1/s"),
     ):
         figure = RunFigure(name, unit, "higher", known_values(runs, values))
@@ -492,8 +492,8 @@ def _asides(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:
         figure.name for figure in figures if figure.unit == "s" and not COUNTDOWN.isdisjoint(words_of(figure.name))
     }
     asides |= {name for name in beside if re.sub("_(?:total|elapsed)$", "", name) in loops}
-    of_loops = _records_of(rows, {f"{loop}_elapsed" for loop in loops})
-    described = {name for name in rates if _records_of(rows, {name}) <= of_loops}
+    loop_records = _records_of(rows, {f"{loop}_elapsed" for loop in loops})
+    described = {name for name in rates if _records_of(rows, {name}) <= loop_records}
     asides |= described if described != rates else set()  # a bar without a description is that of the run
     return asides | {name for name in rates if not _RATE_OF_STEPS.fullmatch(name)}
 
