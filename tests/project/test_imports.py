@@ -74,7 +74,8 @@ readers.rocprof: kinds symbols events json_reader tables rocpd_reader
 readers.nsys: session tables waits memory counters payloads collectives reader
 ingestion: joined_logs detect job_logs unrecognised explained late_formats memory workers forked_scanner ended_runs
 ingestion: pipeline together
-ingestion.suggest: name_evidence naming number_specs line_shapes shape_merging line_draft
+ingestion.suggest: segments number_extents name_words name_evidence naming number_specs line_shapes shape_merging
+ingestion.suggest: line_draft
 ingestion.suggest: json_objects headed_tables shared_names table_roles file_text role_evidence verification
 ingestion.suggest: __init__
 ingestion: batches earlier_states bulk cluster watching following in_memory

@@ -23,38 +23,27 @@ from msgspec.structs import replace
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.number_units import (
     SIZE,
-    glued_end,
     has_statistics,
     is_rate,
-    is_unit,
     is_unit_in_brackets,
-    may_be_unit,
-    plain_end,
     unit_of_number,
 )
-from perflog.formats.token_line import TokenLine
-from perflog.formats.tokens import LIST, MARK, NAME, NUMBER, OPAQUE, UNIT, tokens
-from perflog.formats.vocabulary import COUNTERS, LEVELS, NUMBERED, SENTENCE_WORDS, STATISTICS
+from perflog.formats.tokens import MARK, NAME, NUMBER, OPAQUE, UNIT, tokens
+from perflog.formats.vocabulary import COUNTERS, NUMBERED, SENTENCE_WORDS, STATISTICS
+from perflog.ingestion.suggest.name_words import OF_TIME, NamedLine
+from perflog.ingestion.suggest.number_extents import FACTORS, PARTS
 from perflog.lazy_patterns import lazy_pattern
-from perflog.units import MAGNITUDES, base_of, unit_of
+from perflog.units import base_of, unit_of
 
 _LEAST_LETTERS = 3  # of a word after a number: shorter ones are units, such as `ps`
 _MOST_AFTER = 4  # words of a name after its number
 _MEMBER = lazy_pattern(r"[A-Za-z]+[-_]?0[0-9]+")  # a rank or a node prints the number: `60.0s r000 nid007513`
-_SEPARATORS = frozenset(",;|()[]{}<>\"`'!?")
-_PARTS = frozenset(("^", "*", "x", "~", "-", "&", "."))  # between the parts of something larger
-_SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a space after them
 _MARKS = frozenset((":", "=", "is", "was"))  # between a name and its number
 _OPENING = frozenset("([{<'\"`$~#")
-_GLUE = frozenset("/-.@#_+%&*°")  # marks inside a name
 _SHORT = frozenset(("min", "h"))  # units that also mean other things, unless nothing follows them
 _STATISTICS = STATISTICS.difference("min minimum total sum last spread".split()).union("p50 p90 p95 p99".split())
-_FACTORS = MAGNITUDES.union("million billion thousand mln bn millions billions thousands".split())
-_OF_TIME = lazy_pattern(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
-_ORDINAL = lazy_pattern(r"[0-9]+(?:st|nd|rd|th)")
 _DIGITS = lazy_pattern(r"[_-]?[0-9]+")
 _VERSIONS = frozenset(("version", "revision", "release"))
-_NO_NAMES = frozenset((*LEVELS, "True", "False"))  # they precede names
 _COPULA = frozenset(("is", "was", "are", "were"))
 _TAKES = frozenset(("took", "takes", "in"))
 _COUNTED_IN = ("for", "of", "at", "in")
@@ -124,7 +113,7 @@ def _last_part(word: str) -> str:
     return parts[-1].lower()
 
 
-class _Line(TokenLine):
+class _Line(NamedLine):
     """The tokens of a line, and the bond of each number, by its index among them."""
 
     bonds: dict[int, Bond] = field(default_factory=dict)
@@ -138,27 +127,14 @@ class _Line(TokenLine):
         """Whether words name the number at an index without doubt."""
         return k in self.bonds and self.bonds[k].is_sure
 
-    def _begins_segment(self, k: int) -> bool:
-        """Whether a separator is before a token: a mark, a tab, two spaces, a string that is no word."""
-        if k <= 0 or k >= len(self.parts):
-            return True
-        gap, before = self.parts[k].gap, self.parts[k - 1]
-        if "\t" in gap or len(gap) > 1 or before.text in _SEPARATORS or before.kind in (OPAQUE, LIST):
-            return True
-        if before.text == ":":
-            begins_pairs = self.kind(k + 1) == NUMBER and self._leads_to_number(plain_end(self, k + 1))
-            return bool(before.gap and gap) or self.kind(k - 2) in (OPAQUE, "") or begins_pairs
-        is_in_name = before.text == "." and self.parts[k].text[0].islower()  # `Total. latency: 0.5`
-        return bool(gap) and before.text in _SEPARATORS_APART and not is_in_name
-
     def _bond(self, k: int) -> Bond:
         """Return what names a number, without doubt or not."""
-        end = self._unit_end(k)
+        end = self.unit_end(k)
         unit, after = self._printed_unit(k)
         bond = self._sure_bond(k, end) if end is not None else None
         if bond is None:
             bond = self._nearby(k, after)
-        is_factor = not unit and self.text(k + 1) in _FACTORS and len(self.text(k + 1)) == 1
+        is_factor = not unit and self.text(k + 1) in FACTORS and len(self.text(k + 1)) == 1
         per: list[str] = []
         marks = ("per", "/") if unit else ("per",)
         while not bond.is_unit and self.text(after) in marks and self.kind(after + 1) == NAME:
@@ -171,7 +147,7 @@ class _Line(TokenLine):
         bond = self._bond_of_words(k, end)
         if bond is not None and self.text(end) == "/" and any("/" in word for word in bond.words):
             return None  # `events (avg/stddev): 11908.5/0.5`
-        if bond is not None and self._is_cut_off(k + 1) and bond.words[-1].lower() not in COUNTERS:
+        if bond is not None and self.is_cut_off(k + 1) and bond.words[-1].lower() not in COUNTERS:
             return None
         before = self.text(k - 1)
         is_after_word = self.kind(k - 1) == NAME and before.lower() not in SENTENCE_WORDS.union("x") - _COPULA
@@ -192,30 +168,30 @@ class _Line(TokenLine):
 
     def _nearby(self, k: int, end: int) -> Bond:
         """Return the words before a number, else those after it, that may name it."""
-        is_part = self.is_glued(k) and self.text(k - 1) in _PARTS
-        is_part |= self.is_glued(k + 1) and self.text(k + 1) in _PARTS - {"."}
+        is_part = self.is_glued(k) and self.text(k - 1) in PARTS
+        is_part |= self.is_glued(k + 1) and self.text(k + 1) in PARTS - {"."}
         if is_part or self.kind(k + 1) == NUMBER:
             return Bond()
         before = k - 1
         while before >= 0 and (self.text(before) in _OPENING or self.text(before) in _MARKS):
             before -= 1
-        words, first = self._name_before(before)
-        if self._is_counted(first - 1) and not self._begins_segment(first):  # `img/sec on 8 GPUs: 0.5`
-            words = self._name_before(first - 3)[0]
+        words, first = self.name_before(before)
+        if self._is_counted(first - 1) and not self.begins_segment(first):  # `img/sec on 8 GPUs: 0.5`
+            words = self.name_before(first - 3)[0]
         names_nothing = not words or words[-1] in NO_VALUE or words[-1].lower() in SENTENCE_WORDS | {"x"}
         names_nothing |= len(words) == 1 and bool(unit_of(words[0])[0]) and self.kind(first - 1) in (NUMBER, OPAQUE)
         names_nothing |= self.kind(first - 1) == NUMBER and len(self.gap(k)) > len(self.parts[first].gap) == 1
         is_weak = self.text(k - 1) in _OPENING or (len(words) == 1 and words[0].endswith("ing") and before == k - 1)
         after = self._words_after(end) if names_nothing or is_weak else ()
-        return Bond(after) if after or names_nothing else Bond(words, unit_of_name=self._unit_of_name(before + 1))
+        return Bond(after) if after or names_nothing else Bond(words, unit_of_name=self.unit_of_name(before + 1))
 
     def _words_after(self, end: int) -> tuple[str, ...]:
         """Return the words after a number that do not belong to the next one."""
         words: list[str] = []
-        end += self.text(end) in _FACTORS
+        end += self.text(end) in FACTORS
         if end >= len(self.parts) or len(self.parts[end].gap) != 1:
             return ()
-        while self.kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) < _MOST_AFTER:
+        while self.kind(end) == NAME and not (words and self.begins_segment(end)) and len(words) < _MOST_AFTER:
             if self.text(end).lower() in SENTENCE_WORDS:
                 return tuple(words)
             words.append(self.text(end))
@@ -235,7 +211,7 @@ class _Line(TokenLine):
         if found.unit and not found.scale and unit_of(found.text)[0] == found.unit:
             return found.text, found.end
         word = self.text(k + 1)
-        is_apart = word in _SHORT and len(self.gap(k + 1)) == 1 and self._ends(k + 2)
+        is_apart = word in _SHORT and len(self.gap(k + 1)) == 1 and self.ends(k + 2)
         is_least = word == "min" and has_statistics(part.text for part in self.parts)
         return (word, k + 2) if is_apart and not is_least else ("", k + 1)
 
@@ -254,12 +230,12 @@ class _Line(TokenLine):
         if mark is not None:
             return None if self._begins_list_of_names(k) or self._is_named_after(end) else self._marked(mark)
         if self._is_glued_name(k, before):
-            words = (self.text(k - 2),) if self.text(k - 1) == "@" else self._name_before(before)[0]
+            words = (self.text(k - 2),) if self.text(k - 1) == "@" else self.name_before(before)[0]
             return self._of_counter(words) if self.text(k - 1) != "@" else Bond(words)
         is_total = self.text(k - 1) in ("/", "of") and (self.is_glued(k) or self.kind(end) != NAME)
-        is_share = self.text(k - 1) in ("(", "[") and self.text(end - 1) == "%" and self._begins_segment(end)
-        if is_total or is_share or self._is_spread(k - 1):
-            bond = self.bonds.get(self._number_before(k - 1))
+        is_share = self.text(k - 1) in ("(", "[") and self.text(end - 1) == "%" and self.begins_segment(end)
+        if is_total or is_share or self.is_spread(k - 1):
+            bond = self.bonds.get(self.number_before(k - 1))
             return Bond(bond.words, is_further=True) if bond is not None and bond.is_sure else None
         is_word = self.kind(before) == NAME or (self.text(before) == "." and self.kind(before - 1) == NAME)
         is_word |= is_unit_in_brackets(self, before - 2) and bool(unit_of(self.text(before - 1))[0])
@@ -316,167 +292,6 @@ class _Line(TokenLine):
         """Whether a line is a row of two cells, a name and a number."""
         return self.text(end) == "|" and [part.text for part in self.parts].count("|") == 3 and self.text(0) == "|"
 
-    def _is_spread(self, k: int) -> bool:
-        return self.text(k) == "±" or (self.text(k) == "-" and self.text(k - 1) in ("+", "/"))
-
-    def _number_before(self, k: int) -> int:
-        """Return the index of the last number before a token, if only its unit and marks follow it; -1 for none."""
-        k -= 1
-        while k >= 0 and self.parts[k].kind != NUMBER and (self.text(k) in "+-/±%" or self.kind(k) in (UNIT, NAME)):
-            k -= 1
-        return k if self.kind(k) == NUMBER else -1
-
-    def _unit_end(self, k: int) -> int | None:
-        """Return the index after a number and its unit; None if the number is a part of something larger."""
-        is_part = self.is_glued(k) and self.text(k - 1) in _PARTS
-        is_joined_after = self.is_glued(k + 1) and self.is_glued(k + 2)
-        is_part |= self.text(k + 1) == "." and is_joined_after and self.kind(k + 2) == NAME  # `1234.host`
-        is_part |= self._is_in_labels(k)
-        is_numbered = self.is_glued(k) and self.text(k - 1) == "#" and self.text(k - 2).lower() not in COUNTERS
-        if (is_part and not self._is_spread(k - 1)) or is_numbered:
-            return None
-        end = glued_end(self, k)
-        unit = "".join(self.texts(k + 1, end))
-        if unit and not may_be_unit(unit):
-            return None
-        end += not unit and is_unit(self, end)
-        return None if self._is_label(k, end) or self._is_in_row(k, end) else end
-
-    def _is_in_labels(self, k: int) -> bool:
-        """Whether a number is in the labels of a name: the 1 of `util{gpu="1",host="a"} 46`."""
-        opening = next((i for i in range(k - 1, -1, -1) if self.text(i) in ("{", "}")), -1)
-        return self.text(opening) == "{" and self.is_glued(opening) and self.kind(opening - 1) == NAME
-
-    def _is_in_row(self, k: int, end: int) -> bool:
-        """Whether another number without a name follows: in a row, a range, a list after commas."""
-        following, is_number = self.text(end), self.kind(end + 1) == NUMBER
-        unit = self.texts(k + 1, end)
-        is_last = bool(unit) and self.texts(max(k - len(unit), 0), k) == unit
-        if is_last and self.kind(k - len(unit) - 1) == NUMBER:  # `[12.5 Kelem/s 13.5 Kelem/s]`
-            return True
-        if self.kind(end) == NUMBER:
-            is_same = self.texts(end + 1, end + 1 + len(unit)) == unit
-            is_size = len(unit) == 1 and SIZE.fullmatch(unit[0]) is not None
-            return is_same or not ((is_rate(self, k, end) or is_size) and is_rate(self, end, plain_end(self, end)))
-        if following in ("…", "–") or self.text(end + 1) == "x":
-            return True
-        if is_number and self.kind(end) in (NAME, UNIT) and self.text(end + 2) == following:
-            return True  # `time: [12.5 us 13.5 us 14.5 us]`
-        words = next((p for p in range(end, len(self.parts)) if self.kind(p) != NAME), end)
-        if words > end and self.text(words) == "/" and self.kind(words + 1) == NUMBER:
-            return True  # `Cores : 16 threads / 8 cores`
-        if following == "/" and is_number:
-            return self.text(end + 2) == "/" and self.kind(end + 3) == NUMBER
-        if following in ("'", '"') and self.text(end + 1) == "," and self.text(end + 2) == following:
-            return self.kind(end + 3) == NUMBER  # `times: ['0.5s', '0.25s']`
-        if following == ",":
-            names_itself = self.kind(end + 2) in (NAME, UNIT) or self.text(end + 2) in ("%", "/", ":", "=")
-            return is_number and not names_itself
-        return self._is_before_dash(k, end)
-
-    def _is_before_dash(self, k: int, end: int) -> bool:
-        """Whether a dash and another number in the same unit follow: `errors: 0 - 3`, `1050 (11.9 TFLOP/s) - 1040`."""
-        end += self.kind(end) == NAME and self.text(end + 1) == "-"  # `56 C - 73 C`
-        unit = self.texts(k + 1, end)
-        closing = next((p for p in range(end, len(self.parts)) if self.text(p) == ")"), end)
-        dash = closing + 1 if self.text(end) == "(" else end
-        if self.text(dash) != "-" or self.kind(dash + 1) != NUMBER:
-            return False
-        following = dash + 2 + len(unit)
-        is_same_unit = self.texts(dash + 2, following) == unit
-        return self.is_glued(dash) or (is_same_unit and self._ends(following))
-
-    def _is_cut_off(self, end: int) -> bool:
-        """Whether dots replace the rest of a number: `Min: 117...`."""
-        return self.text(end) == self.text(end + 1) == "." and self.is_glued(end) and self.is_glued(end + 1)
-
-    def _is_label(self, k: int, end: int) -> bool:
-        """Whether a number labels what follows, or is a factor of it: `GPU 0: 45`, `2^16`, `736 x 736`, `3 million`."""
-        following = self.text(end)
-        if following == ":":
-            word = self.text(k - 2 if self.text(k - 1) in (":", "=", "#") else k - 1)
-            is_apart = not (self.is_glued(end) or self.is_glued(end + 1))
-            is_separator = is_apart and (self.kind(end + 1) == NAME or end > k + 1)
-            return not (is_separator or word.lower() in COUNTERS)
-        if following == "[" and self.text(k).isdecimal() and self.kind(end + 1) == NUMBER:
-            return self.text(k - 2).lower() not in COUNTERS  # `Train: 0 [640/60000 (1%)]`
-        is_factor = following.partition("-")[0] in _FACTORS or (following == "*" and self.is_glued(end))
-        return is_factor or following in ("=", "^", "x", "~", "..", "->")
-
-    def _name_before(self, last: int, is_marked: bool = False) -> tuple[tuple[str, ...], int]:
-        """Return the words of a name that ends at a token, and the index of the first.
-
-        Brackets are part of a name that a mark ties to its number: `Thread(s) per core:`, `Major (with I/O) faults:`.
-        """
-        words, k = self._brackets_before(last)
-        first = k + 1
-        while k >= 0:
-            is_plural = self.text(k + 2) == "s" and is_unit_in_brackets(self, k + 1) and self.is_glued(k + 1)
-            text = self.text(k) + "s" * (is_plural and not _OF_TIME.search(self.text(k)))
-            if self.kind(k) == NAME and text not in _NO_NAMES:
-                words.insert(0, text)
-            elif not (self._is_glue(k) or (is_marked and self._is_operator(k))):
-                break
-            first = k
-            inside, before = self._brackets_before(k - 1) if is_marked and self.text(k - 1) == ")" else ([], k - 1)
-            if self.kind(before) == NAME and before < k - 1:
-                words[:0] = inside
-            elif is_marked and self._is_operator(k - 1):
-                before = k - 1
-            elif self._begins_segment(k):
-                break
-            else:
-                before = k - 1
-            k = before
-        if self.text(first - 1) == "=" and self.is_glued(first) and self.kind(first - 2) == NAME:
-            end = next((i for i in range(first + 1, last + 1) if not self.is_glued(i)), first)
-            words, first = words[sum(part.kind == NAME for part in self.parts[first:end]) :], end  # `model=llama tp=1`
-        return self._without_tail(words, first, last)
-
-    def _is_operator(self, k: int) -> bool:
-        """Whether a mark is between the parts of a formula: `fwd + bwd: 3.1`."""
-        return self.text(k) in ("/", "+", "*") and self.kind(k - 1) == NAME
-
-    def _is_glue(self, k: int) -> bool:
-        """Whether a mark is a part of a name: the hyphen of `val-loss`, but not the hyphen of an option `-n 100`."""
-        sides = self.is_glued(k), self.is_glued(k + 1)
-        return self.text(k) in _GLUE and (all(sides) if self.text(k) == "-" else any(sides))
-
-    def _brackets_before(self, last: int) -> tuple[list[str], int]:
-        """Return the words in the brackets at the end of a name, but not a unit, and the index before them."""
-        words: list[str] = []
-        while self.text(last) in (")", "]"):
-            opening = next((k for k in range(last - 1, max(last - 16, -1), -1) if self.text(k) in ("(", "[")), 0)
-            inside = self.parts[opening + 1 : last]
-            if any(part.kind in (NUMBER, LIST) or part.text == ":" for part in inside):  # `lr(1e-3): 2`
-                break
-            text = "".join(part.gap + part.text for part in inside)
-            words[:0] = [] if text == "%" or unit_of(text)[0] else [p.text for p in inside if p.kind == NAME]
-            last = opening - 1
-        return words, last
-
-    def _without_tail(self, words: list[str], first: int, last: int) -> tuple[tuple[str, ...], int]:
-        """Return a name without the unit of the number before it: of `1.75/s LR` only `LR`."""
-        if self.kind(first - 1) == OPAQUE and _ORDINAL.fullmatch(self.text(first - 1)):
-            return (), last + 1  # without its number, `95th percentile` is not that name
-        if self.kind(first - 1) not in (NUMBER, UNIT):
-            return tuple(words), first
-        k = first
-        if self.is_glued(k):
-            while k <= last and self.is_glued(k):
-                k += 1
-            is_key = k > last and self.text(first) == "/" and self.text(first - 2) in (":", "=")  # `epoch=0/step=10`
-            words = words if is_key else words[sum(part.kind == NAME for part in self.parts[first:k]) :]
-        elif words and self._is_tail(k, words, last):
-            words, k = words[1:], k + 1
-        return tuple(words), k
-
-    def _is_tail(self, k: int, words: Sequence[str], last: int) -> bool:
-        """Whether the first word of a name is the unit of the number before: as in `71.5 samples/s 19.5 tokens/s`."""
-        ends_in_rate = is_rate(self, last + 1, plain_end(self, last + 1))
-        is_own = "/" in words[0] or SIZE.fullmatch(words[0]) is not None  # `16 MiB 25.1 GB/s`
-        return is_unit(self, k) if k < last else len(words) == 1 and is_own and ends_in_rate
-
     def _marked(self, mark: int) -> Bond | None:
         """Return the bond of a number after a colon or an equal sign."""
         mark -= self.text(mark - 1) == ":"
@@ -485,15 +300,15 @@ class _Line(TokenLine):
         last = mark - 1
         while self.text(last) in ('"', "'", "`", "*"):
             last -= 1
-        words, first = self._name_before(last, is_marked=True)
+        words, first = self.name_before(last, is_marked=True)
         number = first - 1 - (self.kind(first - 1) == NAME)
         is_in_name = self.kind(number) == NUMBER and self.text(number - 1) == "/" and self.kind(number - 2) == NAME
         is_in_name = self._is_counted(number) or (is_in_name and not self._is_bound(number))
-        if is_in_name and not self._begins_segment(first):  # `Latency / 1K tokens: 0.5`, `img/sec on 8 GPUs: 0.5`
+        if is_in_name and not self.begins_segment(first):  # `Latency / 1K tokens: 0.5`, `img/sec on 8 GPUs: 0.5`
             return None
         if words and words[-1].lower() in ("are", "were"):
             return None
-        is_time = _OF_TIME.search(" ".join(words)) is not None
+        is_time = OF_TIME.search(" ".join(words)) is not None
         units = [self.text(i + 1) for i in range(first, mark) if is_unit_in_brackets(self, i)]
         unit = next((x for x in units if unit_of(x)[0] and (x != "s" or is_time)), "")  # `GPU(s)` is a plural
         return Bond(words, unit_of_name=unit) if words and words[-1].lower() not in _VERSIONS else None
@@ -501,11 +316,11 @@ class _Line(TokenLine):
     def _before_count(self, k: int) -> tuple[str, ...]:
         """Return the words before the count of a moment that a verb follows: `Time taken for epoch 3 is 12.5 s`."""
         is_count = self.text(k) in _COPULA and self.kind(k - 1) == NUMBER and self.text(k - 2) in COUNTERS
-        return tuple(self._name_before(k - 4)[0]) if is_count and self.text(k - 3) in _COUNTED_IN else ()
+        return tuple(self.name_before(k - 4)[0]) if is_count and self.text(k - 3) in _COUNTED_IN else ()
 
     def _beside(self, k: int, end: int) -> Bond | None:
         """Return the bond of a number with words before it that no mark ties to it."""
-        words, first = self._name_before(k - 1)
+        words, first = self.name_before(k - 1)
         if words and words[-1].lower() in ("is", "was"):
             return self._of_sentence((*self._before_count(first), *words[:-1]), end)
         is_option = self.text(first) == "-"  # `train.py --batch 64`
@@ -516,13 +331,7 @@ class _Line(TokenLine):
             return self._of_counter(words)
         unit = unit_of("".join(self.texts(k + 1, end)))[0]
         is_time = base_of(unit) == "s"
-        if (
-            words[-1].lower() in _TAKES
-            and is_time
-            and len(words) > 1
-            and self._ends(end)
-            and self._begins_segment(first)
-        ):
+        if words[-1].lower() in _TAKES and is_time and len(words) > 1 and self.ends(end) and self.begins_segment(first):
             return Bond(words[:-1])
         is_sentence = any(word.lower() in SENTENCE_WORDS or word == "x" for word in words) or len(words) > _MOST_AFTER
         is_sentence |= words[-1].endswith("ing") and self.kind(end) == NAME  # `Fetching 2 files: 50%`
@@ -531,15 +340,15 @@ class _Line(TokenLine):
         is_cell = len(self.gap(k)) > 1 and first > 0 and len(self.parts[first].gap) > 1
         if is_cell:  # of a row: `P2   101W / 100W`
             return None
-        if self.text(first - 1) in (":", "=") and self.kind(first - 2) == NAME and not self._leads_to_number(end):
+        if self.text(first - 1) in (":", "=") and self.kind(first - 2) == NAME and not self.leads_to_number(end):
             return None  # `version: OpenCL 1.2`
-        is_chained = self._is_bound(self._number_before(first))
-        if not (self._begins_segment(first) or is_chained):
+        is_chained = self._is_bound(self.number_before(first))
+        if not (self.begins_segment(first) or is_chained):
             return None
-        if not (self._ends(end) or self._leads_to_number(end) or self.kind(end) == NUMBER):
+        if not (self.ends(end) or self.leads_to_number(end) or self.kind(end) == NUMBER):
             return None
         is_last = is_chained and "_" in words[-1]  # of `dtype float16 batch_size 8`
-        return Bond(words[-1:] if is_last else words, unit_of_name=self._unit_of_name(k))
+        return Bond(words[-1:] if is_last else words, unit_of_name=self.unit_of_name(k))
 
     @staticmethod
     def _of_counter(words: tuple[str, ...]) -> Bond | None:
@@ -559,44 +368,18 @@ class _Line(TokenLine):
         is_stop = [word.lower() in SENTENCE_WORDS and word not in _JOINS for word in words]
         name = tuple(words[len(words) - is_stop[::-1].index(True) :] if True in is_stop else words)
         name = tuple(dropwhile(_JOINS.__contains__, name))
-        return Bond(name) if name and (self._ends(end) or self.text(end) in ("per", "and")) else None
-
-    def _ends(self, k: int) -> bool:
-        """Whether a segment ends before a token."""
-        text = self.text(k)
-        if text == ":" and not self.is_glued(k):
-            return True
-        return (
-            self._begins_segment(k)
-            or text in _SEPARATORS
-            or text in (".", "-", "/", "->", "+", "±")
-            or self.kind(k) in (OPAQUE, LIST)
-        )
-
-    def _leads_to_number(self, k: int) -> bool:
-        """Whether the words from a token on name another number."""
-        first = k
-        while self.kind(k) == NAME or (k > first and (self.text(k) in _GLUE or is_unit_in_brackets(self, k))):
-            if self.text(k).lower() in SENTENCE_WORDS:
-                return False
-            k += 3 if is_unit_in_brackets(self, k) else 1
-        return k > first and (self.kind(k) in (NUMBER, OPAQUE) or self.text(k) in (":", "="))
-
-    def _unit_of_name(self, k: int) -> str:
-        """Return the unit that is in brackets before a number: `latency(ms) 1.5`."""
-        unit = self.text(k - 2) if is_unit_in_brackets(self, k - 3) else ""
-        return "" if unit == "s" and not _OF_TIME.search(self.text(k - 4)) else unit  # `GPU(s)` is a plural
+        return Bond(name) if name and (self.ends(end) or self.text(end) in ("per", "and")) else None
 
     def _after(self, k: int, end: int) -> Bond | None:
         """Return the bond of a number with only words after it."""
         is_apart = end < len(self.parts) and len(self.parts[end].gap) > 1
-        is_apart |= self.text(k - 1) == "/" and not self._is_bound(self._number_before(k - 1))
-        if is_apart or not self._begins_segment(k) or self.kind(k - 1) in (NUMBER, UNIT):
+        is_apart |= self.text(k - 1) == "/" and not self._is_bound(self.number_before(k - 1))
+        if is_apart or not self.begins_segment(k) or self.kind(k - 1) in (NUMBER, UNIT):
             return None
         if k == 0 and all(re.match("[A-Z][a-z]", part.text) for part in self.parts[1:]):  # a heading: `2.1 Top Kernels`
             return None
         words: list[str] = []
-        while self.kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) <= _MOST_AFTER:
+        while self.kind(end) == NAME and not (words and self.begins_segment(end)) and len(words) <= _MOST_AFTER:
             words.append(self.text(end))
             end += 1
         names = words[:-1] if words and words[-1] in ("in", "out") else words
@@ -607,4 +390,4 @@ class _Line(TokenLine):
         is_sentence |= all(map(_MEMBER.fullmatch, names))
         if names != words and len(words) > 1:  # `pages paged in`
             words[-2:] = [f"{words[-2]}_{words[-1]}"]
-        return Bond(tuple(words)) if names and not is_sentence and self._ends(end) else None
+        return Bond(tuple(words)) if names and not is_sentence and self.ends(end) else None
