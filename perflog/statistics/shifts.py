@@ -133,8 +133,8 @@ def _differences(values: Floats, width: int) -> Floats:
     if len(values) < 2 * width:
         return values[:0]
     medians = _running_medians(values, width)
-    differences: Floats = np.abs(medians[width:] - medians[:-width])
-    return differences
+    differences: Floats = medians[width:] - medians[:-width]
+    return np.abs(differences, out=differences)
 
 
 def _running_medians(values: Floats, width: int) -> Floats:

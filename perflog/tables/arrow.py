@@ -234,6 +234,9 @@ def rows_where(table: pa.Table, where: Where, share: bool = False) -> pa.Table:
     passed = np.ones(table.num_rows, np.bool_)
     for name, test in where.items():
         column = table[name].chunk(0)
+        if column.null_count == len(column):
+            passed &= bool(test(None))
+            continue
         known = valid_mask(column) if column.null_count else None  # `fill_null` would import pandas
         if hasattr(column, "indices"):
             distinct, codes = column.dictionary.to_pylist(), numbers_of(column.indices)
@@ -268,7 +271,7 @@ def _distinct_integers(values: npt.NDArray[Any]) -> tuple[list[int], npt.NDArray
     """Return integers that include all values, and the index of each value. Close integers are not sorted."""
     least, most = int(values.min()), int(values.max())
     if most - least < _CLOSE:
-        return list(range(least, most + 1)), values - least
+        return list(range(least, most + 1)), values - least if least else values
     distinct, codes = np.unique(values, return_inverse=True)
     return distinct.tolist(), codes
 

@@ -297,11 +297,16 @@ def is_float(values: pa.Array) -> bool:
 
 
 def column_numbers(values: pa.Array) -> Array:
-    """Return Arrow numbers as float64 or int64. A column of nulls takes no memory; nobody writes to columns."""
+    """Return Arrow numbers as float64 or int64; nobody writes to columns.
+
+    A column of nulls takes no memory, nor does one of an int32 that repeats, such as the part of each row.
+    """
     if values.null_count == len(values):
         return np.broadcast_to(np.nan if is_float(values) else np.int64(NULL), len(values))
     numbers = numbers_of(values)
     if numbers.dtype == np.int32:
+        if not values.null_count and (numbers == numbers[0]).all():
+            return np.broadcast_to(np.int64(numbers[0]), len(numbers))
         numbers = numbers.astype(np.int64)
     if values.null_count:
         return np.where(valid_mask(values), numbers, NULL if numbers.dtype == np.int64 else np.nan)

@@ -130,7 +130,7 @@ def test_which_columns_are_zeros() -> None:
 
 TABLE = pa.table(
     {"run": pa.array(["a", "b", None, "a", "c"]).dictionary_encode(), "part": pa.array([0, 1, 1, None, 5000]),
-     "line": pa.array([1, 2, 3, 4, 5])}
+     "line": pa.array([1, 2, 3, 4, 5]), "none": null_array(pa.dictionary(pa.int32(), pa.string()), 5)}
 )  # fmt: skip
 
 
@@ -147,6 +147,8 @@ def test_rows_that_pass_all_tests() -> None:
         (with_runs({"run": one_of("b", "c")}, ["a", "b"]), [2]),
         ({"line": one_of(*range(2, 5))}, [2, 3, 4]),
         ({"line": one_of(9)}, []),
+        ({"none": lambda word: word is None, "run": one_of("b")}, [2]),
+        ({"none": one_of("a")}, []),
     ):
         for share in (False, True):
             assert rows_where(TABLE, where, share)["line"].to_pylist() == expected

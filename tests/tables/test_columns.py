@@ -7,7 +7,15 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from perflog.tables.columns import NULL, RowColumns, Rows, arrow_of_frame, rows_from_arrow, rows_from_frame
+from perflog.tables.columns import (
+    NULL,
+    RowColumns,
+    Rows,
+    arrow_of_frame,
+    column_numbers,
+    rows_from_arrow,
+    rows_from_frame,
+)
 from perflog.tables.schema import arrow_schema
 
 RUNS = ["a-1", "a-1", "b-1", "b-1", "b-1"]
@@ -55,6 +63,9 @@ def test_a_column_of_nulls_takes_no_memory() -> None:
         assert rows[name].strides == (0,)
         assert not rows.known(name).any()
     assert rows["line"].strides == (8,)
+    of_one_number = column_numbers(pa.array([3, 3], pa.int32()))
+    assert (of_one_number.dtype, of_one_number.strides, of_one_number.tolist()) == (np.int64, (0,), [3, 3])
+    assert column_numbers(pa.array([3, None], pa.int32())).tolist() == [3, NULL]
 
 
 @pytest.mark.parametrize("rows", [arrow_rows(), frame_rows()], ids=["arrow", "frame"])

@@ -135,6 +135,8 @@ def steps_missing(data: LintInput) -> Iterator[Finding]:
         usual = int(np.bincount(known).argmax()) if known.max() < 1 << 20 else int(np.median(known))
         if usual > 1 and (known == usual).sum() == 1:
             continue  # steps 0, 500 and 4999: no interval is the usual one
+        if not (jumps >= 2 * usual).any():
+            continue
         begins = numbers - _covered(steps)
         after = np.append(begins[2:], numbers.max())  # the line after a jump may cover it too
         after[:-1][np.diff(epochs)[1:] != 0] = numbers.max()
