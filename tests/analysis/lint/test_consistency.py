@@ -65,7 +65,7 @@ def found_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         log = perflog.read(tmp_path / "run.txt", format=own)
         assert log.line_account["unread"] == 0
         form = get(own)
-        every = known() | {form.name: form}  # phases of libraries are kept for the logs of other tests
+        every = {**known(), form.name: form}  # phases of libraries are kept for the logs of other tests
         monkeypatch.setattr(semantics, "formats", lambda: every)
         return RULES[code](LintInput(Tables(log), Options()))
 
