@@ -64,7 +64,7 @@ RUN_COLUMNS = (
 MetricRows: TypeAlias = "Iterable[Mapping[str, Any]] | Iterable[tuple[Any, ...]] | Iterable[pd.DataFrame]"
 """What a metric's function returns: rows by column name or in the order of the columns, or tables of rows.
 
-Rows by column name need not have the label of their run.
+Rows by column name and tables of rows need not have the label of their run.
 """
 
 Sampler = Callable[[Tables, Steady], Iterator[Sample]]
@@ -190,11 +190,13 @@ class Metric(Struct, frozen=True, eq=False, dict=True):
 
 
 def metric_table(columns: Sequence[MetricColumn], rows: MetricRows, tables: Tables) -> pd.DataFrame:
-    """Return rows as a table with these columns, in their types. Rows by column name get the label of their run."""
+    """Return rows as a table with these columns, in their types. Rows without the label of their run get it."""
     found: list[Any] = list(rows)
+    labels = tables.labels() if found else {}
     if found and isinstance(found[0], dict):
-        labels = tables.labels()
         found = [{"label": labels.get(row.get("run")), **row} for row in found]
+    elif found and not isinstance(found[0], tuple):
+        found = [part if "label" in part else part.assign(label=list(map(labels.get, part["run"]))) for part in found]
     return _typed(columns, found) if found else _no_rows(tuple(columns))
 
 

@@ -301,6 +301,33 @@ def test_what_a_name_alone_makes_a_part_is_none_if_it_does_not_fit(
     assert [finding.code for finding in findings(read) if finding.severity == "error"] == []
 
 
+@pytest.mark.parametrize(
+    ("phases", "shown"),
+    [
+        ({"comm": 0.2}, {"comm": 0.2, "step": 0.2}),
+        ({"comm": 1.9}, {"step": 0.4}),
+        ({"data_time": 0.1, "comm": 1.9}, {"data_time": 0.1, "step": 0.3}),  # communication may be beside the others
+        ({"data_time": 0.9}, {"step": 0.4}),
+        ({"data_time": 2.9, "comm": 1.9}, {"step": 0.4}),
+    ],
+)
+def test_phases_that_do_not_fit_are_no_parts_where_the_program_is_not_known(
+    phases: dict[str, float], shown: dict[str, float]
+) -> None:
+    """Forward and backward remain. Of a program that is known, its phases are parts, so nothing is divided."""
+    values = [_phase(step, seconds) | {"phase": name} for step in range(8) for name, seconds in phases.items()]
+    values += [step | {"step_time_s": 3.0, "forward_s": 0.6, "backward_s": 2.0} for step in _steps(8)]
+    made = by_hand("steps", values, world=1)
+    found = {
+        name: {
+            row["part"]: row["time_s"] for row in rows(breakdown({**made, "runs": made["runs"].assign(format=name)}))
+        }
+        for name in ("meters", "reference")
+    }
+    assert found["meters"] == pytest.approx({"forward": 0.6, "backward": 2.0} | shown)
+    assert found["reference"] == (found["meters"] if phases == {"comm": 0.2} else {})
+
+
 def test_a_phase_is_not_divided_into_more_than_itself(tmp_path: Path) -> None:
     log = _megatron(tmp_path, forward=600, optimizer=300, optimizer_inner_step=250, optimizer_wait=200)
     assert {row["part"]: row["time_s"] for row in rows(breakdown(log))} == pytest.approx(

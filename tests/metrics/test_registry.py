@@ -10,6 +10,7 @@ from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from support.paths import ROOT
 
@@ -111,6 +112,17 @@ def test_the_type_of_a_column() -> None:
     assert [MetricColumn("x").dtype, MetricColumn("x", "s").dtype] == ["", "float64"]
     assert MetricColumn("x", "s", type="Int64").dtype == "Int64"
     assert [MetricColumn("x_s", unit).short for unit in ("s", "", "B")] == ["x", "x_s", "x_s"]
+
+
+def test_rows_without_the_label_of_their_run_get_it() -> None:
+    """Rows by column name, and tables of rows. Rows in the order of the columns have it."""
+    columns = (*RUN_COLUMNS, MetricColumn("n"))
+    tables = Tables({"runs": pd.DataFrame({"run": ["a", "b"], "label": ["one", None]})})
+    parts = [pd.DataFrame({"run": ["a", "b"], "n": [1, 2]}), pd.DataFrame({"run": ["a"], "label": ["own"], "n": [3]})]
+    assert metric_table(columns, parts, tables)["label"].tolist() == ["one", None, "own"]
+    by_name = [{"run": "a"}, {"run": "b"}, {"run": "a", "label": "own"}]
+    assert metric_table(columns, by_name, tables)["label"].tolist() == ["one", None, "own"]
+    assert metric_table(columns, [("a", "own", 1)], tables)["label"].tolist() == ["own"]
 
 
 def test_every_test_checks_the_columns_of_metrics() -> None:

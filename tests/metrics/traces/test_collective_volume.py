@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from support.trace_tables import by_hand, kernel
@@ -47,6 +49,16 @@ def test_each_group_of_calls_is_a_row(calls: list[dict[str, Any]]) -> None:
     table = collective_volume(by_hand([kernel(at * 10, at * 10 + 5) | each for at, each in enumerate(calls)]))
     found = table[[*_KEYS, *_FIGURES]].astype(object).to_numpy().tolist()
     assert [tuple(map(none_if_null, row)) for row in found] == volumes(calls)
+
+
+def test_a_message_without_a_size_has_that_of_the_operator_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators in the order of their calls, of lines 4, 2 and 3."""
+    events = [kernel(10 * at, 10 * at + 5, collective="send", bytes=5 if at == 3 else None) for at in range(1, 5)]
+    operators = SimpleNamespace(run="r", part=0, lines=np.array([4, 2, 3]), bytes=np.array([40, 20, 30]))
+    monkeypatch.setattr(module, "operators_by_file", lambda _: [operators])
+    (row,) = collective_volume(by_hand(events)).to_dict("records")
+    assert (row["run"], row["label"], row["calls"]) == ("r", "r", 4)
+    assert (row["bytes"], row["smallest"], row["largest"]) == (20 + 5 + 40, 5, 40)  # nothing is known of line 1
 
 
 def test_two_names_of_an_operation_are_one() -> None:

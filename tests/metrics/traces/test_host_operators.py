@@ -29,7 +29,7 @@ def test_calls_are_summed_by_name_and_shapes() -> None:
         own=ints(40, 10, 20, 30, None, None), name=ints(0, 0, 0, 1, 1, 2), names=["a", "b", "c"],
         shapes=ints(0, -1, 0, -1, -1, -1), shape_texts=["s"], bytes=ints(8, None, 4, 16, 0, None), other="q",
     )  # fmt: skip
-    found = rows(_rows(operators, "label"))
+    found = rows(_rows(operators))
     columns = ("operator", "shapes", "calls", "bytes", "first_line")
     assert [tuple(row[name] for name in columns) for row in found] == [
         ("a", "s", 2, 12, 7), ("b", None, 2, 16, 5), ("a", None, 1, None, 4), ("c", None, 1, None, 8),
@@ -51,7 +51,7 @@ def test_without_times_the_most_calls_come_first() -> None:
         run="r", part=0, rank=None, lines=ints(5, 3, 8, 9), times=none, own=none, name=name, names=["x", "y", "z"],
         shapes=ints(-1, -1, -1, -1), shape_texts=[], bytes=none, other=None,
     )  # fmt: skip
-    found = rows(_rows(operators, None))
+    found = rows(_rows(operators))
     assert [(row["operator"], row["calls"], row["self_s"], row["share"]) for row in found] == [
         ("z", 2, None, None), ("y", 1, None, None), ("x", 1, None, None),
     ]  # fmt: skip
@@ -59,7 +59,7 @@ def test_without_times_the_most_calls_come_first() -> None:
         run="r", part=0, rank=None, lines=ints(5), times=ints(0), own=ints(0), name=ints(0), names=["x"],
         shapes=ints(-1), shape_texts=[], bytes=ints(None), other=None,
     )  # fmt: skip
-    ((own, share),) = [(row["self_s"], row["share"]) for row in _rows(nothing, None).to_dict("records")]
+    ((own, share),) = [(row["self_s"], row["share"]) for row in _rows(nothing).to_dict("records")]
     assert own == 0 and isnan(share)
 
 

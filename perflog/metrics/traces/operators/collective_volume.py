@@ -62,7 +62,6 @@ def collective_volume(tables: Tables, options: Options) -> MetricRows:  # noqa: 
         >>> sorted(table.columns)[:3]
         ['bytes', 'calls', 'dtype']
     """
-    labels = tables.labels()
     where: Where = {"kind": one_of("kernel", "cpu", "range", "library", "runtime")}
     columns = (
         "rank",
@@ -81,7 +80,7 @@ def collective_volume(tables: Tables, options: Options) -> MetricRows:  # noqa: 
         chosen = _messages(rows_from_arrow(events))
         if chosen is not None:
             table = _volumes(*chosen, _bytes(chosen[0], file, tables))
-            parts.append(table.assign(run=file[0], label=labels.get(file[0])))
+            parts.append(table.assign(run=file[0]))
     return parts
 
 

@@ -109,11 +109,10 @@ def host_operators(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG
         >>> list(table.columns)[3:6]
         ['operator', 'shapes', 'calls']
     """
-    labels = tables.labels()
-    return [_rows(operators, labels.get(operators.run)) for operators in operators_by_file(tables)]
+    return [_rows(operators) for operators in operators_by_file(tables)]
 
 
-def _rows(operators: Operators, label: str | None) -> pd.DataFrame:
+def _rows(operators: Operators) -> pd.DataFrame:
     """Rows of one file."""
     import pandas as pd
 
@@ -136,7 +135,7 @@ def _rows(operators: Operators, label: str | None) -> pd.DataFrame:
         average, share = seconds(time / timed), own / all_own if all_own else np.full(count, np.nan)
     table = pd.DataFrame(
         {
-            "run": operators.run, "label": label, "rank": operators.rank,
+            "run": operators.run, "rank": operators.rank,
             "operator": np.array([*operators.names, None], object)[operators.name[alike.first]],
             "shapes": np.array([*operators.shape_texts, None], object)[operators.shapes[alike.first]],
             "calls": np.bincount(which, minlength=count), "share": share, "self_s": seconds(own),

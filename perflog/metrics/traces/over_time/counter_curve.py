@@ -60,14 +60,13 @@ def counter_curve(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG0
         >>> len(table)
         0
     """
-    labels = tables.labels()
     frames = []
     columns = ("rank", "name", "subject", "device", "device_name", "start_ns", "correlation", "calls", "value", "unit")
     is_counter: Where = {"name": lambda name: name is not None and name not in CALL_COUNTS}
     for (run, _), readings in tables.arrow_by_file("counters", is_counter, *columns):
         rows = rows_from_arrow(readings)
         rows = rows.where(rows.known("start_ns", "value") & ~rows.known("correlation") & ~rows.known("calls"))
-        frames += [frame.assign(run=run, label=labels[run]) for frame in _curves(rows)]
+        frames += [frame.assign(run=run) for frame in _curves(rows)]
     return frames
 
 
