@@ -119,9 +119,9 @@ def test_rows_without_the_label_of_their_run_get_it() -> None:
     columns = (*RUN_COLUMNS, MetricColumn("n"))
     tables = Tables({"runs": pd.DataFrame({"run": ["a", "b"], "label": ["one", None]})})
     parts = [pd.DataFrame({"run": ["a", "b"], "n": [1, 2]}), pd.DataFrame({"run": ["a"], "label": ["own"], "n": [3]})]
-    assert metric_table(columns, parts, tables)["label"].tolist() == ["one", None, "own"]
+    assert metric_table(columns, parts, tables)["label"].fillna("-").tolist() == ["one", "-", "own"]
     by_name = [{"run": "a"}, {"run": "b"}, {"run": "a", "label": "own"}]
-    assert metric_table(columns, by_name, tables)["label"].tolist() == ["one", None, "own"]
+    assert metric_table(columns, by_name, tables)["label"].fillna("-").tolist() == ["one", "-", "own"]
     assert metric_table(columns, [("a", "own", 1)], tables)["label"].tolist() == ["own"]
 
 

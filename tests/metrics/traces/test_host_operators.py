@@ -34,7 +34,7 @@ def test_calls_are_summed_by_name_and_shapes() -> None:
     assert [tuple(row[name] for name in columns) for row in found] == [
         ("a", "s", 2, 12, 7), ("b", None, 2, 16, 5), ("a", None, 1, None, 4), ("c", None, 1, None, 8),
     ]  # fmt: skip
-    assert {(row["run"], row["label"], row["rank"], row["joined"]) for row in found} == {("r", "label", 3, "q")}
+    assert {(row["run"], row["rank"], row["joined"]) for row in found} == {("r", 3, "q")}
     for name, wanted in (
         ("self_s", [60e-9, 30e-9, 10e-9, None]),
         ("time_s", [80e-9, 60e-9, 10e-9, None]),
