@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.statistics.rank_tests import (
+    _near_median,
     attainable_p,
     cliffs_delta,
     hodges_lehmann,
@@ -100,6 +101,7 @@ def test_the_interval_of_a_shift_of_few_values(p: float, expected: tuple[float, 
 @pytest.mark.parametrize(
     ("size", "other", "p", "expected"),
     [
+        (20, 20, 0.01, (-5, 5)),  # exact: 106 values of U, as in printed tables; by the normal distribution 105
         (21, 21, 0.05, (-4, 4)),  # 220 - 1.96 * 39.75: the 143rd of 441 differences
         (21, 1, 0.12, (-20, 0)),  # 10 - 1.55 * 6.34 = 0.14: the first of 21
         (21, 1, 0.1, (-math.inf, math.inf)),  # 10 - 1.64 * 6.34 < 0
@@ -142,6 +144,10 @@ def test_the_median_of_many_differences_is_found_among_those_near_it(monkeypatch
         (np.repeat([0.0, 1e6], 20) + rng.normal(size=40), np.repeat([0.0, 1e6], 15) + rng.normal(size=30)),
     ):
         assert hodges_lehmann(a, b) == np.median(np.subtract.outer(b, a))
+    monkeypatch.setattr("perflog.statistics.rank_tests._AT_ONCE", 20_000)
+    for size in (300, 301):  # an even number of differences, and an odd one
+        a, b = rng.normal(size=401), rng.normal(size=size)
+        assert _near_median(a, b) == np.median(np.subtract.outer(b, a))
 
 
 def test_cliffs_delta_counts_pairs() -> None:

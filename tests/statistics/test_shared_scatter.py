@@ -9,7 +9,7 @@ import pytest
 
 from perflog.arrays import Floats
 from perflog.statistics.levels import course
-from perflog.statistics.shared_scatter import _inverse_trigamma, _trigamma, shared_scatter
+from perflog.statistics.shared_scatter import SharedScatter, _inverse_trigamma, _trigamma, shared_scatter
 
 
 def series(number: int, spread: float, seed: int = 1) -> list[Floats]:
@@ -34,8 +34,20 @@ def test_few_series_or_equal_figures_tell_nothing() -> None:
 def test_trigamma_at_known_points_and_its_inverse() -> None:
     assert _trigamma(1.0) == pytest.approx(math.pi**2 / 6)
     assert _trigamma(0.5) == pytest.approx(math.pi**2 / 2)
+    assert _trigamma(1.0) == pytest.approx(math.pi**2 / 6, rel=5e-9)  # ten times as exact as with a term fewer
     for x in (0.05, 0.7, 3.0, 40.0):
         assert _inverse_trigamma(_trigamma(x)) == pytest.approx(x)
+
+
+def test_the_scatter_of_a_series_is_its_own_and_the_shared_one_by_their_freedom() -> None:
+    """Neighbours differ by 1: a variance of 1.4826 ** 2 / 2. Each difference has 0.4 degrees of freedom."""
+    series = np.array([0.0, 1.0, 0.0, 1.0, 0.0, 1.0])
+    own, shared = 1.4826**2 / 2, SharedScatter(3.0, 6.0)
+    found = shared.for_series(series)
+    assert found.freedom == pytest.approx(6 + 0.4 * 5)
+    assert found.variance == pytest.approx((6 * 3.0 + 2 * own) / 8, rel=1e-4)
+    assert shared.for_series(series, least=1.9).variance == pytest.approx(1.9**2)  # not below the rounding
+    assert shared.for_series(series, least=1.0).variance == found.variance
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.5])

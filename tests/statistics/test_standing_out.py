@@ -41,6 +41,18 @@ def test_the_deviation_of_a_member_by_hand() -> None:
     assert found.p == pytest.approx(2 * 2 * 5 * t_tail(found.t, freedom))
 
 
+def test_of_four_members_the_scatter_is_estimated() -> None:
+    """20 equal rows: 6 degrees of freedom of 1.5 %, 0.37 of the scaled MAD of each other member."""
+    logs = np.array([0.0, 0.01, -0.01, 1.0])
+    (found,) = standing_out(np.exp(np.repeat(logs[:, None], 20, axis=1)))
+    deviations = logs - 0.005  # from the median of the members; from their own median: 0.005, 0.005, 0.015, 0.995
+    freedom = 6 + 0.37 * 3
+    variance = (6 * 0.015**2 + 0.37 * 3 * (1.4826 * 0.01) ** 2) / freedom
+    assert found.member == 3
+    assert found.t == pytest.approx(deviations[3] / math.sqrt(variance * (1 + 1 / 3)), rel=1e-3)
+    assert found.p == pytest.approx(2 * 4 * t_tail(found.t, freedom), rel=1e-6)
+
+
 def test_two_and_three_members_are_compared_with_the_others() -> None:
     """Many rows: 1.5 % and the noise of the medians, with 6 degrees of freedom. A pair is one test."""
     both = standing_out(np.array([[1.0] * 20, [1.3] * 20]), 2)

@@ -9,10 +9,12 @@ import pytest
 from support.field_logs import CORPUS, needs_corpus
 from support.made_traces import US, check, event, length, pieces, synchronisation, traced
 from support.raw_traces import NS, chrome_json, span_of
+from support.trace_tables import by_hand, kernel
 
 import perflog
 from perflog.metrics import Tables, critical_path
-from perflog.metrics.traces.replays.critical_path import critical_paths
+from perflog.metrics.compared import Steady
+from perflog.metrics.traces.replays.critical_path import _samples, critical_paths
 
 
 def launched(
@@ -203,6 +205,19 @@ def test_an_operator_without_a_name_has_not_the_gain_of_all_operators(tmp_path: 
 
 def begin_count(begin: int, at: int) -> int:
     return max(at - 5, 0) // 20
+
+
+def test_comparisons_read_the_known_kinds_of_the_path_of_a_run() -> None:
+    """Nobody knows what the device waited for between its kernels."""
+    events = []
+    for run, end in (("r", 40), ("s", 70)):
+        events += [each | {"run": run} for each in (kernel(10, end), kernel(80, 90, "ncclDevKernel_AllReduce"))]
+    found = list(_samples(by_hand(events), Steady({"r": 0, "s": 0}, {})))
+    assert [(measure.name.partition(" ")[0], run, values.tolist()) for measure, run, values in found] == [
+        ("gemm", "r", [pytest.approx(30e-9)]), ("communication", "r", [pytest.approx(10e-9)]),
+        ("gemm", "s", [pytest.approx(60e-9)]), ("communication", "s", [pytest.approx(10e-9)]),
+    ]  # fmt: skip
+    assert {measure.kind for measure, _, _ in found} == {"path"}
 
 
 def test_no_device_no_path(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from support.trace_tables import Event, by_hand, kernel
 
 from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.operators import operator_calls as module
 from perflog.metrics.traces.operators.operator_calls import FileOperators, OperatorInputs, operators_by_file
 
 MM = "[[2, 3], [3, 4]]"
@@ -97,6 +99,19 @@ def test_copies_over_a_bus_are_not_counted() -> None:
     ):  # fmt: skip
         events = [operator("aten::copy_", 0, 50), launch(10, 1), kernel(100, 130, name, kind=kind, correlation=1)]
         assert listed(*events) == [("aten::copy_", 1, 30, uncounted)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "expected"),
+    [
+        ("cpu", "aten::mm", True), ("range", "layer 1", False), ("kernel", "aten::mm", False),
+        ("range", "aten::mm, op_id = 7, sizes = [[2, 3], [3, 4]]", True),
+        ("cpu", "autograd::engine::evaluate_function: MmBackward0", False),
+        ("range", "autograd::engine::evaluate_function: MmBackward0, op_id = 7, sizes = [[2, 3]]", False),
+    ],
+)  # fmt: skip
+def test_what_is_an_operator(kind: str, name: str, expected: bool) -> None:
+    assert module._is_operator(kind, name) is expected
 
 
 def test_names_of_ranges_are_operators_if_pytorch_wrote_them() -> None:

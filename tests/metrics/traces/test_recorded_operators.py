@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from support.commands import run
@@ -15,8 +17,10 @@ import perflog
 from perflog.analysis.overview import overview
 from perflog.log import combined
 from perflog.metrics import Tables
+from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.operators.recorded_operators import (
     _completed,
+    _own_times,
     _partner,
     _places,
     _Recording,
@@ -73,6 +77,13 @@ def operators(log: perflog.Log) -> dict[str, tuple[Any, ...]]:
         row[0]: row[1:]
         for row in table[list(columns)].astype(object).where(table.notna(), None).itertuples(index=False)
     }
+
+
+def test_the_own_time_of_a_call_is_not_negative() -> None:
+    """The times of a call of 10 ns, of one of 4 ns inside it, and of one of 4 ns with one of 5 ns inside it."""
+    durations, parents = np.array([10, 4, 4, 5]), np.array([NO_CALL, 0, NO_CALL, 2])
+    tree: Any = SimpleNamespace(rows={"duration_ns": durations}, parents=parents)
+    assert _own_times(tree).tolist() == [6, 4, 0, 5] and durations.tolist() == [10, 4, 4, 5]
 
 
 def test_self_time_leaves_out_what_an_operator_calls(tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ def test_numbers_printed_after_a_line_only() -> None:
     assert found.numbers_after(8) == ["late", "same"]
     state = RunState(1, 0, 1, 20, settings=found, clock=ClockTotal(5.0, None, 9))
     assert state._outcomes() == '["late"]'
+    for clock in (None, ClockTotal(5.0, None, 12)):  # nothing is known to be late, or nothing is
+        assert RunState(1, 0, 1, 20, settings=found, clock=clock)._outcomes() is None
 
 
 def test_a_series_is_no_setting() -> None:
