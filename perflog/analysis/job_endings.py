@@ -68,6 +68,7 @@ _UNREADABLE = lazy_pattern(r"SyntaxError|IndentationError|TabError")  # source c
 _CUT_OFF = "an exception with a lost message"  # of a traceback that has no end
 _PANIC = lazy_pattern(r"\.rs:\d+:\d+:$")  # where a program of Rust panicked: its message follows
 _SHOWN = 100  # characters of the message of an exception
+_MARGIN_NS, _OUTLIVED = 60 * 10**9, 2  # after a failure: a job goes on if so many steps come later than that
 _NAMES = tuple(field.name for field in fields(FailureRow))
 _TITLES = {
     SILENT: "a process that ended without a message",
@@ -208,8 +209,30 @@ def endings(tables: Tables) -> list[Ending]:
         world = next((sizes[run] for run in log_runs if sizes[run] is not None), None)
         last_line = int(counts.where(counts.one_of("run", log_runs))["count"].sum())  # each line has a shape
         steps = _Steps(tables, log_runs, by_rank=_is_of_rank_files(tables, log_runs))
-        found += _cut(rows, steps, world, last_line, _finished_at(tables, log_runs))
+        endings_of_log = _cut(rows, steps, world, last_line, _finished_at(tables, log_runs))
+        if not steps.lines:
+            endings_of_log = [
+                replace(each, goes_on=True) if _is_outlived(tables, each) else each for each in endings_of_log
+            ]
+        found += endings_of_log
     return list(_of_attempts(found, attempts(tables)))
+
+
+def _is_outlived(tables: Tables, ending: Ending) -> bool:
+    """Whether each job that made steps at the time of failures in a log beside it went on with them.
+
+    Failures of this log, as of a kernel, may have another clock than the job: seconds do not show who goes on.
+    """
+    times = [(row.time_ns, row.clock) for row in ending.rows if row.time_ns is not None and row.clock is not None]
+    if not times:
+        return False
+    at, clock = max(times)
+    outlived = []
+    for rows in tables.rows_by_run("steps").values():
+        printed = rows["printed_ns"][rows.known("printed_ns") & rows.one_of("clock", [clock])]
+        if len(printed) and printed.min() <= at + _MARGIN_NS and printed.max() > at - _MARGIN_NS:
+            outlived.append(printed.max() > at + _MARGIN_NS and (printed > at).sum() >= _OUTLIVED)
+    return bool(outlived) and all(outlived)
 
 
 def _of_attempts(found: Sequence[Ending], known: Mapping[str, Attempt]) -> Iterator[Ending]:

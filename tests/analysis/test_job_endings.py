@@ -103,6 +103,25 @@ def test_logs_have_endings_of_their_own() -> None:
     assert shown(*rows, runs=("a-1", "b-1")) == [([9], False, False, 3), ([5], True, False, None)]
 
 
+@pytest.mark.parametrize(
+    ("at", "last", "goes_on"),
+    [
+        (5, 200, True),  # seconds: of the failure, and of the last step of the job
+        (5, 50, False),  # the clocks of the logs may differ by a minute
+        (200, 200, False),
+        (-100, 200, False),  # before the job began
+    ],
+)
+def test_a_failure_in_a_log_beside_a_job_that_goes_on(at: int, last: int, goes_on: bool) -> None:
+    def seconds(time: int) -> int:
+        return time * 10**9
+
+    made = [row | {"printed_ns": seconds(last * k // 9), "clock": "local"} for k, row in enumerate(steps(*range(10)))]
+    rows = [*made, failure(2, run="dmesg-1", kind="gpu_fault", time_ns=seconds(at), clock="local")]
+    (found,) = ended(*rows, runs=("a-1", "dmesg-1"))
+    assert (found.goes_on, found.restarts) == (goes_on, False)
+
+
 def test_exceptions_that_a_program_caught() -> None:
     goes_on = steps(4, 5, begin=10)
     assert shown(*BEFORE, caught(9), *goes_on) == [([9], True, False, 3)]

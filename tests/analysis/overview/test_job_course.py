@@ -90,6 +90,22 @@ def test_the_goodput_of_a_job(of: Any, text: str) -> None:
     assert module._goodput(of) == text
 
 
+def test_what_other_logs_report_at_the_time_of_a_change() -> None:
+    def row(table: str, run: str, line: int, **more: Any) -> dict[str, Any]:
+        return {"table": table, "run": f"{run}-1", "line": line, "clock": "utc", **more}
+
+    rows = [row("runs", run, 1, log=f"x/{run}.log") for run in ("a", "dmesg")]
+    rows += [row("steps", "a", step, step=step, printed_ns=10 * step * 10**9) for step in range(1, 31)]
+    for at, text in ((195, "Link down\nand more"), (50, "early"), (260, "late"), (199, "x" * 100)):
+        rows.append(row("failures", "dmesg", at, time_ns=at * 10**9, kind=text[:1], message=text))
+    rows.append(row("failures", "a", 20, time_ns=200 * 10**9, kind="own", message="own"))
+    frames = by_hand("steps", rows)
+    tables = Tables(frames | {"runs": frames["runs"][1:]})
+    text = f"At that time: `Link down` (dmesg.log:195), `{'x' * 90}...` (dmesg.log:199)."
+    assert list(module._reported_beside(tables, "a-1", 20)) == [text]
+    assert list(module._reported_beside(TABLES, "r", 20)) == []
+
+
 @pytest.mark.parametrize(("count", "shown"), [(1, True), (3, True), (4, False)])
 def test_a_few_jobs_are_shown_one_by_one(monkeypatch: pytest.MonkeyPatch, count: int, shown: bool) -> None:
     jobs = [job(training=900.0, down=100.0) for _ in range(count)]

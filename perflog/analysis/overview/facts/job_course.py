@@ -13,6 +13,7 @@ from perflog.metrics import levels as levels_of_runs
 from perflog.metrics.jobs.job_intervals import CHECKPOINT, COMPILE, EVALUATION, STALL, TRAINING, UNKNOWN
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.parsing.input.log_names import base_name
 from perflog.statistics.rank_tests import midranks
 from perflog.statistics.samples import median
 from perflog.tables.nulls import none_if_null
@@ -26,6 +27,8 @@ _REPEATED = (CHECKPOINT, EVALUATION)
 _ALIKE = 1.3  # longest over shortest
 _PAUSES, _LEAST_PAUSED = 5, 0.01  # number, and share of the wall time, from which their growth is shown
 _LONGER, _IN_ORDER = 1.5, 0.8  # last third over the first; correlation of their ranks with their order
+_STEPS_NEAR, _NEAR_NS = 7, 5 * 10**9  # step lines next to a change, and their margin: what is reported then is near it
+_SHOWN = 90  # characters of a message
 _LOWER_CLOCK = 0.95  # of the clock before
 _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "tflops": "TFLOP/s"}
 
@@ -140,9 +143,34 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
                 f"{_level(before['value'], row['unit'])} -> {_level(row['value'], row['unit'])}, "
                 f"{show_change(row['change'])}{with_it}."
             )
+            yield from (f"{marks.get(run, '')}{text}" for text in _reported_beside(tables, run, int(row["first_step"])))
             if (row["change"] > 0) == (row["unit"] == "s"):  # slower
                 places = int(before["first_step"]), int(row["first_step"]), end
                 yield from slower_devices(tables, options, run, places)
+
+
+def _reported_beside(tables: Tables, run: str, step: int) -> Iterator[str]:
+    """Yield what other logs report at the time of a step: an event of the network, of a GPU, of another program."""
+    if not tables.count("failures"):
+        return
+    steps = tables.rows_of("steps", run)
+    steps = steps.where(steps.known("step", "printed_ns", "clock"))
+    near = steps.where(np.argsort(np.abs(steps["step"] - step), kind="stable")[:_STEPS_NEAR])
+    if not len(near):
+        return
+    begin, end = int(near["printed_ns"].min()) - _NEAR_NS, int(near["printed_ns"].max()) + _NEAR_NS
+    failures = tables.rows("failures")
+    own = run.partition("-")[0]
+    logs = {other: log for other, log in tables.rows("runs").records("run", "log") if other.partition("-")[0] != own}
+    at_it = failures.where(failures.one_of("run", logs) & failures.one_of("clock", near.counts("clock")))
+    at_it = at_it.where((at_it["time_ns"] >= begin) & (at_it["time_ns"] <= end))
+    texts: dict[tuple[str, str], str] = {}
+    for other, line, kind, message in at_it.records("run", "line", "kind", "message"):
+        first, *_ = message.splitlines()
+        shown = first if len(first) <= _SHOWN else f"{first[:_SHOWN]}..."
+        texts.setdefault((other, kind), f"`{shown}` ({base_name(logs[other])}:{line})")
+    if texts:
+        yield f"At that time: {first_few(texts.values(), _FEW)}."
 
 
 def slower_devices(tables: Tables, options: Options, run: str, cuts: tuple[int, int, int | None]) -> Iterator[str]:
