@@ -405,6 +405,13 @@ def test_blocks_of_olmo_core() -> None:
     assert last["mfu"] == pytest.approx(0.4512)
 
 
+def test_a_block_of_olmo_core_without_its_title() -> None:
+    block = (DATA / "olmo_core.txt").read_text(encoding="utf-8").split("\n", 1)[1].split("\n202")[0]
+    log = read(f"{block}\n".encode())
+    assert [(row["step"], row["loss"]) for row in log.rows("steps")] == [(None, 10.23)]
+    assert values(log)["tokens_per_s"] == 12345
+
+
 def test_iterations_of_litgpt() -> None:
     log = whole("litgpt")
     steps = sorted(log.rows("steps"), key=lambda row: row["line"])

@@ -1213,6 +1213,23 @@ def test_a_title_is_no_result_and_no_count() -> None:
     }
 
 
+def test_memory_is_measured_after_or_before_what_the_words_say() -> None:
+    got = read(b"kernel time: 4.5 ms\nMemory usage after forward pass: 28.5 GB.\nTime left after the pass: 28.5 s\n")
+    assert {row["key"]: row["value"] for row in got.rows("values")} == pytest.approx(
+        {"kernel_time": 0.0045, "Memory_usage_after_forward_pass": 28.5e9}
+    )
+
+
+def test_the_time_of_an_epoch_in_a_sentence() -> None:
+    got = read(
+        b"INFO - Time taken for epoch 3 is 58.5 sec\nTime taken for epoch 4 is 50.5 sec, avg 125.5 samples/sec\n"
+    )
+    assert [(row["line"], row["key"], row["value"], row["unit"]) for row in got.rows("values")] == [
+        (1, "epoch", 3, None), (1, "epoch_time", 58.5, "s"),
+        (2, "epoch", 4, None), (2, "epoch_time", 50.5, "s"), (2, "samples_per_s", 125.5, "1/s"),
+    ]  # fmt: skip
+
+
 def test_a_time_per_iteration_may_have_its_unit_in_the_name_and_a_factor() -> None:
     line = (
         "iteration: {} / 9 | elapsed_time_per_iteration_ms: 11.5K | tokens_per_sec: 22.5K | lm_loss: 2.5\n"  # nanotron

@@ -62,6 +62,10 @@ def found(units: dict[str, str] | None = None, /, **columns: Any) -> tuple[list[
         ({"number": [1, 2, 3, 4], "took": TIMES, "x": ["p", "q", "p", "q"]}, ["number"]),
         ({"clip_norm": [0.1, 0.2, 0.1, 0.2], "n": [1, 1, 2, 2], "took": TIMES}, ["clip_norm", "n"]),
         ({"op": ["a", "b", "c", "d"], "took": TIMES, "Clip_Score": [0.1, 0.2, 0.1, 0.2]}, ["op"]),
+        # epochs that count up, wherever they are printed, are a series
+        ({"lr": [0.1, 0.2, 0.3, 0.4], "took": TIMES, "epoch": [5, 10, 15, 20]}, []),
+        ({"lr": [0.1, 0.2, 0.3, 0.4], "took": TIMES, "epoch": [5, 15, 10, 20]}, ["lr"]),
+        ({"op": ["a", "b", "c", "d"], "took": TIMES, "epoch": [5, 10, 15, 20]}, ["op"]),
         # neither a unit nor an outcome
         ({"unit": ["ms", "ms", "s", "s"], "n": [1, 2, 3, 4], "took": TIMES}, ["n"]),
         ({"status": ["ok", "ok", "fail", "ok"], "n": [1, 2, 3, 4], "took": TIMES}, ["n"]),

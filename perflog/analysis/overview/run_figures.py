@@ -410,11 +410,14 @@ def _imbalance(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 
 def _counters(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
+    """The means of counters; how long what they count took comes first."""
     rows = tables.rows("counters")
+    figures = []
     for name_rows in split(rows.where(rows.known("value")), "name", "unit"):
         ((name, unit),) = name_rows.where(np.array([0])).records("name", "unit")
         means = {run: math.fsum(of["value"].tolist()) / len(of) for run, of in name_rows.by("run").items()}
-        yield RunFigure(name, unit or "", None, means)
+        figures.append(RunFigure(name, unit or "", None, means))
+    yield from sorted(figures, key=lambda figure: "duration" not in words_of(figure.name))
 
 
 def _summaries(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001

@@ -134,6 +134,7 @@ _IN_USE = lazy_pattern(r"allocated|reserved|used|usage|rss|resident")
 _OF_NAMES = frozenset(
     "to per of in".split()
 )  # words of sentences that names of figures have too: `time to first token`
+_OF_MEMORY = frozenset("after before at on for".split())  # the same of memory: `memory usage after forward pass`
 _MOST_WORDS = 8  # of a name
 _IS_LIST = lazy_pattern(
     r"#?\w[\w ]*: ?\{[^{}]*\}[^,{}:]*(?:, \w[\w ]*: ?\{[^{}]*\}[^,{}:]*)+"
@@ -204,7 +205,9 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
     if _PER_OTHER.search(template.text) or template.text.startswith("|"):  # the row of a table in Markdown
         return False
     is_part = _IS_PART.fullmatch(template.text) is not None
-    if any(len(name) > _MOST_WORDS or (SENTENCE_WORDS - _OF_NAMES) & set(name) for name in words) and not is_part:
+    is_of_memory = among_others and any(unit.base == "B" for unit in units.values())
+    allowed = _OF_NAMES | (_OF_MEMORY if is_of_memory and "memory" in words[0] else set())
+    if any(len(name) > _MOST_WORDS or (SENTENCE_WORDS - allowed) & set(name) for name in words) and not is_part:
         return False
     if any(_NOT_MEASURED.search(plain_name(name)) for name in named) or _prints_settings(template):
         return False

@@ -91,6 +91,7 @@ def parameters_of(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple
     moments = [name for name, cells in columns.items() if _is_moment(name, cells)]
     trial = [*_number_of_trials(columns), *(name for name in columns if _counts_values(name, columns))]
     leading = _leading({n: of for n, of in columns.items() if n not in {*settings, *moments, *trial}}, units)
+    moments += [name for name, cells in columns.items() if _counts_up(name, cells)]
     if _is_series(leading, columns) or (moments and not _has_work(leading, columns)):
         return [], {}
     others = {*leading, *settings, *moments, *trial}
@@ -184,6 +185,15 @@ def _has_work(leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
 def _is_moment(name: str, cells: Sequence[Any]) -> bool:
     """Whether a column has the time at which records were written, or their durations in the form `40:02:47`."""
     return name.lower() in _MOMENTS or (name.lower() == "time" and are_words(cells))
+
+
+def _counts_up(name: str, cells: Sequence[Any]) -> bool:
+    """Whether a column counts the moments of records from the first to the last, behind what was measured too."""
+    is_counted = (
+        name.lower() in MOMENTS and name[-1] != "s" and len(cells) > 2 and all(isinstance(x, float) for x in cells)
+    )
+    changes = {b - a for a, b in pairwise(cells)} if is_counted else {0}
+    return len(changes) == 1 and min(changes) > 0
 
 
 def _names_variants(name: str, cells: Sequence[Any]) -> bool:

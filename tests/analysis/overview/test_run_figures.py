@@ -224,6 +224,8 @@ def test_means_of_counters() -> None:
     assert found(module._counters, made(*rows, rows[0] | {"name": "count", "unit": None})) == [
         ("power", "W", None, {"r": 3.0}), ("count", "", None, {"r": 1.0}),
     ]  # fmt: skip
+    names = [name for name, *_ in found(module._counters, made(*rows, rows[0] | {"name": "Duration", "unit": "ms"}))]
+    assert names == ["Duration", "power"]
 
 
 def test_times_of_steps_without_numbers() -> None:
