@@ -5,6 +5,7 @@ A title names the case that the lines below it measure. `metrics.case_titles` ta
 
 from __future__ import annotations
 
+from perflog.formats.families.base import literal
 from perflog.formats.families.measured_lines import UNIT
 from perflog.formats.figures import figure_spans
 from perflog.formats.surroundings import LOGGER_PREFIX
@@ -131,6 +132,12 @@ def title_parts(text: str) -> tuple[str, str, str] | None:
     if is_other or not _LETTERS.search(title) or set("{}<>\\") & set(title):
         return None
     return match["before"], field, after
+
+
+def title_text(text: str) -> str | None:
+    """Return a title as the string of a template; None for another line."""
+    parts = title_parts(text)
+    return f"{literal(parts[0])}{{{parts[1]}}}{literal(parts[2])}" if parts else None
 
 
 _UNIT_IN_TITLE = lazy_pattern(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Container, Iterable
+from functools import partial
 from typing import Any
 
 from perflog.errors import FormatError
+from perflog.formats.families import step_headings, title_lines
 from perflog.formats.families.base import FamilyShape, ValueForm
 from perflog.formats.families.checkpoint_lines import CheckpointFamily
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
 from perflog.formats.families.launch_commands import CommandFamily
 from perflog.formats.families.meters import MeterFamily
+from perflog.formats.families.whole_lines import WholeLineFamily
 from perflog.formats.loader.header_tables import table
 from perflog.formats.loader.lines import (
     check,
@@ -108,22 +111,30 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
     fields = [Field(name, "d" if name in PLACES else "f", "") for name in keys.values()]
     shape = _shape(entry, scopes, fields)
     needs = tuple(_alternatives(with_names(entry, text)) for text in entry.texts("needs"))
-    measures, titles = entry.get("measures", bool, False), entry.get("titles", bool, False)
-    unnamed, headings = entry.get("unnamed", bool, False), entry.get("headings", bool, False)
+    name, samples = shape.line.name, entry.texts("sample", required=True)
+    text = f"{shape.begins} … {'  '.join(entry.texts('needs'))}"
+    if entry.get("titles", bool, False):
+        return WholeLineFamily(
+            name=name, text=text, samples=samples, shape=shape, pattern=title_lines.PATTERN, form=title_lines.title_text
+        )
+    if entry.get("headings", bool, False):
+        what = step_headings.EPOCH if shape.line.opens == step_headings.EPOCH else step_headings.STEP
+        form = partial(step_headings.heading_text, what=what)
+        pattern = step_headings.PATTERNS[what]
+        return WholeLineFamily(name=name, text=text, samples=samples, shape=shape, pattern=pattern, form=form)
+    measures, unnamed = entry.get("measures", bool, False), entry.get("unnamed", bool, False)
     ended = entry.get("ended", bool, False)
-    if not (needs or measures or titles or unnamed or headings or ended) and shape.letters < MIN_LETTERS:
+    if not (needs or measures or unnamed or ended) and shape.letters < MIN_LETTERS:
         raise entry.error("the lines have neither a head nor names", "needs", "write `needs`: names that each line has")
     return MeterFamily(
-        name=shape.line.name,
-        text=f"{shape.begins} … {'  '.join(entry.texts('needs'))}",
-        samples=entry.texts("sample", required=True),
+        name=name,
+        text=text,
+        samples=samples,
         shape=shape,
         keys={plain_name(key): name for key, name in keys.items()},
         needs=needs,
         unit_names=unit_names(entry),
         measures=measures,
-        headings=headings,
-        titles=titles,
         unnamed=unnamed,
         ended=ended,
         pairs=entry.get("pairs", bool, False),

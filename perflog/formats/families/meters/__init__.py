@@ -18,37 +18,31 @@ from msgspec.structs import replace
 
 from perflog.formats.bars import MARK
 from perflog.formats.expressions import Expression
-from perflog.formats.families.base import FieldNames, gap_text, glob, literal, template_of
+from perflog.formats.families.base import FieldNames, gap_text, glob, template_of
 from perflog.formats.families.ended_lines import PATTERNS as ENDED_PATTERNS
 from perflog.formats.families.ended_lines import ended_parts
 from perflog.formats.families.measured_lines import AMONG_OTHERS, DEVICES_AFTER, PAIRS_ALONE, is_measured
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.meters.bars import DROPPED as BAR_DROPPED
 from perflog.formats.families.meters.bars import ELAPSED
-from perflog.formats.families.meters.bars import PATTERN as BAR_PATTERN
+from perflog.formats.families.meters.evaluations import evaluation_of, evaluation_of_words, is_evaluated
 from perflog.formats.families.meters.names import (
     ANY_BAR,
     BAR_NAMES,
-    COUNTER_WORDS,
     ITERATION_TIMES,
     ITERATIONS,
     MeterDeclaration,
     MeterNames,
 )
 from perflog.formats.families.meters.text import MeterText
-from perflog.formats.families.step_headings import EPOCH, EPOCHS, STEP, heading_text
-from perflog.formats.families.step_headings import PATTERNS as HEADING_PATTERNS
+from perflog.formats.families.step_headings import EPOCH, STEP
 from perflog.formats.families.step_parts import STEP_TIME, time_of_step, with_parts
-from perflog.formats.families.title_lines import PATTERN as TITLE_PATTERN
-from perflog.formats.families.title_lines import title_parts
 from perflog.formats.families.unnamed_values import PATTERN as UNNAMED_PATTERN
 from perflog.formats.families.unnamed_values import parts_of
 from perflog.formats.model import Line
 from perflog.formats.openings import Opening
 from perflog.formats.surroundings import end_of_logger_prefix, prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, Template, unnamed
-from perflog.formats.tokens import NAME, NUMBER, Token, tokens
-from perflog.formats.vocabulary import EVALUATIONS
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import Unit
 
@@ -56,10 +50,6 @@ OTHER_STEP = "other_step"
 """The field of a step beside the number of an iteration, which counts the lines."""
 
 _BOUND = r"[\x22']?[ \t]*[:=][ \t]*[\x22'(\[]?[+-]?(?:[0-9.]|(?i:nan|inf))"  # what binds a name to its number
-_AFTER_EVALUATION = COUNTER_WORDS | {"on", "dataloader", "result", "results", "metrics"}
-"""Words that name no measured number: `val on 'x'`, `Validation Results - Epoch[1]`."""
-_OF_EVALUATION = frozenset("loss acc accuracy top1 top5 f1 auc ppl perplexity time".split())
-"""Words of the figures of one evaluation."""
 _TABLE_ROW = lazy_pattern(r"\s*\|[^|]*\|[^|]*\|.*\|$")  # of two cells or more, between bars
 _DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
 _GOES_ON = lazy_pattern(rb"[eE][+-]?[0-9]|[.,'][#0-9]|(?: [0-9]{3})+(?:\.[0-9]+)?[ \t]*(?:$|[|;,()\]])")
@@ -74,9 +64,6 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     Attributes:
         text: The declaration, for display.
         needs: Names that a line must have, each with its alternatives; `*` matches any string.
-        headings: Whether the lines are headings of the lines of one step, or of the epoch that they open: see
-            `step_headings`.
-        titles: Whether the lines are titles of what the lines below them measure: see `title_lines`.
         unnamed: Whether the lines have a step and a number that nothing names: see `unnamed_values`.
         pairs: Whether the lines consist of pairs alone.
         ended: Whether the lines say that a step or an epoch has ended, with its time: see `ended_lines`.
@@ -86,8 +73,6 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     text: str
     samples: tuple[str, ...]
     needs: tuple[tuple[str, ...], ...] = ()
-    headings: bool = False
-    titles: bool = False
     unnamed: bool = False
     ended: bool = False
     pairs: bool = False
@@ -106,15 +91,14 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
 
     @cached_property
     def pattern(self) -> str:
-        if self.unnamed or self.headings:
-            return UNNAMED_PATTERN if self.unnamed else HEADING_PATTERNS[self._counted]
+        if self.unnamed:
+            return UNNAMED_PATTERN
         if self.pairs:
             return PAIRS_ALONE
         if self.ended:
             return ENDED_PATTERNS[self._counted]
-        if self.measures or self.titles:
-            measured = MEASURED_PATTERN if self.proves_format else AMONG_OTHERS
-            return measured if self.measures else TITLE_PATTERN
+        if self.measures:
+            return MEASURED_PATTERN if self.proves_format else AMONG_OTHERS
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         names = "|".join(_name_pattern(name) for name in (self.needs[0] if self.needs else ()))
         if not names:
@@ -125,9 +109,9 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
 
     @property
     def _counted(self) -> str:
-        """What headings count."""
-        is_epoch = self.shape.line.opens == EPOCH or (self.ended and self.shape.line.table != "steps")
-        return EPOCH if is_epoch else STEP
+        """What has ended."""
+        line = self.shape.line
+        return EPOCH if line.opens == EPOCH or line.table != "steps" else STEP
 
     @cached_property
     def _begins(self) -> re.Pattern[bytes]:
@@ -157,8 +141,6 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         return lines
 
     def _lines(self, text: str) -> tuple[Line, ...]:
-        if self.titles or self.headings:
-            return self._titles(text)
         if self.unnamed or self.ended:
             return self._of_step(text)
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
@@ -187,19 +169,6 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
             if line is not None and template is not None and template.match(raw) is not None:
                 return (replace(line, template=template),)
         return ()
-
-    def _titles(self, text: str) -> tuple[Line, ...]:
-        end = end_of_logger_prefix(text)
-        parts = title_parts(text[end:].rstrip(" \t")) if self.titles else None
-        front = "{_:p}" if end else ""
-        shape = f"{front}{literal(parts[0])}{{{parts[1]}}}{literal(parts[2])}" if parts else None
-        heading = heading_text(text[end:].rstrip(" \t"), self._counted) if self.headings else None
-        shape = f"{front}{heading}" if heading else shape
-        template = template_of(shape) if shape else None
-        if template is None:
-            return ()
-        line = self.shape.line_of(template, ())
-        return (replace(line, run=(*line.run, EPOCHS)) if EPOCHS in template.names else line,)
 
     def _of_step(self, text: str) -> tuple[Line, ...]:
         raw, bare, units = text.encode("utf-8", "surrogateescape"), text.rstrip(" \t"), dict[str, Unit]()
@@ -248,14 +217,14 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
 
     def _named(self, before: str, head: Template, after: str) -> tuple[Line, Sequence[str], _Parts]:
         """Return what lines of this table have in common, the names of steps in the line, and its named numbers."""
-        evaluation = _evaluation(before, head.text, after)
+        evaluation = evaluation_of(before, head.text, after)
         if not evaluation and self.shape.line.table != "steps":
-            evaluation = _evaluation_of_line(after)
+            evaluation = evaluation_of_words(after)
         common = self.shape.line
         if evaluation and common.table == "steps":
             common = _as_values(common)
         parts = self._parts(common.table, before, head, after, evaluation)
-        if common.table == "steps" and not evaluation and _is_evaluated(parts.printed):
+        if common.table == "steps" and not evaluation and is_evaluated(parts.printed):
             common = _as_values(common)
             parts = self._parts(common.table, before, head, after, evaluation)
         steps = [key for key, name in self.keys.items() if name == "step" and key in parts.printed]
@@ -329,12 +298,6 @@ def _with_devices(shape: str, names: FieldNames) -> str:
     return DEVICES_AFTER.sub(lambda found: f"{{{names.from_key(found['word'])}:d}}{found['after']}", shape)
 
 
-def _is_evaluated(printed: Collection[str]) -> bool:
-    """Return whether all names of a line, apart from counters, belong to an evaluation: `iter: 8 val_loss: 2.5`."""
-    measured = [name for name in printed if name not in COUNTER_WORDS]
-    return bool(measured) and all(name.split("_")[0] in EVALUATIONS for name in measured)
-
-
 def _time_of_step(names: Collection[str], units: Mapping[str, Unit]) -> Mapping[str, Expression]:
     """Return the time of a step, computed from the time of an iteration: both are equal if both counters are equal.
 
@@ -346,17 +309,6 @@ def _time_of_step(names: Collection[str], units: Mapping[str, Unit]) -> Mapping[
     return {"step_time": Expression(f"if_equal(step, {OTHER_STEP}, {time} * {units[time].factor})")}
 
 
-def _evaluation_of_line(text: str) -> str:
-    """Return the evaluation that the first measured name begins with, if all others may be of it; "" for none.
-
-    `Epoch [3] | Test Loss: 2.5 | Acc: 12.5% | Time: 1.5s`: else its time would be one of the times of training.
-    """
-    words = [part.text.lower() for part in tokens(text) if part.kind == NAME]
-    words = [word for word in words if word not in COUNTER_WORDS]
-    first = words[0] if words else ""
-    return first if first in EVALUATIONS and _OF_EVALUATION.issuperset(words[1:]) else ""
-
-
 @lru_cache(1)
 def _digits_hidden(text: str) -> str:
     """Return a string with zeros for the digits of its numbers. The families are asked for one string in turn."""
@@ -365,40 +317,6 @@ def _digits_hidden(text: str) -> str:
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
-
-
-def _evaluation(before: str, head: str, after: str) -> str:
-    """Return the word by which a line says that it is about an evaluation; "" if it does not.
-
-    The word is before the first measured number, and it is not part of the name of a number: `val loss 2.3`. Or it
-    is the first or the last word of the head.
-    """
-    words = head.split() or [""]
-    for word in (words[0].lower(), words[-1].rpartition("}")[2].lower()):
-        if word in EVALUATIONS:
-            return word
-    parts: list[Token] = []
-    for text in (before, head, after):
-        bar = BAR_PATTERN.search(text)  # what is after it says nothing of the bar
-        parts += tokens(text[: bar.start()] if bar is not None else text)
-        if bar is not None:
-            break
-    for k, token in enumerate(parts):
-        word, following = token.text.lower(), parts[k + 1 : k + 3]
-        if token.kind != NAME:
-            continue
-        is_bound = bool(following) and following[0].text in ":="
-        names_number = any(part.kind == NUMBER for part in following[is_bound : is_bound + 1])
-        if word in EVALUATIONS or (
-            is_bound and word.rpartition("-")[2] in EVALUATIONS
-        ):  # `FastEstimator-Eval: step: 3`
-            word = word.rpartition("-")[2]
-            begins_name = bool(following) and following[0].kind == NAME
-            is_of_name = begins_name and following[0].text.lower() not in _AFTER_EVALUATION
-            return "" if is_of_name or (is_bound and names_number) else word
-        if names_number and word not in COUNTER_WORDS:
-            return ""
-    return ""
 
 
 def _name_pattern(name: str) -> str:
