@@ -133,6 +133,8 @@ class ComparedColumn(Struct, frozen=True):
 
     def samples(self, table: pd.DataFrame) -> Iterator[Sample]:
         """Yield the values of a metric's table."""
+        if not len(table):
+            return
         rows = table if self.rows is None else self.rows(table)
         rows = rows[rows[self.column].notna()]
         for values, alike in rows.groupby(["run", *self.by], dropna=False, sort=False) if len(rows) else ():

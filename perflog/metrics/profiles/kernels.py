@@ -177,7 +177,10 @@ def _by_category(profile: pd.DataFrame) -> pd.DataFrame:
 
 def _by_range(rows: pd.DataFrame, profile: pd.DataFrame) -> pd.DataFrame:
     """GPU work by the range that launched it, nested ranges included, as share of the whole profile."""
-    inner, gpu = rows[rows["range"].notna() & (rows["of"] == "gpu")], profile[profile["of"] == "gpu"]
+    inner = rows[rows["range"].notna() & (rows["of"] == "gpu")]
+    if not len(inner):
+        return inner
+    gpu = profile[profile["of"] == "gpu"]
     named = inner.assign(name=inner["range"], denominator_s=gpu["time_s"].sum() if len(gpu) else float("nan"))
     group = gpu["denominator"].iloc[0] if len(gpu) else None
     return _sums(named, ["of", "domain", "name", "denominator_s"]).assign(denominator=group)
@@ -185,7 +188,10 @@ def _by_range(rows: pd.DataFrame, profile: pd.DataFrame) -> pd.DataFrame:
 
 def _host_times(rows: pd.DataFrame) -> pd.DataFrame:
     """Host times of the ranges."""
-    ranges = rows[rows["of"] == "range"].sort_values("time_s", ascending=False, kind="stable")
+    ranges = rows[rows["of"] == "range"]
+    if not len(ranges):
+        return ranges
+    ranges = ranges.sort_values("time_s", ascending=False, kind="stable")
     times = ranges.assign(category=None, denominator_s=float("nan"), first_line=ranges["line"])
     return _with_rates(times).assign(**first_call_columns(ranges))
 
