@@ -159,7 +159,8 @@ def _order_statistics(
             near += numbers[:, None]
             if (numbers > ranks[0]).any() or (near[:, -1] <= ranks[1]).any():
                 near, begin = _running_sums(cover, order), 0
-        found.append(begin + np.array([np.count_nonzero(near <= rank, axis=1) for rank in ranks]))
+        # The last of the sums is above both ranks, so the first one above a rank has as many before it.
+        found.append(begin + np.array([np.argmax(near > rank, axis=1) for rank in ranks]))
     first, second = np.concatenate(found, axis=1)
     return values[order[first]], values[order[second]]
 
