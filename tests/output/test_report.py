@@ -96,6 +96,7 @@ def written(*names: str) -> str:
     return to_html(subject(*names))
 
 
+@cache
 def read(*names: str) -> Element:
     return Page(written(*names)).root
 
