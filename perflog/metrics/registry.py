@@ -216,7 +216,9 @@ def _typed(columns: Sequence[MetricColumn], rows: list[Any]) -> pd.DataFrame:
         table = pd.DataFrame(rows, columns=names)
     types = {column.name: column.dtype for column in columns if column.dtype}
     strings = [str(name) for name, dtype in table.dtypes.items() if isinstance(dtype, pd.StringDtype)]
-    return as_types(table, dict.fromkeys(strings, "object") | types)  # pandas chooses rows of objects three times faster
+    return as_types(
+        table, dict.fromkeys(strings, "object") | types
+    )  # pandas chooses rows of objects three times faster
 
 
 def metric(
