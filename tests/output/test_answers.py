@@ -84,7 +84,9 @@ def test_the_index_of_runs() -> None:
 
 
 def doubt(code: str, severity: str, *findings: Any, runs: tuple[str, ...] = ()) -> Any:
-    return SimpleNamespace(code=code, severity=severity, findings=findings, runs=runs, message=f"{code} it is")
+    return SimpleNamespace(
+        code=code, severity=severity, findings=findings, runs=runs, is_outcome=False, message=f"{code} it is"
+    )
 
 
 def test_runs_that_failed_without_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:

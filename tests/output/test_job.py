@@ -59,7 +59,7 @@ def test_failures_by_run_kind_and_role(monkeypatch: pytest.MonkeyPatch) -> None:
     assert second[2:] == [None, Number(1, "1"), "0", "7–8", "m more"] and third[1] == RunName("second", "q")
     assert table.note == ""
     (alone,) = tables(monkeypatch, failures=[FAILURE | {"rank": n} for n in range(9)])
-    assert "run" not in [head.name for head in alone.heads] and alone.rows[0][3] == "0, 1, 2, 3, 4, 5 and 3 more"
+    assert "run" not in [head.name for head in alone.heads] and alone.rows[0][3] == "0, 1, 2, 3, 4, 5, 6, 7 and 1 more"
     (many,) = tables(monkeypatch, failures=[FAILURE | {"run": "r", "role": str(n)} for n in range(26)])
     assert len(many.rows) == 24 and many.note == '2 more: perflog query "select * from failures"'
 

@@ -334,7 +334,7 @@ def test_every_number_of_the_profile() -> None:
     work, calls = of_profile("GPU activities"), of_profile("API calls")
     steps = [[row for row in profile_rows() if row.range == f"Train step {i}"] for i in range(3)]
     of_steps = [time_of([row for row in rows if row.kind == "GPU activities"]) for rows in steps]
-    screen.explain("a step <> <> <> Where", time_of(work), time_of(calls), median(of_steps))
+    screen.explain("GPU work/step <> <> <> Where", time_of(work), time_of(calls), median(of_steps))
     for category, pattern in CATEGORIES.items():
         check_bar(screen, category, time_of(of_profile("GPU activities", pattern)), time_of(work))
     gemm = of_profile("GPU activities", CATEGORIES["gemm"])

@@ -364,7 +364,7 @@ def _profiled_steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
     prefixes = [match[1] if (match := STEP_NAME.fullmatch(str(name))) else None for name in rows["range"]]
     rows = rows.assign(prefix=prefixes)[["run", "prefix", "gpu_s"]].dropna()
     medians = rows.groupby(["run", "prefix"], sort=False)[["gpu_s"]].median().reset_index()
-    yield _column(medians.drop_duplicates("run"), "gpu_s", "a step", "s", "lower")
+    yield _column(medians.drop_duplicates("run"), "gpu_s", "GPU work/step", "s", "lower")
 
 
 def _recorded(tables: Tables, options: Options) -> Iterator[RunFigure]:

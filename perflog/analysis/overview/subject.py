@@ -43,9 +43,10 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
         least, most = min(counts) if len(counts) == len(log) else 0, max(counts)
         each = f" x {count(most, 'step')}" if least == most else f" of {least:,} to {most:,} steps"
         first, last = int(printed.min()), int(printed.max())
-        piece = ""
-        if len(log) == 1 and first > 1 and last - first + 1 == lines[0]:  # of a run, without gaps
-            piece = f"{first:,}-{last:,}" if last > first else f"number {first:,}"
+        piece, begin = "", last - most + 1
+        cover = max(int(steps["steps_averaged"][steps["step"] == first].max()), 1)
+        if len(log) == 1 and begin > 1 and begin in (first, first - cover + 1):  # of a run, without gaps
+            piece = f"{begin:,}-{last:,}" if last > begin else f"number {last:,}"
         shown = f"{lines[0]:,} printed" if len(lines) == 1 and lines[0] < most else ""
         each += f" ({': '.join(filter(None, (shown, piece)))})" * bool(shown or piece)
     runs_by_job = jobs(tables)

@@ -181,7 +181,8 @@ def doubts_by_run(overview: Overview) -> dict[str, list[Doubt]]:
 
 
 def _doubts(report: ReportData) -> Doubts:
-    warnings, doubts_of_runs, total = report.warnings, report.overview.doubts, len(report.runs)
+    warnings, total = report.warnings, len(report.runs)
+    doubts_of_runs = [doubt for doubt in report.overview.doubts if not doubt.is_outcome]  # those are in the first lines
     shown = doubts_of_runs[:_DOUBTS]
     more_warnings = [f"and {len(warnings) - _WARNINGS} more warnings"] if len(warnings) > _WARNINGS else []
     places = ["" if total == 1 else _place(doubt, report) for doubt in shown]

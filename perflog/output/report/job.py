@@ -12,12 +12,12 @@ from perflog.output.report.data import ReportData, TableRow, range_text
 from perflog.output.sheets import cell
 from perflog.output.terminal import cut
 from perflog.parsing.failures.kinds import title_of
-from perflog.parsing.failures.rows import UNKNOWN
 from perflog.units import first_few
 
 _JOBS = 6  # that are shown one by one
 _FAILURES = 24  # kinds of failures, by run
-_NAMED = 6
+_NAMED = 8  # as many as a node often has
+_ROLES = {"first": "first", "echo": "followed from another"}
 _TEXT = 160  # characters of the message of a failure
 _EVENTS = (STALL, REPEATED, DOWN)
 """Kinds of time of a job that did not go on as planned."""
@@ -54,7 +54,7 @@ def _failures(report: ReportData) -> AnswerTable:
         [
             title_of(kind, rows[0]["message"]),
             RunName(report.names[run], run) if len(report.runs) > 1 else None,
-            role if role != UNKNOWN else None,
+            _ROLES.get(role),
             number(sum(row["count"] for row in rows)),
             *(_distinct(rows, column) for column in ("rank", "node", "gpu")),
             range_text(rows[0]["line"], rows[-1]["last_line"]),

@@ -83,7 +83,11 @@ def test_pauses_that_grow(seconds: list[float], each: str, growing: list[str]) -
             job(whole=False, training=80.0, down=20.0),
             "From printed durations: training 80 s, down 20 s; other time is unknown.",
         ),
-        (job(whole=False, training=80.0, compile=20.0), ""),  # only steps have a duration
+        (
+            job(whole=False, training=80.0, unknown=200.0, down=20.0),
+            "From printed durations: training 80 s, down 20 s; other time is unknown.",
+        ),
+        (job(whole=False, training=80.0, compile=20.0, unknown=99.0), ""),  # only steps have a duration
     ],
 )
 def test_the_goodput_of_a_job(of: Any, text: str) -> None:

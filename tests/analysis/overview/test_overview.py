@@ -105,7 +105,7 @@ def test_programs_that_print_nothing_alike_are_not_compared(
 
 def test_a_profile_names_kernels_without_tensor_cores() -> None:
     seen = seen_of("nvprof")
-    assert [figure.name for figure in seen.figures] == ["GPU work", "API calls", "a step"]
+    assert [figure.name for figure in seen.figures] == ["GPU work", "API calls", "GPU work/step"]
     assert seen.figures[2].values == {seen.groups[0].runs[0]: pytest.approx(1.0116, abs=1e-4)}  # 8.10, 0.999, 1.012 s
     assert list(seen.reasons) == [
         "Bottleneck: FP32 matrix products, 89 %: every gemm is volta_sgemm, no tensor cores.",

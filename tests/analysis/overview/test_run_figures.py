@@ -183,7 +183,7 @@ def test_steps_of_profiles(table: Any) -> None:
     names = ["Train step 1", "Train step 2", "Train step 10", "forward", "eval step 1"]
     rows = [{"range": name, "gpu_s": time} for name, time in zip(names, (1.0, 3.0, 2.0, 99.0, 50.0), strict=True)]
     table("ranges", *rows, **rows[3])
-    assert found(module._profiled_steps) == [("a step", "s", "lower", {"r": 2.0})]
+    assert found(module._profiled_steps) == [("GPU work/step", "s", "lower", {"r": 2.0})]
 
 
 def test_calls_that_are_pending(monkeypatch: pytest.MonkeyPatch) -> None:

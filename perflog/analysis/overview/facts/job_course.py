@@ -55,6 +55,8 @@ def _goodput(job: JobTimeline) -> str:
     if not quotient or (is_plain and (wall < _LEAST_S or quotient > _HIGH)):
         return ""
     lost = {kind: s for kind, s in seconds.items() if kind != TRAINING and s >= _LEAST_SHARE * wall}
+    if not job.whole:
+        lost.pop(UNKNOWN, None)  # as is all other time
     parts = [f"{kind} {_s(s)}{_each(job, kind)}" for kind, s in sorted(lost.items(), key=lambda item: -item[1])]
     if not job.whole:
         known = f"From printed durations: training {_s(seconds[TRAINING])}, {', '.join(parts)}; other time is unknown."
