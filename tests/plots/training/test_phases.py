@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from support.drawings import bars
+from support.plotted_logs import MS, figure, panels, reference, tables
+
+from perflog import metrics
 from perflog.plots.training.phases import PhaseTime, hidden_segments, stack, wholes
 
 
@@ -66,3 +71,23 @@ def test_hidden_phases_inside_hidden_ones_are_part_of_them() -> None:
     times = [phase("copy", 3.0, hidden=True), phase("part", 1.0, "copy", hidden=True), phase("send", 2.0, hidden=True),
              phase("mlp", 4.0), phase("other", 5.0, hidden=True, rank=1)]  # fmt: skip
     assert [(each.phase, each.start) for each in hidden_segments(times, None)] == [("copy", 0.0), ("send", 3.0)]
+
+
+def test_phases_are_stacked_inside_forward_and_backward() -> None:
+    log, found = reference("moe_layer"), figure("moe_layer", "phases")
+    table, phases = metrics.phases(tables("moe_layer")), log.table("phases")
+    for run, axes in zip(log.run_keys, panels(found), strict=True):
+        wholes = table[(table["run"] == run.id) & (table["part"] == "whole") & table["rank"].isna()]
+        whole = dict(zip(wholes["phase"], wholes["mean_s"], strict=True))
+        step, forward = whole["step"] * MS, whole["forward"] * MS
+        for place in range(5):
+            pieces = [bar for bar in bars(axes) if bar.get_gid() == f"stack {place}"]
+            assert all(bar.get_x() >= 0 and bar.get_x() + bar.get_width() <= step for bar in pieces)
+            assert not [bar for bar in pieces if bar.get_x() + 1e-9 < forward < bar.get_x() + bar.get_width() - 1e-9]
+            if place:  # a rank: its wait is the first piece, the median of its steady steps
+                mine = phases[(phases["run"] == run.id) & (phases["rank"] == place - 1) & (phases["step"] > 0)]
+                wait = mine[mine["phase"] == "wait"]["time_s"].median() * MS
+                assert pieces[0].get_width() == pytest.approx(wait)
+                hidden = sum(bar.get_width() for bar in bars(axes) if bar.get_gid() == f"beside {place}")
+                process = mine[mine["phase"] == "process"]["time_s"].median() * MS
+                assert hidden == pytest.approx(process, rel=0.05)  # a sum of medians
