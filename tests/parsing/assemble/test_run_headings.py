@@ -29,6 +29,7 @@ def runs(data: bytes, size: int | None = None) -> list[tuple[Any, int, int]]:
         (("main:\nrun 1:", "run 2:", "branch:\nrun 1:"), ["main run 1", "run 2", "branch run 1"]),
         (("with compile (max-autotune):", "eager:"), ["with compile (max-autotune)", "eager"]),
         (("$ python train.py", "$ python train.py"), [None, None]),
+        (("[bench] == M=8 N=2 ==\na\nb\nc\nd", "[bench] == M=9 N=2 ==\na\nb\nc\nd"), ["M=8 N=2", "M=9 N=2"]),
         (("### FP8\n```\n$ ./train --fp8", "```\n### BF16\n```\n$ ./train"), ["FP8", "BF16"]),
     ],
 )
@@ -50,6 +51,7 @@ def test_steps_begin_again_below_another_heading(headings: tuple[str, ...], labe
         ("### FP8", "Memory:"),  # printed in the course of the run
         ("Model:\na\nb\nc\nd", "Gradients:\na\nb\nc\nd"),
         ("### FP8", "### Saving checkpoint"),
+        ("== M=8 ==\na\nb\nc\nd", "== M=9 ==\na\nb\nc\nd"),  # too far above the steps
         ("nothing above the first run", "### BF16"),
     ],
 )

@@ -347,6 +347,11 @@ def test_a_title_gives_its_unit_to_the_columns_of_fractions_without_one() -> Non
     ]  # fmt: skip
 
 
+def test_two_signs_of_factors_are_one_unit() -> None:
+    got = read(text("| op | speedup | loss |", "|--|--|--|", "| a | 1.5x | 2.5 |", "| b | **2.5×** | 3.5 |"))
+    assert [row["value"] for row in got.rows("values") if row["key"] == "speedup"] == [1.5, 2.5]
+
+
 @pytest.mark.parametrize("size", [24, 40, 64])
 def test_a_title_with_a_unit_may_be_in_another_chunk(size: int) -> None:
     table = ("## Bandwidth (GB/s)", "", "### verbs", "", "| size | nccl |", "|--|--|", "| 8 | 12.5 |", "| 16 | 13.5 |")

@@ -26,13 +26,15 @@ _DIRECTLY = 3  # lines from a name or a title to the first step: a rule or a hea
 _COMMANDS = "$"
 _NEAR = 2  # lines from a heading to the one above it: an empty line may be between
 _HEADING = lazy_pattern(
-    r"[ \t]*(?:#{1,6} +(?P<section>\S.*?)[ #]*|(?P<mark>[=*~>-])(?P=mark)+ +(?P<title>\w.*?)(?: +(?P=mark)+)?"
+    r"[ \t]*(?:\[[A-Za-z][\w.-]*\] +)?(?:#{1,6} +(?P<section>\S.*?)[ #]*|(?P<mark>[=*~>-])(?P=mark)+ +(?P<title>\w.*?)(?: +(?P=mark)+)?"
     r"|(?P<name>\w[\w.+=,()-]*(?: [\w.+=,()-]+){0,5}):)[ \t]*"
 )
 _COMMAND = lazy_pattern(
     r"[ \t]*(?:\$ +|(?:[A-Z_]+=\S+ +)*(?:(?:\S*/)?(?:python[0-9.]*|torchrun|srun|mpirun|deepspeed|accelerate)|\./\S+)"
     r"[ \t]+)\S.*"
 )
+_OF_SETTINGS = lazy_pattern(r"(?:\S+ )*[A-Za-z_]\w*=\S+(?: [A-Za-z_]\w*=\S+)+")
+"""Settings in a title, wherever it is above the steps: `=== shape=llama3_8b B=1 S=2048 ===`."""
 _WORD = lazy_pattern(r"[^\W\d_]+")
 _RUNS = frozenset(("run", "test", "trial", "version"))  # of what is numbered, what may be a run of its own
 _PARTS = (NUMBERED | NUMBERED_PARTS | {"rank", "cuda", "phase", "pass", "cycle", "part", "fold", "task"}) - _RUNS
@@ -152,8 +154,14 @@ def _headings(positions: Sequence[int], texts: Sequence[str]) -> Iterator[Headin
 
 
 def _above(headings: Sequence[Heading], step: int) -> list[Heading]:
-    """Return the headings of the run that begins with a step: sections and commands, and others directly above it."""
-    return [x for x in headings if x.form in ("#", _COMMANDS) or (step - x.position) >> PART_BITS <= _DIRECTLY]
+    """Return the headings of the run that begins with a step: sections, commands, settings, others directly above it."""
+    return [
+        heading
+        for heading in headings
+        if heading.form in ("#", _COMMANDS)
+        or _OF_SETTINGS.fullmatch(heading.words)
+        or (step - heading.position) >> PART_BITS <= _DIRECTLY
+    ]
 
 
 def names_run(title: str) -> bool:

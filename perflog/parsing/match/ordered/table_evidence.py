@@ -402,7 +402,10 @@ def _ways_with_units(name: str, number: str, units: Collection[str]) -> str:
         return "t"
     if plain <= SIZES.keys() and units == plain:
         return "z"
-    is_clear = _have_one_base(plain) or (name.lower() in _OF_ANY_QUANTITY and all(map(_is_clear_unit, plain)))
+    are_factors = plain <= {"x", "×"}
+    is_clear = (
+        are_factors or _have_one_base(plain) or (name.lower() in _OF_ANY_QUANTITY and all(map(_is_clear_unit, plain)))
+    )
     return "|".join(f"{number}{unit}" for unit in sorted(units)) if is_clear else ""
 
 
