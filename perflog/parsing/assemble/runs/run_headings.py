@@ -26,7 +26,8 @@ _DIRECTLY = 3  # lines from a name or a title to the first step: a rule or a hea
 _COMMANDS = "$"
 _NEAR = 2  # lines from a heading to the one above it: an empty line may be between
 _HEADING = lazy_pattern(
-    r"[ \t]*(?:\[[A-Za-z][\w.-]*\] +)?(?:#{1,6} +(?P<section>\S.*?)[ #]*|(?P<mark>[=*~>-])(?P=mark)+ +(?P<title>\w.*?)(?: +(?P=mark)+)?"
+    r"[ \t]*(?:\[[A-Za-z][\w.-]*\] +)?"
+    r"(?:#{1,6} +(?P<section>\S.*?)[ #]*|(?P<mark>[=*~>-])(?P=mark)+ +(?P<title>\w.*?)(?: +(?P=mark)+)?"
     r"|(?P<name>\w[\w.+=,()-]*(?: [\w.+=,()-]+){0,5}):)[ \t]*"
 )
 _COMMAND = lazy_pattern(
@@ -154,7 +155,7 @@ def _headings(positions: Sequence[int], texts: Sequence[str]) -> Iterator[Headin
 
 
 def _above(headings: Sequence[Heading], step: int) -> list[Heading]:
-    """Return the headings of the run that begins with a step: sections, commands, settings, others directly above it."""
+    """Return the headings of the run that begins with a step: sections, commands, settings, or directly above it."""
     return [
         heading
         for heading in headings
