@@ -18,10 +18,23 @@ from msgspec import Struct, field
 from perflog.arrays import Ints, Mask
 from perflog.formats.vocabulary import LEVELS
 from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.failures.failure import (
+    DIRECT,
+    HANDLING,
+    MESSAGE,
+    ORIGINAL,
+    PART_OF_GROUP,
+    Failure,
+    add_about_actor,
+    add_entry,
+    count_repeated,
+    merge,
+    unwrap,
+)
+from perflog.parsing.failures.failure_list import FailureList
 from perflog.parsing.failures.kinds import (
     ECHO,
     IGNORED,
-    NOTICE,
     SUMMARIES,
     TRACEBACK,
     Kind,
@@ -32,7 +45,9 @@ from perflog.parsing.failures.kinds import (
     reported,
     undone_by,
 )
+from perflog.parsing.failures.log_starts import LogStarts
 from perflog.parsing.failures.origins import Origin, origin_of, split_labels
+from perflog.parsing.failures.stalled_ranks import StalledRanks
 from perflog.parsing.match.line_stamps import StampReader
 from perflog.parsing.match.prefilter import held_literals
 from perflog.parsing.match.records import MAX_TEXT, Batch, FormatLine, strings
@@ -43,29 +58,16 @@ from perflog.tables.schema import CLOCKS
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MOST = 10_000  # failures of a log that are kept one by one
-_MESSAGE = 1_000  # characters of a message
-_LEAST_OPENING = 10  # characters of the first line of a log by which it is known again
-_LEAST_LINES = 3  # that a start of a program prints: what is printed more often is not its first line
-_LINES_AFTER = 5  # lines after a failure in which a new start begins
-_DIGITS = np.isin(np.arange(256), np.frombuffer(b"0123456789", np.uint8))  # of all bytes
 _NEAR, _INTERLEAVED = 4, 256  # lines to the next one of a message; between labelled ones are those of other ranks
 _PATIENCE = 400  # unread lines of its process in which a traceback ends
 _EXCEPTION = lazy_pattern(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\(\w+\))?(?P<rest>: .*|:?)$")
 _NO_NAME = frozenset((*LEVELS, "frame", "error", "warning", "info"))
-_DIRECT, _HANDLING = "was the direct cause of the following exception", "another exception occurred"
-_ORIGINAL = f"Original {TRACEBACK}"
-"""What Python prints after an exception that a worker or a replica raised: where it was raised."""
 
 _GUTTER = lazy_pattern(r"^ +[|+] ?(?=\S|  )|^ +\|$")
-_PART_OF_GROUP = "---------------- 1 ----------------"
-"""What Python prints before the lines of a group of exceptions, and before the first of them."""
 
 _LIST_ITEM = lazy_pattern(r"^ *[-*] +\S")
 """The begin of a line that quotes what another job printed, with the label of its rank: `- **large** [rank0]: ...`."""
 
-_REPEATED = lazy_pattern(r" \[repeated (\d+)x across cluster\]$")
-"""Suffix of a message that so many processes of Ray print. Its label names one of them."""
 
 _GOES_ON = lazy_pattern(r"^(?:nccl[A-Z]\w*: |Last error:|[ \t]+\S)")
 _WHAT = lazy_pattern(r"^\s*what\(\):\s+\S")
@@ -85,12 +87,7 @@ _BY_SIGNAL = ("6", "9", "11", "15")  # statuses of MPICH, which reports a signal
 
 _ENTRY = lazy_pattern(r"(?:^|[\s\]])(?P<key>time|host|rank|exitcode|error_file|traceback) *: (?P<value>.*)$")
 _NUMBERED = lazy_pattern(r"(?:^|[\s\]])\[\d+\]:\s*$")
-_ACTOR_NODE = lazy_pattern(r"^\s*ip: (?P<node>[\w.:-]+)$")
 _STALLED = "submitted to be reduced, gathered or broadcasted by subset of ranks"
-_LISTED = "\nMissing ranks: "
-_MISSING = lazy_pattern(r"^(?P<before>.*?)(?:Missing|Stalled) ranks:\s*$")
-_LACKS = lazy_pattern(r"^(?P<rank>\d{1,7}): \[(?P<tensors>[^\]]+)\]?$")
-"""Horovod's list of what each rank has not submitted, with the first tensors of many."""
 
 _TASK_NAME = lazy_pattern(r"^/job:\S+/task:(?P<task>\d+)$")
 _REFUSED = lazy_pattern(r'HTTP/[\d.]+" 4\d\d\b')
@@ -114,47 +111,6 @@ _OF_A_BACKEND = lazy_pattern(r"^(?:\w+\.)*(?:RuntimeError|Dist\w*Error|HorovodIn
 _WARNED = lazy_pattern(r"\bWARN(?:ING)?\b")
 """Before a traceback: the program caught it."""
 
-_NUMBER = lazy_pattern(r"\d+")
-_DISTINGUISHING = ("job", "seq", "node", "tasks", "absent", "rank", "local_rank", "address", "gpu")
-"""Values that distinguish failures with the same message: of different processes, devices, jobs or collectives."""
-
-
-class Failure(Struct):
-    """A failure that a log reports.
-
-    Attributes:
-        position: The position of its first segment. `last_line`: the line in which its message ends.
-        kind: Its kind.
-        message: What is printed.
-        values: What the pattern of its kind found.
-        origin: Where it comes from.
-        stream: The labels before its lines, which distinguish processes.
-        traced: Whether it is the end of a traceback, or a message that ends every program.
-        count: How often it is reported in a row.
-        time: Time at which it was printed, in ns of `clock`; None if unknown.
-        section: How often the first line of the log was printed again before.
-        is_refusal: Whether a server only refused a request, with a status of HTTP that blames the client.
-    """
-
-    position: int
-    last_line: int
-    kind: Kind
-    message: str
-    values: dict[str, str]
-    origin: Origin
-    stream: str
-    traced: bool = True
-    count: int = 1
-    time: int | None = None
-    clock: str | None = None
-    section: int = 0
-    is_refusal: bool = False
-
-    @property
-    def line(self) -> int:
-        """The line in which it begins."""
-        return self.position >> PART_BITS
-
 
 class _Stream(Struct):
     """What is open among the lines with one label: tracebacks without their exception so far, or a summary."""
@@ -172,7 +128,7 @@ class _Stream(Struct):
 
 
 class FailureReader:
-    """Collects the failures of a log in `failures`.
+    """Collects the failures of a log.
 
     `has_launcher`: whether the log shows that a launcher such as torchrun starts the processes of a node.
 
@@ -181,28 +137,28 @@ class FailureReader:
     """
 
     def __init__(self, logs: Sequence[int] = (0,)) -> None:
-        self.failures: list[Failure] = []
+        self._list = FailureList()
+        self._starts = LogStarts()
         self.has_launcher = False
         self._logs = list(logs[1:])
         self._runs: list[int] = []  # positions at which runs begin that are still to come
         self._streams: dict[str, _Stream] = {}
         self._stamps = StampReader()
-        self._latest: dict[str, Failure] = {}  # by stream
-        self._notices: dict[tuple[str, str, str], Failure] = {}  # by stream, kind and message
-        self._opening: bytes | None = None  # the first line of the log, if it reports no failure
-        self._openings: list[Ints] = []  # positions at which it is printed
-        self._similar: list[Ints] = []  # with other digits too, as in a time stamp
         self._is_warning = False  # whether the line is known as a warning
         self._goes_on = False  # whether the last line belongs to a failure: the next one may too
-        self._newest: Failure | None = None  # of any stream: the frames of a stack have no label
-        self._lacking: dict[int, set[str]] | None = None  # by rank what it lacks, while Horovod lists it
-        self._list_prefix = ""  # of the lines of this list
+        self._stalled: StalledRanks | None = None  # while Horovod lists what ranks lack
         self._unanswered: list[Failure] = []  # exceptions with a next line that is still to be read
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The failures so far."""
+        return self._list.failures
 
     def feed(self, lines: Sequence[FormatLine], batch: Batch, runs: Sequence[int] = ()) -> Ints:
         """Read a batch with runs that begin at these positions. Return the positions of the lines of failures."""
         self._runs += runs
-        self._find_openings(batch)
+        if not self._logs:
+            self._starts.find(batch)
         self._mark_refusals(batch)
         (positions, warnings), belongs = _positions(lines, batch), []
         if not len(positions):
@@ -243,35 +199,6 @@ class FailureReader:
                 failure.is_refusal = _REFUSED.search(batch.text((failure.last_line + 1) << PART_BITS)) is not None
         self._unanswered = [failure for failure in self._unanswered if failure.last_line + 1 > last]
 
-    def _find_openings(self, batch: Batch) -> None:
-        """Remember where the first line of the log is printed. Logs that are read together are left out."""
-        if self._logs or not len(batch.starts):
-            return
-        data = np.frombuffer(batch.chunk.data, np.uint8)
-        if self._opening is None:
-            first = data[batch.starts[0] : batch.ends[0]].tobytes()
-            text = first[:MAX_TEXT].decode("utf-8", "backslashreplace").rstrip()
-            is_plain = _LEAST_OPENING <= len(text) < MAX_TEXT and not any(literal in first for literal in needles())
-            self._opening = first if is_plain else b""
-        opening = np.frombuffer(self._opening, np.uint8)
-        if not len(opening):
-            return
-        rows: Ints = np.flatnonzero(batch.ends.astype(np.int64) - batch.starts == len(opening))
-        digits = _DIGITS[opening]
-        letters = np.flatnonzero(~digits)
-        for part in (letters[::8], letters):  # few bytes first: most lines differ in them
-            if len(rows):
-                bytes_of = batch.starts[rows].astype(np.int64)[:, None] + part
-                rows = rows[(data[bytes_of] == opening[part]).all(axis=1)]
-        if len(rows) and digits.any():
-            bytes_of = data[batch.starts[rows].astype(np.int64)[:, None] + np.flatnonzero(digits)]
-            rows, bytes_of = (part[_DIGITS[bytes_of].all(axis=1)] for part in (rows, bytes_of))
-            is_same = (bytes_of == opening[digits]).all(axis=1)
-            self._openings.append(batch.positions_of(rows[is_same]))
-            self._similar.append(batch.positions_of(rows))
-        elif len(rows):
-            self._openings.append(batch.positions_of(rows))
-
     def _rows_to_read(self, hits: Sequence[int], count: int) -> Iterator[int]:
         """Yield the rows that may report a failure, and all that follow while a message is not complete."""
         at = 0
@@ -287,9 +214,9 @@ class FailureReader:
     def _read(self, position: int, line: str) -> bool:
         """Read a line. Return whether it belongs to a failure."""
         self._enter(position)
-        if self._lacking is not None and self._continues_list(position, line):
+        if self._stalled is not None and self._stalled.read(position, line):
             return True
-        self._lacking = None
+        self._stalled = None
         labels, text = split_labels(line)
         stream = self._streams.get(labels)
         if (stream is not None or TRACEBACK in text) and (gutter := _GUTTER.match(text)) is not None:
@@ -305,8 +232,9 @@ class FailureReader:
             return True
         if TRACEBACK in text:
             return self._begin_traceback(labels, position, text)
-        if self._newest is not None and _FRAME.match(text) and (position >> PART_BITS) - self._newest.last_line < 2:
-            self._newest.last_line = position >> PART_BITS
+        newest = self._list.newest
+        if newest is not None and _FRAME.match(text) and (position >> PART_BITS) - newest.last_line < 2:
+            newest.last_line = position >> PART_BITS
             return True
         if _LAUNCHER.search(text):
             self.has_launcher = True
@@ -316,7 +244,7 @@ class FailureReader:
         """Read a line that may report a failure by itself, or may be about the last failure. Return whether it does."""
         for mark, kind in undone_by().items():
             if mark in text:
-                self.failures = [failure for failure in self.failures if failure.kind.name != kind]
+                self._list.failures = [failure for failure in self.failures if failure.kind.name != kind]
         if self._adds_exit(position >> PART_BITS, text):
             return True
         found = reported(text)
@@ -330,13 +258,14 @@ class FailureReader:
         if not failure.traced or found.kind.name in _LONG:
             stream = self._streams.setdefault(labels, _Stream())
             stream.last, stream.indent = failure, _indent(text)
-        kept = self._add(failure)
-        self._lacking = {} if kept and _STALLED in text else None
+        kept = self._list.add(failure)
+        newest = self._list.newest
+        self._stalled = StalledRanks(newest) if kept and newest is not None and _STALLED in text else None
         return kept
 
     def _adds_exit(self, line: int, text: str) -> bool:
         """Read how the process in the previous line ended. Return whether the line reports it."""
-        named = self._newest
+        named = self._list.newest
         if named is None or named.kind.name != "child_failed" or line != named.last_line + 1:
             return False
         match = _EXIT.match(text)
@@ -345,7 +274,7 @@ class FailureReader:
         status, signal = match["status"], match["signal"]
         signal = status if status in _BY_SIGNAL else signal
         named.values = named.values | ({"signal": signal} if signal else {"exit_code": status or match["exit_code"]})
-        named.message, named.last_line = f"{named.message}\n{text.strip()}"[:_MESSAGE], line
+        named.message, named.last_line = f"{named.message}\n{text.strip()}"[:MESSAGE], line
         return True
 
     def _enter(self, position: int) -> None:
@@ -355,7 +284,7 @@ class FailureReader:
             self._close()
         while self._runs and position >= self._runs[0]:
             self._runs.pop(0)
-            self._latest, self._notices = {}, {}
+            self._list.begin_run()
 
     def _begin_traceback(self, labels: str, position: int, text: str) -> bool:
         """Open a traceback, unless the line only quotes one."""
@@ -364,11 +293,11 @@ class FailureReader:
             return False
         found = reported(before)
         if found is not None and not found.kind.plain:  # a launcher's line, joined to the traceback after it
-            self._add(self._failure(position, labels, before, found))
+            self._list.add(self._failure(position, labels, before, found))
         stream = self._streams.setdefault(labels, _Stream())
         stream.begun.append((position, before))
         stream.lines = 0
-        newest = self._newest
+        newest = self._list.newest
         if (
             newest is not None
             and newest.kind.name == "child_failed"
@@ -391,7 +320,7 @@ class FailureReader:
         origin = origin_of(labels, text, found.start)
         traced = not found.anchored  # a line like an exception may be one that a program caught
         return Failure(
-            position, position >> PART_BITS, found.kind, message[:_MESSAGE], found.values, origin, labels, traced
+            position, position >> PART_BITS, found.kind, message[:MESSAGE], found.values, origin, labels, traced
         )
 
     # --- messages of several lines--------------------------------------------------------------------------------
@@ -437,37 +366,17 @@ class FailureReader:
         if kind.plain and _OF_A_BACKEND.match(text) and (collective := _IN_COLLECTIVE.search(stream.frame)) is not None:
             values = {"op": collective["op"]} | values
         stream.frame = ""
-        failure = Failure(begun, position >> PART_BITS, kind, text[:_MESSAGE], values, origin, labels)
-        _count_repeated(failure)
+        failure = Failure(begun, position >> PART_BITS, kind, text[:MESSAGE], values, origin, labels)
+        count_repeated(failure)
         failure.traced = _WARNED.search(before) is None
         if stream.ignored:
             stream.ignored = False
         elif stream.chain and stream.last is not None:
-            _merge(stream.last, failure, stream.chain)
+            merge(stream.last, failure, stream.chain)
         else:
             stream.last = failure
-            self._add(failure)
+            self._list.add(failure)
         stream.chain, stream.lines = "", 0
-        return True
-
-    def _continues_list(self, position: int, line: str) -> bool:
-        """Read what each rank has not submitted. Ranks that lack all that is listed are absent."""
-        stall, lacking = self._newest, self._lacking
-        if stall is None or lacking is None:
-            return False
-        if not lacking and (head := _MISSING.match(line)) is not None:
-            self._list_prefix = head["before"]
-            return True
-        match = _LACKS.match(line.removeprefix(self._list_prefix))
-        if match is None:
-            return False
-        lacking[int(match["rank"])] = set(match["tensors"].removesuffix(" ...").split(", "))
-        every = set.union(*lacking.values())
-        absent = ", ".join(str(rank) for rank, tensors in sorted(lacking.items()) if tensors == every)
-        stall.message = f"{stall.message.partition(_LISTED)[0]}{_LISTED}{absent}"
-        stall.values = {name: value for name, value in stall.values.items() if name != "absent"}
-        stall.values |= {"absent": absent} if absent else {}
-        stall.last_line = position >> PART_BITS
         return True
 
     def _continues_exception(self, stream: _Stream, labels: str, position: int, text: str) -> bool:
@@ -480,7 +389,7 @@ class FailureReader:
         if _chains(stream, last, position, text):
             return True
         if _WRAPPED in last.message and (match := _EXCEPTION.match(text)) and _is_exception(match["name"]):
-            self._unwrap(last, text, line)
+            unwrap(last, text, line)
             return True
         if last.message.endswith(":") and (found := reported(text)) is not None and found.kind.name == "child_failed":
             last.kind, last.values, last.last_line = found.kind, last.values | found.values, line
@@ -489,27 +398,19 @@ class FailureReader:
             last.values["absent"] = f"{last.values.get('absent', '')}, {match['task']}".removeprefix(", ")
             last.last_line = line
             return True
-        if last.kind.name == "actor_died" and _add_about_actor(last, text, line):
+        if last.kind.name == "actor_died" and add_about_actor(last, text, line):
             return True
         if last.kind.name == "abort" and (not _WHAT.match(text) or reported(text) is not None):
             return False
         opens = last.message.endswith("Last error:") or _PANIC.search(last.message)
         if (opens and (labels or line == last.last_line + 1)) or _GOES_ON.match(text[stream.indent :]):
-            last.message = f"{last.message}\n{text.strip()}"[:_MESSAGE]
+            last.message = f"{last.message}\n{text.strip()}"[:MESSAGE]
             last.last_line = line
             found = reported(text.strip())
             if found is not None and last.kind.name in ("nccl_error", "remote_exit", "exception"):
                 last.kind, last.values = found.kind, last.values | found.values
             return True
         return False
-
-    @staticmethod
-    def _unwrap(wrapper: Failure, text: str, line: int) -> None:
-        """Replace the exception in which Ray wraps the exception of a task, with its traceback in between."""
-        found = reported(text)
-        wrapper.kind = found.kind if found is not None else kinds()["exception"]
-        wrapper.values = found.values if found is not None else {}
-        wrapper.message, wrapper.last_line = text[:_MESSAGE], line
 
     def _continues_summary(self, stream: _Stream, labels: str, position: int, text: str) -> bool:
         assert stream.summary is not None
@@ -520,7 +421,7 @@ class FailureReader:
             return True
         match, entry = _ENTRY.search(text), stream.entry
         if match is not None and entry is not None:
-            _add_entry(entry, match["key"], match["value"].strip(), line)
+            add_entry(entry, match["key"], match["value"].strip(), line)
             if match["key"] == "exitcode":
                 self.failures.append(entry)
             return True
@@ -545,79 +446,23 @@ class FailureReader:
         cause_is_known = bool(stream.chain) and stream.last is not None  # the cause of the torn one is known
         for position, before in stream.begun[cause_is_known:]:
             origin = origin_of(labels, before, len(before))
-            self._add(Failure(position, position >> PART_BITS, kind, TRACEBACK, {}, origin, labels))
+            self._list.add(Failure(position, position >> PART_BITS, kind, TRACEBACK, {}, origin, labels))
         self._streams.pop(labels, None)
-
-    # --- the list -------------------------------------------------------------------------------------------------
-
-    def _add(self, failure: Failure) -> bool:
-        """Add a failure to the list. Return whether it is kept, or counted."""
-        if failure.kind.role == NOTICE:
-            return self._add_notice(failure)
-        latest = self._latest.get(failure.stream)
-        alike = latest is not None and latest.kind is failure.kind and latest.origin == failure.origin
-        alike = alike and latest is not None and all(
-            latest.values.get(name) == failure.values.get(name) for name in _DISTINGUISHING
-        )  # fmt: skip
-        if (
-            latest is not None
-            and alike
-            and (len(self.failures) >= _MOST or _masked(latest.message) == _masked(failure.message))
-        ):
-            latest.count += 1
-            latest.last_line = max(latest.last_line, failure.last_line)
-            self._newest = latest
-            return True
-        if len(self.failures) >= _MOST:
-            return False
-        self._latest[failure.stream] = self._newest = failure
-        self.failures.append(failure)
-        return True
-
-    def _add_notice(self, notice: Failure) -> bool:
-        """Add a notice, once for each process and message."""
-        key = notice.stream, notice.kind.name, _masked(notice.message)
-        known = self._notices.get(key)
-        if known is not None:
-            known.count += 1
-            known.last_line = notice.last_line
-        elif len(self._notices) < _MOST:
-            self._notices[key] = notice
-            self.failures.append(notice)
-        return known is not None or notice is self._notices.get(key)
 
     def _close(self) -> None:
         """End a log."""
         for labels, stream in list(self._streams.items()):
             self._give_up(stream, labels)
-        self._latest, self._newest = {}, None
-        self._notices = {}
+        self._list.begin_log()
+        self._stalled = None
 
     def finish(self) -> list[Failure]:
         """End the last log. Return all failures, in the order of the logs."""
         self._close()
-        self.failures = [failure for failure in self.failures if not failure.is_refusal]
+        self._list.failures = [failure for failure in self.failures if not failure.is_refusal]
         self.failures.sort(key=lambda failure: failure.position)
-        openings = self._starts()
-        for failure in self.failures if len(openings) else ():
-            failure.section = max(int(np.searchsorted(openings, failure.position)) - 1, 0)
+        self._starts.set_sections(self.failures)
         return self.failures
-
-    def _starts(self) -> Ints:
-        """Return the segments that are the first line of the log, printed again; [] if that line may be any other.
-
-        With other digits it counts only if a failure always directly precedes it.
-        """
-        none = np.zeros(0, np.int64)
-        ends = np.array(sorted(failure.last_line for failure in self.failures), np.int64)
-        similar: Ints = np.concatenate([none, *self._similar])
-        similar = similar[similar & PART_MASK == 0]  # no part of a bar
-        again = similar[1:] >> PART_BITS
-        before: Ints = np.append(-_LINES_AFTER, ends)[np.searchsorted(ends, again)]
-        if len(again) and (again - before < _LINES_AFTER).all():
-            return similar
-        openings: Ints = np.concatenate([none, *self._openings])
-        return openings if (np.diff(openings >> PART_BITS) >= _LEAST_LINES).all() else none
 
     def _add_times(self, failures: Sequence[Failure], batch: Batch) -> None:
         """Read the time stamps before the lines in which failures begin."""
@@ -658,7 +503,7 @@ def _without(before: str, text: str) -> str:
     """Return a line of a traceback without the prefix that its first line has."""
     if not before.strip():
         return text[len(before) :] if before and text.startswith(before) else text
-    pattern = r"\d+".join(map(re.escape, _NUMBER.split(before)))
+    pattern = r"\d+".join(map(re.escape, re.split(r"\d+", before)))
     match = re.match(pattern, text)
     return text[match.end() :] if match else text
 
@@ -673,59 +518,12 @@ def _is_exception(name: str) -> bool:
     return last[:1].isupper() or "." in name or last.endswith("error")
 
 
-def _merge(first: Failure, later: Failure, how: str) -> None:
-    """Join an exception with the one that it led to: one record. It is of the kind that says more."""
-    plain = kinds()["exception"]
-    first.last_line = later.last_line
-    replaces = first.kind is plain and (later.kind is not plain or how == _HANDLING)
-    replaces |= how in (_ORIGINAL, _PART_OF_GROUP) and (
-        first.kind is later.kind or (first.kind.plain and not later.kind.plain)
-    )
-    if replaces:
-        first.kind, first.message, first.values, first.origin = later.kind, later.message, later.values, later.origin
-
-
-def _add_entry(entry: Failure, key: str, value: str, line: int) -> None:
-    """Add a line of torchrun's summary to its process."""
-    entry.last_line = line
-    if key == "host":
-        entry.origin.node = value or None
-    if key == "rank" and (match := re.match(r"(\d+)(?: \(local_rank: (\d+)\))?", value)):
-        entry.origin.rank, entry.origin.rank_by = int(match[1]), "printed"
-        entry.origin.local_rank = int(match[2]) if match[2] else None
-    if key == "exitcode" and (match := re.match(r"(-?\d+)(?: \(pid: (\d+)\))?", value)):
-        entry.values |= {"exit_code": match[1], **({"pid": match[2]} if match[2] else {})}
-    if key in ("rank", "exitcode") or (key == "traceback" and not value.startswith("To enable")):
-        entry.message = f"{entry.message}, {key} {value}".removeprefix(", ")[:_MESSAGE]
-
-
-def _count_repeated(failure: Failure) -> None:
-    """Read how many processes of Ray printed a message that appears once."""
-    if (repeated := _REPEATED.search(failure.message)) is not None:
-        failure.message, failure.count = failure.message[: repeated.start()], int(repeated[1])
-        failure.origin = Origin()
-
-
 def _chains(stream: _Stream, last: Failure, position: int, text: str) -> bool:
     """Return whether a line says that the next traceback belongs to the last exception, or begins that traceback."""
-    mark = next((mark for mark in (_DIRECT, _HANDLING, _ORIGINAL, _PART_OF_GROUP) if mark in text), None)
+    mark = next((mark for mark in (DIRECT, HANDLING, ORIGINAL, PART_OF_GROUP) if mark in text), None)
     if mark is not None:
         stream.chain, last.last_line = mark, position >> PART_BITS
     begins = bool(stream.chain) and TRACEBACK in text
     if begins:
         stream.begun.append((position, text[: text.index(TRACEBACK)]))
     return begins or mark is not None
-
-
-def _add_about_actor(failure: Failure, text: str, line: int) -> bool:
-    """Add the next line about an actor of Ray that died: its node, or why it is dead. Return whether it is one."""
-    if match := _ACTOR_NODE.match(text):
-        failure.origin.node = match["node"]
-    elif line != failure.last_line + 1 or (found := reported(text)) is None or found.kind is not failure.kind:
-        return False
-    failure.message, failure.last_line = f"{failure.message}\n{text.strip()}"[:_MESSAGE], line
-    return True
-
-
-def _masked(text: str) -> str:
-    return _NUMBER.sub("#", text)

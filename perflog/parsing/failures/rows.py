@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.failures.failure import Failure
 from perflog.parsing.failures.kinds import NOTICE, REPORT, SUMMARIES, kinds
 from perflog.parsing.failures.origins import tasks_of
-from perflog.parsing.failures.reader import Failure
 from perflog.tables.row_order import PART_MASK
 from perflog.tables.sink import table_from_columns
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from perflog.parsing.assemble.runs.run_failures import RunFailures
 from perflog.parsing.assemble.runs.run_state import RunState
+from perflog.parsing.failures.failure import Failure
 from perflog.parsing.failures.kinds import kinds
 from perflog.parsing.failures.origins import Origin
-from perflog.parsing.failures.reader import Failure
 from perflog.tables.row_order import PART_BITS
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from support.torchrun import SUMMARY
 
-from perflog.parsing.failures import reader as module
-from perflog.parsing.failures.reader import Failure, FailureReader
+from perflog.parsing.failures import failure_list
+from perflog.parsing.failures.failure import Failure
+from perflog.parsing.failures.reader import FailureReader
 from perflog.parsing.input.chunks import as_chunk
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
@@ -354,7 +355,7 @@ def test_ray_reports_how_many_processes_printed_a_message() -> None:
 
 
 def test_of_very_many_failures_the_first_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST", 2)
+    monkeypatch.setattr(failure_list, "_MOST", 2)
     text = "ValueError: a\nKeyError: b\nIndexError: c\nTypeError: d\n"
     # after them, whatever the process prints of the kind counts as a repetition of its last one
     assert spans(text) == [(1, 1, "exception", 1), (2, 4, "exception", 3)]

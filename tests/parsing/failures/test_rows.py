@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from perflog.parsing.failures.failure import Failure
 from perflog.parsing.failures.kinds import kinds
 from perflog.parsing.failures.origins import Origin
-from perflog.parsing.failures.reader import Failure
 from perflog.parsing.failures.rows import FailureRow, rank_in_name, rows_of
 from perflog.tables.row_order import PART_BITS
 
