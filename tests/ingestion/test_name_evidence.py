@@ -41,6 +41,7 @@ LINES: dict[str, Stored] = {
     "  95th percentile:      1.5": [],
     "0.25 ms fetch data, 2.5 ms python": [("fetch_data", 0.00025, "s"), ("python", 0.0025, "s")],
     "Train: 0 [   5/2502 (  0%)]  Wave: 2.5": [("wave", 2.5, None)],
+    "throughput: 1.234,5 tokens/s, wave: 2.5": [("wave", 2.5, None)],
     "Model params : 12,540,928  (0.013B), wave: 2.5": [("model_params", 12540928, None), ("wave", 2.5, None)],
     "time:   156  s | wave  2.5 |": [("time", 156, "s"), ("wave", 2.5, None)],
     "trained: 12 K-images, wave: 2.5": [("wave", 2.5, None)],

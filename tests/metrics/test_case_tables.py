@@ -324,3 +324,17 @@ def test_times_that_grow_with_the_work(name: str, sizes: list[Any], times: list[
 def test_the_number_of_values_is_no_parameter() -> None:
     records = [{"gemm_n": 100 + k, "gemm_min": k + 0.5, "gemm_p50": k + 1.5} for k in range(3)]
     assert case_tables(tables(values(*records))) == {}
+
+
+def test_quantities_below_titles_have_a_case_for_each_column_and_title() -> None:
+    records = [
+        {"Concurrency": level, "Metric": metric, "old": 5.5 * level + n, "new": (3.5 + n) * level}
+        for level in (16, 64)
+        for n, metric in enumerate(("TTFT (ms)", "Output (tok/s)"))
+    ]
+    [table] = found(*records)
+    assert table.parameters == {"Concurrency": [16, 16, 64, 64], "column": ["old", "new", "old", "new"]}
+    assert table.figures["TTFT"].tolist() == pytest.approx([0.088, 0.056, 0.352, 0.224])
+    assert table.units["Output"] == "1/s"
+    [table] = found(*({"Kind": row["Concurrency"], "Metric": row["Metric"], "Value": row["new"]} for row in records))
+    assert table.parameters == {"Kind": [16, 64]} and table.figures["Output"].tolist() == [72, 288]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import chain
 from typing import Any
 
@@ -16,6 +16,7 @@ from perflog.formats.bars import OF_BARS
 from perflog.formats.families.name_units import split_unit
 from perflog.formats.families.title_lines import TABLE_TITLE
 from perflog.formats.vocabulary import MOMENTS, STATISTIC
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.benchmarks.case_parameters import (
     PROGRESS,
@@ -111,7 +112,7 @@ class CaseTable(Struct, frozen=True):
             return True
         columns = map(str, self.parameters.get(_COLUMN, ())) if self.is_by_column else ()
         are_statistics = any(_IS_STATISTIC.fullmatch(column) for column in columns)
-        return len(self.parameters) == 1 and (are_statistics or all(map(_NAMES_WORK.fullmatch, self.parameters)))
+        return are_statistics or (len(self.parameters) == 1 and all(map(_NAMES_WORK.fullmatch, self.parameters)))
 
     @property
     def _are_parts(self) -> bool:
@@ -412,47 +413,78 @@ def _turned(table: CaseTable, units_of_cells: Sequence[Set[str]]) -> CaseTable |
     """The table with a case for each column, if its rows are quantities; None if they are cases.
 
     Names of columns show it, or several units in their words, `Mean TTFT (ms)`, `Output (tok/s)`, or in their cells.
-    Such columns have no units of their own, apart from those with the change of each quantity.
+    Such columns have no units of their own, apart from those with the change of each quantity. Other parameters,
+    such as those of titles, are the same for all quantities of a block.
     """
     figures, units, bad = table.figures, table.units, table.bad
-    [(name, words), *others] = table.parameters.items()
+    name = next((n for n in table.parameters if _NAMES_QUANTITIES.fullmatch(n)), next(iter(table.parameters)))
+    words, others = table.parameters[name], [n for n in table.parameters if n != name and not _CHANGE.fullmatch(n)]
     columns = [figure for figure in figures if units[figure] != "1" and not _CHANGE.fullmatch(figure)]
-    if others or len(set(words)) < len(words) or not are_words(words) or any(units[figure] for figure in columns):
+    is_named = _NAMES_QUANTITIES.fullmatch(name) is not None
+    if others and any(_UNIT_COLUMN.fullmatch(n) for n in (*others, *table.texts)):
         return None
+    if not are_words(words) or any(units[figure] for figure in columns) or (others and not is_named):
+        return None
+    blocks = grouped((tuple(table.parameters[n][row] for n in others), row) for row in range(len(words)))
     split = [split_unit(str(word)) for word in words]
     in_cells = [of - {"1"} or of for of in units_of_cells]  # the share by which a quantity changed has its own unit
     split = [
         (quantity, next(iter(of)) if len(of) == 1 else unit)
         for (quantity, unit), of in zip(split, in_cells, strict=True)
     ]
-    if not columns or (not _NAMES_QUANTITIES.fullmatch(name) and len({unit for _, unit in split} - {""}) < _SEVERAL):
+    if not columns or (not is_named and len({unit for _, unit in split} - {""}) < _SEVERAL):
         return None
     numbered = [_NUMBERED.fullmatch(column) for column in columns]
     stems = {match["stem"] for match in numbered if match}
     cases: list[Any] = [float(match["number"]) for match in numbered if match]
     if len(cases) < len(columns) or len(stems) > 1:
         stems, cases = {_COLUMN}, list(columns)
-    if len({quantity for quantity, _ in split}) < len(split):
+    rows_of = _rows_of_quantities(blocks, split, [figures[c] for c in columns], [bad[c] for c in columns])
+    if rows_of is None:
         return None
-    rows = {
-        quantity: row
-        for row, (quantity, _) in enumerate(split)
-        if any(np.isfinite(figures[column][row]) or bad[column][row] for column in columns)
+    unit_of_quantity = {quantity: split[next(iter(of.values()))][1] for quantity, of in rows_of.items()}
+
+    def cells(of: dict[tuple[Any, ...], int], values: Mapping[str, Any], unknown: Any) -> Any:
+        return np.array([values[c][of[block]] if block in of else unknown for block in blocks for c in columns])
+
+    factors = {quantity: UNITS[unit].factor if unit else 1 for quantity, unit in unit_of_quantity.items()}
+    parameters: dict[str, list[Any]] = {
+        n: [block[k] for block in blocks for _ in columns] for k, n in enumerate(others)
     }
-    values_by_quantity = {
-        quantity: np.array([figures[c][row] for c in columns]) * (UNITS[unit].factor if (unit := split[row][1]) else 1)
-        for quantity, row in rows.items()
-    }
+    if not others or len(columns) > 1:
+        parameters[stems.pop()] = cases * len(blocks)
     return CaseTable(
-        {stems.pop(): cases},
-        values_by_quantity,
+        parameters,
+        {quantity: cells(of, figures, math.nan) * factors[quantity] for quantity, of in rows_of.items()},
         {},
         {},
-        {quantity: base_of(unit) for quantity, unit in split},
-        {quantity: np.array([bad[c][row] for c in columns]) for quantity, row in rows.items()},
-        np.resize(table.lines[[0, -1]], len(columns)),
-        frozenset((name, *columns)),
+        {quantity: base_of(unit) for quantity, unit in unit_of_quantity.items()},
+        {quantity: cells(of, bad, False) for quantity, of in rows_of.items()},
+        np.concatenate([np.resize(table.lines[[rows[0], rows[-1]]], len(columns)) for rows in blocks.values()]),
+        frozenset((name, *others, *columns)),
     )
+
+
+def _rows_of_quantities(
+    blocks: Mapping[tuple[Any, ...], Sequence[int]],
+    split: Sequence[tuple[str, str]],
+    figures: Sequence[Floats],
+    bad: Sequence[Mask],
+) -> dict[str, dict[tuple[Any, ...], int]] | None:
+    """Return the row of each quantity in each block, where it has a value; None if it has several, or several units.
+
+    `split`: the quantity of each row and its unit. `figures`, `bad`: of each column.
+    """
+    found: dict[str, dict[tuple[Any, ...], int]] = {}
+    for block, rows in blocks.items():
+        if len({split[row][0] for row in rows}) < len(rows):
+            return None
+        for row in rows:
+            if any(np.isfinite(of[row]) or is_bad[row] for of, is_bad in zip(figures, bad, strict=True)):
+                found.setdefault(split[row][0], {})[block] = row
+    if len(blocks) > 1 and any(len({split[row][1] for row in of.values()}) > 1 for of in found.values()):
+        return None
+    return found
 
 
 def _without_summary(columns: dict[str, list[Any]], records: list[int]) -> list[int]:

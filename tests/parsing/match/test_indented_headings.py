@@ -30,3 +30,23 @@ def test_words_above_indented_lines_are_a_heading() -> None:
 )  # fmt: skip
 def test_what_is_no_heading(text: str) -> None:
     assert headings(text) == []
+
+
+BLOCKS = (
+    "Results (A):\nConfiguration: M=8, N=9\nLatency: 8.5 ms\nResults (B):\nConfiguration: M=8, N=9\nLatency: 1.5 ms\n"
+)
+
+
+def test_words_with_a_colon_above_equal_blocks_are_headings() -> None:
+    assert [words for _, words in headings(BLOCKS)] == ["Results (A)", "Results (B)"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{BLOCKS}Throughput: 9.5 tok/s\n", f"Latency: 9.5 ms\n{BLOCKS}", BLOCKS.replace("(B)", "(A)"),
+        BLOCKS.replace("Results (B):", "ready"), BLOCKS.replace("Results (B):", "Server config:"),
+    ],
+)  # fmt: skip
+def test_unequal_blocks_have_no_headings(text: str) -> None:
+    assert headings(text) == []

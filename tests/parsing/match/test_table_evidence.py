@@ -360,6 +360,19 @@ def test_a_title_with_a_unit_may_be_in_another_chunk(size: int) -> None:
     assert {row["unit"] for row in whole.rows("values") if row["key"] == "nccl"} == {"GB/s"}
 
 
+@pytest.mark.parametrize("size", [1 << 20, 90])
+def test_a_title_between_rules_is_no_row_of_the_table_above(size: int) -> None:
+    rule = "-" * 40
+    blocks = [
+        (rule, f"LEVEL: {n}", rule, "", "Metric         Old     New", rule, f"TTFT (ms)      1.5     {n}.5", "")
+        for n in (2, 3)
+    ]
+    got = read(text(*blocks[0], *blocks[1]), chunk=size)
+    assert [row["text"] for row in got.rows("values") if row["key"] == "table_title"] == ["LEVEL: 2", "LEVEL: 3"]
+    assert [row["value"] for row in got.rows("values") if row["key"] == "New"] == [2.5, 3.5]
+    assert not any(row["status"] == "unread" for row in got.rows("lines"))
+
+
 def test_a_row_with_fewer_cells_belongs_to_another_table() -> None:
     first = ("| Workload | Rate | TTFT | Lat |", "|--|--|--|--|", "| a | 7.5 | 1.5 | 2.5 |", "")
     got = read(text(*first, "a | b | c |", "--|--|--|", "x1 | 1.5 | 2.5 |", "x2 | 3.5 | 4.5 |"))

@@ -38,7 +38,7 @@ MAX_SHAPES = 256
 """Row shapes of one table; rows of further shapes stay unread."""
 
 _WARNING = lazy_pattern(PYTHON_WARNING)
-_LINES_TO_TITLE = 4  # above a header: its title, empty lines and a rule
+_LINES_TO_TITLE = 5  # above a header: its title, empty lines and rules
 _FIRST_BLOCK, _GROWTH, _MAX_BLOCK = 256, 8, 1 << 16  # lines read together: few at first, for most tables are short
 
 
@@ -82,7 +82,8 @@ class HeaderRowReader:
         for label, tables in stretches(open_tables, headers, len(batch.starts)):
             for row, table, stop in tables:
                 among = _among(lines, table, batch)
-                open_table = self._read_table(segments, table, range(row + 1, stop), label, among)
+                end = _begin_of_title(segments, stop, label) if stop < len(batch.starts) else stop
+                open_table = self._read_table(segments, table, range(row + 1, max(end, row + 1)), label, among)
             if open_table is not None:  # the last table of this label
                 still_open[label] = open_table
         return with_records(batch, segments.records, lines), still_open
@@ -94,6 +95,8 @@ class HeaderRowReader:
         """
         formats = dict.fromkeys(format for format, _ in lines)
         tables = [family for format in formats for family in format.families if isinstance(family, HeaderTable)]
+        if tables and any(family.needs_rows for family in tables) and _may_end_in_title(batch):
+            return True
         if not len(batch.unread) or not tables:
             return False
         last = batch.unread[-1:]
@@ -134,7 +137,12 @@ class HeaderRowReader:
         Return the header with the unit that the title gives, or the heading above this title.
         """
         level = 0
-        for row, text in reversed([*segments.lines(range(max(header - _LINES_TO_TITLE, 0), header), label)]):
+        above = _lines_above(segments, header, label)
+        rules = _rules_around(above)
+        for row, text in reversed(above):
+            if row in rules and segments.unread[row]:
+                self._add_non_row(segments, table.format, row, rule_line(text), {}, label)
+        for row, text in above:
             if not text.strip() or IS_TAGS.fullmatch(text) or (is_rule(text) and not segments.unread[row]):
                 continue
             parts = table_title_parts(text)
@@ -231,6 +239,42 @@ class HeaderRowReader:
             self._kinds[key] = len(self._lines)
             self._lines.append((format, line))
         return self._kinds[key]
+
+
+def _lines_above(segments: Segments, header: int, label: int) -> list[tuple[int, str]]:
+    """Return the lines above a header among which its title is, from the last one upwards."""
+    return [*segments.lines(range(max(header - _LINES_TO_TITLE, 0), header), label)][::-1]
+
+
+def _may_end_in_title(batch: Batch) -> bool:
+    """Return whether a batch ends in a part of a title between rules: a table before it takes it for a row."""
+    count = len(batch.starts)
+    above = Segments(batch).lines(range(max(count - _LINES_TO_TITLE, 0), count), -1)
+    texts = [
+        split_rank_label(text.encode("utf-8", "surrogateescape"))[1].decode("utf-8", "replace") for _, text in above
+    ]
+    texts = [text for text in texts if text.strip()]
+    if not texts or is_rule(texts[-1]):
+        return bool(texts)
+    return len(texts) > 1 and is_rule(texts[-2]) and table_title_parts(texts[-1]) is not None
+
+
+def _begin_of_title(segments: Segments, header: int, label: int) -> int:
+    """Return where a title between rules begins that is above a header, else the header: no row of the table before."""
+    return min(_rules_around(_lines_above(segments, header, label)), default=header)
+
+
+def _rules_around(lines: Sequence[tuple[int, str]]) -> set[int]:
+    """Return the rules above and below a title, given the lines above a header from the last one upwards.
+
+    A rule that is below a line alone may end what is above it.
+    """
+    lines = [line for line in lines if line[1].strip()]
+    if len(lines) < len(("rule", "title", "rule")):
+        return set()
+    (below, first), (_, title), (above, last) = lines[:3]
+    is_title = not is_rule(title) and table_title_parts(title) is not None
+    return {below, above} if is_rule(first) and is_rule(last) and is_title else set()
 
 
 def _headers(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, OpenTable]]:

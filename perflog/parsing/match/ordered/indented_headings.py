@@ -8,6 +8,9 @@
 Only the lines below such a line show that it is a heading, and only a name that comes again below another heading shows
 that both are cases of one measurement. So this pass follows the scan. No measured line may come after them that is
 not below a heading: nothing says where the last case ends. Only a log that is read at once shows all of that.
+
+Lines that are not indented measure a case too, where words with a colon are above each of several equal blocks, and
+nothing is measured outside of them.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import numpy as np
 
 from perflog.formats.families.base import literal
 from perflog.formats.families.measured_lines import ENDS_IN_SETTINGS
-from perflog.formats.families.title_lines import HEADING, heading_parts
+from perflog.formats.families.title_lines import HEADING, TITLE, heading_parts
 from perflog.formats.model import Line
 from perflog.formats.template import Template
 from perflog.parsing.match.captures import columns_of
@@ -48,11 +51,11 @@ def with_headings(lines: list[FormatLine], batch: Batch) -> Batch:
     headings = _headings(lines, batch, kind_of_row)
     times = Counter(heading.key for heading in headings)
     headings = [heading for heading in headings if times[heading.key] > 1]
+    outer = max((heading.indent for heading in headings), default=0)
+    below = (row for row in kind_of_row if headings and row > headings[0].row)
+    if not headings or any(_indent(batch, row) <= outer for row in below):
+        headings = _of_equal_blocks(lines, batch, kind_of_row)
     if not headings:
-        return batch
-    outer = max(heading.indent for heading in headings)
-    below = (row for row in kind_of_row if row > headings[0].row)
-    if any(_indent(batch, row) <= outer for row in below):
         return batch
     new: dict[int, list[Records]] = {}
     kind_of = dict[tuple[str, str], int]()
@@ -81,6 +84,34 @@ def _headings(lines: Sequence[FormatLine], batch: Batch, kind_of_row: dict[int, 
         if parts is not None and name and indent < _indent(batch, below) and not ENDS_IN_SETTINGS.match(text):
             found.append(_Heading(row, parts, indent, name, kind))
     return sorted(found)
+
+
+def _of_equal_blocks(lines: Sequence[FormatLine], batch: Batch, kind_of_row: dict[int, int]) -> list[_Heading]:
+    """Return the headings of all measured lines, if each is above a block of lines of the same kinds.
+
+    A title may be between, such as the settings of the case. Else the lines of a block follow each other.
+    """
+    titles = [kind for kind in batch.records if lines[kind][1].name == TITLE]
+    between = {row for kind in titles for row in batch.rows(batch.records[kind].positions).tolist()}
+    segments, found, kinds = Segments(batch), list[_Heading](), list[list[int]]()
+    last = -1
+    for row, kind in sorted(kind_of_row.items()):
+        first = row - 1
+        while first in between:
+            first -= 1
+        if last >= 0 and first == last:
+            kinds[-1].append(kind)
+        else:
+            is_near = first >= 0 and segments.unread[first] and batch.ends[first] - batch.starts[first] <= _LONGEST
+            ((_, text),) = segments.lines(range(first, first + 1), -1) if is_near else ((first, ""),)
+            parts, name = heading_parts(text), next(iter(lines[kind][1].template.names), "")
+            if parts is None or ":" not in parts[2] or not name or ENDS_IN_SETTINGS.match(text):
+                return []
+            found.append(_Heading(first, parts, 0, name, kind))
+            kinds.append([kind])
+        last = row
+    are_equal = len(kinds) > 1 and all(of == kinds[0] for of in kinds)
+    return found if are_equal and len({heading.parts for heading in found}) == len(found) else []
 
 
 def _indent(batch: Batch, row: int) -> int:
