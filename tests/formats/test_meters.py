@@ -822,6 +822,12 @@ def test_times_and_losses_between_the_steps() -> None:
     ]  # fmt: skip
 
 
+def test_a_loss_between_the_steps_in_a_sentence() -> None:
+    log = "step 719 loss 0.8\n[gpu0] rl_loss is -0.25 and kl is 0.125\nso the loss is 2.5 times as large\n"
+    values = [(row["line"], row["key"], row["value"]) for row in read(log.encode()).rows("values")]
+    assert values == [(2, "rl_loss", -0.25), (2, "kl", 0.125)]
+
+
 def test_a_word_in_front_of_pairs_tells_their_groups_apart() -> None:
     steps = "".join(f"step: {k}/100 | loss: 2.5 | time: 12.5ms\n" for k in range(3))
     groups = "embed: lr=0.0095, weight_decay=0.0\nlm_head: lr=0.0001, weight_decay=0.01\n"

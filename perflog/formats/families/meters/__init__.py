@@ -49,7 +49,10 @@ from perflog.units import Unit
 OTHER_STEP = "other_step"
 """The field of a step beside the number of an iteration, which counts the lines."""
 
-_BOUND = r"[\x22']?[ \t]*[:=][ \t]*[\x22'(\[]?[+-]?(?:[0-9.]|(?i:nan|inf))"  # what binds a name to its number
+_BOUND = (  # what binds a name to its number
+    r"(?:[\x22']?[ \t]*[:=][ \t]*[\x22'(\[]?[+-]?(?:[0-9.]|(?i:nan|inf))"
+    r"|[ \t]+is[ \t]+[+-]?[0-9]+\.[0-9]+(?:$|[,;|]|[ \t]+and\b))"
+)
 _TABLE_ROW = lazy_pattern(r"\s*\|[^|]*\|[^|]*\|.*\|$")  # of two cells or more, between bars
 _DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
 _GOES_ON = lazy_pattern(rb"[eE][+-]?[0-9]|[.,'][#0-9]|(?: [0-9]{3})+(?:\.[0-9]+)?[ \t]*(?:$|[|;,()\]])")
