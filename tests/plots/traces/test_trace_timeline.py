@@ -74,7 +74,8 @@ def test_a_merged_span_is_pale_where_its_kind_takes_little_of_it() -> None:
     axes = Figure().subplots()
     shares = (1.0, 0.75, 0.74, 0.4, 0.39, 0.0)
     rows = spans(*(("a", "gemm", 10.0 * k, 10.0, 10 * share) for k, share in enumerate(shares)))
-    module._draw(axes, rows, ["b", "a"], handles := {}, 0.0)
+    handles = dict[str, Any]()
+    module._draw(axes, rows, ["b", "a"], handles, 0.0)
     boxes = [(path.get_extents(), each.get_alpha()) for each in axes.collections for path in each.get_paths()]
     opacity = {round(box.x0): alpha for box, alpha in boxes}
     assert opacity == {0: 1.0, 10: 1.0, 20: 0.65, 30: 0.65, 40: 0.35, 50: 0.35}

@@ -101,7 +101,7 @@ def test_the_top_of_imbalance_is_that_of_the_steady_steps() -> None:
     curves = {"a": ("k", "-", "o"), "b": ("r", "-", "o")}
     module._draw_curves(axes, rows.assign(curve="a"), curves, 1000, handles)
     (line,) = (line for line in axes.lines if line.get_label() == "a")
-    assert (list(xs(line)), list(ys(line))) == ([0, 1, 2, 3], pytest.approx([300.0, 10.0, 20.0, 15.0]))
+    assert dict(zip(xs(line), ys(line), strict=True)) == pytest.approx({0: 300.0, 1: 10.0, 2: 20.0, 3: 15.0})
     assert axes.get_ylim() == pytest.approx((0, 23.0))
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("step", "imbalance (%)")
     (beyond,) = by_gid(axes, "beyond")
