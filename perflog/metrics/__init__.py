@@ -66,6 +66,7 @@ from perflog.metrics.traces.over_time.counters import counters
 from perflog.metrics.traces.over_time.memory import memory_curve, memory_holders, memory_peak
 from perflog.metrics.traces.over_time.trace_timeline import trace_timeline
 from perflog.metrics.traces.replays.critical_path import critical_path
+from perflog.metrics.traces.replays.idle_calls import idle_calls
 from perflog.metrics.traces.replays.lateness import lateness
 from perflog.metrics.traces.replays.scenarios import replay
 from perflog.metrics.what_if.whatif import whatif, whatif_steps
@@ -75,7 +76,7 @@ _ORDER = (
     waterfall, headroom, phases, wait, imbalance, ranks, named_ranks, hot_experts, placement, communication,
     collectives, node_pairs, device_time, stragglers, lateness, collective_wait, collective_bandwidth,
     collective_volume, rank_pairs, rank_clocks, whatif, stuck_ranks, device_kernels, device_ranges,
-    device_operators, operator_efficiency, host_operators, launches, launch_queue, critical_path, replay,
+    device_operators, operator_efficiency, host_operators, launches, idle_calls, launch_queue, critical_path, replay,
     trace_timeline, copies,
     memory_peak, memory_holders, memory_curve, allocator, allocator_holders, counters, counter_curve, telemetry,
     energy, energy_cases, kernels, stages, layers,
@@ -134,6 +135,7 @@ __all__ = [
     "history",
     "host_operators",
     "hot_experts",
+    "idle_calls",
     "imbalance",
     "imbalance_steps",
     "kernels",

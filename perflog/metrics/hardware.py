@@ -102,6 +102,12 @@ GPU_MODELS: tuple[GpuModel, ...] = tuple(_gpu_model(*row) for row in _TABLE)
 """All models of the table. Where published tables disagree, the source states it."""
 
 
+def fastest_tflops(precision: str) -> float:
+    """Return the highest peak of all models of the table in TFLOP/s; fp32 may be computed as TF32."""
+    keys = ("fp32", "tf32") if precision == "fp32" else (precision,)
+    return max(peak for model in GPU_MODELS for key, peak in model.peaks_tflops.items() if key in keys)
+
+
 def gpu_model(name: str) -> GpuModel:
     """Return the model of a name, as the table writes it or as drivers print it.
 

@@ -15,6 +15,7 @@ from perflog.metrics.hasty_steps import hasty_steps
 from perflog.metrics.possible import RATES, impossible
 from perflog.metrics.run_tables import Tables, cached, computed_once
 from perflog.metrics.settings_by_run import repeats
+from perflog.metrics.traces.traced_steps import step_times
 from perflog.metrics.unlabelled_ranks import printings
 from perflog.statistics.warmup import Warmup, warm_up
 from perflog.tables.columns import NULL, Rows
@@ -176,6 +177,8 @@ class _Printed(Struct, frozen=True):
 def _printed(tables: Tables, column: str, values: Floats | None = None) -> dict[str, _Printed]:
     """Rows with a step and a value in the column, by run. `values`: the column, if table `steps` does not have it."""
     steps = tables.rows("steps")
+    if values is None and column == _CLOCK:
+        values = step_times(tables)
     known = steps.known("step", column) if values is None else steps.known("step") & ~np.isnan(values)
     rows = steps.where(known)
     covers = rows["steps_averaged"]

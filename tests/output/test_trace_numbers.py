@@ -333,19 +333,15 @@ def test_every_number_of_a_database_of_nsight_systems() -> None:
         }
         of_events = [t for t, names in columns.items() if {"start", "startedAt", "timestamp"} & {*names}]
         rows = {table: database.execute(f"select count(*) from {table}").fetchone()[0] for table in of_events}
-        waits = "select sum(end - start) from CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
-        waiting = database.execute(waits).fetchone()[0]
         (gpu,) = (name for (name,) in database.execute("select name from TARGET_INFO_GPU"))
     unread = rows["COMPOSITE_EVENTS"] * len(columns["COMPOSITE_EVENTS"])
     screen.named(gpu)
     screen.explain("./vecAdd, <> run,", 1)
     screen.explain("<> figures unread of <> lines", unread, sum(rows.values()))
     explain_parts(screen, trace)
-    work = sum(each.end - each.start for each in trace.work)
-    screen.explain("<> of waits on device tracks, besides <> of work", waiting * NS, work * NS)
     screen.explain("<> figures of <> shape of line not read; the shape with most (<> figures)", unread, 1, unread)
     explain_path(screen, database_path(NSYS), trace)
-    assert kinds_of_findings(NSYS) == 2
+    assert kinds_of_findings(NSYS) == 1
     screen.all_explained()
     explain_waterfall(NSYS, trace)
 

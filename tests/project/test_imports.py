@@ -82,22 +82,25 @@ ingestion: batches earlier_states bulk cluster watching following in_memory
 opening
 settings: members run_settings __init__
 metrics: directions compared options run_tables row_groups registry settings_by_run run_moments clock_offsets attempts
-metrics: hardware semantics possible hasty_steps step_counters unlabelled_ranks step_series run_rows
-metrics.profiles: __init__ kernel_categories kernel_names operator_tables kernels ranges allocator
+metrics: hardware semantics possible hasty_steps step_counters unlabelled_ranks
+metrics.profiles: __init__ kernel_categories
+metrics.traces: __init__ intervals device_steps iterations device_work traced_steps
+metrics: step_series run_rows
+metrics.profiles: kernel_names operator_tables kernels ranges allocator
 metrics.benchmarks: __init__ server_readings case_titles case_parameters case_tables cases serving
 metrics.benchmarks: collectives node_pairs
 metrics.series: __init__ divergence series_ends curves time_to_target
 metrics.jobs: __init__ last_steps pauses stuck_ranks job_intervals pause_marks attempt_clock usual_steps attempt_end
 metrics.jobs: attempt_time timeline goodput step_levels time_to_train
 metrics.pipelines: __init__ schedule_simulation pipeline schedules
-metrics.traces: input_shapes intervals device_steps iterations device_work launches call_tree work_tree steady_work
+metrics.traces: input_shapes launches call_tree work_tree steady_work
 metrics.traces: device_time copies idle_causes launch_delays start_up
 metrics.traces.operators: __init__ device_kernels device_ranges device_operators operator_work operator_calls
 metrics.traces.operators: operator_efficiency recorded_operators collective_volume host_operators
 metrics.traces.collectives: __init__ jobs collective_matching collective_wait collective_bandwidth
 metrics.traces.collectives: rank_pairs rank_clocks time_loss
 metrics.traces.replays: __init__ recorded_waits dependencies path_walk replay what_if scenario_changes critical_path
-metrics.traces.replays: own_time arrivals rank_replay lateness scenarios scenario_gains
+metrics.traces.replays: own_time idle_calls arrivals rank_replay lateness scenarios scenario_gains
 metrics.traces.over_time: __init__ device_memory memory_holders counters counter_curve memory merged_spans
 metrics.traces.over_time: trace_timeline
 metrics.step_time: __init__ phase_table communication steps throughput unattributed_time phases matmul_efficiency wait

@@ -47,6 +47,7 @@ from perflog.metrics.step_time.breakdown import UNTIMED
 from perflog.metrics.traces.device_time import wholes_of_traces
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.operators.recorded_operators import untimed_runs
+from perflog.metrics.traces.traced_steps import step_times
 from perflog.statistics.samples import median
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import floats, known_values
@@ -314,9 +315,10 @@ def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
     if not len(rows):
         return
     in_steps = rows["part"] == "step"
-    on_host = tables.rows("steps").by("run")
+    steps, times = tables.rows("steps"), step_times(tables)
+    on_host = {run: times[index] for run, index in steps.stretches("run").items()}
     means = rows[in_steps].groupby("run", sort=False)[["span_s"]].mean().reset_index()
-    annotated = [float(on_host[run]["step_time_s"].mean()) if run in on_host else np.nan for run in means["run"]]
+    annotated = [float(on_host[run].mean()) if run in on_host else np.nan for run in means["run"]]
     if len(found := means[np.isnan(annotated)]):
         yield _column(found, "span_s", "iteration", "s", "lower")
     if (abs(means["span_s"] - annotated) > _LONGER * means["span_s"]).any():

@@ -226,6 +226,8 @@ def rank_figures(tables: Tables) -> list[RankFigure]:
     found: list[RankFigure] = []
     for name in _STEP_FIGURES:
         found += _figures(tables, "steps", name, (), _named(name, "steps"))
+    traced = tables.counts("events")  # their ranks annotate when they launch a step: none is slower by that
+    found = [figure for figure in found if figure.run not in traced]
     found += _figures(tables, "phases", "time_s", ("phase",), lambda words: (words[0] or "", "s"))
     values = _figures(tables, "values", "value", ("key", "unit"), lambda words: (words[0] or "", words[1] or ""))
     found += (figure for figure in values if not names_an_extreme(figure.figure))

@@ -97,7 +97,7 @@ def test_the_rank_that_others_wait_for(late_ranks: Any, table: Any) -> None:
     ],
 )  # fmt: skip
 def test_what_a_late_rank_does_longer(
-    late_ranks: Any, did: list[tuple[str, str | None, float, float]], text: str
+    late_ranks: Any, did: list[tuple[str, str | None, float, float]], text: str | None
 ) -> None:
     rows = [doing(2, *each) for each in did]
     why = "" if text is None else f" Its {text.format('longer than on the median rank')}."
@@ -126,7 +126,27 @@ ALL_CAUSES = "30 % host-bound (20 % after a synchronisation), 5 % while data is 
 def test_idle_time_by_cause(table: Any, idle_s: float, of: dict[str, float], text: str | None) -> None:
     table("device_time", {"part": "trace", "idle_s": idle_s, "span_s": 10.0}, part="step", idle_s=9.0, span_s=1.0)
     table("launches", CAUSES | of, **CAUSES)
+    table("idle_calls", {"name": "x", "time_s": 0.0})
     assert said(module.idle) == ([f"The GPU idles {text}"] if text else [])
+
+
+@pytest.mark.parametrize(
+    ("calls", "text"),
+    [
+        ([("gc", 2.0), (None, 1.0)], "; the host is mostly in gc"),
+        ([("gc", 2.0), (None, 2.0)], ""),  # half of it is not most
+        ([("gc", 1.2), ("gc", 1.0), ("load", 2.0)], "; the host is mostly in gc"),  # of two devices
+        ([("gc", 0.3)], ""),
+        ([(None, 3.0)], ""),
+    ],
+)
+def test_what_the_host_is_in_while_the_device_idles(
+    table: Any, calls: list[tuple[str | None, float]], text: str
+) -> None:
+    table("device_time", {"part": "trace", "idle_s": 5.0, "span_s": 10.0}, part="step", idle_s=9.0, span_s=1.0)
+    table("launches", CAUSES, **CAUSES)
+    table("idle_calls", *({"name": name, "time_s": time} for name, time in calls))
+    assert said(module.idle) == [f"The GPU idles 50 % of the time{text}."]
 
 
 def test_the_critical_path(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,7 +353,7 @@ def test_what_an_allocator_held(table: Any) -> None:
 
 def operator(time_s: float, roof_s: float, by: str = "shape", **more: Any) -> dict[str, Any]:
     usual = {"operator": "mm", "shapes": "s", "inputs": "2x3", "dtype": "bf16", "bound": "compute", "class": "product"}
-    return usual | {"by": by, "time_s": time_s, "roof_s": roof_s, "flop": 1e12} | more
+    return usual | {"by": by, "time_s": time_s, "roof_s": roof_s, "flop": 1e12, "impossible": None} | more
 
 
 def test_operators_and_their_roof(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:

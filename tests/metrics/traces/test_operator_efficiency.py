@@ -223,7 +223,7 @@ def test_a_product_above_the_peak_has_no_roof(tmp_path: Path) -> None:
     trace.kernel(5, 2, "memset")
     (row,) = rows(trace.read(tmp_path / "a.json"), gpu="H100 SXM")
     assert (row["impossible"], row["roof_share"], row["bound"]) == (True, None, None)
-    assert rows(perflog.read(tmp_path / "a.json"))[0]["impossible"] is None
+    assert rows(perflog.read(tmp_path / "a.json"))[0]["impossible"]  # no GPU computes 137 GFLOP in 2 us
 
 
 COPIED = [[64, 1024, 1024], [64, 1024, 1024], []], ["float", "float", "Scalar"]

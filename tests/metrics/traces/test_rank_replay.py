@@ -38,8 +38,10 @@ def replayed(job: Any, windows: Sequence[tuple[int, int]], known: Sequence[Arriv
     found = replay_of_ranks(job, [(US * begin, US * end) for begin, end in windows], known)
     if found is None:
         return None
-    each = {name: getattr(found, name) for name in found.__struct_fields__}
-    return RankReplay(**{n: [v // US for v in x] if isinstance(x, list) else x // US for n, x in each.items()})
+    return RankReplay(
+        found.traced // US, found.unchanged // US, [each // US for each in found.without],
+        [each // US for each in found.alone], found.ideal // US, found.without_slowest // US,
+    )  # fmt: skip
 
 
 TWO = [(0, 0, 10, 40), (0, 1, 30, 40), (1, 0, 50, 90), (1, 1, 80, 90)]

@@ -19,6 +19,7 @@ from perflog.metrics import (
     device_kernels,
     device_ranges,
     device_time,
+    idle_calls,
     lateness,
     launches,
     memory_holders,
@@ -153,7 +154,12 @@ def idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
         (idle_shares["launch"] + idle_shares["waiting"], "with work queued"),
     )
     told = [f"{percent(each)} {words}" for each, words in causes if each > _TELLING]
-    yield f"The GPU idles {percent(share)} of the time{': ' * bool(told)}{', '.join(told)}."
+    text = f"The GPU idles {percent(share)} of the time{': ' * bool(told)}{', '.join(told)}"
+    calls = idle_calls.table_of(run, tables, options)
+    sums = calls.groupby("name", sort=False)["time_s"].sum()  # without the time in no call
+    if len(sums) and sums.max() > _MOSTLY * calls["time_s"].sum() and sums.max() > _TELLING * rows["span_s"].sum():
+        text += f"; the host is mostly in {sums.idxmax()}"
+    yield f"{text}."
 
 
 def _idle_shares(tables: Tables, run: str, options: Options) -> dict[str, float]:
@@ -377,7 +383,7 @@ def operators(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if not len(rows):
         return
     whole = float(rows[rows["by"] == "trace"]["time_s"].sum())
-    rows = rows[rows["by"] == "shape"]
+    rows = rows[(rows["by"] == "shape") & ~rows["impossible"].eq(True)]
     under = rows[rows["roof_s"].notna() & (rows["time_s"] > 0)]
     products = rows[rows["class"].isin(PRODUCTS) & rows["flop"].notna() & (rows["time_s"] > 0)]
     if under["time_s"].sum() > _TELLING * whole:

@@ -13,7 +13,7 @@ from perflog.arrays import Floats
 from perflog.errors import UsageError
 from perflog.grouping import grouped
 from perflog.metrics.compared import Measure, Sample, Steady
-from perflog.metrics.hardware import bandwidth_tbs, given_peak, gpu_model, precision
+from perflog.metrics.hardware import bandwidth_tbs, fastest_tflops, given_peak, gpu_model, precision
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached
@@ -56,8 +56,8 @@ _COLUMNS = (
                  brief=False),
     MetricColumn("roof_share", "1", "higher", "share of the attainable rate: roof_s / time of these calls"),
     MetricColumn("bound", meaning="the larger of these two: compute or memory"),
-    MetricColumn("impossible", meaning="whether the arithmetic is faster than the peak: the trace lacks part of its "
-                 "work, or the peak is for other arithmetic; then it has no roof", brief=False),
+    MetricColumn("impossible", meaning="whether the arithmetic is faster than the peak, or than any GPU: the trace "
+                 "lacks part of its work, or the peak is for other arithmetic; then it has no roof", brief=False),
     MetricColumn("first_line", meaning="line of the first call in the trace's file", brief=False, type="Int64"),
 )  # fmt: skip
 
@@ -263,6 +263,13 @@ class _Roof(Struct, frozen=True):
         return bounds
 
 
+def _beats_all(operator: Operator) -> bool:
+    """Return whether a product is known to be faster than the peak of any known GPU."""
+    if operator.flop is None or operator.precision is None or operator.kind not in PRODUCTS:
+        return False
+    return operator.flop > fastest_tflops(operator.precision) * _TERA * float(seconds(operator.time_ns))
+
+
 def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) -> Iterator[dict[str, object]]:
     """Rows of a file: all its work, each class, each operator."""
     bounds = {
@@ -283,6 +290,8 @@ def _rows(file: FileOperators, operators: list[Operator], roof: _Roof | None) ->
         if roof is not None:
             row |= {"peak_tflops": roof.peak(each.precision), "peak_tbs": roof.tbs}
             row["impossible"] = roof.impossible(each)
+        if _beats_all(each):
+            row["impossible"] = True
         if id(each) in bounds:
             row["bound"], _ = max(bounds[id(each)].items(), key=lambda side: side[1])
         yield row

@@ -57,25 +57,34 @@ def _working(work: DeviceWork, inside: Intervals) -> Iterator[OwnTime]:
         inside = inside - in_state[state]
 
 
-def _idle(device_graph: Dependencies, inside: Intervals) -> Iterator[OwnTime]:
+def idle_time(device_graph: Dependencies, inside: Intervals) -> Iterator[OwnTime]:
+    """Yield the idle time before the next work is launched, by what the host is in; None: in no range or call."""
     work, calls = device_graph.device.work, device_graph.calls
+    if calls is None:
+        return
     idle = inside - work.busy
     begins, ends = work.busy.ends[:-1], work.busy.starts[1:]
     launcher = np.searchsorted(work.starts, ends)  # the work that ends each gap
     launched = device_graph.launched[launcher]
-    total, named = idle.length, 0
-    labels, words = (np.zeros(0, np.int64), []) if calls is None else _labels(calls)
+    labels, words = _labels(calls)
+    sums = np.zeros(len(words) + 1)
     for thread, line in device_graph.timelines.items():
         chosen = np.flatnonzero((device_graph.threads[launcher] == thread) & (launched != NULL))
         host = idle & union(begins[chosen], np.clip(launched[chosen], begins[chosen], ends[chosen]))
-        until = np.append(line.begins[1:], line.begins[-1:])
-        times = host.inside(line.begins, until)
-        sums = np.bincount(labels[line.calls] + 1, times, len(words) + 1)
-        for name in np.flatnonzero(sums[1:]).tolist():
-            named += (time := round(sums[name + 1]))
-            yield OwnTime(IDLE, words[name], time)
-    if total > named:
-        yield OwnTime(IDLE, None, total - named)
+        times = host.inside(line.begins, np.append(line.begins[1:], line.begins[-1:]))
+        sums += np.bincount(labels[line.calls] + 1, times, len(words) + 1)
+        sums[0] += host.length - times.sum()  # before the first call, and after the last one
+    for name in np.flatnonzero(sums).tolist():
+        yield OwnTime(IDLE, words[name - 1] if name else None, round(sums[name]))
+
+
+def _idle(device_graph: Dependencies, inside: Intervals) -> Iterator[OwnTime]:
+    """Yield all idle time: what no range or call explains is one."""
+    named = [each for each in idle_time(device_graph, inside) if each.name is not None]
+    yield from named
+    left = (inside - device_graph.device.work.busy).length - sum(each.ns for each in named)
+    if left > 0:
+        yield OwnTime(IDLE, None, left)
 
 
 def _labels(calls: CallTree) -> tuple[Ints, Sequence[str]]:

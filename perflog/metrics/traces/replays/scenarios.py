@@ -14,7 +14,6 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
-from perflog.grouping import grouped
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached, computed_list
@@ -25,14 +24,13 @@ from perflog.metrics.traces.device_work import (
     DEVICE_COLUMNS,
     DeviceWork,
     TraceDevice,
-    are_in_steps,
     seconds,
-    trace_devices,
 )
 from perflog.metrics.traces.operators.operator_efficiency import shares_above_roof
 from perflog.metrics.traces.replays.arrivals import lines_of_collectives, own_work, own_work_of
 from perflog.metrics.traces.replays.critical_path import kinds_on_paths, rows_of_kinds
 from perflog.metrics.traces.replays.dependencies import Dependencies, dependencies
+from perflog.metrics.traces.replays.idle_calls import idle_calls_of, rows_of_idle_calls, runs_in_steps
 from perflog.metrics.traces.replays.path_walk import PathWalk
 from perflog.metrics.traces.replays.rank_replay import RankReplay, replay_of_ranks
 from perflog.metrics.traces.replays.scenario_changes import RANK, SCENARIOS, Scenario, scenarios
@@ -98,14 +96,15 @@ def replay(tables: Tables, options: Options) -> MetricRows:
 
 
 def _all_rows(tables: Tables, options: Options) -> list[dict[str, Any]]:
-    in_steps = _runs_in_steps(tables)
+    in_steps = runs_in_steps(tables)
     roofs = shares_above_roof(tables, options)
     rows: list[dict[str, Any]] = []
     kinds: list[dict[str, Any]] = []
-    lines, between = lines_of_collectives(tables), {}
+    lines, between, idle = lines_of_collectives(tables), {}, []
     for each in dependencies(tables):
         if (found := own_work_of(each, lines.get(id(each.device)))) is not None:
             between[id(each.device)] = found
+        idle += idle_calls_of(each, each.device.run in in_steps)
         walk = PathWalk(each)
         kinds += rows_of_kinds(walk)
         if (each.launching != NO_CALL).any():
@@ -113,15 +112,10 @@ def _all_rows(tables: Tables, options: Options) -> list[dict[str, Any]]:
         del each, walk  # before the next one is made
     kinds_on_paths(tables, kinds)  # they cost little here, and going through the dependencies once more does not
     own_work(tables, between)
+    rows_of_idle_calls(tables, idle)
     rows += _rows_of_ranks(tables)
     rows.sort(key=lambda row: (row["run"], -row["gain_s"]))
     return rows
-
-
-def _runs_in_steps(tables: Tables) -> set[str]:
-    """Return the runs that are represented by their steps."""
-    by_run = grouped((device.run, device) for device in trace_devices(tables) if device.span)
-    return {run for run, devices in by_run.items() if are_in_steps(devices)}
 
 
 class _Window(Struct, frozen=True):
@@ -183,7 +177,7 @@ class ReplayedRanks(Struct, frozen=True):
 @computed_list
 def replayed_ranks(tables: Tables) -> Iterator[ReplayedRanks]:
     """Return the replay of each job with clocks that agree."""
-    in_steps = _runs_in_steps(tables)
+    in_steps = runs_in_steps(tables)
     for matched in matched_collectives(tables):
         members, steps = matched.job.members, all(device.run in in_steps for device in matched.job.members)
         between = own_work(tables)
