@@ -100,7 +100,8 @@ def _all_rows(tables: Tables, options: Options) -> list[dict[str, Any]]:
     roofs = shares_above_roof(tables, options)
     rows: list[dict[str, Any]] = []
     kinds: list[dict[str, Any]] = []
-    lines, between, idle = lines_of_collectives(tables), {}, []
+    lines, between = lines_of_collectives(tables), {}
+    idle: list[dict[str, Any]] = []
     for each in dependencies(tables):
         if (found := own_work_of(each, lines.get(id(each.device)))) is not None:
             between[id(each.device)] = found
