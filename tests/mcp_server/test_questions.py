@@ -1,4 +1,6 @@
-"""Questions whose answers are known, each asked in at most two calls of `perflog mcp`.
+"""Questions whose answers are known, each asked in at most two calls of the tools of `perflog mcp`.
+
+The tools are called here, as the process does that reads logs for the server; `test_mcp.py` asks over the server.
 
 The answers are those that the authors of the data state, or that were computed from the raw files by other programs:
 `README.md` and `truth.json` of the campaigns, the index of the corpus, the facts about the seeds. The questions about
@@ -10,16 +12,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 from support.brief_answers import checked_lines
-from support.mcp_session import Session, session
 from support.paths import SHARED, TESTS
 
+from perflog.mcp.answers import Answers as Tools
+from perflog.mcp.confinement import Confinement
+
 CAMPAIGNS = SHARED / "campaigns"
-ANSWERS: dict[tuple[Session, str, str], dict[str, Any]] = {}
+ANSWERS: dict[tuple[str, str], dict[str, Any]] = {}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "overview": {"rows": 20}, "diagnose": {"rows": 5}, "compare": {"parts": [], "rows": 20, "by": []},
+    "metrics": {}, "query": {"rows": 100}, "lines": {},
+}  # fmt: skip
+"""What the server passes where a call leaves it out."""
 HERE = (CAMPAIGNS / "README.md").is_file()
 TRUTH: dict[str, Any] = json.loads((CAMPAIGNS / "jobs" / "truth.json").read_text()) if HERE else {}
 
@@ -161,31 +170,30 @@ OWN = [
 ]  # fmt: skip
 
 
-def asked_once(server: Session, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The answer of a server to a call. Several questions make the same call."""
-    key = server, tool, json.dumps(arguments)
+def asked_once(tools: Tools, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a call, as JSON has it. Several questions make the same call."""
+    key = tool, json.dumps(arguments)
     if key not in ANSWERS:
-        ANSWERS[key] = server.ask(tool, **arguments)
+        ANSWERS[key] = json.loads(json.dumps(tools.call(tool, DEFAULTS[tool] | arguments)))
     return ANSWERS[key]
 
 
-def check(question: Question, server: Session) -> None:
+def check(question: Question, tools: Tools) -> None:
     assert len(question.calls) <= 2
-    answers = [asked_once(server, *call) for call in question.calls]
+    answers = [asked_once(tools, *call) for call in question.calls]
     brief = "\n".join(line for answer in answers for line in checked_lines("\n".join(answer.get("brief", []))))
     assert re.search(question.said, brief) if isinstance(question.said, str) else question.said(answers), brief
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Session]:
+def tools() -> Tools:
     folders = [TESTS / "data", *([CAMPAIGNS, SHARED / "corpus", SHARED / "seeds"] if HERE else [])]
-    with session(*folders) as made:
-        yield made
+    return Tools(Confinement(list(map(str, folders))))
 
 
 @pytest.mark.parametrize("question", OWN, ids=lambda question: question.text[:40])
-def test_questions_about_the_samples(question: Question, server: Session) -> None:
-    check(question, server)
+def test_questions_about_the_samples(question: Question, tools: Tools) -> None:
+    check(question, tools)
 
 
 @pytest.mark.skipif(not HERE, reason="needs the campaigns in ../shared")
@@ -193,5 +201,5 @@ def test_questions_about_the_samples(question: Question, server: Session) -> Non
     "question",
     [pytest.param(q, marks=() if i % 7 == 0 else pytest.mark.slow, id=q.text[:40]) for i, q in enumerate(QUESTIONS)],
 )
-def test_questions_about_real_runs(question: Question, server: Session) -> None:
-    check(question, server)
+def test_questions_about_real_runs(question: Question, tools: Tools) -> None:
+    check(question, tools)
