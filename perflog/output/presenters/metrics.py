@@ -60,7 +60,8 @@ def metric_sheet(
     brief, title = format in _BRIEF, ""
     if run_names:
         table = table.assign(run=table["run"].map(lambda run: run_names.get(run, run)))
-    columns = [c for c in metric.columns if not brief or (c.brief and table[c.name].notna().any())]
+    known = table.notna().any() if brief else {}
+    columns = [c for c in metric.columns if not brief or (c.brief and known[c.name])]
     note = []
     if brief:
         title, columns = _titled(metric, table, columns)
@@ -68,13 +69,13 @@ def metric_sheet(
         if 0 < limit < len(table):
             note.append(f"{len(table) - limit} more rows: --limit 0 shows all {len(table)}")
         note += ["these runs have no data to compute it from"] if not len(table) else [metric.formula, metric.source]
-    shown = table[[c.name for c in columns]].head(limit) if limit else table[[c.name for c in columns]]
+    shown = table.head(limit) if limit else table
     if format == "text" and terminal.width():
         shown = _with_short_kernels(metric, shown)
     shown_columns = tuple(
         SheetColumn(c.name, c.unit, _numeric(table[c.name]), c.short, _role(metric, c, table, columns)) for c in columns
     )
-    rows = [tuple(map(_plain, row)) for row in shown.itertuples(index=False, name=None)]
+    rows = list(zip(*(map(_plain, shown[c.name].tolist()) for c in columns), strict=True))
     return Sheet(metric.name, shown_columns, rows, title, "\n".join(note))
 
 
@@ -98,8 +99,14 @@ def _role(metric: Metric, column: MetricColumn, table: pd.DataFrame, shown: Sequ
         return "verdict"
     if name == "run" or (name == "label" and not any(c.name == "run" for c in shown)):
         return "run"
-    alike = not column.unit and len(table) > 1 and table[name].nunique(dropna=False) == 1
+    alike = not column.unit and len(table) > 1 and _is_alike(table[name])
     return "detail" if alike or name == "label" or {name, f"{metric.name}.{name}"} & _DETAILS else ""
+
+
+def _is_alike(column: pd.Series[Any]) -> bool:
+    """Return whether a column has one value in all rows, or none. `nunique` takes three times as long."""
+    known = column.notna()
+    return bool((column == column.iloc[0]).all() if known.all() else not known.any())
 
 
 def _with_short_kernels(metric: Metric, rows: pd.DataFrame) -> pd.DataFrame:
