@@ -92,11 +92,13 @@ def test_what_each_setting_does() -> None:
         FACTOR | {"value": "16", "change": 0.3, "change_low": 0.2, "change_high": 0.4, "best_in": 3},
         FACTOR | {"value": "4", "change": -0.1, "also": "lr"},
     ]  # fmt: skip
-    for figure, better in (("tokens_per_s", True), ("step_time_s", False)):
-        table = answers(*THREE, factors=tuple(row | {"figure": figure} for row in factors))[2]
-        assert isinstance(table, AnswerTable) and table.title == "what each setting does"
+    for figure, better, by in (("tokens_per_s", True, ""), ("step_time_s", False, ""), ("loss", False, " by loss")):
+        made = [row | {"figure": figure} for row in (*THREE, *factors)]
+        table = answers(*made[:3], factors=tuple(made[3:]))[2]
+        title = f"what each setting does{by}"
+        assert isinstance(table, AnswerTable) and table.title == title
         assert [head.name for head in table.heads] == [
-            "what each setting does", "value", "runs", "change", "interval", "", "best in", "also differs"
+            title, "value", "runs", "change", "interval", "", "best in", "also differs"
         ]  # fmt: skip
         assert [head.name for head in table.heads if head.number] == ["runs", "change", "best in"]
         base, more, less = table.rows

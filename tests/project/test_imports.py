@@ -119,7 +119,7 @@ analysis.compare: headline aa
 analysis.compare.explanations: __init__ attribution operators averages warmup_costs cause_changes message_sizes
 analysis.compare: findings comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures ranks_apart doubts hosts parts outliers
-analysis.overview.facts: __init__ stuck what_if scaling_facts energy_facts telemetry_facts
+analysis.overview.facts: __init__ stuck what_if scaling_facts sweep_facts energy_facts telemetry_facts
 analysis.overview.facts: host_operators version_changes folder_answers device_facts log_facts server_facts
 analysis.overview.facts: case_facts job_course targets
 analysis.overview: headline reasons subject next_commands __init__

@@ -27,6 +27,7 @@ from perflog.analysis.overview.facts.folder_answers import folder_answers, folde
 from perflog.analysis.overview.facts.job_course import course_of_job
 from perflog.analysis.overview.facts.log_facts import process_summaries
 from perflog.analysis.overview.facts.scaling_facts import by_size
+from perflog.analysis.overview.facts.sweep_facts import best_configurations
 from perflog.analysis.overview.facts.targets import targets_reached
 from perflog.analysis.overview.facts.version_changes import since_when
 from perflog.analysis.overview.hosts import findings_of_hosts, hosts_apart
@@ -297,6 +298,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         reasons=[
             *targets_reached(tables, groups, options),
             *course_of_job(tables, groups, options),
+            *best_configurations(tables, options),
             *_stopped_early(tables, groups, found),
             *no_repeats(differences, groups),
             *_reasons(log, tables, groups, figures, bases, options),

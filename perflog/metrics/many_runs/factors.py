@@ -28,12 +28,18 @@ from perflog.statistics.effects import mean_of_runs
 
 _TIME = "step_time_s"
 
+LOSS = "loss"
+_FEWEST, _LAST = 20, 10  # losses of a run, and the part of them at its end: 1 / 10
 _MISSING = "-"  # value of a setting that a run does not print
 
 _SWEEP = (
     *RUN_COLUMNS,
     MetricColumn("sweep", meaning="format, program and model of the runs that are compared"),
-    MetricColumn("figure", meaning="tokens_per_s, samples_per_s or step_time_s: the first that all runs have"),
+    MetricColumn(
+        "figure",
+        meaning="tokens_per_s, samples_per_s or step_time_s: the first that all runs have; and loss, the mean of the "
+        "last tenth of the losses, if all runs end at one step",
+    ),
 )  # fmt: skip
 
 _CONFIGURATION_COLUMNS = (
@@ -63,7 +69,7 @@ _FACTOR_COLUMNS = (
 )
 
 
-class _Sweep(Struct, frozen=True):
+class Sweep(Struct, frozen=True):
     """Runs of one format, program and model that differ in settings.
 
     Attributes:
@@ -123,7 +129,7 @@ def configurations(tables: Tables, options: Options) -> MetricRows:
            rank         configuration  change
         ...
     """
-    return [row for sweep in _sweeps(tables, options) for row in _configuration_rows(sweep, options.level)]
+    return [row for sweep in sweeps(tables, options) for row in _configuration_rows(sweep, options.level)]
 
 
 @metric(
@@ -148,7 +154,7 @@ def factors(tables: Tables, options: Options) -> MetricRows:
     """
     return [
         row
-        for sweep in _sweeps(tables, options)
+        for sweep in sweeps(tables, options)
         for factor in sweep.factors
         for row in _factor_rows(sweep, factor, options.level)
     ]
@@ -157,30 +163,46 @@ def factors(tables: Tables, options: Options) -> MetricRows:
 # --- sweeps -------------------------------------------------------------------------------------------------------
 
 
-def _sweeps(tables: Tables, options: Options) -> list[_Sweep]:
+def sweeps(tables: Tables, options: Options) -> list[Sweep]:
+    """Return the runs that differ in settings, once for each figure."""
     return cached(tables, ("sweeps of factors", options.warmup), lambda: list(_find_sweeps(tables, options)))
 
 
-def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
+def _find_sweeps(tables: Tables, options: Options) -> Iterator[Sweep]:
     settings = settings_by_run(tables)
     figures = _figures(tables, options.warmup)
     alike = grouped((tuple(values.get(name, "") for name in ALIKE), run) for run, values in settings.items())
     for names, runs in alike.items():
         measured = [run for run in runs if any(run in by_run for by_run in figures.values())]
         figure = next((name for name, by_run in figures.items() if all(run in by_run for run in measured)), _TIME)
-        logs = {run: math.log(figures[figure][run]) for run in measured if run in figures[figure]}
-        logs = {run: logs[run] for run in _with_settings(settings, list(logs))}
-        if len(logs) < 2:
-            continue
-        printed_by_all = set.intersection(*(set(settings[run]) for run in logs))
-        failed = [run for run in runs if run not in logs and printed_by_all.issubset(settings[run])]
-        run_settings = [settings[run] for run in (*logs, *failed)]
-        telling = telling_settings(run_settings)
-        incidental = incidental_test(run_settings)
-        followers = (name for name in varying(run_settings) if name not in telling and not incidental(name))
-        if telling:
-            name, higher = ", ".join(filter(None, names)), figure != _TIME
-            yield _Sweep(name, figure, higher, tuple(telling), tuple(followers), settings, logs, tuple(failed))
+        for figure_name, by_run in ((figure, figures[figure]), (LOSS, _losses(tables, runs))):
+            logs = {run: math.log(by_run[run]) for run in runs if run in by_run}
+            logs = {run: logs[run] for run in _with_settings(settings, list(logs))}
+            if len(logs) < 2:
+                continue
+            printed_by_all = set.intersection(*(set(settings[run]) for run in logs))
+            failed = [run for run in runs if run not in logs and printed_by_all.issubset(settings[run])]
+            run_settings = [settings[run] for run in (*logs, *failed)]
+            telling = telling_settings(run_settings)
+            incidental = incidental_test(run_settings)
+            followers = (name for name in varying(run_settings) if name not in telling and not incidental(name))
+            if telling:
+                name, higher = ", ".join(filter(None, names)), figure_name not in (_TIME, LOSS)
+                yield Sweep(name, figure_name, higher, tuple(telling), tuple(followers), settings, logs, tuple(failed))
+
+
+def _losses(tables: Tables, runs: Sequence[str]) -> dict[str, float]:
+    """Return the loss of each run at its end, the mean of its last values; empty if some runs end at another step."""
+    ends: set[int] = set()
+    found: dict[str, float] = {}
+    for run in runs:
+        rows = tables.rows_of("steps", run)
+        rows = rows.where(rows.known("step", "loss"))
+        losses = rows["loss"][np.isfinite(rows["loss"])]
+        if len(losses) >= _FEWEST:
+            ends.add(int(rows["step"].max()))
+            found[run] = float(losses[-max(1, len(losses) // _LAST) :].mean())
+    return {run: loss for run, loss in found.items() if loss > 0} if len(ends) == 1 else {}
 
 
 def _with_settings(settings: Mapping[str, Settings], runs: Sequence[str]) -> list[str]:
@@ -206,7 +228,7 @@ def _figures(tables: Tables, warmup: int | None) -> dict[str, dict[str, float]]:
 # --- rows ---------------------------------------------------------------------------------------------------------
 
 
-def _configuration_rows(sweep: _Sweep, level: float) -> Iterator[dict[str, object]]:
+def _configuration_rows(sweep: Sweep, level: float) -> Iterator[dict[str, object]]:
     groups, failed = sweep.groups(sweep.factors), sweep.groups(sweep.factors, failed=True)
     means = {values: _mean((sweep.logs[run] for run in runs), level) for values, runs in groups.items()}
     ranked = sorted(groups, key=lambda values: means[values][0], reverse=sweep.higher)
@@ -223,7 +245,7 @@ def _configuration_rows(sweep: _Sweep, level: float) -> Iterator[dict[str, objec
         yield row
 
 
-def _factor_rows(sweep: _Sweep, factor: str, level: float) -> Iterator[dict[str, object]]:
+def _factor_rows(sweep: Sweep, factor: str, level: float) -> Iterator[dict[str, object]]:
     by_value = {values[0]: runs for values, runs in sweep.groups([factor]).items() if values[0] != _MISSING}
     if len(by_value) < 2:
         return
@@ -247,7 +269,7 @@ _Group = tuple[dict[str, float], list[str]]
 """Mean logarithm of the metric by value of a factor, and the runs: all other factors agree."""
 
 
-def _matched(sweep: _Sweep, factor: str) -> list[_Group]:
+def _matched(sweep: Sweep, factor: str) -> list[_Group]:
     """The groups of runs that agree in all factors but one."""
     groups = []
     for runs in sweep.groups([name for name in sweep.factors if name != factor]).values():
@@ -258,7 +280,7 @@ def _matched(sweep: _Sweep, factor: str) -> list[_Group]:
     return groups
 
 
-def _also(sweep: _Sweep, factor: str, groups: Sequence[_Group]) -> str | None:
+def _also(sweep: Sweep, factor: str, groups: Sequence[_Group]) -> str | None:
     """Settings that follow from the factors and differ inside the groups."""
     names: dict[str, None] = {}
     for _, runs in groups:

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from perflog.analysis.overview.run_groups import SINGLE_RUNS
 from perflog.grouping import grouped
+from perflog.metrics.many_runs.factors import LOSS
 from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Sentence, change_cell, number
 from perflog.output.report.data import ReportData, TableRow
 from perflog.units import show, show_change, show_interval
 
 _FEWEST = 3  # configurations: two are a comparison
 _SWEEPS, _CONFIGURATIONS, _FAILED, _FACTOR_ROWS = 3, 8, 3, 24  # that are shown
-_FIGURES = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "step_time_s": "s"}
-"""Units of the figures that sweeps compare. More of a rate is better, and less of a time."""
+_FIGURES = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "step_time_s": "s", LOSS: ""}
+"""Units of the figures that sweeps compare. More of a rate is better, and less of a time and of a loss."""
 
 
 def sweeps(report: ReportData) -> Iterator[Sentence | AnswerTable]:
@@ -30,20 +31,21 @@ def sweeps(report: ReportData) -> Iterator[Sentence | AnswerTable]:
     swept = sum(row["runs"] + row["failed"] for rows in rows_by_sweep.values() for row in rows)
     if 2 * swept < len(report.runs):
         return
-    for name, rows in list(rows_by_sweep.items())[:_SWEEPS]:
-        place = f" of {name}" if len(rows_by_sweep) > 1 else ""
+    several = len({name for name, _ in rows_by_sweep}) > 1
+    for (name, figure), rows in list(rows_by_sweep.items())[:_SWEEPS]:
+        place = f" of {name}" * several + f" by {figure}" * (figure == LOSS)
         best, second, *_ = rows
         next_best = "" if second["change"] is None else f"; the next best has {show_change(second['change'])}"
         value = show(best["value"], _FIGURES[best["figure"]], 4)
         text = f"Best of {len(rows)} configurations{place}: {best['configuration']}, {value}{next_best}."
         yield Sentence(text, "reason")
         yield _configurations(f"configurations{place}", rows)
-        if name in factors:  # not where each setting has one value, which some runs do not print
-            yield _settings(f"what each setting does{place}", factors[name])
+        if (name, figure) in factors:  # not where each setting has one value, which some runs do not print
+            yield _settings(f"what each setting does{place}", factors[name, figure])
 
 
-def _by_sweep(rows: Sequence[TableRow]) -> dict[str, list[TableRow]]:
-    return grouped((row["sweep"], row) for row in rows)
+def _by_sweep(rows: Sequence[TableRow]) -> dict[tuple[str, str], list[TableRow]]:
+    return grouped(((row["sweep"], row["figure"]), row) for row in rows)
 
 
 def _configurations(title: str, rows: Sequence[TableRow]) -> AnswerTable:
@@ -60,7 +62,7 @@ def _configurations(title: str, rows: Sequence[TableRow]) -> AnswerTable:
         ]
         for row in shown
     ]  # fmt: skip
-    numbers = ("runs", "failed", "step" if unit == "s" else unit, "change")
+    numbers = ("runs", "failed", "step" if unit == "s" else unit or LOSS, "change")
     heads = [HeaderCell(title), *(HeaderCell(name, number=True) for name in numbers), HeaderCell("")]
     left_out = len(rows) - len(shown)
     note = f"{left_out} more: perflog analyze RUN configurations" if left_out else ""
@@ -77,7 +79,7 @@ def _settings(title: str, rows: Sequence[TableRow]) -> AnswerTable:
     shown = rows[:_FACTOR_ROWS]
     changes = [0.0, *(row["change"] for row in shown if row["change"] is not None)]
     low, span = min(changes), (max(changes) - min(changes)) or 1.0
-    higher = rows[0]["figure"] != "step_time_s"
+    higher = rows[0]["figure"] not in ("step_time_s", LOSS)
     lines: list[list[Cell]] = []
     for row in shown:
         base = row["value"] == row["base"]
