@@ -63,7 +63,7 @@ def test_system_metrics_are_counters(tmp_path: Path) -> None:
 
 
 def test_records_that_hold_no_figures_are_context(tmp_path: Path) -> None:
-    """The numbers are those of wandb_internal.proto."""
+    """The numbers are from wandb_internal.proto."""
     kinds = {4: "output", 6: "files", 8: "artifact", 18: "exit", 21: "header", 22: "footer", 99: None}
     log = read(tmp_path / "r", run_file(history(_step=1, loss=0.5), *(field(number, b"") for number in kinds)))
     lines = log.arrow("lines").to_pylist()

@@ -94,7 +94,7 @@ class TableSet:
 
     @property
     def numbered(self) -> list[str]:
-        """The tables in the order in which their rows are numbered: those of events, then the readings of counters."""
+        """The tables in the order in which their rows are numbered: events first, then the readings of counters."""
         return [*self.present, *([COUNTERS] if self.counter_query() else [])]
 
     def load_names(self) -> None:

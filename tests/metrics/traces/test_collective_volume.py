@@ -51,7 +51,7 @@ def test_each_group_of_calls_is_a_row(calls: list[dict[str, Any]]) -> None:
     assert [tuple(map(none_if_null, row)) for row in found] == volumes(calls)
 
 
-def test_a_message_without_a_size_has_that_of_the_operator_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_without_a_size_has_the_size_of_the_operator_on_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Operators in the order of their calls, of lines 4, 2 and 3."""
     events = [kernel(10 * at, 10 * at + 5, collective="send", bytes=5 if at == 3 else None) for at in range(1, 5)]
     operators = SimpleNamespace(run="r", part=0, lines=np.array([4, 2, 3]), bytes=np.array([40, 20, 30]))

@@ -1,4 +1,4 @@
-"""The timeline of traces: spans, tracks and colours are those of the rows."""
+"""The timeline of traces: it draws the spans, tracks and colours of the rows."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_what_was_merged_is_said() -> None:
 
 
 def test_at_most_four_runs_are_drawn() -> None:
-    """Each has its name and its parts; time 0 is that of its own first event."""
+    """Each has its name and its parts; time 0 is its own first event."""
     events = [
         each | {"run": f"r{k}"}
         for k in range(5)

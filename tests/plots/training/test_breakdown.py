@@ -10,7 +10,7 @@ from perflog import metrics
 
 
 def test_bars_of_the_breakdown_end_at_the_step() -> None:
-    """Each bar is as long as its run's mean step; the part of a name is that of the metric."""
+    """Each bar is as long as its run's mean step; a part is as long as in the metric."""
     table = metrics.breakdown(tables("moe_layer"))
     (axes,) = panels(figure("moe_layer", "breakdown"))
     ends: dict[int, float] = {}

@@ -28,7 +28,7 @@ def test_steps_are_those_of_the_log() -> None:
         (middle,) = (line for line in axes.lines if line.get_label() == "median of steady steps")
         assert ys(middle)[0] == pytest.approx(mine["step_time_s"][1:].median() * MS)
         (window,) = by_gid(axes, "window")
-        assert list(xs(window)) == [89.5, 99.5]  # the printed average is that of the last ten
+        assert list(xs(window)) == [89.5, 99.5]  # the printed value is the mean of the last ten
         assert by_gid(axes, "warmup")[0].get_extents() is not None
         (beyond,) = by_gid(axes, "beyond")
         assert beyond.get_offsets()[:, 0].tolist() == [0]
