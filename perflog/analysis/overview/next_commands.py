@@ -17,6 +17,7 @@ from perflog.metrics import (
     device_kernels,
     device_ranges,
     factors,
+    history,
     host_operators,
     kernels,
     phases,
@@ -75,7 +76,7 @@ def next_commands(
         commands.append("perflog compare " + join([f"{names[0]}:{group.mark[1:]}" for group in groups[:2]]))
     metric = _metric_of(tables) if len(log) == 1 else metric_of_folder
     if metric:
-        commands.append(f"perflog analyze {shown} {metric}")
+        commands.append(f"perflog track {shown}" if metric == history.name else f"perflog analyze {shown} {metric}")
     return [*commands, f"perflog report {shown}"]
 
 
@@ -94,9 +95,9 @@ def diagnosis_of(names: Sequence[str], tables: Tables) -> str | None:
 def _may_be_pooled(varied: Sequence[str], metric_of_folder: str | None) -> bool:
     """Return whether runs with the same value of the only setting in which they differ may be taken together.
 
-    Runs of a scaling study may not: the settings do not have their sizes.
+    Runs of a scaling study may not: the settings do not have their sizes. Nor may versions of different speed.
     """
-    return len(varied) == 1 and varied != ["format"] and metric_of_folder != scaling.name
+    return len(varied) == 1 and varied != ["format"] and metric_of_folder not in (scaling.name, history.name)
 
 
 def have_factors(varied: Sequence[str], tables: Tables) -> bool:

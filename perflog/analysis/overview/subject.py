@@ -55,8 +55,9 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     else:
         yield f"{count(logs, 'log')}, " * (logs > 1) + count(len(log), "run") + each
     yield from _iterations(tables)
-    sources = steps.where(steps.known("step_time_s")).counts("step_time_by")
-    if len(sources) == 1 and (source := next(iter(sources))) in _TIMED_BY:
+    timed = steps.where(steps.known("step_time_s"))
+    sources = timed.counts("step_time_by")
+    if len(sources) == 1 and sum(sources.values()) == len(timed) and (source := next(iter(sources))) in _TIMED_BY:
         yield f"steps timed by {_TIMED_BY[source]}"
     if same["world_size"] is not None:
         ranks = _traced_ranks(tables)

@@ -23,7 +23,7 @@ from perflog.analysis.diagnosis import Diagnosis
 from perflog.analysis.job_members import UNKNOWN
 from perflog.analysis.overview import Overview, overview
 from perflog.analysis.overview.facts import job_course
-from perflog.analysis.overview.next_commands import have_factors
+from perflog.analysis.overview.next_commands import _may_be_pooled, have_factors
 from perflog.analysis.overview.parts import parts
 from perflog.analysis.overview.reasons import bottleneck
 from perflog.analysis.overview.run_figures import run_figures
@@ -556,6 +556,12 @@ def test_factors_are_suggested_where_they_have_an_answer() -> None:
     assert have_factors(["model", "batch"], sweep)
     assert not have_factors(["model", "format"], sweep)
     assert not have_factors(["model", "batch"], Tables(stored("nvprof")))
+
+
+def test_versions_and_sizes_are_no_repeats() -> None:
+    answers = (None, "history", "scaling")
+    assert [_may_be_pooled(["batch"], answer) for answer in answers] == [True, False, False]
+    assert not _may_be_pooled(["batch", "model"], None) and not _may_be_pooled(["format"], None)
 
 
 def test_the_speed_comes_first_among_last_values(tmp_path: Path) -> None:

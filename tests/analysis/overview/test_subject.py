@@ -91,6 +91,8 @@ def test_what_the_runs_have_in_common() -> None:
     assert found[2:] == ["steps timed by a progress bar", "1,200 ranks", "H100", "bf16"]
     assert words(tables(runs=2, world_size=[1, 2], device="H100"))[2:] == ["H100"]
     assert words(tables(*steps(1, step_time_by="line"), *steps(2, step_time_by="bar")))[2:] == []
+    printed = steps(1, run="r1", step_time_by=None)
+    assert words(tables(*steps(1, step_time_by="line"), *printed, runs=2))[2:] == []  # one of them prints its times
     assert words(tables(world_size=1))[2:] == ["1 rank"]
 
 
