@@ -120,8 +120,10 @@ def equal_losses(tables: Tables) -> Iterator[tuple[str, str]]:
 def equal_times(tables: Tables) -> Iterator[tuple[str, str]]:
     """Yield pairs of runs of two logs that print the same measured times, as a log and the state that a program saves.
 
-    Two runs never take equally long to the last of five digits, so that a few such times show one run.
+    Two runs never take equally long to the last of five digits, so that a few such times show one run. The state has
+    another format than the log: two logs of one format are a copy, or repeats of which a few times are equal.
     """
+    format_of = dict(tables.rows("runs").where(tables.rows("runs").known("format")).records("run", "format"))
     runs_of: dict[tuple[str, float], dict[str, None]] = {}
     counts: Counter[str] = Counter()
     for name in ("values", "summaries"):
@@ -137,6 +139,7 @@ def equal_times(tables: Tables) -> Iterator[tuple[str, str]]:
     joined: set[str] = set()
     for (one, other), number in shared.items():
         is_of_two = one.partition("-")[0] != other.partition("-")[0] and other not in joined
+        is_of_two &= one not in format_of or format_of[one] != format_of.get(other)
         if is_of_two and number >= max(_EQUAL_TIMES, min(counts[one], counts[other]) / 2):
             joined.add(other)
             yield one, other

@@ -128,7 +128,13 @@ def test_measured_times_are_equal_in_one_run_alone(one: list[float], other: list
         {"table": "values", "run": run, "line": line, "key": "eval_runtime", "unit": "s", "value": value}
         for run, values in (("a-1", one), ("b-1", other)) for line, value in enumerate(values)
     ]  # fmt: skip
-    assert list(module.equal_times(Tables(by_hand("steps", rows)))) == [("a-1", "b-1")] * is_one
+    frames = by_hand("steps", rows)
+    for formats, expected in (
+        (["log", "state"], [("a-1", "b-1")] * is_one),
+        (["log", "log"], []),
+    ):  # a copy, or repeats
+        runs = frames["runs"].assign(format=formats)
+        assert list(module.equal_times(Tables({**frames, "runs": runs}))) == expected
 
 
 def test_logs_in_which_one_rank_fails_are_of_other_jobs() -> None:
