@@ -6,6 +6,7 @@ import random
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from support.profiles import WHERE, nvprof_profile, profile_of
 from support.seeds import MS, rows
 
 from perflog.metrics import ranges
+from perflog.metrics.profiles.ranges import RangeWork
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -197,6 +199,27 @@ def test_one_range_inside_another() -> None:
     assert (forward["range"], forward["parent"], forward["depth"]) == ("forward", "step", 1)
     assert (forward["share"], step["exclusive_least_s"]) == (4 / 13, 6.0)
     assert (step["clock"], forward["clock"]) == ("synchronous", "asynchronous")
+
+
+@pytest.mark.parametrize(
+    ("calls", "time", "host", "longest", "holds"),
+    [
+        ([4, 2], [4.0, 6.0], 11.0, 6.0, True),
+        ([3, 2], [4.0, 6.0], 11.0, 6.0, False),  # fewer calls of the first kernel
+        ([4, 2], [3.9, 6.0], 11.0, 6.0, False),  # less time of it
+        ([4, 2], [4.0, 6.0], 0.9, 6.0, False),  # shorter on the host
+        ([4, 2], [4.0, 6.0], 11.0, 0.4, False),  # no entry is long enough
+    ],
+)
+def test_a_range_holds_another_one_if_it_has_all_its_calls_and_time(
+    calls: list[float], time: list[float], host: float, longest: float, holds: bool
+) -> None:
+    """The other one has all four calls of the first kernel, which takes 4 s, and 1 s on the host."""
+    work = RangeWork(
+        ("inner", "outer"), (None, None), (1, 2), np.array([[4, 0], calls]), np.array([[4.0, 0.0], time]),
+        np.array([4, 3]), np.array([4.0, 9.0]), np.array([4.0, 2.0]), np.array([1.0, host]), np.array([0.5, longest]),
+    )  # fmt: skip
+    assert work.holds().tolist() == [[False, holds], [False, False]]
 
 
 def test_the_same_name_in_two_domains() -> None:
