@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
-from perflog.parsing.assemble.runs.run_state import ClockTotal, RunIndex, RunSettings, RunState
+from perflog.formats.model import Line
+from perflog.formats.template import Template
+from perflog.parsing.assemble.runs.run_state import ClockTotal, RunIndex, RunSettings, RunState, printed_settings
+from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS
 
 ORDER_BITS = 6
@@ -207,6 +211,25 @@ def config(folder: Path, lines: list[str]) -> dict[str, Any]:
 )
 def test_what_lines_of_settings_print(tmp_path: Path, lines: list[str], expected: dict[str, Any]) -> None:
     assert config(tmp_path, lines) == expected
+
+
+def test_what_only_its_path_names_is_under_the_key_of_its_record() -> None:
+    """`{"key": "seed", "value": 7, "metadata": {"line": 3}}`; a field with a name of its own is none of the key."""
+    line = Line("event", Template("{key:s} {a:d} {b:d}"), table="runs", paths={"b": "metadata.b"})
+    keys = pa.array(["one", "two", "one", "two"], pa.string())
+    records = Records(np.arange(4), {"key": keys, "a": np.array([1, 2, 3, 4]), "b": np.array([5, 6, 7, 8])})
+    found = [(each.key, each.values, list(each.rows), each.field) for each in printed_settings(line, records, 0, 3)]
+    assert found == [
+        ("a", [1, 2, 3], [0, 1, 2], "a"), ("one.metadata.b", [5, 7], [0, 2], "b"), ("two.metadata.b", [6], [1], "b")
+    ]  # fmt: skip
+
+
+def test_the_value_of_a_key_is_a_number_or_a_string() -> None:
+    line = Line("set", Template("{key:s} is {value:r}"), table="runs")
+    texts = {"key": ["one", "two", "one", "cuda_version"], "value": ["1", "x", "2.50", "12.10"]}
+    records = Records(np.arange(4), {name: pa.array(column, pa.string()) for name, column in texts.items()})
+    found = [(each.key, each.values, list(each.rows)) for each in printed_settings(line, records, 1, 4)]
+    assert found == [("two", ["x"], [1]), ("one", [2.5], [2]), ("cuda_version", ["12.10"], [3])]
 
 
 def test_columns_of_a_run_hold_settings_that_fit(tmp_path: Path) -> None:
