@@ -107,14 +107,12 @@ def same_records(lines: list[bytes]) -> None:
         assert quick == thorough == records(fast(), three)
         assert account(one) == account(two) == account(three)
     for number, line in enumerate(lines, 1):
-        (batch,) = scanned(fast(), [line])
-        if batch.open_positions is not None:
-            continue  # cut: `test_record_starts` tries where
         expected = expected_record(line) if line.strip(b" \t") else None
-        if expected is not None:
-            assert quick.get(number << PART_BITS) == expected, line
-        elif number << PART_BITS in quick:  # behind a label
-            assert strip_rank_labels(line) != line.rstrip(b" \t"), line
+        found = quick.get(number << PART_BITS)
+        is_labelled = expected is None and strip_rank_labels(line) != line.rstrip(b" \t")
+        if found != expected and not is_labelled:
+            (batch,) = scanned(fast(), [line])
+            assert batch.open_positions is not None, line  # cut: `test_record_starts` tries where
 
 
 # --- real lines, mutated ---------------------------------------------------------------------------------------------
@@ -218,7 +216,6 @@ def test_the_last_line_can_be_anything(line: bytes) -> None:
 HUGE = ["9" * 20, "-" + "9" * 20, "9" * 5000]
 
 
-@pytest.mark.parametrize("digits", HUGE, ids=["20", "-20", "5000"])
 @pytest.mark.parametrize(
     "line",
     [
@@ -233,12 +230,12 @@ HUGE = ["9" * 20, "-" + "9" * 20, "9" * 5000]
         "{}: block_info 1 1",
     ],
 )
-def test_an_integer_too_long_is_not_read_and_stops_nothing(line: str, digits: str) -> None:
-    odd = line.format(digits).encode()
-    same_records([HOME.encode(), odd, HOME.encode()])
-    (batch,) = scanned(fast(), [HOME.encode(), odd, HOME.encode()])
-    assert 2 in [position >> PART_BITS for position in batch.unread_segments.tolist()]
-    assert {1, 3} <= {position >> PART_BITS for position in records(fast(), batch)}
+def test_an_integer_too_long_is_not_read_and_stops_nothing(line: str) -> None:
+    lines = [HOME.encode(), *(each for digits in HUGE for each in (line.format(digits).encode(), HOME.encode()))]
+    same_records(lines)
+    (batch,) = scanned(fast(), lines)
+    assert {2, 4, 6} <= {position >> PART_BITS for position in batch.unread_segments.tolist()}
+    assert {1, 3, 5, 7} <= {position >> PART_BITS for position in records(fast(), batch)}
 
 
 def test_an_integer_with_commas_too_long_is_not_read() -> None:
