@@ -91,7 +91,7 @@ def provenance(tags: Mapping[str, str] | None = None, environment: Mapping[str, 
     return known | dict(tags or {})
 
 
-def github_event(variables: Mapping[str, str]) -> Mapping[str, Any]:
+def github_event(variables: Mapping[str, str]) -> Mapping[str, object]:
     """Return the event that started a workflow of GitHub Actions; empty if it cannot be read."""
     try:
         event = json.loads(Path(variables["GITHUB_EVENT_PATH"]).read_bytes())

@@ -51,7 +51,7 @@ def _is_figure(value: object) -> bool:
     return not isinstance(value, str | bytes) and hasattr(value, "__float__") and not hasattr(value, "__len__")
 
 
-def _log_of(given: Any, label: str) -> Log:
+def _log_of(given: object, label: str) -> Log:
     path = os.path.join(temporary.folder(), label.replace(os.sep, " "))
     try:
         with open(path, "w", encoding="utf-8", newline="") as file:

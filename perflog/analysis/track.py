@@ -437,7 +437,7 @@ def interval(change: LevelChange) -> str:
 # --- as values ----------------------------------------------------------------------------------------------------
 
 
-def _figure_json(of: Track, course: FigureCourse) -> dict[str, Any]:
+def _figure_json(of: Track, course: FigureCourse) -> dict[str, object]:
     versions = [
         {
             "version": row["version"], "at": row["at"] or None, "run": row["run"], "runs": row["runs"],
@@ -474,7 +474,7 @@ def _figure_json(of: Track, course: FigureCourse) -> dict[str, Any]:
     }
 
 
-def _change_json(of: Track, course: FigureCourse, change: LevelChange) -> dict[str, Any]:
+def _change_json(of: Track, course: FigureCourse, change: LevelChange) -> dict[str, object]:
     accepted = of.acceptance(course, change)
     return {
         "before": change.before.name,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -53,7 +53,7 @@ def this_job(environment: Mapping[str, str] | None = None) -> Job:
     return Job(commit=commit, address=address)
 
 
-def _request(event: Mapping[str, Any], variables: Mapping[str, str]) -> str:
+def _request(event: Mapping[str, object], variables: Mapping[str, str]) -> str:
     """The number of the pull request: of the event, or of the ref that is checked out."""
     request = event.get("pull_request")
     number = request.get("number") if isinstance(request, dict) else None
@@ -63,7 +63,7 @@ def _request(event: Mapping[str, Any], variables: Mapping[str, str]) -> str:
     return pull[1] if pull else ""
 
 
-def _is_main(event: Mapping[str, Any], variables: Mapping[str, str]) -> bool:
+def _is_main(event: Mapping[str, object], variables: Mapping[str, str]) -> bool:
     name = variables.get("GITHUB_EVENT_NAME", "")
     if not name or name.startswith(_OF_REQUEST) or event.get("pull_request"):
         return False

@@ -110,7 +110,7 @@ def _bytes(path: Path) -> bytes | None:
         raise PerflogError(f"cannot be read: {error.strerror}", str(path)) from error
 
 
-def _checked(document: Any, where: str) -> Mapping[str, Any]:
+def _checked(document: object, where: str) -> Mapping[str, object]:
     """The values, if all keys are known and all values are of their kind."""
     if not isinstance(document, dict):
         raise UsageError("[tool.perflog] is not a table", where)
@@ -126,21 +126,21 @@ def _text(value: Any) -> str:
     return "" if isinstance(value, str) and value else 'is a string, such as "main"'
 
 
-def _texts(value: Any) -> str:
+def _texts(value: object) -> str:
     is_list = isinstance(value, list) and all(isinstance(each, str) and each for each in value)
     return "" if is_list else 'is a list of strings, such as ["seed"]'
 
 
-def _share(value: Any) -> str:
+def _share(value: object) -> str:
     is_share = isinstance(value, str) and re.fullmatch(_SHARE, value)
     return "" if is_share else 'is a share, such as "2%"'
 
 
-def _count(value: Any) -> str:
+def _count(value: object) -> str:
     return "" if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else "is a number of steps"
 
 
-def _gates(value: Any) -> str:
+def _gates(value: object) -> str:
     if not isinstance(value, dict):
         return 'is a table, such as gates = { step_time = "+3%" }'
     for name, limit in value.items():

@@ -105,7 +105,7 @@ class _Worker(Struct, eq=False):
 class _Pool:
     """Processes that work on items. `done` holds the results that are there, by index."""
 
-    def __init__(self, work: Work[Any, Any], items: Sequence[Any], progress: Progress | None) -> None:
+    def __init__(self, work: Work[Any, Any], items: Sequence[object], progress: Progress | None) -> None:
         self.done: dict[int, Any] = {}
         self._work, self._items, self._progress = work, items, progress
         self._waiting = deque(range(len(items)))

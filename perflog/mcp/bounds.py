@@ -42,7 +42,7 @@ def _size(value: object) -> int:
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
 
 
-def _short(value: Any, texts: list[int], most: int) -> Any:
+def _short(value: object, texts: list[int], most: int) -> Any:
     """The value with shorter lists and texts, as JSON can hold it: neither NaN nor half of a character."""
     if isinstance(value, str):
         value = value.encode("utf-8", "replace").decode()

@@ -138,7 +138,7 @@ def result_sheet(table: pa.Table, format: str, limit: int | None = None) -> Shee
     return Sheet("result", columns, _results(table[:limit] if limit else table), note=note)
 
 
-def _results(table: pa.Table) -> Iterator[Sequence[Any]]:
+def _results(table: pa.Table) -> Iterator[Sequence[object]]:
     """Rows with values of JSON types; others, such as dates, become strings."""
     known = (int, float, str, list, dict, type(None))
     for start in range(0, table.num_rows, _BLOCK):
@@ -387,7 +387,7 @@ def csv(sheets: Sequence[Sheet], raw: bool = False) -> Iterator[str]:
                 yield from lines([sheet.key, i, c.name, v] for c, v in zip(sheet.columns, row, strict=True))
 
 
-def guarded(value: Any) -> Any:
+def guarded(value: object) -> Any:
     """Return a value for CSV: with a quote mark before it if a spreadsheet would run it as a formula."""
     return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value) else value
 
@@ -414,7 +414,7 @@ def json_text(sheets: Sequence[Sheet]) -> Iterator[str]:
     yield "}"
 
 
-def _dump(value: Any) -> str:
+def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -138,7 +138,7 @@ class _Answers:
         return HTMLResponse(page.written(bar), headers=_NO_FRAMES)
 
     def _made(self, request: Request, sides: dict[str, Log]) -> Page:
-        given: tuple[Any, ...] = (sides,) if len(sides) > 1 else tuple(sides.values())
+        given: tuple[object, ...] = (sides,) if len(sides) > 1 else tuple(sides.values())
         names = [("run", name) for name in request.query_params.getlist("run")]
         return page_of(collect(*given, options=self._options), f"/detail?{urlencode(names)}")
 

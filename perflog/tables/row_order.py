@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -92,6 +92,6 @@ def _order(table: pa.Table, runs: Sequence[str]) -> pa.Array | None:
     return number_array(rows[run >= 0])
 
 
-def natural_sort_key(text: str) -> tuple[Any, ...]:
+def natural_sort_key(text: str) -> tuple[object, ...]:
     """Sort key in which numbers inside a string sort by value: `layer 2` before `layer 10`."""
     return tuple(int(x) if x.isdigit() else x for x in re.split(r"(\d+)", text))

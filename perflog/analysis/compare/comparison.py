@@ -686,7 +686,7 @@ def _table_of(rows: Sequence[Struct], columns: Sequence[MetricColumn]) -> pd.Dat
     return _frame([*map(asdict, rows)], [column.name for column in columns])
 
 
-def _flat(change: CauseChange) -> dict[str, Any]:
+def _flat(change: CauseChange) -> dict[str, object]:
     """A cause on both sides as one row."""
     row = asdict(change)
     return {"case": row.pop("case"), "side": row.pop("side"), **asdict(row.pop("cause")), **row,

@@ -169,7 +169,7 @@ class Finding:
         return {"lines": listed, "count": total, **_json_value(self.numbers)}
 
 
-def _json_value(value: Any) -> Any:
+def _json_value(value: object) -> Any:
     """The value as JSON can hold it: Python numbers, None for NaN and infinity."""
     if isinstance(value, Mapping):
         return {str(k): _json_value(v) for k, v in value.items()}

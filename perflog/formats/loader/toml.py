@@ -94,11 +94,11 @@ class File:
 class Entry:
     """One TOML table of the file. Its methods read a key and check it; an error names the line of the key."""
 
-    def __init__(self, file: File, kind: str, index: int, data: Any) -> None:
+    def __init__(self, file: File, kind: str, index: int, data: object) -> None:
         self.file, self.kind, self.index = file, kind, index
         if not isinstance(data, dict):
             raise self.error(f"`{kind}` is not a list of tables", help=f"write [[{kind}]]")
-        self.data: dict[str, Any] = data
+        self.data: dict[str, object] = data
         for key in data:
             self.refuse_unknown(key, (key,), _KEYS[kind], "unknown key `{}`")
 

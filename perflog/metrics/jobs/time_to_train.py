@@ -102,7 +102,7 @@ def _folder_row(
     return row
 
 
-def _succeeded(runs: Sequence[Mapping[str, Any]]) -> Mask:
+def _succeeded(runs: Sequence[Mapping[str, object]]) -> Mask:
     """Flag the runs that ended in success: all, if no run of the folder prints how it ended."""
     if all(run["status"] is None for run in runs):
         return np.ones(len(runs), np.bool_)

@@ -115,7 +115,7 @@ def _without_incidental(runs: Sequence[_SweptRun]) -> list[_SweptRun]:
     return [replace(run, settings={k: v for k, v in run.settings.items() if k not in left_out}) for run in runs]
 
 
-def _rows_of_log(runs: Sequence[_SweptRun], level: float) -> Iterator[dict[str, Any]]:
+def _rows_of_log(runs: Sequence[_SweptRun], level: float) -> Iterator[dict[str, object]]:
     """Yield the rows of one log: of each factor, then of runs without a group."""
     factors = _factors(runs)
     if not factors:
@@ -168,7 +168,7 @@ def _row(run: _SweptRun, level: float, factors: Sequence[str], factor: str | Non
     return row
 
 
-def _in_group(run: _SweptRun, base: _SweptRun, fastest: _SweptRun, factor: str) -> dict[str, Any]:
+def _in_group(run: _SweptRun, base: _SweptRun, fastest: _SweptRun, factor: str) -> dict[str, object]:
     """Columns that compare a run with the base of its group, and with the fastest one."""
     names = dict.fromkeys((*base.settings, *run.settings))
     also = [name for name in names if name != factor and base.settings.get(name) != run.settings.get(name)]

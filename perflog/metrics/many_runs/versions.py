@@ -162,7 +162,7 @@ class _Runs:
         """Whether a run names its commit."""
         return any(self._commit(run) for run in self.keys)
 
-    def tie(self, run: str) -> tuple[Any, ...]:
+    def tie(self, run: str) -> tuple[object, ...]:
         """Return the sort key of a run within one version."""
         started = self._started.get(run)
         return (str(started or _UNKNOWN), self._ingested.get(run, ""), self._number[run])
@@ -182,7 +182,7 @@ class _Runs:
     def _by_commit(self) -> dict[str, _Place]:
         commits = {run: name for run in self.keys if (name := self._commit(run))}
         dates: dict[str, Moment] = {}
-        first: dict[str, tuple[Any, ...]] = {}
+        first: dict[str, tuple[object, ...]] = {}
         for run in sorted(commits, key=self.tie):
             first.setdefault(commits[run], self.tie(run))
             text = _leaf(self.settings[run], _COMMIT_DATES)

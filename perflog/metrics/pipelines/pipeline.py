@@ -276,7 +276,7 @@ def modelled_timelines(tables: Tables, options: Options) -> Iterator[tuple[str, 
             yield run.run, pd.DataFrame(slots, columns=["stage", "micro_batch", "direction", "start_s", "end_s"])
 
 
-def _equal_stages(stages: int | None, micro_batches: int | None, chunks: int | None) -> Iterator[dict[str, Any]]:
+def _equal_stages(stages: int | None, micro_batches: int | None, chunks: int | None) -> Iterator[dict[str, object]]:
     """The ideal bubble from counts only: all stages are equal, sending takes no time."""
     if stages is None or micro_batches is None:
         return
@@ -286,7 +286,7 @@ def _equal_stages(stages: int | None, micro_batches: int | None, chunks: int | N
         yield _model("interleaved 1F1B, equal stages", over, formula="(p - 1) / (v m + p - 1)")
 
 
-def _timed_stages(run: _LayerTimes, stages: int | None, micro_batches: int | None) -> Iterator[dict[str, Any]]:
+def _timed_stages(run: _LayerTimes, stages: int | None, micro_batches: int | None) -> Iterator[dict[str, object]]:
     """The bubble from the times of the stages, and the bubble that their inequality alone would cost."""
     times = _stage_times(run, stages)
     if not times:
@@ -301,7 +301,7 @@ def _timed_stages(run: _LayerTimes, stages: int | None, micro_batches: int | Non
     yield _model("imbalance of stages alone", over, of=names, formula="1 - mean / max of the stages")
 
 
-def _model(name: str, over: float, **more: Any) -> dict[str, Any]:
+def _model(name: str, over: float, **more: Any) -> dict[str, object]:
     return {"model": name, "over_ideal": over, "idle": over / (1 + over), "busy": 1 / (1 + over)} | more
 
 

@@ -248,7 +248,7 @@ def _rate_per_gpu(rate: Rate, run: str, gpus: int | None) -> float | None:
 
 def _energy(
     power: _Power, gpus: int | None, step: float | None, units: Mapping[str, tuple[str, float]]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     power_gpu = power.per_gpu(gpus)
     found: dict[str, Any] = {"source": power.source, "of": power.of, "measured": power.measured, "power_w": power.watts}
     if power_gpu is not None:

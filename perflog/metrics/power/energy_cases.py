@@ -185,7 +185,7 @@ class _Names:
 
     def _gpus(self, record: int) -> float | None:
         """Return the number of GPUs of a record; None if it has none."""
-        columns: Mapping[str, Sequence[Any]] = self.table.parameters
+        columns: Mapping[str, Sequence[object]] = self.table.parameters
         found = (cells[record] for name, cells in columns.items() if _GPUS.fullmatch(name))
         settings = (value for name, value in self.table.settings.items() if _GPUS.fullmatch(name))
         return next((n for n in (*found, *settings) if isinstance(n, float)), None)

@@ -243,7 +243,7 @@ def _difference(steps: str | None, samples: str | None) -> str | None:
 
 def _device_rows(
     windows: TimedSteps, quantities: Mapping[str, Series], run_columns: Mapping[str, Any]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     starts = np.append(windows.starts.min(), windows.starts)
     ends = np.append(windows.ends.max(), windows.ends)
     times = np.unique(np.concatenate([series.times for series in quantities.values()]))

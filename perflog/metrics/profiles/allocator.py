@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -136,7 +136,7 @@ def _blocks(tables: Tables, name: str = BLOCK) -> Iterator[tuple[_Device, Rows]]
             yield found, rows.where(devices.inverse == number)
 
 
-def _devices(tables: Tables) -> Iterator[tuple[_Device, dict[str, Any]]]:
+def _devices(tables: Tables) -> Iterator[tuple[_Device, dict[str, object]]]:
     asked = {device: int(rows["bytes"][-1]) for device, rows in _blocks(tables, OUT_OF_MEMORY)}
     for device, rows in _blocks(tables):
         sizes = rows["bytes"]

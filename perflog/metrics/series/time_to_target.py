@@ -117,7 +117,7 @@ def _names(names: Iterable[str], targets: Mapping[str, float] | None) -> Collect
     return targets or [name for name in names if not _WORDS.isdisjoint(letter_words(name))]
 
 
-def _stated(key: str, semantics: RunSemantics, options: Options) -> dict[str, Any]:
+def _stated(key: str, semantics: RunSemantics, options: Options) -> dict[str, object]:
     """The target of the option, else of a setting: for the whole name of the series first, then for its last word."""
     if options.targets:
         return {"target": options.targets[key], "target_from": "option"}

@@ -222,7 +222,7 @@ def _layers(rows: Rows, jobs: Ints) -> Iterator[tuple[int, str | None, LayerLoad
         )
 
 
-def _step_rows(layers: Sequence[LayerLoads]) -> Iterator[dict[str, Any]]:
+def _step_rows(layers: Sequence[LayerLoads]) -> Iterator[dict[str, object]]:
     """Rows of each step over its layers."""
     before: list[int | None] = [None] * len(layers)
     hottest = [dict(zip(layer.steps.tolist(), layer.hottest, strict=True)) for layer in layers]
@@ -244,7 +244,7 @@ def _step_rows(layers: Sequence[LayerLoads]) -> Iterator[dict[str, Any]]:
         before = now
 
 
-def _layer_row(layer: LayerLoads) -> dict[str, Any]:
+def _layer_row(layer: LayerLoads) -> dict[str, object]:
     """Row of one layer: its first and last step, and the experts that are hot at the last one."""
     imbalance = layer.ratios.max(axis=1) - 1
     last = layer.ratios[-1]

@@ -66,7 +66,7 @@ def placement(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (
     return [row for job in expert_jobs(tables) for row in placements(tables, job)]
 
 
-def placements(tables: Tables, job: ExpertJob) -> list[dict[str, Any]]:
+def placements(tables: Tables, job: ExpertJob) -> list[dict[str, object]]:
     """Return the rows of a job: its steps in order, at most 16, then its layers; none if its ranks are not known."""
     return cached(tables, ("placements", job.first_run, job.unit), lambda: list(_rows(tables, job)))
 

@@ -109,7 +109,7 @@ def _values_of_ranks(values: Rows) -> dict[int, dict[str, float]]:
 
 def _rate_rows(
     rate: Rate, run: SteadyRun, table: PhaseTable, measured: Mapping[int, Mapping[str, float]]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Rows of a rate, over the ranks and of each rank. No rows if its work or its time is not known.
 
     `table`: the rows of the run in its steady steps.
@@ -156,7 +156,7 @@ def _row(
     return row
 
 
-def _split(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _split(table: pd.DataFrame) -> Iterator[dict[str, object]]:
     """Yield the parts of a step's time, in its order: the innermost phases over the ranks, and unattributed time.
 
     If unattributed time is known only for single ranks, each rank has a row.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
     if not len(parts):
         return {}
     steps = parts[parts["of"] == "step"].groupby("run")["n"].first().to_dict()
-    spreads: dict[str, list[tuple[Any, ...]]] = {}
+    spreads: dict[str, list[tuple[object, ...]]] = {}
     for table in rows_with_wholes(tables, options.warmup):
         spreads |= {run.run: [] for run in table.runs if run.run in steps}
         chosen = np.array([run.run in steps for run in table.runs], np.bool_)

@@ -193,7 +193,7 @@ def _declared_convention(semantics: RunSemantics) -> Convention | None:
         raise UsageError(error.reason, str(semantics.format.path), error.help) from error
 
 
-def _numbers(semantics: RunSemantics, world_size: Any) -> dict[str, float]:
+def _numbers(semantics: RunSemantics, world_size: object) -> dict[str, float]:
     """Return all numbers known about a run, by name: printed in the log, or declared by its format."""
     numbers = semantics.numbers
     if isinstance(world_size, int) and world_size > 0:
@@ -256,11 +256,11 @@ class _RunRates(Struct, frozen=True):
             row |= peak | self._utilisation(row, peak.get("peak_tflops"))
         return row | {"missing": ", ".join(missing) or None}
 
-    def _flops(self, table: _Columns) -> tuple[dict[str, Any], list[str]]:
+    def _flops(self, table: _Columns) -> tuple[dict[str, object], list[str]]:
         """Columns of the FLOP rate, and names of the values that are missing for it."""
         if self.convention is None:
             return {}, ["FLOP convention"]
-        row: dict[str, Any] = {"flops_convention": self.convention.id, "flops_formula": self.convention.flops.text}
+        row: dict[str, object] = {"flops_convention": self.convention.id, "flops_formula": self.convention.flops.text}
         columns = list(self.convention.time)
         missing = [name for name in self.convention.needs if name not in self.numbers]
         times = np.sum([table[name] for name in columns], axis=0)
@@ -287,7 +287,7 @@ class _RunRates(Struct, frozen=True):
         shares: dict[str, Any] = {name: work * share for name, work in work_by_name.items() if work is not None}
         return shares | {"impossible": max(shares.values(), default=0) > 1}
 
-    def _tokens(self, table: _Columns) -> dict[str, Any]:
+    def _tokens(self, table: _Columns) -> dict[str, object]:
         """Columns of tokens: from the declared tokens of a step, else from printed rates."""
         times = table["step_time_s"]
         times = times[times > 0]
@@ -338,7 +338,7 @@ def _known(values: Floats) -> Mask:
     return ~np.isnan(values)
 
 
-def _printed(table: _Columns) -> dict[str, Any]:
+def _printed(table: _Columns) -> dict[str, object]:
     """Columns of rates that the log prints."""
     row: dict[str, Any] = {"n_printed": int(_known(table["tflops"]).sum())}
     for name, column in (("printed_tflops", "tflops"), ("printed_mfu", "mfu")):

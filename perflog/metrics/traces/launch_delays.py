@@ -102,12 +102,12 @@ def launches(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (a
     return rows
 
 
-def _trace(idle: DeviceIdle) -> Iterator[dict[str, Any]]:
+def _trace(idle: DeviceIdle) -> Iterator[dict[str, object]]:
     busy = idle.device.work.busy
     yield from _rows(idle, busy.starts[:1], busy.ends[-1:], [{"part": "trace"}])
 
 
-def _steps(idle: DeviceIdle) -> Iterator[dict[str, Any]]:
+def _steps(idle: DeviceIdle) -> Iterator[dict[str, object]]:
     steps = idle.device.steps
     named = [{"part": "step", "step": number} for number in steps.numbers.tolist()]
     yield from _rows(idle, steps.starts, steps.ends, named)

@@ -58,7 +58,7 @@ def show_sheets(baseline: Baseline, log: Log) -> Iterator[Sheet]:
     yield Sheet("runs", tuple(columns), cells, title="runs")
 
 
-def _facts(runs: RunList, name: str) -> Mapping[str, Any]:
+def _facts(runs: RunList, name: str) -> Mapping[str, object]:
     """A fact of the runs that have it; nothing if none has."""
     from perflog.errors import UsageError
 

@@ -131,7 +131,7 @@ def _numeric(column: pd.Series[Any]) -> bool:
     return len(column) > 0 and all(isinstance(value, int | float) or value is None for value in column.tolist())
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """A Python value, not one of numpy; None if it is null."""
     value = none_if_null(value)
     return value.item() if hasattr(value, "item") else value

@@ -143,7 +143,7 @@ def _log(overview: Overview) -> Sheet:
     return pairs("log", [("name", join(overview.names)), ("what", overview.what), *lines])
 
 
-def _sheet(part: str, rows: list[list[Any]]) -> Sheet:
+def _sheet(part: str, rows: list[list[object]]) -> Sheet:
     columns = (SheetColumn(column.name, column.unit, column.name in _NUMBERS) for column in PARTS[part][1])
     return Sheet(part, tuple(columns), rows)
 
@@ -183,13 +183,13 @@ def _figures(overview: Overview) -> Iterator[list[Any]]:
                 ]  # fmt: skip
 
 
-def _causes(overview: Overview, marks: Mapping[str, str]) -> Iterator[list[Any]]:
+def _causes(overview: Overview, marks: Mapping[str, str]) -> Iterator[list[object]]:
     names = [column.name for column in PARTS["causes"][1][1:]]
     for cause in overview.causes:
         yield [marks[cause.run], *(_known(getattr(cause, name)) for name in names)]
 
 
-def _failures(overview: Overview, marks: Mapping[str, str]) -> Iterator[list[Any]]:
+def _failures(overview: Overview, marks: Mapping[str, str]) -> Iterator[list[object]]:
     for ending in overview.failures:
         row = (ending.judged.first or ending.rows)[0]
         key = overview.keys.get(ending.run)
@@ -203,7 +203,7 @@ def _failures(overview: Overview, marks: Mapping[str, str]) -> Iterator[list[Any
         ]  # fmt: skip
 
 
-def _doubt(overview: Overview, doubt: Doubt, marks: Mapping[str, str]) -> list[Any]:
+def _doubt(overview: Overview, doubt: Doubt, marks: Mapping[str, str]) -> list[object]:
     first = doubt.findings[0]
     key = overview.keys.get(first.run)
     lines = sorted(map(int, first.lines.get(first.run, ())))

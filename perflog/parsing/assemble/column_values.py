@@ -57,12 +57,12 @@ def scaled(values: npt.NDArray[Any], unit: Unit | None) -> Floats:
     return values * unit.factor
 
 
-def computed(line: Line, name: str, columns: Mapping[str, Any], count: int) -> npt.NDArray[Any]:
+def computed(line: Line, name: str, columns: Mapping[str, object], count: int) -> npt.NDArray[Any]:
     """Return a computed column of `count` records of a line."""
     return np.broadcast_to(line.compute[name](columns), count)
 
 
-def field_values(values: Any, column: TableColumn, line: Line, name: str) -> pa.Array:
+def field_values(values: object, column: TableColumn, line: Line, name: str) -> pa.Array:
     """Return the values of a field of a line for a column: numbers in base units, strings as they are."""
     if isinstance(values, np.ndarray):
         return _numbers(values, column, unit_of(line, name), line.unknown.get(name))

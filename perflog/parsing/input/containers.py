@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any
 
 from msgspec import Struct
 
@@ -98,7 +97,7 @@ def _object_record(line: bytes) -> _Record | None:
     return _Record(label, text, is_divided, f"{name} {stream}".encode())
 
 
-def _name_of(members: Mapping[str, Any]) -> str:
+def _name_of(members: Mapping[str, object]) -> str:
     """Return the name of the pod and its container; "" if the record has none."""
     inner = members.get("resource")
     objects = (members, members.get("kubernetes"), inner.get("labels") if isinstance(inner, dict) else None)

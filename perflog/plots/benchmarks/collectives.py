@@ -68,7 +68,7 @@ def collectives(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
-def _points(measured: Rows, row: dict[str, Any]) -> tuple[Floats, Floats]:
+def _points(measured: Rows, row: dict[str, object]) -> tuple[Floats, Floats]:
     """Message sizes (bytes) and median bus bandwidths (GB/s) of one collective of a run."""
     names = ("op", "dtype", "ranks", "buffer")
     wanted = {name: none_if_null(row[name]) for name in names}
@@ -78,7 +78,7 @@ def _points(measured: Rows, row: dict[str, Any]) -> tuple[Floats, Floats]:
     return measured["bytes"][sizes.first].astype(np.float64), sizes.medians(measured["busbw_gbps"])
 
 
-def _title(row: dict[str, Any]) -> str:
+def _title(row: dict[str, object]) -> str:
     """What a panel is about, as far as the log says."""
     op, dtype, ranks = (none_if_null(row[name]) for name in ("op", "dtype", "ranks"))
     parts = (op and plain(op), f"{ranks:.0f} ranks" if ranks else None, dtype and plain(dtype))

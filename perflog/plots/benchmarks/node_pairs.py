@@ -56,7 +56,7 @@ def node_pairs(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
-def _title(keys: tuple[Any, ...]) -> str:
+def _title(keys: tuple[object, ...]) -> str:
     """What a panel is about, as far as the logs say."""
     op, ranks, dtype = (none_if_null(key) for key in keys)
     parts = (op and plain(op), f"{ranks} ranks" if ranks else None, dtype and plain(dtype))

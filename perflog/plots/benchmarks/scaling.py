@@ -47,7 +47,7 @@ def scaling(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
-def _title(mode: Any) -> str:
+def _title(mode: object) -> str:
     return "scaling" if is_null(mode) else f"{mode} scaling"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -114,7 +114,7 @@ def _draw(
     axes.grid(axis="y")
 
 
-def _title(canvas: Canvas, run: str, rank: Any, memory: str, device: Any, process: Any) -> str:
+def _title(canvas: Canvas, run: str, rank: object, memory: str, device: object, process: object) -> str:
     parts = [canvas.run_name(run, 30)]
     parts += [f"rank {rank}"] if not is_null(rank) else [f"process {process}"] if not is_null(process) else []
     return ", ".join([*parts, "host memory" if memory == "host" else f"device {device}"])

@@ -107,7 +107,7 @@ def _longest(tree: pd.DataFrame) -> pd.DataFrame:
     return tree.loc[tree.index.isin(chosen)]
 
 
-def _draw_tree(axes: Axes, tree: pd.DataFrame, exclusive_name: str) -> list[Any]:
+def _draw_tree(axes: Axes, tree: pd.DataFrame, exclusive_name: str) -> list[object]:
     unit, factor = unit_of(tree["gpu_s"], "s")
     places = range(len(tree))
     inclusive, exclusive, host = (tree[name] / factor for name in ("gpu_s", "exclusive_s", "host_s"))

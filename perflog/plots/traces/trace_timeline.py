@@ -149,5 +149,5 @@ def _draw(axes: Axes, rows: pd.DataFrame, names: Sequence[str], handles: dict[st
     axes.set_xlabel(axis_label("time in this part" if is_step else "time since the first event", unit))
 
 
-def _said(kind: str, name: Any) -> str:
+def _said(kind: str, name: object) -> str:
     return plain(kind if is_null(name) else f"{kind}: {name}", 60)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -230,6 +230,6 @@ class _Drawing(Struct):
                             hatch=hatch, edgecolor=BLACK, linewidth=0.5, label=label, gid=gid)  # fmt: skip
             self._handles.setdefault("unattributed" if segment.unattributed else segment.phase, bar)
 
-    def legend_handles(self) -> list[Any]:
+    def legend_handles(self) -> list[object]:
         """Handles of the legend: the phases, then unattributed time, then time outside all phases."""
         return [self._handles[name] for name in (*self.fills, "unattributed", "frame") if name in self._handles]

@@ -94,7 +94,7 @@ def _fields(result: Any, names: Sequence[Any]) -> dict[str, object]:
     return {"result": result}
 
 
-def _names(benchmark: str, params: Any, count: int) -> list[str]:
+def _names(benchmark: str, params: object, count: int) -> list[str]:
     """The names of the values of a benchmark: with the values of its parameters, the last one changing fastest."""
     lists = [values for values in params if isinstance(values, list)] if isinstance(params, list) else []
     every = list(product(*lists)) if lists else []

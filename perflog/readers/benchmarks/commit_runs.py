@@ -62,7 +62,7 @@ def document(source: Source, before: bytes = b"") -> Any:
         raise InputError(f"the history cannot be read: {error}", source.name, "copy it again") from error
 
 
-def documents(source: Source) -> list[Any]:
+def documents(source: Source) -> list[object]:
     """Return the values of a JSON list, or of JSON lines; of another value, itself.
 
     Raises:

@@ -52,7 +52,7 @@ class GithubBenchmarkReader(Reader):
         return write_runs(source, sink, options, self.name, _runs(source))
 
 
-def _suites(source: Source) -> Iterator[tuple[str, list[Any]]]:
+def _suites(source: Source) -> Iterator[tuple[str, list[object]]]:
     content = document(source, ASSIGNED)
     entries = content.get("entries") if isinstance(content, dict) else None
     if not isinstance(entries, dict):
@@ -71,7 +71,7 @@ def _runs(source: Source) -> Iterator[CommitRun]:
             place += len(benches)
 
 
-def _config(entry: dict[str, Any]) -> dict[str, object]:
+def _config(entry: dict[str, object]) -> dict[str, object]:
     commit = entry.get("commit")
     commit = commit if isinstance(commit, dict) else {}
     tool = entry.get("tool")

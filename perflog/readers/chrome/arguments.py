@@ -87,7 +87,7 @@ class UndeclaredArguments(Struct):
             self.numbers.append((place, path, float(leaf)))
 
 
-def undeclared_arguments(events: Sequence[Any], names: Collection[str]) -> UndeclaredArguments:
+def undeclared_arguments(events: Sequence[object], names: Collection[str]) -> UndeclaredArguments:
     """Return the arguments of these names of events, which are decoded JSON.
 
     Counters are left out, and what perflog computed when it exported the trace.
@@ -133,7 +133,7 @@ def sample_of(text: bytes | bytearray | memoryview, offset: int) -> str:
     return " ".join(bytes(text[offset : offset + _SAMPLE_CHARS]).decode("utf-8", "replace").split())
 
 
-def keys_of(value: Any) -> Counter[str]:
+def keys_of(value: object) -> Counter[str]:
     """Return how often each key occurs in decoded JSON."""
     counts: Counter[str] = Counter()
     waiting = [value]
@@ -147,7 +147,7 @@ def keys_of(value: Any) -> Counter[str]:
     return counts
 
 
-def decoded_events(text: bytes | bytearray | memoryview) -> list[Any]:
+def decoded_events(text: bytes | bytearray | memoryview) -> list[object]:
     """Return the events of a piece as plain objects; none where it is almost JSON."""
     try:
         events = msgspec.json.decode(text)

@@ -344,7 +344,7 @@ def _plain_event(text: bytes) -> dict[str, object]:
     return event if isinstance(event, dict) else {}
 
 
-def counter_readings(place: int, fields: Mapping[str, Any]) -> list[Reading]:
+def counter_readings(place: int, fields: Mapping[str, object]) -> list[Reading]:
     """Return the readings of a counter event: one for each number among its arguments."""
     args = fields.get("args")
     args = args if isinstance(args, dict) else {}
@@ -379,7 +379,7 @@ def _track_names(events: Iterable[TraceEvent]) -> list[TrackName]:
     return names
 
 
-def _as_text(value: Any) -> str | None:
+def _as_text(value: object) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 

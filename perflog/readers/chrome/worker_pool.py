@@ -77,7 +77,7 @@ def _killed() -> InputError:
 class _ForkedWorker:
     """A process that works on pieces in shared memory."""
 
-    def __init__(self, make_work: Callable[[], Work], spill_file: Any, max_bytes: int) -> None:
+    def __init__(self, make_work: Callable[[], Work], spill_file: object, max_bytes: int) -> None:
         self._memory = mmap.mmap(-1, max_bytes * _PIECES_AHEAD)
         self._max_bytes, self._slot = max_bytes, 0
         self._pipe, worker_end = Pipe()

@@ -227,7 +227,7 @@ class Database:
             ready.put(None)
 
     @contextmanager
-    def _cursor(self) -> Iterator[Any]:
+    def _cursor(self) -> Iterator[object]:
         """Open the file in another way, five times as fast as rows of Python objects from the standard library."""
         from adbc_driver_sqlite import dbapi
 

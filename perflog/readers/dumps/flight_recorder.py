@@ -117,7 +117,7 @@ class Dump:
         content = dumped(source, _LARGEST)
         self.version, self.nccl_version = (_text(content.get(key)) for key in ("version", "nccl_version"))
         self.nccl_version = self.nccl_version or _text(content.get("comm_lib_version"))
-        self.entries: Sequence[Any] = as_list(content.get("entries"))
+        self.entries: Sequence[object] = as_list(content.get("entries"))
         self.groups = {
             str(name): (_text(group.get("desc")), _ranks(group.get("ranks")))
             for name, group in as_dict(content.get("pg_config")).items()
@@ -277,26 +277,26 @@ def _bytes(entry: Mapping[Any, Any]) -> int | None:
     return whole(max(sides)) or None
 
 
-def _elements(shape: Any) -> int | None:
+def _elements(shape: object) -> int | None:
     """Return the number of elements of a tensor; None for what is no shape."""
     lengths = [_integer(length) for length in as_list(shape)]
     known = [length for length in lengths if length is not None and length >= 0]
     return math.prod(known) if len(known) == len(lengths) <= _MOST_DIMENSIONS else None
 
 
-def _stack(frames: Any) -> str | None:
+def _stack(frames: object) -> str | None:
     """Return the call stack, the innermost frame first."""
     shown = [f"{f.get('name')} ({f.get('filename')}:{f.get('line')})" for f in as_list(frames) if isinstance(f, dict)]
     return "; ".join(shown) or None
 
 
-def _ranks(text: Any) -> tuple[int, ...]:
+def _ranks(text: object) -> tuple[int, ...]:
     """Return the ranks of a group, which older dumps hold as a list and newer ones as a string."""
     numbers = _NUMBER.findall(str(text)) if text else []
     return tuple(rank for number in numbers if len(number) < 18 and (rank := int(number)) <= _LARGEST_RANK)
 
 
-def _integer(value: Any) -> int | None:
+def _integer(value: object) -> int | None:
     """Return a number, which JSON dumps may hold as a string."""
     if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
         return int(value)

@@ -68,7 +68,7 @@ def _parse_timestamp(text: bytes) -> int:
     return number if abs(number) < _LIMIT else MISSING
 
 
-def round_durations(values: Sequence[Any]) -> Ints:
+def round_durations(values: Sequence[object]) -> Ints:
     """Return nanoseconds of durations in microseconds, for which doubles are exact enough; MISSING if none."""
     try:
         numbers = np.array(values, np.float64)
@@ -88,7 +88,7 @@ def real_number(value: Any) -> float:
         return float("nan")
 
 
-def parse_integers(values: list[Any]) -> Ints:
+def parse_integers(values: list[object]) -> Ints:
     """Return integers, also integers written as strings or as 7.0; MISSING where there is none."""
     types = set(map(type, values))
     only_integers = types <= {int}
@@ -105,7 +105,7 @@ def parse_integer(value: Any) -> int:
     return int(parse_integers([value])[0])
 
 
-def _integer(value: Any) -> int:
+def _integer(value: object) -> int:
     number = real_number(value) if isinstance(value, str | float) and not isinstance(value, bool) else value
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         return int(value)

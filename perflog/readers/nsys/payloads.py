@@ -217,7 +217,7 @@ def _decode_json(text: str, needed: str) -> Fields:
     return fields
 
 
-def _flatten(prefix: str, value: Any, fields: Fields) -> None:
+def _flatten(prefix: str, value: object, fields: Fields) -> None:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             _flatten(f"{prefix}.{key}" if prefix else str(key), inner, fields)

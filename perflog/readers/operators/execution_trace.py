@@ -204,7 +204,7 @@ class _Columns(Struct):
 class _Nodes:
     """The nodes of one file. `world_sizes`: sizes of the group of all ranks, as the trace states them."""
 
-    def __init__(self, interners: Interners, process: Any) -> None:
+    def __init__(self, interners: Interners, process: object) -> None:
         self.account = EventAccount()
         self.count = 0
         self._process = process
@@ -217,7 +217,7 @@ class _Nodes:
         self._parents: list[int | None] = []
         self._forward_parents: list[int | None] = []
         self._rows: list[int] = []  # index of the node of each event
-        self._groups: dict[str, tuple[int, dict[str, Any]]] = {}  # by name: number of its node, description
+        self._groups: dict[str, tuple[int, dict[str, object]]] = {}  # by name: number of its node, description
         # Events that name a group: row, group, first rank, stride. A later node may describe the group.
         self._pending_groups: list[tuple[int, str, int, int]] = []
 
@@ -300,7 +300,7 @@ class _Nodes:
                 fields[_OLD_LISTS.get(key, key)] = value
         return fields
 
-    def _count_figures(self, fields: Mapping[str, Any]) -> None:
+    def _count_figures(self, fields: Mapping[str, object]) -> None:
         """Count the fields of a node: stored, dropped for a reason, or unread. Empty ones say nothing."""
         for name, value in fields.items():
             if value in ("", None, []) or name == "name":
@@ -310,7 +310,7 @@ class _Nodes:
             figures.dropped += name in _DROPPED
             figures.unread += name not in _TAKEN and name not in _DROPPED
 
-    def _add_to_tree(self, fields: Mapping[str, Any], name: str, is_range: bool) -> None:
+    def _add_to_tree(self, fields: Mapping[str, object], name: str, is_range: bool) -> None:
         number, parent = whole(fields.get("id")), whole(fields.get("ctrl_deps", fields.get("parent")))
         forward = whole(fields.get("fw_parent"))
         if number is not None:
@@ -320,7 +320,7 @@ class _Nodes:
         self._parents.append(None if parent == number else parent)
         self._forward_parents.append(forward or None)
 
-    def _add_event(self, fields: Mapping[str, Any], name: str, shape: str) -> None:
+    def _add_event(self, fields: Mapping[str, object], name: str, shape: str) -> None:
         columns, row = self._columns.values, len(self._columns.kind)
         scope = whole(fields.get("scope"))
         self._rows.append(len(self._names) - 1)
@@ -410,12 +410,12 @@ def _decoded(text: Any) -> dict[str, object] | None:
     return None
 
 
-def _shapes(shapes: Any) -> str | None:
+def _shapes(shapes: object) -> str | None:
     """Return the shapes of inputs as Kineto prints them."""
     return json.dumps(shapes) if isinstance(shapes, list) and shapes else None
 
 
-def _bytes(fields: Mapping[str, Any]) -> int:
+def _bytes(fields: Mapping[str, object]) -> int:
     """Return the bytes of the larger buffer of a collective; MISSING for a type that is not known."""
     counts = [whole(fields.get(key)) for key in ("in_msg_nelems", "out_msg_nelems")]
     size = element_bytes(str(fields.get("dtype")))
@@ -424,12 +424,12 @@ def _bytes(fields: Mapping[str, Any]) -> int:
     return MISSING if total is None else total
 
 
-def _positive(value: Any) -> int:
+def _positive(value: object) -> int:
     number = whole(value)
     return number if number is not None and number > 0 else MISSING
 
 
-def _tensor_bytes(fields: Mapping[str, Any]) -> int:
+def _tensor_bytes(fields: Mapping[str, object]) -> int:
     """Return the bytes of the tensors that an operator takes and returns, each once; MISSING where there is none."""
     sizes: dict[Any, int] = {}
     pending = [fields.get("inputs.values"), fields.get("outputs.values")]

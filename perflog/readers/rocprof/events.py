@@ -246,7 +246,7 @@ class RecordReader:
             "value": np.array([_real(reading.value) for reading in readings], np.float64),
         }
 
-    def _kind_and_names(self, array: str, kind: Any, operation: Any, number: int) -> tuple[int, int, int]:
+    def _kind_and_names(self, array: str, kind: object, operation: object, number: int) -> tuple[int, int, int]:
         """Return the codes of a record's kind, name and category. `number`: of its kernel, or of a marker's call."""
         key = array, kind, operation, number
         try:
@@ -257,7 +257,7 @@ class RecordReader:
             self._codes[key] = codes
         return codes
 
-    def _look_up(self, array: str, kind: Any, operation: Any, number: int) -> tuple[int, int, int]:
+    def _look_up(self, array: str, kind: object, operation: object, number: int) -> tuple[int, int, int]:
         category, operation_name = self._symbols.operation(kind, operation)
         event_kind, name = kind_of(array), operation_name
         if event_kind == "kernel":
@@ -298,7 +298,7 @@ def _first_number(*handles: Handle | int | None) -> Any:
     return first.handle if isinstance(first, Handle) else first
 
 
-def _real(value: Any) -> float:
+def _real(value: object) -> float:
     """Return a number as a double; NaN for anything else."""
     return real(value) if isinstance(value, int | float) and not isinstance(value, bool) else float("nan")
 

@@ -266,7 +266,7 @@ def _devices(tables: TableSet, numbers: EventColumns) -> Ints:
     return devices
 
 
-def _config(source: Source, sets: list[TableSet]) -> dict[str, Any]:
+def _config(source: Source, sets: list[TableSet]) -> dict[str, object]:
     file = {"name": os.path.basename(source.name), "sha256": source.digest()}
     return {"clock": "trace", "files": [file | {"sets": [tables.config() for tables in sets]}]}
 

@@ -34,7 +34,7 @@ class Scalar(Struct, frozen=True):
     elapsed: float | None
 
 
-def value_rows(origin: EventOrigin, scalars: Sequence[Scalar]) -> list[dict[str, Any]]:
+def value_rows(origin: EventOrigin, scalars: Sequence[Scalar]) -> list[dict[str, object]]:
     """Return rows of table `values`."""
     return [
         _row(origin, scalar) | {"key": scalar.key, "text" if isinstance(scalar.value, str) else "value": scalar.value}

@@ -129,7 +129,7 @@ class _Profile(Struct):
         if isinstance(start, int) and _EPOCH_NS < start < 1 << 62:
             self.base = start
 
-    def _read_plane(self, plane: Plane, interners: Interners, waiting: Any) -> None:
+    def _read_plane(self, plane: Plane, interners: Interners, waiting: object) -> None:
         lines = list(plane.lines())
         events = PlaneEvents(plane, interners, self.account, self.count)
         for line, kind in zip(lines, line_kinds(plane, lines), strict=True):
@@ -139,7 +139,7 @@ class _Profile(Struct):
         self._values += events.undeclared
         self.count = events.place
 
-    def _keep(self, rows: EventColumns, kind: LineKind, interners: Interners, waiting: Any) -> None:
+    def _keep(self, rows: EventColumns, kind: LineKind, interners: Interners, waiting: object) -> None:
         starts = rows["start"][rows["start"] != MISSING]
         if self.begin == MISSING and len(starts):
             self.begin = int(starts.min())

@@ -114,7 +114,7 @@ class RunsFooter(Struct, frozen=True):
         return {_LOGS: json.dumps(self.logs), _FILES: json.dumps(self.files), **self.notes.texts()}
 
 
-def _decoded(texts: Mapping[str, str], key: str, kind: Any) -> Any:
+def _decoded(texts: Mapping[str, str], key: str, kind: object) -> Any:
     if key not in texts:
         raise ValueError(f"its footer has no {key}")
     return convert(json.loads(texts[key]), kind)  # msgspec's JSON has no names of files that are no UTF-8

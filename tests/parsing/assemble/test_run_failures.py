@@ -105,7 +105,7 @@ def test_recent_failures_are_those_since_the_last_call_in_the_last_run() -> None
     assert rows(made.recent(), "run", "line") == [("1", 1)]
     assert made.recent() is None
     feed(made, run(2, 3), run(3, 4))
-    made._reader.failures += [replace(failure(3), is_refusal=True)]
+    made._reader.failures.append(replace(failure(3), is_refusal=True))
     assert made.recent() is None
-    made._reader.failures += [failure(4)]
+    made._reader.failures.append(failure(4))
     assert rows(made.recent(), "run", "line") == [("3", 4)]

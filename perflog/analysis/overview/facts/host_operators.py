@@ -55,7 +55,7 @@ def _over(rows: pd.DataFrame) -> str:
     return f" over {ranks} ranks" if ranks > 1 else ""
 
 
-def _shapes(rows: pd.DataFrame, row: dict[str, Any]) -> str:
+def _shapes(rows: pd.DataFrame, row: dict[str, object]) -> str:
     """The shapes with which an operator takes most time, or is called most."""
     operator_rows = rows[(rows["operator"] == row["operator"]) & rows["shapes"].notna()]
     if not len(operator_rows):

@@ -90,6 +90,6 @@ def _share(row: dict[str, Any]) -> str:
     return f"{show(row['min'], '1', 2)} to {show(row['max'], '1', 2)}"
 
 
-def _range(row: dict[str, Any]) -> str:
+def _range(row: dict[str, object]) -> str:
     low, high = f"{row['min']:,.0f}", f"{row['max']:,.0f}"
     return low if low == high else f"{low} to {high}"

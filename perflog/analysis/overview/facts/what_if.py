@@ -96,7 +96,7 @@ def _several(rows: pd.DataFrame, of: str) -> bool:
     return int((rows["of"] == of).sum()) > 1
 
 
-def _names(members: Sequence[Mapping[str, Any]]) -> str:
+def _names(members: Sequence[Mapping[str, object]]) -> str:
     text = first_few(map(_name, members), _NAMED, "; " if len(members) > 1 else ", ")
     return text[0].upper() + text[1:]
 

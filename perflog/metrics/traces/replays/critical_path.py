@@ -244,7 +244,7 @@ def _window_rows(
     unnamed = [(kind, name) for kind, name in sums.names.codes if words[name] is None]
     gains |= {(kind, name): gains[kind, ALL] for kind, name in unnamed if number[kind] == 1}
 
-    def with_gain(columns: dict[str, Any], thing: tuple[int, ...]) -> dict[str, object]:
+    def with_gain(columns: dict[str, object], thing: tuple[int, ...]) -> dict[str, object]:
         gain = gains.get(thing)
         return columns if gain is None else columns | {"gain_s": float(seconds(gain)), "gain": gain / span}
 

@@ -600,12 +600,12 @@ def _data(panel: Panel) -> dict[str, Any]:
     return data
 
 
-def series_of(sketch: Sketch) -> list[dict[int, dict[str, Any]]]:
+def series_of(sketch: Sketch) -> list[dict[int, dict[str, object]]]:
     """Return the values of the lines of each panel, as `_data` has them: what a page asks for when it is zoomed."""
     return [_lines(panel) for panel in sketch.axes]
 
 
-def _lines(panel: Panel) -> dict[int, dict[str, Any]]:
+def _lines(panel: Panel) -> dict[int, dict[str, object]]:
     marks = enumerate(panel.marks)
     return {k: _series(mark) for k, mark in marks if isinstance(mark, Line) and _speaks(mark, panel)}
 
@@ -617,7 +617,7 @@ def _speaks(mark: Line, panel: Panel) -> bool:
     return not mark.style or panel.yaxis.names is None
 
 
-def _series(mark: Line) -> dict[str, Any]:
+def _series(mark: Line) -> dict[str, object]:
     name = mark.name or mark.key
     label = f"mean, {name}".removesuffix(", ") if mark.gid == "mean" else name
     series = {"label": label, "x": _packed(mark.x), "y": _rounded(mark.y, 6)}
@@ -626,13 +626,13 @@ def _series(mark: Line) -> dict[str, Any]:
     return series | ({} if mark.style else {"points": True})
 
 
-def _held(mark: Area) -> dict[str, Any]:
+def _held(mark: Area) -> dict[str, object]:
     """The values of an area, which are its heights, and where it ends above."""
     heights = _rounded(mark.high - mark.low, 6)
     return {"label": mark.key, "x": _packed(mark.x), "y": heights, "top": _rounded(mark.high, 6)}
 
 
-def _packed_spans(marks: dict[int, Spans], first: float, last: float) -> dict[str, Any]:
+def _packed_spans(marks: dict[int, Spans], first: float, last: float) -> dict[str, object]:
     """Spans of each mark: distances of their begins in parts of the axis, lengths, what they are and hold.
 
     `unit`: a length is `v // 10 * 10 ** (v % 10)` of these.

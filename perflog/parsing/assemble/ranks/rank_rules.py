@@ -10,7 +10,6 @@ takes ranks from labels.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -123,7 +122,7 @@ class RankRules:
         votes = self._runs[run].votes.get(fingerprint) if run in self._runs else None
         return {} if votes is None else votes.decide()
 
-    def _remember_use(self, run: int, fingerprint: str, decision: KeyRanks, keys: list[Any]) -> None:
+    def _remember_use(self, run: int, fingerprint: str, decision: KeyRanks, keys: list[object]) -> None:
         """Remember which ranks keys were given in a run that may go on."""
         if fingerprint not in self._decided.get(run, {}):
             used = self._runs.setdefault(run, _RunVotes()).used.setdefault(fingerprint, {})

@@ -370,7 +370,7 @@ class RunIndex:
         return text_array(str(run.index) for run in self.runs)
 
 
-def _run_value(value: Any, column_type: str) -> Any:
+def _run_value(value: object, column_type: str) -> Any:
     """Return a setting as a value of a column of table `runs`; null where it does not fit."""
     if column_type.startswith("int"):
         return value if isinstance(value, int) else None
@@ -396,7 +396,7 @@ def _distinct(column: Any) -> list[Any]:
     return _values(column[:1] if same.all() else column)
 
 
-def _json_value(value: Any) -> Any:
+def _json_value(value: object) -> Any:
     """Return a setting as JSON can hold it: without nan."""
     if isinstance(value, tuple):
         return [_json_value(item) for item in value]
@@ -415,14 +415,14 @@ def _is_version(key: str) -> bool:
     return "version" in re.split(r"[^a-z]+", key.lower())
 
 
-def _as_printed(line: Line, name: str, value: Any) -> Any:
+def _as_printed(line: Line, name: str, value: object) -> Any:
     """Return the string of a number that is not whole, as the line prints it; other values as they are."""
     if not isinstance(value, float):
         return value
     return next(field.render(value).strip() for field in line.template.fields if field.name == name)
 
 
-def _parsed(value: Any) -> Any:
+def _parsed(value: object) -> Any:
     """Return the value of a setting: a number, if its string is one."""
     if not isinstance(value, str):
         return value

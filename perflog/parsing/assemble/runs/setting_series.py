@@ -138,7 +138,7 @@ class SettingSeries(Struct):
         return False
 
 
-def _differ(first: Any, value: Any) -> bool:
+def _differ(first: object, value: object) -> bool:
     return bool(value != first and (value == value or first == first))  # nan differs from itself
 
 

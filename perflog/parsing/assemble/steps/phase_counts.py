@@ -78,7 +78,7 @@ class PhaseCounter:
         return counts
 
     def _continue(
-        self, rows: AttributedRows, rank_rows: Ints, groups: Ints, phases: Sequence[Any], counts: Counts
+        self, rows: AttributedRows, rank_rows: Ints, groups: Ints, phases: Sequence[object], counts: Counts
     ) -> None:
         """Add the counts of the last stretch to the first step of a rank, and remember the rank's last step."""
         key = rows.line, int(rows.ranks.rank[rank_rows[0]])
