@@ -133,4 +133,30 @@ def test_a_csv_begins_with_its_header() -> None:
         (["a line of prose", "epoch,loss,acc", "1,2.5,0.5"], False),
         ([], False),
     ):
-        assert bool(detection._first_headers(chunk(*lines), generic)) is expected, lines
+        headers = [line.template.text for _, line in detection._first_headers(chunk(*lines), generic)]
+        assert headers == ["epoch,loss,acc"] * expected, lines
+
+
+NCCL = (
+    "# nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 "
+    "validation: 1 graph: 0"
+)
+PAIRS = ["epoch 1 loss 2.5", "epoch 2 loss 2.4"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "found"),
+    [
+        ([NCCL, *PAIRS], {"meters": 2, "nccl_tests": 1}),
+        ([STEP.format(1), *PAIRS], {"torchtitan": 1}),  # a program that prints its steps: what else it prints is none
+        (PAIRS, {"meters": 2}),
+        ([NCCL, "prose without a number"], {"nccl_tests": 1}),
+        (["loss 2.5"] * 3, {}),  # a pair alone proves nothing
+        (["epoch,loss,acc", "1,2.5,0.5"], {"csv": 2}),
+        (["prose without a number"], {}),
+    ],
+)
+def test_formats_of_any_program_read_what_the_proven_ones_do_not(lines: list[str], found: dict[str, int]) -> None:
+    generic = [form for form in known().values() if form.generic]
+    detected = detect(chunk(*lines), [*FORMATS, *generic]).formats
+    assert {each.format.name: each.lines for each in detected} == found
