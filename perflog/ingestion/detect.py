@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
 import numpy as np
 from msgspec import Struct
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from perflog.formats.families.header_tables import HeaderTable, needs_rows
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.registry import COMMON
+from perflog.grouping import grouped
 from perflog.ingestion.joined_logs import JoinedLogs, UnlikeLogsError
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.chunks import Chunk, as_chunk
@@ -33,13 +34,16 @@ from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import (
     LABEL_TEMPLATES,
     LAUNCHER_LABEL,
+    NO_LABEL,
     NO_LABELS,
     RANK_LABEL,
     WHOLE_LABEL,
     Labels,
+    split_rank_label,
 )
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
+from perflog.tables.arrow import bytes_array
 from perflog.tables.row_order import PART_BITS
 
 # Each begins with a line feed: the regex engine finds that much faster than `^`.
@@ -400,7 +404,9 @@ def _printed_headers(batch: Batch, formats: Iterable[Format]) -> list[FormatLine
         return []
     texts = batch.bytes_at(batch.unread[:_LINES_WITH_HEADERS], LONGEST)
     headers: list[FormatLine] = []
-    for _, table in printed_tables(texts, with_ruled=True):
+    by_label = grouped(map(split_rank_label, texts.to_pylist()))  # ranks print between each other's rows
+    of_ranks = [bytes_array(lines) for label, lines in by_label.items() if label != NO_LABEL]
+    for _, table in chain.from_iterable(printed_tables(part, with_ruled=True) for part in (texts, *of_ranks)):
         family = {
             "styles": (table.style,), "cell_types": table.cell_types(), "unitless": table.unitless(),
             "is_ruled": table.is_proved, "second_line": table.second_line,

@@ -518,3 +518,15 @@ def test_numbers_of_operations_in_rows_are_no_rates() -> None:
     got = read(text(*(f"| {name} | {value} |" + "\n|---|---|" * (not k) for k, (name, value) in enumerate(cells))))
     expected = [("FLOPs_per_GPU_step", 7.5e12, "FLOP"), ("Reached_FLOPS", 300.5, "TFLOP/s")]
     assert [(row["key"], row["value"], row["unit"]) for row in got.rows("values")] == expected
+
+
+@pytest.mark.parametrize("label", ["{}: ", "[rank{}]:", "[default{}]:"])
+def test_ranks_print_tables_between_each_others_rows(label: str) -> None:
+    lines = [
+        f"{label.format(rank)}{row}"
+        for row in ("size    time(us)   MB/sec", "64      10.5       1.75", "256     11.5       14.5")
+        for rank in (0, 1)
+    ]
+    got = read(text(*lines))
+    numbers = [(row["rank"], row["value"]) for row in got.rows("values") if row["key"] == "MB_sec"]
+    assert sorted(numbers) == [(rank, pytest.approx(value * 1e-3)) for rank in (0, 1) for value in (1.75, 14.5)]
