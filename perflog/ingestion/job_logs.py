@@ -165,8 +165,13 @@ def apart(runs: pa.Table) -> list[str]:
         )
     libraries = {name for name, form in known().items() if form.library}
     alone = [log for log, names in formats.items() if libraries.issuperset(names)]
-    folders = Counter(os.path.dirname(log) for log in formats.keys() - alone)
-    alone = [log for log in alone if folders[os.path.dirname(log)] > 1]  # beside one log it is of the job of this log
+    programs = {name for name, form in known().items() if not form.library and not form.generic}
+    others = [log for log in formats if log not in alone]
+    by_folder = Counter(map(os.path.dirname, others))
+    of_programs = Counter(os.path.dirname(log) for log in others if not programs.isdisjoint(formats[log]))
+    logs_beside = {**by_folder, **of_programs}
+    # Beside one log, or one log of a known program, it is of the job of that log.
+    alone = [log for log in alone if logs_beside.get(os.path.dirname(log), 0) > 1]
     if not alone or len(formats) > _FEW:
         return []
     return [f"{', '.join(alone)}: only libraries print in it, and nothing shows to which job it belongs: read apart"]

@@ -92,7 +92,8 @@ def doubt(code: str, severity: str, *findings: Any, runs: tuple[str, ...] = ()) 
 def test_runs_that_failed_without_a_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """The finding that says most about the end; not of another host of a job that has a figure."""
     against = {
-        "r1": [doubt("run-stopped", "warning"), doubt("program-error", "error")], "r2": [doubt("outliers", "warning")],
+        "r1": [doubt("run-stopped", "warning"), doubt("program-error", "error")],
+        "r2": [doubt("outliers", "warning"), doubt("program-error", "note")],
         "r3": [doubt("run-stopped", "warning")], "r0": [doubt("run-stopped", "warning")],
     }  # fmt: skip
     monkeypatch.setattr(module, "doubts_by_run", lambda _: against)

@@ -132,9 +132,12 @@ def run_index(report: ReportData) -> AnswerTable:
 def _failures(report: ReportData) -> Sentence | None:
     """Which runs have no metric because they failed, and why, as far as their logs show it."""
     figures, against = report.overview.figures, doubts_by_run(report.overview)
-    others = report.hosts  # another host of their job has figures
-    without = [run for run in report.names if run not in others and not any(run in f.values for f in figures)]
-    messages = {run: {doubt.code: doubt.message for doubt in against.get(run, ())} for run in without}
+    shown = {run for group in report.overview.groups for run in group.runs}  # of another host of a job others are
+    without = [run for run in report.names if run in shown and not any(run in f.values for f in figures)]
+    messages = {
+        run: {doubt.code: doubt.message for doubt in against.get(run, ()) if doubt.severity != "note"}
+        for run in without
+    }
     reasons = {run: next((told[code] for code in _FAILURES if code in told), None) for run, told in messages.items()}
     failed = [f"{report.names[run]} ({reason})" for run, reason in reasons.items() if reason]
     if not figures or not failed:
