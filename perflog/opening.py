@@ -206,8 +206,12 @@ def load(store: str | os.PathLike[str] | None = None) -> Log:
     """
     folder = Store(store or default_store(), leaves_out_damage=True)
     if not store_exists(store or default_store()):
-        raise StoreError("there is no store here", folder.name, "`perflog ingest LOG` makes one")
+        raise _no_store(folder.name)
     return _stored(folder)
+
+
+def _no_store(name: str) -> StoreError:
+    return StoreError("there is no store here", name, "`perflog ingest LOG` makes one")
 
 
 def _stored(*stores: Store) -> Log:
@@ -298,6 +302,8 @@ def _find_runs(name: str, store: str | os.PathLike[str] | None) -> Log:
         return log.select(*(log.match(f"#{run}") or log.match(run) or [run])) if run else log
     folder = store or default_store()
     exists = store_exists(folder)
+    if not exists and name == default_store():
+        raise _no_store(name)
     if store is not None and not exists:
         raise StoreError("there is no store here", str(folder), "check the path, or ingest a log into it first")
     stored = load(folder) if exists else None

@@ -323,6 +323,8 @@ def test_the_default_store(sweep: perflog.Log, tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError, match="there is no store here"):
         perflog.load()
+    with pytest.raises(StoreError, match="there is no store here"):
+        perflog.find_runs(".perflog")  # as perflog track does without a name
     sweep.save(".perflog")
     assert len(perflog.load()) == 2
     monkeypatch.setenv("PERFLOG_STORE", "elsewhere")
