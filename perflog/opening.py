@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _LEAST_READ = 0.2
 """The share of the lines of a log that a guess must read. A text that is no log has numbers on a few of its lines."""
+_FEWEST_RATES = 3
 ARE_GUESSES = "names, units and tables are guesses"
 """Words of the warning on a log that no format reads."""
 
@@ -330,7 +331,8 @@ def _guessed(name: LogName) -> Log | None:
     """Return a log under guessed names; None unless they read most of its figures, on a good part of its lines.
 
     A text that is no log, such as a README, has numbers too. Names can be guessed for few of them, or most lines have
-    none.
+    none. In a log of ranks, each
+    line has a rank too: a third of the figures is enough where they are rates of ranks, among others.
     """
     from perflog.ingestion.in_memory import ReadTask
 
@@ -339,8 +341,13 @@ def _guessed(name: LogName) -> Log | None:
     except InputError:
         return None
     figures, lines = log.figure_account, log.line_account
-    has_most = figures.get("stored", 0) > figures.get("unread", 0)
+    has_most = figures.get("stored", 0) * (1 + _has_rates_of_ranks(log)) > figures.get("unread", 0)
     return log if has_most and lines["unread"] < (1 - _LEAST_READ) * lines["total"] else None
+
+
+def _has_rates_of_ranks(log: Log) -> bool:
+    rates = [row["rank"] for row in log.arrow("values").to_pylist() if row["unit"] == "1/s"]
+    return len(rates) >= _FEWEST_RATES and None not in rates
 
 
 def store_of(name: str, store: str | os.PathLike[str] | None = None) -> str | None:

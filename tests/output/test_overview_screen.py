@@ -213,6 +213,18 @@ def test_a_guess_is_no_fact(tmp_path: Path) -> None:
     assert "names, units and tables are guesses" in run("overview", "mine", "--store", store, "--format", "json").stderr
 
 
+def test_rates_of_ranks_are_guessed_where_each_line_has_a_rank(tmp_path: Path) -> None:
+    log = tmp_path / "run.txt"
+    others = "".join(f"10:00:0{k} [INFO][rank={k}] Loading part {k} of the model on cuda:{k}\n" for k in range(5))
+    log.write_text(
+        others
+        + "".join(f"10:00:1{k} [INFO][rank=1] Prompt {k} done: 5{k} tokens in 1.5s (3{k}.5 tok/s)\n" for k in range(4))
+    )
+    assert "run.txt: guess, 1 run" in run(str(log)).stdout
+    log.write_text(others)
+    assert "nothing in it is recognised" in run(str(log), code=3).stderr
+
+
 def test_several_logs_are_one_overview() -> None:
     text = run(MOE, str(DATA / "moe_layer_early.txt")).stdout
     assert text.startswith("moe_layer.txt and 1 more: moe_layer, 2 logs, ")
