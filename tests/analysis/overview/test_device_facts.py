@@ -211,6 +211,16 @@ def work(state: str, name: str | None, calls: int, time_s: float, by: str = "nam
     return {"by": by, "state": state, "name": name, "calls": calls, "time_s": time_s}
 
 
+def test_copies_of_memory_that_is_not_pinned(table: Any) -> None:
+    pageable = "Memcpy HtoD (Pageable -> Device)"
+    table("device_time", STATES | {"compute_s": 0.0, "communication_s": 0.0, "memory_s": 0.4}, **STATES)
+    size = {"direction": "host to device", "memory": "pageable", "bytes": 4e9, "bandwidth": 2.0}
+    table("copies", size, **size)
+    table("device_kernels", work("memory", pageable, 1, 0.3), **work("compute", "y", 1, 99.0))
+    copy = f"Largest copy: {short_kernel(pageable)}, 1 call x 300 ms at 2 GB/s; the memory of the host is not pinned."
+    assert said(module.largest_work) == [copy]
+
+
 def test_the_largest_work_of_each_state(table: Any) -> None:
     table("device_time", STATES, **STATES)
     kernels = [

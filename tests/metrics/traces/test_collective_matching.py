@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from support.metrics_logs import rows
 from support.rank_traces import collectives_of, ns, trace_job, write_job
+from support.trace_tables import by_hand, kernel, log
 
 import perflog
 from perflog.metrics import (
@@ -74,3 +75,21 @@ def test_one_clock_shows_in_collectives_that_overlap_and_end_together(
     })  # fmt: skip
     assert _clock_ok(Job((), None, None), collectives) is is_one
     assert _clock_ok(Job((), not is_one, None), collectives) is (not is_one)
+
+
+def test_operations_of_a_group_on_two_streams_may_begin_in_another_order_on_a_late_rank() -> None:
+    """As with sharded data parallelism: the next layer's parameters are gathered beside the last layer's gradients."""
+    events = []
+    for rank, late in ((0, 0), (1, 40)):
+        for k in range(4):
+            gather, scatter = 100 * k + 10 + late, 100 * k + 20
+            usual = {"rank": rank, "part": rank, "device": rank, "group": "dp", "group_ranks": "[0, 1]", "ranks": 2}
+            events += [
+                kernel(gather, 100 * k + 60, "ncclDevKernel_AllGather_RING_LL", stream=20, **usual),
+                kernel(scatter, 100 * k + 30, "ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL", stream=24, **usual),
+            ]
+    found = rows(collective_wait(log(by_hand(events))))
+    assert {(r["op"], r["place"], r["ranks"], r["reason"]) for r in found} == {
+        (op, place, 2, None) for op in ("all_gather", "reduce_scatter") for place in range(1, 5)
+    }
+    assert {round(r["skew_s"] * 1e9) for r in found if r["op"] == "all_gather"} == {40}

@@ -247,6 +247,8 @@ def largest_work(tables: Tables, run: str, options: Options) -> Iterator[str]:
             text += f"; the streams wait {on_streams}, {alone} of it with nothing else running"
         if state == "memory" and (rate := _copied_at(tables, run, name, options)):
             text += f" at {show(rate, 'GB/s', 3)}"
+        if state == "memory" and way_of(name)[1] == "pageable":
+            text += "; the memory of the host is not pinned"
         yield f"{text}."
 
 

@@ -232,12 +232,17 @@ def _with_peers(calls: pd.DataFrame) -> pd.DataFrame:
 def _with_places(calls: pd.DataFrame) -> pd.DataFrame:
     """Return the calls with their number in the lane: as printed for the group if all have one, else by order.
 
+    By order, each operation of a group is a lane.
+
     `again` counts the calls of one number, which are parts of one collective, in their order.
     """
     import pandas as pd
 
     numbered = calls.groupby("lane")["seq"].transform("count") == calls.groupby("lane")["member"].transform("size")
     numbered &= calls["group"].notna()
+    # Operations of one group may run on several streams: a rank that is late begins them in another order.
+    apart = np.where(numbered | calls["group"].isna(), -1, pd.factorize(calls["op"])[0])
+    calls = calls.assign(lane=groups_of(calls["lane"].to_numpy(np.int64), apart).inverse)
     order = calls.groupby(["lane", "member"]).cumcount() + 1
     place = calls["seq"].where(numbered, order).astype(np.int64)
     by = pd.Series(np.array(["order", "seq"], object)[numbered.to_numpy(np.int8)], calls.index, dtype=object)

@@ -29,9 +29,15 @@ _COLUMNS = (
     MetricColumn("group_ranks", meaning="ranks of the group, as printed; they distinguish groups of one name"),
     MetricColumn("stream", meaning="stream on the first of its ranks", brief=False, type="Int64"),
     MetricColumn(
-        "place", meaning="printed number in the group, or k-th in its stream; null: not matched", type="Int64"
+        "place",
+        meaning="printed number in the group, else k-th of its operation in the group, or k-th in its stream; null: "
+        "not matched",
+        type="Int64",
     ),
-    MetricColumn("matched_by", meaning="seq: group and number are printed; order: k-th of the same stream or group"),
+    MetricColumn(
+        "matched_by",
+        meaning="seq: group and number are printed; order: k-th of its operation in the group, or of the stream",
+    ),
     MetricColumn("collectives", meaning="1; if not matched: number of kernels on all ranks", type="Int64"),
     MetricColumn("ranks", meaning="number of ranks with matched kernels", type="Int64"),
     MetricColumn(
