@@ -29,7 +29,7 @@ class LogStarts:
     def set_sections(self, failures: Sequence[Failure]) -> None:
         """Count for each failure how often the first line was printed again before it."""
         openings = self._starts(failures)
-        for failure in failures if len(openings) else ():
+        for failure in failures:
             failure.section = max(int(np.searchsorted(openings, failure.position)) - 1, 0)
 
     def find(self, batch: Batch) -> None:
