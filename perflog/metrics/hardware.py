@@ -124,7 +124,10 @@ def gpu_model(name: str) -> GpuModel:
         raise UsageError(f"`{name}` can be several devices", help=f"name one of them: {', '.join(several)}")
     close = [names[key] for key in get_close_matches(plain, names, 3, 0.5)]
     help = f"did you mean {', '.join(f'`{n}`' for n in close)}?" if close else f"there are: {', '.join(names.values())}"
-    raise UsageError(f"no peak of `{name}` is known", help=f"{help}\nor give the peak itself: `peak_tflops`")
+    raise UsageError(
+        f"no peak of `{name}` is known",
+        help=f"{help}\nor give the peak itself: `--peak-tflops`, in Python `peak_tflops`",
+    )
 
 
 _VENDORS = frozenset(("nvidia", "tesla", "amd", "instinct", "radeon", "geforce", "intel", "r", "gpu", "gpus", "device"))

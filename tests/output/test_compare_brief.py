@@ -73,6 +73,14 @@ def test_figures_of_several_sides_name_these(monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
+def test_the_largest_changes_have_room_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the sides."""
+    rows = [figure_row(case=f"model {n}", side="new", change=n / 100) for n in range(40)]
+    lines = [line for line in shown(monkeypatch, headlines=rows, is_pair=False) if line.startswith("model")]
+    assert lines[-3:] == [line for n in (37, 38, 39) for line in lines if line.startswith(f"model {n}: new: ")]
+    assert 3 < len(lines) <= 12 and lines == sorted(lines)
+
+
 def test_where_the_largest_difference_went(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the side with the largest change and the first kind of parts; three of them."""
     small = figure_row(side="other", change=0.1)

@@ -40,8 +40,9 @@ def _comparison(compared: Comparison, words: Sequence[str]) -> Iterator[BriefLin
         yield BriefLine(f"Differs: {'; '.join(differs)}", _FIGURE)
     headlines = [row for row in compared.headlines if row.statistic in ("median", "value")] or compared.headlines
     others = [row for row in compared.row_records if row.kind in SUMMARY_KINDS and row not in headlines]
-    for row in headlines[:_ROWS]:
-        yield BriefLine(_figure(row, compared.is_pair), _FIGURE)
+    ranked = sorted(range(len(headlines)), key=lambda i: -abs(headlines[i].change))
+    for i in sorted(ranked[:_ROWS]):
+        yield BriefLine(_figure(headlines[i], compared.is_pair), _FIGURE if i in ranked[:_EACH] else _PART)
     for row in others[:_FIGURES] if compared.is_pair else ():
         yield BriefLine(_figure(row, compared.is_pair), _DOUBT)
     yield from _difference(compared)
