@@ -21,7 +21,7 @@ from support.reading import proof_of
 import perflog
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
-from perflog.readers.benchmarks.github_benchmark import _aside, _config, _figures, _runs
+from perflog.readers.benchmarks.github_benchmark import GithubBenchmarkReader, _aside, _config, _figures, _runs
 
 
 @pytest.mark.parametrize("before", ["window.BENCHMARK_DATA = ", ""], ids=["data.js", "JSON"])
@@ -106,6 +106,18 @@ def test_a_broken_history_is_an_error(tmp_path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError):
         perflog.read(str(path))
+
+
+@pytest.mark.parametrize(
+    ("head", "is_history"),
+    [
+        ('window.BENCHMARK_DATA = {"lastUpdate": 1,', True), ('{"lastUpdate": 1, "repoUrl": "https://x/"', True),
+        ('{"entries": {"Rust": [{"benches": [', True), ('{"entries": {"a": 1}}', False), ('{"benches": []}', False),
+    ],
+)  # fmt: skip
+def test_what_begins_like_a_history(tmp_path: Path, head: str, is_history: bool) -> None:
+    (tmp_path / "a.json").write_text(head)
+    assert GithubBenchmarkReader().detect(Source("a.json", str(tmp_path / "a.json"))) is is_history
 
 
 def test_the_settings_of_an_entry() -> None:

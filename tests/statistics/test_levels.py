@@ -139,6 +139,14 @@ def test_the_score_of_a_cut_is_students_t() -> None:
     assert (_scores(np.full(9, 0.1)) == 0).all()
 
 
+def test_rounding_errors_of_large_numbers_are_no_cut() -> None:
+    """The scatter is at least a share of the largest number, or of 1 if all are smaller."""
+    step = np.repeat([0.0, 1e-8], 10)
+    for size in (1e9, 1e6, 1.0, 1e-3):
+        assert np.abs(_scores(size + step * max(size, 1.0) * 1e-3)).max() < 0.1
+        assert np.abs(_scores(size * (1 + 1e5 * step))).max() > (100 if size >= 1 else 1)
+
+
 def test_a_known_scatter_makes_cuts_of_few_figures_significant() -> None:
     """The means 0 and 1 of three and five figures with a standard deviation of 0.1."""
     figures, scatter = np.repeat([0.0, 1.0], [3, 5]), SharedScatter(0.01, 4.0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.arrays import Floats
-from perflog.statistics.standing_out import _noise, standing_out
+from perflog.statistics.standing_out import _noise, _scale, standing_out
 from perflog.statistics.students_t import t_tail
 
 
@@ -80,6 +80,17 @@ def test_the_noise_of_a_member_by_hand() -> None:
     long = np.array([np.repeat(np.arange(10.0), 8)])
     assert _noise(long)[0] == pytest.approx([np.arange(10.0).std(ddof=1) / math.sqrt(10)])
     assert _noise(many[:, :24])[0] == pytest.approx([1.2533 * many[0, :24].std(ddof=1) / math.sqrt(24), 0])
+
+
+def test_the_error_of_a_member_has_its_own_noise() -> None:
+    """Two members scatter by 0.1 and one by 1. A calm one has at least the typical noise."""
+    swings = np.array([1.0, -1.0, 1.0, -1.0])
+    scale, freedom = _scale(swings * np.array([[0.1], [0.1], [1.0]]), np.zeros(3))
+    of_one = 1.2533 * math.sqrt(4 / 3) / 2  # standard error of the median of four values that scatter by 1
+    expected = [math.sqrt((0.015**2 + (spread * of_one) ** 2) * 1.5) for spread in (0.1, 0.1, 1.0)]
+    assert scale.tolist() == pytest.approx(expected) and freedom == 6
+    calm, _ = _scale(swings * np.array([[0.1], [0.1], [0.0]]), np.zeros(3))
+    assert calm.tolist() == pytest.approx([expected[0]] * 3)
 
 
 def test_a_trend_of_a_member_is_no_noise() -> None:
