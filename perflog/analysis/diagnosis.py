@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, text_of
+from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, place_of, text_of
 from perflog.analysis.job_members import runs_of_jobs
 from perflog.analysis.overview.facts.device_facts import held_by_allocator
 from perflog.analysis.overview.facts.job_course import level_changes
@@ -190,7 +190,7 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
             evidence=stop.evidence if stop is not None else (), last_step=stop.step if stop is not None else None,
         )  # fmt: skip
     others = [text for text, ending in zip(earlier, ended, strict=True) if ending is not chosen]
-    answer = _diagnosis(names, chosen, logs, others)
+    answer = _diagnosis(tables, names, chosen, logs, others)
     cost, memory = _cost(tables, chosen), _memory(tables, chosen)
     stop, attempt = last_stop(tables), attempts(tables).get(chosen.run)
     if final:
@@ -248,13 +248,15 @@ def _memory(tables: Tables, ending: Ending) -> Sequence[str]:
     return tuple(held_by_allocator(tables, runs[0], Options(), ranks)) if runs else ()
 
 
-def _diagnosis(names: Sequence[str], ending: Ending, logs: Mapping[str, str], earlier: Sequence[str]) -> Diagnosis:
+def _diagnosis(
+    tables: Tables, names: Sequence[str], ending: Ending, logs: Mapping[str, str], earlier: Sequence[str]
+) -> Diagnosis:
     judged = ending.judged
     first = judged.first or list(ending.rows)
     several = len(set(logs.values())) > 1
     by_process: dict[object, list[str]] = {}
     for row in sorted(first, key=lambda row: row.rank not in judged.ranks):
-        by_process.setdefault(process_of(row), []).append(_evidence(row, logs, several))
+        by_process.setdefault(process_of(row), []).append(_evidence(tables, row, logs, several))
     evidence = _of_each([*by_process.values()] if len(ending.culprits) > 1 else [[*chain(*by_process.values())]])
     others = [row for row in ending.rows if not any(row is each for each in first)]
     others = [row for row in others if row.kind != judged.kind or row.rank not in (None, *judged.ranks)]  # the same
@@ -311,8 +313,9 @@ def _followed(rows: Sequence[FailureRow]) -> str:
     return "; ".join(parts)
 
 
-def _evidence(row: FailureRow, logs: Mapping[str, str], several: bool) -> str:
+def _evidence(tables: Tables, row: FailureRow, logs: Mapping[str, str], several: bool) -> str:
     where = f"{base_name(logs.get(row.run, ''))}:{row.line}" if several else f"line {row.line:,}"
+    where = place_of(tables, row.run, row.line) or where
     times = f" (printed {row.count:,} times)" if row.count > 1 else ""
     return f"{where}: {text_of(row)}{times}"
 

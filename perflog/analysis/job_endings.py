@@ -36,6 +36,7 @@ from perflog.parsing.failures.kinds import (
     title_of,
 )
 from perflog.parsing.failures.rows import FATAL, FailureRow
+from perflog.parsing.input.file_lines import place_in_file
 from perflog.parsing.input.log_names import LogName
 from perflog.parsing.input.rank_names import label_of_file
 from perflog.tables.columns import NULL, Rows
@@ -126,6 +127,7 @@ class Ending(Struct, frozen=True):
         goes_on: Whether a step follows them; `restarts`: in another run, or again from an earlier step.
         number: Which attempt of its job it ended, from 1; `of`: how many attempts its runs, or the failures of its log,
             show.
+        place: File and number of its first line, where the log has several files; else empty.
     """
 
     judged: Judgement
@@ -136,6 +138,7 @@ class Ending(Struct, frozen=True):
     restarts: bool
     number: int = 1
     of: int = 1
+    place: str = ""
 
     @property
     def run(self) -> str:
@@ -164,7 +167,7 @@ class Ending(Struct, frozen=True):
         code = (self.judged.first or self.rows)[0].exit_code
         if code is not None and kinds()[kind].role == REPORT and code > 0:
             title += f" (exit code {code})"
-        line = f", {log}:{self.line}" if log else f", line {self.line:,}"
+        line = f", {self.place or f'{log}:{self.line}'}" if log or self.place else f", line {self.line:,}"
         if not self.culprits:
             return f"{title}{line}"
         named = [culprit.name for culprit in self.culprits if culprit.name]
@@ -201,21 +204,36 @@ def endings(tables: Tables) -> list[Ending]:
         if row.severity != NOTICE:
             by_log.setdefault(row.run.partition("-")[0], []).append(row)
     sizes = {row["run"]: row["world_size"] for row in tables.rows("runs").dicts("run", "world_size")}
-    counts = tables.rows("lines")
     found: list[Ending] = []
     for log, rows in by_log.items():
         rows.sort(key=lambda row: (row.line, row.part))
         log_runs = [run for run in sizes if run.partition("-")[0] == log]
         world = next((sizes[run] for run in log_runs if sizes[run] is not None), None)
-        last_line = int(counts.where(counts.one_of("run", log_runs))["count"].sum())  # each line has a shape
+        last_line = _lines_of(tables, log_runs)
         steps = _Steps(tables, log_runs, by_rank=_is_of_rank_files(tables, log_runs))
         endings_of_log = _cut(rows, steps, world, last_line, _finished_at(tables, log_runs))
         if not steps.lines:
             endings_of_log = [
                 replace(each, goes_on=True) if _is_outlived(tables, each) else each for each in endings_of_log
             ]
-        found += endings_of_log
+        found += [replace(each, place=place_of(tables, each.run, each.line) or "") for each in endings_of_log]
     return list(_of_attempts(found, attempts(tables)))
+
+
+def _lines_of(tables: Tables, runs: Sequence[str]) -> int:
+    """Return the number of lines of the log of some runs: each has a shape."""
+    counts = tables.rows("lines")
+    return int(counts.where(counts.one_of("run", runs))["count"].sum())
+
+
+def place_of(tables: Tables, run: str, line: int) -> str | None:
+    """Return file and number of a line of a run, where its log has several files; else None."""
+    rows = tables.whole.rows("runs")
+    name = next((log for log in rows["log"][rows.one_of("run", [run])].tolist()), None)
+    if name is None or "{" not in name:
+        return None
+    runs = [each for each in rows["run"].tolist() if each.partition("-")[0] == run.partition("-")[0]]
+    return place_in_file(name, line, _lines_of(tables.whole, runs))
 
 
 def _is_outlived(tables: Tables, ending: Ending) -> bool:

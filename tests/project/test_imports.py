@@ -34,7 +34,7 @@ formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry
 parsing.input: bar_cuts chunks compression containers json_documents limits archives log_names html_tables notebooks
 parsing.input: emphasis logger_blocks indents panels rank_names name_prefixes source growing_source followed_file
-parsing.input: spilled_input text_lines
+parsing.input: file_lines spilled_input text_lines
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: spliced_lines object_lines scanner stamp_layouts line_stamps partial_lines discovery
 parsing.match.ordered: __init__ table_cells segments header_rows table_evidence bar_states block_bodies setting_blocks
