@@ -88,8 +88,12 @@ def ranks_spread(tables: Tables, run: str, figures: Sequence[RunFigure]) -> Iter
         what = f"{most} ranks (unlabelled) print each step"
     elif not all(map(str.isdigit, filter(None, named))):
         what = f"Over {most} processes without a known rank"
+    # The step of a run is in each step the one of the slowest rank; a rank has its median.
+    steps = [row for row in rows if row.figure == "step_time_s" and row.figure in texts]
+    changes = any(figure_by_column[row.figure].values.get(run, 0.0) > (1 + _APART) * row.max for row in steps)
+    why = "; the slowest rank is another one from step to step" * changes
     if texts or None in named:
-        yield f"{what}{': ' * bool(texts)}{', '.join(list(texts.values())[:_FIGURES])}."
+        yield f"{what}{': ' * bool(texts)}{', '.join(list(texts.values())[:_FIGURES])}{why}."
 
 
 def _who(rank: str | None) -> str:

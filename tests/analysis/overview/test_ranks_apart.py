@@ -179,3 +179,10 @@ def spread(monkeypatch: pytest.MonkeyPatch, *rows: RankRow, figures: tuple[RunFi
 )
 def test_how_far_ranks_lie_apart(monkeypatch: pytest.MonkeyPatch, rows: list[RankRow], texts: list[str]) -> None:
     assert spread(monkeypatch, *rows) == texts
+
+
+def test_steps_of_which_another_rank_is_the_slowest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step of the run is longer than the median of each rank."""
+    longer = RunFigure("step", "s", "lower", {"r": 2.5})
+    (text,) = spread(monkeypatch, rank_row(), figures=(longer,))
+    assert text == "Over 8 ranks: step 1 s (rank 0) to 2 s (rank 3); the slowest rank is another one from step to step."
