@@ -60,16 +60,35 @@ def zero_array(count: int) -> pa.Array:
 
 @lru_cache(_CACHED // 4)
 def _zero_array(count: int) -> pa.Array:
-    return pa.Array.from_buffers(pa.int32(), count, [None, _zero_bytes(count)], 0)
+    return _zeros_of(pa.int32(), count)
 
 
-@lru_cache(_CACHED // 4)
-def _zero_bytes(count: int) -> pa.Buffer:
-    """Return a buffer of zeros for so many values and one more.
+def _zeros_of(dtype: pa.DataType, count: int) -> pa.Array:
+    """Return a column of zeros that shares its memory with all of about its length."""
+    return pa.Array.from_buffers(dtype, count, [None, _zero_bytes(-(-count * dtype.bit_width // 8))], 0)
+
+
+def _nulls_of(dtype: pa.DataType, count: int) -> pa.Array:
+    """Return a column of nulls that shares its memory with all of about its length."""
+    if pa.types.is_dictionary(dtype):
+        return pa.DictionaryArray.from_arrays(_nulls_of(dtype.index_type, count), pa.nulls(0, dtype.value_type))
+    known = _zero_bytes(-(-count // 8))
+    if pa.types.is_string(dtype):
+        return pa.Array.from_buffers(dtype, count, [known, _zero_bytes(4 * (count + 1)), _zero_bytes(0)], count)
+    return pa.Array.from_buffers(dtype, count, [known, _zero_bytes(-(-count * dtype.bit_width // 8))], count)
+
+
+def _zero_bytes(size: int) -> pa.Buffer:
+    """Return so many zeros and no more, because a process sends whole buffers to another one.
 
     The operating system gives no memory to zeros that nobody has written to; `pa.nulls` writes them.
     """
-    zeros = np.zeros(count + 1, np.int64)
+    return _shared_zeros(_rounded(size)).slice(0, size)
+
+
+@lru_cache(_CACHED // 4)
+def _shared_zeros(size: int) -> pa.Buffer:
+    zeros = np.zeros(size, np.int8)
     zeros.setflags(write=False)  # many columns share it
     return pa.py_buffer(zeros)
 
@@ -134,9 +153,7 @@ def null_array(dtype: pa.DataType, count: int) -> pa.Array:
 
 @lru_cache(_CACHED)
 def _null_array(dtype: pa.DataType, count: int) -> pa.Array:
-    if pa.types.is_dictionary(dtype):
-        return pa.DictionaryArray.from_arrays(_null_array(dtype.index_type, count), pa.nulls(0, dtype.value_type))
-    return pa.Array.from_buffers(dtype, count, [_zero_bytes(count)] * dtype.num_buffers, count)
+    return _nulls_of(dtype, count)
 
 
 def _rounded(count: int) -> int:
@@ -169,7 +186,7 @@ def joined(columns: list[pa.ChunkedArray], schema: pa.Schema) -> pa.Table:
         if column.null_count == len(column):
             if column.type not in nulls:
                 one = column.num_chunks == 1
-                nulls[column.type] = column.chunk(0) if one else null_array(column.type, len(column))
+                nulls[column.type] = column.chunk(0) if one else _nulls_of(column.type, len(column))
             whole.append(nulls[column.type])
         elif (zeros := _zeros(column)) is not None:
             whole.append(zeros)
@@ -186,8 +203,7 @@ def _zeros(column: pa.ChunkedArray) -> pa.Array | None:
     for chunk in column.chunks:
         if not is_zeros(chunk) or (is_words and not chunk.dictionary.equals(first.dictionary)):
             return None
-    dtype, count = column.type.index_type if is_words else column.type, len(column)
-    zeros = pa.Array.from_buffers(dtype, count, [None, _zero_bytes(_rounded(count))], 0)
+    zeros = _zeros_of(column.type.index_type if is_words else column.type, len(column))
     return pa.DictionaryArray.from_arrays(zeros, first.dictionary) if is_words else zeros
 
 
