@@ -1219,6 +1219,14 @@ def test_a_title_is_no_result_and_no_count() -> None:
     }
 
 
+def test_times_of_parts_with_any_names_beside_steps() -> None:
+    step = "iter=3 loss=0.5\n"
+    got = read(f"{step}[gqa] shape=a STAGES  qk=0.502ms(31.0%) pv=0.612ms(37.5%)\nttl=3s, grace=5s\n".encode())
+    assert {row["key"]: row["value"] for row in got.rows("values")} == pytest.approx(
+        {"qk": 0.000502, "qk_share": 0.31, "pv": 0.000612, "pv_share": 0.375}
+    )
+
+
 def test_memory_is_measured_after_or_before_what_the_words_say() -> None:
     got = read(b"kernel time: 4.5 ms\nMemory usage after forward pass: 28.5 GB.\nTime left after the pass: 28.5 s\n")
     assert {row["key"]: row["value"] for row in got.rows("values")} == pytest.approx(

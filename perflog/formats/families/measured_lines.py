@@ -166,6 +166,11 @@ _IS_PART = lazy_pattern(
 )
 _A_PART = rf"(?:{_PART_WORDS})(?:[ _-][a-z]+)*(?:[ :=]|\{{_:b\}})+\{{[^{{}}]*\}} ?[a-zµ]+"
 _ARE_PARTS = lazy_pattern(rf"(?i)(?:\{{_:[pb]\}}|[^a-z{{}}])*{_A_PART}(?:(?: |[,;|/]|\{{_:b\}})+{_A_PART})+")
+_TIMED_PAIR = r"[A-Za-z]\w*[:=] ?\{[^{}]*\} ?(?:[mnuµ]?s|sec|seconds)(?: ?\( ?\{[^{}]*\} ?%\))?"
+_ARE_TIMES = lazy_pattern(  # of parts with any names, perhaps with their shares: `qk=0.502ms(31.0%) pv=0.612ms(37.8%)`
+    rf"(?:\{{_:[pb]\}}|(?:\w+=\w+|[A-Za-z]\w*:?|\[\w[\w.-]*\])(?: |\{{_:b\}}))*"
+    rf"{_TIMED_PAIR}(?:(?: |[,;|]|\{{_:b\}})+{_TIMED_PAIR})+"
+)
 _BEGINS_WITH_RATE = lazy_pattern(  # `Throughput: 123.4 tokens/s on 8 GPUs in 12.3 s`: the sentence after it is unread
     r"(?i)[\w ]*\b(?:throughput|bandwidth|tokens|speed)[^{}:=]*[:=](?:\{_:b\}| )*\{(?!_)[^{}]*\} ?[A-Za-z]+/s"
 )
@@ -212,9 +217,9 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
     if any(_NOT_MEASURED.search(plain_name(name)) for name in named) or _prints_settings(template):
         return False
     if among_others:
-        return not unknown and (
-            is_part or _ARE_PARTS.fullmatch(template.text) is not None or _FIGURE.fullmatch(template.text) is not None
-        )
+        are_times = _ARE_TIMES.fullmatch(template.text) is not None and any(f.type != "d" for f in template.fields)
+        forms = (_ARE_PARTS, _FIGURE)
+        return not unknown and (is_part or are_times or any(form.fullmatch(template.text) for form in forms))
     bases = {unit.base for unit in units.values()}
     if bases == {"s", "1"} and _WITH_SHARE.fullmatch(template.text):  # of a whole that the program times in parts
         return True
