@@ -254,6 +254,8 @@ def test_statistics_in_columns_are_different_work() -> None:
         {"Metric": "TTFT (ms)", "mean": 5.5, "p99": 3.5}, {"Metric": "rate (tok/s)", "mean": 7.5, "p99": 8.5}
     )
     assert table.is_by_column and table.is_of_different_work
+    [table] = found({"Metric": "TTFT (ms)", "p50": 5.5, "p99": 3.5}, {"Metric": "Out (tok/s)", "p50": 7.5, "p99": 8.5})
+    assert table.parameters == {"column": ["p50", "p99"]} and table.is_of_different_work
     [table] = found({"kernel": "a", "time": 0.5}, {"kernel": "b", "time": 0.25}, units=S)
     assert table.is_of_different_work and not table.is_by_column
     [table] = found({"kernel": "a", "n": 2, "time": 0.5}, {"kernel": "b", "n": 1, "time": 0.25}, units=S)

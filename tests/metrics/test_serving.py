@@ -112,3 +112,8 @@ def test_a_table_of_metrics_whose_names_go_on_in_the_next_line(tmp_path: Path) -
     assert table.loc["ttft", ["mean", "median", "p99"]].tolist() == pytest.approx([0.01999, 0.01393, 0.04889])
     assert table.loc["latency", ["mean", "median", "p99"]].tolist() == pytest.approx([2.94039, 2.11122, 7.03486])
     assert table.loc["Request_Throughput", ["unit", "mean"]].tolist() == ["1/s", 4.5]
+
+
+def test_rows_of_percentiles_are_no_requests(tmp_path: Path) -> None:
+    table = "| Percentiles | TTFT (s) | ITL (s) |\n|---|---|---|\n| 10% | 17.25 | 17.5 |\n| 50% | 176.5 | 212.5 |\n"
+    assert not len(perflog.metrics.serving(log_of(tmp_path, table)))

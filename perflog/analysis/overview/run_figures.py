@@ -485,6 +485,8 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
 def _asides(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:
     """The names that say nothing of a run beside others: the time that is left, and bars of loops that are no training.
 
+    A rate below 0 is a limit that is not set.
+
     Such a bar prints its count, its total and its time under its description, beside its rate; or a rate of no steps.
     """
     names = {figure.name for figure in figures}
@@ -496,6 +498,7 @@ def _asides(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:
     asides = {
         figure.name for figure in figures if figure.unit == "s" and not COUNTDOWN.isdisjoint(words_of(figure.name))
     }
+    asides |= {each.name for each in figures if each.unit in _SPEED_UNITS and max(each.values.values(), default=0) < 0}
     asides |= {name for name in beside if re.sub("_(?:total|elapsed)$", "", name) in loops}
     loop_records = _records_of(rows, {f"{loop}_elapsed" for loop in loops})
     described = {name for name in rates if _records_of(rows, {name}) <= loop_records}

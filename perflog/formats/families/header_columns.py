@@ -21,6 +21,10 @@ from perflog.units import UNITS, Unit
 
 UNIT_SUFFIX = " ({unit})"
 _LONGEST_NAME = 80
+QUANTITIES = lazy_pattern(r"(?i)metrics?|measures?|measurements?|kpis?")
+"""Names of a column of quantities, not of settings."""
+
+_PERCENT = lazy_pattern(r"[0-9]{1,2}(?:\.[0-9]+)?%")
 _NO_NAME = lazy_pattern(r"[:=][ \t]|[:=]$|=[0-9.]|[.!?]$|(?<![0-9.])[0-9]+:[0-9]")  # pairs, sentences, times of day
 
 NameMatch = tuple["DeclaredColumn | None", str]
@@ -159,13 +163,23 @@ def _named(names: Iterable[str], matches: Sequence[NameMatch], row: Line) -> lis
     """Return the matches with names for the fields that take their names from the header."""
     fields = FieldNames(row.table, {name for c, _ in matches if c is not None for name in c.declared_fields})
     named: list[NameMatch] = []
+    names = [*names]
+    percentile = "p" if names_percentiles([name for name in names if name]) else ""
     for name, (column, unit) in zip(names, matches, strict=True):
         if column is not None and column.is_named_by_header:
             without_unit, unit_in_name = name_and_unit(name)
             plain = without_unit if unit == unit_in_name else split_unit(name)[0]
+            if percentile and name.endswith("%"):
+                plain, unit = percentile + name.removesuffix("%"), ""
             column = column.with_name(fields.from_key(plain), plain, fields.paths)
         named.append((column, unit))
     return named
+
+
+def names_percentiles(names: Sequence[str]) -> bool:
+    """Return whether names are of a column of quantities and of their percentiles: `Metric`, `50%`, `99%`."""
+    first, *others = names or [""]
+    return len(others) > 1 and QUANTITIES.fullmatch(first) is not None and all(map(_PERCENT.fullmatch, others))
 
 
 def is_header(names: Sequence[str], needs: Iterable[str], is_proved: bool = False) -> bool:

@@ -437,7 +437,7 @@ def _turned(table: CaseTable, units_of_cells: Sequence[Set[str]]) -> CaseTable |
     numbered = [_NUMBERED.fullmatch(column) for column in columns]
     stems = {match["stem"] for match in numbered if match}
     cases: list[Any] = [float(match["number"]) for match in numbered if match]
-    if len(cases) < len(columns) or len(stems) > 1:
+    if len(cases) < len(columns) or len(stems) > 1 or all(map(_IS_STATISTIC.fullmatch, columns)):
         stems, cases = {_COLUMN}, list(columns)
     rows_of = _rows_of_quantities(blocks, split, [figures[c] for c in columns], [bad[c] for c in columns])
     if rows_of is None:

@@ -52,6 +52,8 @@ _STATISTIC = lazy_pattern(
 )
 _RATES = lazy_pattern(r"(?:.*_)?(?:throughput|tokens_per_s|requests_per_s)(?:_.*)?", re.IGNORECASE)
 _OTHER_STATISTIC = lazy_pattern(r"(?<![a-z0-9])(?:std|stddev|p[0-9]+|peak)(?![a-z0-9])")
+_OF_STATISTICS = lazy_pattern(r"(?i)percentiles?|quantiles?|statistics?")
+"""Names of a column of statistics."""
 REQUESTS, READINGS = "requests", "readings"
 """What statistics are computed from."""
 
@@ -116,6 +118,7 @@ def served(tables: Tables) -> dict[str, dict[str, _Found]]:
     for run, rows in readings.by("run").items():
         case_names = {name for table in case_tables(tables).get(run, ()) for name in table.names}
         rows = rows.where(~rows.one_of("key", case_names))  # no case represents the others
+        rows = _without_statistics(rows)
         found[run] = dict(_engine_values(rows)) or dict(_request_values(rows))
     summaries = tables.rows("summaries")
     for run, rows in summaries.by("run").items():
@@ -128,6 +131,14 @@ def served(tables: Tables) -> dict[str, dict[str, _Found]]:
         for run, by_quantity in found.items()
         if _serves(by_quantity)
     }
+
+
+def _without_statistics(rows: Rows) -> Rows:
+    """Return rows without those of tables with a percentile in each row: these values are of no request."""
+    names = [key for key in rows.counts("key") if _OF_STATISTICS.fullmatch(key)]
+    if not names:
+        return rows
+    return rows.where(~np.isin(rows["line"], rows.where(rows.one_of("key", names))["line"]))
 
 
 def _serves(found: dict[str, _Found]) -> bool:

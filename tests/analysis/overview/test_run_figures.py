@@ -335,6 +335,7 @@ def test_rates_answer_first_then_values_of_no_step_and_times_of_steps() -> None:
 def test_what_is_left_and_other_loops_answer_only_where_nothing_else_does() -> None:
     aside = [
         value("eta", 7.0, "s"),
+        value("request_rate", -1.0, "1/s"),
         *(value(key, 9.0, line=1) for key in ("Map", "Map_total", "Map_elapsed", "smoothed_examples_per_s")),
     ]
     rows = [value("smoothed_s_per_it", 5.0, "s", line=2), value("time_elapsed", 5.0, "s", line=3), value("time", 2.0)]

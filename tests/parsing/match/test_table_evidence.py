@@ -520,6 +520,11 @@ def test_numbers_of_operations_in_rows_are_no_rates() -> None:
     assert [(row["key"], row["value"], row["unit"]) for row in got.rows("values")] == expected
 
 
+def test_columns_of_percentiles_are_named_after_them() -> None:
+    got = read(text("Metric        50%     99.9%", "Latency (s)   17.25   20.75", "TTFT (ms)     176.5   2246.5"))
+    assert rows(got)[2] == {"Metric": "Latency (s)", "p50": 17.25, "p99_9": 20.75}
+
+
 @pytest.mark.parametrize("label", ["{}: ", "[rank{}]:", "[default{}]:"])
 def test_ranks_print_tables_between_each_others_rows(label: str) -> None:
     lines = [

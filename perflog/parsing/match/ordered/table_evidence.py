@@ -30,6 +30,7 @@ from perflog.formats.families.cell_cutting import (
     without_marks,
 )
 from perflog.formats.families.cell_forms import PYTHON_WARNING, REMARK
+from perflog.formats.families.header_columns import QUANTITIES, names_percentiles
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.figures import figure_spans
@@ -56,7 +57,9 @@ _STYLES = ("tab", "csv", "groups", "bars", "boxes", "left", "frame", "blanks", "
 _MARKS = ("tab", "csv", "bars", "boxes")
 _PARTS = lazy_pattern(r"[^ \t]+(?: [^ \t]+)*")  # what two spaces separate
 _SPANS = {"left": _PARTS, "blanks": _PARTS, "words": re.compile(r"[^ \t]+")}
-_WORD_OR_CLOCK = r"[ \t]*(?:[^ \t]*[A-Za-z][^ \t]*|[|#]+|┃|│|║|\(?%\)?|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
+_WORD_OR_CLOCK = (
+    r"[ \t]*(?:[^ \t]*[A-Za-z][^ \t]*|[|#]+|┃|│|║|\(?%\)?|[0-9]{1,2}(?:\.[0-9]+)?%|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
+)
 _COUNTED = rf"(?i:[# \t]*(?:{'|'.join(sorted(COUNTERS))}))[ \t]+[^ \t]*[A-Za-z][^ \t]*"  # `step loss`
 _INDENTED = r"[ \t]{2}[ \t]*[^ \t]*[A-Za-z].*"
 _POSSIBLE = rf"^(?:(?:{_WORD_OR_CLOCK}){{3,}}(?:[ \t]+[0-9]+%.*)?|(?:{_HEADER.pattern})|{_INDENTED}|{_COUNTED})[ \t]*$"
@@ -91,9 +94,6 @@ _AGAIN = lazy_pattern(r"(?<=\S)[ \t]+\((?P<again>[0-9][^()]*)\)$")  # a value in
 _NAME_WITH_SIZE = lazy_pattern(r"[0-9.]+[A-Za-z]+, ?[A-Za-z]")
 _ROUNDED = 0.01  # two printed values of one quantity differ by less
 _OF_RATE = lazy_pattern(r"(?:/|per)[ _]?s(?:ec(?:ond)?)?\b", re.IGNORECASE)
-_METRIC = lazy_pattern(
-    r"(?i)metrics?|measures?|measurements?|kpis?"
-)  # names of a column of quantities, not of settings
 _MOST_VALUES = 4  # of a cell
 _OF_ANY_QUANTITY = frozenset(("value", "result", "metric value"))  # names of a column with a quantity in each row
 _GLUED = MAGNITUDES - {"B"} | set("cx×")  # after a number, beside units
@@ -254,7 +254,9 @@ class PrintedTable(Struct, frozen=True):
         cells = [cell.removesuffix(mark) for column in columns.values() for cell in column]
         if any(map(_NO_CELL.fullmatch, (*names, *cells))):
             return False
-        are_names = all(re.search("[A-Za-z]", x) and not figure_spans(x) for x in names if x not in ("", "#"))
+        are_names = names_percentiles(names) or all(
+            re.search("[A-Za-z]", x) and not figure_spans(x) for x in names if x not in ("", "#")
+        )
         words = [word for name in names for word in name.lower().split()]
         if len(names) < _FEW or not are_names or not SENTENCE_WORDS.isdisjoint(words):
             return False
@@ -384,7 +386,7 @@ def _are_metrics(names: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Return whether each row is a metric, one of them a rate or time. Numbers have units, other cells are words."""
     first = next((k for k, name in enumerate(names) if name), 0)  # after the bar that begins a row
     words = [row[first] for row in rows]
-    if not _METRIC.fullmatch(names[first]) or len(names) - first != _FEW or len(set(words)) < len(words):
+    if not QUANTITIES.fullmatch(names[first]) or len(names) - first != _FEW or len(set(words)) < len(words):
         return False
     pairs = (value_and_unit(_without_remark(row[-1])) for row in rows)
     bases = {base_of(unit_of(pair[1].strip())[0]) for pair in pairs if pair}
