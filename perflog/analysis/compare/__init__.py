@@ -5,7 +5,8 @@ docs/compare.md explains how a verdict is reached.
 
 from perflog.analysis.compare.aa import aa, power
 from perflog.analysis.compare.ci_formats import bencher, github_action_benchmark
-from perflog.analysis.compare.comparison import Comparison, compare
+from perflog.analysis.compare.comparing import compare
+from perflog.analysis.compare.comparison import Comparison
 from perflog.analysis.compare.gates import (
     CANNOT_JUDGE,
     Gate,

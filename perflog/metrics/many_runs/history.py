@@ -100,20 +100,20 @@ def history(tables: Tables, options: Options) -> MetricRows:
     return [row for course in courses if isinstance(course, FigureCourse) for row in history_rows(course, labels)]
 
 
-def history_rows(course: FigureCourse, labels: Mapping[str, str | None]) -> Iterator[dict[str, Any]]:
+def history_rows(history: FigureCourse, labels: Mapping[str, str | None]) -> Iterator[dict[str, Any]]:
     """Yield the rows of a metric over versions, as the table has them."""
-    changes = {change.place: change for change in course.changes}
-    for number, level in enumerate(course.course.levels, 1):
-        size = len(course.course.members(level))
+    changes = {change.place: change for change in history.changes}
+    for number, level in enumerate(history.course.levels, 1):
+        size = len(history.course.members(level))
         for place in range(level.start, level.stop):
-            version = course.versions[place]
-            is_last = place == len(course.versions) - 1 and course.is_last_off
+            version = history.versions[place]
+            is_last = place == len(history.versions) - 1 and history.is_last_off
             row = {
-                "run": version.runs[0], "label": labels[version.runs[0]], "history": course.test,
-                "figure": course.figure.name, "unit": course.figure.unit, "version": version.name, "at": version.at,
-                "runs": course.runs[place], "value": course.values[place], "level": number,
-                "level_value": course.expected(place),
-                "level_versions": size, "stands_out": "outlier" if place in course.course.outliers
+                "run": version.runs[0], "label": labels[version.runs[0]], "history": history.test,
+                "figure": history.figure.name, "unit": history.figure.unit, "version": version.name, "at": version.at,
+                "runs": history.runs[place], "value": history.values[place], "level": number,
+                "level_value": history.expected(place),
+                "level_versions": size, "stands_out": "outlier" if place in history.course.outliers
                 else "not confirmed" if is_last else None,
             }  # fmt: skip
             if change := changes.get(place):

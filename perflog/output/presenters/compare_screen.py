@@ -304,6 +304,7 @@ def _whole_name(compared: Comparison, whole: AttributionRow) -> str:
 
 
 def _tree_of(parts: Sequence[AttributionRow], what: str, room: int) -> Iterator[str]:
+    """Yield the lines of the parts that explain a difference. `what`: the name of the whole; `room`: lines."""
     whole, telling = parts[0], telling_parts(parts, room - 1)
     if not telling:
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from perflog.analysis.compare import Comparison, VerdictRule
-from perflog.analysis.compare.comparison import compare_sides
+from perflog.analysis.compare.comparing import compare_sides
 from perflog.analysis.compare.sides import resolve_sides, setting_names, stores_of
 from perflog.analysis.diagnosis import diagnose_jobs
 from perflog.analysis.given_runs import Given, log_of

@@ -11,7 +11,7 @@ from support.trace_tables import Event, by_hand, kernel, log, real, reduce, step
 
 import perflog
 from perflog.analysis.compare import Comparison, VerdictRule
-from perflog.analysis.compare.comparison import compare_sides
+from perflog.analysis.compare.comparing import compare_sides
 from perflog.analysis.compare.sides import Side
 from perflog.cli.main import main
 from perflog.log import combined

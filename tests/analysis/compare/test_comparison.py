@@ -12,6 +12,7 @@ import pytest
 from support.figure_rows import figure_row, made_sides
 
 import perflog
+from perflog.analysis.compare import comparing
 from perflog.analysis.compare import comparison as module
 from perflog.analysis.compare.comparison import Comparison, Objection, sides_in_words
 from perflog.analysis.compare.findings import FindingRow
@@ -192,11 +193,11 @@ def test_the_text_of_a_comparison() -> None:
 def test_metrics_that_one_side_lacks() -> None:
     kernel = Measure("kernel", "gemm")
     sides, case, values = made_sides({STEP_TIME: [[1.0], [1.0]], kernel: [[1.0]]}, {Measure("run", "x"): [[1.0]]})
-    found = list(module._one_sided(sides, [case], values))
+    found = list(comparing._one_sided(sides, [case], values))
     assert [(each.kind, each.metric, each.on, each.runs, each.of) for each in found] == [
         ("step", "step_time", "base", 2, 2), ("run", "x", "side", 1, 1),
     ]  # fmt: skip
-    assert list(module._one_sided(sides[:1] * 2, [Case("", (case.runs[0],) * 2)], values[:1] * 2)) == []
+    assert list(comparing._one_sided(sides[:1] * 2, [Case("", (case.runs[0],) * 2)], values[:1] * 2)) == []
 
 
 def test_warnings_of_runs_without_the_headline() -> None:
@@ -205,7 +206,7 @@ def test_warnings_of_runs_without_the_headline() -> None:
         LeftOut("a", "2", "y", "without t"),
         LeftOut("b", "3", "z", "without t"),
     ]
-    assert list(module._headline_warnings(runs)) == [
+    assert list(comparing._headline_warnings(runs)) == [
         "a: without t, so not in this metric: x, y", "b: without t, so not in this metric: z",
     ]  # fmt: skip
 
@@ -253,7 +254,7 @@ def test_whole_traces_are_not_compared_with_steps() -> None:
     ]
     case = Case("", (("a0", "a1"), ("b0", "b1")))
     values = [side(a0=TRACE, a1=STEP), side(b0=STEP)]
-    (text,) = module._leave_out_whole_traces(sides, [case], values)
+    (text,) = comparing._leave_out_whole_traces(sides, [case], values)
     assert left_out == ["a0"] and text.startswith("a: without annotated steps, ") and text.endswith(": a0.log")
     for alike in ([side(a0=TRACE, a1=TRACE), side(b0=TRACE)], [side(a0=STEP), side(b0=STEP)], [side(), side()]):
-        assert module._leave_out_whole_traces(sides, [case], alike) == []
+        assert comparing._leave_out_whole_traces(sides, [case], alike) == []

@@ -124,22 +124,22 @@ def matched(base: OperatorNode | None, side: OperatorNode | None, shapes: tuple[
 
 
 def _matches(base: OperatorNode | None, side: OperatorNode | None) -> Iterator[Matched]:
-    """The operators directly inside of two, matched; what is inside of these is not yet."""
-    left = [dict(node.inside) if node else {} for node in (base, side)]
-    for key in [key for key in left[0] if key in left[1]]:
-        yield Matched(left[0].pop(key), left[1].pop(key), (key[1], key[1]), [])
-    ways: tuple[NameOf, ...] = (lambda key: (key[0], key[2]), lambda key: (_NUMBER.sub("N", key[0]), key[2]))
-    for name_of in ways:
-        groups = [_by_name(side_part, name_of) for side_part in left]
+    """Yield the operators directly inside of two, matched by key, else by name. What is in them follows later."""
+    unmatched = [dict(node.inside) if node else {} for node in (base, side)]
+    for key in [key for key in unmatched[0] if key in unmatched[1]]:
+        yield Matched(unmatched[0].pop(key), unmatched[1].pop(key), (key[1], key[1]), [])
+    namings: tuple[NameOf, ...] = (lambda key: (key[0], key[2]), lambda key: (_NUMBER.sub("N", key[0]), key[2]))
+    for name_of in namings:
+        groups = [_by_name(side_part, name_of) for side_part in unmatched]
         for name in [name for name in groups[0] if name in groups[1]]:
             base_part, side_part = (
-                [nodes.pop(key) for key in group[name]] for nodes, group in zip(left, groups, strict=True)
+                [nodes.pop(key) for key in group[name]] for nodes, group in zip(unmatched, groups, strict=True)
             )
             shapes = _listed(groups[0][name]), _listed(groups[1][name])
             yield Matched(merged(base_part), merged(side_part), shapes, [])
-    for key, node in left[0].items():
+    for key, node in unmatched[0].items():
         yield Matched(node, None, (key[1], None), [])
-    for key, node in left[1].items():
+    for key, node in unmatched[1].items():
         yield Matched(None, node, (None, key[1]), [])
 
 

@@ -61,7 +61,7 @@ class BarText(Struct):
         words = " ".join(names.words)
         phase = names.words[-1].lower() if names.words else ""
         names.evaluation = "" if phase in TRAINING else phase if phase in EVALUATIONS else names.evaluation
-        key = self._key(bar, plain_name(words))
+        key = self._name_of_count(bar, plain_name(words))
         self.name = key or words or BAR
         names.printed.add(ANY_BAR)
         gap = gap_text(bar["gap"] or "")
@@ -89,7 +89,7 @@ class BarText(Struct):
         self.fields = BarFields(*count, elapsed, rate, bool(key or not words) and not names.evaluation)
         names.forget()
 
-    def _key(self, bar: re.Match[str], description: str) -> str:
+    def _name_of_count(self, bar: re.Match[str], description: str) -> str:
         """Return the name of the count of a bar that may count steps of training; "" if it counts something else."""
         names = self.names
         unit = (bar["unit"] or bar["counted"] or "it").replace("s/", "", 1).replace("/s", "").strip().lower()
