@@ -405,8 +405,8 @@ def _printed_headers(batch: Batch, formats: Iterable[Format]) -> list[FormatLine
     texts = batch.bytes_at(batch.unread[:_LINES_WITH_HEADERS], LONGEST)
     headers: list[FormatLine] = []
     by_label = grouped(map(split_rank_label, texts.to_pylist()))  # ranks print between each other's rows
-    of_ranks = [bytes_array(lines) for label, lines in by_label.items() if label != NO_LABEL]
-    for _, table in chain.from_iterable(printed_tables(part, with_ruled=True) for part in (texts, *of_ranks)):
+    lines_by_rank = [bytes_array(lines) for label, lines in by_label.items() if label != NO_LABEL]
+    for _, table in chain.from_iterable(printed_tables(part, with_ruled=True) for part in (texts, *lines_by_rank)):
         family = {
             "styles": (table.style,), "cell_types": table.cell_types(), "unitless": table.unitless(),
             "is_ruled": table.is_proved, "second_line": table.second_line,

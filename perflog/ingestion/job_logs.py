@@ -168,8 +168,8 @@ def apart(runs: pa.Table) -> list[str]:
     programs = {name for name, form in known().items() if not form.library and not form.generic}
     others = [log for log in formats if log not in alone]
     by_folder = Counter(map(os.path.dirname, others))
-    of_programs = Counter(os.path.dirname(log) for log in others if not programs.isdisjoint(formats[log]))
-    logs_beside = {**by_folder, **of_programs}
+    counts_by_folder = Counter(os.path.dirname(log) for log in others if not programs.isdisjoint(formats[log]))
+    logs_beside = {**by_folder, **counts_by_folder}
     # Beside one log, or one log of a known program, it is of the job of that log.
     alone = [log for log in alone if logs_beside.get(os.path.dirname(log), 0) > 1]
     if not alone or len(formats) > _FEW:

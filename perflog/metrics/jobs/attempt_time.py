@@ -134,7 +134,7 @@ class _Tiling:
         steps = self._steps
         marked = {gap for gap in self._gap_of if 0 < gap < len(steps.times)}
         early = set(range(1, self._usual.warm))
-        far = self._usual.each * steps.steps_done >= self._usual.of_all * (steps.steps_done + _STALL_STEPS)
+        far = self._usual.each * steps.steps_done >= self._usual.overall * (steps.steps_done + _STALL_STEPS)
         return sorted(marked | early | set(np.flatnonzero(far).tolist()))
 
     def _pause(self, line_index: int, usual: float, scatter: float) -> float:
@@ -161,7 +161,7 @@ class _Tiling:
         begins_again = kinds == [STARTUP] or (not kinds and self._failed_before(line_index))
         if begins_again and (again := self._done_again(line_index)):
             timed = self._steps.seconds[np.isfinite(self._steps.seconds)]
-            repeated = min(pause, again * (median(timed) if len(timed) else self._usual.of_all))
+            repeated = min(pause, again * (median(timed) if len(timed) else self._usual.overall))
             yield DOWN, pause - repeated, STEPS
             yield REPEATED, repeated, STEPS
             return

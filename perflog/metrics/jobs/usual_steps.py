@@ -25,7 +25,7 @@ class UsualSteps:
         plain: Whether no line reports a pause before the step line.
         printed: The printed time of a step, and what each takes outside of it.
         scatter_outside: The scatter of what steps take outside of their printed time.
-        of_all: The usual time of a step of the whole attempt.
+        overall: The usual time of a step of the whole attempt.
         warm: The number of step lines that warm up.
     """
 
@@ -44,7 +44,7 @@ class UsualSteps:
         self.scatter_outside = mad(outside) if len(outside) >= 4 else 0.0
         self.printed = steps.seconds + beside
         plain = self.each[self.plain]
-        self.of_all = median(plain) if len(plain) else float(np.nanmedian(self.each))
+        self.overall = median(plain) if len(plain) else float(np.nanmedian(self.each))
         self.warm = self._warming(steps)
 
     def _warming(self, steps: StepLines) -> int:
@@ -52,7 +52,7 @@ class UsualSteps:
         later = self.each[1 + _FIRST :][self.plain[1 + _FIRST :]]
         if len(later) < _FIRST:
             return 0
-        longest = max(_COMPILE * self.of_all, float(np.quantile(later, _MOST)))
+        longest = max(_COMPILE * self.overall, float(np.quantile(later, _MOST)))
         first = steps.seconds[0] if np.isfinite(steps.seconds[0]) else np.inf
         slow = np.append(first, self.each[1 : 1 + _FIRST]) > longest
         return int(np.argmin(np.append(slow, False)))
@@ -63,6 +63,6 @@ class UsualSteps:
         around = np.flatnonzero(self.plain[low:high]) + low
         around = around[around != line_index]
         if len(around) < 3:
-            return self.of_all, 0.1 * self.of_all
+            return self.overall, 0.1 * self.overall
         each = self.each[around]
         return median(each), mad(each)
