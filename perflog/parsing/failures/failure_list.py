@@ -19,7 +19,7 @@ class FailureList:
         self.failures: list[Failure] = []
         self.newest: Failure | None = None
         self._latest: dict[str, Failure] = {}  # by stream
-        self._notices: dict[tuple[str, str, str], Failure] = {}  # by stream, kind and message
+        self._notices: dict[tuple[str, str, str, str], Failure] = {}  # by stream, kind, message and its rank
 
     def begin_run(self) -> None:
         """Count what is repeated from here on for itself."""
@@ -55,8 +55,8 @@ class FailureList:
         return True
 
     def _add_notice(self, notice: Failure) -> bool:
-        """Add a notice, once for each process and message."""
-        key = notice.stream, notice.kind.name, _masked(notice.message)
+        """Add a notice, once for each process and message, and for each rank that the message names."""
+        key = notice.stream, notice.kind.name, _masked(notice.message), notice.values.get("rank") or ""
         known = self._notices.get(key)
         if known is not None:
             known.count += 1
