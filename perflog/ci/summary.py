@@ -17,7 +17,8 @@ from perflog.analysis.compare.left_out import ENDINGS
 from perflog.ci.systems import Job
 from perflog.lazy_patterns import lazy_pattern
 from perflog.output import sheets
-from perflog.output.presenters.compare import case_name, figure_name, signed_time
+from perflog.output.presenters.compare import case_name
+from perflog.output.presenters.compare_notes import figure_name, signed_time
 from perflog.output.presenters.compare_screen import headline_sentences
 from perflog.output.sheets import Sheet, SheetColumn, cell, escaped
 from perflog.output.terminal import cut

@@ -17,7 +17,7 @@ from perflog.analysis.compare import aa
 from perflog.analysis.overview import overview
 from perflog.metrics import collectives, curves, node_pairs, time_to_train
 from perflog.output.presenters.brief import overview_brief
-from perflog.output.presenters.compare import notes_on_result
+from perflog.output.presenters.compare_notes import notes_on_result
 
 if TYPE_CHECKING:
     import pandas as pd

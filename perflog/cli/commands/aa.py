@@ -40,7 +40,7 @@ def aa(runs: tuple[str, ...], threshold: float | None, format: str, **option_val
     """
     from perflog.analysis import compare as comparing
     from perflog.output import sheets
-    from perflog.output.presenters import compare as presenter
+    from perflog.output.presenters import aa as presenter
 
     option_values |= {} if threshold is None else {"threshold": threshold}
     written = [presenter.false_positives(comparing.aa(*runs, **option_values), format)]

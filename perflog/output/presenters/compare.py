@@ -1,4 +1,4 @@
-"""Sheets that `perflog compare` and `perflog aa` print.
+"""Sheets that `perflog compare` prints.
 
 The verdicts and their reasons come from `perflog.analysis.compare.verdicts`.
 """
@@ -9,20 +9,16 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.analysis.compare import Comparison, GateFailure
-from perflog.analysis.compare.aa import COLUMNS as AA_COLUMNS
-from perflog.analysis.compare.aa import OFTEN, POWER_COLUMNS, SPLITS, TESTS
 from perflog.analysis.compare.comparison import SUMMARY_KINDS
 from perflog.analysis.compare.explanations.attribution import part_name
 from perflog.analysis.compare.explanations.averages import AverageRow, window_of
-from perflog.analysis.compare.explanations.message_sizes import sizes_that_change
 from perflog.analysis.compare.explanations.operators import kernels_of_both, time_basis
-from perflog.analysis.compare.explanations.warmup_costs import WarmupRow
 from perflog.analysis.compare.figures import TOTAL
 from perflog.analysis.compare.findings import FindingRow
 from perflog.analysis.compare.rows import COLUMNS, FigureRow
@@ -33,14 +29,18 @@ from perflog.grouping import grouped
 from perflog.metrics.compared import ALL
 from perflog.metrics.profiles.kernel_names import short_kernels
 from perflog.output import terminal
+from perflog.output.presenters.compare_notes import (
+    counts,
+    figure_name,
+    notes_on_verdict,
+    signed_time,
+    what_the_warmup_costs,
+)
 from perflog.output.presenters.run_marks import LONG
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
 from perflog.output.terminal import columns_of, cut
 from perflog.tables.nulls import none_if_null
-from perflog.units import count, plural, show, show_change
-
-if TYPE_CHECKING:
-    import pandas as pd
+from perflog.units import show, show_change
 
 _LEAST_SHARE = 0.02  # of the whole: the screen leaves smaller parts out
 _NARROW = 100  # columns: a smaller terminal has no room for scatter beside values, nor for `exploratory` in each row
@@ -210,13 +210,6 @@ def case_name(name: str, width: int) -> str:
     return cut(", ".join(f"{cut(key, max(room - len(value) - 1, 4))}={value}" for key, _, value in settings), width)
 
 
-def figure_name(row: FigureRow) -> str:
-    """Return the metric with the statistic, unless that is the median or the only value."""
-    statistic = "" if row.statistic in ("median", "value") else f" {row.statistic}"
-    name = f"{ALL} {row.kind}s" if row.metric == ALL else row.metric
-    return f"{name}{statistic}{_MARK[row.derived]}"
-
-
 def _p(row: FigureRow) -> float | None:
     """The adjusted p of runs. Within single runs p says nothing about other runs, so it is not shown."""
     p: float | None = none_if_null(row.p_holm)
@@ -254,119 +247,6 @@ def _notes(compared: Comparison, shown: Sequence[FigureRow]) -> Iterator[str]:
         yield f"{left} more rows of phases, layers, ranges, operators, kernels and so on: --all shows them"
 
 
-def notes_on_verdict(compared: Comparison) -> Iterator[str]:
-    """Yield what the verdict is about, where a change is that it hides, and how sure it is."""
-    yield from notes_on_result(compared)
-    yield from notes_on_hidden_change(compared)
-    yield from notes_on_sizes(compared)
-    yield from notes_on_history(compared)
-    yield from notes_on_sessions(compared)
-    yield from notes_on_single_runs(compared)
-
-
-def notes_on_hidden_change(compared: Comparison) -> Iterator[str]:
-    """Yield a change that the mean or another statistic of the headline metric shows and the median does not."""
-    by_side = grouped(((row.case, row.side), row) for row in compared.headlines)
-    for rows in by_side.values():
-        median = next((row for row in rows if row.statistic == "median"), None)
-        others = [row for row in rows if row.decision in ("regression", "improvement")]
-        if median is not None and others and median not in others:
-            changes = ", ".join(f"{show_change(row.change)} on the {row.statistic}" for row in others)
-            same = "most steps take as long as before, some do not"
-            what = same if median.decision == "equivalent" else "the median does not show the change"
-            yield f"{what}: {changes}, {show_change(median.change)} on the median"
-
-
-def notes_on_sizes(compared: Comparison) -> Iterator[str]:
-    """Yield the sizes of messages that make the change of a collective's mean."""
-    for found in sizes_that_change(compared.headlines, compared.row_records):
-        at = found.first if found.first == found.last else f"{found.first} to {found.last}"
-        others = f"the other {count(found.others, 'size')} {show_change(found.rest)}"
-        yield f"the change is at messages of {at}: {show_change(found.change)}; {others} (medians)"
-
-
-def what_the_warmup_costs(compared: Comparison) -> Iterator[str]:
-    """Yield the time of the warm-up on each side, its change, and its excess over as many steady steps."""
-    for case in compared.cases[:_LISTED]:
-        rows = [row for row in compared.warmup_records if row.case == case.name]
-        times = [f"{show(row.time_s, 's', 3)} on {row.side}{_against_base(row)}" for row in rows]
-        extra = ", ".join(show(row.extra_s, "s", 3) for row in rows)
-        if rows:
-            where = f" in {case.name}" if case.name else ""
-            yield f"the warm-up{where} takes {', '.join(times)}: {extra} more than the same number of steady steps"
-
-
-def _against_base(row: WarmupRow) -> str:
-    return f" ({signed_time(row.difference_s)})" if row.difference_s is not None else ""
-
-
-def signed_time(seconds: float) -> str:
-    """Return a difference of times with its sign: `+1.38 ms`."""
-    return f"{'+' if seconds >= 0 else '-'}{show(abs(seconds), 's', 3)}"
-
-
-def notes_on_result(compared: Comparison) -> Iterator[str]:
-    """Yield which metric the verdict is about, where the formats declare the result of a run."""
-    if compared.result and compared.headlines and not compared.to_targets:
-        leads = compared.headlines[0].metric
-        if leads == compared.result:
-            yield f"the verdict is about {leads}: the format of these logs declares it as the result of a run"
-        elif any(row.metric == compared.result for row in compared.row_records):
-            yield (
-                f"the result of such runs is {compared.result}; with one run per side its error is unknown, "
-                f"so the verdict is about {leads}"
-            )
-
-
-def notes_on_history(compared: Comparison) -> Iterator[str]:
-    """Yield the run-to-run variation of the headline metrics, and the repeats that it was estimated from."""
-    by_side = grouped(
-        ((row.case, row.side, row.history_runs), row) for row in compared.headlines if row.scope == "history"
-    )
-    for (case, side, runs), rows in by_side.items():
-        where = ", ".join(x for x in (case, side if len(compared.sides) > 2 else "") if x)
-        scatter = ", ".join(f"{figure_name(row)} {show(row.history_scatter, '1', 2)}" for row in rows)
-        single = max(rows[0].base_runs, rows[0].side_runs) == 1
-        source = f"{runs} other repeats" if single else f"both sides{f' and {runs} other repeats' if runs else ''}"
-        yield (
-            f"{'one run' if single else 'few runs'} per side{f' ({where})' if where else ''}; run-to-run variation, "
-            f"estimated from {source} (standard deviation): {scatter}"
-        )
-
-
-def notes_on_sessions(compared: Comparison) -> Iterator[str]:
-    """Yield whether the intervals of the headline metrics include the variation between sessions."""
-    rows = [row for row in compared.headlines if row.sessions]
-    sessions = "sessions (days, hosts or jobs)"
-    for held in dict.fromkeys(row.sessions for row in rows):
-        known = [row for row in rows if row.sessions == held and none_if_null(row.session_scatter) is not None]
-        scatter = ", ".join(f"{figure_name(row)} {show(row.session_scatter, '1', 2)}" for row in known)
-        if held == "same":
-            yield f"both sides ran in the same {sessions}: the variation between sessions cancels"
-        elif held == "held":
-            if known and not any(row.session_scatter for row in known):
-                yield f"the sides ran in different {sessions}, which differ no more than runs of one session do"
-                continue
-            variation = f" (standard deviation): {scatter}" if scatter else ""
-            yield f"the sides ran in different {sessions}; the interval includes the variation between them{variation}"
-        else:
-            yield (
-                f"the sides ran in different {sessions}: the interval includes only the variation within a session; "
-                "the variation between sessions is unknown: run both sides in turns, or name runs of several "
-                "sessions with --history"
-            )
-
-
-def notes_on_single_runs(compared: Comparison) -> Iterator[str]:
-    """Yield what a second run per side would show; of step times about the mean."""
-    rows = [row for row in compared.headlines if row.scope == "steps" and row.has_error]
-    if rows:
-        row = next((row for row in rows if row.statistic == "mean"), rows[0])
-        several = f" ({figure_name(row)})" if len(rows) > 1 else ""
-        advice = f"{row.advice}{several}" if compared.is_pair else "repeat the runs to measure it"
-        yield f"one run per side does not show run-to-run variation; {advice}"
-
-
 def _value(row: FigureRow, side: str, alone: bool = False) -> str:
     """The value of a side and the longer arm of its interval in percent, as benchstat shows it."""
     base = row.base_value, row.base_low, row.base_high
@@ -376,34 +256,6 @@ def _value(row: FigureRow, side: str, alone: bool = False) -> str:
         return text
     arm = max(high - value, value - low) / value
     return f"{text} ± {show(arm if arm > _ROUNDED else 0.0, '1', 2)}"
-
-
-def counts(row: FigureRow) -> str:
-    """Return runs, and steps of each; of the base and of the side where these differ."""
-    runs = [row.base_runs, row.side_runs]
-    steps = [row.base_steps // row.base_runs, row.side_steps // row.side_runs]
-    texts = [_either(runs, "run"), *([_either(steps, "step")] if max(steps) > 1 else [])]
-    return ", ".join(texts)
-
-
-def counts_of_sides(row: FigureRow, names: Sequence[str]) -> str:
-    """Return runs, and steps of each, in words: `5 runs of A, 3 of B; 90 steps each`; `names`: of the two sides."""
-    texts = [_of_each(row.base_runs, row.side_runs, "run", names)]
-    steps = row.base_steps // row.base_runs, row.side_steps // row.side_runs
-    if max(steps) > 1:
-        texts.append(_of_each(*steps, "step", names))
-    same = f"{counts(row)} per side"
-    if row.base_runs == row.side_runs:
-        return same if len(set(steps)) == 1 else f"{count(row.base_runs, 'run')} per side; {texts[1]}"
-    return "; ".join(texts)
-
-
-def _of_each(base: int, side: int, noun: str, names: Sequence[str]) -> str:
-    return f"{count(base, noun)} each" if base == side else f"{count(base, noun)} of {names[0]}, {side:,} of {names[1]}"
-
-
-def _either(counts: Sequence[int], noun: str) -> str:
-    return f"{' / '.join(map(str, dict.fromkeys(counts)))} {plural(noun, max(counts))}"
 
 
 def _settings(compared: Comparison) -> Sheet:
@@ -543,61 +395,3 @@ def gate_failure(failure: GateFailure) -> str:
 def document(data: object) -> str:
     """Return data as a JSON string."""
     return json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False)
-
-
-# --- perflog aa ---------------------------------------------------------------------------------------------------
-
-
-def false_positives(rates: pd.DataFrame, format: str) -> Sheet:
-    """Return the false-positive rates of the gate as a sheet."""
-    columns = tuple(SheetColumn(c.name, c.unit, c.name not in ("split", "test")) for c in AA_COLUMNS)
-    rows = _values(rates)
-    if format not in ("text", "md"):
-        return Sheet("aa", columns, rows)
-    shown = {*rates["split"], *rates["test"]}
-    notes = [f"{name}: {text}" for name, text in (SPLITS | TESTS).items() if name in shown]
-    notes.append("wrong: comparisons that report a change; slower, faster: of these, what they call the second side")
-    title = "false positives: a change is reported where nothing differs"
-    return Sheet("aa", columns, rows, title, "\n".join(notes))
-
-
-def power(changes: pd.DataFrame, format: str) -> Sheet:
-    """Return the changes that a comparison of such runs finds, as a sheet; for the terminal as sentences."""
-    columns = tuple(SheetColumn(c.name, c.unit, True) for c in POWER_COLUMNS)
-    rows = _values(changes)
-    if format not in ("text", "md"):
-        return Sheet("power", columns, rows)
-    notes = ["run-to-run variation is unknown: name repeats of one configuration (--repeats) to measure it"]
-    if rows:
-        records = changes.to_dict("records")
-        notes = [
-            f"{row['runs']} runs per side find a change of {show(row['change'], '1', 2)} or more in 9 of 10 cases, "
-            f"and of {_twice(row)}"
-            for row in records
-            if row["threshold"] == records[0]["threshold"]
-        ]
-        notes.append(_proposal(records))
-        notes.append(
-            f"run-to-run variation of the mean step time: {show(records[0]['scatter'], '1', 2)} (standard deviation, "
-            f"{records[0]['repeats']} runs)"
-        )
-    return Sheet("power", (), (), "power: changes that a comparison finds", "\n".join(notes))
-
-
-def _twice(row: Mapping[str, Any]) -> str:
-    """Return how often a change of twice the threshold is found, in words."""
-    return f"{show_change(2 * row['threshold'])} in {100 * row['twice_found']:.0f} %"
-
-
-def _proposal(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the smallest threshold, and for it the fewest runs per side, that find a change of twice the threshold."""
-    enough = [row for row in rows if row["twice_found"] >= OFTEN]
-    best = min(enough, key=lambda row: (row["threshold"], row["runs"])) if enough else rows[-1]
-    how = f"{best['runs']} runs per side and --threshold {100 * best['threshold']:g}%"
-    return f"proposal: {how} find {_twice(best)}" if enough else f"no proposal: {how} find {_twice(best)} only"
-
-
-def _values(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
-    return [
-        tuple(v.item() if hasattr(v, "item") else v for v in row) for row in frame.itertuples(index=False, name=None)
-    ]

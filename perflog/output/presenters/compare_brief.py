@@ -10,7 +10,7 @@ from perflog.analysis.compare.comparison import SUMMARY_KINDS
 from perflog.analysis.compare.explanations.attribution import part_name, telling_parts
 from perflog.analysis.compare.rows import FigureRow
 from perflog.output.brief import BriefLine, brief
-from perflog.output.presenters.compare import figure_name, signed_time
+from perflog.output.presenters.compare_notes import figure_name, signed_time
 from perflog.output.presenters.compare_screen import best_sentences, differing_settings, verdict_sentences
 from perflog.output.sheets import cell
 from perflog.output.terminal import cut

@@ -19,13 +19,8 @@ from perflog.analysis.compare.verdicts import OTHER_SETTING
 from perflog.analysis.lint.losses import DIVERGED
 from perflog.analysis.run_names import letters
 from perflog.metrics.profiles.kernel_names import short_kernel
-from perflog.output.presenters.compare import (
-    case_name,
-    counts_of_sides,
-    figure_name,
-    notes_on_verdict,
-    signed_time,
-)
+from perflog.output.presenters.compare import case_name
+from perflog.output.presenters.compare_notes import counts_of_sides, figure_name, notes_on_verdict, signed_time
 from perflog.output.screens import HEIGHT, WIDTH, columns, command_lines, fit, folded, folded_list, sentence_lines
 from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible

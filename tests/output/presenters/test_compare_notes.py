@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.figure_rows import figure_row
 
-from perflog.output.presenters import compare as module
+from perflog.output.presenters import compare_notes as module
 
 
 def compared(*headlines: Any, sides: tuple[str, ...] = ("old", "new"), **fields: Any) -> Any:
@@ -33,14 +33,6 @@ def test_numbers_of_runs_and_steps(runs: tuple[int, int], steps: tuple[int, int]
     row = figure_row(base_runs=runs[0], side_runs=runs[1], base_steps=steps[0], side_steps=steps[1])
     assert module.counts(row) == text
     assert module.counts_of_sides(row, ("old", "new")) == in_words
-
-
-def test_a_value_with_the_longer_arm_of_its_interval() -> None:
-    row = figure_row(base_value=1.0, base_low=0.9, base_high=1.05, side_value=2.0, side_low=2.0, side_high=2.5)
-    assert module._value(row, "base") == "1 s ± 10 %" and module._value(row, "side") == "2 s ± 25 %"
-    assert module._value(row, "base", alone=True) == "1 s"
-    assert module._value(figure_row(base_low=math.nan, base_high=math.nan), "base") == "1 s"
-    assert module._value(figure_row(base_value=0.0, base_low=0.0, base_high=0.0), "base") == "0 s"
 
 
 def test_the_history_of_an_interval() -> None:
@@ -121,5 +113,3 @@ def test_names_and_signs() -> None:
         "-2 s",
         "+0 s",
     )
-    assert module._p(figure_row(p_holm=0.2)) == 0.2
-    assert module._p(figure_row(p_holm=0.2, scope="steps")) is None is module._p(figure_row(p_holm=math.nan))
