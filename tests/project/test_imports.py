@@ -132,8 +132,8 @@ plots.benchmarks: __init__ sweep collectives node_pairs history scaling
 plots: __init__
 output: terminal column_widths sheets screens brief
 output.export: event_tracks metric_tracks step_timeline __init__
-output.presenters: baselines diagnosis live run_marks aa compare_notes compare compare_screen findings formats metrics overview runs
-output.presenters: track overview_rows brief compare_brief
+output.presenters: baselines diagnosis live run_marks aa compare_notes compare compare_screen findings formats metrics
+output.presenters: overview runs track overview_rows brief compare_brief
 output.report: data comparison_tables cells bars sweep_tables answers job sections sketches collect markdown
 output.report.html: resources elements links metric_tables pictures plots overview runs findings comparison page
 output.report.html: notebook_answers notebook
