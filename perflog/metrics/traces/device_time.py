@@ -31,6 +31,7 @@ from perflog.metrics.traces.device_work import (
 )
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.steady_work import steady_devices, windows
+from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,13 +155,16 @@ def wholes_of_traces(rows: pd.DataFrame) -> pd.DataFrame:
 
     The steps of a run count where all its devices have some, and work in them. `rows`: of this metric or `launches`.
     """
-    if not len(rows):
+    is_step = (rows["part"] == "step").to_numpy(bool)
+    if not is_step.any():
         return rows
-    at_work = rows["span_s"] > rows["idle_s"]
-    devices = [rows[name].astype(object).where(rows[name].notna(), None) for name in ("rank", "device", "device_name")]
-    in_steps = ((rows["part"] == "step") & at_work).groupby([rows["run"], *devices], dropna=False).transform("any")
-    by_steps = in_steps.groupby(rows["run"]).transform("all")
-    return rows[(rows["part"] == "step") == by_steps]
+    work_in_step = is_step & (rows["span_s"] > rows["idle_s"]).to_numpy(bool)
+    runs = rows["run"].tolist()
+    columns = (map(none_if_null, rows[name].tolist()) for name in ("rank", "device", "device_name"))
+    in_steps = grouped(zip(zip(runs, *columns, strict=True), work_in_step.tolist(), strict=True))
+    by_steps = grouped((run, any(works)) for (run, *_), works in in_steps.items())
+    counts_steps = {run: all(each) for run, each in by_steps.items()}
+    return rows[is_step == np.array([counts_steps[run] for run in runs], np.bool_)]
 
 
 def _parts(devices: Sequence[TraceDevice]) -> list[pd.DataFrame]:

@@ -230,6 +230,7 @@ def _shape_summaries(runs: Sequence[TableRow], lines: Sequence[TableRow]) -> lis
     """Return each shape once, in the order of their first lines; runs and logs share shapes."""
     table_of = {line.template.text: line.table for format in known().values() for line in format.lines}
     log_of = {run["run"]: (place, run["log"]) for place, run in enumerate(runs)}
+    from_lines = {run["run"] for run in runs if run["format"] in known()}  # not from a trace or a database
     logs_of: dict[tuple[str, str], set[str]] = {}
     summaries: dict[tuple[str, str], ShapeSummary] = {}
     for shape in sorted(lines, key=lambda shape: (log_of[shape["run"]], shape["first_line"])):
@@ -241,7 +242,7 @@ def _shape_summaries(runs: Sequence[TableRow], lines: Sequence[TableRow]) -> lis
             first = summaries[status, text]
             summaries[status, text] = replace(first, count=first.count + shape["count"], logs=len(logs))
             continue
-        if status == "read" and text not in table_of:
+        if status == "read" and text not in table_of and shape["run"] in from_lines:
             line = discovered_line(known().values(), text, sample)
             table_of[text] = line.table if line else None
         table = table_of.get(text) if status == "read" else None

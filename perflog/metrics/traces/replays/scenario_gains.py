@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct
 
+from perflog.grouping import grouped
 from perflog.metrics.options import Options
-from perflog.metrics.run_tables import Tables
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.metrics.traces.replays.scenario_changes import RANK, SCENARIOS
 from perflog.metrics.traces.replays.scenarios import replay
-from perflog.tables.nulls import none_if_null, row_dicts
+from perflog.tables.nulls import floats, none_if_null, row_dicts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,6 +60,7 @@ class ScenarioGain(Struct, frozen=True, kw_only=True):
         return changed if self.bound is None else f"{changed}; {self.bound}"
 
 
+@computed_once
 def scenario_gains(tables: Tables, options: Options) -> dict[str, list[ScenarioGain]]:
     """Return the gains of each run that can be replayed, in the order of metric `replay`."""
     if not tables.count("events"):
@@ -74,12 +77,16 @@ def scenario_gains(tables: Tables, options: Options) -> dict[str, list[ScenarioG
 def _device_gains(rows: pd.DataFrame, span_s: float) -> Iterator[ScenarioGain]:
     whole = rows[["rank", "device", "device_name", "time_s", "n"]].drop_duplicates()
     whole_s = float((whole["time_s"] * whole["n"].astype(float)).sum())
-    for (scenario, subject), alike in rows.groupby(["scenario", "subject"], sort=False, dropna=False):
-        bounds = alike["bound"].dropna()
+    gains_s = floats(rows["gain_s"]) * floats(rows["n"])
+    gains_s = np.where(np.isnan(gains_s), 0.0, gains_s)
+    run, of, bound = (rows[name].tolist() for name in ("run", "of", "bound"))
+    subjects = map(none_if_null, rows["subject"].tolist())
+    places = grouped((key, place) for place, key in enumerate(zip(rows["scenario"].tolist(), subjects, strict=True)))
+    for (scenario, subject), alike in places.items():
+        bounds = (none_if_null(bound[place]) for place in alike)
         yield ScenarioGain(
-            run=alike["run"].iloc[0], of=alike["of"].iloc[0], scenario=str(scenario), subject=none_if_null(subject),
-            whole_s=span_s, gain=float((alike["gain_s"] * alike["n"].astype(float)).sum()) / whole_s,
-            bound=bounds.iloc[0] if len(bounds) else None,
+            run=run[alike[0]], of=of[alike[0]], scenario=scenario, subject=subject,
+            whole_s=span_s, gain=float(gains_s[alike].sum()) / whole_s, bound=next(filter(None, bounds), None),
         )  # fmt: skip
 
 
