@@ -110,7 +110,7 @@ def test_shapes_are_listed_once_in_the_order_of_the_log() -> None:
 
 
 def test_shapes_that_were_read_have_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of a known format, or of a line that was discovered in the log: each is discovered once."""
+    """That of a known format, or of a line that was discovered in a log of lines: each is discovered once."""
     known_line = next(line for form in module.known().values() for line in form.lines if line.table)
     asked: list[str] = []
 
@@ -121,9 +121,10 @@ def test_shapes_that_were_read_have_a_table(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(module, "discovered_line", discovered)
     text = known_line.template.text
     lines = [shape("r1", text), shape("r1", text, "unread"), shape("r1", "found"), shape("r1", "x")]
-    lines.append(shape("r1", "found", "context"))
-    found = module._shape_summaries([run("r1", "a.log")], lines)
-    assert [each.table for each in found] == [known_line.table, None, "values", None, None]
+    lines += [shape("r1", "found", "context"), shape("r2", "a kind of events")]
+    runs = [run("r1", "a.log", next(iter(module.known()))), run("r2", "b.json", "chrome_trace")]
+    found = module._shape_summaries(runs, lines)
+    assert [each.table for each in found] == [known_line.table, None, "values", None, None, None]
     assert asked == ["found x", "x x"]
 
 

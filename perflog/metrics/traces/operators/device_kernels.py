@@ -93,7 +93,8 @@ def device_kernels(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG
            name  calls    time_s  share_busy
         ...
     """
-    return [_shares(device, by) for by in ("does", "name") for device in trace_devices(tables)]
+    devices = [device for device in trace_devices(tables) if len(device.work.does)]
+    return [_shares(device, by) for by in ("does", "name") for device in devices]
 
 
 def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
@@ -112,24 +113,21 @@ def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
         rows.append(
             (code, len(ns), ns.sum(), in_steps[index].sum(), np.median(ns), ns.min(), ns.max(), *rates, index[0])
         )
-    columns = ("name", "calls", "ns", "in_steps", "median", "min", "max", "tflops", "gbps", "first")
-    sums = pd.DataFrame(rows, columns=columns)
-    sums = sums.assign(does=work.does[sums["first"]], first_line=work.rows["line"][sums["first"]])
-    sums = sums.assign(tflops=sums["tflops"] / 1e12, gbps=sums["gbps"] / 1e9)
-    sums = sums.sort_values("ns", ascending=False, kind="stable")
-    names = np.array([*words, pd.NA], object)[sums["name"]]
-    category, state = (np.array(of, object)[sums["does"]] for of in (work.categories, work.state_of))
-    sums = sums.drop(columns=["does", "first"]).assign(name=names, category=category, state=state)
-    totals = {"kernel": int(sums["ns"].sum()), "busy": work.busy.length, "step": inside.length}
-    times = {"kernel": sums["ns"], "busy": sums["ns"], "step": sums["in_steps"]}
-    shares = {f"share_{name}": of / (totals[name] or float("nan")) for name, of in times.items()}
-    in_s = {f"{name}_s": seconds(sums[name]) for name in ("median", "min", "max")}
-    return sums.assign(
-        run=device.run, label=device.label, rank=device.rank, device=device.device,
-        device_name=device.device_name,
-        by="category" if by == "does" else by, time_s=seconds(sums["ns"]),
-        avg_s=seconds(sums["ns"]) / sums["calls"], **shares, **in_s,
-    )  # fmt: skip
+    rows.sort(key=lambda row: -int(row[2]))
+    codes, calls, ns, ns_in_steps, medians, least, most, tflops, gbps, first = map(np.array, zip(*rows, strict=True))
+    does = work.does[first]
+    totals = {"kernel": int(ns.sum()), "busy": work.busy.length, "step": inside.length}
+    times = {"kernel": ns, "busy": ns, "step": ns_in_steps}
+    in_ns = {"time": ns, "median": medians, "min": least, "max": most}
+    return pd.DataFrame({
+        "run": device.run, "label": device.label, "rank": device.rank, "device": device.device,
+        "device_name": device.device_name, "by": "category" if by == "does" else by,
+        "name": np.array([*words, pd.NA], object)[codes], "category": np.array(work.categories, object)[does],
+        "state": np.array(work.state_of, object)[does], "calls": calls, "avg_s": seconds(ns) / calls,
+        "tflops": tflops / 1e12, "gbps": gbps / 1e9, "first_line": work.rows["line"][first],
+        **{f"share_{name}": of / (totals[name] or float("nan")) for name, of in times.items()},
+        **{f"{name}_s": seconds(of) for name, of in in_ns.items()},
+    })  # fmt: skip
 
 
 def _by_first_place(codes: Keys) -> Iterator[tuple[int, Ints]]:
