@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import product
 from pathlib import Path
 from shlex import split
 from statistics import median
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from support.field_logs import needs_corpus
+from support.made_traces import event
 from support.megatron_logs import megatron_log
 from support.metrics_logs import runs, tables
 from support.paths import SHARED
@@ -257,3 +260,34 @@ def test_several_configurations_have_a_best_side_each() -> None:
     assert "Best in model=gpt2: fastermoe, step time 262.2 ms; not known to differ from it: naive (+0.13 %)" in text
     assert "Best in model=bert: naive, step time 198.1 ms; next mix_moe (+25.4 %)" in text
     assert "Also differ, and may be the cause: nvshmem_ranks" in text
+
+
+def ddp_rank(rank: int, waits_from: int, late: int) -> list[dict[str, Any]]:
+    """Steps of a gemm and a reduction, for which both ranks wait; rank 1's gemms take longer by `late`; times in us."""
+    work: list[dict[str, Any]] = []
+    for k in range(24):
+        begin, number = 1000 * k, 2 * k + 1
+        ready = begin + 500 + late * (rank == 1)
+        stages = (("gemm", begin, ready), ("ncclDevKernel_AllReduce_Sum_bf16", ready, begin + waits_from + 60))
+        work.append(event("user_annotation", f"ProfilerStep#{k}", begin - 5, waits_from + 70))
+        for i, (name, start, end) in enumerate(stages):
+            work += [
+                event("cuda_runtime", "cudaLaunchKernel", begin - 4 + i, 1, correlation=number + i),
+                event("kernel", name, start, end - start, 7, correlation=number + i, device=rank, stream=7)
+                | {"pid": 0},
+            ]
+        work.append(event("cuda_runtime", "cudaStreamSynchronize", begin + 2, waits_from + 60, correlation=1000 + k))
+    return work
+
+
+def test_a_rank_that_binds_one_side_alone_comes_before_the_waiting_of_the_others(tmp_path: Path) -> None:
+    for name, late in (("even", 0), ("late", 200)):
+        (tmp_path / name).mkdir()
+        for rank in (0, 1):
+            trace = {"baseTimeNanoseconds": 17 * 10**17, "distributedInfo": {"rank": rank, "world_size": 2}}
+            trace["traceEvents"] = ddp_rank(rank, 500 + late, late)
+            (tmp_path / name / f"rank{rank}.json").write_text(json.dumps(trace))
+    text = " ".join(" ".join(shown(str(tmp_path / "even"), str(tmp_path / "late"))).split())
+    assert "Causes: the bottleneck is rank 1 (costs 100 us), and was" in text  # the median of two is half of 200 us
+    for sides in (("even", "even"), ("late", "late")):
+        assert "bottleneck is rank" not in "".join(shown(*(str(tmp_path / side) for side in sides)))

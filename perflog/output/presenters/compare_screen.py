@@ -11,7 +11,7 @@ from shlex import join
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.comparison import OTHER_WORK, SUMMARY_KINDS
 from perflog.analysis.compare.explanations.attribution import UNEXPLAINED, AttributionRow, part_name, telling_parts
-from perflog.analysis.compare.explanations.cause_changes import grown, slow_ranks
+from perflog.analysis.compare.explanations.cause_changes import CauseChange, grown, slow_ranks
 from perflog.analysis.compare.explanations.operators import changes_kernels, kernels_of_both, moved_most, time_basis
 from perflog.analysis.compare.rows import FigureRow
 from perflog.analysis.compare.sides import SEPARATOR
@@ -58,10 +58,11 @@ def screen(compared: Comparison, sides: Sequence[str], height: int = HEIGHT) -> 
     room = max(height - len([*head, *tail]) - 1, 0)
     figures = list(_figures(compared))[:room]
     room -= len(figures)
+    causes, is_rank = list(_causes(compared)), _bound_by_rank(compared)
+    room -= is_rank * len(causes)  # the rank is the answer: it comes before rows that say how
     operators = list(_operators(compared, room // 2))
     tree = list(_tree(compared, room - len(operators)))
-    causes = list(_causes(compared))
-    if len(causes) > room - len(operators) - len(tree):
+    if not is_rank and len(causes) > room - len(operators) - len(tree):
         causes = []
     lines = [*head, *figures, *tree, *operators, *causes, *tail]
     return [*lines, *_next(sides, min(_NEXT, height - len(lines)))]
@@ -312,14 +313,28 @@ def _tree_of(parts: Sequence[AttributionRow], what: str, room: int) -> Iterator[
         yield fit(f"{padded(name, _PART)}{values}  {signed_time(part.difference_s):>9}{share}")
 
 
+def _bottlenecks(compared: Comparison) -> tuple[CauseChange | None, CauseChange | None]:
+    """Return what binds the base, and what binds the side."""
+    before, now = (next((c for c in compared.causes if getattr(c, f"{side}_binds")), None) for side in _BOTH)
+    return before, now
+
+
+def _bound_by_rank(compared: Comparison) -> bool:
+    """Return whether one rank alone binds one side: the others wait for it, so that all that waits grows."""
+    before, now = _bottlenecks(compared)
+    both = [each.cause for each in (before, now) if each]
+    return compared.is_pair and len(both) > 1 and both[0] != both[1] and any(each.subject == "rank" for each in both)
+
+
 def _causes(compared: Comparison) -> Iterator[str]:
     """The bottleneck of each side if they differ, and the causes that grew or shrank most, on two lines."""
     if not compared.is_pair:
         return
     texts = []
-    before, now = (next((c.cause for c in compared.causes if getattr(c, f"{side}_binds")), None) for side in _BOTH)
-    if before and now and before != now:
-        texts.append(f"the bottleneck is {now.words}, and was {before.words}")
+    before, now = _bottlenecks(compared)
+    if before and now and before.cause != now.cause:
+        cost = f" (costs {show(now.side_gain_s, 's', 3)})" if now.cause.subject == "rank" and now.side_gain_s else ""
+        texts.append(f"the bottleneck is {now.cause.words}{cost}, and was {before.cause.words}")
     texts += [f"{change.cause.words} on {change.only_on} alone" for change in islice(slow_ranks(compared.causes), 1)]
     changed = islice(grown(compared.causes, compared.rule.threshold), _CAUSES)
     texts += [f"{signed_time(difference)} {change.cause.words}" for change, difference in changed]

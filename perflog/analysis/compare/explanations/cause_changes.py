@@ -30,6 +30,8 @@ class CauseKey(Struct, frozen=True):
     @property
     def words(self) -> str:
         """Its name, and its rank, device or stage."""
+        if self.subject == "rank" and self.rank is not None:
+            return f"rank {self.rank}"
         positions = {"rank": self.rank, "device": self.device, "data-parallel rank": self.dp_rank, "stage": self.stage}
         where = ", ".join(f"{name} {number}" for name, number in positions.items() if number is not None)
         text = f"{self.subject} {self.name}" if self.name else self.subject
