@@ -167,7 +167,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     operator_sides = operators.matched_sides(cases, values)
     operators.add_measures(operator_sides, values)
     known = replace(find_history(history, sides, cases, cuts, ignore, is_named), has_base=is_baseline)
-    # Settings that change with those of `by` are part of what the caller asks about.
+    # Settings that change with the settings in `by` are part of what the caller asks about.
     elsewhere = [] if by else other_settings(sides, cases, ignore)
     not_judged = {(each.case, each.side) for each in elsewhere}
     compared = rows.comparison_rows(sides, cases, values, rule, known, not_judged)

@@ -96,7 +96,7 @@ def _runs(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def _last_first(endings: Sequence[Finding]) -> list[Finding]:
-    """Return the ends of attempts, those of each log from the last one: it ended the job."""
+    """Return the ends of attempts, in each log from the last one: it ended the job."""
     by_log: dict[str, list[Finding]] = {}
     for finding in endings:
         by_log.setdefault(finding.run.partition("-")[0], []).insert(0, finding)

@@ -134,7 +134,7 @@ def served(tables: Tables) -> dict[str, dict[str, _Found]]:
 
 
 def _without_statistics(rows: Rows) -> Rows:
-    """Return rows without those of tables with a percentile in each row: these values are of no request."""
+    """Return rows without rows of tables with a percentile in each row: these values are of no request."""
     names = [key for key in rows.counts("key") if _OF_STATISTICS.fullmatch(key)]
     if not names:
         return rows
