@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from support.drawings import xs, ys
 from support.jobs import Job
 from support.plotted_logs import MS, by_gid, figure, made, panels, reference, texts
@@ -15,6 +17,7 @@ import perflog
 from perflog import metrics, plots
 from perflog.errors import UsageError
 from perflog.plots import PLOTS
+from perflog.plots.training import step_times as module
 
 
 def test_steps_are_those_of_the_log() -> None:
@@ -128,3 +131,52 @@ def test_steps_of_two_levels_are_judged_by_their_own(tmp_path: Path) -> None:
     assert {31, 101} <= set(xs(odd))
     assert len(xs(odd)) < 8
     assert [list(xs(line)) for line in by_gid(axes, "level")] == [[1, 60], [61, 120]]
+
+
+@pytest.mark.parametrize(
+    ("largest", "end"),
+    [(10.0, 10.15), (12.35, 12.5), (12.36, 11.5), (100.0, 11.5)],
+)
+def test_an_axis_ends_at_the_largest_value_unless_the_bulk_would_be_small(largest: float, end: float) -> None:
+    """The bulk ends at 10, with a span of 1: it fills a third of the axis at least."""
+    assert module._axis_end(largest, 10.0, 1.0) == pytest.approx(end)
+
+
+def test_limits_of_step_times_fit_the_bulk_of_the_steady_steps() -> None:
+    """A fiftieth of the bulk is the least span, so that equal steps are no cliff."""
+    axes, handles = Figure().subplots(), dict[str, Any]()
+    x, y = np.arange(100.0, 200.0), np.repeat([9.0, 1.0, 2.0], [1, 49, 50])
+    module._set_limits(axes, x, y, y[1:], handles)
+    assert axes.get_ylim() == pytest.approx((0.75, 3.5)) and axes.get_xlim() == pytest.approx((98.5, 200.5))
+    (beyond,) = by_gid(axes, "beyond")
+    assert beyond.get_offsets()[:, 0].tolist() == [100]
+    axes = Figure().subplots()
+    module._set_limits(axes, x, np.ones(100), np.ones(100), {})
+    assert axes.get_ylim() == pytest.approx((0.995, 1.003)) and not by_gid(axes, "beyond")
+
+
+def test_outliers_are_far_from_their_own_level() -> None:
+    values = np.array([1.0, 1.01, 0.99, 1.0, 1.5, 3.0, 3.01, 2.99, 3.0, 3.5])
+    assert np.flatnonzero(module._outliers(values, [(0, 5), (5, 10)])).tolist() == [4, 9]
+    assert np.flatnonzero(module._outliers(values, [(5, 10)])).tolist() == [9]
+    assert not module._outliers(values, []).any()
+
+
+def test_the_axis_of_a_distribution_begins_before_the_smallest_step() -> None:
+    """And runs of five steady steps have one, not of four."""
+    times = [1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.1]
+    (axes,) = panels(plots.distribution(made(times), warmup=3))
+    (dots,) = by_gid(axes, "steps 0")
+    assert list(xs(dots)) == pytest.approx([1.03, 1.04, 1.05, 1.06, 1.1])
+    span = np.percentile(times[3:], 99) - 1.03
+    assert axes.get_xlim()[0] == pytest.approx(1.03 - 0.05 * span)
+    assert "n = 5" in axes.get_yticklabels()[0].get_text()
+    with pytest.raises(UsageError):
+        plots.distribution(made(times), warmup=4)
+
+
+def test_steps_right_of_the_axis_are_counted() -> None:
+    axes = Figure().subplots()
+    module._mark_right_of(axes, [np.array([1.0, 2.0, 9.5, 12.0]), np.array([1.0, 2.0])], 2.0)
+    assert [text.get_text() for text in axes.texts] == ["2 beyond, up to 12"]
+    assert len(by_gid(axes, "far 0")) == 1 and not by_gid(axes, "far 1")
