@@ -16,7 +16,7 @@ import numpy as np
 
 from perflog.analysis.job_endings import Culprit
 from perflog.analysis.overview.facts.what_if import at_fault
-from perflog.analysis.overview.ranks_apart import often
+from perflog.analysis.overview.ranks_apart import WAITS, often
 from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, imbalance, node_pairs, whatif
@@ -35,9 +35,6 @@ SLOW_STAGE, SLOW_REPLICA, HOT_EXPERT, THROTTLING = "slow_stage", "slow_replica",
 
 _FIGURES = {"steps": ("step_time_s", "forward_s", "backward_s", "tflops", "mfu", "tokens_per_s", "samples_per_s")}
 _TIMES, _RATES = ("s",), ("1/s", "TFLOP/s")
-_WAITS = lazy_pattern(
-    r"(?i)wait|sync|comm|all_?(?:reduce|gather|to_?all)|reduce|gather|scatter|broadcast|barrier|send|recv|p2p|bubble|idle"
-)
 _HEAT_UNITS, _COLDER = ("Hz", "°C"), 1.05  # of clocks and temperatures; highest over lowest, at least
 _WORK = ("compute", "prepare", "data")
 _CLOCKS = lazy_pattern(r"(?i)clock|(?:sm|gr|s)clk|pclk|freq")
@@ -120,11 +117,9 @@ def _accuses(row: RankRow, meaning: RunSemantics) -> bool:
         return row.figure in _FIGURES["steps"] and (slower if row.unit in _TIMES else not slower)
     if row.of == "phases":
         phase = meaning.phase(row.figure)
-        return slower and not _WAITS.search(row.figure) and (phase is None or phase.kind in _WORK)
+        return slower and not WAITS.search(row.figure) and (phase is None or phase.kind in _WORK)
     if row.of == "values":
-        return not _WAITS.search(row.figure) and (
-            (row.unit in _TIMES and slower) or (row.unit in _RATES and not slower)
-        )
+        return not WAITS.search(row.figure) and ((row.unit in _TIMES and slower) or (row.unit in _RATES and not slower))
     return False
 
 

@@ -34,7 +34,7 @@ from perflog.analysis.overview.hosts import findings_of_hosts, hosts_apart
 from perflog.analysis.overview.next_commands import diagnosis_of, next_commands
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
-from perflog.analysis.overview.ranks_apart import ranks_apart, ranks_named, ranks_spread
+from perflog.analysis.overview.ranks_apart import blocks_apart, ranks_apart, ranks_named, ranks_spread
 from perflog.analysis.overview.reasons import bottleneck, first_bottleneck, time_saved, why_slower
 from perflog.analysis.overview.run_figures import TOTAL, RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
@@ -498,6 +498,8 @@ def _reasons(
     first_tables = tables.only([first])
     is_single = len(groups[0].runs) == 1
     slow_ranks = [*ranks_apart(first_tables, first), *ranks_named(first_tables, first)] if is_single else []
+    if is_single and not slow_ranks:
+        slow_ranks = list(blocks_apart(first_tables, first))
     return [
         *folder_scores,
         *extremes(figures[:1], log),

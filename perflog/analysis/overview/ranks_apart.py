@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from perflog.analysis.overview.run_figures import RunFigure
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.metrics.skew.named_ranks import SPEED_UNITS, NamedRank, hanging_ranks, named_rank_rows
-from perflog.metrics.skew.ranks import RankRow, rank_name, rank_rows
+from perflog.metrics.skew.ranks import RankRow, rank_figures, rank_name, rank_rows
+from perflog.statistics.samples import medians
 from perflog.units import count, first_few, show
 
 _NAMED, _FIGURES = 3, 3  # ranks that have a line of their own; figures in a line
 _APART = 0.01  # of the median: ranks that are nearer agree
 _SURE = 1e-9  # probabilities below are shown as one
+WAITS = lazy_pattern(
+    r"(?i)wait|sync|comm|all_?(?:reduce|gather|to_?all)|reduce|gather|scatter|broadcast|barrier|send|recv|p2p|bubble|idle"
+)
+"""Names of times in which a rank waits for others."""
+
+_FEWEST, _LONGER, _CLEARLY = 2, 1.1, 5.0  # ranks of a block; its time over the others'; this over the spread in a block
+_OF_STEP = 0.02  # of the step: less does not matter
 _COLUMNS = {
     "step": "step_time_s", "TFLOP/s": "tflops", "MFU": "mfu", "tokens/s": "tokens_per_s",
     "tokens/s/GPU": "tokens_per_s", "samples/s": "samples_per_s",
@@ -32,6 +44,31 @@ def ranks_apart(tables: Tables, run: str) -> Iterator[str]:
     if len(by_rank) > _NAMED:
         further = list(by_rank)[_NAMED:]
         yield f"{count(len(further), 'more rank')} far from the others: {first_few(further, 12)}."
+
+
+def blocks_apart(tables: Tables, run: str) -> Iterator[str]:
+    """Yield the times that take longer on a block of ranks, such as those of a node, than on all others."""
+    of_run = tables.only([run])
+    if not any(row.unit == "s" and row.max > _LONGER * row.min for row in rank_rows(of_run)):
+        return
+    figures = [figure for figure in rank_figures(of_run) if figure.unit == "s"]
+    step = max((float(np.nanmedian(each.values)) for each in figures if each.figure == "step_time_s"), default=0.0)
+    for figure in figures:
+        if WAITS.search(figure.figure) or not all(map(str.isdigit, figure.ranks)) or len(figure.ranks) < 2 * _FEWEST:
+            continue
+        times = medians(figure.values, axis=1)
+        order = np.argsort(times, kind="stable")
+        if times[order[0]] <= 0:
+            continue
+        logs = np.log(times[order])
+        cut = int(np.argmax(np.diff(logs))) + 1
+        slow = sorted(int(figure.ranks[place]) for place in order[cut:])
+        spread = max(float(np.ptp(logs[:cut])), float(np.ptp(logs[cut:])), math.log(_LONGER) / _CLEARLY)
+        is_block = slow[-1] - slow[0] == len(slow) - 1 and _FEWEST <= len(slow) <= len(logs) // 2
+        longer, others = (float(np.median(part)) for part in (times[order[cut:]], times[order[:cut]]))
+        if is_block and logs[cut] - logs[cut - 1] >= _CLEARLY * spread and longer - others >= _OF_STEP * step:
+            name, own, rest = figure.figure.removesuffix("_s"), show(longer, "s", 3), show(others, "s", 3)
+            yield f"Ranks {slow[0]} to {slow[-1]} take longer: {name} {own}, the others {rest}."
 
 
 def ranks_named(tables: Tables, run: str) -> Iterator[str]:

@@ -186,3 +186,27 @@ def test_steps_of_which_another_rank_is_the_slowest(monkeypatch: pytest.MonkeyPa
     longer = RunFigure("step", "s", "lower", {"r": 2.5})
     (text,) = spread(monkeypatch, rank_row(), figures=(longer,))
     assert text == "Over 8 ranks: step 1 s (rank 0) to 2 s (rank 3); the slowest rank is another one from step to step."
+
+
+@pytest.mark.parametrize(
+    ("phase", "times", "texts"),
+    [
+        ("data", [0.02, 0.021, 0.35, 0.36], ["Ranks 2 to 3 take longer: data 355 ms, the others 20.5 ms."]),
+        (
+            "data",
+            [0.02, 0.021, 0.35, 0.36, 0.02, 0.021],
+            ["Ranks 2 to 3 take longer: data 355 ms, the others 20.5 ms."],
+        ),
+        ("allreduce", [0.02, 0.021, 0.35, 0.36], []),  # they wait for the others
+        ("data", [0.02, 0.35, 0.021, 0.36], []),  # no block
+        ("data", [0.02, 0.35, 0.36, 0.37], []),  # one is faster
+        ("data", [0.02, 0.05, 0.1, 0.2], []),  # each differs
+        ("data", [0.0020, 0.0021, 0.0035, 0.0036], []),  # too short to matter
+    ],
+)
+def test_a_block_of_ranks_that_takes_longer(phase: str, times: list[float], texts: list[str]) -> None:
+    rows = [
+        {"table": table, "step": step, "rank": rank, "phase": phase, "time_s": time, "step_time_s": 1.0, "line": 1}
+        for table in ("steps", "phases") for step in range(1, 11) for rank, time in enumerate(times)
+    ]  # fmt: skip
+    assert list(module.blocks_apart(Tables(by_hand("steps", rows)), "r")) == texts
