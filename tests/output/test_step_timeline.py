@@ -114,6 +114,10 @@ def test_parts_of_forward_and_backward_begin_with_these() -> None:
     assert found == {"other": 0.0, "forward_a": 100.0, "backward_a": 200.0}
     late = slices(step(1, 0.5, forward_s=0.02), phase(1, "other", 0.1), phase(1, "backward_a", 0.1))
     assert late[-1] == ("rank 0: phases", "backward_a", 100.0, 100.0)
+    several = slices(step(1, 0.5), *(phase(1, f"other_{k}", 0.1) for k in range(4)))
+    assert [begin for track, _, begin, _ in several if track == "rank 0: phases"] == [0.0, 100.0, 200.0, 300.0]
+    second = slices(step(1, 0.5), step(2, 0.5), *(phase(2, f"other_{k}", 0.1) for k in range(2)))
+    assert [begin for track, _, begin, _ in second if track == "rank 0: phases"] == pytest.approx([500, 600], abs=0.01)
 
 
 def test_phases_are_inside_what_they_are_part_of() -> None:

@@ -12,18 +12,16 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 from support.reading import DATA, NAMES
 
 import perflog
 from perflog import plots
 from perflog.metrics import Options, Tables
 from perflog.output.report.html.pictures import CIVIDIS
-from perflog.plots.drawing.sketch import (
-    Panel,
-    Sketch,
-    set_lines,
-    set_mark_name,
-)
+from perflog.plots.drawing import sketch
+from perflog.plots.drawing.sketch import Bars, Line, Panel, Sketch, set_lines, set_mark_name
 from perflog.plots.registry import Plot
 from perflog.plots.training import ranks
 from perflog.tables.schema import TABLES
@@ -86,6 +84,42 @@ def test_lines_and_names_are_told_to_sketches_only() -> None:
     assert (list(line.lines), line.each, line.name) == ([10, 11], 5, "forward")
     set_lines(artist := object(), [10, 11])
     set_mark_name(artist, "forward")
+
+
+def test_a_box_is_where_matplotlib_draws_it() -> None:
+    """Its last value is beyond the whiskers."""
+    values = np.array([3.0, 1.0, 2.0, 4.0, 5.0, 2.5, 30.0])
+    theirs = Figure().subplots().boxplot(values, positions=[2], orientation="horizontal", widths=0.4)
+    panel = Sketch(8, 4).subplots()
+    ours = panel.boxplot(values, positions=[2], widths=0.4)["whiskers"]
+    for own, other in zip(ours, theirs["whiskers"], strict=True):
+        assert (list(own.x), list(own.y)) == (list(other.get_xdata()), list(other.get_ydata()))
+    (box,), (median,) = (theirs[name] for name in ("boxes", "medians"))
+    (bar,) = (mark for mark in panel.marks if isinstance(mark, Bars))
+    low, high = min(box.get_xdata()), max(box.get_xdata())
+    assert (bar.left.tolist(), bar.right.tolist(), bar.y.tolist()) == ([low], [high], [2.0])
+    lines = [mark for mark in panel.marks if isinstance(mark, Line)]
+    assert (list(lines[-1].x), list(lines[-1].y)) == (list(median.get_xdata()), list(median.get_ydata()))
+
+
+@pytest.mark.parametrize("color", ["0.0", "0.5", "0.88", "1.0", "white", "black", "#123456"])
+def test_colours_are_those_that_matplotlib_makes_of_them(color: str) -> None:
+    assert sketch._color(color) == to_hex(color)
+
+
+def test_no_colour_is_none() -> None:
+    assert sketch._color("none") == sketch._color("") == ""
+    with pytest.raises(TypeError):
+        sketch._color((1, 0, 0))
+
+
+def test_cells_have_the_names_of_what_they_cover() -> None:
+    cells = Sketch(8, 4).subplots().imshow(np.zeros((2, 3)), vmin=0, vmax=1)
+    sketch.set_cell_names(cells, [0, 1, 2], range(5, 8), (2, 1))
+    assert (cells.rows, cells.columns) == (["0–1", "2"], ["5", "6", "7"])
+    sketch.set_cell_names(cells, ["a", "b"], ["x"])
+    assert (cells.rows, cells.columns) == (["a", "b"], ["x"])
+    sketch.set_cell_names(object(), ["a"], ["x"])  # of matplotlib
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
