@@ -217,6 +217,7 @@ def test_the_runs_of_a_baseline_show_the_variation_of_runs() -> None:
         ("xy", "xy", "same"),
         ("xy", "zw", "held"),  # of each session one run: their scatter is that of sessions
         ("xx", "yy", "left out"),
+        ("x", "yz", "left out"),  # one run has no scatter
         ("xxyy", "zzww", "held"),
     ],
 )

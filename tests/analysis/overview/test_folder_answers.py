@@ -130,6 +130,12 @@ def test_slow_nodes_and_pairs(table: Any) -> None:
     ]  # fmt: skip
 
 
+def test_slow_nodes_without_slow_pairs_and_the_other_way_round(table: Any) -> None:
+    for slow, pair, found in ((True, False, "Slow node n"), (False, True, "Slow pair n - m")):
+        table("node_pairs", PAIR, {"slow": slow}, {"of": "pair", "other": "m", "slow": pair})
+        assert [text.split(":")[0] for text in said()] == [found]
+
+
 def test_no_slow_node(table: Any) -> None:
     rows: list[MetricRow] = [{"node": "a"}, {"node": "b", "ratio": 0.8, "op": None}, {"node": "a", "ratio": 0.85}]
     table("node_pairs", PAIR, *rows)
