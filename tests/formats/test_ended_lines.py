@@ -66,3 +66,9 @@ def test_ranges_of_steps_have_their_last_step() -> None:
     rows = read(b"steps 1-20: 0.51 s/step\nsteps 21-40: 0.49 s/step\n").rows("steps")
     got = [(row["step"], row["steps_averaged"], row["step_time_s"]) for row in rows]
     assert got == [(20, 20, 0.51), (40, 20, 0.49)]
+
+
+def test_a_speed_without_a_unit_is_read_beside_measured_lines() -> None:
+    rows = read(b"Ref latency: 1.86\nRef TFLOPS: 51.5\nLatency limit: 12.5\nLatency: 3\n").rows("values")
+    found = {row["key"]: (row["value"], row["unit"]) for row in rows}
+    assert found == {"Ref_latency": (1.86, None), "Ref_TFLOPS": (51.5, "TFLOP/s")}

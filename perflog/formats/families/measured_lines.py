@@ -89,8 +89,15 @@ PAIRS_ALONE = (
 LABELS = frozenset("result results bench benchmark perf metric metrics summary stats".split())
 """Words before pairs that are no part of their names: `RESULT model=llama tp=8 ttft_ms=32.1`."""
 
+_SPEEDS = r"\b(?:latency|throughput|bandwidth)"
+_SPEED_ALONE = lazy_pattern(
+    rf"(?i)(?:\{{_:[pb]\}})*(?:[a-z][\w ./-]*?)?{_SPEEDS}(?:\{{_:b\}}| )?[:=](?:\{{_:b\}}| )?\{{[^{{}}]*\}}"
+)
+"""A speed alone on its line, without a unit: `Ref latency: 1.86`."""
+
 AMONG_OTHERS = (
-    rf"(?i:[^a-z]*[a-z].*?[:=~\]][ \t]*[0-9][0-9.,]*(?:e[+-]?[0-9]+)?[ \t]*(?:±|[a-zµ%])|{_PART_ROW}|.*?{_PASSES})"
+    rf"(?i:[^a-z]*[a-z].*?[:=~\]][ \t]*[0-9][0-9.,]*(?:e[+-]?[0-9]+)?[ \t]*(?:±|[a-zµ%])|{_PART_ROW}|.*?{_PASSES}"
+    rf"|[^a-z]*(?:[a-z][\w ./-]*?)?{_SPEEDS}[ \t]*[:=][ \t]*[0-9]+\.[0-9]+[ \t]*$)"
 )
 """What lines have that are read only where others prove that a log has measured lines."""
 
@@ -203,7 +210,8 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         return True
     unknown = [name for name in named if name not in units and "speedup" not in plain_name(name).replace("_", "")]
     is_list = begins_with_rate or _IS_LIST.fullmatch(template.text) is not None
-    if unknown and not is_list and not _may_lack_units(template, unknown, units):
+    is_alone = among_others and _SPEED_ALONE.fullmatch(template.text) is not None
+    if unknown and not is_list and not is_alone and not _may_lack_units(template, unknown, units):
         return False
     row = _IS_ROW.fullmatch(template.text)
     words = [plain_name(name).split("_") for name in named] if row is None else [row["name"].lower().split()]
@@ -218,8 +226,8 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         return False
     if among_others:
         are_times = _ARE_TIMES.fullmatch(template.text) is not None and any(f.type != "d" for f in template.fields)
-        forms = (_ARE_PARTS, _FIGURE)
-        return not unknown and (is_part or are_times or any(form.fullmatch(template.text) for form in forms))
+        is_figure = any(form.fullmatch(template.text) for form in (_ARE_PARTS, _FIGURE))
+        return is_alone or (not unknown and (is_part or are_times or is_figure))
     bases = {unit.base for unit in units.values()}
     if bases == {"s", "1"} and _WITH_SHARE.fullmatch(template.text):  # of a whole that the program times in parts
         return True
