@@ -17,7 +17,7 @@ from perflog.parsing.assemble.attributed_rows import BAR, CLOCK, LINE, ClockColu
 from perflog.parsing.assemble.runs.run_state import ClockTotal
 from perflog.parsing.assemble.steps.run_clocks import _Clock, _read_elapsed, _read_steps, _starts, _stopped
 from perflog.parsing.assemble.steps.step_windows import UNKNOWN
-from perflog.parsing.match.ordered.bar_states import APART
+from perflog.parsing.match.ordered.bar_table import APART
 from perflog.tables.row_order import PART_BITS
 
 FORMAT = """

@@ -11,7 +11,7 @@ from support.reading import Reading, read
 
 from perflog.formats.model import BarFields, Line
 from perflog.formats.template import Template
-from perflog.parsing.match.ordered import bar_states
+from perflog.parsing.match.ordered import bar_states, bar_table
 from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS
 from perflog.units import UNITS
@@ -266,10 +266,10 @@ def bar_line(unit: str, bar: BarFields | None = RATED) -> Line:
 
 
 def test_the_time_of_a_step_by_a_rate_or_its_inverse() -> None:
-    assert bar_states._step_times(bar_line("s"), RECORDS) == [0.5, 4.0, 0.0]
-    assert bar_states._step_times(bar_line("1/s"), RECORDS) == [2.0, 0.25, math.inf]
-    assert all(map(math.isnan, bar_states._step_times(bar_line("s", None), RECORDS)))
-    assert all(map(math.isnan, bar_states._step_times(Line("x", Template("{rate:f}"), bar=RATED), RECORDS)))
+    assert bar_table.step_times(bar_line("s"), RECORDS) == [0.5, 4.0, 0.0]
+    assert bar_table.step_times(bar_line("1/s"), RECORDS) == [2.0, 0.25, math.inf]
+    assert all(map(math.isnan, bar_table.step_times(bar_line("s", None), RECORDS)))
+    assert all(map(math.isnan, bar_table.step_times(Line("x", Template("{rate:f}"), bar=RATED), RECORDS)))
 
 
 @pytest.mark.parametrize(
@@ -277,14 +277,14 @@ def test_the_time_of_a_step_by_a_rate_or_its_inverse() -> None:
     [(0.5, 39, True), (0.5, 40, False), (0.5, 0, False), (0.5, -1, False), (math.nan, 5, False), (0.0, 5, True)],
 )  # fmt: skip
 def test_the_rate_of_a_bar_that_is_too_short_for_differences(time: float, total: float, short: bool) -> None:
-    found = bar_states._of_short_bar(time, total)
+    found = bar_table.time_of_short_bar(time, total)
     assert found == time if short else math.isnan(found)
 
 
 def test_short_bars_have_a_total() -> None:
-    found = bar_states._short_bar_times(bar_line("s"), RECORDS)
+    found = bar_table.short_bar_times(bar_line("s"), RECORDS)
     assert found[0] == 0.5 and np.isnan(found[1]) and found[2] == 0.0
-    assert np.isnan(bar_states._short_bar_times(bar_line("s", None), RECORDS)).all()
+    assert np.isnan(bar_table.short_bar_times(bar_line("s", None), RECORDS)).all()
 
 
 @pytest.mark.parametrize(
@@ -305,8 +305,8 @@ def test_steps_in_an_epoch_that_a_count_allows(
     assert found == (None if lengths is None else pytest.approx(lengths))
 
 
-def drawn(count: int, total: int = 100, elapsed: float = 9.0, time: float = 2.0, **more: Any) -> bar_states._State:
-    return bar_states._State(more.pop("position", 5 << PART_BITS), count, total, elapsed, time, True, **more)
+def drawn(count: int, total: int = 100, elapsed: float = 9.0, time: float = 2.0, **more: Any) -> bar_table.State:
+    return bar_table.State(more.pop("position", 5 << PART_BITS), count, total, elapsed, time, True, **more)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def drawn(count: int, total: int = 100, elapsed: float = 9.0, time: float = 2.0,
         (drawn(3, shown=(2, 2.5)), False), (drawn(3, shown=(1, 3.5)), False),
     ],
 )  # fmt: skip
-def test_a_state_with_newer_figures_replaces_the_row_of_its_count(state: bar_states._State, replaces: bool) -> None:
+def test_a_state_with_newer_figures_replaces_the_row_of_its_count(state: bar_table.State, replaces: bool) -> None:
     bar = bar_states._Bar(3, 9.0, shown=(1, 3.5), stale=7)
     assert bar_states._replaces(state, bar) == replaces
     bar.stale = -1
@@ -329,9 +329,7 @@ def test_a_state_with_newer_figures_replaces_the_row_of_its_count(state: bar_sta
     ("state", "line", "is_next"),
     [(drawn(100), 3, True), (drawn(100), 4, False), (drawn(99), 3, False), (drawn(100, total=101), 3, False)],
 )
-def test_a_complete_bar_without_a_clock_may_be_complete_again(
-    state: bar_states._State, line: int, is_next: bool
-) -> None:
+def test_a_complete_bar_without_a_clock_may_be_complete_again(state: bar_table.State, line: int, is_next: bool) -> None:
     bar = bar_states._Bar(100, line=line)
     keras = Line("x", Template("{n:d}"), bar=BarFields("n", "all", "", "rate", True))
     assert bar_states._is_next_pass(keras, state, bar) == is_next
@@ -348,7 +346,7 @@ def test_a_complete_bar_without_a_clock_may_be_complete_again(
     ],
 )  # fmt: skip
 def test_states_beside_a_line_agree(
-    states: list[bar_states._State], epoch: float | None, total: int, count: int | None
+    states: list[bar_table.State], epoch: float | None, total: int, count: int | None
 ) -> None:
     stream = bar_states._Stream(total=total)
     found = bar_states._agreeing(stream, states, epoch)

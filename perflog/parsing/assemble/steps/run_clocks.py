@@ -30,7 +30,7 @@ from perflog.parsing.assemble.runs.run_state import ClockTotal, RunIndex
 from perflog.parsing.assemble.steps.step_rates import rate_of_steps, seconds_of_steps
 from perflog.parsing.assemble.steps.step_repeats import by_number
 from perflog.parsing.assemble.steps.step_windows import UNKNOWN
-from perflog.parsing.match.ordered.bar_states import APART, SMOOTHED
+from perflog.parsing.match.ordered.bar_table import APART, SMOOTHED
 from perflog.tables.row_order import PART_BITS
 
 _NEVER = -1  # time of a row that reads no clock
