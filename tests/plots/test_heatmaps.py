@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from perflog.metrics import Options, Tables
+from perflog.plots.drawing import heatmaps as module
 from perflog.plots.drawing.canvas import Canvas
 from perflog.plots.drawing.heatmaps import coarse, heatmaps, matrix, most_cells
 from perflog.plots.drawing.sketch import Sketch
@@ -74,7 +76,7 @@ def test_steps_that_are_not_even_are_shown_by_their_index() -> None:
     cells = uneven.color_scales[0].cells
     assert cells.extent[:2] == (-0.5, 2.5) and cells.columns == ["0 (step 1)", "1 (step 2)", "2 (step 9)"]
     even = drawn({"a": grid([[1.0, 2.0, 3.0]], [10, 20, 30])}, [1.0, 3.0]).color_scales[0].cells
-    assert even.extent[:2] == (9.5, 30.5)
+    assert even.extent[:2] == (5.0, 35.0)  # a step is in the middle of its cell
 
 
 def test_many_steps_and_members_are_coarse() -> None:
@@ -107,3 +109,22 @@ def test_a_matrix_has_a_name_for_each_row_and_column() -> None:
     all_names: Any = Sketch(8, 4).subplots()
     matrix(all_names, np.ones((3, 3)), names, names, (0.0, 2.0), (2, 2))
     assert all_names.xaxis.names == names
+
+
+@pytest.mark.parametrize(
+    ("columns", "most", "limits"),
+    [
+        ([3, 4, 5, 6], 10, (2.5, 6.5)),
+        ([3, 4, 5, 6, 7], 2, (2.5, 8.5)),  # two cells of three steps: the last one goes on after the last step
+        ([10, 20, 30, 40, 50], 10, (5.0, 55.0)),
+        ([10, 20, 30, 40, 50], 2, (5.0, 65.0)),
+        ([3, 4, 6, 7, 8], 2, (-0.5, 5.5)),  # by index
+        ([3], 10, (2.5, 3.5)),
+    ],
+)
+def test_all_cells_of_a_heatmap_are_equally_wide(columns: list[int], most: int, limits: tuple[float, float]) -> None:
+    axes = Figure().subplots()
+    values = pd.DataFrame(np.ones((1, len(columns))), columns=columns)
+    image = module._heatmap(axes, values, (0.0, 1.0), "rank", (10, most))
+    assert tuple(image.get_extent()[:2]) == pytest.approx(limits)
+    assert image.get_array().shape[1] == min(len(columns), most)

@@ -71,7 +71,8 @@ def _heatmap(axes: Axes, values: pd.DataFrame, ends: tuple[float, float], member
     grid, (rows_per_cell, columns_per_cell) = coarse(values.to_numpy(np.float64), most)
     steps = values.columns.to_numpy(np.float64)
     even = len(steps) < 2 or np.all(np.diff(steps) == np.diff(steps)[0])
-    left, right = (steps[0] - 0.5, steps[-1] + 0.5) if even else (-0.5, len(steps) - 0.5)
+    half = (steps[1] - steps[0]) / 2 if even and len(steps) > 1 else 0.5  # a step is in the middle of its cell
+    left, right = (steps[0] - half, steps[-1] + half) if even else (-half, len(steps) - half)
     # the last cell is as wide as the others, even if fewer steps fall into it
     right += (-len(steps) % columns_per_cell) * (right - left) / len(steps)
     extent = (left, right, len(values) - 0.5 + -len(values) % rows_per_cell, -0.5)
