@@ -72,3 +72,11 @@ def test_a_speed_without_a_unit_is_read_beside_measured_lines() -> None:
     rows = read(b"Ref latency: 1.86\nRef TFLOPS: 51.5\nLatency limit: 12.5\nLatency: 3\n").rows("values")
     found = {row["key"]: (row["value"], row["unit"]) for row in rows}
     assert found == {"Ref_latency": (1.86, None), "Ref_TFLOPS": (51.5, "TFLOP/s")}
+
+
+def test_a_rank_and_its_time_are_of_the_title_above() -> None:
+    log = read(b"Testing AllReduce with 128 elements\nRank 0: 0.125 ms.\nRank 1: 0.25 ms.\nRank 1: 15 s timeout\n")
+    rows = [row for row in log.rows("values") if row["key"] != "subtitle"]
+    assert [(row["rank"], row["key"], row["value"]) for row in rows] == [
+        (0, "time", pytest.approx(0.000125)), (1, "time", pytest.approx(0.00025)),
+    ]  # fmt: skip

@@ -82,9 +82,11 @@ _PAIR_ALONE = (
 )
 PAIRS_ALONE = (
     rf"(?i:{LOGGER_PREFIX}[^a-z0-9]*(?:[a-z]+(?: [a-z]+)?\]?[ \t]*[:|-][ \t]+)?"
-    rf"{_PAIR_ALONE}(?:(?:[ \t]*[,;|][ \t]*|[ \t]+-[ \t]+|[ \t]+){_PAIR_ALONE})+[ \t]*$)"
+    rf"{_PAIR_ALONE}(?:(?:[ \t]*[,;|][ \t]*|[ \t]+-[ \t]+|[ \t]+){_PAIR_ALONE})+[ \t]*$"
+    rf"|{LOGGER_PREFIX}[ \t]*\[?rank[ \t]?[0-9]+\]?:?[ \t]+(?:time[:= \t]+)?{_NUMBER}[ \t]?"
+    r"(?:[mnuµ]?s|sec(?:ond)?s?)\.?[ \t]*$)"
 )
-"""A line that consists of pairs, perhaps after one label: `loss: 2.31, grad_norm: 0.5, time: 0.41`."""
+"""A line that consists of pairs, perhaps after one label: `loss: 2.31, grad_norm: 0.5`; or of a rank and a time."""
 
 LABELS = frozenset("result results bench benchmark perf metric metrics summary stats".split())
 """Words before pairs that are no part of their names: `RESULT model=llama tp=8 ttft_ms=32.1`."""
