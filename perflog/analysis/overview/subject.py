@@ -47,6 +47,8 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
         cover = max(int(steps["steps_averaged"][steps["step"] == first].max()), 1)
         if len(log) == 1 and begin > 1 and begin in (first, first - cover + 1):  # of a run, without gaps
             piece = f"{begin:,}-{last:,}" if last > begin else f"number {last:,}"
+        elif len(log) == lines[0] == 1 < first:
+            piece = f"number {first:,}"
         shown = f"{lines[0]:,} printed" if len(lines) == 1 and lines[0] < most else ""
         each += f" ({': '.join(filter(None, (shown, piece)))})" * bool(shown or piece)
     runs_by_job = jobs(tables)

@@ -52,6 +52,7 @@ def steps(*numbers: int | None, run: str = "r0", **more: Any) -> list[dict[str, 
         (steps(*range(10, 61, 10)), "1 run x 60 steps (6 printed)"),  # it does not print what a line covers
         (steps(10, 20, 25, 70, 71, 90), "1 run x 6 steps"),
         (steps(10, 20, 30, steps_averaged=10), "1 run x 30 steps (3 printed)"),
+        (steps(20, steps_averaged=20), "1 run x 20 steps (1 printed: number 20)"),
         (steps(110, 120, steps_averaged=10), "1 run x 20 steps (2 printed: 101-120)"),
         (steps(None, None), "1 run, 2 step lines without numbers"),
         ([], "1 run"),
