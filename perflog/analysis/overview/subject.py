@@ -62,9 +62,11 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     if len(sources) == 1 and sum(sources.values()) == len(timed) and (source := next(iter(sources))) in _TIMED_BY:
         yield f"steps timed by {_TIMED_BY[source]}"
     if same["world_size"] is not None:
-        ranks = _traced_ranks(tables)
-        one = f"rank {ranks.pop()} of " if len(ranks) == 1 else ""
-        yield one + (f"{int(same['world_size']):,}" if one else count(int(same["world_size"]), "rank"))
+        ranks, world = _traced_ranks(tables), int(same["world_size"])
+        if len(ranks) == 1:
+            yield f"rank {ranks.pop()} of {world:,}"
+        else:
+            yield (f"{len(ranks):,} of " if 1 < len(ranks) < world else "") + count(world, "rank")
     elif ranks_of_steps := _printing_ranks(steps):
         yield f"{ranks_of_steps} ranks"
     yield from (str(same[c]) for c in ("device", "dtype") if same[c] is not None)

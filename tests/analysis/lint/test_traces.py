@@ -216,12 +216,12 @@ def test_an_unknown_event_is_named_with_its_category() -> None:
 
 
 def test_three_groups_of_unmatched_collectives_are_named() -> None:
-    """No group has a number, and each is one of two ranks more often."""
+    """No group has a number, and one of two ranks has one more at the begin of each."""
     events = [
         reduce(1000 * n, 1000 * n + 100, rank=rank, part=rank, device=rank, stream=stream)
         for stream in range(4)
         for rank in (0, 1)
-        for n in range(2 + rank)
+        for n in range(1 - rank, 3)
     ]
     finding = only("collectives-unmatched", events)
     assert finding.message.count("kernels of stream") == 3

@@ -106,7 +106,8 @@ def test_a_trace_of_one_rank_of_several(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(module, "trace_devices", lambda _: devices)
     assert words(tables(world_size=8))[2:] == ["4 iterations found by repeated kernels", "rank 3 of 8"]
     devices[:] = [device(3), device(4, 5)]
-    assert words(tables(world_size=8))[2:] == ["8 ranks"]
+    assert words(tables(world_size=8))[2:] == ["2 of 8 ranks"]
+    assert words(tables(world_size=2))[2:] == ["2 ranks"]
     for devices[:] in ([device(3, 0)], [device(3, 4, 4)]):
         assert words(tables(world_size=8))[2:] == ["rank 3 of 8"]
 

@@ -96,6 +96,16 @@ def test_group_and_number_match_what_order_would_not() -> None:
     )
 
 
+def test_a_rank_with_a_trace_that_ends_early_is_matched_as_far_as_it_goes() -> None:
+    """Rank 1 has the first four of six collectives: the others are matched too, with one rank less."""
+    events = ranks(late(1, 6))
+    kept = [e for k, e in enumerate(events) if e["rank"] != 1 or k // 4 < 4]
+    found = rows(collective_wait(by_hand([e | {"group": None, "seq": None} for e in kept])))
+    assert [(r["place"], r["ranks"], r["reason"]) for r in found] == [
+        *((n, 4, None) for n in range(1, 5)), *((n, 3, None) for n in (5, 6))
+    ]  # fmt: skip
+
+
 def test_groups_of_some_ranks() -> None:
     """Ranks 0 and 1 are a group, and 2 and 3; each is matched by itself, on any stream."""
     events = [

@@ -130,10 +130,11 @@ def _match(job: Job) -> MatchedCollectives | None:
     calls = _calls(job)
     if calls is None:
         return None
-    doubts = {lane: job.doubt or _doubt(job, rows) for lane, rows in calls.groupby("lane", sort=False)}
+    by_lane = dict(list(calls.groupby("lane", sort=False)))
+    doubts = {lane: job.doubt or _doubt(job, rows) for lane, rows in by_lane.items()}
     collectives = _collectives(calls[_without(doubts, calls)])
     for lane, rows in collectives.groupby("lane", sort=False):
-        doubts[lane] = _doubt_after_matching(rows)
+        doubts[lane] = _unlike_numbers(job, by_lane[lane], rows) or _doubt_after_matching(rows)
     collectives = collectives[_without(doubts, collectives)]
     clock_ok = _clock_ok(job, collectives)
     reason = {True: None, False: "the ranks' clocks differ", None: "too few collectives show whether clocks agree"}
@@ -259,10 +260,25 @@ def _doubt(job: Job, rows: pd.DataFrame) -> str | None:
         counts = counts.reindex(range(len(job.members)), fill_value=0)
     if len(counts) < 2:
         return f"only {job.name(counts.index[0])} has it"
-    if rows["by"].iloc[0] == "order" and counts.nunique() > 1:
-        numbers = ", ".join(f"{job.name(member)} {count}" for member, count in counts.items())
-        return f"no number is printed, and the ranks have different numbers of them: {numbers}"
+    if rows["by"].iloc[0] == "order" and not counts.all():
+        return _numbers(job, counts)
     return None
+
+
+def _unlike_numbers(job: Job, calls: pd.DataFrame, matched: pd.DataFrame) -> str | None:
+    """Return why the calls of a lane cannot be matched by order, if the ranks have different numbers of them.
+
+    They can where all that are matched overlap: the trace of a rank ends early. Else a rank lacks one in between.
+    """
+    counts = calls.groupby("member").size()
+    if matched["by"].iloc[0] == "order" and counts.nunique() > 1 and not matched["whole"].all():
+        return _numbers(job, counts)
+    return None
+
+
+def _numbers(job: Job, counts: pd.Series[int]) -> str:
+    numbers = ", ".join(f"{job.name(member)} {number}" for member, number in counts.items())
+    return f"no number is printed, and the ranks have different numbers of them: {numbers}"
 
 
 def _collectives(calls: pd.DataFrame) -> pd.DataFrame:
