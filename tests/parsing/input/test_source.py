@@ -364,8 +364,8 @@ def test_a_truncated_gzip_loses_no_byte_that_zlib_can_decompress(write: Write) -
 
 
 def test_the_bytes_before_a_fault_are_read_one_by_one(write: Write) -> None:
-    raw = b"".join(b"step %d loss %f\n" % (n, 1 / (n + 1)) for n in range(20_000))
-    part = gzip.compress(raw)[:-5000]
+    raw = b"".join(b"step %d loss %f\n" % (n, 1 / (n + 1)) for n in range(1000))
+    part = gzip.compress(raw)[:-500]
     whole = zlib.decompressobj(31).decompress(part)
     path = str(write(part))
     for skip in (0, len(whole) - 70, len(whole)):
