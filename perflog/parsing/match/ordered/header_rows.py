@@ -82,7 +82,8 @@ class HeaderRowReader:
         for label, tables in stretches(open_tables, headers, len(batch.starts)):
             for row, table, stop in tables:
                 among = _among(lines, table, batch)
-                end = _begin_of_title(segments, stop, label) if stop < len(batch.starts) else stop
+                may_end = table.header.table.needs_rows and stop < len(batch.starts)
+                end = _begin_of_title(segments, stop, label) if may_end else stop
                 open_table = self._read_table(segments, table, range(row + 1, max(end, row + 1)), label, among)
             if open_table is not None:  # the last table of this label
                 still_open[label] = open_table
