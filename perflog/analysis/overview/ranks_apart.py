@@ -48,10 +48,10 @@ def ranks_apart(tables: Tables, run: str) -> Iterator[str]:
 
 def blocks_apart(tables: Tables, run: str) -> Iterator[str]:
     """Yield the times that take longer on a block of ranks, such as those of a node, than on all others."""
-    of_run = tables.only([run])
-    if not any(row.unit == "s" and row.max > _LONGER * row.min for row in rank_rows(of_run)):
+    run_tables = tables.only([run])
+    if not any(row.unit == "s" and row.max > _LONGER * row.min for row in rank_rows(run_tables)):
         return
-    figures = [figure for figure in rank_figures(of_run) if figure.unit == "s"]
+    figures = [figure for figure in rank_figures(run_tables) if figure.unit == "s"]
     step = max((float(np.nanmedian(each.values)) for each in figures if each.figure == "step_time_s"), default=0.0)
     for figure in figures:
         if WAITS.search(figure.figure) or not all(map(str.isdigit, figure.ranks)) or len(figure.ranks) < 2 * _FEWEST:

@@ -162,7 +162,7 @@ def wholes_of_traces(rows: pd.DataFrame) -> pd.DataFrame:
     runs = rows["run"].tolist()
     columns = (map(none_if_null, rows[name].tolist()) for name in ("rank", "device", "device_name"))
     in_steps = grouped(zip(zip(runs, *columns, strict=True), work_in_step.tolist(), strict=True))
-    by_steps = grouped((run, any(works)) for (run, *_), works in in_steps.items())
+    by_steps = grouped((run, any(flags)) for (run, *_), flags in in_steps.items())
     counts_steps = {run: all(each) for run, each in by_steps.items()}
     return rows[is_step == np.array([counts_steps[run] for run in runs], np.bool_)]
 
