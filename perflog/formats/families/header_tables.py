@@ -399,6 +399,8 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         if self.style != "boxes":
             return None
         printed = re.split(f"[{BOX_BARS}]", text)
+        if len(printed) < len(self.names):  # the end of the line is cut off
+            return None
         widths = [len(printed[k]) - 2 for k in self.declared]  # a space is at both ends
         below = [printed[k].strip() for k in self.declared]
         added = [k for k, cell in enumerate(below) if cell]
@@ -490,6 +492,7 @@ class Header(Struct, frozen=True, eq=False, dict=True):
         cells = with_bar_of(self.names, [x.strip() for x in split(text, self.style, len(self.names))], text)
         may_be_short = self.style != "bars" or not self.table.needs_rows  # a row of another table has fewer cells
         if self.style in DELIMITERS and may_be_short and 0 < len(cells) < len(self.names):
+            cells[-1] = "" if self.style == "boxes" else cells[-1]  # without its bar it is cut off
             cells += [""] * (len(self.names) - len(cells))
         if self.style in DELIMITERS and len(cells) == len(self.names) + 1 and not cells[-1]:
             cells.pop()  # a comma ends each line

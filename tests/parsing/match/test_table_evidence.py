@@ -266,6 +266,21 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
             7: {"kernel": "others"},
         },
     ),
+    (  # a row that is cut off, in the middle of a number
+        (
+            "┌──────┬───────┬───────┐",
+            "│ part │ mean  │ p99   │",
+            "├──────┼───────┼───────┤",
+            "│ load │  12.5 │  31.5 │",
+            "│ save │  10.5 │  22.5 │",
+            "│ wait │  1",
+        ),
+        {
+            4: {"part": "load", "mean": 12.5, "p99": 31.5},
+            5: {"part": "save", "mean": 10.5, "p99": 22.5},
+            6: {"part": "wait"},
+        },
+    ),
     (  # tabulate
         (
             "╒═══════╤════════╕",
