@@ -191,7 +191,7 @@ def test_a_rule_that_the_log_repeats_is_part_of_the_table(tmp_path: Path) -> Non
 
 def test_lines_that_name_their_own_numbers_have_no_header(tmp_path: Path) -> None:
     text = "GPU:   NVIDIA   GB10\nVRAM:  128.5    GB\nTransfer   bandwidth   GBPS\nwrite      :        4.06\n"
-    assert rows_of(tmp_path / "run.txt", text) == {2: {"vram": 128.5}, 4: {"write": 4.06}}
+    assert rows_of(tmp_path / "run.txt", text) == {2: {"vram": 128.5e9}, 4: {"write": 4.06}}
 
 
 def test_a_header_alone_is_no_row(tmp_path: Path) -> None:
