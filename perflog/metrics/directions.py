@@ -54,7 +54,7 @@ with or without such an overlap.
 PER, _SECOND = ("per", "/"), ("s", "sec", "second")
 """Words one after the other in the name of a rate, such as `tokens_per_sec`."""
 
-_NO_SHARE = frozenset("time latency loss ppl perplexity".split())
+_NO_SHARE = frozenset("time latency ppl perplexity".split())
 """Words of quantities that are no shares: with a `%` they are a change, or a part of a whole."""
 
 _SIMULATED, _DAY = ("ns", "us", "ps", "years"), "day"

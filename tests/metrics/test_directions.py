@@ -10,7 +10,8 @@ from perflog.metrics.directions import better, direction, names_energy, names_ra
 @pytest.mark.parametrize(
     ("key", "unit", "expected"),
     [
-        ("loss", "1", None),  # a change in percent
+        ("loss", "1", "lower"),
+        ("perplexity", "1", None),  # a change in percent
         ("iteration time", "1", None),
         ("val_loss", "", "lower"),
         ("topAccuracy", "", "higher"),

@@ -76,6 +76,7 @@ _CONFIGURES = lazy_pattern(
     re.IGNORECASE,
 )
 """Names of values that configure a run, or count what it did."""
+_NAMES_RATE = re.compile(r"/s\b")  # the unit of its values
 _SPEED_UNITS = ("1/s", "TFLOP/s", "GB/s")
 """Base units of rates."""
 _SPEED_WORDS = frozenset("throughput bandwidth tps qps rps fps ips".split())
@@ -113,7 +114,7 @@ class RunFigure(Struct, frozen=True):
         if value is not None and not math.isfinite(value):
             return f"{value:g}"
         shown = show(value, self.unit, max(digits, self.digits))
-        return shown.removesuffix(self.unit).strip() if "/s" in self.name else shown
+        return shown.removesuffix(self.unit).strip() if _NAMES_RATE.search(self.name) else shown
 
     def text_of(self, run: str, digits: int) -> str:
         """Return the value of a run, or the values of its levels, as a string."""

@@ -43,6 +43,7 @@ def found(kind: Any, tables: Tables = EMPTY) -> list[tuple[str, str, str | None,
     [
         (RunFigure("step", "s", "lower", {}), 0.12345, "123 ms"),
         (RunFigure("tokens/s", "1/s", "higher", {}), 12.3456, "12.3"),
+        (RunFigure("GPU work/step", "s", "lower", {}), 1.0123, "1.01 s"),
         (RunFigure("loss", "", "lower", {}, digits=4), 3.27649, "3.276"),
         (RunFigure("loss", "", "lower", {}), NAN, "nan"),
         (RunFigure("loss", "", "lower", {}), -math.inf, "-inf"),
