@@ -35,7 +35,7 @@ from perflog.analysis.overview.next_commands import diagnosis_of, next_commands
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
 from perflog.analysis.overview.ranks_apart import blocks_apart, ranks_apart, ranks_named, ranks_spread
-from perflog.analysis.overview.reasons import bottleneck, first_bottleneck, time_saved, why_slower
+from perflog.analysis.overview.reasons import bottleneck, first_bottleneck, late_rank_of, time_saved, why_slower
 from perflog.analysis.overview.run_figures import TOTAL, RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
 from perflog.analysis.overview.subject import common_name, subject
@@ -488,7 +488,8 @@ def _reasons(
             pair = tables.only([runs[fast], runs[slow]])  # the metrics of all other runs say nothing about these
             explained = why_slower(pair, runs[fast], runs[slow], (groups[fast].mark, groups[slow].mark), options)
             saved = time_saved(pair, runs[slow], options, groups[slow].mark)
-            return [*explained, *saved, *slowdowns(tables, groups, options)]
+            late = late_rank_of(pair, runs[slow], options, groups[slow].mark)
+            return [*late, *explained, *saved, *slowdowns(tables, groups, options)]
     far_worse = [] if over_time else list(outliers(figures, groups, log))  # runs of another level are no outliers
     together = [*over_time, *folder_answers(tables, groups, options), *slowdowns(tables, groups, options)]
     folder_scores = list(scores(tables, options))

@@ -11,6 +11,7 @@ from support.metrics_logs import rows
 from support.rank_traces import OFFSETS, Event, collectives_of, ns, sends_of, trace_job, write_job
 
 import perflog
+from perflog.analysis.overview import overview_of
 from perflog.analysis.overview.reasons import bottleneck
 from perflog.metrics import Options, Tables, lateness, stragglers
 
@@ -85,3 +86,12 @@ def test_the_overview_names_the_late_rank_and_what_it_does_longer(tmp_path: Path
         f"Rank 2 comes last in {late['last_share']:.0%} of its {late['collectives']} collectives. Its kernels take "
         f"{longer * 1e6:.3g} us longer than on the median rank, mostly sgemm, {gemm['ratio']:.3g} x."
     ).replace("%", " %")
+
+
+def test_the_overview_of_two_jobs_names_the_late_rank_of_the_slower_one(tmp_path: Path) -> None:
+    for name, late in (("even", None), ("late", 2)):
+        write_job(tmp_path / name, trace_job(28, steps=8, late=late))
+    log = perflog.read(tmp_path)
+    reasons = overview_of(log, Tables(log), Options()).reasons
+    (mark,) = {text[0] for text in reasons if "Bottleneck: rank 2: " in text}
+    assert any(text.startswith(f"{mark}: Rank 2 comes last in ") and "mostly sgemm" in text for text in reasons)
