@@ -11,8 +11,7 @@ from support.metrics_logs import rows
 from support.rank_traces import OFFSETS, Event, collectives_of, ns, sends_of, trace_job, write_job
 
 import perflog
-from perflog.analysis.overview import overview_of
-from perflog.analysis.overview.reasons import bottleneck
+from perflog.analysis.overview.reasons import bottleneck, late_rank_of
 from perflog.metrics import Options, Tables, lateness, stragglers
 
 STATE = {"compute": "compute", "idle": "idle"}
@@ -88,10 +87,12 @@ def test_the_overview_names_the_late_rank_and_what_it_does_longer(tmp_path: Path
     ).replace("%", " %")
 
 
-def test_the_overview_of_two_jobs_names_the_late_rank_of_the_slower_one(tmp_path: Path) -> None:
+def test_the_rank_that_binds_one_of_several_runs(tmp_path: Path) -> None:
     for name, late in (("even", None), ("late", 2)):
         write_job(tmp_path / name, trace_job(28, steps=8, late=late))
-    log = perflog.read(tmp_path)
-    reasons = overview_of(log, Tables(log), Options()).reasons
-    (mark,) = {text[0] for text in reasons if "Bottleneck: rank 2: " in text}
-    assert any(text.startswith(f"{mark}: Rank 2 comes last in ") and "mostly sgemm" in text for text in reasons)
+    tables = Tables(perflog.read(tmp_path))
+    even, late_run = tables["runs"].sort_values("log")["run"]
+    assert list(late_rank_of(tables, even, Options(), "A")) == []
+    first, second = late_rank_of(tables, late_run, Options(), "B")
+    assert first.startswith("B: Bottleneck: rank 2: ")
+    assert second.startswith("B: Rank 2 comes last in ") and "mostly sgemm" in second
