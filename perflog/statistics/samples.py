@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
-from perflog.arrays import Floats
+from perflog.arrays import Floats, Ints
+
+AnyNumbers = TypeVar("AnyNumbers", Ints, Floats)
 
 NORMAL = 1.4826
 """Factor from the MAD to the standard deviation of a normal sample."""
@@ -27,6 +30,15 @@ def median(values: Floats) -> float:
         return math.nan
     low, high = float(ordered[(n - 1) // 2]), float(ordered[n // 2])
     return (low + high) / 2 if n % 2 == 0 else low
+
+
+def lower_median(values: AnyNumbers) -> AnyNumbers:
+    """Return the medians along the first axis; of an even number of values the lower of the two in the middle.
+
+    Half of the values are as small: of two ranks, the faster one.
+    """
+    found: AnyNumbers = np.sort(values, axis=0)[(len(values) - 1) // 2]
+    return found
 
 
 def medians(values: Floats, axis: int) -> Floats:

@@ -70,7 +70,7 @@ def late_ranks(table: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_rank_that_others_wait_for(late_ranks: Any, table: Any) -> None:
-    assert late_ranks(None) == [f"{COMES_LAST}; others wait for it in 10 % of their time."]
+    assert late_ranks(None) == [f"{COMES_LAST}; what others wait for it adds up to 10 % of the time."]
     assert late_ranks(0.2, binds=True) == [f"{COMES_LAST}."]
     cost = "; as fast as the median rank, it would make the"
     assert late_ranks(0.2) == [f"{COMES_LAST}{cost} trace at most 20 % shorter."]

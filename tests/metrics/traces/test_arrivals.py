@@ -104,3 +104,37 @@ def test_a_host_that_launches_nothing_during_collectives_waits_for_them() -> Non
         assert arrivals.came_from.tolist() == [NULL, *arrivals.lines[:3].tolist()]
         assert (arrivals.since[1:] // US).tolist() == [295, 595, 895]
         assert np.isin(arrivals.follows, [NULL]).all()
+
+
+def test_work_of_one_graph_comes_before_the_collectives_of_the_same_launch() -> None:
+    """Each rank launches three kernels and a collective at once, rank 1's take longer."""
+    events = []
+    for rank, length in ((0, 100), (1, 150)):
+        where = {"rank": rank, "part": rank, "device": rank, "correlation": 1 + 10 * rank}
+        events.append(call(rank, 0, 5, "cudaGraphLaunch", correlation=1 + 10 * rank))
+        for k in range(3):
+            begin = 10 + length * k
+            events.append(kernel(US * begin, US * (begin + length), stream=7) | where)
+            moving = reduce(US * (begin + length), US * (170 + 150 * k), stream=20)
+            events.append(moving | where)
+    for work, length in zip(found_of(by_hand(events)), (100, 150), strict=True):
+        assert (work.arrivals.ready // US).tolist() == [10 + length * k for k in (1, 2, 3)]
+        assert (work.arrivals.since[1:] // US).tolist() == [10 + length, 10 + 2 * length]
+
+
+def test_a_collective_that_begins_when_another_one_ends_comes_from_it() -> None:
+    """Both follow a kernel, on streams of their own. What the second one sends is what the first one brought."""
+    events = []
+    for rank, length in ((0, 100), (1, 150)):
+        where = {"rank": rank, "part": rank, "device": rank}
+        for begin in (10, 310):
+            work = [kernel(US * begin, US * (begin + length), stream=7)]
+            work.append(reduce(US * (begin + length), US * (begin + 190), stream=20))
+            work.append(reduce(US * (begin + 190), US * (begin + 220), stream=24))
+            for k, event in enumerate(work):
+                number = 1000 * rank + begin + k
+                events += [call(rank, begin - 9 + k, begin - 8 + k, correlation=number)]
+                events += [event | where | {"correlation": number}]
+    for arrivals in (found.arrivals for found in found_of(by_hand(events))):
+        assert arrivals.came_from[1::2].tolist() == arrivals.lines[::2].tolist()
+        assert (arrivals.ready[1::2] // US).tolist() == (arrivals.since[1::2] // US).tolist() == [200, 500]

@@ -27,10 +27,15 @@ def matched(calls: Sequence[Call], ops: Sequence[str] = ("all_reduce",) * 9, rea
         for key, rank, start, end in calls
     ]
     why = [*reasons, *[None] * len(keys)][: len(keys)]
-    places = {"group": None, "place": range(len(keys)), "again": 0}
+    places = {"group": None, "place": range(len(keys)), "again": 0, "size": 2, "src_rank": None, "dst_rank": None}
     collectives = pd.DataFrame({"op": ops[: len(keys)], "reason": why} | places, index=keys, dtype=object)
     columns = ["key", "member", "start", "length", "line"]
-    return SimpleNamespace(calls=pd.DataFrame(rows, columns=columns), collectives=collectives)
+    ranks = range(1 + max((rank for _, rank, *_ in calls), default=0))
+    return SimpleNamespace(
+        calls=pd.DataFrame(rows, columns=columns), collectives=collectives,
+        job=SimpleNamespace(members=[SimpleNamespace(rank=rank) for rank in ranks]),
+        loose=pd.DataFrame({"member": [], "length": [], "size": pd.array([], "Int64")}),
+    )  # fmt: skip
 
 
 def replayed(job: Any, windows: Sequence[tuple[int, int]], known: Sequence[Arrivals | None] = ()) -> RankReplay | None:
@@ -50,9 +55,9 @@ WINDOWS = [(0, 100)] * 2
 
 
 def test_a_rank_that_is_as_fast_as_the_median() -> None:
-    """Rank 1 comes 20 after the begin and 25 after the first collective: medians of both ranks."""
+    """Rank 1 comes 10 after the begin and after the first collective, as rank 0: the lower median of two."""
     found = replayed(matched(TWO), WINDOWS)
-    faster = (20 + 10) + (25 + 10) + 10
+    faster = (10 + 10) + (10 + 10) + 10
     assert found == RankReplay(
         traced=100, unchanged=100, without=[100, faster], alone=[faster, 100], ideal=faster, without_slowest=faster
     )
@@ -69,8 +74,15 @@ def test_ranks_may_leave_other_collectives_early() -> None:
     calls = [(0, 0, 10, 20), (0, 1, 30, 40), (1, 0, 30, 50), (1, 1, 45, 50)]
     found = replayed(matched(calls, ["broadcast", "all_reduce"]), WINDOWS)
     assert found is not None and (found.traced, found.unchanged) == (100, 100)
-    # Rank 1 comes at 20 instead of 30, and 5 after its end at 30: the second ends at 40, and the window 50 later.
-    assert (found.without, found.alone, found.ideal) == ([100, 90], [90, 100], 90)
+    # Rank 1 comes at 10 instead of 30, rank 0 10 after its end at 20: the second ends at 35, and the window 50 later.
+    assert (found.without, found.alone) == ([100, 85], [85, 100])
+    assert found.ideal == 80  # rank 0 comes to the second after 5, as rank 1
+
+
+@pytest.mark.parametrize(("op", "faster"), [("broadcast", 80), ("all_reduce", 80), (None, 80)])
+def test_ranks_wait_for_each_other_where_all_leave_after_the_last_one_came(op: Any, faster: int) -> None:
+    found = replayed(matched([(0, 0, 10, 40), (0, 1, 30, 40)], [op]), WINDOWS)
+    assert found is not None and (found.unchanged, found.without) == (100, [100, faster])
 
 
 @pytest.mark.parametrize(
@@ -100,22 +112,41 @@ def test_ranks_are_compared_where_all_come_from_one_collective() -> None:
     assert of is not None
     columns = zip(of.keys.tolist(), of.members.tolist(), of.alone // US, of.longer // US, strict=True)
     by_call = {(key, member): (alone, longer) for key, member, alone, longer in columns}
-    assert by_call[0, 0] == (10, 0) and by_call[0, 1] == (30, 10)
+    assert by_call[0, 0] == (10, 0) and by_call[0, 1] == (30, 20)
     assert by_call[1, 0] == (2, 0) and by_call[1, 1] == (40, 0)
     assert by_call[2, 0] == (5, 0)
 
 
-def test_groups_of_one_name_are_one_place_in_the_program() -> None:
-    """Ranks 0 and 1, 2 and 3 are groups `tp`; then all four meet. Rank 3 takes 60 in between, the others 20."""
+def test_groups_of_one_size_are_one_place_in_the_program() -> None:
+    """Ranks 0 and 1, 2 and 3 are groups; then all four meet. Ranks 2 and 3 take 60 in between, the others 20."""
     calls = [(0, 0, 10, 20), (0, 1, 10, 20), (1, 2, 10, 20), (1, 3, 10, 20)]
-    calls += [(2, rank, 40 + 40 * (rank == 3), 90) for rank in range(4)]
+    calls += [(2, rank, 40 + 40 * (rank > 1), 90) for rank in range(4)]
     job = matched(calls)
     windows = [(0, 100)] * 4
     found = replayed(job, windows)
-    assert found is not None and found.without == [100] * 4  # two collectives, as far as is known
-    job.collectives = job.collectives.assign(group=["tp", "tp", "world"], place=[1, 1, 1])
-    found = replayed(job, windows)
-    assert found is not None and found.without == [100, 100, 100, 60]
+    assert found is not None and found.ideal == 100  # each pair is compared with itself, as far as is known
+    for names in (["tp", "tp", "world"], ["tp0", "tp1", "world"]):
+        job.collectives = job.collectives.assign(group=names, place=[1, 1, 1], size=[2, 2, 4])
+        found = replayed(job, windows)
+        assert found is not None and (found.without, found.ideal) == ([100] * 4, 60)
+
+
+def test_ranks_with_programs_of_their_own_are_not_compared() -> None:
+    """Each rank of a pipeline computes between a collective of all and a send or receive: nobody else does so."""
+    calls = [(0, rank, 10, 20) for rank in range(3)]
+    calls += [(1, 0, 50, 60), (1, 1, 50, 60), (2, 1, 90, 95), (2, 2, 90, 95)]
+    job = matched(calls, ["all_reduce", "send_recv", "send_recv"])
+    job.collectives = job.collectives.assign(
+        group="pp", place=1, size=[3, 2, 2], src_rank=[None, 0, 1], dst_rank=[None, 1, 2]
+    )
+    assert replayed(job, [(0, 96)] * 3) is None
+
+
+@pytest.mark.parametrize(("size", "is_known"), [(2, False), (1, True), (None, False)])
+def test_communication_that_is_not_matched_may_be_waiting(size: int | None, is_known: bool) -> None:
+    job = matched(TWO)
+    job.loose = pd.DataFrame({"member": [1], "length": [40 * US], "size": pd.array([size], "Int64")})
+    assert (replayed(job, WINDOWS) is not None) == is_known
 
 
 def arrivals(rank: int, ready: Sequence[int], came_from: Sequence[int], follows: Sequence[int]) -> Arrivals:
@@ -137,8 +168,8 @@ def test_collectives_that_queue_up_hide_when_a_rank_was_ready() -> None:
     job, windows = matched(calls), [(0, 65)] * 2
     known = [arrivals(0, [10, 20, 30], [-1] * 3, [-1, 0, 1]), arrivals(1, [40, 50, 60], [-1] * 3, [-1] * 3)]
     found = replayed(job, windows, known)
-    # As fast as the median, rank 1 comes 15 earlier, and so does all that follows.
-    assert found is not None and (found.unchanged, found.without, found.ideal) == (65, [65, 50], 50)
+    # As fast as the median, rank 1 comes 30 earlier, and so does all that follows.
+    assert found is not None and (found.unchanged, found.without, found.ideal) == (65, [65, 35], 35)
     assert replayed(job, windows) is None  # two of six calls begin at once: compute may not wait for them
 
 
@@ -147,9 +178,9 @@ def test_a_rank_that_is_late_is_late_for_all_that_comes_after() -> None:
     calls = [(0, 0, 10, 45), (0, 1, 40, 45), (1, 0, 100, 125), (1, 1, 120, 125)]
     known = [arrivals(0, [10, 100], [-1, -1], [-1, -1]), arrivals(1, [40, 120], [-1, -1], [-1, -1])]
     found = replayed(matched(calls), [(0, 200)] * 2, known)
-    # Rank 1: 40 and 80 on its own, rank 0: 10 and 90. The medians are 25 and 85: 15 earlier to both.
-    assert found is not None and found.without[1] == 200 - 15
-    # Rank 0 takes 5 less than its 90; rank 1 decides.
+    # Rank 1: 40 and 80 on its own, rank 0: 10 and 90. The lower medians are 10 and 80; rank 0 decides then.
+    assert found is not None and found.without[1] == 200 - 20
+    # Rank 0 takes 10 less than its 90; rank 1 decides.
     assert found.without[0] == 200
 
 

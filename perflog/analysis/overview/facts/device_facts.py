@@ -101,7 +101,7 @@ def late_rank(tables: Tables, run: str, options: Options) -> Iterator[str]:
     text = f"{_name_of(rank, device)} comes last in {percent(float(worst['last_share']))} of its "
     text += count(int(worst["collectives"]), "collective")
     if not costs:
-        yield f"{text}; others wait for it in {percent(float(worst['imposed_share']))} of their time."
+        yield f"{text}; what others wait for it adds up to {percent(float(worst['imposed_share']))} of the time."
         return
     did = lateness.table_of(run, tables, options)
     for column, value in (("rank", rank), ("device", device)):

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
 from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.collectives.collective_matching import MatchedCollectives, matched_collectives
 from perflog.metrics.traces.device_work import TraceDevice
 from perflog.metrics.traces.intervals import union
@@ -122,6 +123,7 @@ def _arrivals(device_graph: Dependencies, lines: Ints) -> Arrivals | None:
     queued &= ready <= ends[before]
     ready = np.where(queued, ready, starts[calls])  # what else held it up is time of the rank
     held_up = np.where(queued, _waited_for_by_host(device_graph, calls, calls), bound[calls])
+    worked &= queued | (held_up == NO_WORK) | (ends[held_up] <= ends[last])
     source = roots[np.where(worked, last, held_up)]
     reached = np.append(NULL, np.maximum.accumulate(ready)[:-1])
     row_lines = device_graph.device.work.rows["line"]
@@ -197,7 +199,26 @@ def _last_launched_before(device_graph: Dependencies, is_call: Mask, calls: Ints
     latest = np.maximum.accumulate(np.where((ends == reached) & (ends != NULL), np.arange(len(order)), NO_WORK))
     before = np.searchsorted(device_graph.turns[order], device_graph.turns[calls]) - 1
     found = np.append(latest, NO_WORK)[before]
-    return np.where(found == NO_WORK, NO_WORK, order[found])
+    in_launch = _last_of_same_launch(device_graph, is_call, calls)
+    return np.where(in_launch != NO_WORK, in_launch, np.where(found == NO_WORK, NO_WORK, order[found]))
+
+
+def _last_of_same_launch(device_graph: Dependencies, is_call: Mask, calls: Ints) -> Ints:
+    """Return which of the work of one launch with each call, a CUDA graph, ended last before it began, or NO_WORK.
+
+    The order of the nodes of a graph is not known, so this is the latest that the collective can have waited for.
+    """
+    tasks = np.flatnonzero(~is_call & (device_graph.launching != NO_CALL))
+    launching = np.concatenate([device_graph.launching[tasks], device_graph.launching[calls]])
+    times = np.concatenate([device_graph.ends[tasks], device_graph.starts[calls] + _ROUNDED_NS])
+    order = np.lexsort((np.arange(len(times)), times, launching))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    latest = np.maximum.accumulate(np.where(order < len(tasks), np.arange(len(order)), NO_WORK))
+    last = latest[place[len(tasks) :]]
+    found = order[last]
+    alike = (last != NO_WORK) & (launching[found] == device_graph.launching[calls])
+    return np.where(alike, np.append(tasks, NO_WORK)[np.where(alike, found, -1)], NO_WORK)
 
 
 def _before_on_stream(device_graph: Dependencies, calls: Ints) -> Ints:

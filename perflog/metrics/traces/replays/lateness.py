@@ -14,6 +14,7 @@ from perflog.metrics.traces.collectives.collective_matching import matched_colle
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds
 from perflog.metrics.traces.replays.arrivals import own_work
 from perflog.metrics.traces.replays.own_time import OwnTime
+from perflog.statistics.samples import lower_median
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -27,7 +28,7 @@ _COLUMNS = (
         "else its outermost operator or call; null: the host is in no call, or the next work is launched",
     ),
     MetricColumn("time_s", "s", "lower", "time of this on the rank, while it is on its own"),
-    MetricColumn("typical_s", "s", "lower", "the same, median over the ranks of the job"),
+    MetricColumn("typical_s", "s", "lower", "the same, median over the ranks of the job, of two ranks the lower"),
     MetricColumn("longer_s", "s", "lower", "time_s - typical_s"),
     MetricColumn("ratio", "1", "lower", "time_s / typical_s"),
     MetricColumn("of_span", "1", "lower", "longer_s / time from the device's first to its last event"),
@@ -70,7 +71,7 @@ def _rows(members: Sequence[TraceDevice], times: Sequence[Sequence[OwnTime]]) ->
     by_member = [{(doing, name): int(ns) for doing, name, ns in each} for each in times]
     whats = list(dict.fromkeys(what for each in by_member for what in each))
     table = np.array([[each.get(what, 0) for what in whats] for each in by_member], np.int64)
-    typical = np.median(table, axis=0)
+    typical = lower_median(table)
     longer = table - typical
     for place in np.argsort(-longer, axis=None, kind="stable"):
         member, i = (int(index) for index in np.unravel_index(place, table.shape))

@@ -1,11 +1,16 @@
 """Replay of the collectives of a job: when it ends if one rank is as fast between collectives as the median rank.
 
 A rank is ready for a collective a time of its own after the collective that it came from had ended, see `arrivals`; the
-kernel begins then, or when the collective before on its stream has ended. A collective without early leavers ends after
-its last rank has arrived. So the unchanged replay is the trace. Ranks are compared from arrival to arrival.
+kernel begins then, or when the collective before on its stream has ended. A collective that no rank leaves before the
+last one has arrived ends after that. So the unchanged replay is the trace. Ranks are compared from arrival to arrival.
 
-Known limit: where the launches are not known, a rank is ready when its kernel begins, and came from the collective that
-had ended last. There is no replay then if collectives queue up: compute may not wait for them.
+Ranks that do other things than all others, as the first and last stage of a pipeline, and communication that is not
+matched, hide what a rank costs: there is no replay then.
+
+Known limits: where the launches are not known, a rank is ready when its kernel begins, and came from the collective
+that had ended last. There is no replay then if collectives queue up: compute may not wait for them. Of a CUDA graph it
+is not known what a collective in a queue had waited for: a rank seems to be ready later than it was, and the gain of
+another one is too small.
 """
 
 from __future__ import annotations
@@ -17,9 +22,10 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
-from perflog.metrics.traces.collectives.collective_matching import TOGETHER, MatchedCollectives
+from perflog.metrics.traces.collectives.collective_matching import MatchedCollectives
 from perflog.metrics.traces.replays.arrivals import Arrivals
 from perflog.statistics.groups import groups_of
+from perflog.statistics.samples import lower_median
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +65,8 @@ def replay_of_ranks(
     calls = _Calls.of(matched, windows, begin, arrivals)
     if calls is None or (not all(arrivals) and calls.queued() > _FEW):
         return None
+    if calls.comparable(_unmatched_times(matched)) < _ENOUGH:
+        return None
     one = np.eye(len(windows), dtype=np.bool_)
     nobody, everybody = np.zeros((2, 1, len(windows)), np.bool_)
     everybody[:] = True
@@ -73,16 +81,18 @@ def replay_of_ranks(
 _SLOWEST = 3  # per cent of the ranks
 _AT_ONCE = 5000  # ns after the collective before: the kernel had waited for its stream
 _FEW = 0.1  # of the calls
+_ENOUGH = 0.75  # of the time of each rank on its own
 _END = np.iinfo(np.int64).max  # key of the end of a window, a call without length
 
 
 class _Calls(Struct, frozen=True, eq=False):
     """The calls of collectives, one collective after the other, and the end of each window; `heads`: first of each.
 
-    Times are in ns. `begin`: of the job. `together`: flags of collectives that all leave together. `ready`: when the
-    member was ready. `came_from`: the call of the same member that it came from, or _FIRST; `follows`: the call that
-    held it up on its stream, or _FIRST. `alone`: how long the member was on its own since it came from there, or since
-    its arrival before. `longer`: by how much that is longer than the median of the ranks, in sums since `came_from`.
+    Times are in ns. `begin`: of the job. `together`: flags of collectives that end after the last arrival. `ready`:
+    when the member was ready. `came_from`: the call of the same member that it came from, or _FIRST; `follows`: the
+    call that held it up on its stream, or _FIRST. `alone`: how long the member was on its own since it came from there,
+    or since its arrival before. `longer`: by how much that is longer than the median of the ranks, in sums since
+    `came_from`. `is_compared`: whether there is another rank to compare it with.
     """
 
     begin: int
@@ -97,6 +107,7 @@ class _Calls(Struct, frozen=True, eq=False):
     follows: Ints
     alone: Ints
     longer: Ints
+    is_compared: Mask
 
     @classmethod
     def of(
@@ -125,17 +136,27 @@ class _Calls(Struct, frozen=True, eq=False):
         np.maximum.at(began, groups.inverse, starts)
         order = np.lexsort((members, keys, began[groups.inverse], keys == _END))
         keys, members, starts, ends, lines = (column[order] for column in (keys, members, starts, ends, lines))
-        together = set(known.index[known["op"].isin(TOGETHER)])
-        numbers = _alike(known)
-        alike = np.array([numbers.get(key, key) for key in keys.tolist()], np.int64)
-        rows = _Rows(begin, keys, members, starts, ends, lines, alike)
+        ranks = [member.rank for member in matched.job.members]
+        rows = _Rows(begin, keys, members, starts, ends, lines, _alike(known, keys, members, ranks))
         for member, its_arrivals in enumerate(arrivals):
             rows.add(member, its_arrivals)
         heads = np.flatnonzero(np.diff(keys, prepend=_FIRST))
+        overlap = np.maximum.reduceat(starts, heads) <= np.minimum.reduceat(ends, heads)
+        together = (keys != _END) & np.repeat(overlap, np.diff(np.append(heads, len(keys))))
         return cls(
-            begin, keys, members, starts, ends, np.array([key in together for key in keys.tolist()], np.bool_), heads,
-            rows.ready, rows.came_from, rows.follows, rows.alone, rows.longer(heads),
+            begin, keys, members, starts, ends, together, heads,
+            rows.ready, rows.came_from, rows.follows, rows.alone, *rows.longer(),
         )  # fmt: skip
+
+    def comparable(self, elsewhere: Ints) -> float:
+        """Return the least share of a member's time on its own that is compared with other ranks.
+
+        Args:
+            elsewhere: Time in ns in which each member may have waited for others unseen.
+        """
+        whole = np.bincount(self.members, self.alone)
+        known = np.bincount(self.members, self.alone * self.is_compared) - elsewhere
+        return float((known[whole > 0] / whole[whole > 0]).min(initial=1.0))
 
     def queued(self) -> float:
         """Return the share of the calls that begin as soon as the collective that they came from has ended."""
@@ -204,15 +225,18 @@ class _Rows:
         place = np.minimum(np.searchsorted(self._lines[by_line], lines), len(by_line) - 1)
         return np.where(self._lines[by_line[place]] == lines, by_line[place], _FIRST)
 
-    def longer(self, heads: Ints) -> Ints:
-        """Return how much longer each member was on its own than the median of the ranks, in sums since `came_from`.
+    def longer(self) -> tuple[Ints, Mask]:
+        """Return how much longer each member was on its own than the median, in sums since `came_from`; what counts.
 
-        Ranks are compared where the arrivals before are alike.
+        Ranks are compared where they arrive at the same place of the program, and had arrived at the same one before.
         """
-        more = np.zeros(len(self.alone), np.int64)
-        for rows in np.split(np.arange(len(self.alone)), heads[1:]):
-            if len(rows) > 1 and (self._before[rows] == self._before[rows[0]]).all():
-                more[rows] = np.maximum(self.alone[rows] - int(np.median(self.alone[rows])), 0)
+        more, is_compared = np.zeros(len(self.alone), np.int64), np.zeros(len(self.alone), np.bool_)
+        groups = groups_of(self._alike, self._before)
+        order = np.argsort(groups.inverse, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(groups.inverse[order])) + 1):
+            if len(rows) > 1:
+                more[rows] = np.maximum(self.alone[rows] - int(lower_median(self.alone[rows])), 0)
+                is_compared[rows] = True
         sums = np.zeros(len(more), np.int64)
         for in_order in self._in_order:
             until = np.append(0, np.cumsum(more[in_order]))
@@ -221,20 +245,36 @@ class _Rows:
             first = np.searchsorted(reached, came_end, "right")  # the first arrival after it had come from there
             first = np.minimum(first, np.arange(len(in_order)))
             sums[in_order] = until[1:] - until[first]
-        return sums
+        return sums, is_compared
 
 
-def _alike(collectives: pd.DataFrame) -> dict[int, int]:
-    """Return a number for each key of a collective: the same one for equal places of groups with the same name.
+def _alike(collectives: pd.DataFrame, keys: Ints, members: Ints, ranks: Sequence[int | None]) -> Ints:
+    """Return a number for each call: the same one at the same place of the program, on several ranks.
 
-    Tensor-parallel groups of different ranks have one name: what their ranks do after them can be compared.
+    Tensor-parallel groups of different ranks are one place: they have one size, and often names of their own. Sends to
+    later ranks are one place, and so are receives from later ranks.
     """
-    numbers: dict[tuple[object, ...], int] = {}
-    named = collectives[collectives["group"].notna()]
-    return {
-        int(key): numbers.setdefault(tuple(row), int(key))
-        for key, row in zip(named.index, named[["op", "group", "place", "again"]].itertuples(index=False), strict=True)
-    }
+    import pandas as pd
+
+    rows = collectives.reindex(keys)
+    sizes = rows["size"].where(rows["group"].notna()).astype("Float64").to_numpy(np.float64, na_value=np.nan)
+    source, target = (
+        rows[end].astype("Float64").to_numpy(np.float64, na_value=np.nan) for end in ("src_rank", "dst_rank")
+    )
+    sends = source == np.array([np.nan if rank is None else rank for rank in ranks])[members]
+    programs = [pd.factorize(rows[name])[0] for name in ("op", "place", "again")]
+    ways = np.nan_to_num(np.sign(target - source)).astype(np.int64), sends.astype(np.int64)
+    by_size = np.isfinite(sizes)
+    sized = groups_of(np.nan_to_num(sizes).astype(np.int64), *programs, *ways).inverse
+    return groups_of(by_size.astype(np.int64), np.where(by_size, sized, keys)).inverse
+
+
+def _unmatched_times(matched: MatchedCollectives) -> Ints:
+    """Return how long the unmatched communication of each member takes, in ns: it may wait for others."""
+    loose = matched.loose[~(matched.loose["size"] == 1).fillna(False)]
+    times = np.zeros(len(matched.job.members), np.int64)
+    np.add.at(times, loose["member"].to_numpy(np.int64), loose["length"].to_numpy(np.int64))
+    return times
 
 
 def _integers(rows: pd.DataFrame, *names: str) -> list[Ints]:
