@@ -169,6 +169,7 @@ def test_the_critical_path(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(module.critical) == [text]
     for subject, metric, is_shown in (
         ("host", REPLAY, False), ("compute", REPLAY, True), ("host", "idle", True), ("other", REPLAY, True),
+        ("rank", REPLAY, False),
     ):  # fmt: skip
         bound[0] = SimpleNamespace(subject=subject, metric=metric)
         assert said(module.critical) == [text] * is_shown

@@ -55,6 +55,7 @@ _GROUPS_OF = {
     "compute": ("kernels",),
     "communication": ("communication",),
     "copies": ("copies",),
+    "rank": (),  # the paths of the others wait for it in collectives, which says nothing of why
 }
 """By subject of what binds: the groups of pieces on the critical path that go with it."""
 _TELLING = 0.03  # of the whole: smaller parts are no reason
