@@ -25,13 +25,13 @@ _CLOSED = (
     r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]+)?:",
     r"[A-Za-z_][A-Za-z0-9_.]* +[-|] ",
 )
-_OPEN = (
+_OPEN = (  # a name with a digit is none like `H2D` and `P2P`, the copies that a line is about
     rf"(?:{_DATE})(?:[T_]{_TIME})?[:,]?",
     rf"{_TIME}[:,]?",
     rf"(?:{_DAY})[.,]?",
     _LEVEL,
     r"[0-9]{1,16}(?:\.[0-9]+)?",
-    r"[A-Za-z_][A-Za-z_/@]*[0-9.-][A-Za-z0-9_./@-]*(?::[0-9]+)?",
+    r"[A-Za-z_](?:[A-Za-z_/@]+[0-9.-][A-Za-z0-9_./@-]*|[0-9.-](?:[0-9_./@-]|[A-Za-z0-9_./@-]{2,})?)(?::[0-9]+)?",
     r"[-|:>*=~]+",
 )
 TOKEN = rf"(?:(?:{'|'.join(_CLOSED)})[ \t]*|(?:{'|'.join(_OPEN)})[ \t]+)"

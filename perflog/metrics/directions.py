@@ -26,13 +26,21 @@ _WORDS: dict[str, Better] = {
     **dict.fromkeys(
         ("acc", "accuracy", "auc", "f1", "bleu", "rouge", "throughput", "mfu", "map", "iou", "miou", "reward", "score",
          "acc1", "acc5", "top1", "top5", "efficiency", "precision", "recall", "ips", "psnr", "ssim",
-         "speedup", "qps", "rps", "tps", "fps", "rtfx", "sypd"), "higher",
+         "iops", "speedup", "qps", "rps", "tps", "fps", "rtfx", "sypd"), "higher",
     ),
 }  # fmt: skip
 """Words inside the name of a value that show which way is better."""
 
 _WORK = frozenset(("bytes", "nbytes", "flop", "flops"))
 """Names of the amount of work that is measured: more or less of it is not better."""
+
+_IN_USE = frozenset(
+    "mem memory vram hbm ram rss alloc allocs allocated allocation reserved peak used usage use footprint".split()
+)
+_FREE = frozenset("free avail available unused".split())
+"""Words in names of bytes in use, of which fewer are better; and of other bytes of a memory. The bytes of a buffer or
+of a message are a size.
+"""
 
 _NO_WAY = frozenset(
     "less fewer saved saving savings reduced reduction spread std stdev stddev variance jitter traffic configured "
@@ -79,6 +87,8 @@ def better(key: str, unit: str) -> Better | None:
         return None
     known = (_WORDS[word] for word in words if word in _WORDS)
     way = next(known, "higher" if names_rate(words) else "lower" if names_energy(words) else BETTER.get(unit))
+    if way == BETTER["B"] and unit == "B" and (_IN_USE.isdisjoint(words) or not _FREE.isdisjoint(words)):
+        return None
     is_hidden = not _HIDDEN.isdisjoint(words) and _AROUND.isdisjoint(words) and unit == "s"
     return None if way == "lower" and is_hidden else way
 

@@ -22,7 +22,12 @@ from perflog.metrics.directions import better, direction, names_energy, names_ra
         ("odd", "1/s", "higher"),
         ("odd", "GB/s", "higher"),
         ("odd", "TFLOP/s", "higher"),
-        ("odd", "B", "lower"),
+        ("odd", "B", None),  # a size
+        ("Update_Broadcast_GiB", "B", None),
+        ("peak_memory", "B", "lower"),
+        ("max_allocated", "B", "lower"),
+        ("avail_mem", "B", None),
+        ("Write_IOPS", "", "higher"),
         ("odd", "J", "lower"),
         ("odd", "", None),
         ("odd", "W", None),

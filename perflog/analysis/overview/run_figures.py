@@ -451,7 +451,7 @@ def _unnumbered_steps(tables: Tables) -> Iterator[RunFigure]:
 
 
 def _values(tables: Tables, options: Options) -> list[RunFigure]:
-    """The last values of all series. Rates come first, then those that a run prints for no step: they are its results.
+    """The last values of all series, without infinite rates and times. Rates come first, then those that a run prints for no step: they are its results.
 
     Of equals the rates of work and the times of steps come first, then other times. Values that configure a run by
     their names, and what progress bars show of loading and the like, come last.
@@ -463,6 +463,7 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     figures = [figure for figure in figures if figure.name not in case_names]  # no case represents the others
     if case_names:  # the cases are what was measured
         figures = [figure for figure in figures if not _CONFIGURES.fullmatch(figure.name)]
+    figures = [figure for figure in figures if not figure.unit or all(map(math.isfinite, figure.values.values()))]
     asides = _asides(tables, figures)
     figures = [figure for figure in figures if figure.name not in asides] or figures
     rows = tables.rows("values")
@@ -473,7 +474,8 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
         is_of_step = bool(step_counts.get(figure.name))
         is_first = figure.unit == "1/s" or (figure.unit == "s" and _is_step_time(figure.name))
         nearness = 0 if is_first else 1 if figure.unit == "s" else 2
-        is_idle = _is_speed(figure) and not any(figure.values.values())  # the network between nodes, on one node
+        can_be_idle = _is_speed(figure) or figure.unit == "s"  # the network between nodes, on one node
+        is_idle = can_be_idle and not any(figure.values.values())
         return is_idle, bool(OF_BARS.search(figure.name)), configures, not _is_speed(figure), is_of_step, nearness
 
     digits = ((figure, _LOSS_DIGITS if "loss" in words_of(figure.name) else figure.digits) for figure in figures)
