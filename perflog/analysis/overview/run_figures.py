@@ -451,7 +451,9 @@ def _unnumbered_steps(tables: Tables) -> Iterator[RunFigure]:
 
 
 def _values(tables: Tables, options: Options) -> list[RunFigure]:
-    """The last values of all series, without infinite rates and times. Rates come first, then those that a run prints for no step: they are its results.
+    """The last values of all series, without infinite rates and times.
+
+    Rates come first, then those that a run prints for no step: they are its results.
 
     Of equals the rates of work and the times of steps come first, then other times. Values that configure a run by
     their names, and what progress bars show of loading and the like, come last.
