@@ -8,6 +8,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from support.metric_tables import replace_table
@@ -58,15 +59,42 @@ COMES_LAST = "Rank 2 comes last in 50 % of its 1,200 collectives"
 def late_ranks(table: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Replaces the ranks that come last, what they do, and the causes of the run."""
 
-    def replace(gain: float | None, *did: dict[str, Any], binds: bool = False, of: str = "trace") -> list[str]:
+    def replace(
+        gain: float | None,
+        *did: dict[str, Any],
+        binds: bool = False,
+        of: str = "trace",
+        times: Sequence[float] = (0.1, 0.1, 0.1, 0.1),
+    ) -> list[str]:
         table("stragglers", late(1, 0.05, 1.0), late(2, 0.1, 2.0), late(3, 0.03, 9.0), **late(4, 0.9, 99.0))
         table("lateness", *did, doing(1, "idle", "x", 0.9, 0.1), **doing(2, "idle", "y", 0.9, 0.1))
         cost = {"subject": "rank", "rank": 2, "device": 7, "metric": REPLAY, "gain": gain, "binds": binds, "of": of}
-        costs = [] if gain is None else [SimpleNamespace(**cost)]
+        costs = [] if gain is None else [SimpleNamespace(gain_s=gain and gain * 0.1, **cost)]
         monkeypatch.setattr(module, "causes_by_run", lambda *_: {"r": costs})
+        series = [SimpleNamespace(run="r", values=np.array(times), steps=range(3, 3 + len(times)))]
+        monkeypatch.setattr(module, "step_series", lambda _: series)
         return said(module.late_rank)
 
     return replace
+
+
+@pytest.mark.parametrize(
+    ("times", "when"),
+    [
+        ((0.1, 0.1, 0.18, 0.1), "in step 5"),
+        ((0.1, 0.1, 0.165, 0.1), "in step 5"),
+        ((0.1, 0.14, 0.14, 0.1), None),
+        ((0.1, 0.1, 0.14, 0.141), "since step 5"),
+        ((0.1, 0.13, 0.13, 0.13), "since step 4"),
+        ((0.1, 0.1, 0.12, 0.12), None),  # they are longer by less than the rank costs
+        ((0.14, 0.14, 0.1, 0.1), None),
+        ((0.9,), None),
+    ],
+)
+def test_a_rank_that_is_late_in_some_steps(late_ranks: Any, times: Sequence[float], when: str | None) -> None:
+    """It costs 20 ms a step, 80 ms in four steps."""
+    text = "" if when is None else f"; nearly all of this is {when}"
+    assert late_ranks(0.2, binds=True, times=times) == [f"{COMES_LAST}{text}."]
 
 
 def test_the_rank_that_others_wait_for(late_ranks: Any, table: Any) -> None:

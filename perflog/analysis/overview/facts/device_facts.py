@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from perflog.analysis.overview.facts.host_operators import host_time_of_steps
 from perflog.analysis.overview.parts import percent
 from perflog.metrics import (
@@ -28,8 +30,9 @@ from perflog.metrics import (
     stragglers,
 )
 from perflog.metrics.causes import bound_by, causes_by_run
-from perflog.metrics.causes.cause import REPLAY
+from perflog.metrics.causes.cause import REPLAY, Cause
 from perflog.metrics.profiles.kernel_names import short_kernel
+from perflog.metrics.step_series import step_series
 from perflog.metrics.traces.copies import way_of
 from perflog.metrics.traces.device_time import wholes_of_traces
 from perflog.metrics.traces.idle_causes import CAUSES
@@ -60,6 +63,7 @@ _GROUPS_OF = {
 """By subject of what binds: the groups of pieces on the critical path that go with it."""
 _TELLING = 0.03  # of the whole: smaller parts are no reason
 _LONGER = 0.01  # of the time of a device
+_NEARLY = 0.8  # of what a rank costs in all steps
 _MOSTLY = 0.5  # of the communication: less is hidden badly
 _WHOLE = 0.9  # of the GPU time: a range around nearly all of it is divided
 _RANGES = 5  # that a sentence names
@@ -111,7 +115,24 @@ def late_rank(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if not costs[0].binds and costs[0].gain > _TELLING:  # else the bottleneck has it
         whole = "trace" if costs[0].of == "trace" else "step"
         text += f"; as fast as the median rank, it would make the {whole} at most {percent(costs[0].gain)} shorter"
-    yield f"{text}{why and f'. {why}'}."
+    when = _when(tables, run, costs[0])
+    yield f"{text}{why and f'. {why}'}{when and f'; nearly all of this is {when}'}."
+
+
+def _when(tables: Tables, run: str, cost: Cause) -> str:
+    """Return in or since which step the steps are longer by nearly all that a rank costs; empty if all are."""
+    for series in step_series(tables) if cost.gain_s else ():
+        times = series.values
+        if series.run == run and len(times) > 1:
+            enough = _NEARLY * float(cost.gain_s or 0) * len(times)
+            worst = int(times.argmax())
+            if times[worst] - np.median(times) >= enough:
+                return f"in step {series.steps[worst]}"
+            lows, highs = np.minimum.accumulate(times[::-1])[::-1][1:], np.maximum.accumulate(times)[:-1]
+            first = 1 + int((lows - highs).argmax())  # from here on all steps are longer than all before
+            if lows[first - 1] > highs[first - 1] and (times[first:] - np.median(times[:first])).sum() >= enough:
+                return f"since step {series.steps[first]}"
+    return ""
 
 
 def _name_of(rank: int | None, device: int | None) -> str:
