@@ -184,6 +184,21 @@ def test_a_rank_that_is_late_is_late_for_all_that_comes_after() -> None:
     assert found.without[0] == 200
 
 
+def test_a_rank_comes_from_where_most_come_from() -> None:
+    """All work from the first collective until the third, rank 2 for 100 longer.
+
+    Its last kernel begins by chance when the second collective ends, which nobody waits for.
+    """
+    calls = [(key, rank, *times) for key, times in enumerate([(10, 20), (20, 60)]) for rank in range(3)]
+    calls += [(2, rank, 120 + 100 * (rank == 2), 240) for rank in range(3)]
+    ready = [[10, 15, 120], [10, 15, 120], [10, 15, 220]]
+    known = [arrivals(rank, ready[rank], [-1, -1, int(rank == 2)], [-1, 0, -1]) for rank in range(3)]
+    found = replayed(matched(calls), [(0, 240)] * 3, known)
+    assert found is not None and (found.unchanged, found.without) == (240, [240, 240, 140])
+    known[2] = arrivals(2, ready[2], [-1, -1, -1], [-1, 0, -1])
+    assert replayed(matched(calls), [(0, 240)] * 3, known) == found
+
+
 def test_the_three_per_cent_slowest_ranks() -> None:
     """Of 40 ranks two: each comes later than the others by its number of tens, where it has one."""
     late = {7: 30, 11: 20, 13: 10}

@@ -15,7 +15,8 @@ another one is too small.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -140,6 +141,7 @@ class _Calls(Struct, frozen=True, eq=False):
         rows = _Rows(begin, keys, members, starts, ends, lines, _alike(known, keys, members, ranks))
         for member, its_arrivals in enumerate(arrivals):
             rows.add(member, its_arrivals)
+        rows.agree_on_sources()
         heads = np.flatnonzero(np.diff(keys, prepend=_FIRST))
         overlap = np.maximum.reduceat(starts, heads) <= np.minimum.reduceat(ends, heads)
         together = (keys != _END) & np.repeat(overlap, np.diff(np.append(heads, len(keys))))
@@ -214,9 +216,6 @@ class _Rows:
                 rows = self._row_of(by_line, lines[chosen])
                 column[in_order] = np.where(rows < in_order, rows, _FIRST)
         in_order = np.append(in_order, end)
-        reached = np.append(self._begin, np.maximum.accumulate(self.ready[in_order])[:-1])
-        since = np.maximum(np.append(self._ends, self._begin)[self.came_from[in_order]], reached)
-        self.alone[in_order] = np.maximum(self.ready[in_order] - since, 0)
         self._before[in_order] = np.append(_FIRST, self._alike[in_order][:-1])
         self._in_order.append(in_order)
 
@@ -225,18 +224,43 @@ class _Rows:
         place = np.minimum(np.searchsorted(self._lines[by_line], lines), len(by_line) - 1)
         return np.where(self._lines[by_line[place]] == lines, by_line[place], _FIRST)
 
+    def agree_on_sources(self) -> None:
+        """Let a member come from the collective from which most members came, if that is earlier; find `alone` then.
+
+        Work may begin when another collective ends by chance. The member would be compared from then on only.
+        """
+        rows_by_call = dict(zip(zip(self._members.tolist(), self._alike.tolist(), strict=True), count()))
+        came_from = np.append(self._alike, _FIRST)[self.came_from]
+        for rows in self._compared():
+            sources, counts = np.unique(came_from[rows], return_counts=True)
+            most = int(sources[counts.argmax()])
+            if len(sources) > 1 and 2 * counts.max() > len(rows):
+                for row in rows[came_from[rows] != most].tolist():
+                    own = int(self.came_from[row])
+                    source = _FIRST if most == _FIRST else rows_by_call.get((int(self._members[row]), most), own)
+                    self.came_from[row] = min(source, own)
+        for in_order in self._in_order:
+            reached = np.append(self._begin, np.maximum.accumulate(self.ready[in_order])[:-1])
+            since = np.maximum(np.append(self._ends, self._begin)[self.came_from[in_order]], reached)
+            self.alone[in_order] = np.maximum(self.ready[in_order] - since, 0)
+
+    def _compared(self) -> Iterator[Ints]:
+        """Yield the rows of calls at the same place of the program, after the same one before."""
+        groups = groups_of(self._alike, self._before)
+        order = np.argsort(groups.inverse, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(groups.inverse[order])) + 1):
+            if len(rows) > 1:
+                yield rows
+
     def longer(self) -> tuple[Ints, Mask]:
         """Return how much longer each member was on its own than the median, in sums since `came_from`; what counts.
 
         Ranks are compared where they arrive at the same place of the program, and had arrived at the same one before.
         """
         more, is_compared = np.zeros(len(self.alone), np.int64), np.zeros(len(self.alone), np.bool_)
-        groups = groups_of(self._alike, self._before)
-        order = np.argsort(groups.inverse, kind="stable")
-        for rows in np.split(order, np.flatnonzero(np.diff(groups.inverse[order])) + 1):
-            if len(rows) > 1:
-                more[rows] = np.maximum(self.alone[rows] - int(lower_median(self.alone[rows])), 0)
-                is_compared[rows] = True
+        for rows in self._compared():
+            more[rows] = np.maximum(self.alone[rows] - int(lower_median(self.alone[rows])), 0)
+            is_compared[rows] = True
         sums = np.zeros(len(more), np.int64)
         for in_order in self._in_order:
             until = np.append(0, np.cumsum(more[in_order]))
