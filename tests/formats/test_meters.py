@@ -334,6 +334,7 @@ NAMES = {
     "loss: 0.5 | top-1 acc = 75.2": {"loss": 0.5, "top_1_acc": 75.2},
     "loss: nan grad_norm: inf": {"loss": float("nan"), "grad_norm": float("inf")},
     "loss 0.5 mem 31.5GiB (78%)": {"loss": 0.5, "memory": 31.5, "mem_share": 78.0},
+    "loss 0.5 mem 31.5GiB (+8%)": {"loss": 0.5, "memory": 31.5, "mem_change": 8.0},
     "loss 0.5 params 1.3B": {"loss": 0.5, "params": 1.3e9},
     "loss 0.5 fwd+bwd 41.5": {"loss": 0.5, "fwd_bwd": 41.5},  # no backward pass
     "loss 0.5 max_alloc_mem 3961M": {"loss": 0.5, "max_alloc_mem_M": 3961},

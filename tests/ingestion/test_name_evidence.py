@@ -20,6 +20,10 @@ LINES: dict[str, Stored] = {
     "GPU 0: 45 C, fan 30 %": [("fan", 0.3, "1")],
     "  CPU 00 min     14.25     18.75      9.5": [],
     "run 3/5: 359 tok in 20.5s (18.5 decode TPS, ttft 733ms)": [("decode_tps", 18.5, None), ("ttft", 0.733, "s")],
+    # a size with its unit before the values of a row, headings with a number
+    "[Client]   1.5 KB :  39.5 Gbps | 25.5 us": [("bandwidth", 4.9375, "GB/s")],
+    "128 tokens per GPU:": [],
+    "|   128 tok per GPU  |  EP64  |  EP32  |": [],
     # a part of something larger, a factor, a power, a list
     "| 2^16 = 65536 | size=16.5G | cache: 12x | wave: 2.5 |": [("wave", 2.5, None)],
     "total=44567,0,0 wave=2.5": [("wave", 2.5, None)],

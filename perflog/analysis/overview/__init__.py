@@ -43,6 +43,7 @@ from perflog.analysis.repeats import ROUND, Difference, Result, differing
 from perflog.analysis.run_stops import last_stop
 from perflog.formats.registry import known
 from perflog.grouping import grouped
+from perflog.lazy_patterns import lazy_pattern
 from perflog.log import Log, RunKey
 from perflog.metrics import Options, Tables, sweep
 from perflog.metrics.attempts import attempts
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 __all__ = ["Overview", "overview"]
 
 
+_SETTING = lazy_pattern(r"([A-Za-z]\w*)=(\S+)")
 _MARKS = 4  # runs that are named one by one
 _EACH = 3  # runs that each have their bottlenecks shown
 _EXPLAINED = 10  # rows that are searched for causes
@@ -424,7 +426,8 @@ def _in_common(figures: Sequence[RunFigure], groups: Sequence[RunGroup]) -> bool
 def _bases(tables: Tables, groups: Sequence[RunGroup], options: Options) -> dict[int, int]:
     """The group that each group is compared with: the base of its sweep, else the first group.
 
-    Groups that differ in several settings have no base: a change would be due to all these settings.
+    Groups that differ in several settings have no base: a change would be due to all these settings. Titles may be
+    settings: `shape=llama3_8b B=1 S=2048`.
     """
     places = {run: i for i, group in enumerate(groups) for run in group.runs}
     if any(ROUND in group.settings for group in groups):  # of each round the first row
@@ -445,7 +448,13 @@ def _bases(tables: Tables, groups: Sequence[RunGroup], options: Options) -> dict
     names = _names_of_unknown_programs(tables)
     base_names = names.get(groups[0].runs[0])
     others = (names.get(group.runs[0]) for group in groups[1:])
-    return {i: 0 for i, own in enumerate(others, 1) if not (base_names and own and base_names.isdisjoint(own))}
+    of_titles = [dict(_SETTING.findall(group.name)) for group in groups]
+    return {
+        i: 0
+        for i, own in enumerate(others, 1)
+        if not (base_names and own and base_names.isdisjoint(own))
+        and len(of_titles[0].items() - of_titles[i].items()) <= 1
+    }
 
 
 def _names_of_unknown_programs(tables: Tables) -> dict[str, set[str]]:

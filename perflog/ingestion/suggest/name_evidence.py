@@ -36,6 +36,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.units import base_of, unit_of
 
 _LEAST_LETTERS = 3  # of a word after a number: shorter ones are units, such as `ps`
+_BARS_OF_PAIR = 3  # of a row of two cells
 _MOST_AFTER = 4  # words of a name after its number
 _MEMBER = lazy_pattern(r"[A-Za-z]+[-_]?0[0-9]+")  # a rank or a node prints the number: `60.0s r000 nid007513`
 _MARKS = frozenset((":", "=", "is", "was"))  # between a name and its number
@@ -152,7 +153,7 @@ class _Line(NamedLine):
         before = self.text(k - 1)
         is_after_word = self.kind(k - 1) == NAME and before.lower() not in SENTENCE_WORDS.union("x") - _COPULA
         is_after_word &= not unit_of(before)[0]
-        if bond is None and is_rate(self, k, end) and not is_after_word:
+        if bond is None and is_rate(self, k, end) and not is_after_word and not self._is_in_heading():
             is_of_bar = self.text(k - 1) == "," and (self.kind(k - 2) == OPAQUE or self.text(k - 2) == "?")
             end += 2 * (self.text(end) == "per") + 3 * (self.text(end + 1) == "per")
             words = tuple(part.text for part in self.parts[k + 1 : end])
@@ -160,6 +161,12 @@ class _Line(NamedLine):
                 words = (*self._description(), *" per ".join("".join(words).split("/")).split())
             return Bond(words, is_sure=True, is_unit=True)
         return replace(bond, is_sure=True) if bond is not None else None
+
+    def _is_in_heading(self) -> bool:
+        """Whether a line is a heading, or names columns, with one number: `128 tokens per GPU:`."""
+        texts = [part.text for part in self.parts]
+        is_row = texts[0] == "|" and texts.count("|") > _BARS_OF_PAIR
+        return sum(part.kind == NUMBER for part in self.parts) == 1 and (is_row or texts[-1] == ":")
 
     def _description(self) -> list[str]:
         """Return the first words of a line, before its first number."""
@@ -290,7 +297,11 @@ class _Line(NamedLine):
 
     def _is_pair_of_cells(self, end: int) -> bool:
         """Whether a line is a row of two cells, a name and a number."""
-        return self.text(end) == "|" and [part.text for part in self.parts].count("|") == 3 and self.text(0) == "|"
+        return (
+            self.text(end) == "|"
+            and [part.text for part in self.parts].count("|") == _BARS_OF_PAIR
+            and self.text(0) == "|"
+        )
 
     def _marked(self, mark: int) -> Bond | None:
         """Return the bond of a number after a colon or an equal sign."""
@@ -301,6 +312,8 @@ class _Line(NamedLine):
         while self.text(last) in ('"', "'", "`", "*"):
             last -= 1
         words, first = self.name_before(last, is_marked=True)
+        if len(words) == 1 and unit_of(words[0])[0] and self.kind(first - 1) == NUMBER:  # `8 KB : 0.3 Gbps`
+            return None
         number = first - 1 - (self.kind(first - 1) == NAME)
         is_in_name = self.kind(number) == NUMBER and self.text(number - 1) == "/" and self.kind(number - 2) == NAME
         is_in_name = self._is_counted(number) or (is_in_name and not self._is_bound(number))

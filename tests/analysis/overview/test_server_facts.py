@@ -97,3 +97,14 @@ def test_since_when_a_server_generates_less(tmp_path: Path, engine: str) -> None
     assert load == "While requests run (90 of 90 readings): 64 running, 0 to 40 waiting, KV cache 61 % to 99 % full."
     assert since.startswith("Since line 51: generated tokens/s 2,414 -> 1,514, -37.3 %; with it 0 -> 20 waiting, KV ")
     assert not len(cases(log))
+
+
+def test_a_rate_that_rises_with_the_load_is_no_gain(tmp_path: Path) -> None:
+    lines = [
+        SGLANG.format(rate=(250.0 if k >= 50 else 12.5) + k % 5, waiting=0, full=61, tokens=30_000)
+        .replace("running-req: 64", f"running-req: {8 if k >= 50 else 1}")
+        for k in range(90)
+    ]  # fmt: skip
+    (tmp_path / "server.log").write_text("\n".join([*lines, ""]))
+    *_, since = perflog.overview(perflog.read(tmp_path / "server.log")).reasons
+    assert since == "Since line 51: generated tokens/s 14.5 -> 252; with it 1 -> 8 running."

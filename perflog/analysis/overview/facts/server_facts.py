@@ -65,22 +65,33 @@ def _levels(readings: Mapping[str, Rows]) -> Iterator[str]:
         others = [text for name in (WAITING, CACHE, RUNNING) if name in readings
                   and (text := _moved(name, readings[name], bounds))]  # fmt: skip
         with_it = f"; with it {', '.join(others)}" if others else ""
-        change = show_change(new / old - 1)
-        yield f"Since line {bounds[1]:,}: generated tokens/s {old:,.5g} -> {new:,.5g}, {change}{with_it}."
+        is_other_load = RUNNING in readings and _rise(readings[RUNNING], bounds) * (new - old) > 0
+        change = "" if is_other_load else f", {show_change(new / old - 1)}"  # more requests generate more
+        yield f"Since line {bounds[1]:,}: generated tokens/s {old:,.5g} -> {new:,.5g}{change}{with_it}."
+
+
+def _medians(rows: Rows, bounds: tuple[int, int, int]) -> tuple[float, float] | None:
+    """The medians of a reading before and after a line; None if one is unknown."""
+    lines, values = rows["line"], rows["value"]
+    parts = values[(lines >= bounds[0]) & (lines < bounds[1])], values[(lines >= bounds[1]) & (lines <= bounds[2])]
+    return (median(parts[0]), median(parts[1])) if all(map(len, parts)) else None
 
 
 def _moved(name: str, rows: Rows, bounds: tuple[int, int, int]) -> str:
     """What a reading is before and after a line, in words; empty if it is about the same."""
-    lines, values = rows["line"], rows["value"]
-    parts = values[(lines >= bounds[0]) & (lines < bounds[1])], values[(lines >= bounds[1]) & (lines <= bounds[2])]
-    if not all(map(len, parts)):
+    if (medians := _medians(rows, bounds)) is None:
         return ""
-    old, new = map(median, parts)
+    old, new = medians
     if name == CACHE:
         is_other = abs(new - old) >= _STEADY_SHARE
         return f"KV cache {show(old, '1', 3)} -> {show(new, '1', 3)}" if is_other else ""
-    is_other = abs(new - old) > max(1, _STEADY_SHARE * max(old, new))
-    return f"{old:,.0f} -> {new:,.0f} {name.partition('_')[0]}" if is_other else ""
+    return f"{old:,.0f} -> {new:,.0f} {name.partition('_')[0]}" if _rise(rows, bounds) else ""
+
+
+def _rise(rows: Rows, bounds: tuple[int, int, int]) -> float:
+    """By how many requests a reading rises at a line; 0 if it is about the same."""
+    old, new = _medians(rows, bounds) or (0.0, 0.0)
+    return new - old if abs(new - old) > max(1, _STEADY_SHARE * max(old, new)) else 0.0
 
 
 def _share(row: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from perflog.formats.vocabulary import (
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import DURATIONS, MAGNITUDES, UNITS, Unit, base_of, unit_of
 
-MEAN, SHARE, TOTAL, RATE = "mean", "share", "total", "rate"
+MEAN, SHARE, CHANGE, TOTAL, RATE = "mean", "share", "change", "total", "rate"
 """What follows a number without a name of its own: `0.5 (0.6)`, `10 (5%)`, `10/500`, `2.1 s, 121.5/s`. The last part of
 the names of such numbers."""
 
@@ -179,12 +179,12 @@ class MeterNames(Struct):
         is_rate &= not unit_text.startswith("/")
         if is_rate and unit_text != self.last_unit_text and not self.bracket:
             return "", None  # `71.1 samples/sec 1971.6 tokens/sec`: the unit names the number
-        return self._key_of_another(key, unit, unit_text)
+        return self._key_of_another(key, text, unit, unit_text)
 
-    def _key_of_another(self, key: str, unit: str, unit_text: str) -> tuple[str, str | None]:
+    def _key_of_another(self, key: str, text: str, unit: str, unit_text: str) -> tuple[str, str | None]:
         """Return the name of a number after one of this name, as `key_of_number` does."""
         if unit == "%" != self.last_unit:
-            return key, SHARE
+            return key, CHANGE if text[:1] in ("+", "-") else SHARE  # `TFLOPS: 26.0 (+33.2%)`
         if base_of(unit) == "1/s" and (self.last_unit != unit or unit_text != self.last_unit_text):
             if not unit_text.startswith("/"):
                 return "", None  # `loss = 1.53 (1725.5 examples/sec)`: the unit names the number
