@@ -214,11 +214,17 @@ def rows_by_run(log: Log, name: str, status: str | None = None) -> dict[str, int
 
 
 def _median_steps(log: Log) -> dict[str, float]:
-    """The median of all printed step times of each run that has any."""
+    """The median of all printed step times of each run that has any.
+
+    A trace has none: the annotation of a step may be a fraction of its time, and reading all events takes too long.
+    """
     import numpy as np
 
     rows = rows_from_arrow(log.some_columns("steps", "step_time_s"))
-    rows = rows.where(rows.known("step_time_s"))
+    codes, words = rows.codes("run")
+    traces = log.part_counts("events")
+    is_trace = np.array([sum(traces.get(run, {}).values()) > 0 for run in words], np.bool_)
+    rows = rows.where(rows.known("step_time_s") & ~is_trace[codes])
     codes, words = rows.codes("run")
     times = rows["step_time_s"]
     order = np.lexsort((times, codes))

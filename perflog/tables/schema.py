@@ -176,7 +176,12 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _SOURCE,
         _small("copy", "k for the k-th printing of the same step by the same rank, from 1", nullable=False),
         _int("steps_averaged", "number of steps that the line covers; null if unknown"),
-        _real("step_time_s", "time of the step", "s"),
+        _real(
+            "step_time_s",
+            "time of the step; in a trace of its annotation on the host, which may end long before its work: "
+            "metrics take the window of the work instead, as in `device_time`",
+            "s",
+        ),
         TableColumn("elapsed_s", "float64", "time since the run's clock started, as printed", "s", by_field=False),
         TableColumn(
             "step_time_from",

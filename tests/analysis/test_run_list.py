@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -47,6 +48,21 @@ def test_runs_without_the_fact_come_last_in_both_orders(store: Path) -> None:
     for sort in ("top_k", "-top_k"):
         first, *others = logs("--store", store, "--sort", sort)
         assert first == "moe_layer:1" and len(others) == 5
+
+
+def test_a_trace_has_steps_and_no_printed_times(tmp_path: Path) -> None:
+    """The annotation of a step ends when all its work is launched: it may be a fraction of the step."""
+    events = []
+    for k in range(3):
+        step = {"cat": "user_annotation", "name": f"ProfilerStep#{k}", "pid": 1, "tid": 1, "ts": 10 * k, "dur": 10}
+        launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 10 * k + 1, "dur": 2}
+        kernel = {"cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 10 + 100 * k, "dur": 100}
+        launch["args"], kernel["args"] = {"correlation": k}, {"correlation": k, "device": 0, "stream": 7}
+        events += [{"ph": "X", **each} for each in (step, launch, kernel)]
+    (tmp_path / "trace.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    facts = RunFacts(perflog.read(tmp_path / "trace.json"))
+    assert facts.facts("median_step") == {}
+    assert list(facts.facts("step").values()) == [pytest.approx(100e-6)]
 
 
 def test_columns_by_name(store: Path) -> None:
