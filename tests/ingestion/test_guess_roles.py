@@ -197,12 +197,12 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float | None, str | None]]]] = 
         (" 402: 27.874079, 27.874079 avg loss, 0.000068 rate, 9.233807 seconds, 25728 images, -1.000000 hours left\n"
         " 404: 27.877659, 27.874437 avg loss, 0.000072 rate, 8.956024 seconds, 25856 images, 1282.733183 hours left\n"),
         [
-            (1, "avg_loss", 27.874079, None), (1, "hours", -1, None), (1, "images", 25728, None),
+            (1, "avg_loss", 27.874079, None), (1, "images", 25728, None),
             (1, "number_1_of_avg_loss", 402, None), (1, "number_2_of_avg_loss", 27.874079, None),
-            (1, "rate", 0.000068, None), (1, "time", 9.233807, "s"),
-            (2, "avg_loss", 27.874437, None), (2, "hours", 1282.733183, None), (2, "images", 25856, None),
+            (1, "rate", 0.000068, None), (1, "time", 9.233807, "s"), (1, "time_2", -1, None),
+            (2, "avg_loss", 27.874437, None), (2, "images", 25856, None),
             (2, "number_1_of_avg_loss", 404, None), (2, "number_2_of_avg_loss", 27.877659, None),
-            (2, "rate", 0.000072, None), (2, "time", 8.956024, "s"),
+            (2, "rate", 0.000072, None), (2, "time", 8.956024, "s"), (2, "time_2", 1282.733183, None),
         ],
     ),
     "marian": (
@@ -587,7 +587,7 @@ NAMES |= {  # units, names and durations beside a number that are not its own
     "sdc: ios=92/24, merge=1/3, util=99.5%": [
         ("ios", 92, None), ("ios_2", 24, None), ("merge", 1, None), ("merge_2", 3, None), ("util", 0.995, "1"),
     ],
-    "Copying 67108864 bytes from GPU 0.5": [("bytes", 67108864, None), ("gpu", 0.5, None)],
+    "Copying 67108864 bytes from GPU 0.5": [("copying", 67108864, "B"), ("gpu", 0.5, None)],
     "There are: 2692 Atoms": [("atoms", 2692, None)],
     "Training 721479 words": [("words", 721479, None)],
     "Final:                  1000      0.25  1675.5": [

@@ -309,7 +309,8 @@ def test_every_number_of_two_traces() -> None:
     ranks = chrome_json(KINETO[0])["distributedInfo"]
     assert isinstance(ranks, dict)
     steps = [[(end - start) * NS for start, end in trace.steps.values()] for trace in traces]
-    screen.explain("chrome_trace, <> logs, <> runs x <> steps, <> ranks;", 2, 2, len(steps[0]), ranks["world_size"])
+    subject = "chrome_trace, <> logs, <> runs x <> steps, <> of <> ranks;"
+    screen.explain(subject, 2, 2, len(steps[0]), 2, ranks["world_size"])
     for place, trace in enumerate(traces):
         step, change = median(steps[place]), [median(steps[place]) / median(steps[0]) - 1] * place
         shares = [

@@ -67,7 +67,7 @@ def test_no_roof_without_a_gpu(tmp_path: Path) -> None:
     figure = PLOTS["roofline"](traced(tmp_path / "a.json"))
     (axes,) = figure.axes
     assert not [line for line in axes.get_lines() if line.get_gid() == "roof"]
-    assert len(points(axes)["matmul"]) == 3
+    assert len(points(axes)["matmul"]) == 2  # the third is faster than any GPU
     assert "No roof: the GPU" in figure.get_supxlabel()
 
 

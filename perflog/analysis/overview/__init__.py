@@ -300,7 +300,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         reasons=[
             *targets_reached(tables, groups, options),
             *course_of_job(tables, groups, options),
-            *best_configurations(tables, options),
+            *(() if differences else best_configurations(tables, options)),  # else the same settings are no repeats
             *_stopped_early(tables, groups, found),
             *no_repeats(differences, groups),
             *_reasons(log, tables, groups, figures, bases, options),
