@@ -46,11 +46,13 @@ class Session:
 def session(*folders: Path, here: Path = ROOT) -> Iterator[Session]:
     """A server for some folders, which starts in the folder `here`."""
     from anyio.from_thread import start_blocking_portal  # here: the client takes a second to load, in each worker
-    from mcp import Client, StdioServerParameters
+    from mcp import Client, StdioServerParameters, stdio_client
 
     command = StdioServerParameters(
         command=sys.executable, args=["-m", "perflog", "mcp", *map(str, folders)], cwd=str(here),
         env={"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(command)) as client:
+    # By default the client keeps the stderr of the moment at which it was loaded, as of a command under test.
+    transport = stdio_client(command, errlog=sys.__stderr__ or sys.stderr)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(Client(transport)) as client:
         yield Session(portal, client)
