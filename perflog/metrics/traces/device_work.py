@@ -386,18 +386,20 @@ def has_times(rows: Rows) -> Mask:
 def step_windows(tables: Tables) -> dict[tuple[str, int], dict[str | None, TraceSteps]]:
     """Return the annotated steps of each run and file by process: host ranges with names like `ProfilerStep#7`.
 
-    If ranges of several such names nest, the steps are the ranges with the longest total time.
+    If ranges of several such names nest, the steps are the ranges with the longest total time, among the ranges that
+    number the steps of the events, if there are any: by these numbers work is found that a step launched.
     """
     where: Where = {"kind": one_of("range"), "name": lambda name: name and STEP_NAME.fullmatch(name)}
-    events = tables.chosen("events", where, "name", "process", "start_ns", "duration_ns")
+    events = tables.chosen("events", where, "name", "process", "start_ns", "duration_ns", "step")
     windows: dict[tuple[str, int], dict[str | None, TraceSteps]] = {}
     for ranges in split(events.where(has_times(events)), "run", "part", "process"):
         matches = [match for (name,) in ranges.records("name") if (match := STEP_NAME.fullmatch(name))]
         prefixes, numbers = [match[1] for match in matches], np.array([int(match[2]) for match in matches])
         starts, lengths = ranges["start_ns"], ranges["duration_ns"]
-        totals = dict.fromkeys(prefixes, 0)
-        for prefix, length in zip(prefixes, lengths.tolist(), strict=True):
-            totals[prefix] += length
+        totals = dict.fromkeys(prefixes, (False, 0))
+        for prefix, length, is_number in zip(prefixes, lengths.tolist(), ranges["step"] == numbers, strict=True):
+            numbering, total = totals[prefix]
+            totals[prefix] = bool(numbering or is_number), total + length
         longest = max(totals, key=lambda prefix: totals[prefix])
         order = np.lexsort((-lengths, numbers))
         order = order[np.array(prefixes)[order] == longest]

@@ -88,6 +88,14 @@ def test_of_steps_in_steps_the_outer_ones_count() -> None:
     assert (steps.numbers.tolist(), steps.starts.tolist(), steps.ends.tolist()) == ([1, 2], [90, 190], [190, 290])
 
 
+def test_of_steps_in_steps_the_ones_count_that_number_the_work() -> None:
+    outer = [step(k, 100 * k, 100 * k + 90) | {"name": f"train_step {k - 1}", "step": None} for k in (1, 2)]
+    inner = [step(k, 100 * k, 100 * k + 40) for k in (1, 2)]
+    work = [kernel(100 * k + 20, 100 * k + 120, step=k) for k in (1, 2)]
+    (device,) = trace_devices(by_hand([*outer, *inner, *work]))
+    assert (device.steps.numbers.tolist(), device.steps.ends.tolist()) == ([1, 2], [220, 320])
+
+
 def test_each_device_has_the_steps_of_the_process_that_launched_its_work() -> None:
     """Two processes of a node in one file: each device computes half of its own steps, at other times."""
     events = []
