@@ -36,7 +36,7 @@ from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
 from perflog.analysis.overview.ranks_apart import blocks_apart, ranks_apart, ranks_named, ranks_spread
 from perflog.analysis.overview.reasons import bottleneck, first_bottleneck, late_rank_of, time_saved, why_slower
-from perflog.analysis.overview.run_figures import TOTAL, RunFigure, run_figures
+from perflog.analysis.overview.run_figures import ELAPSED, TOTAL, RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
 from perflog.analysis.overview.subject import common_name, subject
 from perflog.analysis.repeats import ROUND, Difference, Result, differing
@@ -409,7 +409,7 @@ def _differences(
     tables: Tables, groups: Sequence[RunGroup], figures: Sequence[RunFigure], options: Options
 ) -> list[Difference]:
     """The rows with runs that are no repeats. A total does not count: it depends on how long a run trained."""
-    first = figures[0] if figures and figures[0].better and figures[0].name != TOTAL else None
+    first = figures[0] if figures and figures[0].better and figures[0].name not in (TOTAL, ELAPSED) else None
     result = None if first is None else Result(first.name, first.unit, first.values)
     return differing(tables, (group.runs for group in groups), options.warmup, result)
 

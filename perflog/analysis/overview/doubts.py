@@ -18,7 +18,7 @@ _RATES, _TIMES, _PROFILE = (
 _FIGURES = {
     **dict.fromkeys(("nominal-work", "mfu-above-1", "backward-short"), _RATES),
     **dict.fromkeys(("coarse-times", "drift", "few-steps", "steps-merged", "time-impossible"), ("step",)),
-    **dict.fromkeys(("run-stopped", "no-success", "open-interval"), ("total",)),
+    **dict.fromkeys(("run-stopped", "no-success", "open-interval"), ("total", "elapsed")),
     **dict.fromkeys(("trace-cut", "profiler-overhead"), ("trace",)),
     "time-subtracted": _TIMES,
     "mfu-other-device": ("MFU",),

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from perflog.arrays import Floats
 from perflog.formats.bars import OF_BARS, SMOOTHED_RATE
+from perflog.formats.registry import known
 from perflog.formats.vocabulary import EVALUATIONS, field_of
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import (
@@ -60,8 +61,8 @@ Better = Literal["lower", "higher"]
 
 _LOSS_DIGITS = 4  # losses of one model differ in the third: 3.276 reaches a target of 3.28, 3.282 does not
 
-TOTAL = "total"
-"""Name of the metric for the time of a whole run."""
+TOTAL, ELAPSED = "total", "elapsed"
+"""Names of the metric for the time of a whole run, and of a progress bar, which may end before it."""
 
 SAMPLES = "samples"
 """Name of the metric: samples up to the end of a run that prints no steps."""
@@ -142,7 +143,7 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
         return [*scaling, *(figure for figure in figures if figure.name not in names)]
     if any(figure.name == "step" for figure in figures):
         return figures
-    if any(figure.name == TOTAL for figure in figures):
+    if any(figure.name in (TOTAL, ELAPSED) for figure in figures):
         figures += [figure for figure in _of_totals(tables, options) if figure not in figures and figure.values]
     return [*(figure for figure in _phases(tables, options) if figure.values), *figures]
 
@@ -205,7 +206,9 @@ def _serving(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 def _totals(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001 (all kinds take the same)
     runs = tables.rows("runs")
-    yield RunFigure(TOTAL, "s", "lower", dict(runs.where(runs.known("elapsed_s")).records("run", "elapsed_s")))
+    formats = [known().get(name) for (name,) in runs.records("format")]
+    name = ELAPSED if all(form is not None and form.library for form in formats) else TOTAL
+    yield RunFigure(name, "s", "lower", dict(runs.where(runs.known("elapsed_s")).records("run", "elapsed_s")))
 
 
 def _of_totals(tables: Tables, options: Options) -> Iterator[RunFigure]:

@@ -17,12 +17,13 @@ from perflog.metrics.jobs.last_steps import last_steps
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import distinct
 from perflog.tables.columns import Rows
-from perflog.units import count
+from perflog.units import count, show
 
 _TIMED_BY = {"line": "line stamps", "bar": "a progress bar", "rate": "a printed rate"}
 """Who tells the step times that the program does not print, by column `step_time_by`."""
 
 _FEW, _REGULAR = 5, 0.8  # lines, and share of the distances between them, that show that each n-th step is printed
+_FEWEST_EPOCHS = 5
 
 
 def subject(tables: Tables, log: Log) -> Iterator[str]:
@@ -32,25 +33,8 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     formats = "several formats" if runs.known("format").any() else "no known format"
     yield str(same["program"] or same["model"] or _programs(runs) or same["format"] or formats)
     logs = len({key.sha256 for key in log.run_keys})
+    each = _steps_in_words(tables, log) or (_epochs(tables) if len(log) == 1 else "")
     steps = tables.rows("steps")
-    printed = steps["step"][steps.known("step")]
-    counts = [*steps_done(tables).values()]
-    lines = [_printed(run_rows) for run_rows in _numbered(tables).values()]
-    each = ""
-    if counts and not len(printed):
-        each = f", {count(len(steps), 'step line')} without numbers"
-    elif counts:
-        least, most = min(counts) if len(counts) == len(log) else 0, max(counts)
-        each = f" x {count(most, 'step')}" if least == most else f" of {least:,} to {most:,} steps"
-        first, last = int(printed.min()), int(printed.max())
-        piece, begin = "", last - most + 1
-        cover = max(int(steps["steps_averaged"][steps["step"] == first].max()), 1)
-        if len(log) == 1 and begin > 1 and begin in (first, first - cover + 1):  # of a run, without gaps
-            piece = f"{begin:,}-{last:,}" if last > begin else f"number {last:,}"
-        elif len(log) == lines[0] == 1 < first:
-            piece = f"number {first:,}"
-        shown = f"{lines[0]:,} printed" if len(lines) == 1 and lines[0] < most else ""
-        each += f" ({': '.join(filter(None, (shown, piece)))})" * bool(shown or piece)
     runs_by_job = jobs(tables)
     if sum(map(len, runs_by_job.values())) == len(log) > 1:
         yield f"{count(logs, 'log')}, " * (logs > 1) + ", ".join(_job(tables, runs_by_job))
@@ -70,6 +54,47 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     elif ranks_of_steps := _printing_ranks(steps):
         yield f"{ranks_of_steps} ranks"
     yield from (str(same[c]) for c in ("device", "dtype") if same[c] is not None)
+
+
+def _steps_in_words(tables: Tables, log: Log) -> str:
+    """The number of steps of each run, and which of them are printed; empty without steps."""
+    steps = tables.rows("steps")
+    printed = steps["step"][steps.known("step")]
+    counts = [*steps_done(tables).values()]
+    lines = [_printed(run_rows) for run_rows in _numbered(tables).values()]
+    each = ""
+    if counts and not len(printed):
+        each = f", {count(len(steps), 'step line')} without numbers"
+    elif counts:
+        least, most = min(counts) if len(counts) == len(log) else 0, max(counts)
+        each = f" x {count(most, 'step')}" if least == most else f" of {least:,} to {most:,} steps"
+        first, last = int(printed.min()), int(printed.max())
+        piece, begin = "", last - most + 1
+        cover = max(int(steps["steps_averaged"][steps["step"] == first].max()), 1)
+        if len(log) == 1 and begin > 1 and begin in (first, first - cover + 1):  # of a run, without gaps
+            piece = f"{begin:,}-{last:,}" if last > begin else f"number {last:,}"
+        elif len(log) == lines[0] == 1 < first:
+            piece = f"number {first:,}"
+        shown = f"{lines[0]:,} printed" if len(lines) == 1 and lines[0] < most else ""
+        each += f" ({': '.join(filter(None, (shown, piece)))})" * bool(shown or piece)
+    return each
+
+
+def _epochs(tables: Tables) -> str:
+    """The epochs of a run that prints no steps, and the time from the first to the last stamp of its log; else empty.
+
+    The epochs count up, else they are parameters of cases.
+    """
+    rows = tables.rows("values")
+    rows = rows.where(rows.known("value") & rows.one_of("key", [x for x in rows.counts("key") if x.lower() == "epoch"]))
+    epochs = rows["value"][np.argsort(rows["line"], kind="stable")]
+    if len(np.unique(epochs)) < _FEWEST_EPOCHS or (np.diff(epochs) < 0).any() or (epochs % 1).any():
+        return ""
+    text = f", epochs {epochs[0]:,.0f} to {epochs[-1]:,.0f}"
+    stamps = tables.rows("milestones")
+    stamps = stamps.where(stamps.one_of("kind", ["log"]) & stamps.known("printed_ns"))
+    duration = np.ptp(stamps["printed_ns"]) / 1e9 if len(stamps) else 0
+    return f"{text} in a log of {show(duration, 's', 4)}" if duration else text
 
 
 def steps_done(tables: Tables) -> dict[str, int]:

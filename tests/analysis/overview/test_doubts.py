@@ -54,7 +54,12 @@ def test_what_has_to_be_known_before_any_metric(code: str, severity: str, is_out
 
 @pytest.mark.parametrize(
     ("code", "figures"),
-    [("nominal-work", ("TFLOP/s", "MFU")), ("drift", ("step",)), ("run-stopped", ("total",)), ("unread-lines", ())],
+    [
+        ("nominal-work", ("TFLOP/s", "MFU")),
+        ("drift", ("step",)),
+        ("run-stopped", ("total", "elapsed")),
+        ("unread-lines", ()),
+    ],
 )
 def test_the_figures_that_a_finding_is_about(code: str, figures: tuple[str, ...]) -> None:
     (doubt,) = doubts([finding(code)])

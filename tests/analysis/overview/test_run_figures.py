@@ -262,6 +262,8 @@ def test_the_clock_of_a_run() -> None:
     for elapsed, figures in ((30.0, [("total", "s", "lower", {"r": 30.0})]), (None, [])):
         frames["runs"] = frames["runs"].assign(elapsed_s=elapsed)
         assert found(module._totals, Tables(frames)) == figures
+    frames["runs"] = frames["runs"].assign(elapsed_s=30.0, format="bars")  # the run may go on after its bar
+    assert found(module._totals, Tables(frames)) == [("elapsed", "s", "lower", {"r": 30.0})]
 
 
 def test_scaling(table: Any) -> None:

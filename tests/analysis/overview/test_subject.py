@@ -63,6 +63,21 @@ def test_the_number_of_steps(rows: list[dict[str, Any]], text: str) -> None:
     assert words(tables(*rows)) == ["no known format", text]
 
 
+@pytest.mark.parametrize(
+    ("epochs", "text"),
+    [
+        (range(62, 91), "1 run, epochs 62 to 90 in a log of 7780 s"),
+        ((1, 1, 2, 3, 3, 4), "1 run"),
+        ((5, 4, 3, 2, 1, 0), "1 run"),
+    ],
+)
+def test_epochs_of_a_run_without_steps(epochs: Sequence[int], text: str) -> None:
+    rows = [{"run": "r0", "line": line, "key": "EPOCH", "value": float(epoch)} for line, epoch in enumerate(epochs)]
+    stamps = [{"run": "r0", "line": n, "kind": "log", "printed_ns": n * 7780 * 10**9} for n in range(2)]
+    made = by_hand("values", rows) | {"milestones": by_hand("milestones", stamps)["milestones"]}
+    assert text in words(Tables(made))
+
+
 def test_runs_of_several_lengths() -> None:
     rows = [*steps(1, 2, 3), *steps(1, 2, run="r1")]
     assert words(tables(*rows, runs=2)) == ["no known format", "2 runs of 2 to 3 steps"]
