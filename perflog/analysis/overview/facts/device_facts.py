@@ -91,7 +91,10 @@ _ON_PATH = {
 
 
 def late_rank(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """The rank that others wait for longest in collectives, what it costs, and what it does longer than the others."""
+    """The rank that others wait for longest in collectives, what it costs, and what it does longer than the others.
+
+    Where its cost is not known, few collectives prove nothing: the last stage of a pipeline waits for all others.
+    """
     rows = stragglers.table_of(run, tables, options)
     rows = rows[rows["imposed_share"].astype(float) > _TELLING]
     if not len(rows):
@@ -105,6 +108,8 @@ def late_rank(tables: Tables, run: str, options: Options) -> Iterator[str]:
     ]
     text = f"{_name_of(rank, device)} comes last in {percent(float(worst['last_share']))} of its "
     text += count(int(worst["collectives"]), "collective")
+    if not costs and none_if_null(worst["reason"]) is not None:
+        return
     if not costs:
         yield f"{text}; what others wait for it adds up to {percent(float(worst['imposed_share']))} of the time."
         return
