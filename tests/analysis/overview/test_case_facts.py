@@ -54,6 +54,10 @@ def test_the_best_case_and_the_worst(said: Any) -> None:
     )
 
 
+def test_a_time_of_0_is_too_short_for_the_clock_and_not_the_best(said: Any) -> None:
+    assert said({"min": 0.0}) == ["12 cases over size: time 0 s (a) to 2 s (b)."]
+
+
 def test_what_does_not_vary_is_left_out_if_anything_does(said: Any) -> None:
     equal = {"key": "equal", "min": 2.0}
     assert said({}, equal) == said({})
@@ -135,7 +139,7 @@ def test_values_of_unknown_cases(monkeypatch: pytest.MonkeyPatch) -> None:
 
 PAIR: MetricRow = {
     "run": "r", "cases": 2, "min": 0.5, "min_at": "x", "max": 1.25, "max_at": "y", "ratio": 0.8, "key": "time",
-    "variant": "new", "base": "old",
+    "variant": "new", "base": "old", "better": "lower",
 }  # fmt: skip
 
 
@@ -152,3 +156,5 @@ def test_variants(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(sentences({"min": 0.9949, "max": 1.0}, {"min": 1.0, "max": 1.0051})) == 2
     assert sentences(*[{}] * 3) == [text] * 3
     assert sentences(*[{}] * 5)[3:] == ["2 more pairs of variants are compared by case."]
+    rate = sentences(*[{}] * 4, {"key": "rate", "better": "higher"})[2]  # a rate takes the last place
+    assert rate == text.replace("time", "rate")

@@ -106,5 +106,6 @@ def test_a_rate_that_rises_with_the_load_is_no_gain(tmp_path: Path) -> None:
         for k in range(90)
     ]  # fmt: skip
     (tmp_path / "server.log").write_text("\n".join([*lines, ""]))
-    *_, since = perflog.overview(perflog.read(tmp_path / "server.log")).reasons
+    load, since = perflog.overview(perflog.read(tmp_path / "server.log")).reasons
+    assert load.endswith(": 1 to 8 running, 0 waiting, KV cache 61 % full, 12.5 to 254 tokens/s generated.")
     assert since == "Since line 51: generated tokens/s 14.5 -> 252; with it 1 -> 8 running."

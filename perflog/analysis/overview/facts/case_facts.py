@@ -110,7 +110,11 @@ def variants(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rows = case_pairs.table(tables, options)
     rows = rows[(rows["run"] == run) & (rows["cases"] > 1)]
     rows = rows[(rows["max"] > 1 + _APART) | (rows["min"] < 1 - _APART)]
-    for row in row_dicts(rows.head(_MOST_PAIRS)):
+    shown = row_dicts(rows.head(_MOST_PAIRS))
+    rates = rows[rows["better"] == "higher"]
+    if len(rates) and all(row["better"] != "higher" for row in shown):
+        shown[-1:] = row_dicts(rates.head(1))
+    for row in shown:
         key = f"{row['key']} " if isinstance(row["key"], str) else ""
         ends = f"{_times(row['min'])} ({row['min_at']}) to {_times(row['max'])} ({row['max_at']})"
         mean = f"{_times(row['ratio'])} in the geometric mean of {row['cases']} cases"

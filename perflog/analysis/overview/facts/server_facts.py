@@ -45,6 +45,9 @@ def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
     parts = [f"{_range(by_quantity[RUNNING])} running"]
     parts += [f"{_range(by_quantity[WAITING])} waiting"] if WAITING in by_quantity else []
     parts += [f"KV cache {_share(by_quantity[CACHE])} full"] if CACHE in by_quantity else []
+    rate = by_quantity.get(GENERATED)
+    if rate is not None and rate["max"] >= _LONG_TAIL * rate["median"]:  # the median alone represents no reading
+        parts += [f"{rate['min']:,.4g} to {rate['max']:,.4g} tokens/s generated"]
     waits = WAITING in by_quantity and by_quantity[WAITING]["median"] > 0
     is_full = CACHE in by_quantity and by_quantity[CACHE]["median"] >= _FULL
     saturated = ": the server is saturated" if waits and is_full else ": requests wait" if waits else ""
