@@ -188,6 +188,11 @@ def test_numbers_that_follow_from_a_parameter_are_no_variants(tmp_path: Path) ->
     assert set(case_pairs(log)["key"]) == {"ns_day"}
 
 
+def test_no_latency_of_a_server_is_better_than_another_one(tmp_path: Path) -> None:
+    text = "| Part | Average | P90 |\n|---|---|---|\n| E2EL | 91.5 ms | 95.5 ms |\n| TTFT | 7.5 ms | 9.5 ms |\n"
+    assert cases(log_of(tmp_path, text, "run.md"))["better"].isna().all()
+
+
 def test_a_column_with_one_value_is_no_headline(tmp_path: Path) -> None:
     text = "| Metric | BASE | MID |\n|---|---|---|\n| CORE | 0.22 | - |\n| ARC | - | 0.29 |\n| GSM8K | - | 0.03 |\n"
     assert perflog.overview(log_of(tmp_path, text, "run.md")).figures == []

@@ -312,7 +312,8 @@ class _Line(NamedLine):
         while self.text(last) in ('"', "'", "`", "*"):
             last -= 1
         words, first = self.name_before(last, is_marked=True)
-        if len(words) == 1 and unit_of(words[0])[0] and self.kind(first - 1) == NUMBER:  # `8 KB : 0.3 Gbps`
+        is_size = len(words) == 1 and base_of(unit_of(words[0])[0]) == "B"
+        if is_size and self.kind(first - 1) == NUMBER:  # `8 KB : 0.3 Gbps`; but `n= 104 min= 218.8`
             return None
         number = first - 1 - (self.kind(first - 1) == NAME)
         is_in_name = self.kind(number) == NUMBER and self.text(number - 1) == "/" and self.kind(number - 2) == NAME

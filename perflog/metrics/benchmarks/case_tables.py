@@ -49,6 +49,10 @@ _SUMMARY = lazy_pattern(
 _COLUMN = "column"  # the parameter of such a table, where its columns have no number
 _SEVERAL = 2  # units from which on the rows of a table are several quantities
 _IS_STATISTIC = lazy_pattern(STATISTIC, re.IGNORECASE)
+_IS_LATENCY = lazy_pattern(
+    r"(?i)ttft|tpot|itl|e2el|e2e latency|(?:request|inter-?token) latency|time (?:to|per) .*token"
+)
+"""Cases that are quantities of a server: `TTFT`, `TPOT`."""
 _NAMES_WORK = lazy_pattern(
     r"(?:.*[_. ])?"
     r"(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task|job|line_number|heading|time|duration)s?",
@@ -112,6 +116,7 @@ class CaseTable(Struct, frozen=True):
             return True
         columns = map(str, self.parameters.get(_COLUMN, ())) if self.is_by_column else ()
         are_statistics = any(_IS_STATISTIC.fullmatch(column) for column in columns)
+        are_statistics |= any(all(map(_IS_LATENCY.fullmatch, map(str, of))) for of in self.parameters.values())
         return are_statistics or (len(self.parameters) == 1 and all(map(_NAMES_WORK.fullmatch, self.parameters)))
 
     @property
