@@ -259,7 +259,7 @@ _ANY_CHANGE = 100.0  # width of an interval: a hundred times the value is no est
 
 def show_interval(low: float | None, high: float | None) -> str:
     """An interval of relative changes: `+5.1 .. +6.9 %`; `-` where it is not known, in words where it has no end."""
-    if low is not None and high is not None and high - low > _ANY_CHANGE:
+    if low is not None and high is not None and low <= 0 and high - low > _ANY_CHANGE:
         return "no change excluded"
     ends = show_change(low), show_change(high)
     return "-" if "-" in ends else f"{ends[0].removesuffix(' %')} .. {ends[1]}"

@@ -14,6 +14,7 @@ from perflog.units import show_interval
         (-0.5, 1.2, "-50.0 .. +120 %"),
         (None, 0.1, "-"),
         (float("nan"), 0.1, "-"),
+        (90.0, 300.0, "+9000 .. +30000 %"),  # that there is no change is excluded
         (-0.999, 27755.0, "no change excluded"),  # from a thousandth of the time to its 27,756-fold
         (-0.5, 99.0, "-50.0 .. +9900 %"),
     ],
