@@ -22,7 +22,8 @@ Thread = tuple[str | None, str | None]
 class Launches(Struct, frozen=True, eq=False):
     """The launch of each piece of work of a device: start and end of the call in ns, and its thread as an index.
 
-    The call is the only one of the runtime with the correlation number of the work; else the only operator with its
+    The call is the only one of the runtime with the correlation number of the work, in its process where the work names
+    it: databases hold several processes, and each numbers its calls from 1. Else it is the only operator with its
     external number, as in traces of PyTorch before 2022. A number of several calls does not identify one of them.
     `is_operator` flags launches found by an operator. Where no call is known, the numbers are NULL.
     """
@@ -56,7 +57,7 @@ _FileLaunches = tuple[tuple[str, int], list[tuple[TraceDevice, Launches]]]
 def _found_by_file(tables: Tables, devices: dict[tuple[str, int], list[TraceDevice]]) -> Iterator[_FileLaunches]:
     for file, events in tables.arrow_by_file("events", {"kind": one_of("runtime")}, "correlation", *_TIMES):
         if file_devices := devices.pop(file, []):
-            calls = Calls(rows_from_arrow(events), "correlation")
+            calls = _FileCalls(rows_from_arrow(events))
             launches = [(device, _launches(device, calls, tables)) for device in file_devices]
             del events, calls  # the caller needs the memory
             yield file, launches
@@ -78,6 +79,32 @@ class Calls:
     def places(self, numbers: Ints) -> Ints:
         """Return the index of the call of each number, or -1."""
         return places_of(self.numbers, numbers)
+
+
+class _FileCalls:
+    """The calls of the runtime in a file, of all its processes or of one."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows, (self._codes, words) = rows, rows.codes("process")
+        self.processes = {words[code]: code for code in np.unique(self._codes).tolist() if code >= 0}
+        self._found: dict[str | None, Calls] = {}
+
+    def of(self, process: str | None) -> Calls:
+        """Return the calls of a process; None: of all."""
+        if process not in self._found:
+            rows = self._rows if process is None else self._rows.where(self._codes == self.processes[process])
+            self._found[process] = Calls(rows, "correlation")
+        return self._found[process]
+
+    def by_process(self, rows: Rows) -> Iterator[tuple[Ints, Calls]]:
+        """Yield indices of rows with the calls of their process; with all calls if a process has none in the file."""
+        codes, words = rows.codes("process")
+        owners = np.unique(codes).tolist()
+        if len(self.processes) < 2 or any(code < 0 or words[code] not in self.processes for code in owners):
+            yield np.arange(len(rows)), self.of(None)
+            return
+        for code in owners:
+            yield np.flatnonzero(codes == code), self.of(words[code])
 
 
 def numbered_once(rows: Rows, number: str) -> tuple[Ints, Rows]:
@@ -109,7 +136,7 @@ def _word(words: Sequence[str], code: int) -> str | None:
     return words[code] if code >= 0 else None
 
 
-def _launches(device: TraceDevice, calls: Calls | None, tables: Tables) -> Launches:
+def _launches(device: TraceDevice, calls: _FileCalls | None, tables: Tables) -> Launches:
     rows = device.work.rows
     starts, ends, threads = (np.full(len(rows), NULL, np.int64) for _ in range(3))
     is_operator = np.zeros(len(rows), np.bool_)
@@ -121,8 +148,8 @@ def _launches(device: TraceDevice, calls: Calls | None, tables: Tables) -> Launc
         threads[index] = calls.threads[rows] + len(names)
         names.extend(calls.names)
 
-    if calls is not None:
-        fill(np.arange(len(rows)), calls, calls.places(rows["correlation"]))
+    for index, own_calls in calls.by_process(rows) if calls is not None else ():
+        fill(index, own_calls, own_calls.places(rows["correlation"][index]))
     open_ = np.flatnonzero((starts == NULL) & rows.known("external"))
     if len(open_):
         operators = _operators(device, tables)

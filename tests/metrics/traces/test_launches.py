@@ -80,3 +80,14 @@ def test_places_of_numbers(numbers: list[int], wanted: list[int]) -> None:
     numbers.sort()
     found = places_of(np.array(numbers, np.int64), np.array(wanted, np.int64))
     assert found.tolist() == [numbers.index(each) if each in numbers else -1 for each in wanted]
+
+
+def test_each_process_of_a_file_has_its_own_numbers() -> None:
+    """A database holds the calls of several processes; two of them share the device."""
+    calls = [call(10 * k, 10 * k + 5, 1 + k % 2, process=process) for k, process in enumerate(("8", "8", "9", "9"))]
+    work = [kernel(100 + k, 101 + k, correlation=1, process=process) for k, process in enumerate(("8", "9", "9"))]
+    begins = [found and found[0] for found in launched(*calls, *work)]
+    assert begins == [0, 20, 20]
+    # A Chrome trace has the work of a device in a process of its own, and one device may have no process.
+    for process in ("0", None):
+        assert launched(*calls, kernel(100, 101, correlation=1, process=process)) == [None]
