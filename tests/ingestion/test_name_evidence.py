@@ -22,7 +22,7 @@ LINES: dict[str, Stored] = {
     "run 3/5: 359 tok in 20.5s (18.5 decode TPS, ttft 733ms)": [("decode_tps", 18.5, None), ("ttft", 0.733, "s")],
     # a size with its unit before the values of a row, headings with a number
     "[Client]   1.5 KB :  39.5 Gbps | 25.5 us": [("bandwidth", 4.9375, "GB/s")],
-    "n= 104 min= 218.5 p50= 230.5": [("min", 218.5, None), ("p50", 230.5, None)],
+    "n= 104 min= 218.5 p50= 230.5": [("min", 218.5, None), ("n", 104, None), ("p50", 230.5, None)],
     "128 tokens per GPU:": [],
     "|   128 tok per GPU  |  EP64  |  EP32  |": [],
     # a part of something larger, a factor, a power, a list
