@@ -55,7 +55,8 @@ _IS_LATENCY = lazy_pattern(
 """Cases that are quantities of a server: `TTFT`, `TPOT`."""
 _NAMES_WORK = lazy_pattern(
     r"(?:.*[_. ])?"
-    r"(?:name|kernel|op|operator|operation|layer|module|function|phase|test|task|job|line_number|heading|time|duration)s?",
+    r"(?:name|kernel|op|operator|operation|layer|module|function|phase|test|test[_ ]case|task|job|line_number|heading|"
+    r"time|duration)s?",
     re.IGNORECASE,
 )
 """Names of columns that describe which work is measured."""
@@ -128,9 +129,14 @@ class CaseTable(Struct, frozen=True):
         return any(abs(whole - 1) < _ROUNDED for whole in wholes)
 
     def grows_with_work(self, figure: str) -> bool:
-        """Whether a quantity is a time that is longer in cases with more work: the shortest one is not the best."""
+        """Whether a quantity is a time that is longer in cases with more work: the shortest one is not the best.
+
+        Cases with names of the work are of different work, whatever else their parameters are.
+        """
         if self.units.get(figure) != "s":
             return False
+        if any(len(set(of)) > 1 and _NAMES_WORK.fullmatch(name) for name, of in self.parameters.items()):
+            return True
         times = self.figures[figure]
         known = np.isfinite(times)
         columns = [values for name, values in self.parameters.items() if _counts_work(name, self.units.get(name, ""))]
