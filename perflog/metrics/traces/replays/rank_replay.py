@@ -16,7 +16,6 @@ another one is too small.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -229,16 +228,22 @@ class _Rows:
 
         Work may begin when another collective ends by chance. The member would be compared from then on only.
         """
-        rows_by_call = dict(zip(zip(self._members.tolist(), self._alike.tolist(), strict=True), count()))
+        width = int(self._alike.max()) + 1
+        calls = self._members * width + self._alike
+        by_call = np.argsort(calls, kind="stable")
+        calls = calls[by_call]
         came_from = np.append(self._alike, _FIRST)[self.came_from]
         for rows in self._compared():
             sources, counts = np.unique(came_from[rows], return_counts=True)
             most = int(sources[counts.argmax()])
             if len(sources) > 1 and 2 * counts.max() > len(rows):
-                for row in rows[came_from[rows] != most].tolist():
-                    own = int(self.came_from[row])
-                    source = _FIRST if most == _FIRST else rows_by_call.get((int(self._members[row]), most), own)
-                    self.came_from[row] = min(source, own)
+                others = rows[came_from[rows] != most]
+                wanted = self._members[others] * width + most
+                index = np.minimum(np.searchsorted(calls, wanted), len(calls) - 1)
+                own = self.came_from[others]
+                found = by_call[index] if most != _FIRST else np.full(len(others), _FIRST)
+                is_known = (calls[index] == wanted) | (most == _FIRST)
+                self.came_from[others] = np.where(is_known, np.minimum(found, own), own)
         for in_order in self._in_order:
             reached = np.append(self._begin, np.maximum.accumulate(self.ready[in_order])[:-1])
             since = np.maximum(np.append(self._ends, self._begin)[self.came_from[in_order]], reached)

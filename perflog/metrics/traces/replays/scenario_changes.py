@@ -34,7 +34,8 @@ SCENARIOS = {
     "waits": "launched work begins as soon as all that is known to hold it up has ended, and kernels that only wait "
     "take no time",
     "stream": "what is launched on one stream waits for no event, other stream or rank",
-    "rank": "between collectives the rank is as fast as the median of the ranks; time of the whole job",
+    "rank": "between collectives the rank is as fast as the median of the ranks, of two as the faster one; time of the "
+    "whole job",
 }
 """The change of each replay."""
 
