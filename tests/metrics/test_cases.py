@@ -193,6 +193,13 @@ def test_no_latency_of_a_server_is_better_than_another_one(tmp_path: Path) -> No
     assert cases(log_of(tmp_path, text, "run.md"))["better"].isna().all()
 
 
+@pytest.mark.parametrize(("jobs", "better"), [(("prefill", "decode"), None), (("1368214", "1364790"), "lower")])
+def test_a_time_among_tasks_has_no_best(tmp_path: Path, jobs: tuple[str, str], better: str | None) -> None:
+    rows = "".join(f"| {job} | {size} | {n + 1.5} ms |\n" for n, size in enumerate(("a", "b")) for job in jobs)
+    (found,) = cases(log_of(tmp_path, f"| job | mode | Time |\n|---|---|---|\n{rows}", "run.md")).to_dict("records")
+    assert found["better"] == better
+
+
 def test_a_column_with_one_value_is_no_headline(tmp_path: Path) -> None:
     text = "| Metric | BASE | MID |\n|---|---|---|\n| CORE | 0.22 | - |\n| ARC | - | 0.29 |\n| GSM8K | - | 0.03 |\n"
     assert perflog.overview(log_of(tmp_path, text, "run.md")).figures == []

@@ -135,8 +135,9 @@ class CaseTable(Struct, frozen=True):
         """
         if self.units.get(figure) != "s":
             return False
-        if any(len(set(of)) > 1 and _NAMES_WORK.fullmatch(name) for name, of in self.parameters.items()):
-            return True
+        by_name = {name: {x for x in of if isinstance(x, str)} for name, of in self.parameters.items()}
+        if any(len(names) > 1 and _NAMES_WORK.fullmatch(name) for name, names in by_name.items()):
+            return True  # the numbers of jobs name no work
         times = self.figures[figure]
         known = np.isfinite(times)
         columns = [values for name, values in self.parameters.items() if _counts_work(name, self.units.get(name, ""))]
