@@ -448,12 +448,12 @@ def _bases(tables: Tables, groups: Sequence[RunGroup], options: Options) -> dict
     names = _names_of_unknown_programs(tables)
     base_names = names.get(groups[0].runs[0])
     others = (names.get(group.runs[0]) for group in groups[1:])
-    of_titles = [dict(_SETTING.findall(group.name)) for group in groups]
+    in_titles = [dict(_SETTING.findall(group.name)) for group in groups]
     return {
         i: 0
         for i, own in enumerate(others, 1)
         if not (base_names and own and base_names.isdisjoint(own))
-        and len(of_titles[0].items() - of_titles[i].items()) <= 1
+        and len(in_titles[0].items() - in_titles[i].items()) <= 1
     }
 
 
