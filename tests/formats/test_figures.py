@@ -89,4 +89,8 @@ def test_time_is_linear_in_the_length_of_a_string(unit: str) -> None:
 
 def test_the_name_of_a_copy_is_no_host_before_a_line() -> None:
     assert not list(prefix_ends(b"H2D Latency: 1.5\n"))
-    assert [list(prefix_ends(text))[0] for text in (b"n1 loss: 2\n", b"gpu0 loss: 2\n", b"n1-a loss: 2\n")] == [3, 5, 5]
+    assert [next(iter(prefix_ends(text))) for text in (b"n1 loss: 2\n", b"gpu0 loss: 2\n", b"n1-a loss: 2\n")] == [
+        3,
+        5,
+        5,
+    ]
