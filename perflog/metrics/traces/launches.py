@@ -97,14 +97,12 @@ class _FileCalls:
         return self._found[process]
 
     def by_process(self, rows: Rows) -> Iterator[tuple[Ints, Calls]]:
-        """Yield indices of rows with the calls of their process; with all calls if a process has none in the file."""
+        """Yield indices of rows with the calls of their process; with all calls where none of these launched any."""
         codes, words = rows.codes("process")
-        owners = np.unique(codes).tolist()
-        if len(self.processes) < 2 or any(code < 0 or words[code] not in self.processes for code in owners):
-            yield np.arange(len(rows)), self.of(None)
-            return
-        for code in owners:
-            yield np.flatnonzero(codes == code), self.of(words[code])
+        for code in np.unique(codes).tolist():
+            index = np.flatnonzero(codes == code)
+            own = self.of(words[code] if code >= 0 and words[code] in self.processes else None)
+            yield index, own if (own.places(rows["correlation"][index]) >= 0).any() else self.of(None)
 
 
 def numbered_once(rows: Rows, number: str) -> tuple[Ints, Rows]:

@@ -91,3 +91,7 @@ def test_each_process_of_a_file_has_its_own_numbers() -> None:
     # A Chrome trace has the work of a device in a process of its own, and one device may have no process.
     for process in ("0", None):
         assert launched(*calls, kernel(100, 101, correlation=1, process=process)) == [None]
+    # Other programs name a process of the host for the work that another one launched.
+    assert launched(*calls, call(50, 51, 7, process="9"), kernel(100, 101, correlation=7, process="8")) == [
+        (50, 51, "1", False)
+    ]
