@@ -142,6 +142,21 @@ def test_ranks_with_programs_of_their_own_are_not_compared() -> None:
     assert replayed(job, [(0, 96)] * 3) is None
 
 
+def test_stages_compare_what_they_do_after_the_same_way() -> None:
+    """Two stages of two ranks each. After a receive stage 0 goes backward and takes 40, stage 1 forward and takes 20.
+
+    Rank 1 takes 30 more than the other rank of its stage.
+    """
+    calls = [(0, 0, 10, 20), (0, 2, 10, 20), (1, 1, 10, 20), (1, 3, 10, 20)]
+    calls += [(2, 0, 60, 95), (2, 1, 90, 95), (3, 2, 40, 45), (3, 3, 40, 45)]
+    job = matched(calls, ["send_recv", "send_recv", "all_reduce", "all_reduce"])
+    job.collectives = job.collectives.assign(
+        group=["pp0", "pp1", "tp0", "tp1"], place=1, src_rank=[2, 3, None, None], dst_rank=[0, 1, None, None]
+    )
+    found = replayed(job, [(0, 96), (0, 96), (0, 46), (0, 46)])
+    assert found is not None and found.without == [96, 66, 96, 96]
+
+
 @pytest.mark.parametrize(("size", "is_known"), [(2, False), (1, True), (None, False)])
 def test_communication_that_is_not_matched_may_be_waiting(size: int | None, is_known: bool) -> None:
     job = matched(TWO)

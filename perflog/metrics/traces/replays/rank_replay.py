@@ -82,6 +82,7 @@ _SLOWEST = 3  # per cent of the ranks
 _AT_ONCE = 5000  # ns after the collective before: the kernel had waited for its stream
 _FEW = 0.1  # of the calls
 _ENOUGH = 0.75  # of the time of each rank on its own
+_ALL, _WAYS = 5, 6  # 1 to 4: a send or receive, to or from earlier or later ranks; _ALL: a collective of all; 0: none
 _END = np.iinfo(np.int64).max  # key of the end of a window, a call without length
 
 
@@ -137,7 +138,7 @@ class _Calls(Struct, frozen=True, eq=False):
         order = np.lexsort((members, keys, began[groups.inverse], keys == _END))
         keys, members, starts, ends, lines = (column[order] for column in (keys, members, starts, ends, lines))
         ranks = [member.rank for member in matched.job.members]
-        rows = _Rows(begin, keys, members, starts, ends, lines, _alike(known, keys, members, ranks))
+        rows = _Rows(begin, keys, members, starts, ends, lines, _program(known, keys, members, ranks))
         for member, its_arrivals in enumerate(arrivals):
             rows.add(member, its_arrivals)
         rows.agree_on_sources()
@@ -186,13 +187,18 @@ class _Calls(Struct, frozen=True, eq=False):
 
 
 class _Rows:
-    """The columns of `_Calls` that are found member by member. `alike`: equal for calls that ranks compare."""
+    """The columns of `_Calls` that are found member by member.
+
+    `program`: numbers that are equal for calls that ranks compare, and ways of sends and receives. What a stage of a
+    pipeline does after one depends on its way: forward or backward, in another order on each stage.
+    """
 
     def __init__(
-        self, begin: int, keys: Ints, members: Ints, starts: Ints, ends: Ints, lines: Ints, alike: Ints
-    ) -> None:
+        self, begin: int, keys: Ints, members: Ints, starts: Ints, ends: Ints, lines: Ints,
+        program: tuple[Ints, Ints],
+    ) -> None:  # fmt: skip
         self._begin, self._keys, self._members, self._starts = begin, keys, members, starts
-        self._ends, self._lines, self._alike = ends, lines, alike
+        self._ends, self._lines, (self._alike, self._ways) = ends, lines, program
         self.ready, self.alone = starts.copy(), np.zeros(len(keys), np.int64)
         self.came_from, self.follows, self._before = (np.full(len(keys), _FIRST, np.int64) for _ in range(3))
         self._in_order: list[Ints] = []  # rows of each member in the order of its arrivals
@@ -215,6 +221,8 @@ class _Rows:
                 rows = self._row_of(by_line, lines[chosen])
                 column[in_order] = np.where(rows < in_order, rows, _FIRST)
         in_order = np.append(in_order, end)
+        ways = self._ways[in_order]
+        self._alike[in_order] = _WAYS * self._alike[in_order] + np.where(ways == _ALL, _ALL, _last_before(ways))
         self._before[in_order] = np.append(_FIRST, self._alike[in_order][:-1])
         self._in_order.append(in_order)
 
@@ -277,8 +285,8 @@ class _Rows:
         return sums, is_compared
 
 
-def _alike(collectives: pd.DataFrame, keys: Ints, members: Ints, ranks: Sequence[int | None]) -> Ints:
-    """Return a number for each call: the same one at the same place of the program, on several ranks.
+def _program(collectives: pd.DataFrame, keys: Ints, members: Ints, ranks: Sequence[int | None]) -> tuple[Ints, Ints]:
+    """Return a number for each call, the same one at the same place of the program on several ranks, and its way.
 
     Tensor-parallel groups of different ranks are one place: they have one size, and often names of their own. Sends to
     later ranks are one place, and so are receives from later ranks.
@@ -292,10 +300,19 @@ def _alike(collectives: pd.DataFrame, keys: Ints, members: Ints, ranks: Sequence
     )
     sends = source == np.array([np.nan if rank is None else rank for rank in ranks])[members]
     programs = [pd.factorize(rows[name])[0] for name in ("op", "place", "again")]
-    ways = np.nan_to_num(np.sign(target - source)).astype(np.int64), sends.astype(np.int64)
+    to = np.nan_to_num(np.sign(target - source)).astype(np.int64)
+    together = groups_of(keys)
+    ways = np.where(to == 0, _ALL * (together.sizes[together.inverse] == len(ranks)), 2 + to + sends)
     by_size = np.isfinite(sizes)
-    sized = groups_of(np.nan_to_num(sizes).astype(np.int64), *programs, *ways).inverse
-    return groups_of(by_size.astype(np.int64), np.where(by_size, sized, keys)).inverse
+    sized = groups_of(np.nan_to_num(sizes).astype(np.int64), *programs, ways).inverse
+    alike = groups_of(by_size.astype(np.int64), np.where(by_size, sized, keys)).inverse
+    return alike, ways
+
+
+def _last_before(ways: Ints) -> Ints:
+    """Return the last way that is not 0 before each of these; _ALL: none."""
+    last = np.maximum.accumulate(np.where(ways > 0, np.arange(len(ways)), -1))
+    return np.append(_ALL, np.where(last < 0, _ALL, ways[last])[:-1])
 
 
 def _unmatched_times(matched: MatchedCollectives) -> Ints:
