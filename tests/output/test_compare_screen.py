@@ -288,6 +288,6 @@ def test_a_rank_that_binds_one_side_alone_comes_before_the_waiting_of_the_others
             trace["traceEvents"] = ddp_rank(rank, 500 + late, late)
             (tmp_path / name / f"rank{rank}.json").write_text(json.dumps(trace))
     text = " ".join(" ".join(shown(str(tmp_path / "even"), str(tmp_path / "late"))).split())
-    assert "Causes: the bottleneck is rank 1 (costs 100 us), and was" in text  # the median of two is half of 200 us
+    assert "Causes: the bottleneck is rank 1 (costs 200 us), and was" in text
     for sides in (("even", "even"), ("late", "late")):
         assert "bottleneck is rank" not in "".join(shown(*(str(tmp_path / side) for side in sides)))
