@@ -9,9 +9,7 @@ import numpy as np
 
 from perflog.arrays import Floats
 from perflog.metrics.run_tables import Tables, computed_once
-from perflog.metrics.traces.device_work import trace_devices
-
-_NS = 1e-9
+from perflog.metrics.traces.device_work import seconds, trace_devices
 
 
 @computed_once
@@ -38,4 +36,4 @@ def step_times(tables: Tables) -> Floats:
         return times
     keys = zip(codes.tolist(), rows["part"].tolist(), rows["line"].tolist(), strict=True)
     longest = np.array([found.get(key, 0) for key in keys], np.int64)
-    return np.where(longest > 0, longest * _NS, times)
+    return np.where(longest > 0, seconds(longest), times)

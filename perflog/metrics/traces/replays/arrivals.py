@@ -24,6 +24,7 @@ from perflog.metrics.traces.replays.dependencies import (
     OTHER_STREAM,
     STREAM,
     Dependencies,
+    by_stream,
     dependencies,
 )
 from perflog.metrics.traces.replays.own_time import OwnTime, own_time
@@ -162,8 +163,7 @@ def _just_ended(device_graph: Dependencies, calls: Ints) -> Ints:
     earlier collective than it did would never arrive earlier in a replay.
     """
     starts, ends, before = device_graph.starts, device_graph.ends, device_graph.before
-    by_end = calls[np.argsort(ends[calls], kind="stable")]
-    last = np.append(by_end, NO_WORK)[np.searchsorted(ends[by_end], starts + _ROUNDED_NS, "right") - 1]
+    last = _last_ended(ends, calls, starts + _ROUNDED_NS)
     gap = np.where(before == NO_WORK, NULL, ends[before])
     is_close = (last != NO_WORK) & (starts[last] < starts) & (ends[last] > gap)
     is_close &= starts - ends[last] <= device_graph.usual_ns
@@ -177,8 +177,7 @@ def _waited_for_by_host(device_graph: Dependencies, calls: Ints, tasks: Ints) ->
     if not _holds_host(device_graph, calls):
         return last
     ends = device_graph.ends
-    by_end = calls[np.argsort(ends[calls], kind="stable")]
-    ended = np.append(by_end, NO_WORK)[np.searchsorted(ends[by_end], launched, "right") - 1]
+    ended = _last_ended(ends, calls, launched)
     later = (ended != NO_WORK) & ((last == NO_WORK) | (ends[ended] > ends[last]))
     return np.where(later, ended, last)
 
@@ -223,10 +222,13 @@ def _last_of_same_launch(device_graph: Dependencies, is_call: Mask, calls: Ints)
 
 def _before_on_stream(device_graph: Dependencies, calls: Ints) -> Ints:
     """Return for each of these calls the one before on its stream, or NO_WORK."""
-    by_start = calls[np.argsort(device_graph.starts[calls], kind="stable")]
-    streams = device_graph.device.work.rows["stream"][by_start]
-    order = np.argsort(streams, kind="stable")
-    before = np.full(len(device_graph.starts), NO_WORK, np.int64)
-    alike = np.flatnonzero(streams[order[1:]] == streams[order[:-1]])
-    before[by_start[order[alike + 1]]] = by_start[order[alike]]
-    return before[calls]
+    by_start = np.sort(calls)  # work is in order of its begin
+    _, before = by_stream(device_graph.device.work.rows["stream"][by_start])
+    found = np.where(before == NO_WORK, NO_WORK, by_start[before])
+    return found[np.searchsorted(by_start, calls)]
+
+
+def _last_ended(ends: Ints, calls: Ints, times: Ints) -> Ints:
+    """Return which of these calls had ended last at each time, or NO_WORK. `ends`: of all work."""
+    by_end = calls[np.argsort(ends[calls], kind="stable")]
+    return np.append(by_end, NO_WORK)[np.searchsorted(ends[by_end], times, "right") - 1]

@@ -144,7 +144,7 @@ def turn(time: _Time) -> _Time:
 def _dependencies(idle: DeviceIdle, calls: CallTree | None, recorded: FileWaits | None) -> Dependencies:
     work, launches = idle.device.work, idle.launches
     starts, ends = work.starts, work.ends
-    order, before = _by_stream(idle.device)
+    order, before = by_stream(work.rows["stream"])
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
     launched = np.full(len(starts), NULL, np.int64)
@@ -183,9 +183,11 @@ def _dependencies(idle: DeviceIdle, calls: CallTree | None, recorded: FileWaits 
     )  # fmt: skip
 
 
-def _by_stream(device: TraceDevice) -> tuple[Ints, Ints]:
-    """Return the work of one stream after the other, each in order of begin, and the work before each."""
-    streams = device.work.rows["stream"]
+def by_stream(streams: Ints) -> tuple[Ints, Ints]:
+    """Return the work of one stream after the other, each in order of begin, and the work before each, or NO_WORK.
+
+    `streams`: of work in order of begin.
+    """
     order = np.argsort(streams, kind="stable")
     before = np.full(len(order), NO_WORK, np.int64)
     alike = np.flatnonzero(streams[order[1:]] == streams[order[:-1]])
