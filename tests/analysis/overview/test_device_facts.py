@@ -130,7 +130,7 @@ def test_what_a_late_rank_does_longer(
     late_ranks: Any, did: list[tuple[str, str | None, float, float]], text: str | None
 ) -> None:
     rows = [doing(2, *each) for each in did]
-    why = "" if text is None else f" Its {text.format('longer than on the median rank')}."
+    why = "" if text is None else f" In the whole trace, its {text.format('longer than on the median rank')}."
     assert late_ranks(0.2, *rows, binds=True) == [f"{COMES_LAST}.{why}"]
 
 

@@ -82,7 +82,8 @@ def test_the_overview_names_the_late_rank_and_what_it_does_longer(tmp_path: Path
     (sentence,) = (text for text in bottleneck(Tables(log), run, Options()) if "comes last" in text)
     longer = sum(r["longer_s"] for r in compute)
     assert sentence == (
-        f"Rank 2 comes last in {late['last_share']:.0%} of its {late['collectives']} collectives. Its kernels take "
+        f"Rank 2 comes last in {late['last_share']:.0%} of its {late['collectives']} collectives. "
+        f"In the whole trace, its kernels take "
         f"{longer * 1e6:.3g} us longer than on the median rank, mostly sgemm, {gemm['ratio']:.3g} x."
     ).replace("%", " %")
 

@@ -72,11 +72,11 @@ _HOLDERS = 4  # of memory, that a sentence names
 _NOUNS = {"compute": "kernel", "communication": "collective", "memory": "copy", "waiting": "wait"}
 """What takes the time of each state of a device."""
 _DOES = {
-    "compute": "Its kernels take",
-    "communication": "Its other communication takes",
-    "memory": "Its copies take",
-    "waiting": "Its GPU waits",
-    IDLE: "Its GPU idles",
+    "compute": "its kernels take",
+    "communication": "its other communication takes",
+    "memory": "its copies take",
+    "waiting": "its GPU waits",
+    IDLE: "its GPU idles",
 }  # what a rank does longer than others
 _ON_PATH = {
     "communication": "communication",
@@ -151,7 +151,7 @@ def _longer(did: pd.DataFrame) -> str:
         return ""
     doing = str(sums["of_span"].idxmax())
     own, typical, longer, _ = (float(sums[column][doing]) for column in sums)
-    text = f"{_DOES[doing]} {show(longer, 's', 3)} longer than on the median rank"
+    text = f"In the whole trace, {_DOES[doing]} {show(longer, 's', 3)} longer than on the median rank"
     names = did[(did["doing"] == doing) & did["name"].notna()].sort_values("longer_s", ascending=False)
     for name, more, ratio in names[["name", "longer_s", "ratio"]].head(1).itertuples(index=False):
         if more > _MOSTLY * longer and doing == IDLE:
