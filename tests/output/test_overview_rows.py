@@ -129,8 +129,8 @@ DIAGNOSIS = (
 )
 COMPARISON = {
     "": "schema_version sides verdict other_work other_settings causes cases by result best rule rows geomeans settings"
-    " varied attribution operators summaries warmups findings left_out failed cut_short copies one_sided warnings"
-    " gates answer",
+    " varied attribution operators summaries warmups speed_changes findings left_out failed cut_short copies one_sided"
+    " warnings gates answer",
     "rows": "case kind metric statistic unit better derived base side base_value base_low base_high side_value side_low"
     " side_high change change_low change_high error freedom scope history_runs history_scatter sessions session_scatter"
     " paired few_values p p_rank p_both p_holm shift cliffs_delta drift base_runs side_runs base_steps side_steps"

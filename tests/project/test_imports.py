@@ -118,6 +118,7 @@ analysis.lint: log_lines endings traces __init__
 analysis.compare: result_rows sides left_out operator_trees measures verdicts figures history baselines rows
 analysis.compare: headline aa
 analysis.compare.explanations: __init__ attribution operators averages warmup_costs cause_changes message_sizes
+analysis.compare.explanations: speed_changes
 analysis.compare: findings comparison comparing gates ci_formats __init__
 analysis.overview: run_groups run_figures ranks_apart doubts hosts parts outliers
 analysis.overview.facts: __init__ stuck what_if scaling_facts sweep_facts energy_facts telemetry_facts

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from perflog.analysis.compare import baselines, findings, rows
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, Comparison, OneSided
-from perflog.analysis.compare.explanations import attribution, averages, operators, warmup_costs
+from perflog.analysis.compare.explanations import attribution, averages, operators, speed_changes, warmup_costs
 from perflog.analysis.compare.explanations.cause_changes import cause_changes
 from perflog.analysis.compare.headline import (
     best_sides,
@@ -211,6 +211,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         operator_records=tuple(operators.operator_rows(sides, operator_sides)),
         summary_records=tuple(printed),
         warmup_records=tuple(warmup_costs.warmup_costs(sides, cases, values)),
+        speed_records=tuple(speed_changes.speed_changes(sides, cases)),
         finding_records=tuple(doubts),
         best=tuple(best_sides(sides, cases, values, in_one_setting, rule, known)),
         by=by,

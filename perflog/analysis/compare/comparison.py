@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from perflog.analysis.compare import findings, rows
-from perflog.analysis.compare.explanations import attribution, averages, operators, warmup_costs
+from perflog.analysis.compare.explanations import attribution, averages, operators, speed_changes, warmup_costs
 from perflog.analysis.compare.explanations.cause_changes import CauseChange
 from perflog.analysis.compare.headline import (
     BestSide,
@@ -128,7 +128,7 @@ class Comparison(Struct, frozen=True, dict=True):
     """The result of `perflog.compare`. Values are in base units; missing values are null.
 
     Its tables are DataFrames: `rows`, `settings`, `varied`, `attribution`, `operators`, `summaries`, `warmups`,
-    `findings`. The same rows, typed, are in `row_records` and so on.
+    `speed_changes`, `findings`. The same rows, typed, are in `row_records` and so on.
 
     Attributes:
         sides: Names of the sides, base first.
@@ -177,6 +177,7 @@ class Comparison(Struct, frozen=True, dict=True):
     copies: tuple[str, ...] = ()
     one_sided: tuple[OneSided, ...] = ()
     without_headline: tuple[LeftOut, ...] = ()
+    speed_records: tuple[speed_changes.SpeedSection, ...] = ()
     find_causes: Callable[[], Sequence[CauseChange]] = tuple
 
     def __repr__(self) -> str:
@@ -228,6 +229,11 @@ class Comparison(Struct, frozen=True, dict=True):
     def warmups(self) -> pd.DataFrame:
         """What the warm-up costs on each side: see `perflog.analysis.compare.explanations.warmup_costs.COLUMNS`."""
         return _table_of(self.warmup_records, warmup_costs.COLUMNS)
+
+    @cached_property
+    def speed_changes(self) -> pd.DataFrame:
+        """The sides before and after each lasting change of speed: see `.explanations.speed_changes.COLUMNS`."""
+        return _table_of(self.speed_records, speed_changes.COLUMNS)
 
     @cached_property
     def findings(self) -> pd.DataFrame:
@@ -405,6 +411,7 @@ class Comparison(Struct, frozen=True, dict=True):
             "attribution": records(self.attribution_records),
             "operators": records(self.operator_records),
             "summaries": records(self.summary_records), "warmups": records(self.warmup_records),
+            "speed_changes": records(self.speed_records),
             "findings": records(self.finding_records), "left_out": records(self.left_out),
             "failed": records(self.failed),
             "cut_short": records(self.cut_short), "copies": list(self.copies), "one_sided": records(self.one_sided),

@@ -26,7 +26,7 @@ from perflog.statistics.shifts import shifts
 from perflog.tables.columns import NULL, Rows
 from perflog.units import first_few, plural, show
 
-_FIGURES = {"step_time_s": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s", "tflops": "TFLOP/s"}
+SPEEDS = {"step_time_s": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s", "tflops": "TFLOP/s"}
 """Metrics of speed with their units: the first that a run prints determines its levels."""
 
 _LONG, _SHARE = 20, 0.1  # values, and their share of the run: a longer warm-up may be a level
@@ -39,14 +39,14 @@ _ALIKE, _NAMED = 0.5, 4  # share of the largest shift; ranks of a shift that are
 _EXPLAINS = 0.3  # of a drift: a phase that changed by less is not named
 _VARIES = 0.1  # share of the values that are larger than the one before, and of those that are smaller
 _MOST = 4  # things that changed, which are named
-_FOLLOWS = {*_FIGURES, *RATES, "mfu", "loss", "perplexity", "grad_norm", "learning_rate", "elapsed_s"}
+_FOLLOWS = {*SPEEDS, *RATES, "mfu", "loss", "perplexity", "grad_norm", "learning_rate", "elapsed_s"}
 """Columns of steps that follow from the speed, or change with every step."""
 
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn(
         "figure",
-        meaning=f"{', '.join(_FIGURES)}: the first that the run prints; without one its longest time by name",
+        meaning=f"{', '.join(SPEEDS)}: the first that the run prints; without one its longest time by name",
     ),
     MetricColumn("unit", meaning="its unit", brief=False),
     MetricColumn("level", meaning="number of the level, from 1"),
@@ -111,7 +111,7 @@ def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels
     """Return the levels of the runs that have several, by run id."""
     done: set[str] = set()
     found = {}
-    columns = ((unit, step_series(tables, column, warmup)) for column, unit in _FIGURES.items())
+    columns = ((unit, step_series(tables, column, warmup)) for column, unit in SPEEDS.items())
     named = ((unit, series) for unit in ("s", "") for series in _named_times(tables, warmup, done, unit))
     for unit, series_of_column in chain(columns, named):
         for series in series_of_column:
@@ -180,7 +180,7 @@ def _rows(tables: Tables, run: RunLevels) -> Iterator[dict[str, object]]:
             "at": times.get(int(series.lines[max(first - 1, 0)])), "value": value, "p": level.p, "first_line": line,
         }  # fmt: skip
         if before is not None:
-            row |= {"change": value / before - 1, "with_it": _with_it(tables, run, first) or None}
+            row |= {"change": value / before - 1, "with_it": changes_with(tables, run, number - 1) or None}
         yield row
         before = value
 
@@ -192,9 +192,9 @@ def _times(tables: Tables, run: str) -> dict[int, str]:
     return {line: moment(time, clock) for line, time, clock in steps.records("line", "printed_ns", "clock")}
 
 
-def _with_it(tables: Tables, run: RunLevels, first: int) -> str:
-    """What changed between two steps, in words."""
-    series = run.series
+def changes_with(tables: Tables, run: RunLevels, number: int) -> str:
+    """Return what else changed at the first step of a level, in words; `number`: its index."""
+    series, first = run.series, run.levels[number].start
     after, before = int(series.lines[first]), int(series.lines[first - 1])
     last = _Last(before, int(series.steps[first - 1]))
     named: list[str] = []

@@ -122,6 +122,7 @@ def _with_letters(compared: Comparison, letter_of: Mapping[str, str]) -> Compari
         attribution_records=renamed(compared.attribution_records),
         summary_records=renamed(compared.summary_records),
         warmup_records=renamed(compared.warmup_records),
+        speed_records=renamed(compared.speed_records),
         finding_records=renamed(compared.finding_records),
         find_causes=lambda: renamed(compared.causes),
         other_settings=renamed(compared.other_settings),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.explanations.message_sizes import sizes_that_change
+from perflog.analysis.compare.explanations.speed_changes import SpeedSection
 from perflog.analysis.compare.explanations.warmup_costs import WarmupRow
 from perflog.analysis.compare.rows import FigureRow
 from perflog.grouping import grouped
@@ -13,7 +15,8 @@ from perflog.metrics.compared import ALL
 from perflog.tables.nulls import none_if_null
 from perflog.units import count, plural, show, show_change
 
-_LISTED = 3  # averages of the runs of a side that are shown one by one
+_LISTED = 3  # cases, and changes of a side, that are shown one by one
+_SECTIONS = 4
 _MARK = {True: "*", False: ""}
 
 
@@ -24,10 +27,11 @@ def figure_name(row: FigureRow) -> str:
     return f"{name}{statistic}{_MARK[row.derived]}"
 
 
-def notes_on_verdict(compared: Comparison) -> Iterator[str]:
-    """Yield what the verdict is about, where a change is that it hides, and how sure it is."""
+def notes_on_verdict(compared: Comparison, names: Sequence[str] = ()) -> Iterator[str]:
+    """Yield what the verdict is about, where a change is that it hides, and how sure it is; `names`: of the sides."""
     yield from notes_on_result(compared)
     yield from notes_on_hidden_change(compared)
+    yield from notes_on_speed(compared, names or compared.sides)
     yield from notes_on_sizes(compared)
     yield from notes_on_history(compared)
     yield from notes_on_sessions(compared)
@@ -45,6 +49,36 @@ def notes_on_hidden_change(compared: Comparison) -> Iterator[str]:
             same = "most steps take as long as before, some do not"
             what = same if median.decision == "equivalent" else "the median does not show the change"
             yield f"{what}: {changes}, {show_change(median.change)} on the median"
+
+
+def notes_on_speed(compared: Comparison, names: Sequence[str]) -> Iterator[str]:
+    """Yield since which step a side is faster or slower, and how it compares with the base before and after."""
+    name_of = dict(zip(compared.sides, names, strict=True))
+    by_case = grouped((row.case, row) for row in compared.speed_records)
+    for case, rows in islice(by_case.items(), _LISTED):
+        where = f" in {case}" if case else ""
+        by_side = grouped((row.side, row) for row in rows)
+        for side, sections in by_side.items():
+            if changed := [row for row in sections if row.change is not None]:
+                texts = [_new_level(row) for row in changed[:_LISTED]]
+                left = [f"and {count(len(changed) - _LISTED, 'more change')}"] if len(changed) > _LISTED else []
+                yield f"{name_of[side]} changes during the run{where}: {'; '.join([*texts, *left])}"
+        for side, sections in by_side.items():
+            compared_sections = [row for row in sections if row.against_base is not None]
+            if len(compared_sections) > 1:
+                texts = [f"{show_change(row.against_base)} over steps {row.first_step} to {row.last_step}"
+                         for row in compared_sections[:_SECTIONS]]  # fmt: skip
+                left = [f"and {len(compared_sections) - _SECTIONS} more"] if len(compared_sections) > _SECTIONS else []
+                base, figure = name_of[compared.sides[0]], sections[0].figure.replace("_", " ")
+                yield f"{name_of[side]} against {base}{where}: {figure} {', '.join([*texts, *left])}"
+
+
+def _new_level(row: SpeedSection) -> str:
+    """Return since which step runs of a side are at another level."""
+    which = f" in {row.changed_runs} of {count(row.runs, 'run')}" if row.runs > 1 else ""
+    values = f"{row.figure.replace('_', ' ')} {show(row.before, row.unit)} -> {show(row.after, row.unit)}"
+    with_it = f", with it {row.with_it}" if row.with_it else ""
+    return f"since step {row.first_step}{which} {values}, {show_change(row.change)}{with_it}"
 
 
 def notes_on_sizes(compared: Comparison) -> Iterator[str]:

@@ -375,15 +375,19 @@ def answer_sentences(compared: Comparison) -> list[str]:
     return [*verdict, *sentences_on_verdict(compared)]
 
 
-def sentences_on_verdict(compared: Comparison) -> Iterator[str]:
-    """Yield what the verdict is about and how sure it is; nothing where both sides are the same bytes."""
-    for text in () if compared.same_bytes else notes_on_verdict(compared):
+def sentences_on_verdict(compared: Comparison, names: Sequence[str] = ()) -> Iterator[str]:
+    """Yield what the verdict is about and how sure it is; nothing where both sides are the same bytes.
+
+    `names`: of the sides, if they have others here.
+    """
+    for text in () if compared.same_bytes else notes_on_verdict(compared, names):
         yield text[:1].upper() + text[1:]
 
 
 def _how_sure(compared: Comparison) -> Iterator[str]:
-    for text in sentences_on_verdict(compared):
-        yield from folded(text, 2)
+    letter_of = _letters(compared)
+    for text in sentences_on_verdict(compared, [letter_of.get(side, side) for side in compared.sides]):
+        yield from folded(cell(text), 2)
 
 
 def _doubts(compared: Comparison) -> Iterator[str]:
