@@ -11,7 +11,7 @@ from perflog.metrics.run_tables import Tables
 
 SUBJECTS = {
     "stuck rank": "a rank with a missing call that others wait for",
-    "rank": "a rank that comes last in collectives",
+    "rank": "a rank that takes longer than the median rank, or comes last in collectives",
     "slow rank": "a rank that is worse than all others in a metric",
     "slowest rank": "a rank that reports over all ranks name as the slowest, or as a straggler",
     "worker": "a worker (of a replica and a stage) that is slower than its peers",

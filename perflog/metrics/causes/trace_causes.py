@@ -117,7 +117,7 @@ def largest_kernels(tables: Tables, options: Options) -> Iterator[Cause]:
 
 
 def late_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
-    """Yield each rank that others wait for in collectives because it alone comes last.
+    """Yield each rank that costs time, or that others wait for in collectives because it alone comes last.
 
     The gain is the replay's with this rank as fast as the median rank, else the time that others wait for it. It does
     not bind then: computation may hide the waiting.
@@ -129,14 +129,15 @@ def late_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
         if gain.scenario == RANK
     }
     rows = stragglers.table(tables, options)
-    rows = rows[rows["imposed_share"].astype(float) > 0]
     for row in row_dicts(rows):
-        rank, device, imposed_s = none_if_null(row["rank"]), none_if_null(row["device"]), float(row["imposed_s"])
-        gain = replayed.get((row["run"], rank, device))
+        rank, device = none_if_null(row["rank"]), none_if_null(row["device"])
+        gain, share = replayed.get((row["run"], rank, device)), none_if_null(row["imposed_share"])
+        if not (share if gain is None else gain.gain):
+            continue
         yield Cause(
             run=row["run"], of="trace", subject="rank", rank=rank, device=device, n=int(row["collectives"]), by=BOUND,
-            whole_s=imposed_s / float(row["imposed_share"]) if gain is None else gain.whole_s,
-            gain_s=imposed_s if gain is None else gain.gain_s,
+            whole_s=row["imposed_s"] / share if gain is None else gain.whole_s,
+            gain_s=row["imposed_s"] if gain is None else gain.gain_s,
             model="it arrives with the others" if gain is None else gain.model,
             metric="stragglers" if gain is None else "replay", may_bind=gain is not None,
         )  # fmt: skip

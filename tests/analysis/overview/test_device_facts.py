@@ -98,12 +98,16 @@ def test_a_rank_that_is_late_in_some_steps(late_ranks: Any, times: Sequence[floa
 
 
 def test_the_rank_that_others_wait_for(late_ranks: Any, table: Any) -> None:
-    assert late_ranks(None) == [f"{COMES_LAST}; what others wait for it adds up to 10 % of the time."]
+    assert late_ranks(None) == [f"{COMES_LAST}; others wait for it 10 % of the time."]
     assert late_ranks(0.2, binds=True) == [f"{COMES_LAST}."]
     cost = "; as fast as the median rank, it would make the"
     assert late_ranks(0.2) == [f"{COMES_LAST}{cost} trace at most 20 % shorter."]
     assert late_ranks(0.2, of="traced step") == [f"{COMES_LAST}{cost} step at most 20 % shorter."]
-    assert late_ranks(0.02) == [f"{COMES_LAST}."]
+    table("stragglers", late(2, NAN, NAN, collectives=0, last_share=NAN), **late(1, 0.9))
+    less = "would make the step at most 20 % shorter."
+    assert said(module.late_rank) == [f"As fast as the median rank, rank 2 {less}"]
+    assert late_ranks(0.02) == []  # where this is known, no other rank is late
+    assert late_ranks(None) == [f"{COMES_LAST}; others wait for it 10 % of the time."]
     table("stragglers", late(None, 0.05, collectives=1), **late(4, 0.9))
     assert said(module.late_rank)[0].startswith("Device 7 comes last in 50 % of its 1 collective; ")
     table("stragglers", late(1, 0.1, reason="5 collectives: at least 20 are needed"))

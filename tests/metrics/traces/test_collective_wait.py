@@ -77,6 +77,18 @@ def test_sends_and_receives_are_matched_by_their_pair_of_ranks() -> None:
     assert [round(r["wait_s"] * 1e9) for r in found] == [20, 35] * 3
     assert [round(r["transfer_s"] * 1e9) for r in found] == [60, 30] * 3
     assert [r["last"] for r in found] == ["rank 1", "rank 2"] * 3
+    told = rows(stragglers(by_hand(events)))
+    assert {(r["collectives"], r["imposed_s"], r["straggler"]) for r in told} == {(0, None, "undetermined")}
+
+
+def test_others_wait_once_for_collectives_that_overlap() -> None:
+    """Rank 1 comes 200 ns late to two groups of which the kernels run side by side, and 50 ns later to one of them."""
+    on_time, starts = [1000 * k for k in range(20)], [1000 * k + 200 for k in range(20)]
+    events = [*ranks([list(each) for each in zip(on_time, starts, strict=True)], group="0", stream=7)]
+    events += ranks([[a, b + 50] for a, b in zip(on_time, starts, strict=True)], group="1", stream=8)
+    found = rows(stragglers(by_hand(events)))
+    assert [r["collectives"] for r in found] == [40, 40]
+    assert [round(r["imposed_s"] * 1e9) for r in found] == [0, 20 * 250]
 
 
 def test_group_and_number_match_what_order_would_not() -> None:

@@ -43,7 +43,7 @@ from perflog.metrics.traces.replays.critical_path import kinds_on_paths
 from perflog.metrics.traces.replays.own_time import IDLE
 from perflog.metrics.traces.start_up import CAPTURE, COMPILATION
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN
-from perflog.tables.nulls import none_if_null
+from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import count, show
 
 if TYPE_CHECKING:
@@ -91,37 +91,54 @@ _ON_PATH = {
 
 
 def late_rank(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """The rank that others wait for longest in collectives, what it costs, and what it does longer than the others.
+    """The rank that costs most, what it costs, and what it does longer than the others.
 
-    Where its cost is not known, few collectives prove nothing: the last stage of a pipeline waits for all others.
+    Where no cost is known, the rank that others wait for longest in collectives.
     """
     rows = stragglers.table_of(run, tables, options)
-    rows = rows[rows["imposed_share"].astype(float) > _TELLING]
-    if not len(rows):
-        return
-    worst = rows.loc[rows["imposed_s"].astype(float).idxmax()]
-    rank, device = none_if_null(worst["rank"]), none_if_null(worst["device"])
-    costs = [
-        cause
+    costs = {
+        (cause.rank, cause.device): cause
         for cause in causes_by_run(tables, options).get(run, ())
-        if cause.subject == "rank" and (cause.rank, cause.device) == (rank, device) and cause.metric == REPLAY
-    ]
-    text = f"{_name_of(rank, device)} comes last in {percent(float(worst['last_share']))} of its "
-    text += count(int(worst["collectives"]), "collective")
-    if not costs and none_if_null(worst["reason"]) is not None:
-        return
+        if cause.subject == "rank" and cause.metric == REPLAY
+    }
     if not costs:
-        yield f"{text}; what others wait for it adds up to {percent(float(worst['imposed_share']))} of the time."
+        yield from _awaited(rows)
         return
+    (rank, device), cost = max(costs.items(), key=lambda item: item[1].gain)
+    if not cost.gain > _TELLING:
+        return
+    (row,) = row_dicts(rows[_equal(rows["rank"], rank) & _equal(rows["device"], device)])
+    less = f"would make the {'trace' if cost.of == 'trace' else 'step'} at most {percent(cost.gain)} shorter"
+    if not int(row["collectives"]):  # others wait in pairs
+        text = f"As fast as the median rank, {_name_of(row).lower()} {less}"
+    else:
+        text = _comes_last(row) + ("" if cost.binds else f"; as fast as the median rank, it {less}")
     did = lateness.table_of(run, tables, options)
-    for column, value in (("rank", rank), ("device", device)):
-        did = did[did[column].isna() if value is None else (did[column] == value).fillna(False)]
-    why = _longer(did)
-    if not costs[0].binds and costs[0].gain > _TELLING:  # else the bottleneck has it
-        whole = "trace" if costs[0].of == "trace" else "step"
-        text += f"; as fast as the median rank, it would make the {whole} at most {percent(costs[0].gain)} shorter"
-    when = _when(tables, run, costs[0])
+    why = _longer(did[_equal(did["rank"], rank) & _equal(did["device"], device)])
+    when = _when(tables, run, cost)
     yield f"{text}{why and f'. {why}'}{when and f'; nearly all of this is {when}'}."
+
+
+def _awaited(rows: pd.DataFrame) -> Iterator[str]:
+    """Yield the rank that others wait for longest. Few collectives prove nothing: all may wait for the last stage."""
+    rows = rows[rows["imposed_share"].astype(float) > _TELLING]
+    if len(rows):
+        worst = rows.loc[rows["imposed_s"].astype(float).idxmax()].to_dict()
+        if none_if_null(worst["reason"]) is None:
+            yield f"{_comes_last(worst)}; others wait for it {percent(float(worst['imposed_share']))} of the time."
+
+
+def _name_of(row: Mapping[str, Any]) -> str:
+    return f"Device {row['device']}" if none_if_null(row["rank"]) is None else f"Rank {row['rank']}"
+
+
+def _comes_last(row: Mapping[str, Any]) -> str:
+    share, collectives = percent(float(row["last_share"])), count(int(row["collectives"]), "collective")
+    return f"{_name_of(row)} comes last in {share} of its {collectives}"
+
+
+def _equal(column: pd.Series[int], value: int | None) -> pd.Series[bool]:
+    return column.isna() if value is None else (column == value).fillna(False)
 
 
 def _when(tables: Tables, run: str, cost: Cause) -> str:
@@ -138,10 +155,6 @@ def _when(tables: Tables, run: str, cost: Cause) -> str:
             if lows[first - 1] > highs[first - 1] and (times[first:] - np.median(times[:first])).sum() >= enough:
                 return f"since step {series.steps[first]}"
     return ""
-
-
-def _name_of(rank: int | None, device: int | None) -> str:
-    return f"Device {device}" if rank is None else f"Rank {rank}"
 
 
 def _longer(did: pd.DataFrame) -> str:

@@ -12,6 +12,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metr
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.traces.collectives.collective_matching import MatchedCollectives, bus_factor, matched_collectives
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
+from perflog.metrics.traces.intervals import union
 from perflog.statistics.samples import OUTLIER, modified_z_scores
 
 if TYPE_CHECKING:
@@ -122,10 +123,10 @@ def _unmatched_rows(matched: MatchedCollectives) -> pd.DataFrame:
 _STRAGGLERS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
-    MetricColumn("collectives", meaning="number of collectives in which its waiting is known"),
+    MetricColumn("collectives", meaning="number of collectives in which its waiting is known; no sends"),
     MetricColumn("last_share", "1", None, "share of these in which only this rank arrived last"),
     MetricColumn("wait_s", "s", "lower", "sum of the time that it waited for others"),
-    MetricColumn("imposed_s", "s", "lower", "sum of the skew of the collectives in which only this rank arrived last"),
+    MetricColumn("imposed_s", "s", "lower", "time in which others waited because only this rank had not arrived"),
     MetricColumn("imposed_share", "1", "lower", "imposed_s / time from the device's first to its last event"),
     MetricColumn("transfer_s", "s", "lower", "sum of its time in these collectives - wait_s"),
     MetricColumn("score", "", None, "modified z-score of imposed_s among the ranks; null below 5 ranks", brief=False),
@@ -144,7 +145,8 @@ _STRAGGLERS = (
     needs=("events",),
     columns=_STRAGGLERS,
     main="imposed_s",
-    formula="imposed = sum of (last start - first start) over the collectives in which the rank alone started last",
+    formula="imposed = |union of the times from first to last start| over the collectives in which the rank alone "
+    "started last; sends and receives of pairs do not count: stages of a pipeline wait for each other in turn",
     source="TraceLens; outlier: modified z-score > 3.5, Iglewicz and Hoaglin 1993",
     compares=(
         ComparedColumn(
@@ -173,9 +175,11 @@ def stragglers(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 
 
 def _straggler_rows(matched: MatchedCollectives) -> list[dict[str, Any]]:
     """Rows of the ranks of a job."""
-    known = matched.collectives[matched.collectives["reason"].isna()]
+    all_known = matched.collectives[matched.collectives["reason"].isna()]
+    known = all_known[(all_known["op"] != "send_recv") | (all_known["ranks"] > 2)]
     calls = matched.calls[matched.calls["key"].isin(known.index)]
-    late = known.groupby("last")["skew"].agg(["size", "sum"])
+    late = known.groupby("last").agg(size=("skew", "size"))
+    late["sum"] = [_waited_for(rows) for _, rows in known.groupby("last")]
     waited = calls.groupby("member").agg(n=("wait", "size"), wait=("wait", "sum"), length=("length", "sum"))
     places = range(len(matched.job.members))
     late, waited = (table.reindex(places, fill_value=0) for table in (late, waited))
@@ -198,6 +202,11 @@ def _straggler_rows(matched: MatchedCollectives) -> list[dict[str, Any]]:
             row["straggler"] = "yes" if often_last and imposes and not score[member] <= OUTLIER else "no"
         rows.append(row | ({"straggler": "undetermined"} if row["reason"] else {}))
     return rows
+
+
+def _waited_for(collectives: pd.DataFrame) -> int:
+    """Return the time in ns in which the first rank of any of these collectives waits for the last one."""
+    return union(*(collectives[name].to_numpy(np.int64) for name in ("start", "began"))).length
 
 
 def _why_undetermined(matched: MatchedCollectives, n: int) -> str | None:
