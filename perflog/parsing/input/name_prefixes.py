@@ -102,14 +102,23 @@ _NEARLY_ALL = 0.9
 _MOST = 0.5
 _KINDS = 3  # kinds of lines after the names, at least
 _STEPS = 3  # steps that several names print, at least
+_MOST_NAMES = 0.6  # of all, which print a step
+_TORN = 0.2  # of the lines of a name: one with fewer lines is two lines that were torn
+_TORN_NAMES = 0.02  # of the lines: a name with another text on fewer of them is torn
 _DIGITS = lazy_pattern(rb"[0-9]+")
+_DIGIT = lazy_pattern(rb"[0-9]")
 _NO_LETTERS = lazy_pattern(rb"[^a-z]+")
+_FIRST_WORD = lazy_pattern(rb"[A-Za-z]{2,16}\b")
 _NO_NAME = lazy_pattern(rb"[^A-Za-z0-9_./-]+")
 _STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:" + "|".join(sorted(STEP_WORDS)).encode() + rb")[^a-z0-9]{1,16}([0-9]+)")
 _WITHIN = lazy_pattern(rb"(?i)(?<![a-z])(?:epoch|ep)[^a-z0-9]{0,4}([0-9]+)")
 _RANK = lazy_pattern(rb"(?i)(?<![a-z])rank[^a-z0-9]{0,2}([0-9]+)")
-_KNOWN_LABELS = frozenset((b"rank", b"default"))
-_BARE_RANK = lazy_pattern(rb"(?i)rank[-_.:= ]?[0-9]{1,9}|[\[(<]rank[-_.]?[0-9]{1,9}[\])>]")  # not `[rank 3]`
+_KNOWN_LABELS = frozenset((b"rank", b"default", b"globalrank", b"worldrank"))
+_OF_ALL = rb"(?:(?:[Gg]lobal|[Ww]orld|GLOBAL|WORLD)[-_. ]?)"
+_BARE_RANK = lazy_pattern(  # not `[rank 3]`
+    rb"(?i)" + _OF_ALL + rb"?rank[-_.:= ]?[0-9]{1,9}|[\[(<]rank[-_.]?[0-9]{1,9}[\])>]"
+    rb"|[\[(<]" + _OF_ALL + rb"rank[-_.:= ]?[0-9]{1,9}[\])>]"
+)  # fmt: skip
 _LABEL_OF_RANK = rb"(?:" + _RANK_WORD + b"([0-9]{1,9})" + _AFTER_RANK + b")?"
 _LABELLED = lazy_pattern(_RANK_WORD + b"([0-9]{1,9})" + _AFTER_RANK)
 
@@ -118,19 +127,28 @@ class NamePrefixes(Struct, frozen=True):
     """The names before the lines of a log, as one pattern of what precedes a name, and the name.
 
     `label` replaces them; without it each name is the label of a pod. If it `stays`, the label comes before it.
+    `inside`: pattern of a name inside a line, with what begins a record after it: two processes glued their lines.
     """
 
     pattern: bytes
     label: bytes = b""
     stays: bool = False
+    inside: bytes = b""
 
     def labelled(self, blocks: Iterator[bytes]) -> Generator[bytes]:
         """Yield the blocks of a log with labels instead of the names.
 
         The last line of a block waits for the next one, unless it is longer than any name.
         """
-        pattern, left, is_inside = lazy_pattern(self.pattern, re.MULTILINE), b"", False
+        patterns = [lazy_pattern(each, re.MULTILINE) for each in (self.pattern, self.inside) if each]
         label = self.label or (_label_before if self.stays else _pod_label)
+        left, is_inside = b"", False
+
+        def with_labels(data: bytes) -> bytes:
+            for pattern in patterns:
+                data = pattern.sub(label, data)
+            return data
+
         for block in blocks:
             data = left + block
             if is_inside:  # the line began in an earlier block
@@ -140,9 +158,9 @@ class NamePrefixes(Struct, frozen=True):
             end = data.rfind(b"\n") + 1
             if len(data) - end > _LONGEST:
                 is_inside, end = True, len(data)
-            yield pattern.sub(label, data[:end])
+            yield with_labels(data[:end])
             left = data[end:]
-        yield pattern.sub(label, left)
+        yield with_labels(left)
 
 
 def _pod_label(match: re.Match[bytes]) -> bytes:
@@ -173,19 +191,38 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
         if not (has_steps or (has_kinds and not form.needs_steps)):
             continue
         varies = re.compile(form.varies)
-        stems = {form.varies.join(map(re.escape, varies.split(match["name"]))) for match in found}
-        words = {_NO_LETTERS.sub(b"", match["name"].lower()) for match in found}
+        printed = Counter(form.varies.join(map(re.escape, varies.split(match["name"]))) for match in found)
+        stems = {stem for stem, count in printed.items() if count > _TORN_NAMES * len(found)}
+        words = {_NO_LETTERS.sub(b"", stem.replace(form.varies, b"").lower()) for stem in stems}
         if words <= _KNOWN_LABELS:  # formats and labels know `[rank 3] ` and `[default3]:`
-            if words != {b"rank"} or not all(_BARE_RANK.fullmatch(match["name"]) for match in found):
+            if words == {b"default"} or not all(_BARE_RANK.fullmatch(match["name"]) for match in found):
                 continue
-            rank = rb"[\[(<]?[Rr][Aa][Nn][Kk][-_.:= ]?([0-9]{1,9})[\])>]?"
-            return NamePrefixes(b"^(" + form.lead + b")" + rank + form.separator, rb"[rank\2]:\1")
+            rank = rb"[\[(<]?" + _OF_ALL + rb"?[Rr][Aa][Nn][Kk][-_.:= ]?([0-9]{1,9})[\])>]?" + form.separator
+            inside = _inside(rank, found)
+            return NamePrefixes(b"^(" + form.lead + b")" + rank, rb"[rank\2]:\1", inside=inside)
         numbered = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
         if len(stems) <= form.most_stems and not words & numbered:
             names = b"(" + b"|".join(sorted(stems)) + b")"
-            after = form.separator if form.stays else form.separator + _LABEL_OF_RANK
-            return NamePrefixes(b"^(" + form.lead + b")" + names + after + b"()" * form.stays, stays=form.stays)
+            if form.stays:
+                return NamePrefixes(b"^(" + form.lead + b")" + names + form.separator + b"()", stays=True)
+            after = names + form.separator + _LABEL_OF_RANK
+            inside = b"" if any(stem.startswith(form.varies) for stem in stems) else _inside(after, found)
+            return NamePrefixes(b"^(" + form.lead + b")" + after, inside=inside)
     return None
+
+
+def _inside(name: bytes, found: Sequence[re.Match[bytes]]) -> bytes:
+    """Return the pattern of a name inside a line: a word follows with which several of the lines begin after theirs.
+
+    What precedes it may be glued to a number: only a lead with as many digits as those of other lines belongs to it.
+    """
+    texts = (match.string[match.end() :] for match in found)
+    words = Counter(word[0] for text in texts if (word := _FIRST_WORD.match(_LABELLED.sub(b"", text, 1))))
+    leads = Counter(_DIGIT.sub(b"[0-9]", re.escape(match["lead"])) for match in found)
+    often, before = (
+        b"|".join(sorted(each for each, count in counts.items() if count >= _STEPS)) for counts in (words, leads)
+    )
+    return b"(?<!^)(" + before + b"|)" + name + b"(?=(?:" + often + rb")\b)" if often else b""
 
 
 def _alternate(found: Sequence[re.Match[bytes]]) -> bool:
@@ -219,22 +256,27 @@ def _epoch_and_step(text: bytes, step: re.Match[bytes]) -> tuple[int, int]:
 
 
 def _distinguish_steps(found: Sequence[re.Match[bytes]]) -> bool:
-    """Return whether most steps are printed after all names, and hardly any step twice after one name."""
-    names, printed = set[bytes](), list[tuple[bytes, tuple[int, ...], bytes]]()
+    """Return whether most lines are of steps that nearly all names print, and hardly any step twice after one name.
+
+    Not all names: a torn line is of no step, or of another kind.
+    """
+    printed = list[tuple[bytes, tuple[int, ...], bytes]]()
     begun, reached = Counter[bytes](), dict[bytes, tuple[int, int]]()
     for match in found:
         if (text := match.string[match.end() :][:_SEARCHED]) and (step := _STEP.search(text)):
             rank = _LABELLED.match(text) or _RANK.search(text)
             name = match["name"] + (b"/" + rank[1] if rank else b"")
-            names.add(name)
             number = _epoch_and_step(text, step)
             begun[name] += number < reached.get(name, number)  # an attempt that loads a checkpoint counts them anew
             reached[name] = number
             printed.append((name, (begun[name], *number), _NO_LETTERS.sub(b"", text.lower())))
+    rows = Counter(name for name, _, _ in printed)
+    names = sum(count > _TORN * max(rows.values()) for count in rows.values())
     steps = Counter((step, kind) for _, step, kind in set(printed))
-    complete = sum(count == len(names) for count in steps.values())
+    shared = [count for count in steps.values() if count >= _MOST_NAMES * names]
     return (
-        len(names) > 1
-        and complete >= max(_STEPS, _MOST * len(steps))
+        names > 1
+        and len(shared) >= _STEPS
+        and sum(shared) >= _MOST * steps.total()
         and len(set(printed)) >= _NEARLY_ALL * len(printed)
     )

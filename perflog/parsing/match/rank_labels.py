@@ -21,25 +21,26 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.tables.arrow import bytes_array
 
 _PROCESS = r"\([A-Za-z_][A-Za-z0-9_.:-]* pid=[0-9]+(?:, ip=[0-9a-f.:]+)?\) "
-CLOSED_LABEL = rf"\[(?:default|rank)[0-9]{{1,9}}\]:|\[[0-9]+,[0-9]{{1,9}}\]<std(?:out|err)>:|{_PROCESS}"
-"""Pattern of the labels that are known wherever they are in a line: `[default3]:`, `[rank1]:`, `[1,0]<stdout>:`, and
-Ray's `(Worker pid=7, ip=10.0.0.1) `, which names a process and no rank."""
+_POD = r"\[pod/[A-Za-z0-9_./-]+(?: [0-9]{4}-[0-9-]{5}T[0-9:.]+(?:Z|[+-][0-9:]+)?)?\] "
+CLOSED_LABEL = rf"\[(?:default|rank)[0-9]{{1,9}}\]:|\[[0-9]+,[0-9]{{1,9}}\]<std(?:out|err)>:|{_PROCESS}|{_POD}"
+"""Pattern of the labels that are known wherever they are in a line: `[default3]:`, `[rank1]:`, `[1,0]<stdout>:`, Ray's
+`(Worker pid=7, ip=10.0.0.1) `, which names a process and no rank, and kubectl's `[pod/...] `.
+
+After the name of the pod there may be the time at which it printed the line (`input.containers`)."""
 
 BARE_LABEL = r" *[0-9]{1,9}: "
 """Pattern of the labels of srun: `3: `. Inside a line they are known only by what follows."""
 
-_POD = r"\[pod/[A-Za-z0-9_./-]+(?: [0-9]{4}-[0-9-]{5}T[0-9:.]+(?:Z|[+-][0-9:]+)?)?\] "
 _TORN_PROCESS = r"(?:[A-Za-z0-9_.:-]* )?p?i?d?=[0-9]+(?:, ip=[0-9a-f.:]+)?\) "
-LAUNCHER_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|{_POD}|{_TORN_PROCESS})"
-"""Pattern of one label that a launcher prints before each line: a closed one, `0: `, kubectl's `[pod/...] `.
+LAUNCHER_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|{_TORN_PROCESS})"
+"""Pattern of one label that a launcher prints before each line: a closed one, or `0: `.
 
-The suffix of a torn `(Worker pid=7, ip=10.0.0.1) ` is a label too: `d=7, ip=10.0.0.1) ` is no value of a record.
-After the name of the pod there may be the time at which it printed the line (`input.containers`)."""
+The suffix of a torn `(Worker pid=7, ip=10.0.0.1) ` is a label too: `d=7, ip=10.0.0.1) ` is no value of a record."""
 
 PRINTED_LABEL = r"\[[Rr]ank[ :=]?[0-9]{1,9}\]:? "
 """Pattern of a label that a program prints before a line: `[Rank 3] `."""
 
-WHOLE_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|{_POD}|{PRINTED_LABEL})"
+WHOLE_LABEL = rf"(?:{BARE_LABEL}|{CLOSED_LABEL}|{PRINTED_LABEL})"
 """Pattern of one label before a line that is not torn. It is faster than the pattern of any label."""
 
 RANK_LABEL = rf"(?:{LAUNCHER_LABEL}|{PRINTED_LABEL})"

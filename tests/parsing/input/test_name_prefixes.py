@@ -231,3 +231,33 @@ def test_equal_ranks_of_several_nodes_are_local() -> None:
     assert {row.get("rank") for row in steps} == {None}
     spread = [line.replace("node-1][rank ", "node-1][rank 1") for line in lines]  # ranks 10 and 11
     assert {row["rank"] for row in read("\n".join(spread).encode()).rows("steps")} == {0, 1, 10, 11}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "column"),
+    [
+        ("[rank{}] ", "rank"),
+        ("[global_rank={}] ", "rank"),
+        ("10:00:05 [rank{}] ", "rank"),
+        ("node00 gpu{0} rank{0}: ", "rank"),
+        ("worker {}: ", "source"),
+        ("trainer-{}  | ", "source"),
+    ],
+)
+def test_glued_and_torn_lines_keep_the_names_of_their_processes(prefix: str, column: str) -> None:
+    def line(rank: int, step: int) -> str:
+        return prefix.format(rank) + f"step {step}/90 | loss {step + rank / 10} | time {step}{rank}.25 ms"
+
+    log = ""
+    for step in range(1, 19):
+        lines = [line(rank, step) for rank in range(4)]
+        if step % 3 == 0:  # two write their line, then its end; one writes its line inside that of another
+            first, second, third, fourth = lines
+            cut = len(prefix) + 4 + step
+            lines = [first + second, "", third[:cut] + fourth, third[cut:]]
+        log += "\n".join([*lines, ""])
+    rows = [row for row in read(log.encode()).rows("steps") if row["loss"] is not None]
+    found = {(row[column] if column == "rank" else int(row[column][-1]), row["step"], row["loss"]) for row in rows}
+    whole = {(rank, step, step + rank / 10) for step in range(1, 19) for rank in range(4) if step % 3 or rank != 2}
+    assert found == whole
+    assert len(rows) == len(found)
