@@ -27,6 +27,7 @@ from msgspec import Struct
 
 from perflog.formats.vocabulary import COUNTERS, EVALUATIONS, LEVEL, NUMBERED_PARTS
 from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.input.rank_names import are_divided
 from perflog.units import STEP_WORDS
 
 
@@ -114,9 +115,10 @@ _STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:" + "|".join(sorted(STEP_WORDS)).encode
 _WITHIN = lazy_pattern(rb"(?i)(?<![a-z])(?:epoch|ep)[^a-z0-9]{0,4}([0-9]+)")
 _RANK = lazy_pattern(rb"(?i)(?<![a-z])rank[^a-z0-9]{0,2}([0-9]+)")
 _KNOWN_LABELS = frozenset((b"rank", b"default", b"globalrank", b"worldrank"))
+_SHORT_LABELS = frozenset((b"r", b"rk"))
 _OF_ALL = rb"(?:(?:[Gg]lobal|[Ww]orld|GLOBAL|WORLD)[-_. ]?)"
 _BARE_RANK = lazy_pattern(  # not `[rank 3]`
-    rb"(?i)" + _OF_ALL + rb"?rank[-_.:= ]?[0-9]{1,9}|[\[(<]rank[-_.]?[0-9]{1,9}[\])>]"
+    rb"(?i)(?:" + _OF_ALL + rb"?rank|rk?)[-_.:= ]?[0-9]{1,9}|[\[(<]rank[-_.]?[0-9]{1,9}[\])>]"
     rb"|[\[(<]" + _OF_ALL + rb"rank[-_.:= ]?[0-9]{1,9}[\])>]"
 )  # fmt: skip
 _LABEL_OF_RANK = rb"(?:" + _RANK_WORD + b"([0-9]{1,9})" + _AFTER_RANK + b")?"
@@ -194,10 +196,13 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
         printed = Counter(form.varies.join(map(re.escape, varies.split(match["name"]))) for match in found)
         stems = {stem for stem, count in printed.items() if count > _TORN_NAMES * len(found)}
         words = {_NO_LETTERS.sub(b"", stem.replace(form.varies, b"").lower()) for stem in stems}
-        if words <= _KNOWN_LABELS:  # formats and labels know `[rank 3] ` and `[default3]:`
-            if words == {b"default"} or not all(_BARE_RANK.fullmatch(match["name"]) for match in found):
+        lines_of_name = Counter(match["name"] for match in found)
+        whole = [name for name, count in lines_of_name.items() if count > _TORN * max(lines_of_name.values())]
+        if words <= _KNOWN_LABELS or (words <= _SHORT_LABELS and _are_ranks(whole)):
+            # Formats and labels know `[rank 3] ` and `[default3]:`.
+            if words == {b"default"} or not all(map(_BARE_RANK.fullmatch, whole)):
                 continue
-            rank = rb"[\[(<]?" + _OF_ALL + rb"?[Rr][Aa][Nn][Kk][-_.:= ]?([0-9]{1,9})[\])>]?" + form.separator
+            rank = rb"[\[(<]?" + _OF_ALL + rb"?[Rr](?:[Aa][Nn])?[Kk]?[-_.:= ]?([0-9]{1,9})[\])>]?" + form.separator
             inside = _inside(rank, found)
             return NamePrefixes(b"^(" + form.lead + b")" + rank, rb"[rank\2]:\1", inside=inside)
         numbered = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
@@ -214,7 +219,7 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
 def _inside(name: bytes, found: Sequence[re.Match[bytes]]) -> bytes:
     """Return the pattern of a name inside a line: a word follows with which several of the lines begin after theirs.
 
-    What precedes it may be glued to a number: only a lead with as many digits as those of other lines belongs to it.
+    What precedes it may be glued to a number: only a lead with as many digits as other leads belongs to it.
     """
     texts = (match.string[match.end() :] for match in found)
     words = Counter(word[0] for text in texts if (word := _FIRST_WORD.match(_LABELLED.sub(b"", text, 1))))
@@ -223,6 +228,11 @@ def _inside(name: bytes, found: Sequence[re.Match[bytes]]) -> bytes:
         b"|".join(sorted(each for each, count in counts.items() if count >= _STEPS)) for counts in (words, leads)
     )
     return b"(?<!^)(" + before + b"|)" + name + b"(?=(?:" + often + rb")\b)" if often else b""
+
+
+def _are_ranks(names: Sequence[bytes]) -> bool:
+    """Return whether names have the numbers of all ranks of a job, each once."""
+    return are_divided([{int(digits) for digits in _DIGITS.findall(name)} for name in names])
 
 
 def _alternate(found: Sequence[re.Match[bytes]]) -> bool:

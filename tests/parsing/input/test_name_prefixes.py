@@ -240,6 +240,7 @@ def test_equal_ranks_of_several_nodes_are_local() -> None:
         ("[global_rank={}] ", "rank"),
         ("10:00:05 [rank{}] ", "rank"),
         ("node00 gpu{0} rank{0}: ", "rank"),
+        ("R{} | ", "rank"),
         ("worker {}: ", "source"),
         ("trainer-{}  | ", "source"),
     ],
