@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from perflog.formats.model import Format
 from perflog.parsing.assemble.runs.run_state import RunState, ShapeCount
 from perflog.tables.schema import arrow_schema
-from perflog.tables.sink import IngestResult, run_id, table_from_columns
+from perflog.tables.sink import IngestResult, RunLabels, run_id, table_from_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-Label = str | Callable[[], Mapping[int, str | None]] | None
-"""The label of the runs of a log; or a function that returns labels by index, called when the first run has ended."""
 
 
 class EndedRuns:
@@ -28,7 +25,7 @@ class EndedRuns:
         lines_before: Number of lines of these logs.
     """
 
-    def __init__(self, result: IngestResult, label: Label, runs_before: int = 0, lines_before: int = 0) -> None:
+    def __init__(self, result: IngestResult, label: RunLabels, runs_before: int = 0, lines_before: int = 0) -> None:
         self.lines: list[tuple[Any, ...]] = []  # rows of table `lines`
         self.runs: list[dict[str, Any]] = []  # rows of table `runs`, without what needs the hash of the log
         self._result, self._label = result, label

@@ -22,7 +22,7 @@ from perflog.formats.families.header_tables import needs_rows
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
 from perflog.ingestion.detect import Detection, detect, prints_steps
-from perflog.ingestion.ended_runs import EndedRuns, Label, lines_table, runs_table
+from perflog.ingestion.ended_runs import EndedRuns, lines_table, runs_table
 from perflog.ingestion.forked_scanner import scanned_in_fork
 from perflog.ingestion.late_formats import LateFormats, may_read
 from perflog.ingestion.unrecognised import no_rows, nothing_recognised
@@ -41,7 +41,7 @@ from perflog.parsing.match.scanner import Scanner
 from perflog.readers.interface import ReadOptions
 from perflog.readers.registry import find_reader
 from perflog.tables.arrow import text_array, with_column
-from perflog.tables.sink import IngestResult, Sink, run_id
+from perflog.tables.sink import IngestResult, RunLabels, Sink, run_id
 
 Observer = Callable[[Mapping[str, pa.Table], RunSettings], None]
 """Takes rows that are complete, by table, and the settings of the run that is being read. Column `run` holds the number
@@ -59,7 +59,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     source: Source,
     sink: Callable[[], Sink],
     formats: Sequence[Format] | None = None,
-    label: Label = None,
+    label: RunLabels = None,
     threads: int = 2,
     chunk: int = CHUNK,
     progress: Callable[[int], None] | None = None,
@@ -138,7 +138,7 @@ class _Reading:
         sink: Sink,
         formats: Sequence[Format] | None,
         detection: Detection,
-        label: Label,
+        label: RunLabels,
         assembler: Callable[..., Assembler],
         processes: bool = False,
         observer: Observer | None = None,

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from perflog.arrays import Ints
 from perflog.formats.registry import COMMON, known
 from perflog.ingestion.detect import Detection, detect_together
-from perflog.ingestion.ended_runs import EndedRuns, Label, lines_table, runs_table
+from perflog.ingestion.ended_runs import EndedRuns, lines_table, runs_table
 from perflog.ingestion.joined_logs import JoinedLogs, UnlikeLogsError
 from perflog.ingestion.late_formats import LateFormats
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
@@ -31,7 +31,7 @@ from perflog.parsing.match.scanner import Scanner
 from perflog.readers.registry import find_reader
 from perflog.tables.arrow import number_array, numbers_of, text_array, with_column, without_chunks
 from perflog.tables.row_order import in_order
-from perflog.tables.sink import IngestResult, Sink, run_id
+from perflog.tables.sink import IngestResult, RunLabels, Sink, run_id
 
 if TYPE_CHECKING:
     from perflog.formats.model import Format
@@ -44,7 +44,7 @@ _LARGEST = 1 << 19  # bytes of a log that is joined with others
 _LINES_OF_LOG = ("line", "last_line", "step_time_from")  # columns of tables other than `runs` and `lines`
 
 
-def read_together(sources: Sequence[Source], labels: Sequence[Label], sink: Sink) -> list[IngestResult | None]:
+def read_together(sources: Sequence[Source], labels: Sequence[RunLabels], sink: Sink) -> list[IngestResult | None]:
     """Read the logs that look alike into a sink, together.
 
     Args:
@@ -85,7 +85,7 @@ def _read_alike(
     positions: Sequence[int],
     heads: Sequence[Chunk],
     sources: Sequence[Source],
-    labels: Sequence[Label],
+    labels: Sequence[RunLabels],
     sink: Sink,
     results: list[IngestResult | None],
 ) -> None:
@@ -159,7 +159,7 @@ class _Together:
         self._logs.check([self._logs.counts(records.positions) > 0 for records in batch.records.values()])
         return scanner.lines, batch
 
-    def write(self, logs: Sequence[tuple[Source, Label]], sink: Sink) -> list[IngestResult]:
+    def write(self, logs: Sequence[tuple[Source, RunLabels]], sink: Sink) -> list[IngestResult]:
         """Write the rows of all logs, each given with the label of its runs. Return the results of the logs."""
         results = [IngestResult(source.name, source.digest(), list(self._active)) for source, _ in logs]
         runs_of_log = np.bincount(self._log_of_run, minlength=len(logs))

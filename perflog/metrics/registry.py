@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_type_hints
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.metrics.compared import ComparedColumn, Sample, Steady
 from perflog.metrics.options import Options
@@ -52,6 +53,20 @@ class MetricColumn(Struct, frozen=True):
     def short(self) -> str:
         """The name without its unit, for tables that show values with their unit."""
         return self.name.removesuffix("_s") if self.unit == "s" else self.name
+
+
+def column(
+    meaning: str, unit: str = "", better: Literal["lower", "higher"] | None = None, brief: bool = True
+) -> MetricColumn:
+    """Return what a field of a row holds, for its `Annotated` type."""
+    return MetricColumn("", unit, better, meaning, brief)
+
+
+def columns_of(row_type: type[Struct]) -> tuple[MetricColumn, ...]:
+    """Return the columns of a table of such rows: the fields that say what they hold."""
+    hints = get_type_hints(row_type, include_extras=True)
+    held = ((name, getattr(hints[name], "__metadata__", None)) for name in row_type.__struct_fields__)
+    return tuple(replace(metadata[0], name=name) for name, metadata in held if metadata is not None)
 
 
 RUN_COLUMNS = (

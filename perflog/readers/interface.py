@@ -36,6 +36,15 @@ class ReadOptions(Struct, frozen=True):
     progress: Callable[[int], None] | None = None
     processes: bool = False
 
+    def done(self, source: Source) -> None:
+        """Report all bytes of a file as read."""
+        if self.progress is not None:
+            self.progress(source.size())
+
+    def label_of(self, number: int) -> str | None:
+        """Return the name given to the run of a number; a single name is for the only run."""
+        return self.label().get(number) if callable(self.label) else self.label
+
 
 class Reader(Protocol):
     """Reads one type of file that is not a text log, such as a trace or a database. All of a log becomes one run;

@@ -9,14 +9,16 @@ import sys
 from dataclasses import fields
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Annotated
 
 import pandas as pd
 import pytest
+from msgspec import Struct
 from support.paths import ROOT
 
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Options, get
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, metric_table
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, column, columns_of, metric_table
 from perflog.metrics.run_tables import Tables
 
 
@@ -33,6 +35,21 @@ def test_the_order_of_the_metrics_is_deliberate() -> None:
         "telemetry energy energy_cases "
         "kernels stages layers pipeline schedules "
         "matmul_efficiency ranges sweep configurations factors scaling scaling_losses cases case_pairs serving history"
+    )
+
+
+class Row(Struct):
+    run: str
+    name: Annotated[str, column("its name")]
+    time_s: Annotated[float, column("its time", "s", "lower", brief=False)]
+    rate: Annotated[float | None, column("its rate", "1/s", "higher")] = None
+
+
+def test_the_columns_are_the_fields_with_their_names() -> None:
+    assert columns_of(Row) == (
+        MetricColumn("name", "", None, "its name", True),
+        MetricColumn("time_s", "s", "lower", "its time", False),
+        MetricColumn("rate", "1/s", "higher", "its rate", True),
     )
 
 

@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from perflog.analysis.compare.figures import VALUE, Estimate, estimate, side_figure, statistics_of
-from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.rows import family
 from perflog.analysis.compare.sides import Side, load_side
 from perflog.analysis.compare.verdicts import (
@@ -31,6 +30,7 @@ from perflog.arrays import Floats
 from perflog.errors import UsageError
 from perflog.metrics.compared import STEP_TIME
 from perflog.metrics.directions import Better
+from perflog.metrics.registry import column, columns_of
 from perflog.metrics.step_series import StepSeries, cut_alike, step_series
 from perflog.settings.run_settings import incidental_test
 from perflog.statistics import bootstrap, effects, rank_tests, two_tests

@@ -11,11 +11,11 @@ from msgspec.structs import asdict
 
 from perflog.analysis.compare.explanations.averages import AverageRow, window_of
 from perflog.analysis.compare.headline import RATES, unequal_steps
-from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.rows import FigureRow, by_measure
 from perflog.analysis.compare.sides import Case, DifferingSetting, Side
 from perflog.analysis.lint import RULES, Finding
 from perflog.grouping import grouped
+from perflog.metrics.registry import column, columns_of
 from perflog.settings.run_settings import incidental_test
 from perflog.units import show
 

@@ -1,13 +1,12 @@
-"""Rows of the tables of a result: typed, each field with what its column holds."""
+"""Rows of the tables of a result."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, Protocol, get_type_hints
+from typing import TYPE_CHECKING, Protocol
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
-from perflog.metrics import MetricColumn
 from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
@@ -29,19 +28,6 @@ class TreeRow(Protocol):
     def difference_s(self) -> float: ...
     @property
     def share(self) -> float | None: ...
-
-
-def column(
-    meaning: str, unit: str = "", better: Literal["lower", "higher"] | None = None, brief: bool = True
-) -> MetricColumn:
-    """Return what a field of a row holds, for its `Annotated` type."""
-    return MetricColumn("", unit, better, meaning, brief)
-
-
-def columns_of(row_type: type[Struct]) -> tuple[MetricColumn, ...]:
-    """Return the columns of a table of such rows."""
-    hints = get_type_hints(row_type, include_extras=True)
-    return tuple(replace(hints[name].__metadata__[0], name=name) for name in row_type.__struct_fields__)
 
 
 def records(rows: Iterable[Struct]) -> list[dict[str, object]]:

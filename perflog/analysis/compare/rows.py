@@ -22,7 +22,6 @@ from perflog.analysis.compare.figures import (
 )
 from perflog.analysis.compare.history import History
 from perflog.analysis.compare.measures import SideValues
-from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.sides import Case, Side
 from perflog.analysis.compare.verdicts import (
     CHANGES,
@@ -36,6 +35,7 @@ from perflog.analysis.compare.verdicts import (
 from perflog.arrays import Floats
 from perflog.metrics.compared import RUN_TIME, STEP_TIME, Measure
 from perflog.metrics.directions import Better
+from perflog.metrics.registry import column, columns_of
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics import effects, rank_tests
 from perflog.statistics.effects import change_of, shift_of

@@ -10,15 +10,13 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import percent, seconds
+from perflog.metrics.profiles.kernels import GPU_KINDS
 from perflog.metrics.run_tables import cached
 from perflog.tables.nulls import none_if_null, row_dicts
 from perflog.units import count, first_few
 
 if TYPE_CHECKING:
     import pandas as pd
-
-GPU_KINDS = ("kernel", "memcpy", "memset")
-"""Kinds of rows that ran on the device."""
 
 _SHARE = 2e-4  # slack of a share: two decimals of a percent, and the rounding of both times
 _SHARE_ONE_DECIMAL = 6e-4  # the same where a table prints one decimal

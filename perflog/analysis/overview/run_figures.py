@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -35,7 +35,7 @@ from perflog.metrics import (
 )
 from perflog.metrics.benchmarks.case_tables import case_tables, names_of_records, names_without_case
 from perflog.metrics.benchmarks.serving import is_latency_statistic
-from perflog.metrics.directions import COUNTDOWN, names_rate, words_of
+from perflog.metrics.directions import COUNTDOWN, Better, names_rate, words_of
 from perflog.metrics.jobs.step_levels import run_levels
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.metrics.possible import are_moments
@@ -56,8 +56,6 @@ from perflog.units import show
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Better = Literal["lower", "higher"]
 
 _LOSS_DIGITS = 4  # losses of one model differ in the third: 3.276 reaches a target of 3.28, 3.282 does not
 

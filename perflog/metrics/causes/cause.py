@@ -56,28 +56,9 @@ REPLAY, BOUND, SUM = "replay", "bound", "sum"
 
 
 class Cause(Struct, frozen=True, kw_only=True):
-    """What takes time of a run, or holds it up.
+    """What takes time of a run, or holds it up: a row of metric `causes`, whose columns say what its fields hold.
 
-    Attributes:
-        run: The run.
-        of: The whole that `time_s` and `gain_s` are parts of: job, run, pipeline, or a whole of metric `breakdown`.
-        subject: One of `SUBJECTS`.
-        name: Which one: a phase, kernel, direction of a stage. None if the subject, rank or stage identifies it.
-        rank: Its rank, if it has one.
-        device: Its device.
-        dp_rank: Its data-parallel rank.
-        stage: Its pipeline stage.
-        whole_s: Time of the whole in s. None if the log does not show it.
-        time_s: Time of this in the whole, in s. None if it is not known, or is no part of the whole.
-        gain_s: How much shorter the whole were, in s, if this took no time or were as its peers are.
-        by: What the gain rests on: replay, bound or sum.
-        model: What it assumes.
-        ratio: Its time / the mean of its peers.
-        n: How often it happens in the whole, or in the log.
-        each_s: Time of each in s: the mean.
-        metric: The metric that has more.
-        may_bind: Whether this can be what binds the whole: a sum of others, or a bound of all losses, is not.
-        binds: Whether it does. At most one cause of a run does.
+    `may_bind`: whether this can be what binds the whole: a sum of others, or a bound of all losses, is not.
     """
 
     run: str

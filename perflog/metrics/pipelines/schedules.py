@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Annotated
 
 import numpy as np
 from msgspec import Struct
@@ -22,7 +23,7 @@ from perflog.metrics.pipelines.schedule_simulation import (
     ZB_V,
     step,
 )
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricRows, column, columns_of, metric
 from perflog.metrics.run_tables import Tables, computed_list
 from perflog.metrics.semantics import semantics_by_run
 from perflog.statistics.groups import groups_of
@@ -36,27 +37,6 @@ _COMPUTES = {"forward-compute": FORWARD, "backward-compute": BACKWARD}
 _FACTORS = (1, 2)  # of the micro-batches of the run
 TIMED, EQUAL = "stages as timed", "equal stages"
 
-_COLUMNS = (
-    *RUN_COLUMNS,
-    MetricColumn("schedule", meaning="GPipe, 1F1B, interleaved 1F1B, ZB-H1, ZB-V or DualPipe"),
-    MetricColumn("used", meaning="whether the run uses it, by its settings; null: unknown"),
-    MetricColumn("stages", meaning="p: number of pipeline stages"),
-    MetricColumn("micro_batches", meaning="m: number of micro-batches of a step; the run's own number comes first"),
-    MetricColumn("chunks", meaning="v: chunks of a stage; 2 where an interleaved run does not print it"),
-    MetricColumn("of", meaning="stages as timed by the log, or equal stages"),
-    MetricColumn("idle", "1", "lower", "bubble: idle time / time of all devices, from the first work to the last"),
-    MetricColumn("step_s", "s", "lower", "simulated step; null without times of stages"),
-    MetricColumn("speedup", "", "higher", "simulated step of 1F1B with the run's micro-batches / this one"),
-    MetricColumn(
-        "activations",
-        "",
-        "lower",
-        "largest number of micro-batches with activations on a device, in micro-batches of the run",
-    ),
-    MetricColumn("copies", "", "lower", "copies of the parameters of a stage that a device holds"),
-    MetricColumn("assumes", meaning="what the simulation assumes", brief=False),
-)
-
 _NAMES = {
     "gpipe": GPIPE, "1f1b": ONE_F_ONE_B, "pipedream": ONE_F_ONE_B, "interleaved1f1b": INTERLEAVED,
     "interleaved": INTERLEAVED, "zbh1": ZB_H1, "zb1p": ZB_H1, "zbv": ZB_V, "zbvzerobubble": ZB_V,
@@ -66,21 +46,28 @@ _NAMES = {
 
 
 class ScheduleRow(Struct, frozen=True):
-    """A row of the metric: see its columns."""
+    """A row of the metric."""
 
     run: str
-    schedule: str
-    used: bool | None
-    stages: int
-    micro_batches: int
-    chunks: int
-    of: str
-    idle: float
-    step_s: float
-    speedup: float
-    activations: float
-    copies: int
-    assumes: str
+    schedule: Annotated[str, column("GPipe, 1F1B, interleaved 1F1B, ZB-H1, ZB-V or DualPipe")]
+    used: Annotated[bool | None, column("whether the run uses it, by its settings; null: unknown")]
+    stages: Annotated[int, column("p: number of pipeline stages")]
+    micro_batches: Annotated[int, column("m: number of micro-batches of a step; the run's own number comes first")]
+    chunks: Annotated[int, column("v: chunks of a stage; 2 where an interleaved run does not print it")]
+    of: Annotated[str, column("stages as timed by the log, or equal stages")]
+    idle: Annotated[
+        float, column("bubble: idle time / time of all devices, from the first work to the last", "1", "lower")
+    ]
+    step_s: Annotated[float, column("simulated step; null without times of stages", "s", "lower")]
+    speedup: Annotated[float, column("simulated step of 1F1B with the run's micro-batches / this one", better="higher")]
+    activations: Annotated[
+        float,
+        column(
+            "largest number of micro-batches with activations on a device, in micro-batches of the run", better="lower"
+        ),
+    ]
+    copies: Annotated[int, column("copies of the parameters of a stage that a device holds", better="lower")]
+    assumes: Annotated[str, column("what the simulation assumes", brief=False)]
 
     @property
     def backward_by_rule(self) -> bool:
@@ -91,7 +78,7 @@ class ScheduleRow(Struct, frozen=True):
 @metric(
     title="pipeline schedules, by simulation",
     needs=("runs",),
-    columns=_COLUMNS,
+    columns=(*RUN_COLUMNS, *columns_of(ScheduleRow)),
     main="idle",
     formula="idle = 1 - busy / (p * step), of a simulation that starts each work as soon as its device and its input "
     "are ready. Equal stages: (p - 1) / (m + p - 1) of GPipe and 1F1B; bubbles (p - 1) (F + B) / v interleaved, "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Annotated
 
 import numpy as np
 from msgspec import Struct
@@ -15,7 +16,7 @@ from msgspec.structs import asdict
 
 from perflog.metrics.directions import better
 from perflog.metrics.options import Options
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricRows, column, columns_of, metric
 from perflog.metrics.run_tables import Tables, computed_list
 from perflog.statistics.samples import binomial
 from perflog.tables.columns import Rows
@@ -37,41 +38,26 @@ SPEED_UNITS = ("s", "1/s", "TFLOP/s")
 
 _FEW, _CHANCE, _APART = 3, 0.05, 1.03  # reports; probability; the worst over the best: less is scatter
 
-_COLUMNS = (
-    *RUN_COLUMNS,
-    MetricColumn("figure", meaning="the metric; null: the program calls the rank a straggler, by a rule of its own"),
-    MetricColumn("unit", meaning="unit of its values; null: a plain number"),
-    MetricColumn("end", meaning="highest or lowest: the end of the metric at which the rank is"),
-    MetricColumn("worse", meaning="whether this end is the worse one; null: neither is"),
-    MetricColumn("rank", meaning="rank that is named most often, the first of several; of stragglers a row for each"),
-    MetricColumn("times", "", None, "number of reports that name it"),
-    MetricColumn("reports", "", None, "number of reports that name any rank"),
-    MetricColumn("p", "", None, "probability that some rank is named so often if each report names one by chance"),
-    MetricColumn("value", meaning="median of the metric in the reports that name it"),
-    MetricColumn("ratio", meaning="highest / lowest value of a report, median over the reports; null: one is not > 0"),
-    MetricColumn("ranks", meaning="number of ranks: the world size, else 1 + the largest rank named", brief=False),
-    MetricColumn("first_line", meaning="line of the first report that names it", brief=False),
-    MetricColumn("last_line", meaning="line of the last report that names it", brief=False),
-)
-
 
 class NamedRank(Struct, frozen=True):
-    """A row of the metric: see its columns."""
+    """A row of the metric."""
 
     run: str
-    figure: str | None
-    unit: str
-    end: str | None
-    worse: bool | None
-    rank: int
-    times: int
-    reports: int
-    p: float
-    value: float
-    ratio: float
-    ranks: int
-    first_line: int
-    last_line: int
+    figure: Annotated[
+        str | None, column("the metric; null: the program calls the rank a straggler, by a rule of its own")
+    ]
+    unit: Annotated[str, column("unit of its values; null: a plain number")]
+    end: Annotated[str | None, column("highest or lowest: the end of the metric at which the rank is")]
+    worse: Annotated[bool | None, column("whether this end is the worse one; null: neither is")]
+    rank: Annotated[int, column("rank that is named most often, the first of several; of stragglers a row for each")]
+    times: Annotated[int, column("number of reports that name it")]
+    reports: Annotated[int, column("number of reports that name any rank")]
+    p: Annotated[float, column("probability that some rank is named so often if each report names one by chance")]
+    value: Annotated[float, column("median of the metric in the reports that name it")]
+    ratio: Annotated[float, column("highest / lowest value of a report, median over the reports; null: one is not > 0")]
+    ranks: Annotated[int, column("number of ranks: the world size, else 1 + the largest rank named", brief=False)]
+    first_line: Annotated[int, column("line of the first report that names it", brief=False)]
+    last_line: Annotated[int, column("line of the last report that names it", brief=False)]
 
     @property
     def is_named_often(self) -> bool:
@@ -90,7 +76,7 @@ class NamedRank(Struct, frozen=True):
 @metric(
     title="ranks that the log names",
     needs=("values",),
-    columns=_COLUMNS,
+    columns=(*RUN_COLUMNS, *columns_of(NamedRank)),
     main="ratio",
     formula="p = min(1, ranks * P(X >= times)), X binomial of n = reports and probability 1 / ranks",
     source="reports of Megatron-LM's StragglerDetector, NVIDIA's resiliency extension, FlagScale",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from perflog.arrays import Floats, Ints
 from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, column, columns_of, metric
 from perflog.metrics.run_tables import Tables, computed_list
 from perflog.metrics.skew.named_ranks import names_an_extreme
 from perflog.metrics.unlabelled_ranks import unlabelled_ranks
@@ -20,29 +22,6 @@ from perflog.statistics.standing_out import StandingOut, standing_out
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import TABLES
 from perflog.units import show
-
-_COLUMNS = (
-    *RUN_COLUMNS,
-    MetricColumn("of", meaning="table that has the metric: steps, phases, values or collectives"),
-    MetricColumn("figure", meaning="name of the metric"),
-    MetricColumn("unit", meaning="unit of its values; null: a plain number"),
-    MetricColumn("ranks", meaning="number of ranks that print it"),
-    MetricColumn("rows", meaning="number of steps, or of printings, that at least half of these ranks have"),
-    MetricColumn("median", meaning="median over the ranks, each with its median over the rows"),
-    MetricColumn("min", meaning="smallest of these medians"),
-    MetricColumn("lowest", meaning="rank that has it; of processes without a known rank the source, null without one"),
-    MetricColumn("max", meaning="largest of these medians"),
-    MetricColumn("highest", meaning="rank that has it"),
-    MetricColumn("rank", meaning="rank that differs from the others; null: none does. A row for each"),
-    MetricColumn("value", meaning="its median over the rows"),
-    MetricColumn("others", meaning="median of the medians of the other ranks"),
-    MetricColumn("ratio", meaning="its value over the median of the others, median over the rows"),
-    MetricColumn("t", meaning="its deviation in standard deviations of equal ranks"),
-    MetricColumn("p", "", None, "probability of such a deviation if all ranks were equal, over all ranks and metrics"),
-    MetricColumn(
-        "persistence", "1", None, "share of the rows with a deviation to the same side, at least half as large"
-    ),
-)
 
 _STEP_FIGURES = (
     "step_time_s", "forward_s", "backward_s", "tflops", "mfu", "tokens_per_s", "samples_per_s", "memory_bytes", "loss",
@@ -73,10 +52,53 @@ class RankFigure(Struct, frozen=True):
     values: Floats
 
 
+class RankRow(Struct, frozen=True):
+    """A row of the metric. `out`: the rank that differs from the others."""
+
+    run: str
+    of: Annotated[str, column("table that has the metric: steps, phases, values or collectives")]
+    figure: Annotated[str, column("name of the metric")]
+    unit: Annotated[str, column("unit of its values; null: a plain number")]
+    ranks: Annotated[int, column("number of ranks that print it")]
+    rows: Annotated[int, column("number of steps, or of printings, that at least half of these ranks have")]
+    median: Annotated[float, column("median over the ranks, each with its median over the rows")]
+    min: Annotated[float, column("smallest of these medians")]
+    lowest: Annotated[
+        str | None, column("rank that has it; of processes without a known rank the source, null without one")
+    ]
+    max: Annotated[float, column("largest of these medians")]
+    highest: Annotated[str | None, column("rank that has it")]
+    rank: Annotated[str | None, column("rank that differs from the others; null: none does. A row for each")]
+    out: _Out | None
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether a rank differs from the others and is worse, or its unit has no better direction."""
+        return self.out is not None and self.unit not in (WORSE_IF_LOW if self.out.far.ratio > 1 else WORSE_IF_HIGH)
+
+    @property
+    def certainty(self) -> float:
+        """Distance of the rank from the others, in standard deviations; 0 if none differs significantly."""
+        return self.out.far.t if self.out is not None else 0.0
+
+
+_OF_OUT = (
+    MetricColumn("value", meaning="its median over the rows"),
+    MetricColumn("others", meaning="median of the medians of the other ranks"),
+    MetricColumn("ratio", meaning="its value over the median of the others, median over the rows"),
+    MetricColumn("t", meaning="its deviation in standard deviations of equal ranks"),
+    MetricColumn("p", "", None, "probability of such a deviation if all ranks were equal, over all ranks and metrics"),
+    MetricColumn(
+        "persistence", "1", None, "share of the rows with a deviation to the same side, at least half as large"
+    ),
+)
+"""Columns of `RankRow.out`."""
+
+
 @metric(
     title="metrics by rank",
     needs=("runs",),
-    columns=_COLUMNS,
+    columns=(*RUN_COLUMNS, *columns_of(RankRow), *_OF_OUT),
     main="ratio",
     formula="median over the rows of value / median of the ranks in the row; t: its logarithm / scatter of the ranks "
     "(1.4826 MAD, shrunk towards 1.5 % and the noise over the rows, which counts as 6 ranks). A rank is reported if "
@@ -94,60 +116,17 @@ def ranks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all 
             figure  ranks    median lowest highest
         0  process      4  0.003762      1       3
     """
-    labels = tables.labels()
-    return [
-        (
-            row.run,
-            labels.get(row.run),
-            row.of,
-            row.figure,
-            row.unit or None,
-            row.ranks,
-            row.rows,
-            row.median,
-            row.min,
-            row.lowest,
-            row.max,
-            row.highest,
-            row.rank,
-            *_out_columns(row.out),
-        )
-        for row in rank_rows(tables)
-    ]
+    return list(map(_columns, rank_rows(tables)))
 
 
-def _out_columns(out: _Out | None) -> tuple[float, ...]:
-    if out is None:
-        return (np.nan,) * 6
-    return out.value, out.others, out.far.ratio, out.far.t, out.far.p, out.far.persistence
-
-
-class RankRow(Struct, frozen=True):
-    """A row of the metric: see its columns. `out`: the rank that differs from the others."""
-
-    run: str
-    of: str
-    figure: str
-    unit: str
-    ranks: int
-    rows: int
-    median: float
-    min: float
-    lowest: str | None
-    max: float
-    highest: str | None
-    rank: str | None
-    out: _Out | None
-
-    @property
-    def is_worse(self) -> bool:
-        """Whether a rank differs from the others and is worse, or its unit has no better direction."""
-        return self.out is not None and self.unit not in (WORSE_IF_LOW if self.out.far.ratio > 1 else WORSE_IF_HIGH)
-
-    @property
-    def certainty(self) -> float:
-        """Distance of the rank from the others, in standard deviations; 0 if none differs significantly."""
-        return self.out.far.t if self.out is not None else 0.0
+def _columns(row: RankRow) -> dict[str, object]:
+    columns = asdict(row) | {"unit": row.unit or None}
+    del columns["out"]
+    if row.out is None:
+        return columns | {column.name: np.nan for column in _OF_OUT}
+    far = row.out.far
+    columns |= {"value": row.out.value, "others": row.out.others}
+    return columns | {"ratio": far.ratio, "t": far.t, "p": far.p, "persistence": far.persistence}
 
 
 def rank_name(rank: str) -> str:

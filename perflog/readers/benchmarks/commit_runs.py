@@ -116,8 +116,7 @@ def write_runs(
         if not number:
             raise InputError("no figures of benchmarks in this history", source.name, "nothing was measured yet")
         ingested = writer.ingested
-    if options.progress is not None:
-        options.progress(source.size())
+    options.done(source)
     return ingested
 
 

@@ -66,8 +66,7 @@ class AllocatorSnapshotReader(Reader):
                 writer.write_account(part, account)
             settings = snapshots[0].settings
             ingested = writer.write_run(options.label, max(s.size for s in snapshots), {"clock": "epoch"} | settings)
-        if options.progress is not None:
-            options.progress(source.size())
+        options.done(source)
         return ingested
 
 

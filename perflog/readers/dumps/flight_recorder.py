@@ -97,8 +97,7 @@ class FlightRecorderReader:
             ingested = writer.write_run(
                 options.label, max(dump.size for dump in dumps), config, world_size=config["world_size"]
             )
-        if options.progress is not None:
-            options.progress(source.size())
+        options.done(source)
         return ingested
 
 

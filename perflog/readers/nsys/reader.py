@@ -97,8 +97,7 @@ class NsysReader(Reader):
             if not export.place:
                 help = "ask Nsight Systems for a trace, such as --trace=cuda,nvtx"
                 raise InputError("no events in this export of Nsight Systems", source.name, help)
-            if options.progress is not None:
-                options.progress(source.size())
+            options.done(source)
             config = session.config(os.path.basename(source.name), source.digest())
             return writer.write_run(options.label, export.place, config, **session.run_columns())
 

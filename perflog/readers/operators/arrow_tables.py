@@ -78,14 +78,12 @@ class ArrowTableReader(Reader):
             writer.write_dicts("steps", [{"run": writer.run, "part": 0} | row for row in operations.steps()])
             operations.count_figures(account)
             writer.write_account(0, account)
-            given = options.label() if callable(options.label) else {1: options.label}
-            label = given.get(1) or meta.get("trial_name")
+            label = options.label_of(1) or meta.get("trial_name")
             ingested = writer.write_run(
                 None if label is None else str(label), table.num_rows, {"clock": "step"} | operations.sizes | meta,
                 world_size=meta.get("world_size"),
             )  # fmt: skip
-        if options.progress is not None:
-            options.progress(source.size())
+        options.done(source)
         return ingested
 
 

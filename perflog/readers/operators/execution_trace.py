@@ -127,8 +127,7 @@ class ExecutionTraceReader:
                 writer.write_account(number, nodes.account)
                 sizes |= nodes.world_sizes
                 last = max(last, nodes.count)
-                if options.progress is not None:
-                    options.progress(part.size())
+                options.done(part)
             if not last:
                 help = "start the observer before the steps that it shall record"
                 raise InputError("no nodes in this execution trace", source.name, help)

@@ -67,8 +67,7 @@ class PerfettoReader:
                 files.append({"name": os.path.basename(part.name), **rank_field, "processes": names})
                 named = f"{os.path.basename(part.name)}: " if len(ranks) > 1 else ""
                 warnings += [f"{named}{text}" for text in _warnings(collector)]
-                if options.progress is not None:
-                    options.progress(part.size())
+                options.done(part)
             if not last:
                 raise InputError("no packets in this trace", source.name, "the tracing was stopped before it began")
             config: Mapping[str, Any] = {"clock": "epoch" if since_1970 else "trace", "files": files}

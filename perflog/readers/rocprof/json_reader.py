@@ -77,8 +77,7 @@ class RocprofJsonReader:
                 files.append(_file_config(part, rank, symbols))
                 last = max(last, records.place)
                 processes += symbols
-                if options.progress is not None:
-                    options.progress(part.size())
+                options.done(part)
             if not last:
                 help = "ask rocprofv3 for a trace, such as --runtime-trace"
                 raise InputError("no records in this output of rocprofv3", source.name, help)

@@ -85,8 +85,7 @@ class RocpdReader(Reader):
                     tables.device_names = names
                 database.read(tables)
             writer.write_account(0, database.account)
-            if options.progress is not None:
-                options.progress(source.size())
+            options.done(source)
             config = _config(source, sets)
             return writer.write_run(options.label, database.place, config, **_run_columns(sets))
 

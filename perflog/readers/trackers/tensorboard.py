@@ -68,8 +68,7 @@ class TensorBoardReader(Reader):
             config = {"clock": "epoch", "started": events.began, "file_version": events.version}
             elapsed = max((s.elapsed for s in events.scalars if s.elapsed is not None), default=None)
             ingested = writer.write_run(options.label, events.count, config, elapsed_s=elapsed)
-        if options.progress is not None:
-            options.progress(source.size())
+        options.done(source)
         ingested.warnings += events.warnings
         return ingested
 

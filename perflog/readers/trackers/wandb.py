@@ -72,12 +72,10 @@ class WandbReader(Reader):
             writer.write_dicts("summaries", summaries)
             writer.write_account(0, file.account)
             elapsed = max((s.elapsed for s in file.scalars if s.elapsed is not None), default=None)
-            given = options.label() if callable(options.label) else {1: options.label}
-            label = given.get(1) or file.run.get("display_name")
+            label = options.label_of(1) or file.run.get("display_name")
             config = {"clock": "epoch"} | file.run | file.config
             ingested = writer.write_run(label, file.count, config, elapsed_s=elapsed)
-        if options.progress is not None:
-            options.progress(source.size())
+        options.done(source)
         ingested.warnings += file.warnings
         return ingested
 

@@ -65,8 +65,7 @@ class XplaneReader:
                 profile = _Profile(os.path.basename(part.name), rank)
                 with mapped_file(part) as data:
                     profile.read(data, interners, waiting)
-                if options.progress is not None:
-                    options.progress(part.size())
+                options.done(part)
                 files.append(profile)
                 profile.write(EventOrigin(writer.run, number, rank, rule), interners, waiting, writer)
             if not any(profile.count for profile in files):

@@ -10,12 +10,13 @@ from msgspec import Struct
 
 from perflog.analysis.compare.figures import centre_of_runs
 from perflog.analysis.compare.measures import SideValues
-from perflog.analysis.compare.result_rows import TreeRow, column, columns_of
+from perflog.analysis.compare.result_rows import TreeRow
 from perflog.analysis.compare.rows import FigureRow, by_measure
 from perflog.analysis.compare.sides import Case, Side
 from perflog.arrays import Floats
 from perflog.grouping import grouped
 from perflog.metrics.compared import ALL, Measure
+from perflog.metrics.registry import column, columns_of
 from perflog.metrics.traces.work_tree import last_of_path
 from perflog.statistics.samples import median
 

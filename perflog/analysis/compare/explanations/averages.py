@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.sides import Case, Side
+from perflog.metrics.registry import column, columns_of
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.tables.columns import NULL
 from perflog.tables.schema import TABLES

@@ -17,13 +17,13 @@ from msgspec.structs import asdict, replace
 
 from perflog.analysis.compare.measures import SideValues
 from perflog.analysis.compare.operator_trees import Key, OperatorNode, merged, operator_tree, operators_by_run
-from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.sides import Case, Side
 from perflog.arrays import Floats
 from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.metrics.compared import ALL, Measure
+from perflog.metrics.registry import column, columns_of
 from perflog.metrics.traces.operators.device_operators import OPERATOR, kernels_text
 from perflog.metrics.traces.steady_work import STEP, TRACE, devices_by_run, steady_steps
 from perflog.metrics.traces.work_tree import PATH_MARK

@@ -8,10 +8,10 @@ from typing import Annotated
 import numpy as np
 from msgspec import Struct
 
-from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.sides import Case, Side
 from perflog.metrics.compared import STEP_TIME
 from perflog.metrics.jobs.step_levels import SPEEDS, RunLevels, changes_with, run_levels
+from perflog.metrics.registry import column, columns_of
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.samples import median
 

@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.analysis.compare.measures import SideValues
-from perflog.analysis.compare.result_rows import column, columns_of
 from perflog.analysis.compare.sides import Case, Side
+from perflog.metrics.registry import column, columns_of
 from perflog.metrics.step_series import StepSeries
 
 
