@@ -234,8 +234,6 @@ def _stretch(part: Floats, rng: np.random.Generator, widening: float) -> dict[in
     """Return both ends of the segment that differs most from the rest, with their p-value, if it counts."""
     size = -(-len(part) // _BLOCKS)
     blocks = part if size == 1 else part[: len(part) // size * size].reshape(-1, size).mean(axis=-1)
-    if len(blocks) < FEWEST:
-        return {}
     score, start, stop = _clearest_stretch(blocks)
     tests = len(blocks) * (len(blocks) - 1) // 2
     p = _p(blocks, score / widening, tests, _largest_stretch_score, rng)
@@ -245,9 +243,6 @@ def _stretch(part: Floats, rng: np.random.Generator, widening: float) -> dict[in
     if size > 1:  # the ends are somewhere in their blocks
         first = _SHORTEST + int(np.abs(_scores(part[:second])).argmax())
         second = first + _SHORTEST + int(np.abs(_scores(part[first:])).argmax())
-    edges = [0, first, second, len(part)]
-    if min(b - a for a, b in pairwise(edges)) < _SHORTEST:
-        return {}
     return {first: p, second: p}
 
 

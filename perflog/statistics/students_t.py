@@ -42,14 +42,9 @@ def t_quantile(p: float, freedom: float) -> float:
     """Return the quantile: P(T < t) = `p`, 0 < p < 1."""
     if p < 0.5:
         return -t_quantile(1 - p, freedom)
-    low, high = 0.0, math.inf
     t = NormalDist().inv_cdf(p)
-    for _ in range(_STEPS):  # Newton's method; bisection if a step leaves the bracket
-        excess = t_tail(t, freedom) - (1 - p)
-        low, high = (t, high) if excess > 0 else (low, t)
-        following = t + excess / _density(t, freedom)
-        if not low <= following <= high:
-            following = (low + high) / 2 if high < math.inf else 2 * t + 1
+    for _ in range(_STEPS):  # Newton's method: the tail is convex, so it gets to the quantile from below
+        following = t + (t_tail(t, freedom) - (1 - p)) / _density(t, freedom)
         if abs(following - t) <= 1e-13 * following:
             break
         t = following

@@ -68,11 +68,11 @@ def test_stages_as_a_profile_of_the_job_times_them(tmp_path: Path) -> None:
 
 
 def test_chunks_of_a_stage_are_one_after_the_other(tmp_path: Path) -> None:
-    job = made_job(1, 2, 4, chunks=2)
+    job = made_job(1, 2, 4, chunks=3)
     path = write_table(tmp_path / "chunks.parquet", rows_of(job, times_of(job, 1, lambda *_: 0.1), 1))
     found = {each["schedule"]: each for each in reversed(list(rows(schedules(perflog.read(path)))))}
-    assert found[ONE_F_ONE_B]["step_s"] == pytest.approx((4 + 1) * 0.4)
-    assert found["interleaved 1F1B"]["chunks"] == 2
+    assert found[ONE_F_ONE_B]["step_s"] == pytest.approx((4 + 1) * 0.6)
+    assert found["interleaved 1F1B"]["chunks"] == 3
 
 
 def operation(

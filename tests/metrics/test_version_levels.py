@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pytest
 
 from perflog.metrics.directions import Better
@@ -13,10 +14,14 @@ from perflog.metrics.many_runs.version_levels import (
     FigureOfRuns,
     UntrackedFigure,
     VersionSettings,
+    _changed,
+    _effect,
     figure_courses,
     version_settings,
 )
 from perflog.metrics.many_runs.versions import Version, Versions
+from perflog.statistics.levels import Course
+from perflog.statistics.shared_scatter import SharedScatter
 
 JITTER = (1.0, 1.001, 0.999, 1.0005, 0.9995)
 OLD, NEW = [10 * JITTER[k % 5] for k in range(8)], [12 * JITTER[k % 5] for k in range(8)]
@@ -117,6 +122,18 @@ def cause_of(**settings: Sequence[str | None]) -> tuple[str | None, list[str], t
     return change.cause, [str(each) for each in change.settings], change.same_machine
 
 
+def test_the_error_of_a_change_is_that_of_a_cut() -> None:
+    """Squares 2 and 8 about the means 2 and 7, with two degrees of freedom; a shared variance adds its own."""
+    before, after = np.array([1.0, 3.0]), np.array([5.0, 9.0])
+    alone = _effect(Course([]), before, after, 0.0)
+    assert (alone.shift, alone.error, alone.freedom) == pytest.approx((5, math.sqrt(10 / 2), 2))
+    rounded = _effect(Course([], widening=2.0), before, after, 3.0)
+    assert (rounded.error, rounded.freedom) == pytest.approx((3 * 2, 2))
+    shared = _effect(Course([], shared=SharedScatter(1.5, 4.0)), before, after, 0.0)
+    assert (shared.error, shared.freedom) == pytest.approx((math.sqrt((10 + 4 * 1.5) / 6), 6))
+    assert math.isnan(_effect(Course([]), before[:1], after[:1], 0.0).error)
+
+
 A, B = ["a"], ["b"]
 
 
@@ -134,6 +151,15 @@ def test_a_setting_that_changes_one_version_earlier_or_later_may_be_the_cause() 
     assert cause_of(batch=A * 9 + B * 7)[:2] == ("settings", ["batch a -> b"])
     assert cause_of(batch=A * 6 + B * 10)[0] is None
     assert cause_of(batch=A * 10 + B * 6)[0] is None
+
+
+def test_a_setting_of_a_single_version_is_its_own() -> None:
+    names = versions(3).versions
+    same, other = ({version.name: frozenset([value]) for version, value in zip(names, each, strict=True)}
+                   for each in ("aaa", "aab"))  # fmt: skip
+    assert list(_changed(names[:2], names[2:], {"batch": same})) == []
+    assert list(_changed(names[:1], names[1:2], {"batch": same})) == []
+    assert [str(each) for each in _changed(names[:2], names[2:], {"batch": other})] == ["batch a -> b"]
 
 
 def test_a_setting_that_often_changes_is_no_cause() -> None:

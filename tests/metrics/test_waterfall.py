@@ -190,6 +190,25 @@ def test_data_and_preparation_have_bars_of_their_own() -> None:
     assert bars == pytest.approx({"compute": 0.3, "data": 0.2, "unattributed": 0.5})
 
 
+def test_work_at_the_rate_of_plain_products_and_the_kernels_that_are_slower() -> None:
+    """4 x 1000 rows x top 2 x 64 x 128 x 2 layers are 0.131072 GFLOP. Two ranks measure 0.5 and 2 GFLOP/s: 0.8."""
+    shapes = {"tokens_per_rank": 1000, "top_k": 2, "model_dim": 64, "hidden_size": 128, "layers": 2}
+    plain = {"plain_experts": 2, "plain_rows": 1000}
+    values = [
+        {"table": "values", "key": f"plain_gemm{k}", "rank": rank, "value": seconds / 2}
+        for rank, seconds in ((0, 0.131072), (1, 0.032768))
+        for k in (1, 2)
+    ]
+    gemms = [_phase(f"gemm{k}", step, 0.1 * k, rank) for step in range(8) for rank in (0, 1) for k in (1, 2)]
+    made = _of("reference", [*_steps(8), *gemms, *values], 2, **shapes, **plain)
+    found = {row["bar"]: row for row in rows(waterfall(made))}
+    work = 0.131072 / 0.8
+    assert found["work at plain products"]["time_s"] == pytest.approx(work)
+    assert found["slower kernels"]["time_s"] == pytest.approx(0.3 - work)
+    assert found["unattributed"]["time_s"] == pytest.approx(0.7)
+    assert (found["slower kernels"]["first_line"], found["slower kernels"]["last_line"]) == (9, 40)
+
+
 def test_a_log_without_parts_and_work_has_no_bars_whatever_the_peak() -> None:
     assert not len(waterfall(by_hand("steps", _steps(8))))
     assert not len(waterfall(by_hand("steps", _steps(8)), peak_tflops=100))

@@ -66,7 +66,7 @@ readers.trackers: __init__ scalar_series record_files tensorboard wandb
 readers.dumps: __init__ plain_pickles dumped_data flight_recorder allocator_snapshot
 readers.benchmarks: __init__ commit_runs github_benchmark asv bencher pytorch_benchmarks
 readers.chrome: boundaries metadata json_repair kinds arguments argument_columns events worker_pool contents tracks
-readers.chrome: scanner reader
+readers.chrome: scanner trace_processes reader
 readers.operators: __init__ arrow_tables execution_trace
 readers.xplane: arguments planes events reader
 readers.perfetto: packets clocks tracks arguments events reader

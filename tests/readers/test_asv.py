@@ -18,7 +18,7 @@ from support.reading import proof_of
 
 import perflog
 from perflog.parsing.input.source import open_source
-from perflog.readers.benchmarks.asv import _config, _figures, _names, _scatter
+from perflog.readers.benchmarks.asv import AsvReader, _config, _figures, _names, _scatter
 from perflog.readers.registry import find_reader
 
 
@@ -55,6 +55,26 @@ def test_asv_tells_a_new_machine_from_a_change_of_the_program(tmp_path: Path) ->
         asv(tmp_path, k, values, cpu="EPYC" if k >= SLOWER else "Xeon")
     (change,) = [change for _, change in perflog.track(str(tmp_path)).changes]
     assert (change.after.name, change.cause) == (COMMITS[SLOWER], "machine")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "no results in this file"),
+        ('{"commit_hash": "a", "params": {}}', "no results in this file"),
+        ('{"commit_hash": "a", "params": {}, "results": [1]}', "no results by benchmark"),
+    ],
+)
+def test_a_file_without_results_is_an_error(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with open_source(str(tmp_path / "a.json")) as source, pytest.raises(perflog.PerflogError, match=message):
+        AsvReader().proof(source)
+
+
+def test_a_list_of_units_has_none(tmp_path: Path) -> None:
+    path = asv(tmp_path, 0, {"suite.track_ratio": [[2.5]]})
+    (tmp_path / "results" / "benchmarks.json").write_text("[]")
+    assert perflog.read(path).arrow("values").select(["value", "unit"]).to_pylist() == [{"value": 2.5, "unit": None}]
 
 
 def test_machines_of_asv_are_tests(tmp_path: Path) -> None:

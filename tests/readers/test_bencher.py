@@ -15,7 +15,9 @@ from support.benchmark_files import (
 from support.reading import proof_of
 
 import perflog
-from perflog.readers.benchmarks.bencher import _runs
+from perflog.errors import InputError
+from perflog.parsing.input.source import Source
+from perflog.readers.benchmarks.bencher import BencherReader, _runs
 from perflog.readers.benchmarks.commit_runs import CommitRun
 
 
@@ -47,6 +49,13 @@ def result(*metrics: Any, units: Any = "nanoseconds (ns)", **more: Any) -> dict[
 
 def runs(*results: Any) -> list[CommitRun]:
     return list(_runs({"project": {"name": "p"}, "results": list(results)}))
+
+
+@pytest.mark.parametrize("text", ["[]", '{"project": {}, "results": 7}', '{"project": {}}'])
+def test_a_file_without_results_is_an_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "perf.json").write_text(text)
+    with pytest.raises(InputError, match="no results in this file"):
+        BencherReader().proof(Source("perf.json", str(tmp_path / "perf.json")))
 
 
 def test_an_iteration_of_a_report_on_a_branch_and_testbed_is_a_run() -> None:

@@ -48,3 +48,11 @@ def test_of_ranges_that_overlap_the_last_that_began_counts() -> None:
     found = {5: 0, 10: 1, 15: 2, 19: 2, 25: 2, 30: 0, 45: 4, 100: -1, 125: 6, 135: 6, 140: -1}
     assert index.find(np.zeros(len(found), np.int64), np.array([*found])).tolist() == [*found.values()]
     assert index.parents.tolist() == [-1, 0, 1, 2, 0, -1, 5]
+
+
+def test_ranges_without_length_are_in_others_and_around_none() -> None:
+    ranges = [(0, 0), (5, 40), (5, 5), (10, 20), (20, 20), (30, 30), (40, 40)]
+    starts, ends = (np.array(column, np.int64) for column in zip(*ranges, strict=True))
+    index = IntervalIndex(np.zeros(len(ranges), np.int64), starts, ends, np.arange(len(ranges)))
+    assert index.parents.tolist() == [-1, -1, 1, 1, 1, 1, -1]
+    assert index.find(np.zeros(5, np.int64), np.array([0, 5, 20, 30, 40])).tolist() == [-1, 1, 1, 1, -1]

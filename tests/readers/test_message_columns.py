@@ -137,3 +137,32 @@ def test_a_number_that_no_field_has_is_damage(tag: bytes) -> None:
     assert (len(found.numbers), found.damage) == (1, len(whole))
     columns = fields_of(padded(message, 0, len(message)), np.array([0]), np.array([len(message)]))
     assert (columns.number.tolist(), columns.damaged.tolist()) == ([4], [True])
+
+
+def test_fields_by_their_number() -> None:
+    """The last of several counts. Another type of the same number is no integer, or no content."""
+    messages = [
+        field(1, 7) + field(1, -8) + single(2, 0.5) + field(3, 2.5) + field(4, "ab") + field(4, field(1, 9)),
+        field(2, "no integer") + field(4, 5),
+        field(4, "c" * 200) + field(3, 1),
+    ]
+    joined = b"".join(messages)
+    ends = np.cumsum([len(message) for message in messages])
+    found = fields_of(padded(joined, 0, len(joined)), ends - [len(message) for message in messages], ends)
+    assert found.integers(1, -1).tolist() == [-8, -1, -1] and found.integers(2, -1).tolist() == [-1, -1, -1]
+    assert found.fixed64(3, 0).view(np.float64).tolist() == [2.5, 0, 0]
+    assert found.counts(4).tolist() == [2, 1, 1] and found.counts(9).tolist() == [0, 0, 0]
+    owner, starts, ends = found.contents(4)
+    assert owner.tolist() == [0, 0, 2]
+    assert [found.text_at(*span) for span in zip(starts.tolist(), ends.tolist(), strict=True)][::2] == ["ab", "c" * 200]
+    inner_owner, inner = found.messages(4)
+    assert inner_owner.tolist() == [0, 0, 2] and inner.integers(1, -1)[1] == 9
+    starts, ends = found.last_contents(4)
+    assert (ends - starts).tolist() == [len(field(1, 9)), 0, 200]
+
+
+@pytest.mark.parametrize("size", [127, 128, 300, 20_000])
+def test_a_long_content_has_its_length_in_several_bytes(size: int) -> None:
+    message = field(5, "x" * size) + field(6, 1)
+    found = outline(memoryview(message), 0, len(message))
+    assert (found.ends - found.starts).tolist() == [size, 1] and found.damage == -1

@@ -29,6 +29,12 @@ def test_plain_data_is_read(data: Any, protocol: int) -> None:
     assert load(pickle.dumps(data, protocol)) == data
 
 
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_more_values_than_a_byte_numbers(protocol: int) -> None:
+    data = [(f"name {k}", k) for k in range(300)]
+    assert load(pickle.dumps(data, protocol)) == data
+
+
 @given(PLAIN, st.integers(2, 5), st.integers(0, 1 << 16))
 def test_a_cut_pickle_is_an_error(data: Any, protocol: int, end: int) -> None:
     packed = pickle.dumps(data, protocol)

@@ -10,7 +10,8 @@ from perflog.readers.processes import merged_labels, process_label, process_rank
 @pytest.mark.parametrize(
     ("process", "label"),
     [("[TP01] 4242", "[TP01]"), ("4242", ""), ("rank3_0", "rank3"), ("python 7", "python"), ("GPU 0 Spans", "GPU 0"),
-     ("rank 0 Traces", "rank 0"), ("name", ""), ("a: -1", "a")],
+     ("rank 0 Traces", "rank 0"), ("name", ""), ("a: -1", "a"), ("[TP00-DP01] 12", "[TP00-DP01]"),
+     ("[TP00] Spans", "[TP00]"), ("Spans", "")],
 )  # fmt: skip
 def test_the_label_before_the_number_of_a_process(process: str, label: str) -> None:
     assert process_label(process) == label

@@ -95,3 +95,26 @@ def test_traces_in_folders_of_their_ranks(tmp_path: Path, behind: bool) -> None:
 def test_the_only_number_in_which_files_differ_is_their_rank(names: tuple[str, ...], ranks: list[int | None]) -> None:
     found = ranks_of_files([(name, RankInfo()) for name in names])
     assert found == [(rank, None if rank is None else "file") for rank in ranks]
+
+
+def rounds(*names: str) -> list[list[str]]:
+    return runs_of_files([(name, UNKNOWN) for name in names])
+
+
+def test_each_round_of_a_profiler_is_a_run() -> None:
+    """Names end in the time at which they were written, whatever the order of the files."""
+    first, second = ("rank0.100.json", "rank1.101.json"), ("rank0.205.json", "rank1.204.json")
+    assert rounds(first[0], second[0], second[1], first[1]) == [list(first), list(second)]
+    apart = ["rank0.100.json", "rank0.101.json", "rank1.102.json", "rank1.103.json"]  # rank 1 came after the next round
+    assert rounds(*apart) == [[name] for name in apart]
+    whole = ["rank0.100.json", "rank1.101.json", "rank0.205.json"]  # a rank of the last round is missing
+    assert rounds(*whole) == [[name] for name in whole]
+
+
+def test_files_of_other_jobs_are_no_ranks_of_one_run() -> None:
+    names = ["rank0.json", "rank1.json"]
+    assert runs_of_files([(name, RankInfo(None, size)) for name, size in zip(names, "24", strict=True)]) == [
+        ["rank0.json"], ["rank1.json"]
+    ]  # fmt: skip
+    assert rounds("a/rank0.json", "b/rank1.json") == [["a/rank0.json"], ["b/rank1.json"]]
+    assert rounds("rank1.json", "rank0.json", "other0.json") == [["rank0.json", "rank1.json"], ["other0.json"]]

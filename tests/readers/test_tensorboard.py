@@ -70,6 +70,14 @@ def test_a_file_of_tensors() -> None:
         ([field(1, 9), field(4, struct.pack("<q", 1 << 40))], float(1 << 40)),
         ([field(1, 19), field(13, 0x3E00)], 1.5),
         ([field(1, 14), field(13, 0x3FC0)], 1.5),
+        ([field(1, 14), field(4, b"\xc0\x3f")], 1.5),  # bfloat16, as bytes
+        *(
+            ([field(1, dtype), field(4, struct.pack(f"<{form}", 7))], 7.0)
+            for dtype, form in ((3, "i"), (4, "B"), (5, "h"), (6, "b"), (17, "H"), (19, "e"), (22, "I"), (23, "Q"))
+        ),
+        ([field(1, 10), field(11, 1)], 1.0),
+        ([field(1, 3), field(7, b"\x07\x08")], 7.0),  # packed
+        ([field(1, 3), field(2, field(2, field(1, 1))), field(7, 7)], 7.0),
         ([field(1, 1)], 0.0),
     ],
 )
@@ -78,10 +86,31 @@ def test_tensors_of_each_type(tmp_path: Path, parts: list[bytes], value: float) 
     assert log.arrow("values")["value"].to_pylist() == [value]
 
 
-def test_a_tensor_of_several_elements_is_unread(tmp_path: Path) -> None:
-    shape = field(2, field(2, field(1, 2)))
-    log = read(tmp_path / "t", event_file(event(BEGAN, 1, tensor("t", field(1, 1), shape, field(5, bytes(8))))))
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (field(1, 1), field(2, field(2, field(1, 2))), field(5, bytes(8))),
+        (field(1, 1), field(4, bytes(8))),  # without a shape
+        (field(1, 8), field(4, bytes(8))),  # a complex number
+        (field(1, 8),),
+        (field(1, 7), field(8, "a"), field(8, "b")),
+    ],
+)
+def test_a_tensor_of_several_elements_or_of_an_unknown_type_is_unread(tmp_path: Path, parts: tuple[bytes, ...]) -> None:
+    log = read(tmp_path / "t", event_file(event(BEGAN, 1, tensor("t", *parts))))
     assert log.line_account == {"total": 2, "read": 0, "context": 1, "unread": 1}
+
+
+def test_what_is_no_figure_is_named(tmp_path: Path) -> None:
+    values = [field(1, "x") + field(number, b"") for number in (4, 5, 6, 99)]
+    scalar = field(1, "x") + single(2, 1.5)
+    log = read(tmp_path / "t", event_file(*(event(BEGAN, k, value) for k, value in enumerate([*values, scalar]))))
+    lines = [row for row in log.arrow("lines").to_pylist() if row["count"]]
+    account = {row["shape"]: (row["status"], row["count"]) for row in lines}
+    assert account == {
+        "file version": ("context", 1), "image": ("context", 1), "histogram": ("unread", 1), "audio": ("context", 1),
+        "empty": ("context", 1), "scalar": ("read", 1),
+    }  # fmt: skip
 
 
 def test_step_times_by_the_time_of_logging(tmp_path: Path) -> None:

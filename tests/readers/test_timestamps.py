@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.readers.events.event_columns import MISSING
-from perflog.readers.events.timestamps import parse_integers, parse_timestamps, round_durations
+from perflog.readers.events.timestamps import number_in_name, parse_integers, parse_timestamps, round_durations
 
 NUMBERS = st.one_of(
     st.integers(-(10**15), 10**15).map(str),
@@ -48,3 +48,11 @@ def test_whole_numbers(value: Any, number: int) -> None:
 def test_durations() -> None:
     values = [1, 0.0005, "2.5", None, "x", float("nan"), -3, 4.458677009853422e9]
     assert round_durations(values).tolist() == [1000, 0, 2500, MISSING, MISSING, MISSING, -3000, 4458677009853]
+
+
+def test_a_number_over_two_lines_is_no_time_and_moves_no_other() -> None:
+    assert parse_timestamps([b"1\n5", b"2", b" 3.5 "]).tolist() == [MISSING, 2000, 3500]
+
+
+def test_numbers_in_names_fit_into_64_bits() -> None:
+    assert [number_in_name(digits, -1) for digits in ("7", "", None, "9" * 18, "9" * 19)] == [7, -1, -1, 10**18 - 1, -1]

@@ -53,6 +53,25 @@ def test_history_of_nested_objects_and_lists(tmp_path: Path) -> None:
     assert log.figure_account == {"total": 5, "stored": 3, "dropped": 0, "unread": 2}  # the list of two numbers
 
 
+def test_a_step_and_settings_of_their_own(tmp_path: Path) -> None:
+    """A number of a step counts only where the history has no `_step`; settings may come after the run."""
+    records = [
+        field(17, field(1, "abc") + field(4, items(1, {"lr": 0.5}))),
+        field(5, items(1, {"layers": 4})),
+        field(2, items(1, {"loss": 2.5}) + field(2, field(1, 7))),
+        field(2, items(1, {"loss": 1.5, "_step": 8}) + field(2, field(1, 9))),
+    ]
+    log = read(tmp_path / "r", run_file(*records))
+    assert log.arrow("steps").select(["step", "loss"]).to_pydict() == {"step": [7, 8], "loss": [2.5, 1.5]}
+    config = json.loads(log.arrow("runs")["config"][0].as_py())
+    assert {name: config.get(name) for name in ("run_id", "lr", "layers")} == {"run_id": "abc", "lr": 0.5, "layers": 4}
+
+
+def test_a_run_without_records_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(perflog.PerflogError, match="no records in this run"):
+        read(tmp_path / "r", run_file())
+
+
 def test_system_metrics_are_counters(tmp_path: Path) -> None:
     time = field(1, 1700000000) + field(2, 250_000_000)
     stats = field(7, field(2, time) + items(3, {"gpu.3.powerWatts": 412.5, "cpu": 7}))

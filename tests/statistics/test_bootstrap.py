@@ -32,7 +32,7 @@ def politis_white(values: Floats) -> float:
 def test_a_block_is_as_long_as_politis_and_white_say() -> None:
     """Between the cube root and a third of the number of values; the first series are too short for an estimate."""
     for n in (1, 2, 7, 8, 9, 12, 13, 40, 150, 1200):
-        for rho in (0.0, 0.5, 0.9, -0.7):
+        for rho in (0.0, 0.5, 0.9, -0.7, -0.9):
             values = ar1(np.random.default_rng(n), n, rho)
             least = max(round(n ** (1 / 3)), 1)
             expected = max(round(politis_white(values)), least) if n >= 8 else least

@@ -103,7 +103,15 @@ def test_equal_figures_leave_the_rounding_of_the_log() -> None:
 
 @pytest.mark.parametrize(
     ("values", "step"),
-    [([1.0, 2, 3], 1), ([0.1, 0.25], 0.01), ([0.0203, 0.0211], 1e-4), ([1 / 3, 0.2], 0), ([2.6e-5, 3.1e-5], 1e-6)],
+    [
+        ([1.0, 2, 3], 1),
+        ([0.1, 0.25], 0.01),
+        ([0.0203, 0.0211], 1e-4),
+        ([1 / 3, 0.2], 0),
+        ([1e-20], 0),
+        ([1234567.1234567], 0),
+        ([2.6e-5, 3.1e-5], 1e-6),
+    ],
 )
 def test_rounding(values: list[float], step: float) -> None:
     assert effects.rounding(np.array(values)) == pytest.approx(step, rel=1e-9, abs=1e-14)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from perflog.statistics.groups import groups_of, positions_in, values_at
+from perflog.statistics.groups import distinct, groups_of, positions_in, values_at
 
 
 def test_groups_are_in_the_order_of_their_keys() -> None:
@@ -45,6 +45,8 @@ def test_keys_as_wide_as_integers_do_not_overflow() -> None:
     assert groups.inverse.tolist() == [0, 2, 1]
     assert groups_of(ends, ends[::-1], np.zeros(3, np.int64)).inverse.tolist() == [0, 2, 1]
     assert groups_of(np.zeros(3, np.int64), ends, ends[[1, 1, 1]]).inverse.tolist() == [0, 2, 1]
+    wide = np.array([1 << 40, 0, 1 << 40])  # two of them together do not fit
+    assert groups_of(wide, np.array([0, 1 << 40, 1])).inverse.tolist() == [1, 0, 2]
 
 
 @examples(50)
@@ -97,6 +99,18 @@ def test_groups_count_distinct_keys_and_have_first_and_last_integers() -> None:
     assert groups.numbers_of(ranks, chosen).tolist() == [1, 2]
     assert [ends.tolist() for ends in groups.ends(np.array([9, 3, 2, 7, 8]))] == [[3, 2], [8, 9]]
     assert groups.in_order.tolist() == [1, 0]
+    assert [len(ends) for ends in groups_of(np.zeros(0, np.int64)).ends(np.zeros(0, np.int64))] == [0, 0]
+
+
+def test_a_flag_holds_for_all_rows_of_its_group() -> None:
+    groups = groups_of(np.array([1, 0, 1, 2]))
+    assert groups.any_of(np.array([False, False, True, False])).tolist() == [True, False, True, False]
+    assert groups.medians(np.array([1.0, 5.0, 3.0, math.nan])).tolist() == pytest.approx([5, 2, math.nan], nan_ok=True)
+
+
+def test_distinct_numbers_ascend() -> None:
+    for numbers, expected in (([3, 1, 3, 2, 1], [1, 2, 3]), ([1, 2, 2], [1, 2]), ([-5, 0, 7], [-5, 0, 7]), ([], [])):
+        assert distinct(np.array(numbers, np.int64)).tolist() == expected
 
 
 def test_rows_are_found_by_their_keys_and_unknown_ones_have_no_value() -> None:

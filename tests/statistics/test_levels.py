@@ -123,6 +123,7 @@ def test_a_stretch_has_at_least_two_values_before_and_after_it() -> None:
     rng = np.random.default_rng(1)
     assert list(_stretch(series, rng, 1.0)) == [2, 14]
     assert list(_stretch(series[1:], rng, 1.0)) == [] == list(_stretch(series[:-1], rng, 1.0))
+    assert list(_stretch(np.tile([0.0, 0.1], 150) + np.repeat([0, 5, 0], [101, 80, 119]), rng, 1.0)) == [101, 181]
 
 
 def test_the_score_of_a_cut_is_students_t() -> None:

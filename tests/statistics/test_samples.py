@@ -15,6 +15,7 @@ from perflog.statistics.samples import (
     binomial,
     drift,
     half_difference,
+    lower_median,
     mad,
     median,
     median_interval,
@@ -75,6 +76,12 @@ def test_a_drift_is_between_the_halves() -> None:
     ):
         assert drift(np.array(values)) == pytest.approx(ratio, nan_ok=True)
         assert half_difference(np.array(values)) == pytest.approx(difference, nan_ok=True)
+
+
+def test_the_lower_median_of_two_is_the_less() -> None:
+    values = np.array([[4, 1], [2, 8], [3, 5], [9, 0]])
+    assert lower_median(values).tolist() == [3, 1]
+    assert lower_median(values[:3]).tolist() == [3, 5]
 
 
 def test_medians_along_an_axis_are_without_nan() -> None:

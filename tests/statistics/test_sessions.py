@@ -155,4 +155,6 @@ def test_levels_that_scatter_more_are_told() -> None:
     assert not sessions.are_noisier([calm], [loud])
     assert not sessions.are_noisier([calm], [calm])
     assert sessions.are_noisier([loud], [Level(np.zeros(3), ("c",) * 3)])
-    assert not sessions.are_noisier([Level(np.ones(1), ("d",))], [loud])
+    single = Level(np.ones(1), ("d",))
+    assert not sessions.are_noisier([single], [loud])
+    assert not sessions.are_noisier([loud], [single])  # nobody knows how much that scatters

@@ -79,6 +79,8 @@ def test_the_noise_of_a_member_by_hand() -> None:
     assert _noise(many)[0] == pytest.approx([math.sqrt(2.5 / 5), 0])
     long = np.array([np.repeat(np.arange(10.0), 8)])
     assert _noise(long)[0] == pytest.approx([np.arange(10.0).std(ddof=1) / math.sqrt(10)])
+    gap = np.where(np.arange(25) // 5 == 2, math.nan, many)  # a block without values: four blocks are too few
+    assert _noise(gap)[0] == pytest.approx([1.2533 * np.nanstd(gap[0], ddof=1) / math.sqrt(20), 0])
     assert _noise(many[:, :24])[0] == pytest.approx([1.2533 * many[0, :24].std(ddof=1) / math.sqrt(24), 0])
 
 

@@ -81,6 +81,7 @@ def own(rank: int, step: int = 7) -> str:
     [
         ([TOOK, turn(3), TOOK], [(None, None, None), (3, "header", 1)]),  # before the first header nothing is known
         ([turn(3), own(5)], [(5, "printed", 7)]),  # what a line prints itself counts
+        ([turn(3), own(0)], [(0, "printed", 7)]),
         ([turn(3), own(-1)], [(3, "header", 7)]),  # no rank
         ([own(2**31 - 1), own(2**31)], [(2**31 - 1, "printed", 7), (None, None, 7)]),  # of 32 bits
         ([turn(2**31 - 1), TOOK], [(2**31 - 1, "header", 1)]),

@@ -18,6 +18,7 @@ COUNT = "[{}/60] loss=3.61 tok/s=30000.1"
         ([COUNT.format(20), COUNT.format(40), TRAIN.format(70)], [70]),
         ([TRAIN.format(10), *map(COUNT.format, (20, 60, 20)), TRAIN.format(20)], [10, 20]),  # it begins again
         ([TRAIN.format(10), *map(COUNT.format, (20, 60, 20)), TRAIN.format(1)], [10, 20, 60, 20, 1]),  # both do
+        ([TRAIN.format("70/100"), COUNT.format(20), COUNT.format(40)], [70]),  # a name and a total
     ],
 )
 def test_a_count_of_a_loop_inside_the_run_is_no_step(lines: list[str], steps: list[int]) -> None:

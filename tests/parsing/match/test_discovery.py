@@ -21,6 +21,7 @@ from perflog.parsing.match import discovery
 from perflog.parsing.match.discovery import TemplateDiscovery, discovered_line, families_of, form_of
 from perflog.parsing.match.records import Batch, FormatLine, Records, lines_of
 from perflog.parsing.match.scanner import Scanner
+from perflog.tables.row_order import PART_BITS
 
 FORMAT = """
 title = "pairs of a program"
@@ -322,3 +323,22 @@ def test_first_records_of_kinds_that_have_some() -> None:
     batch: Any = SimpleNamespace(records={kind: Records(np.array([10 * kind, 99])) for kind in (2, 4, 5)})
     assert discovery._first_positions(batch, 3, 2).tolist() == [40]
     assert discovery._first_positions(batch, 2, 4).tolist() == [20, 40, 50]
+
+
+@pytest.mark.parametrize(
+    ("firsts", "in_order"),
+    [
+        ([10, 20, 30], True),
+        ([10, 30, 20], False),
+        ([20, 10, 30], False),
+        ([10, 10, 30], False),
+        ([10, 20.5, 30], False),
+    ],
+)
+def test_logs_that_show_their_lines_in_another_order_are_read_alone(firsts: list[float], in_order: bool) -> None:
+    """So are those that show one inside a line, as its second part."""
+    positions = (np.array([[1, 2, 3], firsts]) * (1 << PART_BITS)).astype(np.int64)
+    found = TemplateDiscovery().each_shows([], {}, positions, [], unread())
+    assert found == in_order
+    assert not TemplateDiscovery().each_shows([shown("loss {loss:f}")], {}, positions, [], unread())
+    assert not TemplateDiscovery().each_shows([shown("{{{a:d}}}", by_object=True)], {}, positions, [], unread())

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cost import call_growth, cpu_growth
 from support.examples import examples
+from support.format_files import given_file
 from support.reading import LABELS, NAMES, sample_lines, write
 
+from perflog.formats.loader.format_file import load
 from perflog.formats.model import Line
 from perflog.formats.openings import opening_of
 from perflog.formats.registry import COMMON, known
@@ -306,3 +309,14 @@ def test_each_line_belongs_to_one_kind(lines: list[bytes]) -> None:
 def test_blank_lines_are_blank() -> None:
     (batch,) = scanned(fast(), [b"", b" ", b"\t \t", b"3: ", b"[rank1]:"])
     assert len(batch.owner[BLANK]) == 5
+
+
+def test_a_number_that_the_next_record_tore_is_not_read(tmp_path: Path) -> None:
+    """The program prints two decimals. The number of a whole line may have fewer: nothing follows it there."""
+    text = 'title = "t"\n[[line]]\nname = "step"\ntable = "steps"\ntext = "step {step:d} loss {loss:.2f}"\n'
+    line = given_file(tmp_path, text + 'sample = "step 1 loss 2.50"\n', "torn")
+    made = Scanner(lines_of([load(line)]))
+    (batch,) = scanned(
+        made, [b"step 1 loss 2.5step 2 loss 2.25", b"step 3 loss 2.25step 4 loss 2.5", b"step 5 loss 2.5"]
+    )
+    assert [values["step"] for _, values, _ in records(made, batch).values()] == ["2", "3", "4", "5"]

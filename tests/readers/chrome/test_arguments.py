@@ -269,7 +269,7 @@ def test_each_value_of_an_argument_is_stored_dropped_or_unread() -> None:
     undeclared.add(0, "device", "no 7")
     counts = {"Ev Idx": 4, "device": 3, "stream": 2, "odd": 9, "name": 5}
     assert account_of(counts, {"device": 2, "stream": 3}, undeclared) == {
-        "Ev Idx": Figures(dropped=4), "device": Figures(stored=2, unread=2), "stream": Figures(stored=3),
-        "odd": Figures(stored=1),
+        "Ev Idx": Figures(0, 4, 0), "device": Figures(2, 0, 2), "stream": Figures(3, 0, 0),
+        "odd": Figures(1, 0, 0, 0, ""),
     }  # fmt: skip
     assert account_of({"stream": 0}, {"stream": 0}, UndeclaredArguments()) == {}

@@ -128,6 +128,17 @@ def test_old_columns_and_missing_ones(tmp_path: Path) -> None:
     assert json.loads(run["config"])["clock"] == "trace" and run["device"] is None
 
 
+def test_an_event_without_the_number_of_its_name_has_no_name(tmp_path: Path) -> None:
+    """The name of string 1 is not taken for it, nor the number that stands for none."""
+    tables: dict[str, list[Row]] = {
+        "StringIds": [{"id": 1, "value": "first"}],
+        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(0, 1, demangledName=name) for name in (None, 1, None, 5)],
+        "CUPTI_ACTIVITY_KIND_MEMCPY": [{"start": 2, "end": 3, "copyKind": kind} for kind in (None, 1)],
+    }
+    events = rows(perflog.read(write_tables(tmp_path / "r.sqlite", tables)))
+    assert [row["name"] for row in events] == [None, "first", None, None, None, "Memcpy Host-to-Device"]
+
+
 def test_more_rows_than_are_read_at_a_time(tmp_path: Path) -> None:
     count = 70_000
     path = write_tables(

@@ -94,3 +94,57 @@ def test_a_counter_without_a_number_is_unread(tmp_path: Path) -> None:
     log = perflog.read(tmp_path / "trace.pftrace")
     assert log.table("counters")["value"].tolist() == [5.0]
     assert log.line_account["unread"] == 1
+
+
+def raw(*fields: bytes) -> bytes:
+    return wire(11, b"".join(fields))
+
+
+def test_events_of_the_older_kind_have_a_phase_and_a_length(tmp_path: Path) -> None:
+    """Field 6 is the legacy event: 2 its phase, 3 its length in us. A type of its own counts before the phase."""
+    older = [
+        (10, raw(wire(23, "whole"), wire(6, wire(2, ord("X")) + wire(3, 7)))),
+        (20, raw(wire(23, "begun"), wire(6, wire(2, ord("B"))))), (25, raw(wire(6, wire(2, ord("E"))))),
+        (30, raw(wire(23, "moment"), wire(6, wire(2, ord("I"))))),
+        (40, raw(wire(23, "typed"), wire(9, INSTANT), wire(6, wire(2, ord("B"))))),
+        (50, raw(wire(23, "no length"), wire(6, wire(2, ord("X"))))),
+        (60, raw(wire(23, "odd length"), wire(6, wire(2, ord("X")) + wire(3, -1)))),
+        (70, raw(wire(23, "odd"), wire(6, wire(2, ord("Q"))))),
+    ]  # fmt: skip
+    (tmp_path / "trace.pftrace").write_bytes(b"".join(packet(content, at=at) for at, content in older))
+    log = perflog.read(tmp_path / "trace.pftrace")
+    found = log.arrow("events").select(["name", "kind", "start_ns", "duration_ns"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == [
+        ("whole", "range", 10, 7000), ("begun", "range", 20, 5), ("moment", "mark", 30, None),
+        ("typed", "mark", 40, None),
+    ]  # fmt: skip
+    assert log.line_account == {"total": 8, "read": 5, "context": 0, "unread": 3}
+
+
+def test_correlations_and_arguments_are_of_their_event(tmp_path: Path) -> None:
+    """Field 52 is the correlation of an event; an argument of this name is one, too."""
+    packets = [
+        packet(event(INSTANT, "none"), at=1),
+        packet(raw(wire(9, BEGIN), wire(23, "own"), wire(52, 77)), at=2), packet(event(END), at=3),
+        packet(event(BEGIN, "argument", args={"corr_id": 5, "odd": 2.5}), at=4), packet(event(END), at=5),
+    ]  # fmt: skip
+    (tmp_path / "trace.pftrace").write_bytes(b"".join(packets))
+    log = perflog.read(tmp_path / "trace.pftrace")
+    found = log.arrow("events").select(["name", "correlation"]).to_pylist()
+    assert [tuple(row.values()) for row in found] == [("none", None), ("own", 77), ("argument", 5)]
+    values = log.arrow("values").select(["line", "key", "value"]).to_pylist()
+    assert [tuple(row.values()) for row in values] == [(4, "odd", 2.5)]
+
+
+def test_readings_of_a_counter_that_prints_differences_are_summed_in_the_order_of_time(tmp_path: Path) -> None:
+    """Field 5 of a counter says so, field 4 is the factor of its unit."""
+    packets = [
+        packet(track(1, "sum", counter=wire(5, 1) + wire(4, 10))), packet(track(2, "plain", counter=b"")),
+        *(packet(event(COUNTER, track=1, counter=value), at=at) for at, value in ((10, 1), (30, 4), (20, 2))),
+        packet(event(COUNTER, track=2, real=0.5), at=40), packet(event(COUNTER, track=2, counter=3), at=50),
+    ]  # fmt: skip
+    (tmp_path / "trace.pftrace").write_bytes(b"".join(packets))
+    found = perflog.read(tmp_path / "trace.pftrace").arrow("counters").select(["name", "start_ns", "value"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in found) == [
+        ("plain", 40, 0.5), ("plain", 50, 3), ("sum", 10, 10), ("sum", 20, 30), ("sum", 30, 70),
+    ]  # fmt: skip
