@@ -16,7 +16,7 @@ from perflog.analysis.overview.run_figures import run_figures
 from perflog.analysis.run_stops import last_stop
 from perflog.errors import InputError
 from perflog.metrics import Options, Tables
-from perflog.metrics.benchmarks.cases import cases
+from perflog.metrics.benchmarks.cases import case_pairs, cases
 from perflog.metrics.jobs.last_steps import last_steps
 from perflog.tables.schema import FIRST_CELL
 
@@ -293,6 +293,71 @@ def test_line_profiler() -> None:
     assert unread(log) == {}
 
 
+def test_the_profile_of_python() -> None:
+    """The own time of a function is without those that it calls."""
+    log = read(b"""\
+         113616 function calls (109641 primitive calls) in 3.290 seconds
+
+   Ordered by: cumulative time
+   List reduced from 947 to 50 due to restriction <50>
+
+   ncalls  tottime  percall  cumtime  percall filename:lineno(function)
+   254/85    0.002    0.000    1.041    0.012 module.py:1747(_call_impl)
+      169 0.004586 0.000027 0.523851 0.003100 jit.py:695(run)
+       57    0.427    0.007    0.427    0.007 {built-in method torch.cat}
+""")  # stas00/ml-engineering debug/pytorch.md
+    assert unread(log) == {} and unread_figures(log) == 0
+    assert values(log)["profile_time"] == 3.29
+    rows = [{row["key"]: row["text"] or row["value"] for row in log.rows("values") if row["line"] == n} for n in (7, 9)]
+    assert rows[0] == {
+        "calls": 254,
+        "own_time": 0.002,
+        "cumulative_time": 1.041,
+        "function": "module.py:1747(_call_impl)",
+    }
+    assert rows[1]["function"] == "{built-in method torch.cat}" and rows[1]["own_time"] == 0.427
+
+
+def test_the_server_of_llama_cpp_of_2026() -> None:
+    """The time, the slot and the task stand before each line."""
+    before = b"132.15.702.022 I slot print_timing: id  0 | task 9161 | "
+    lines = (
+        b"prompt eval time =    8476.55 ms /  1938 tokens (    4.37 ms per token,   228.63 tokens per second)",
+        b"       eval time =    1834.34 ms /    61 tokens (   30.07 ms per token,    33.25 tokens per second)",
+        b"draft acceptance = 0.92727 (   51 accepted /    55 generated), mean len =  5.64",
+    )
+    log = read(b"".join(before + line + b"\n" for line in lines))  # noonghunna/club-3090 issue 1106
+    assert unread(log) == {} and unread_figures(log) == 0
+    known = values(log)
+    assert (known["prompt_tokens_per_s"], known["eval_tokens_per_s"]) == (228.63, 33.25)
+    assert (known["eval_time"], known["draft_acceptance"]) == (pytest.approx(1.83434), 0.92727)
+
+
+def test_the_backends_of_flashinfer_are_compared_within_a_routine(tmp_path: Path) -> None:
+    times = {"BmmFp8": {"cudnn": 0.285, "cutlass": 0.266}, "BatchPrefill": {"cudnn": 0.313, "cutlass": 0.53}}
+    rates = "std 0.000 ms; achieved tflops 13.180 TFLOPs/sec; achieved tb_per_sec 0.026 TB/sec"
+    text = "".join(
+        f"[INFO] Running test{routine}\n"
+        + "".join(f"[PERF] {backend:15s}:: median time {time:.3f} ms; {rates}\n" for backend, time in of.items())
+        for routine, of in times.items()
+    )
+    (tmp_path / "run.txt").write_text(text, encoding="utf-8")  # flashinfer-ai/flashinfer benchmarks/README.md
+    pairs = case_pairs(perflog.read(tmp_path / "run.txt"))
+    assert {(row["parameter"], row["variant"]) for row in pairs.to_dict("records")} == {("backend", "cutlass")}
+
+
+def test_arctic_training() -> None:
+    """The time of an iteration includes the data, that of a step does not."""
+    log = read(
+        b"iter:  130/3000   4% | loss: 16.5469 | iter time: 1.038s | iter tflops: 909.8 | lr: 8.667E-04"
+        b" | seqlen: 16.38K | step time: 0.996s | step tflops: 947.4 | epoch: 0"
+        b" | MA 2.84 GB | Max_MA 28.95 GB | NV 51.92 GB\n"
+    )  # snowflakedb/ArcticTraining issue 219
+    [step] = log.rows("steps")
+    assert (step["step"], step["step_time_s"], step["tflops"], step["loss"]) == (130, 1.038, 909.8, 16.5469)
+    assert values(log)["tflops_without_data"] == 947.4 and values(log)["memory_allocated"] == 2.84 * 2**30
+
+
 def test_babelstream() -> None:
     assert values(whole("babelstream"))["Triad"] == pytest.approx(1412.034221)
 
@@ -303,6 +368,15 @@ step:13750/20000 train_loss:1.9910 train_time:598726ms step_avg:43.54ms
 step:13780/20000 val_loss:2.0606 val_bpb:1.2172 train_time:600038ms step_avg:43.54ms
 stopping_early: wallclock_cap train_time:600038ms step:13780/20000
 """  # pszemraj/parameter-golf records/track_10min_16mb/2026-03-17_NaiveBaseline/train.log
+
+
+def test_the_mean_rate_of_a_speed_run() -> None:
+    log = read(
+        b"4500/20000 train_loss: 2.2951 train_time: 8.9m tok/s: 6618594\n4961/20000 val_loss: 2.3593 val_bpb: 1.0780\n"
+    )
+    [step] = log.rows("steps")  # openai/parameter-golf records of 2026-04
+    assert (step["step"], step["loss"], step["elapsed_s"]) == (4500, 2.2951, None)
+    assert values(log)["mean_tokens_per_s"] == 6618594 and values(log)["val_bpb"] == 1.078
 
 
 def test_the_last_step_of_a_run_that_its_program_ended(tmp_path: Path) -> None:

@@ -340,3 +340,21 @@ def test_quantities_below_titles_have_a_case_for_each_column_and_title() -> None
     assert table.units["Output"] == "1/s"
     [table] = found(*({"Kind": row["Concurrency"], "Metric": row["Metric"], "Value": row["new"]} for row in records))
     assert table.parameters == {"Kind": [16, 64]} and table.figures["Output"].tolist() == [72, 288]
+
+
+def test_quantities_in_cells_with_and_without_a_unit_are_no_cases_of_one() -> None:
+    cells = {"TTFT": (0.25, "s"), "InputTokens": 1457.5, "Throughput": (16.5, "1/s")}
+    records = [{"Parameter": name, "Stage": "total", "Average": cell, "Max": cell} for name, cell in cells.items()]
+    [table] = found(*records)
+    assert {name: of.tolist() for name, of in table.figures.items()} == {
+        "TTFT": [0.25, 0.25],
+        "InputTokens": [1457.5, 1457.5],
+        "Throughput": [16.5, 16.5],  # `total` in each row marks no sum
+    }
+    assert table.units == {"TTFT": "s", "InputTokens": "", "Throughput": "1/s"}
+
+
+def test_a_profile_is_over_its_functions_not_over_their_calls() -> None:
+    names = "calls own_time function"
+    [table] = found(*named(names, (5, 0.25, "read"), (5, 0.5, "write"), (7, 0.125, "close")), units={"own_time": "s"})
+    assert table.parameters == {"function": ["read", "write", "close"]} and table.is_of_different_work

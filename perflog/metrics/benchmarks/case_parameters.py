@@ -35,6 +35,13 @@ _DEGREE = lazy_pattern(
     re.IGNORECASE,
 )
 """Names of numbers that configure a measurement, if they directly follow other parameters."""
+NAMES_WORK = lazy_pattern(
+    r"(?:.*[_. ])?"
+    r"(?:name|kernel|op|operator|operation|layer|module|function|phase|test|test[_ ]case|task|job|line_number|heading|"
+    r"time|duration)s?",
+    re.IGNORECASE,
+)
+"""Names of columns that describe which work is measured."""
 _MOMENTS = frozenset("timestamp date datetime".split())
 """Names of when a record was written."""
 _UNIT = frozenset(("unit", "units"))
@@ -107,11 +114,8 @@ def parameters_of(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple
             leading = [n for n in behind if n in {*leading, *round_}]
         if not _tell_apart(leading, columns) or _is_series(leading, columns):
             return [], {}
-    elif not _tell_apart(leading, columns):  # a record may print a size after what was measured with it
-        leading += sizes
-        variants = [n for n, cells in behind.items() if n not in leading and _names_variants(n, cells)]
-        if not _tell_apart(leading, columns) and _tell_apart([*leading, *variants], columns):
-            leading += variants
+    elif not _tell_apart(leading, columns):
+        leading = _with_names_behind(leading, sizes, behind, columns)
     leading += [n for n in chosen if n not in leading]
     if not _tell_apart(leading, columns):  # two trials of one choice
         leading += [n for n, cells in behind.items() if TRIAL.fullmatch(n) and are_words(cells)]
@@ -119,6 +123,19 @@ def parameters_of(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple
         if _is_redundant(name, leading, columns):
             leading.remove(name)
     return leading, settings
+
+
+def _with_names_behind(
+    leading: list[str], sizes: list[str], behind: dict[str, list[Any]], columns: dict[str, list[Any]]
+) -> list[str]:
+    """Return parameters that do not identify the records, with those that are printed behind what was measured."""
+    leading = [*leading, *sizes]
+    work = [n for n, cells in behind.items() if NAMES_WORK.fullmatch(n) and are_words(cells)]
+    if not _tell_apart(leading, columns) and _tell_apart(work, columns) and not any(map(_configures, leading)):
+        return work  # a profile counts the calls before it names the function
+    variants = [n for n, cells in behind.items() if n not in leading and _names_variants(n, cells)]
+    is_known = _tell_apart(leading, columns) or not _tell_apart([*leading, *variants], columns)
+    return leading if is_known else [*leading, *variants]
 
 
 def _counts_values(name: str, names: Collection[str]) -> bool:
@@ -151,6 +168,10 @@ def _tell_apart(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     """Whether the values of these columns together are others in each record."""
     number = len(next(iter(columns.values()), []))
     return bool(names) and len(set(zip(*(columns[name] for name in names), strict=True))) == number
+
+
+def _configures(name: str) -> bool:
+    return CONFIGURES.fullmatch(name) is not None
 
 
 def _is_chosen(name: str, units: dict[str, str]) -> bool:

@@ -19,6 +19,7 @@ from perflog.formats.vocabulary import MOMENTS, STATISTIC
 from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.benchmarks.case_parameters import (
+    NAMES_WORK,
     PROGRESS,
     TRIAL,
     are_words,
@@ -53,13 +54,6 @@ _IS_LATENCY = lazy_pattern(
     r"(?i)ttft|tpot|itl|e2el|e2e latency|(?:request|inter-?token) latency|time (?:to|per) .*token"
 )
 """Cases that are quantities of a server: `TTFT`, `TPOT`."""
-_NAMES_WORK = lazy_pattern(
-    r"(?:.*[_. ])?"
-    r"(?:name|kernel|op|operator|operation|layer|module|function|phase|test|test[_ ]case|task|job|line_number|heading|"
-    r"time|duration)s?",
-    re.IGNORECASE,
-)
-"""Names of columns that describe which work is measured."""
 _CHANGE = lazy_pattern(r"(?i)(?:.*_)?(?:Δ|delta|change|diff|difference|gain|improvement|reduction|speed_?up)(?:_.*)?")
 """Names of a column with the change from one of the other columns to the next."""
 _AMOUNTS = frozenset(
@@ -118,7 +112,7 @@ class CaseTable(Struct, frozen=True):
         columns = map(str, self.parameters.get(_COLUMN, ())) if self.is_by_column else ()
         are_statistics = any(_IS_STATISTIC.fullmatch(column) for column in columns)
         are_statistics |= any(all(map(_IS_LATENCY.fullmatch, map(str, of))) for of in self.parameters.values())
-        return are_statistics or (len(self.parameters) == 1 and all(map(_NAMES_WORK.fullmatch, self.parameters)))
+        return are_statistics or (len(self.parameters) == 1 and all(map(NAMES_WORK.fullmatch, self.parameters)))
 
     @property
     def _are_parts(self) -> bool:
@@ -136,7 +130,7 @@ class CaseTable(Struct, frozen=True):
         if self.units.get(figure) != "s":
             return False
         by_name = {name: {x for x in of if isinstance(x, str)} for name, of in self.parameters.items()}
-        if any(len(names) > 1 and _NAMES_WORK.fullmatch(name) for name, names in by_name.items()):
+        if any(len(names) > 1 and NAMES_WORK.fullmatch(name) for name, names in by_name.items()):
             return True  # the numbers of jobs name no work
         times = self.figures[figure]
         known = np.isfinite(times)
@@ -320,7 +314,11 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
                 texts[place] or None if math.isnan(value) and not nans[place] else float(value)
             )
         columns[name] = cells
-        codes_of_units[name] = dict(zip(records.inverse[places].tolist(), units_of_row[places].tolist(), strict=True))
+        has_unit = (units_of_row[places] >= 0) | (np.nan_to_num(values[places]) != 0)  # 0 needs none
+        measured = places[has_unit]
+        codes_of_units[name] = dict(
+            zip(records.inverse[measured].tolist(), units_of_row[measured].tolist(), strict=True)
+        )
         bad[name] = np.array([is_failure(x) for x in cells], np.bool_)
     columns = with_parameters(columns)
     kept = _without_summary(columns, _last_of_trials(columns))
@@ -374,15 +372,18 @@ def _tables_with(rows: Rows, records: Groups, line: Ints, names: Sequence[str]) 
 def _units_of(
     codes_of_columns: dict[str, dict[int, int]], words: Sequence[str], kept: Sequence[int], number: int
 ) -> tuple[dict[str, str], list[set[str]]]:
-    """Return the unit of each column, "" for several or none, and of each record those of columns with several."""
+    """Return the unit of each column, "" for several or none, and of each record those of columns with several.
+
+    A number without a unit beside numbers with one is another quantity: tokens beside milliseconds.
+    """
     units: dict[str, str] = {}
     units_of_record: list[set[str]] = [set() for _ in range(number)]
     for name, codes in codes_of_columns.items():
-        found = {record: words[code] for record in kept if (code := codes.get(record, -1)) >= 0}
+        found = {record: words[codes[record]] if codes[record] >= 0 else "" for record in kept if record in codes}
         units[name] = next(iter(found.values())) if len({*found.values()}) == 1 else ""
         if not units[name] and not _CHANGE.fullmatch(name):
             for record, unit in found.items():
-                units_of_record[record].add(unit)
+                units_of_record[record].update({unit} - {""})
     return units, units_of_record
 
 
@@ -444,7 +445,10 @@ def _turned(table: CaseTable, units_of_cells: Sequence[Set[str]]) -> CaseTable |
         (quantity, next(iter(of)) if len(of) == 1 else unit)
         for (quantity, unit), of in zip(split, in_cells, strict=True)
     ]
-    if not columns or (not is_named and len({unit for _, unit in split} - {""}) < _SEVERAL):
+    units_of_rows = {unit for _, unit in split}
+    if all(of <= {"1"} for of in units_of_cells):  # the words need no unit: `requests`
+        units_of_rows -= {""}
+    if not columns or (not is_named and len(units_of_rows) < _SEVERAL):
         return None
     numbered = [_NUMBERED.fullmatch(column) for column in columns]
     stems = {match["stem"] for match in numbered if match}
@@ -501,9 +505,8 @@ def _rows_of_quantities(
 
 def _without_summary(columns: dict[str, list[Any]], records: list[int]) -> list[int]:
     """Return records without the last one if it is what all of them amount to: `average`."""
-    is_summary = any(
-        isinstance(cells[records[-1]], str) and _SUMMARY.fullmatch(cells[records[-1]]) for cells in columns.values()
-    )
+    lasts = [(cells[records[-1]], [cells[record] for record in records[:-1]]) for cells in columns.values()]
+    is_summary = any(isinstance(x, str) and _SUMMARY.fullmatch(x) and x not in others for x, others in lasts)
     return records[:-1] if is_summary and len(records) > _SEVERAL else records
 
 

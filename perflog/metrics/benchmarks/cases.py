@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from perflog.formats.families.title_lines import HEADING
 from perflog.formats.vocabulary import STATISTIC
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics.benchmarks.case_parameters import CONFIGURES, MOST_VARIANTS
+from perflog.metrics.benchmarks.case_parameters import CONFIGURES, MOST_VARIANTS, are_words
 from perflog.metrics.benchmarks.case_tables import CaseTable, case_tables
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import better, words_of
@@ -164,6 +165,8 @@ def _pairs(table: CaseTable) -> Iterator[dict[str, object]]:
         variants = list(dict.fromkeys(values))
         if not all(isinstance(x, str) for x in variants) or not 2 <= len(variants) <= MOST_VARIANTS:
             continue
+        if parameter == HEADING and any(are_words(of) for name, of in table.parameters.items() if name != HEADING):
+            continue  # the work of the variants that its rows name
         place = list(table.parameters).index(parameter)
         for key in table.figures:
             by_variant: dict[str, dict[tuple[Any, ...], tuple[float, int]]] = {x: {} for x in variants}
