@@ -29,6 +29,9 @@ CLOCK = r"(?:[0-9]{1,5} days?, )?(?:[0-9]{1,6}:)?[0-9]{1,2}:[0-9]{2}"
 SMOOTHED_RATE = "smoothed_"
 """Prefix of the names of rates that progress bars of training print: `smoothed_s_per_it`."""
 
+MEAN_STEP_TIME = "mean_s_per_step"
+"""Name of the mean time of a step since the bar began, which Keras prints."""
+
 OF_BARS = lazy_pattern(r"^(?:\w+_)?bar(?:_total)?$|^smoothed_\w+$|_elapsed$")
 """Names of values that states of bars give."""
 

@@ -33,6 +33,7 @@ from perflog.metrics.profiles.ranges import ranges
 from perflog.metrics.registry import Metric, MetricColumn, MetricList
 from perflog.metrics.run_tables import Tables
 from perflog.metrics.series.curves import curves
+from perflog.metrics.series.epoch_times import epochs
 from perflog.metrics.series.time_to_target import time_to_target
 from perflog.metrics.skew.hot_experts import hot_experts
 from perflog.metrics.skew.imbalance import imbalance, imbalance_steps
@@ -72,8 +73,8 @@ from perflog.metrics.traces.replays.scenarios import replay
 from perflog.metrics.what_if.whatif import whatif, whatif_steps
 
 _ORDER = (
-    causes, steps, throughput, time_to_train, time_to_target, goodput, timeline, levels, pauses, curves, breakdown,
-    waterfall, headroom, phases, wait, imbalance, ranks, named_ranks, hot_experts, placement, communication,
+    causes, steps, throughput, time_to_train, time_to_target, goodput, timeline, levels, epochs, pauses, curves,
+    breakdown, waterfall, headroom, phases, wait, imbalance, ranks, named_ranks, hot_experts, placement, communication,
     collectives, node_pairs, device_time, stragglers, lateness, collective_wait, collective_bandwidth,
     collective_volume, rank_pairs, rank_clocks, whatif, stuck_ranks, device_kernels, device_ranges,
     device_operators, operator_efficiency, host_operators, launches, idle_calls, launch_queue, critical_path, replay,
@@ -128,6 +129,7 @@ __all__ = [
     "device_time",
     "energy",
     "energy_cases",
+    "epochs",
     "factors",
     "get",
     "goodput",

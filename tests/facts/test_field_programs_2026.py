@@ -792,3 +792,23 @@ def test_slurm_s_tracked_resources_have_sizes_with_and_without_a_unit() -> None:
     rows = read(log.encode()).rows("values")
     found = [row["value"] for row in rows if row["key"] in ("memory", "virtual_memory")]
     assert sorted(found) == [5504 * 1024, 1.5 * 2**30, 10439041024, 10621726720]
+
+
+def test_ultralytics() -> None:
+    """The row of all classes is no row of the table of epochs; losses that only the header names are unread."""
+    row = "      {}/100      3.61G      1.482      1.812      1.017        332        640: {}"
+    rows = (
+        row.format(1, " 87%|#### | 1410/1618 [02:03<00:20, 10.57it/s]"),
+        row.format(1, "100%|#####| 1618/1618 [02:33<00:00, 10.57it/s]"),
+        "                   all        548      38759      0.557      0.436      0.452      0.278",
+        row.format(2, "100% ━━━━━━━━━━━━ 1618/1618 10.5it/s 2:31"),
+        row.format(3, "100% ━━━━━━━━━━━━ 1618/1618 50.5it/s 32.1s"),
+    )
+    log = read("".join(f"{row}\n" for row in rows).encode())
+    found = [(row["line"], row["key"], row["value"]) for row in log.rows("values")]
+    times = [(2, "epoch_time", 153.0), (4, "epoch_time", 151.0), (5, "epoch_time", 32.1)]
+    assert [row for row in found if row[1] == "epoch_time"] == times
+    assert (3, "mAP50_95", 0.278) in found and (2, "memory_reserved", 3.61e9) in found
+    assert {key for _, key, _ in found} == {
+        "epoch", "epoch_time", "memory_reserved", "precision", "recall", "mAP50", "mAP50_95"
+    }  # fmt: skip

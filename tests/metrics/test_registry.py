@@ -25,7 +25,7 @@ from perflog.metrics.run_tables import Tables
 def test_the_order_of_the_metrics_is_deliberate() -> None:
     """`analyze`, the report and docs/metrics.md show it, so that a renamed module must not change it."""
     assert " ".join(METRICS) == (
-        "causes steps throughput time_to_train time_to_target goodput timeline levels pauses curves breakdown "
+        "causes steps throughput time_to_train time_to_target goodput timeline levels epochs pauses curves breakdown "
         "waterfall headroom phases wait imbalance ranks named_ranks hot_experts placement communication collectives "
         "node_pairs device_time stragglers lateness "
         "collective_wait collective_bandwidth collective_volume rank_pairs rank_clocks whatif stuck_ranks "

@@ -90,7 +90,7 @@ metrics: step_series run_rows
 metrics.profiles: kernel_names operator_tables kernels ranges allocator
 metrics.benchmarks: __init__ server_readings case_titles case_parameters case_tables cases serving
 metrics.benchmarks: collectives node_pairs
-metrics.series: __init__ divergence series_ends curves time_to_target
+metrics.series: __init__ divergence series_ends curves time_to_target epoch_times
 metrics.jobs: __init__ last_steps pauses stuck_ranks job_intervals pause_marks attempt_clock usual_steps attempt_end
 metrics.jobs: attempt_time timeline goodput step_levels time_to_train
 metrics.pipelines: __init__ schedule_simulation pipeline schedules
@@ -123,7 +123,7 @@ analysis.compare: findings comparison comparing gates ci_formats __init__
 analysis.overview: run_groups run_figures ranks_apart doubts hosts parts outliers
 analysis.overview.facts: __init__ stuck what_if scaling_facts sweep_facts energy_facts telemetry_facts
 analysis.overview.facts: host_operators version_changes folder_answers device_facts log_facts server_facts
-analysis.overview.facts: case_facts job_course targets
+analysis.overview.facts: case_facts epoch_facts job_course targets
 analysis.overview: headline reasons subject next_commands __init__
 analysis: slow_members diagnosis live_steps run_list track
 plots.drawing: __init__ sketch style files notebook_figure canvas heatmaps stacked_bars

@@ -23,6 +23,7 @@ from perflog.metrics import (
     collective_volume,
     collectives,
     device_time,
+    epochs,
     host_operators,
     imbalance,
     kernels,
@@ -134,7 +135,12 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
         figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
         if figures and not any(map(_is_speed, figures)):
             figures = [*(speed for speed in _values(tables, options) if _is_speed(speed)), *figures]
-    figures += _loss(tables) if figures else [*_unnumbered_steps(tables), *_values(tables, options)]
+    of_epochs, names = _epochs(tables, options)
+    if figures:
+        figures += [*_loss(tables), *of_epochs]
+    else:
+        values = (figure for figure in _values(tables, options) if figure.name not in names)
+        figures = [*_unnumbered_steps(tables), *of_epochs, *values]
     figures = figures or [figure for figure in _counters(tables, options) if figure.values]  # of no program
     if scaling := [figure for figure in _scaling(tables, options) if figure.values]:
         names = {figure.name for figure in scaling}
@@ -564,6 +570,15 @@ def _named_values(tables: Tables) -> Iterator[RunFigure]:
 def _last(rows: Rows, name: str, unit: str) -> RunFigure:
     """The last of these values in each run."""
     return RunFigure(name, unit, None, {run: float(run_rows["value"][-1]) for run, run_rows in rows.by("run").items()})
+
+
+def _epochs(tables: Tables, options: Options) -> tuple[list[RunFigure], set[str]]:
+    """The median time of an epoch; and the names by which the runs print it."""
+    rows = epochs.table(tables, options)
+    if not len(rows):
+        return [], set()
+    medians = rows.groupby("run", sort=False)[["time_s"]].median().reset_index()
+    return [_column(medians, "time_s", "epoch", "s", "lower")], set(rows["name"].dropna())
 
 
 def _loss(tables: Tables) -> Iterator[RunFigure]:

@@ -131,6 +131,8 @@ def _steps(printed: Rows, lasts: Mapping[str, int]) -> int:
     """
     epochs = np.unique(printed["epoch"])
     if len(epochs) > 1:  # the steps of each begin again
+        if len(np.unique(printed["step"])) == 1:  # a bar that was drawn at its end
+            return int(printed["step"][0]) * len(epochs)
         epoch_rows = (printed.where(printed["epoch"] == epoch) for epoch in epochs)
         return sum(_steps(rows, {rows["run"][0]: int(rows["step"].max())}) for rows in epoch_rows)
     steps, first = np.unique(printed["step"], return_index=True)

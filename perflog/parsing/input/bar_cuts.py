@@ -79,7 +79,8 @@ def _own_begin(text: bytes, begin: int, end: int) -> int:
     if first == begin and _is_of_state(front):
         return begin
     own = _OWN_FRONT.search(front)
-    is_row = own is None and front.rstrip(b" \t").endswith(b":")  # a row of a table, and how far its step is
+    has_own = own is not None and own.start() < len(front)  # not `640:  87%|`, with the blank of a short share
+    is_row = not has_own and front.rstrip(b" \t").endswith(b":")  # a row of a table, and how far its step is
     return begin if is_row else first + own.start() if own else end
 
 

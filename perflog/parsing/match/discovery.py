@@ -381,14 +381,19 @@ class TemplateDiscovery:
     def _lines_of(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
         """Return the Lines that the first fitting family makes of a string; add the unknown ones to `new`.
 
-        A family may read a label that a program prints. If none does, what is after it is a record.
+        A family of a program may read a label that the program prints. If none does, what is after it is a record; a
+        generic family would take the label for words of the line.
         """
         declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
         partly = [(form, family) for form, family in families if isinstance(family, PartialLines)]
         bare = without_printed_label(text)
+        if bare in (b"", text):
+            return self._first_lines(declared, text, new) or self._first_lines(partly, text, new)
+        of_programs = [(form, family) for form, family in declared if not form.generic]
         return (
-            self._first_lines(declared, text, new)
-            or (self._first_lines(declared, bare, new) if bare not in (b"", text) else ())
+            self._first_lines(of_programs, text, new)
+            or self._first_lines(declared, bare, new)
+            or self._first_lines(declared, text, new)
             or self._first_lines(partly, text, new)
         )
 

@@ -7,6 +7,7 @@ from itertools import pairwise, zip_longest
 
 import numpy as np
 
+from perflog.analysis.overview.facts.epoch_facts import epoch_facts
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables, telemetry
 from perflog.metrics import levels as levels_of_runs
@@ -45,6 +46,7 @@ def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) 
                 yield mark + text
             yield from (mark + text for text in _growing_pauses(job))
     yield from level_changes(tables, options, marks)
+    yield from epoch_facts(tables, options, marks)
 
 
 def _goodput(job: JobTimeline) -> str:

@@ -16,6 +16,8 @@ MOST_WORDS = 6  # of a name
 _PLURAL = lazy_pattern(r"[a-z]+s")
 _DEVICE = lazy_pattern(r"[a-z]+:[0-9]{1,4}")
 _NAMES_PER_STEP = frozenset(("time", "speed"))  # of a number that is counted per step: `time: 7.5 s/iter`
+_ENDED = frozenset("completed complete finished done ended".split())
+_ENDING = frozenset(("epoch", *STEP_WORDS))
 _SHARES = frozenset(("mfu", "hfu"))  # words after a number: `12.5% MFU`
 
 
@@ -83,6 +85,17 @@ def event_of(line: TokenLine, k: int, begin: int, end: int) -> str:
     following = end + len(after)
     is_name = line.kind(following) == NUMBER or line.text(following) in (":", "=")
     return " ".join([*before, *([] if is_name else after)][-MOST_WORDS:])
+
+
+def ends_counted(names: MeterNames, line: TokenLine, unit: str, end: int) -> bool:
+    """Return whether a time is of the step or epoch before it: `Epoch 1/12 finished in 86.0s, loss=2.3`.
+
+    A line with nothing else is a line of its own kind (`ended_lines`). `end`: the index after the time and its unit.
+    """
+    words = [word.lower() for word in names.words]
+    has_ended = words[-1:] == ["in"] and len(words) == 2 and words[0] in _ENDED
+    has_ended &= any(part.kind == NUMBER for part in line.parts[end:])
+    return has_ended and base_of(unit) == "s" and names.counter in _ENDING and not names.is_bound
 
 
 def named_by_unit(

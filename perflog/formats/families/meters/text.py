@@ -304,6 +304,9 @@ class MeterText(Struct):
             suffix = None
         key = key if suffix else measured_words.with_counted(names, key, unit or names.key_unit, unit_text)
         key = line_words.event_of(line, k, self._end, end) if plain_name(key) == "took" else key
+        key, suffix = (
+            (f"{names.counter} time", "") if line_words.ends_counted(names, line, unit, end) else (key, suffix)
+        )
         magnitude = after if attached and not is_factor else ""
         name = names.field_of(key, suffix, unit or names.key_unit, magnitude, token.text, unit_text)
         if found.scale and name in names.units:

@@ -69,6 +69,7 @@ class _Bar(Struct):
     shown: tuple[object, ...] = ()
     stale: int = UNKNOWN
     step: int = UNKNOWN
+    epoch: int = UNKNOWN
 
 
 class _Stream(Struct):
@@ -272,7 +273,7 @@ class BarReader:
                 bar = bars.setdefault((_bar_of(line.template), state.total), _Bar())
                 if _is_next_pass(line, state, bar):
                     bar.count, bar.elapsed, bar.kinds = 0, 0.0, set()
-                bar.line, bar.step = state.position >> PART_BITS, state.step
+                bar.line, bar.step, bar.epoch = state.position >> PART_BITS, state.step, state.epoch
                 role = self._role(line, kind, state, bar, used.get(state.index, ""))
                 if _replaces(state, bar) and state.index not in used:
                     roles[bar.stale], role = "dropped", "steps"
@@ -390,8 +391,10 @@ def _is_next_pass(line: Line, state: State, bar: _Bar) -> bool:
     """Whether a bar that was complete is complete again, after another line: Keras prints `Epoch 2/5` between them.
 
     Only for bars without a clock, as Keras draws them: one process draws them. Other bars are drawn again at their end,
-    unless another step is printed beside the count.
+    unless another step or a later epoch is printed beside the count.
     """
+    if state.epoch > bar.epoch != UNKNOWN:
+        return True
     if state.step != bar.step and UNKNOWN not in (state.step, bar.step):
         return True
     has_clock = line.bar is None or bool(line.bar.elapsed)

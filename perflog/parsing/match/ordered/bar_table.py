@@ -21,7 +21,7 @@ For a bar that takes less than `APART` seconds by its own rate, differences of w
 APART = 20
 """Units of the last printed digit between two readings of a clock: a difference is wrong by 5 % at most."""
 
-STEP = "step"
+STEP, EPOCH = "step", "epoch"
 UNKNOWN = -1
 SLOW = 1.0  # seconds of a step, at which a bar is drawn at each step
 
@@ -30,8 +30,8 @@ class State(Struct, frozen=True):
     """A state of a bar.
 
     `step_time`: seconds of a step, from the smoothed rate; NaN if it is not printed. `index`: in its batch. `shown`:
-    the kind of its line and the figures after its rate, of states that may be rows of steps. `step`: the step that is
-    printed beside the count, -1 if none is.
+    the kind of its line and the figures after its rate, of states that may be rows of steps. `step`, `epoch`: the step
+    and the epoch that are printed beside the count, -1 if none is.
     """
 
     position: int
@@ -43,6 +43,7 @@ class State(Struct, frozen=True):
     index: int = UNKNOWN
     shown: tuple[object, ...] = ()
     step: int = UNKNOWN
+    epoch: int = UNKNOWN
 
     @property
     def may_lag(self) -> bool:
@@ -72,11 +73,13 @@ class StateTable:
             columns = (numbers_of(records, name) for name in (fields.count, fields.total, fields.elapsed))
             line = lines[kind][1]
             steps = records.columns[STEP].tolist() if prints_step(line) else [UNKNOWN] * len(records)
-            for position, label, count, total, elapsed, time, shown, step in zip(
+            epochs = numbers_of(records, EPOCH) if counts_within_epoch(line) else [UNKNOWN] * len(records)
+            for position, label, count, total, elapsed, time, shown, step, epoch in zip(
                 records.positions.tolist(), labels_of(records), *columns, step_times(line, records),
-                shown_by(line, kind, records), steps, strict=True,
+                shown_by(line, kind, records), steps, epochs, strict=True,
             ):  # fmt: skip
-                state = State(position, int(count), int(total), elapsed, time, fields.counts_steps, index, shown, step)
+                own = (index, shown, step, int(epoch))
+                state = State(position, int(count), int(total), elapsed, time, fields.counts_steps, *own)
                 by_label.setdefault(label, []).append(state)
                 index += 1
         self.states = {label: sorted(states, key=lambda state: state.position) for label, states in by_label.items()}
@@ -145,6 +148,11 @@ def printed_epoch(line: Line, records: Records, row: int) -> float | None:
         return float(column[row] if isinstance(column, np.ndarray) else column[row].as_py())
     except (TypeError, ValueError):
         return None
+
+
+def counts_within_epoch(line: Line) -> bool:
+    """Return whether a line with a state prints the epoch that its bar is of: `Epoch 3:  45%|## | 120/266 [...]`."""
+    return line.within == EPOCH and any(f.name == EPOCH and f.type == "d" for f in line.template.fields)
 
 
 def prints_step(line: Line) -> bool:

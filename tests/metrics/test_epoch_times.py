@@ -1,0 +1,77 @@
+"""Times of epochs: of lines that name one, of bars, and what is no time of an epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import perflog
+from perflog.analysis.overview import overview
+from perflog.metrics import Tables
+from perflog.metrics.series.epoch_times import epoch_times
+
+_TIMES = (86.0, 83.4, 84.3, 84.1, 84.7, 82.8, 104.6, 83.4, 83.1, 83.3)
+
+
+Read = Callable[[str], perflog.Log]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    def read_text(text: str) -> perflog.Log:
+        (tmp_path / "run.log").write_text(text)
+        return perflog.read(str(tmp_path / "run.log"))
+
+    return read_text
+
+
+def times(log: perflog.Log) -> list[tuple[object, object]]:
+    rows = [row for rows in epoch_times(Tables(log)).values() for row in rows]
+    return [(row["epoch"], row["time_s"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch {e}/10 | train_loss: 2.3014 | val_acc: 0.5301 | time: {t:.1f}s",
+        "Epoch {e}/10 finished in {t:.1f}s, loss=2.3000",
+        "epoch {e} took {t:.1f} s",
+        "2026-02-03 10:05:40 INFO Training epoch {e}/10 completed. Loss: 1.1500. Epoch time: {t:.2f} seconds",
+    ],
+)
+def test_a_time_on_the_line_of_an_epoch(read: Read, line: str) -> None:
+    log = read("".join(f"{line.format(e=e, t=t)}\n" for e, t in enumerate(_TIMES, 1)))
+    assert times(log) == list(enumerate(_TIMES, 1))
+
+
+def test_the_slowest_of_the_ranks(read: Read) -> None:
+    """A label that a program prints is no word of the line."""
+    both = [f"[rank{r}] Epoch {e} | loss 2.3 | epoch_time {t + r}.5s\n" for e, t in ((1, 75), (2, 90)) for r in (0, 1)]
+    assert times(read("".join(both))) == [(1, 76.5), (2, 91.5)]
+
+
+def test_a_clock_that_counts_on_is_of_no_epoch(read: Read) -> None:
+    assert times(read("".join(f"Epoch {e}/5 | loss: 2.3 | time: {84 * e}s\n" for e in range(1, 6)))) == []
+
+
+def test_bars_that_are_printed_at_their_ends_alone(read: Read) -> None:
+    """Each epoch has a bar of its own, and three bars are more than three steps."""
+    bar = "Epoch {}: 100%|####| 782/782 [01:2{}<00:00,  9.10it/s, train_loss=2.3]\n"
+    log = read("".join(bar.format(e, t) for e, t in enumerate((5, 3, 4))))
+    assert times(log) == [(0, 85.0), (1, 83.0), (2, 84.0)]
+    assert "2,346 steps (3 printed)" in overview(log).what
+
+
+def test_keras_prints_the_mean_time_of_a_step(read: Read) -> None:
+    bar = "391/391 [==============================] - 84s 214ms/step - loss: 2.3"
+    log = read(f"Epoch 1/2\n{bar}\nEpoch 2/2\n{bar.replace('214', '220')}\n")
+    assert [time for _, time in times(log)] == pytest.approx([83.674, 86.02])
+
+
+def test_the_overview_has_the_epoch_and_its_outliers(read: Read) -> None:
+    shown = overview(read("".join(f"Epoch {e}/10 | loss: 2.3 | time: {t}s\n" for e, t in enumerate(_TIMES, 1))))
+    assert [figure.name for figure in shown.figures] == ["epoch", "loss"]
+    assert [*shown.figures[0].values.values()] == pytest.approx([83.75])
+    assert "Far from the median epoch of 83.8 s: epoch 7 105 s." in shown.reasons
