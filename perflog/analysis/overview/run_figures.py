@@ -135,12 +135,12 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
         figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
         if figures and not any(map(_is_speed, figures)):
             figures = [*(speed for speed in _values(tables, options) if _is_speed(speed)), *figures]
-    of_epochs, names = _epochs(tables, options)
+    epoch_figures, names = _epochs(tables, options)
     if figures:
-        figures += [*_loss(tables), *of_epochs]
+        figures += [*_loss(tables), *epoch_figures]
     else:
         values = (figure for figure in _values(tables, options) if figure.name not in names)
-        figures = [*_unnumbered_steps(tables), *of_epochs, *values]
+        figures = [*_unnumbered_steps(tables), *epoch_figures, *values]
     figures = figures or [figure for figure in _counters(tables, options) if figure.values]  # of no program
     if scaling := [figure for figure in _scaling(tables, options) if figure.values]:
         names = {figure.name for figure in scaling}

@@ -1,4 +1,4 @@
-"""Times of epochs: those that lines print, and those of progress bars that count the steps of an epoch."""
+"""Times of epochs: printed on lines, or the clocks of progress bars that count the steps of an epoch."""
 
 from __future__ import annotations
 

@@ -389,9 +389,9 @@ class TemplateDiscovery:
         bare = without_printed_label(text)
         if bare in (b"", text):
             return self._first_lines(declared, text, new) or self._first_lines(partly, text, new)
-        of_programs = [(form, family) for form, family in declared if not form.generic]
+        program_families = [(form, family) for form, family in declared if not form.generic]
         return (
-            self._first_lines(of_programs, text, new)
+            self._first_lines(program_families, text, new)
             or self._first_lines(declared, bare, new)
             or self._first_lines(declared, text, new)
             or self._first_lines(partly, text, new)

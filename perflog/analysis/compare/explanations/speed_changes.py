@@ -110,7 +110,7 @@ def _series(side: Side, runs: Sequence[str], levels: Mapping[str, RunLevels], fi
 
 
 def _near_to_each_other(changes: Sequence[_Change], distance: float) -> Iterator[list[_Change]]:
-    """Yield the changes in the order of their steps, those of one distance or less from the first of them together."""
+    """Yield the changes in the order of their steps; if they are near to each other, in one list."""
     near: list[_Change] = []
     for change in sorted(changes, key=lambda each: each.steps[1]):
         if near and change.steps[1] - near[0].steps[1] > distance:

@@ -25,8 +25,8 @@ def epoch_facts(tables: Tables, options: Options, marks: Mapping[str, str]) -> I
     rows = epochs.table(tables, options)
     if not len(rows) or rows["run"].nunique() > _FEW:
         return
-    for run, of_run in rows[~rows["run"].isin(run_levels(tables, options.warmup).keys())].groupby("run", sort=False):
-        times, numbers = floats(of_run["time_s"]), of_run["epoch"].to_numpy()
+    for run, run_rows in rows[~rows["run"].isin(run_levels(tables, options.warmup).keys())].groupby("run", sort=False):
+        times, numbers = floats(run_rows["time_s"]), run_rows["epoch"].to_numpy()
         mark = marks.get(str(run), "")
         if len(times) < _FEWEST:
             continue
