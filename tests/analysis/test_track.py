@@ -26,6 +26,7 @@ from perflog.metrics.many_runs.version_levels import LAST_P, ChangedSetting
 from perflog.metrics.many_runs.versions import versions_of_tests
 from perflog.metrics.series.series_ends import AT_STEP
 from perflog.metrics.settings_by_run import settings_by_run
+from perflog.tables.store import Store
 
 FIRST = datetime(2026, 3, 1, 2)  # noqa: DTZ001 (logs name no time zone)
 FLAKY, NEW_DRIVER, SLOWER, NIGHTS = 7, 13, 22, 30
@@ -68,6 +69,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> perflog.Log:
         perflog.ingest(
             log, store=store, tags={"commit": commit(night), "commit_date": f"{date}+00:00", "driver_version": driver}
         )
+    Store(store).compact()  # few files: a test reads them some times
     return perflog.load(store)
 
 

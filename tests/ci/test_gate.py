@@ -22,6 +22,7 @@ from perflog.ci.summary import summary, text
 from perflog.ci.systems import Job, this_job
 from perflog.errors import StoreError
 from perflog.output.sheets import cell
+from perflog.tables.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +31,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = tmp_path_factory.mktemp("nights") / "store"
     for k in range(4):
         judge(GateTask([night(store.parent / f"night{k}", k)], store=str(store), keep=True))
+    Store(store).compact()  # few files: each test reads them all
     return store
 
 

@@ -509,15 +509,6 @@ def test_help_is_light(args: str) -> None:
     assert done.stdout.endswith("[]\n")
 
 
-def test_ingest_needs_neither_pandas_nor_rich() -> None:
-    look = "print([m for m in ('pandas', 'rich', 'matplotlib') if m in sys.modules], file=sys.__stdout__)"
-    code = f"import atexit, sys; atexit.register(lambda: {look}); from perflog.cli import main; main()"
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    for name in (MOE, EARLY, SWEEP, NVPROF, PIPELINE):
-        done = subprocess.run([sys.executable, "-c", code, "ingest", name], env=env, capture_output=True, text=True)
-        assert done.stdout.endswith("[]\n"), name
-
-
 def test_a_reader_that_goes_away_is_no_error() -> None:
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "perflog", "show", MOE, "phases", "--format", "json"]

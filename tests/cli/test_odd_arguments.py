@@ -23,7 +23,7 @@ from typing import NamedTuple
 import click
 import pytest
 from click.testing import CliRunner, Result
-from support.commands import run, told
+from support.commands import SWEEP, run, told
 from support.patience import PATIENCE_S
 
 import perflog
@@ -408,11 +408,18 @@ def test_closed_and_full_streams(here: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
+@pytest.mark.parametrize("command", ["lint", "analyze", "show"])
+def test_output_that_has_no_room_is_one_error(tmp_path: Path, command: str) -> None:
+    """Output of many lines, which is written in several parts."""
+    code, _, stderr = in_a_fork([command, SWEEP], ">/dev/full", tmp_path)
+    assert (code, stderr) == (3, "perflog: standard output: No space left on device\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 @pytest.mark.parametrize("streams", STREAMS)
 def test_a_process_with_closed_and_full_streams(tmp_path: Path, streams: str) -> None:
-    """With the start and the end of an interpreter of its own."""
-    (tmp_path / "run.txt").write_text(STEPS)
-    command = f"set -o pipefail; {shlex.quote(sys.executable)} -m perflog show run.txt steps {streams}"
+    """With the start and the end of an interpreter of its own, which loads little."""
+    command = f"set -o pipefail; {shlex.quote(sys.executable)} -m perflog completion bash {streams}"
     done = subprocess.run(
         ["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
@@ -428,7 +435,7 @@ def test_a_process_with_closed_and_full_streams(tmp_path: Path, streams: str) ->
         ("overview missing.txt >&-", 3, "perflog: missing.txt: no such file"),
         ("overview missing.txt 2>/dev/full", 3, ""),
         ("overview --nothing 2>/dev/full", 2, ""),
-        ("overview run.txt >&- 2>&- <&-", 0, ""),
+        ("show run.txt steps >&- 2>&- <&-", 0, ""),
         ("--version >&-", 0, ""),
         ("--version >/dev/full", 3, "perflog: standard output: No space left on device"),
         ("-h | true", None, ""),

@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.commands import EARLY, NVPROF, SWEEP, run, told
-from support.paths import ROOT
 from support.rendered_logs import Records, changed, moe, text
 
 import perflog
 from perflog.metrics.possible import impossible
 from perflog.metrics.step_series import step_series
 from perflog.output import sheets
-
-FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 
 
 @pytest.fixture(autouse=True)
@@ -122,17 +118,6 @@ def test_a_store_may_stand_for_its_runs(command: str) -> None:
 
 
 # --- what cannot be written -----------------------------------------------------------------------------------------
-
-
-@FULL
-@pytest.mark.parametrize("command", ["lint", "analyze", "show"])
-def test_output_that_has_no_room_is_one_error(command: str) -> None:
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
-    with open("/dev/full", "wb") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "perflog", command, SWEEP], env=env, stdout=full, stderr=subprocess.PIPE, text=True
-        )
-    assert (done.returncode, done.stderr) == (3, "perflog: standard output: No space left on device\n")
 
 
 def test_a_trace_goes_through_a_pipe_or_a_link_and_leaves_it(work: Path) -> None:

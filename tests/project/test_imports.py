@@ -315,7 +315,7 @@ NOT_LOADED = {
     ),
     "ingest LOG": (*_DRAWING, *_COMPUTING, *_FRAMES, *_LOADING),
     "lint LOG": (*_DRAWING, *_FRAMES, "pyarrow.parquet", "perflog.analysis.overview", "perflog.analysis.compare"),
-    "LOG": (*_DRAWING, "pyarrow.parquet"),
+    "LOG": (*_DRAWING, "pyarrow.parquet", "fsspec", "s3fs"),
     "analyze LOG steps": (*_DRAWING, "pyarrow.parquet", "perflog.analysis.overview"),
     "compare LOG#1 LOG#2": (*_DRAWING, "pyarrow.parquet", "perflog.analysis.overview"),
 }

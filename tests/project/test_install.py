@@ -78,6 +78,7 @@ def installed(
     library = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=work).strip())
     (library / "borrowed.pth").write_text(f"{borrowed}\n")
     install = [sys.executable, "-m", "pip", "--python", python, "install", "--no-index", "--no-deps", "--quiet"]
+    install.append("--no-compile")  # only what is imported is compiled then
     editable = ["--no-build-isolation", "--editable"] if request.param == "editable" else []
     run(*install, *editable, built[request.param], cwd=work)
     return Installed(request.param, python.parent, work)

@@ -18,6 +18,7 @@ from perflog.analysis.compare.baselines import _differing
 from perflog.analysis.compare.history import Identity
 from perflog.cli.main import main
 from perflog.errors import StoreError, UsageError
+from perflog.tables.store import Store
 
 LEVELS = (0.200, 0.2006, 0.1994, 0.2004, 0.1996, 0.2002)
 
@@ -44,6 +45,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for k, level in enumerate(LEVELS):
         ingested(store, k, level)
     ingested(store, 50, 0.3, "topic")
+    Store(store).compact()  # few files: each test reads them all
     return store
 
 
