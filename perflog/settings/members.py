@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 from perflog.lazy_patterns import lazy_pattern
 
-_OBJECT = lazy_pattern(r"\s*(?:[A-Za-z_][\w.]*\s*)?(?P<open>[({])")  # Namespace(, namespace(, BertConfig {, {
+_OBJECT = lazy_pattern(  # Namespace(, namespace(, BertConfig {, {; or a list of arguments: lr=0.1, seed=1
+    r"\s*(?:[A-Za-z_][\w.]*\s*)?[({]|(?=\s*[A-Za-z_]\w*=\S)"
+)
 _MEMBER = lazy_pattern(r"""\s*(?:"([^"]+)"|'([^']+)'|([A-Za-z_][\w./-]*))\s*[=:]\s*(.*?)\s*""", re.DOTALL)
 _OPTION = lazy_pattern(r"(?:^|\s)--([A-Za-z][\w.-]*)")
 _PATH = lazy_pattern(r"""(?:Pure)?(?:Posix|Windows)?Path\(["'](.*)["']\)""")
@@ -43,14 +45,14 @@ def members(name: str, text: str, depth: int = 0) -> Iterator[tuple[str, str]]:
 
 
 def _pairs(text: str) -> list[tuple[str, str]] | None:
-    """Keys and values of an object; None if the string is none. Its end may be missing."""
+    """Keys and values of an object, or of several arguments; None if the string is none. Its end may be missing."""
     opening = _OBJECT.match(text)
     if not opening:
         return None
     parts = _parts(text, opening.end())
     matches = [_MEMBER.fullmatch(part) for part in parts or ()]
     found = [match for match in matches if match is not None]
-    if not found or len(found) < len(matches):
+    if len(found) < (1 if opening[0] else 2) or len(found) < len(matches):
         return None
     return [(match[1] or match[2] or match[3], _unquoted(match[4])) for match in found]
 

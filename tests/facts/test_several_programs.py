@@ -399,9 +399,9 @@ def test_the_rate_of_a_server_is_that_at_work(tmp_path: Path) -> None:
     ]
     log = read(tmp_path, SERVER + "".join(READING.format(*reading) for reading in readings))
     figures = {figure.name: [*figure.values.values()] for figure in perflog.overview(log).figures}
-    assert list(figures)[:2] == ["generation_tokens_per_s", "prompt_tokens_per_s"]
-    assert figures["prompt_tokens_per_s"] == [13432.4]  # of three readings with requests; one of them prefills none
-    assert figures["generation_tokens_per_s"] == [443.6]
+    assert list(figures)[:2] == ["generated tokens/s", "prompt tokens/s"]
+    assert figures["prompt tokens/s"] == [13432.4]  # of three readings with requests; one of them prefills none
+    assert figures["generated tokens/s"] == [443.6]
 
 
 # A log of THUDM/slime, shortened, and a dict of a step as slime/backends/megatron_utils/model.py prints it

@@ -42,7 +42,7 @@ def test_a_report(tmp_path: Path) -> None:
     assert (rows.loc["ttft", "mean"], rows.loc["ttft", "p99"]) == (pytest.approx(2.63355), pytest.approx(4.61048))
     assert rows.loc["itl", "tail"] == pytest.approx(258.31 / 46.55)
     overview = perflog.overview(log)
-    assert [figure.name for figure in overview.figures][:3] == ["TTFT mean", "ITL median", "Output_token_throughput"]
+    assert [figure.name for figure in overview.figures][:3] == ["TTFT mean", "ITL median", "output tokens/s"]
     assert "ITL: median 46.5 ms, p99 258 ms (5.5 times the median)." in overview.reasons
     assert not any("times nothing inside" in text for text in overview.reasons)
     assert json.loads(log.arrow("runs")["config"][0].as_py())["arguments"].endswith("--num-prompts 16")

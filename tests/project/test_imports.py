@@ -114,7 +114,7 @@ metrics.causes: cause step_causes run_causes profile_causes job_causes trace_cau
 metrics: __init__
 analysis: tables_as_logs given_runs run_names repeats job_endings job_hosts job_members run_stops run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
-analysis.lint: log_lines endings traces __init__
+analysis.lint: log_lines endings servers traces __init__
 analysis.compare: result_rows sides left_out operator_trees measures verdicts figures history baselines rows
 analysis.compare: headline aa
 analysis.compare.explanations: __init__ attribution operators averages warmup_costs cause_changes message_sizes

@@ -46,6 +46,8 @@ def test_members_of_a_namespace() -> None:
         ("Namespace(a=1,", {"c.a": "1"}),
         ("N(a=1, )  ", {"c.a": "1"}),
         ("N(a=1,b=2)", {"c.a": "1", "c.b": "2"}),
+        # a list of arguments
+        ("a='x, y', seed=1, f=<function f at 0x7f>", {"c.a": "x, y", "c.seed": "1", "c.f": "<function f at 0x7f>"}),
         # quotes and paths
         ("N(a='', b=\"\", c=', d=1)", {"c.a": "", "c.b": "", "c.c": "', d=1)"}),
         ("N(a=PosixPath('/x'), b=PureWindowsPath(\"y\"))", {"c.a": "/x", "c.b": "y"}),
@@ -73,7 +75,7 @@ def test_options_are_none_inside_an_object() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["float16", "Linear(in_features=4, out_features=8) -> x", "(3, 4)", "{1, 2}", "f(x)", "a=1, b=2", "", "16 GB",
+    ["float16", "Linear(in_features=4, out_features=8) -> x", "(3, 4)", "{1, 2}", "f(x)", "a=1, b", "", "16 GB", "a=1",
      "----- start -----", "Adam (\nParameter Group 0\n    lr: 0.1\n)", "N()", "N(a=1, 2)", "N(a=1) x", "N(a=1)x",
      "x--seed 1", "a-b --1"],
 )  # fmt: skip

@@ -6,7 +6,9 @@ screen.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from math import isfinite
 from statistics import stdev
 from typing import TYPE_CHECKING, Never
@@ -35,7 +37,7 @@ from perflog.analysis.overview.next_commands import diagnosis_of, next_commands
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
 from perflog.analysis.overview.ranks_apart import blocks_apart, ranks_apart, ranks_named, ranks_spread
-from perflog.analysis.overview.reasons import bottleneck, first_bottleneck, late_rank_of, time_saved, why_slower
+from perflog.analysis.overview.reasons import bottleneck, bottlenecks, late_rank_of, time_saved, why_slower
 from perflog.analysis.overview.run_figures import ELAPSED, TOTAL, RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
 from perflog.analysis.overview.subject import common_name, subject
@@ -67,6 +69,7 @@ __all__ = ["Overview", "overview"]
 
 _SETTING = lazy_pattern(r"([A-Za-z]\w*)=(\S+)")
 _MARKS = 4  # runs that are named one by one
+_OF_PROGRAM = 4  # sentences on the only run of a program
 _EACH = 3  # runs that each have their bottlenecks shown
 _EXPLAINED = 10  # rows that are searched for causes
 _TELLING = 0.03  # of the step time: a smaller difference is not explained
@@ -285,6 +288,8 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
     attempted = any(group.runs[0] in attempts_of for group in groups)
     if attempted or studies(tables, options):  # attempts of a job, and sizes, are not compared run by run unless asked
         bases = {}
+    if figures:
+        bases = {i: base for i, base in bases.items() if all(_has(figures[0], groups[each]) for each in (i, base))}
     focus = groups[0].runs[0] if len(groups) == 1 else None
     found = findings(tables, options)
     return Overview(
@@ -420,7 +425,11 @@ def _are_of_several_logs(log: Log, group: RunGroup) -> bool:
 
 def _in_common(figures: Sequence[RunFigure], groups: Sequence[RunGroup]) -> bool:
     """Whether any metric is known of two rows or more."""
-    return any(sum(any(run in f.values for run in group.runs) for group in groups) > 1 for f in figures)
+    return any(sum(_has(figure, group) for group in groups) > 1 for figure in figures)
+
+
+def _has(figure: RunFigure, group: RunGroup) -> bool:
+    return any(run in figure.values for run in group.runs)
 
 
 def _bases(tables: Tables, groups: Sequence[RunGroup], options: Options) -> dict[int, int]:
@@ -523,13 +532,15 @@ def _reasons(
 
 
 def _of_each(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
-    """What holds each of a few runs up, where nothing tells what sets them apart."""
+    """What holds each of a few runs up, where nothing tells what sets them apart; all of the only run of a program."""
     if len(groups) > _EACH or any(len(group.runs) > 1 for group in groups):
         return
     marks: dict[str, list[str]] = {}
+    programs = Counter(group.settings.get("format") for group in groups)
     for group in groups:
         (run,) = group.runs
-        if text := first_bottleneck(tables.only([run]), run, options):
+        most = _OF_PROGRAM if programs[group.settings.get("format")] == 1 else 1
+        for text in islice(bottlenecks(tables.only([run]), run, options), most):
             marks.setdefault(text, []).append(group.mark)
     for text, text_marks in marks.items():
         yield f"{', '.join(text_marks)}: {text}"

@@ -109,6 +109,7 @@ _FACTS = (
     host_operator_sentences,
     log_facts.places,
     server_facts.latencies,
+    server_facts.client_rate,
     server_facts.server_load,
     scaling_facts.scaling_of_tables,
     case_facts.measured_cases,
@@ -123,9 +124,9 @@ def bottleneck(tables: Tables, run: str, options: Options, is_known: bool = Fals
     return found if found or is_known else list(log_facts.unknown_causes(tables, run, options))
 
 
-def first_bottleneck(tables: Tables, run: str, options: Options) -> str | None:
-    """Return the first sentence on what holds a run up; None if its log does not show it."""
-    return next(_sentences(tables, run, options), None)
+def bottlenecks(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Yield sentences on what holds a run up; none if its log does not show it."""
+    yield from _sentences(tables, run, options)
 
 
 def late_rank_of(tables: Tables, run: str, options: Options, mark: str) -> Iterator[str]:

@@ -35,7 +35,7 @@ from perflog.metrics import (
     throughput,
 )
 from perflog.metrics.benchmarks.case_tables import case_tables, names_of_records, names_without_case
-from perflog.metrics.benchmarks.serving import is_latency_statistic
+from perflog.metrics.benchmarks.serving import SERVER_RATES, is_latency_statistic, server_rate
 from perflog.metrics.directions import COUNTDOWN, Better, names_rate, words_of
 from perflog.metrics.jobs.step_levels import run_levels
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
@@ -192,19 +192,30 @@ def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 
 def _serving(tables: Tables, options: Options) -> Iterator[RunFigure]:
-    """Latencies of requests and tokens, the median or else the mean; then the rates, and the 99th percentiles."""
+    """Latency until the first token and of the next ones, rates, other latencies, and last the 99th percentiles.
+
+    Of latencies the median, or else the mean.
+    """
     rows = serving.table(tables, options)
     if not len(rows):
         return
+    rows = rows[rows["dp_rank"].isna() & rows["unit"].isin(["s", "1/s"])]
+    rows = rows.assign(name=rows["of"].map(server_rate))
+    found = list[tuple[int, RunFigure]]()
     tails = list[RunFigure]()
-    for name, name_rows in rows[rows["unit"].isin(["s", "1/s"])].groupby("of", sort=False):
+    names = list(rows["name"].unique())
+    per_token = next((name for name in ("tpot", "itl") if name in names), None)
+    first = ["ttft", per_token, *SERVER_RATES.values()]
+    for name, name_rows in rows.groupby("name", sort=False):
         unit = name_rows["unit"].iloc[0]
-        printed = name if unit == "1/s" else name.upper() if name in ("ttft", "tpot", "itl") else str(name)
+        printed = name.upper() if name in ("ttft", "tpot", "itl") else str(name)
         middle = "median" if name_rows["median"].notna().any() else "mean"
         shown = f"{printed} {middle}" if unit == "s" else printed
-        yield _column(name_rows, middle, shown, unit, "lower" if unit == "s" else "higher")
+        place = first.index(name) if name in first else len(first) + (unit != "s")
+        found.append((place, _column(name_rows, middle, shown, unit, "lower" if unit == "s" else "higher")))
         if unit == "s":
             tails.append(_column(name_rows, "p99", f"{printed} p99", unit, "lower"))
+    yield from (figure for _, figure in sorted(found, key=lambda item: item[0]))
     yield from tails
 
 

@@ -15,7 +15,7 @@ from perflog.analysis.run_names import letters, run_marks, run_names, without_co
 from perflog.grouping import grouped
 from perflog.log import Log, RunKey
 from perflog.metrics.attempts import changes_with_a_restart
-from perflog.settings.run_settings import settings_of, telling_settings
+from perflog.settings.run_settings import Settings, settings_of, telling_settings
 from perflog.units import count, show
 
 SINGLE_RUNS = 10
@@ -53,7 +53,7 @@ def run_groups(log: Log) -> list[RunGroup]:
             for run, known in settings.items()
         }
     keys = [key for key in log.run_keys if key.id in settings]
-    telling = telling_settings([settings[key.id] for key in keys])
+    telling = _telling([settings[key.id] for key in keys])
     values = {key.id: {name: settings[key.id].get(name, NOT_PRINTED) for name in telling} for key in keys}
     names = run_names(keys)
     if len(keys) <= SINGLE_RUNS and not (len(keys) >= REPEATS and not telling and _are_alike(keys)):
@@ -70,6 +70,13 @@ def run_groups(log: Log) -> list[RunGroup]:
         )
         for i, ((folder, *_), keys_of_group) in enumerate(members.items())
     ]
+
+
+def _telling(settings_by_run: Sequence[Settings]) -> list[str]:
+    """Return the settings in which runs of the same format differ: of two programs, each prints settings of its own."""
+    by_format = grouped((run_settings.get("format"), run_settings) for run_settings in settings_by_run)
+    telling = ["format"] if len(by_format) > 1 else []
+    return list(dict.fromkeys([*telling, *(name for of in by_format.values() for name in telling_settings(of))]))
 
 
 def apart(groups: Sequence[RunGroup], log: Log, differing: Collection[Sequence[str]]) -> list[RunGroup]:

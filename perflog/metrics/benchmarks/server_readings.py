@@ -8,15 +8,15 @@ import numpy as np
 
 from perflog.arrays import Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.tables.columns import Rows
+from perflog.tables.columns import NULL, Rows
 
-GENERATED, RUNNING = "generation_tokens_per_s", "running_requests"
+GENERATED, PROMPTS, RUNNING = "generation_tokens_per_s", "prompt_tokens_per_s", "running_requests"
 WAITING, CACHE = "waiting_requests", "gpu_cache_usage"
 """Names of the readings, whatever the engine calls them."""
 
 _PRINTED = {
     GENERATED: (GENERATED,),
-    "prompt_tokens_per_s": ("prompt_tokens_per_s",),
+    PROMPTS: (PROMPTS,),
     RUNNING: (RUNNING,),
     WAITING: (WAITING, "queued_requests"),
     CACHE: (CACHE, "token_usage", "full_token_usage"),
@@ -46,6 +46,14 @@ def busy_readings(rows: Rows) -> Mapping[str, Rows]:
             if name not in found and key in by_key and (at_work := _are_at(by_key[key], busy)).any():
                 found[name] = by_key[key].where(at_work)
     return found
+
+
+def by_replica(readings: Rows) -> dict[int | None, Rows]:
+    """Return readings by data-parallel rank; all of them by None if their engine is the only one."""
+    ranks = sorted({rank for (rank,) in readings.records("dp_rank") if rank != NULL})
+    if len(ranks) < 2:
+        return {None: readings}
+    return {rank: readings.where(readings["dp_rank"] == rank) for rank in ranks}
 
 
 def _are_at(rows: Rows, records: set[tuple[int, int]]) -> Mask:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from perflog.arrays import Floats
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.benchmarks.case_tables import case_tables
-from perflog.metrics.benchmarks.server_readings import RUNNING, busy_readings
+from perflog.metrics.benchmarks.server_readings import CACHE, RUNNING, busy_readings, by_replica
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import Better
 from perflog.metrics.options import Options
@@ -28,6 +28,12 @@ _COLUMNS = (
         "of",
         meaning="ttft (time to first token), tpot (time per output token), itl (inter-token latency), latency (of a "
         "request), or the printed name of a rate, a number of requests or a share of the cache",
+    ),
+    MetricColumn(
+        "dp_rank",
+        meaning="data-parallel rank (replica) with these readings; null: all of them, of several the sums of mean and "
+        "median",
+        type="Int64",
     ),
     MetricColumn("unit", meaning="unit of the values; null: a plain number"),
     MetricColumn("by", meaning="printed: a report holds the statistics; requests, readings: computed from them"),
@@ -51,15 +57,28 @@ _STATISTIC = lazy_pattern(
     r"(?<![a-z0-9])(?:(?P<mean>mean|avg|average)|(?P<median>median|mdn|p50)|(?P<named>p9[059]|min|max))(?![a-z0-9])"
 )
 _RATES = lazy_pattern(r"(?:.*_)?(?:throughput|tokens_per_s|requests_per_s)(?:_.*)?", re.IGNORECASE)
+SERVER_RATES = {
+    r"output_(?:token_)?throughput|output_tokens_per_s": "output tokens/s",
+    r"generation_tokens_per_s|gen_throughput": "generated tokens/s",
+    r"request_throughput|requests_per_s": "requests/s",
+    r"total_(?:token_)?throughput|total_tokens_per_s": "total tokens/s",
+    r"(?:prompt|input)_(?:tokens_per_s|(?:token_)?throughput)": "prompt tokens/s",
+}
+"""Rates of servers by pattern of their printed names: a benchmark prints what clients got, an engine what it makes."""
 _OTHER_STATISTIC = lazy_pattern(r"(?<![a-z0-9])(?:std|stddev|p[0-9]+|peak)(?![a-z0-9])")
 _OF_STATISTICS = lazy_pattern(r"(?i)percentiles?|quantiles?|statistics?")
 """Names of a column of statistics."""
+_AT_WORK = 0.25  # of the readings of the busiest engine: an engine that prints by its steps prints fewer if it is slow
 REQUESTS, READINGS = "requests", "readings"
 """What statistics are computed from."""
 
 
 class _Found(Struct):
-    """The statistics of one quantity of a run. `key`: the name of the values that its statistics were computed from."""
+    """The statistics of one quantity of a run.
+
+    `key`: the name of the values that its statistics were computed from. `replicas`: by data-parallel rank, if several
+    engines print readings.
+    """
 
     unit: str
     by: str
@@ -67,6 +86,7 @@ class _Found(Struct):
     n: int | None
     lines: tuple[int, int]
     key: str = ""
+    replicas: dict[int, _Found] = field(default_factory=dict)
 
 
 def serving_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
@@ -75,7 +95,7 @@ def serving_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
         for name, of in found.items() if run in steady.cuts else ():
             way: Better | None = "lower" if of.unit == "s" else "higher" if of.unit == "1/s" else None
             statistics = ("median", "p99") if of.by == REQUESTS else ("median",) if of.by == READINGS else ()
-            for statistic in statistics:
+            for statistic in statistics if of.values else ():
                 shown = f"{name} {statistic}" if of.by == REQUESTS else name
                 yield Measure("value", shown, of.unit, way), run, np.array([of.values[statistic]])
 
@@ -100,12 +120,18 @@ def serving(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (al
     rows: list[dict[str, Any]] = []
     for (run,) in tables.rows("runs").records("run"):
         for name, found in served(tables).get(run, {}).items():
-            row: dict[str, Any] = {"run": run, "of": name, "unit": found.unit or None, "by": found.by}
-            row |= {"n": found.n} | found.values
-            if found.values.get("median") and "p99" in found.values:
-                row["tail"] = found.values["p99"] / found.values["median"]
-            rows.append(row | {"first_line": found.lines[0], "last_line": found.lines[1]})
+            rows += [
+                {"run": run, "of": name, "dp_rank": rank} | _row(of)
+                for rank, of in [(None, found), *found.replicas.items()]
+            ]
     return rows
+
+
+def _row(found: _Found) -> dict[str, Any]:
+    row: dict[str, Any] = {"unit": found.unit or None, "by": found.by, "n": found.n} | found.values
+    if found.values.get("median") and "p99" in found.values:
+        row["tail"] = found.values["p99"] / found.values["median"]
+    return row | {"first_line": found.lines[0], "last_line": found.lines[1]}
 
 
 @computed_once
@@ -167,6 +193,12 @@ def is_latency_statistic(key: str) -> bool:
     return _quantity(key) is not None and _statistic(key) is not None
 
 
+def server_rate(name: str) -> str:
+    """Return the usual name of a rate of a server; the printed one if it is another rate."""
+    plain = _plain(name)
+    return next((usual for pattern, usual in SERVER_RATES.items() if re.fullmatch(pattern, plain)), name)
+
+
 def _quantity(key: str) -> str | None:
     """The latency that a printed name is of; None for another one, and for the number of its tokens."""
     match = _QUANTITY.search(_plain(key))
@@ -209,7 +241,19 @@ def _request_values(rows: Rows) -> Iterator[tuple[str, _Found]]:
 def _engine_values(rows: Rows) -> Iterator[tuple[str, _Found]]:
     """What an engine prints of its state from time to time, at the readings with running requests."""
     for name, name_rows in busy_readings(rows).items():
-        yield name, _computed(name_rows, READINGS, str(name_rows["key"][0]))
+        replicas = {rank: _computed(of, READINGS, str(of["key"][0])) for rank, of in by_replica(name_rows).items()}
+        yield name, replicas[None] if None in replicas else _of_replicas(name, name_rows, replicas)
+
+
+def _of_replicas(name: str, rows: Rows, replicas: dict[int | None, _Found]) -> _Found:
+    """The readings of several engines: rates and requests add up, if all engines are at work about as often."""
+    found = _computed(rows, READINGS, str(rows["key"][0]))
+    if name != CACHE:
+        numbers = [of.n or 0 for of in replicas.values()]
+        alike = min(numbers) >= _AT_WORK * max(numbers)
+        found.values = {k: sum(of.values[k] for of in replicas.values()) for k in ("mean", "median") if alike}
+    found.replicas = {rank: of for rank, of in replicas.items() if rank is not None}
+    return found
 
 
 def _computed(rows: Rows, by: str, key: str) -> _Found:

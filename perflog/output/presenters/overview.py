@@ -14,6 +14,7 @@ from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible
 from perflog.units import count, show
 
+_FORMAT = "format"  # the setting in which runs of several programs differ
 _ROWS, _PARTS, _DOUBTS = 8, 5, 5
 _LINES_OF_DOUBT = (4, 3, 2, 1)  # the first that the screen has room for
 _BAR = 24  # characters of a bar of 100 %
@@ -37,8 +38,9 @@ def _head(overview: Overview) -> Iterator[str]:
     others = f" and {len(overview.names) - 1} more" if len(overview.names) > 1 else ""
     title = f"{cut(name, _NAME)}{others}: {overview.what}; {unread_in_words(overview)}"
     yield from islice(sentence_lines([cell(title)]), 3)
-    if len(overview.groups) > 1 and overview.groups[0].settings:
-        yield fit(f"Runs differ in {', '.join(overview.groups[0].settings)}.")
+    settings = [name for name in overview.groups[0].settings if name != _FORMAT] if overview.groups else []
+    if len(overview.groups) > 1 and settings:
+        yield fit(f"Runs differ in {', '.join(settings)}.")
 
 
 def _outcome(overview: Overview) -> Iterator[str]:
@@ -64,12 +66,16 @@ def _table(overview: Overview) -> Iterator[str]:
             return
         yield "perflog finds no metric to rank these runs by: `perflog show` lists the tables."
         return
-    table = [column for column in (_marks(overview), *_settings(overview), _runs(overview)) if column]
+    settings = list(_settings(overview))
+    of_programs = [] if _settings_tell(overview) else [column for column in settings if column[0] == _FORMAT]
+    settings = [column for column in settings if column not in of_programs]
+    table = [column for column in (_marks(overview), *settings, _runs(overview)) if column]
     first = len(table)
     for figure in overview.figures:
         table.append([cell(text) for text in overview.figure_column(figure)])
         if figure is overview.figures[0] and overview.base:
             table.append(overview.change_column())
+    table += of_programs  # what they print tells programs apart
     while len(table) > (2 if first else 1) and sum(map(_width, table)) + 2 * (len(table) - 1) > columns():
         table.pop(-1 if len(table) > first + 1 else -2)  # the first metric stays
     widths = [_width(column) for column in table]

@@ -239,6 +239,7 @@ def test_each_rule_has_a_spoiled_log() -> None:
         "figures-disagree",
         "unread-figures",
         "guessed-rows",
+        "failed-requests",
         "open-interval",
         "no-success",
         "program-error",

@@ -133,11 +133,11 @@ def test_what_holds_a_run_up(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, lambda *given, name=name: [f"{name} of {given[1]}"])
     monkeypatch.setattr(module, "_FACTS", (lambda *_: [], lambda *_: ["fact", "more"]))
     assert module.bottleneck(tables, "r", Options()) == [*(f"{name} of r" for name in first), "fact", "more"]
-    assert module.first_bottleneck(tables, "r", Options()) == "stuck of r"
+    assert next(module.bottlenecks(tables, "r", Options())) == "stuck of r"
     for name in first:
         monkeypatch.setattr(module, name, lambda *_: [])
     monkeypatch.setattr(module, "_FACTS", ())
     monkeypatch.setattr(log_facts, "unknown_causes", lambda *_: ["unknown"])
     assert module.bottleneck(tables, "r", Options()) == ["unknown"]
     assert module.bottleneck(tables, "r", Options(), is_known=True) == []
-    assert module.first_bottleneck(tables, "r", Options()) is None
+    assert list(module.bottlenecks(tables, "r", Options())) == []

@@ -91,12 +91,18 @@ def test_collectives(table: Any, rows: list[dict[str, Any]], figures: list[tuple
 
 def test_latencies_and_rates_of_servers(table: Any) -> None:
     """Medians, else means; the 99th percentiles come last."""
-    row = {"of": "ttft", "unit": "s", "mean": 2.0, "median": 1.0, "p99": 9.0}
-    rows = [row, row | {"of": "latency", "median": NAN, "p99": NAN}, row | {"of": "requests/s", "unit": "1/s"}]
+    row = {"of": "ttft", "dp_rank": NAN, "unit": "s", "mean": 2.0, "median": 1.0, "p99": 9.0}
+    rows = [row, row | {"of": "latency", "median": NAN, "p99": NAN}]
+    rows += [
+        row | {"of": of, "unit": "1/s"} for of in ("Peak_throughput", "Request_throughput", "Output_token_throughput")
+    ]
+    rows += [row | {"of": "itl"}, row | {"of": "itl", "dp_rank": 1, "median": 7.0}]
     table("serving", *rows, row | {"of": "cache", "unit": "1"}, **row | {"of": "none"})
     assert [each for each in found(module._serving) if "r" in each[3]] == [
-        ("TTFT median", "s", "lower", {"r": 1.0}), ("latency mean", "s", "lower", {"r": 2.0}),
-        ("requests/s", "1/s", "higher", {"r": 1.0}), ("TTFT p99", "s", "lower", {"r": 9.0}),
+        ("TTFT median", "s", "lower", {"r": 1.0}), ("ITL median", "s", "lower", {"r": 1.0}),
+        ("output tokens/s", "1/s", "higher", {"r": 1.0}), ("requests/s", "1/s", "higher", {"r": 1.0}),
+        ("latency mean", "s", "lower", {"r": 2.0}), ("Peak_throughput", "1/s", "higher", {"r": 1.0}),
+        ("TTFT p99", "s", "lower", {"r": 9.0}), ("ITL p99", "s", "lower", {"r": 9.0}),
     ]  # fmt: skip
 
 

@@ -39,6 +39,7 @@ def value(key: str, number: float, line: int) -> dict[str, Any]:
         ({}, "TTFT: mean 1 s, median 900 ms, p99 2 s, 1,000 requests."),
         ({"tail": 2.99}, "TTFT: mean 1 s, median 900 ms, p99 2 s, 1,000 requests."),
         ({"tail": 3.0}, "TTFT: mean 1 s, median 900 ms, p99 2 s (3 times the median), 1,000 requests."),
+        ({"tail": 6024.0}, "TTFT: mean 1 s, median 900 ms, p99 2 s (6,024 times the median), 1,000 requests."),
         ({"median": NAN, "by": "printed"}, "TTFT: mean 1 s, p99 2 s."),
     ],
 )
@@ -59,7 +60,7 @@ def test_latencies_of_a_server(table: Any, of: dict[str, Any], text: str) -> Non
     ],
 )
 def test_the_load_of_a_server(table: Any, waiting: float | None, cache: float | None, text: str) -> None:
-    row = {"by": "readings", "n": 2.0, "min": 1.0, "max": 1200.0, "median": 3.0}
+    row = {"by": "readings", "dp_rank": NAN, "n": 2.0, "min": 1.0, "max": 1200.0, "median": 3.0}
     rows = [row | {"of": RUNNING}]
     rows += [] if waiting is None else [row | {"of": WAITING, "median": waiting, "min": 7.0, "max": 7.0}]
     rows += [] if cache is None else [row | {"of": CACHE, "median": cache, "min": cache, "max": cache}]
@@ -109,3 +110,88 @@ def test_a_rate_that_rises_with_the_load_is_no_gain(tmp_path: Path) -> None:
     load, since = perflog.overview(perflog.read(tmp_path / "server.log")).reasons
     assert load.endswith(": 1 to 8 running, 0 waiting, KV cache 61 % full, 12.5 to 254 tokens/s generated.")
     assert since == "Since line 51: generated tokens/s 14.5 -> 252; with it 1 -> 8 running."
+
+
+REPLICA = (
+    "[2025-11-06 12:11:03 DP{rank} TP0] Decode batch. #running-req: {running}, #token: 30000, token usage: 0.61, "
+    "cuda graph: True, gen throughput (token/s): {rate}, #queue-req: 0"
+)
+
+SLOWER = "Replica 1 is slower than replica 0: 3,300 tokens/s with 94 running, against 3,400 with 34."
+
+
+@pytest.mark.parametrize(
+    ("loads", "text"),
+    [
+        ([(34, 3400.0), (94, 3300.0)], [SLOWER]),
+        ([(64, 3400.0), (64, 3300.0)], []),
+        ([(34, 1700.0), (94, 3300.0)], []),  # more requests generate more
+    ],
+)  # fmt: skip
+def test_replicas_of_a_server(tmp_path: Path, loads: list[tuple[int, float]], text: list[str]) -> None:
+    """The rate of the server is that of all its replicas. One that runs more and generates no more is slower."""
+    lines = [REPLICA.format(rank=rank, running=n, rate=rate) for _ in range(20) for rank, (n, rate) in enumerate(loads)]
+    (tmp_path / "server.log").write_text("\n".join([*lines, ""]))
+    overview = perflog.overview(perflog.read(tmp_path / "server.log"))
+    assert overview.reasons[0].startswith("While requests run (40 of 40 readings of 2 replicas, each): ")
+    assert overview.reasons[1:] == text
+    (figure, *_) = overview.figures
+    assert (figure.name, *figure.values.values()) == ("generated tokens/s", sum(rate for _, rate in loads))
+
+
+REPORT = (
+    "============ Serving Benchmark Result ============\n"
+    "Request rate configured (RPS):           {rate}\n"
+    "Request throughput (req/s):              {served}\n"
+    "Mean TTFT (ms):                          65.96     \n"
+)
+
+
+@pytest.mark.parametrize(
+    ("rate", "served", "text"),
+    [
+        ("1.00", "0.95", "at 1/s, and 0.95/s are served: the client's rate is the limit, not the server."),
+        ("9.00", "4.96", "at 9/s, and 4.96/s are served."),
+        ("inf", "4.96", None),
+    ],
+)
+def test_the_rate_of_a_client(tmp_path: Path, rate: str, served: str, text: str | None) -> None:
+    (tmp_path / "client.log").write_text(REPORT.format(rate=rate, served=served))
+    reasons = perflog.overview(perflog.read(tmp_path / "client.log")).reasons
+    told = [each for each in reasons if each.startswith("The client")]
+    assert told == ([f"The client is set to send requests {text}"] if text else [])
+
+
+def test_a_server_and_its_client_are_no_runs_to_compare(tmp_path: Path) -> None:
+    """Each prints settings of its own, and all that the log of each program shows is shown."""
+    (tmp_path / "client.log").write_text(
+        "Namespace(subparser='bench', seed=0, num_prompts=9)\n" + REPORT.format(rate="9.0", served="4.9")
+    )
+    (tmp_path / "server.log").write_text(
+        "\n".join([SGLANG.format(rate=100.0, waiting=0, full=61, tokens=9)] * 3 + [""])
+    )
+    overview = perflog.overview(perflog.read(tmp_path))
+    assert [list(group.settings) for group in overview.groups] == [["format"], ["format"]] and not overview.base
+    assert [text[0] for text in overview.reasons] == ["A", "A", "B"]
+
+
+START = (
+    "INFO 09-02 13:04:10 [__init__.py:241] Automatically detected platform cuda.\n"
+    "(APIServer pid=1) INFO 09-02 13:04:12 [api_server.py:1805] vLLM API server version 0.10.1.1\n"
+)
+
+
+def test_a_server_that_is_started_again(tmp_path: Path) -> None:
+    """The failure ended its first run."""
+    readings = VLLM.format(rate=2400.0, waiting=0, full=61) + "\n"
+    failure = (
+        "(EngineCore_0 pid=271) ERROR 09-02 13:09:10 [core.py:700] Traceback (most recent call last):\n"
+        '(EngineCore_0 pid=271) ERROR 09-02 13:09:10 [core.py:700]   File "core.py", line 691, in run\n'
+        "(EngineCore_0 pid=271) ERROR 09-02 13:09:10 [core.py:700] torch.AcceleratorError: CUDA error: an illegal "
+        "memory access was encountered\n"
+    )
+    (tmp_path / "server.log").write_text(START + readings * 9 + failure + START + readings * 9)
+    log = perflog.read(tmp_path / "server.log")
+    assert len(log.run_keys) == 2
+    assert perflog.overview(log).outcome == ["#1: Attempt 1 of 2 ended by a CUDA error, line 12"]
+    assert perflog.diagnose(log).verdict == "The job recovered and went on; an attempt ended by a CUDA error, line 12"

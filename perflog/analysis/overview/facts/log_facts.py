@@ -17,6 +17,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.bars import OF_BARS
 from perflog.formats.vocabulary import field_of
 from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, throughput
+from perflog.metrics.benchmarks.server_readings import without_readings
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.causes.run_causes import far_longer
@@ -303,14 +304,15 @@ def places(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa
     """Of values that the log prints for each pipeline stage or replica, and for no step, the largest."""
     rows = tables.rows_of("values", run)
     rows = rows.where(~rows.known("step"))
-    rows = rows.where(rows.known("value"))
+    rows = without_readings(rows.where(rows.known("value")))
     for column, place in (("stage", "stage"), ("dp_rank", "data-parallel rank")):
         for key, key_rows in rows.where(rows.known(column)).by("key").items():
             last = {number: (value, unit) for number, value, unit in key_rows.records(column, "value", "unit")}
             if len(last) > 1:
                 (number, (first, unit)), (_, (second, _)) = nlargest(2, last.items(), key=lambda item: item[1][0])
                 largest = f"{key}: {place} {number} has the largest, {show(first, unit or '')}"
-                yield f"{largest}; the next {show(second, unit or '')}."
+                if first > second:
+                    yield f"{largest}; the next {show(second, unit or '')}."
 
 
 def job_states(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
+from perflog.analysis.run_filter import number_of
 from perflog.metrics import Options, Tables, serving
-from perflog.metrics.benchmarks.server_readings import CACHE, GENERATED, RUNNING, WAITING, busy_readings
+from perflog.metrics.benchmarks.server_readings import CACHE, GENERATED, RUNNING, WAITING, busy_readings, by_replica
+from perflog.metrics.benchmarks.serving import server_rate
+from perflog.metrics.settings_by_run import settings_by_run
 from perflog.statistics.samples import median
 from perflog.statistics.shifts import shifts
 from perflog.tables.columns import Rows
@@ -18,6 +24,8 @@ _LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "latency": "request 
 _FULL = 0.9  # of the cache: an engine preempts requests when it has none left
 _LONG_TAIL = 3  # times the median
 _DIGITS = 3
+_KEEPS_UP = 0.9  # of the rate of a client: random intervals, and the time of the last requests
+_SLOWER = 1.15  # ratio of what two replicas generate for each running request
 _STEADY_SHARE = 0.1  # of the cache, by which its use may vary to be one number
 
 
@@ -28,16 +36,34 @@ def latencies(tables: Tables, run: str, options: Options) -> Iterator[str]:
         names = ("mean", "median", "p99")
         parts = [f"{name} {show(row[name], 's', _DIGITS)}" for name in names if row[name] is not None]
         tail = row["tail"]
-        long = f" ({tail:.2g} times the median)" if tail is not None and tail >= _LONG_TAIL else ""
+        times = "" if tail is None else f"{tail:.2g}" if tail < 10 else f"{tail:,.0f}"
+        long = f" ({times} times the median)" if tail is not None and tail >= _LONG_TAIL else ""
         number = f", {int(row['n']):,} requests" if row["by"] == "requests" else ""
         yield f"{_LATENCIES[row['of']]}: {', '.join(parts)}{long}{number}."
+
+
+def client_rate(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """How many requests a client is set to send, and how many are served."""
+    settings = settings_by_run(tables)[run]
+    names = ("configured_request_rate", "request_rate", "arguments.request_rate", "arguments.request-rate")
+    rate = next((rate for name in names if (rate := number_of(settings.get(name))) is not None), None)
+    rows = serving.table(tables, options)
+    rows = rows[(rows["run"] == run) & (rows["unit"] == "1/s")]
+    served = {server_rate(row["of"]): row["mean"] for row in records(rows)}.get("requests/s")
+    if rate is None or served is None or not math.isfinite(rate):
+        return
+    limits = ": the client's rate is the limit, not the server" if served >= _KEEPS_UP * rate else ""
+    yield f"The client is set to send requests at {rate:,.3g}/s, and {served:,.3g}/s are served{limits}."
 
 
 def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Requests and cache of an engine while requests run; that it is saturated; since when its rate is another one."""
     rows = serving.table(tables, options)
     rows = rows[(rows["run"] == run) & (rows["by"] == "readings")]
-    by_quantity: dict[str, dict[str, Any]] = {row["of"]: row for row in records(rows)}
+    replicas = [int(rank) for rank in rows["dp_rank"].dropna().unique()]
+    by_quantity: dict[str, list[dict[str, Any]]] = {}
+    for row in records(rows[rows["dp_rank"].notna()] if replicas else rows):
+        by_quantity.setdefault(row["of"], []).append(row)
     if RUNNING not in by_quantity:
         return
     every = tables.rows_of("values", run)
@@ -45,23 +71,46 @@ def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
     parts = [f"{_range(by_quantity[RUNNING])} running"]
     parts += [f"{_range(by_quantity[WAITING])} waiting"] if WAITING in by_quantity else []
     parts += [f"KV cache {_share(by_quantity[CACHE])} full"] if CACHE in by_quantity else []
-    rate = by_quantity.get(GENERATED)
-    if rate is not None and rate["max"] >= _LONG_TAIL * rate["median"]:  # the median alone represents no reading
-        parts += [f"{rate['min']:,.4g} to {rate['max']:,.4g} tokens/s generated"]
-    waits = WAITING in by_quantity and by_quantity[WAITING]["median"] > 0
-    is_full = CACHE in by_quantity and by_quantity[CACHE]["median"] >= _FULL
+    rate = by_quantity.get(GENERATED, ())
+    low, high = min((row["min"] for row in rate), default=0), max((row["max"] for row in rate), default=0)
+    if any(row["max"] >= _LONG_TAIL * row["median"] for row in rate):  # the median alone represents no reading
+        parts += [f"{low:,.4g} to {high:,.4g} tokens/s generated"]
+    waits = any(row["median"] > 0 for row in by_quantity.get(WAITING, ()))
+    is_full = any(row["median"] >= _FULL for row in by_quantity.get(CACHE, ()))
     saturated = ": the server is saturated" if waits and is_full else ": requests wait" if waits else ""
-    busy = int(by_quantity[RUNNING]["n"])
-    yield f"While requests run ({busy:,} of {readings:,} readings): {', '.join(parts)}{saturated}."
-    yield from _levels(busy_readings(every))
+    busy = sum(int(row["n"]) for row in by_quantity[RUNNING])
+    engines = f" of {len(replicas)} replicas, each" if replicas else ""
+    yield f"While requests run ({busy:,} of {readings:,} readings{engines}): {', '.join(parts)}{saturated}."
+    yield from _slow_replicas(by_quantity)
+    ranks: list[int | None] = [*replicas] or [None]
+    for rank in ranks:
+        of = {name: by_replica(named).get(rank, named) for name, named in busy_readings(every).items()}
+        yield from _levels(of, rank)
 
 
-def _levels(readings: Mapping[str, Rows]) -> Iterator[str]:
+def _slow_replicas(by_quantity: Mapping[str, Sequence[dict[str, Any]]]) -> Iterator[str]:
+    """Which replica is slower than another one: it runs more requests and generates no more for them."""
+    rates = {row["dp_rank"]: row["median"] for row in by_quantity.get(GENERATED, ())}
+    loads = {row["dp_rank"]: row["median"] for row in by_quantity[RUNNING]}
+    if len(rates) < 2 or rates.keys() != loads.keys():
+        return
+    best = max(rates, key=lambda rank: rates[rank] / max(loads[rank], 1))
+    for rank, rate in rates.items():
+        more, less = loads[rank] / max(loads[best], 1), rate / rates[best]
+        if more >= 1 and less <= 1 and more / less >= _SLOWER:
+            yield (
+                f"Replica {rank} is slower than replica {best}: {rate:,.4g} tokens/s with {loads[rank]:,.0f} running, "
+                f"against {rates[best]:,.4g} with {loads[best]:,.0f}."
+            )
+
+
+def _levels(readings: Mapping[str, Rows], replica: int | None) -> Iterator[str]:
     """Since which line an engine generates at another rate, and what its other readings are since then."""
     if GENERATED not in readings:
         return
     generated = readings[GENERATED].where(readings[GENERATED]["value"] > 0)
     values, lines = generated["value"], generated["line"]
+    since = "Since" if replica is None else f"Replica {replica}: since"
     for before, after in pairwise(shifts(values)):
         old, new = (median(values[level.start : level.stop]) for level in (before, after))
         bounds = lines[before.start], lines[after.start], lines[after.stop - 1]
@@ -70,7 +119,7 @@ def _levels(readings: Mapping[str, Rows]) -> Iterator[str]:
         with_it = f"; with it {', '.join(others)}" if others else ""
         is_other_load = RUNNING in readings and _rise(readings[RUNNING], bounds) * (new - old) > 0
         change = "" if is_other_load else f", {show_change(new / old - 1)}"  # more requests generate more
-        yield f"Since line {bounds[1]:,}: generated tokens/s {old:,.5g} -> {new:,.5g}{change}{with_it}."
+        yield f"{since} line {bounds[1]:,}: generated tokens/s {old:,.5g} -> {new:,.5g}{change}{with_it}."
 
 
 def _medians(rows: Rows, bounds: tuple[int, int, int]) -> tuple[float, float] | None:
@@ -97,13 +146,14 @@ def _rise(rows: Rows, bounds: tuple[int, int, int]) -> float:
     return new - old if abs(new - old) > max(1, _STEADY_SHARE * max(old, new)) else 0.0
 
 
-def _share(row: dict[str, Any]) -> str:
+def _share(rows: Sequence[dict[str, Any]]) -> str:
     """The use of the cache: its median, or its range if it varies."""
-    if row["max"] - row["min"] < _STEADY_SHARE:
-        return show(row["median"], "1", 2)
-    return f"{show(row['min'], '1', 2)} to {show(row['max'], '1', 2)}"
+    low, high = min(row["min"] for row in rows), max(row["max"] for row in rows)
+    if high - low < _STEADY_SHARE:
+        return show(median(np.array([row["median"] for row in rows])), "1", 2)
+    return f"{show(low, '1', 2)} to {show(high, '1', 2)}"
 
 
-def _range(row: dict[str, object]) -> str:
-    low, high = f"{row['min']:,.0f}", f"{row['max']:,.0f}"
+def _range(rows: Sequence[dict[str, Any]]) -> str:
+    low, high = f"{min(row['min'] for row in rows):,.0f}", f"{max(row['max'] for row in rows):,.0f}"
     return low if low == high else f"{low} to {high}"
