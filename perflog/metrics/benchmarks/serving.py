@@ -242,10 +242,10 @@ def _engine_values(rows: Rows) -> Iterator[tuple[str, _Found]]:
     """What an engine prints of its state from time to time, at the readings with running requests."""
     for name, name_rows in busy_readings(rows).items():
         replicas = {rank: _computed(of, READINGS, str(of["key"][0])) for rank, of in by_replica(name_rows).items()}
-        yield name, replicas[None] if None in replicas else _of_replicas(name, name_rows, replicas)
+        yield name, replicas[None] if None in replicas else _summed(name, name_rows, replicas)
 
 
-def _of_replicas(name: str, rows: Rows, replicas: dict[int | None, _Found]) -> _Found:
+def _summed(name: str, rows: Rows, replicas: dict[int | None, _Found]) -> _Found:
     """The readings of several engines: rates and requests add up, if all engines are at work about as often."""
     found = _computed(rows, READINGS, str(rows["key"][0]))
     if name != CACHE:

@@ -67,15 +67,15 @@ def _table(overview: Overview) -> Iterator[str]:
         yield "perflog finds no metric to rank these runs by: `perflog show` lists the tables."
         return
     settings = list(_settings(overview))
-    of_programs = [] if _settings_tell(overview) else [column for column in settings if column[0] == _FORMAT]
-    settings = [column for column in settings if column not in of_programs]
+    format_columns = [] if _settings_tell(overview) else [column for column in settings if column[0] == _FORMAT]
+    settings = [column for column in settings if column not in format_columns]
     table = [column for column in (_marks(overview), *settings, _runs(overview)) if column]
     first = len(table)
     for figure in overview.figures:
         table.append([cell(text) for text in overview.figure_column(figure)])
         if figure is overview.figures[0] and overview.base:
             table.append(overview.change_column())
-    table += of_programs  # what they print tells programs apart
+    table += format_columns  # what they print tells programs apart
     while len(table) > (2 if first else 1) and sum(map(_width, table)) + 2 * (len(table) - 1) > columns():
         table.pop(-1 if len(table) > first + 1 else -2)  # the first metric stays
     widths = [_width(column) for column in table]
