@@ -72,7 +72,8 @@ _RANK = (
 _SOURCE = TableColumn(
     "source",
     "word",
-    "what printed the row, if that identifies the process and the rank is unknown: node and local rank, or the pod",
+    "what printed the row, if that identifies the process and the rank is unknown: node and local rank, the pod, or "
+    "the process of a trace",
     by_field=False,
 )
 

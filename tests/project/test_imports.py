@@ -72,7 +72,7 @@ readers.xplane: arguments planes events reader
 readers.perfetto: packets clocks tracks arguments events reader
 readers.databases: __init__ sqlite_pages sqlite
 readers.rocprof: kinds symbols events json_reader tables rocpd_reader
-readers.nsys: session tables waits memory counters payloads collectives reader
+readers.nsys: session tables waits memory counters payloads collectives export reader
 ingestion: joined_logs detect job_logs unrecognised explained late_formats memory workers forked_scanner ended_runs
 ingestion: pipeline together
 ingestion.suggest: segments number_extents name_words name_evidence naming number_specs line_shapes shape_merging

@@ -5,6 +5,8 @@ A program that waits for the device once in many steps launches a step in a frac
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from perflog.arrays import Floats
@@ -16,8 +18,10 @@ from perflog.metrics.traces.device_work import seconds, trace_devices
 def step_times(tables: Tables) -> Floats:
     """Return the time in s of each row of table `steps`; NaN where it has none.
 
-    Of traces it is the window of the step on its device, the longest of several, as in `device_steps`. These windows
-    touch: their sum is the time of the steps. All other times are as printed.
+    Of traces it is the window of the step on its device, as in `device_steps`. These windows touch: their sum is the
+    time of the steps. Of several devices it is the time from the last end of the step before to the last end of the
+    step: a rank that is late at the end of a step makes the next one long for all others, and costs the job once. All
+    other times are as printed.
     """
     rows = tables.rows("steps")
     times = rows["step_time_s"]
@@ -25,15 +29,23 @@ def step_times(tables: Tables) -> Floats:
         return times
     codes, words = rows.codes("run")
     run_codes = {run: code for code, run in enumerate(words)}
-    found: dict[tuple[int, int, int], int] = {}
+    step_of_row: dict[tuple[int, int, int], tuple[int, int]] = {}
+    lengths: dict[tuple[int, int], int] = {}
+    ends: dict[tuple[int, int], int] = {}
     for device in trace_devices(tables):
         if device.run in run_codes and len(device.annotated.numbers):
-            lengths = device.steps.ends - device.steps.starts
-            for line, length in zip(device.steps.lines.tolist(), lengths.tolist(), strict=True):
-                place = run_codes[device.run], device.part, line
-                found[place] = max(found.get(place, 0), length)
-    if not found:
+            steps, run = device.steps, run_codes[device.run]
+            columns = (steps.numbers, steps.lines, steps.starts, steps.ends)
+            for number, line, start, end in zip(*(column.tolist() for column in columns), strict=True):
+                key = step_of_row[run, device.part, line] = run, number
+                lengths[key] = max(lengths.get(key, 0), end - start)
+                ends[key] = max(ends.get(key, end), end)
+    if not lengths:
         return times
+    for before, step in pairwise(sorted(ends)):
+        since = ends[step] - ends[before]
+        if before[0] == step[0] and since > 0:  # else clocks differ, and the ranks of the steps
+            lengths[step] = min(lengths[step], since)
     keys = zip(codes.tolist(), rows["part"].tolist(), rows["line"].tolist(), strict=True)
-    longest = np.array([found.get(key, 0) for key in keys], np.int64)
-    return np.where(longest > 0, seconds(longest), times)
+    found = np.array([lengths.get(step_of_row.get(key, (-1, -1)), 0) for key in keys], np.int64)
+    return np.where(found > 0, seconds(found), times)

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from perflog.arrays import Ints
 from perflog.readers.events.event_columns import KINDS, MISSING, EventColumns
@@ -29,12 +30,16 @@ _INT32_RANGE = (-(1 << 31), (1 << 31) - 1)
 
 
 class EventOrigin(Struct, frozen=True):
-    """The origin of events: run, file of the run (from 0), rank of the file, and the rule that proves the rank."""
+    """The origin of events: run, file of the run (from 0), rank of the file, and the rule that proves the rank.
+
+    `source`: what distinguishes steps of a file with several processes without a rank.
+    """
 
     run: str
     part: int
     rank: int | None
     rank_by: str | None
+    source: str | None = None
 
 
 def event_rows(origin: EventOrigin, columns: EventColumns, interners: Interners, table: str = "events") -> pa.Table:
@@ -106,6 +111,22 @@ def _combined(tables: Sequence[pa.Table]) -> pa.Table:
     filled = table.select(names).unify_dictionaries().combine_chunks()
     columns = [filled[f.name] if f.name in names else null_array(f.type, len(table)) for f in table.schema]
     return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def by_process(origins: Sequence[EventOrigin], processes: Sequence[int], names: Sequence[str]) -> list[EventOrigin]:
+    """Return the origins of steps with their process as source, where several processes without a rank have steps.
+
+    Args:
+        origins: Origin of each step.
+        processes: Code of the process of each, -1 for none.
+        names: Names of the processes.
+    """
+    if len(set(processes)) < 2:
+        return list(origins)
+    return [
+        replace(origin, source=f"process {names[process]}") if origin.rank is None and process >= 0 else origin
+        for origin, process in zip(origins, processes, strict=True)
+    ]
 
 
 class EventShape(Struct):
@@ -206,15 +227,15 @@ class RunWriter:
 
         `base` is the zero of the clock of the starts.
         """
-        copies: dict[tuple[int, int | None, int], int] = {}
+        copies: dict[tuple[int, int | None, str | None, int], int] = {}
         rows = []
         for origin, step, place, duration, start in steps:
-            key = origin.part, origin.rank, step
+            key = origin.part, origin.rank, origin.source, step
             copies[key] = copies.get(key, 0) + 1
             rows.append(
                 {
                     "run": self.run, "line": place, "part": origin.part, "step": step, "rank": origin.rank,
-                    "rank_by": origin.rank_by, "copy": copies[key], "steps_averaged": 1,
+                    "rank_by": origin.rank_by, "source": origin.source, "copy": copies[key], "steps_averaged": 1,
                     "step_time_s": duration / 1e9, "printed_ns": base + start + duration,
                 }
             )  # fmt: skip

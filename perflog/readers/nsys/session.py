@@ -59,6 +59,11 @@ class Session:
         rows = self._rows("TARGET_INFO_CUDA_DEVICE", "pid", "cudaId", "gpuId")
         return {(row["pid"], row["cudaId"]): row["gpuId"] for row in rows if len(row) == 3 and row["gpuId"] is not None}
 
+    @property
+    def cuda_processes(self) -> int:
+        """Number of processes that see a GPU; 0 where the export does not state it."""
+        return len({process for process, _ in self.gpu_of_device})
+
     @cached_property
     def gpu_names(self) -> dict[int, str]:
         """Name of each GPU by its number."""

@@ -12,7 +12,7 @@ from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.events.event_columns import MISSING, EventColumns, shift_starts
 from perflog.readers.events.event_context import EventContext, select_calls, select_ranges, step_codes
-from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, by_process, event_rows
 from perflog.readers.events.spill_file import mapped_file
 from perflog.readers.events.string_interning import Interners, StringInterner, new_interners
 from perflog.readers.interface import RankInfo, ReadOptions
@@ -114,7 +114,9 @@ def _write(collector: EventCollector, origin: EventOrigin, writer: RunWriter) ->
             rows = context.fill(rows)
             rows["start"] = shift_starts(rows["start"], base)
             writer.write_events(event_rows(origin, rows, interners))
-        writer.write_steps([(origin, *step) for step in context.host_steps], base)
+        step_processes = context.host_step_processes
+        origins = by_process([origin] * len(step_processes), step_processes, interners["process"].texts)
+        writer.write_steps([(each, *step) for each, step in zip(origins, context.host_steps, strict=True)], base)
     if readings:
         readings["start"] = shift_starts(readings["start"], base)
         writer.write_rows("counters", event_rows(origin, readings, interners, "counters"))

@@ -17,7 +17,7 @@ from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.events.event_columns import KIND_CODE, MISSING, EventColumns, shift_starts
 from perflog.readers.events.event_context import EventContext, select_calls, select_ranges, step_codes
-from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, by_process, event_rows
 from perflog.readers.events.interval_index import IntervalIndex
 from perflog.readers.events.spill_file import SpilledColumns, load_spilled, mapped_file, open_spill_file, spill
 from perflog.readers.events.string_interning import Interners, new_interners
@@ -172,7 +172,9 @@ class _Profile(Struct):
             writer.write_events(event_rows(origin, rows, interners))
         for values in self._values:
             writer.write_rows("values", event_rows(origin, values, interners, "values"))
-        writer.write_steps([(origin, *step) for step in context.host_steps], base)
+        step_processes = context.host_step_processes
+        origins = by_process([origin] * len(step_processes), step_processes, interners["process"].texts)
+        writer.write_steps([(each, *step) for each, step in zip(origins, context.host_steps, strict=True)], base)
         writer.write_account(origin.part, self.account)
         self._rows, self._values, self._ranges, self._calls, self._device_steps = [], [], [], [], []
 

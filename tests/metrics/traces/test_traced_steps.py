@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from support.made_traces import event, traced
 
+import perflog
 from perflog.metrics import Tables, steps
 from perflog.metrics.traces.traced_steps import step_times
 
@@ -38,6 +40,23 @@ def test_a_step_lasts_as_long_as_its_work(tmp_path: Path, waits: bool) -> None:
     assert np.round(found * 1e6).tolist() == [105, 125, 95] if waits else [105, 120, 90]
     row = steps(log, warmup=0).query("part == 'all'").iloc[0]
     assert row["max_s"] == pytest.approx(found.max())
+
+
+def test_a_rank_that_is_late_at_the_end_of_a_step_costs_the_job_once(tmp_path: Path) -> None:
+    """Rank 1 ends step 1 at 50 us. Rank 0 begins step 2 at 20 us, and waits: each has a step of 40 us."""
+    for rank, edges in enumerate(([0, 10, 20, 60], [0, 10, 50, 60])):
+        events = []
+        for k, (begin, end) in enumerate(pairwise(edges)):
+            call = {"correlation": k + 1}
+            events += [
+                event("user_annotation", f"ProfilerStep#{k}", begin, end - begin),
+                event("cuda_runtime", "cudaLaunchKernel", begin, 1, **call),
+                event("kernel", "gemm", begin, end - begin, 7, device=0, stream=7, **call) | {"pid": 0},
+            ]
+        traced(tmp_path / f"rank{rank}.json", *events)
+    tables = Tables(perflog.read(tmp_path))
+    times = dict(zip(tables["steps"]["step"], np.round(step_times(tables) * 1e6), strict=True))
+    assert times == {0: 10, 1: 40, 2: 10}
 
 
 def test_steps_without_work_are_as_annotated(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ from support.reading import proof_of
 import perflog
 from perflog.errors import InputError
 from perflog.metrics import device_time
+from perflog.parsing.input.source import open_source
+from perflog.readers.nsys.reader import NsysReader
 from perflog.readers.nsys.tables import DROPPED_COLUMNS
 
 CORPUS = SHARED / "corpus" / "nsys"
@@ -309,6 +311,42 @@ def test_each_process_has_its_gpu_and_its_steps(tmp_path: Path) -> None:
     assert [(r["device"], r["step"], r["compute_share"]) for r in found] == [
         (0, 1, 0.5), (0, 2, 0.5), (1, 1, 0.5), (1, 2, 0.5),
     ]  # fmt: skip
+
+
+def test_steps_of_several_processes_are_not_printed_again(tmp_path: Path) -> None:
+    log = perflog.read(write_node(tmp_path))
+    assert [(r["source"], r["step"], r["copy"]) for r in rows(log, "steps")] == [
+        ("process 7", 1, 1), ("process 7", 2, 1), ("process 8", 1, 1), ("process 8", 2, 1),
+    ]  # fmt: skip
+
+
+def test_exports_of_the_ranks_of_a_job_are_one_run(tmp_path: Path) -> None:
+    """Each rank sees its GPU as device 0. An export of several processes is no rank."""
+    for rank in (0, 1):
+        gpus = [{"id": n, "name": f"GPU {n}", "cuDevice": n} for n in (0, 1)]
+        write_tables(
+            tmp_path / f"report_rank{rank}.sqlite",
+            {
+                "TARGET_INFO_GPU": gpus,
+                "TARGET_INFO_CUDA_DEVICE": [{"gpuId": rank, "cudaId": 0, "pid": 7}],
+                "META_DATA_CAPTURE": [{"name": "PROCESS_0:COMMAND", "value": "train"}],
+                "META_DATA_EXPORT": [{"name": "EXPORT_TIME", "value": str(rank)}],
+                "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(100, 150 + rank, correlationId=None)],
+            },
+        )
+    log = perflog.read(tmp_path)
+    (run,) = rows(log, "runs")
+    assert (run["program"], run["device"], log.run_keys[0].log) == (
+        "train", "GPU 0, GPU 1", f"{tmp_path}/report_rank{{0..1}}.sqlite",
+    )  # fmt: skip
+    files = json.loads(run["config"])["files"]
+    assert [(file["name"], file["rank"], file["EXPORT_TIME"]) for file in files] == [
+        ("report_rank0.sqlite", 0, "0"), ("report_rank1.sqlite", 1, "1"),
+    ]  # fmt: skip
+    found = [(r["rank"], r["rank_by"], r["device"], r["duration_ns"]) for r in rows(log)]
+    assert found == [(0, "file", 0, 50), (1, "file", 1, 51)]
+    with open_source(str(write_node(tmp_path))) as source:
+        assert NsysReader().rank_info(source) is None
 
 
 def test_mpi_names_the_ranks_of_processes(tmp_path: Path) -> None:
