@@ -9,11 +9,14 @@ both halves end where a field ends.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import takewhile, zip_longest
 
 from perflog.formats.template import Template
+from perflog.lazy_patterns import lazy_pattern
 
 _FIELD = "\0"
+_WORD = lazy_pattern(r"[^\W\d_]\w*")
 
 
 def is_torn_shape(shape: Template, known: Template) -> bool:
@@ -52,8 +55,6 @@ def _is_clean(text: str, whole: str, cut: int) -> bool:
 
 
 def _has_one_twice(shape: Template, known: Template) -> bool:
-    """Return whether a name is there more often than in the known line."""
-    names, known_names = (
-        [literal.strip() for literal in t.literals if any(map(str.isalpha, literal))] for t in (shape, known)
-    )
-    return any(names.count(name) > known_names.count(name) for name in names)
+    """Return whether a word is there more often than in the known line."""
+    words, known_words = (Counter(_WORD.findall(" ".join(t.literals))) for t in (shape, known))
+    return bool(words - known_words)

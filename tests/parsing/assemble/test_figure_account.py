@@ -134,6 +134,8 @@ sample = "other 1"
         ('run = ["y"]\ntext = "a {y:s}"', "a b 3 of 4 v5", (2, 0, 0)),
         ('table = "runs"\ntext = "a {key:w} = {value:s}"', "a b7 = 3 of 4", (2, 0, 0)),
         ('table = "steps"\ntext = "a {step:d} {loss:s}"', "a 3 2.5", (2, 0, 0)),
+        ('table = "values"\ntext = "a {x:.1f} of [{y:l}]"', "a 2.5 of [3, 4.5, 7]", (4, 0, 0)),
+        ('table = "values"\ntext = "a in k7: {x:.1f} {_:s}"', "a in k7: 2.5 b 3 of 4 v5", (1, 0, 2)),  # digits between
         ('table = "steps"\ntext = "a {step:d} {loss:s}"', "a 3 2.5/4.5", (1, 0, 2)),  # it becomes null
         ('table = "milestones"\nset = {kind = "checkpoint"}\ntext = "a {step:d} {name:s}"', "a 3 to 4 of 5", (1, 0, 0)),
     ],

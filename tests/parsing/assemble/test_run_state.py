@@ -12,10 +12,18 @@ import pytest
 from support.format_files import given_file
 from support.reading import read
 
+from perflog.formats.expressions import Expression
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Line
 from perflog.formats.template import Template
-from perflog.parsing.assemble.runs.run_state import ClockTotal, RunIndex, RunSettings, RunState, printed_settings
+from perflog.parsing.assemble.runs.run_state import (
+    ClockTotal,
+    PrintedSetting,
+    RunIndex,
+    RunSettings,
+    RunState,
+    printed_settings,
+)
 from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS
 
@@ -230,6 +238,29 @@ def test_the_value_of_a_key_is_a_number_or_a_string() -> None:
     records = Records(np.arange(4), {name: pa.array(column, pa.string()) for name, column in texts.items()})
     found = [(each.key, each.values, list(each.rows)) for each in printed_settings(line, records, 1, 4)]
     assert found == [("two", ["x"], [1]), ("one", [2.5], [2]), ("cuda_version", ["12.10"], [3])]
+
+
+def test_numbers_and_words_of_a_setting_are_taken_apart() -> None:
+    def parted(*values: Any) -> list[Any]:
+        printed = PrintedSetting("lr", list(values), [3, 5, 7][: len(values)], "lr", 0)
+        return [of and (of.values, list(of.rows)) for of in printed.numbers_and_texts()]
+
+    assert parted(0.5) == [([0.5], [3]), None] and parted("auto") == [None, (["auto"], [3])]
+    assert parted(1, 2.5) == [([1, 2.5], [3, 5]), None] and parted("a", None) == [None, (["a", None], [3, 5])]
+    assert parted(1, "a", 2) == [([1, 2], [3, 7]), (["a"], [5])]
+
+
+def test_settings_that_a_line_has_without_printing_them() -> None:
+    """Constants, and what it computes: of several values the largest, at the position of the first."""
+    compute = {"world_size": Expression("nodes * 4")}
+    line = Line("sizes", Template("{nodes:d} nodes of {rank:d}"), table="runs", set={"kind": "job"}, compute=compute)
+    records = Records(np.array([7, 8, 9]) << PART_BITS, {"nodes": np.array([1, 3, 2]), "rank": np.array([0, 1, 2])})
+    found = RunSettings()
+    found.add_records(line, records, 1, 3)
+    assert json.loads(found.to_json()) == {"kind": "job", "world_size": 12, "nodes": [3, 2]}
+    found.add_records(line, records, 0, 1)
+    assert found.single("world_size") == 12  # the earlier one is smaller
+    assert list(found) == ["nodes", "kind", "world_size"]
 
 
 def test_columns_of_a_run_hold_settings_that_fit(tmp_path: Path) -> None:

@@ -234,3 +234,67 @@ def test_a_clock_gives_step_times_and_their_source(tmp_path: Path) -> None:
     assert rows(tmp_path, form, lines, "steps", *columns) == [
         (1, 0.5, None, None, None, 1, 1), (2, 1.5, 1.0, 1, "clock", 1, 1), (4, 4.5, 1.5, 2, "clock", 2, 1),
     ]  # fmt: skip
+
+
+# --- lines that describe themselves -----------------------------------------------------------------------------------
+
+WAIT = "| Metric | Value |\n|---|---|\n| Wait (ms) | 12.5 |\n| Size (KiB) | 3 |\n| Rate | 7 |\n"
+PRINTED = "metric,value,unit\nlatency,3.5,ms\nsize,2,KiB\nodd,7,foos\nplain,1,\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (WAIT, [("Wait", 0.0125, "s"), ("Size", 3072, "B"), ("Rate", 7, None)]),  # the names hold the units
+        (WAIT.replace(" (ms)", "").replace(" (KiB)", ""), [("Wait", 12.5, None), ("Size", 3, None), ("Rate", 7, None)]),
+        (PRINTED, [("latency", 0.0035, "s"), ("size", 2048, "B"), ("odd", 7, "foos"), ("plain", 1, None)]),
+    ],
+)
+def test_rows_of_a_table_are_in_the_units_that_they_name(text: str, expected: list[tuple[Any, ...]]) -> None:
+    found = sorted(read(text.encode()).rows("values"), key=lambda row: int(row["line"]))
+    assert [(row["key"], row["value"], row["unit"]) for row in found] == expected
+
+
+def test_columns_of_a_line_with_a_time_a_process_or_a_guess() -> None:
+    stamped = "".join(f"[2026-01-01 10:00:0{k}] step {k} loss 2.5\n" for k in (1, 2))
+    columns = ("printed_ns", "clock", "source", "read_by")
+    assert [tuple(row[name] for name in columns) for row in read(stamped.encode()).rows("steps")] == [
+        (1767261601_000000000, "local", None, None), (1767261602_000000000, "local", None, None),
+    ]  # fmt: skip
+    pods = "".join(f"[pod/web-{pod}/main] step {k} loss 2.5\n" for k in (1, 2) for pod in (0, 1))
+    found = sorted(read(pods.encode()).rows("steps"), key=lambda row: int(row["line"]))
+    assert [tuple(row[name] for name in columns) for row in found] == [
+        (None, None, source, None) for _ in (1, 2) for source in ("web-0/main", "web-1/main")
+    ]
+
+
+def test_each_cell_of_a_matrix_is_a_part_of_its_line(tmp_path: Path) -> None:
+    form = '''
+scopes = ["run", "matrix"]
+[[table]]
+name = "sent"
+title = "{key:w} bandwidth (MB/s)"
+opens = "matrix"
+table = "values"
+cells = { column = "peer", number = "bandwidth" }
+unit = { bandwidth = "MB/s" }
+sample = """
+Send bandwidth (MB/s)
+   D\\\\D     0      1
+     0   8.00   2.50
+"""
+[table.columns]
+"D\\\\D" = "{gpu:d}"
+"*" = "{*:.2f}"
+'''
+    lines = ["Send bandwidth (MB/s)", "   D\\D     0      1", "     0   8.00   2.50", "     1   3.00   9.00"]
+    loaded = load(given_file(tmp_path, 'title = "matrix"\n' + form))
+    found = read("".join(f"{line}\n" for line in lines).encode(), formats=[loaded]).rows("values")
+    cells: dict[tuple[int, int], dict[str, Any]] = {}
+    for row in found:
+        cells.setdefault((row["line"], row["part"]), {})[row["key"]] = (row["value"], row["unit"])
+    assert len({part for _, part in cells}) == 2 and 0 not in {part for _, part in cells}
+    assert [cells[place] for place in sorted(cells)] == [
+        {"gpu": (gpu, None), "peer": (peer, None), "Send.bandwidth": (pytest.approx(rate), "GB/s")}
+        for gpu, peer, rate in ((0, 0, 0.008), (0, 1, 0.0025), (1, 0, 0.003), (1, 1, 0.009))
+    ]

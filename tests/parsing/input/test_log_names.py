@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from perflog.errors import InputError
 from perflog.files import remote
-from perflog.parsing.input.log_names import LogName, expand, left_out, split_run
+from perflog.parsing.input.log_names import LogName, base_name, expand, left_out, split_run
 from perflog.parsing.input.source import open_source
 
 Write = Callable[..., str]
@@ -289,3 +289,22 @@ def test_archives_give_their_logs(write: Write, tmp_path: Path) -> None:
 def test_a_pattern_that_matches_nothing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no file matches"):
         expanded([f"{tmp_path}/*.txt"])
+
+
+@pytest.mark.parametrize(
+    ("log", "name"),
+    [
+        ("a/run.txt", "run.txt"),
+        ("job/rank_{0..3}.log", "rank_{0..3}.log"),
+        ("job/attempt_0/{0/stdout,0/stderr}.log", "attempt_0"),
+        ("{0/stdout,1/stdout}.log", "{0/stdout,1/stdout}.log"),  # no folder holds them
+    ],
+)
+def test_the_last_part_of_the_name_of_a_log(log: str, name: str) -> None:
+    assert base_name(log) == name
+
+
+def test_a_damaged_archive_and_a_link_to_nothing_are_errors_when_they_are_read(write: Write, tmp_path: Path) -> None:
+    damaged = write(b"PK\x03\x04", "a.zip")
+    (tmp_path / "b.log").symlink_to(tmp_path / "nothing")
+    assert [str(name) for name in expand([str(tmp_path)])] == [damaged, str(tmp_path / "b.log")]

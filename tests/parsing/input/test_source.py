@@ -35,7 +35,7 @@ from perflog.errors import InputError
 from perflog.files import temporary
 from perflog.parsing.input import chunks, source
 from perflog.parsing.input.chunks import SLACK
-from perflog.parsing.input.source import Source, open_source
+from perflog.parsing.input.source import JoinedSource, Source, open_source
 
 Write = Callable[..., str]
 Segment = tuple[int, bytes, bool, bool]  # line, text, ended by a lone CR, cut
@@ -634,3 +634,76 @@ def test_a_file_looks_binary_by_its_control_characters(tmp_path: Path, data: byt
     (tmp_path / "log").write_bytes(data)
     with open_source(str(tmp_path / "log")) as log:
         assert log.looks_binary() is expected
+
+
+# --- several files as one log -----------------------------------------------------------------------------------------
+
+
+def joined(write: Write, files: dict[str, bytes]) -> JoinedSource:
+    return JoinedSource("job", [Source(name, write(data, name)) for name, data in files.items()])
+
+
+@pytest.mark.parametrize(
+    ("files", "lines"),
+    [
+        ({"rank0.txt": b"a\nb\n", "rank1.txt": b"c"}, [b"[rank0]:a", b"[rank0]:b", b"[rank1]:c"]),
+        ({"rank0.txt": b"a", "rank1.txt": b"", "rank2.txt": b"\n"}, [b"[rank0]:a", b"[rank2]:"]),
+        ({"server.txt": b"a\n", "client.txt": b"b\n"}, [b"a", b"b"]),  # of no rank
+        ({"rank0.txt": b"[rank0]: a\n[rank0]: b\nc\n", "rank1.txt": b"d\n"},
+         [b"[rank0]: a", b"[rank0]: b", b"c", b"[rank1]:d"]),  # most lines have their label
+        ({"rank0.txt": b"[rank0]: a\nb\nc\n"}, [b"[rank0]:[rank0]: a", b"[rank0]:b", b"[rank0]:c"]),
+        ({"rank0.csv": b"step,loss\n1,2.5\n", "rank1.csv": b"step,loss\n1,3.5\n"},
+         [b"rank,step,loss", b"0,1,2.5", b"rank,step,loss", b"1,1,3.5"]),  # a table has a column with the rank
+        ({"rank0.csv": b"Rank,loss\n0,2.5\n"}, [b"Rank,loss", b"0,2.5"]),  # or has it already
+        ({"rank0.csv": b"1,2.5\n2,3.5\n"}, [b"[rank0]:1,2.5", b"[rank0]:2,3.5"]),  # no header
+        ({"rank0.tsv": b"step\tloss\n1\t2.5\n"}, [b"rank\tstep\tloss", b"0\t1\t2.5"]),
+    ],
+)  # fmt: skip
+def test_files_of_ranks_are_one_log(write: Write, files: dict[str, bytes], lines: list[bytes]) -> None:
+    log = joined(write, files)
+    for size in (1, chunks.CHUNK):
+        assert [text for _, text, _, _ in read(log, size)] == lines
+    assert [number for number, *_ in read(log)] == list(range(1, len(lines) + 1))
+
+
+def test_a_log_of_several_files_is_all_of_them(write: Write) -> None:
+    files = {"rank0.txt": b"first\n", "rank1.txt": b"second"}
+    log, other = joined(write, files), joined(write, dict(reversed(files.items())))
+    assert (log.size(), [part.name for part in log.parts]) == (12, list(files))
+    digests = "".join(hashlib.sha256(data).hexdigest() for data in files.values())
+    assert log.digest() == hashlib.sha256(digests.encode()).hexdigest() != other.digest()
+    assert log.is_by_rank and not joined(write, {"server.txt": b"a\n", "client.txt": b"b\n"}).is_by_rank
+    (alone,) = Source("log", write(b"x")).parts
+    assert alone.name == "log"
+
+
+# --- parts of a file --------------------------------------------------------------------------------------------------
+
+
+def test_the_last_bytes_and_the_digests_of_the_first(write: Write) -> None:
+    packed = write(gzip.compress(b"abcdef"), "packed")
+    for log, last in ((Source("log", write(b"abcdef")), b"def"), (Source("log", packed), b"")):
+        assert log.last_bytes(3) == last and log.is_compressed == (last == b"")
+        assert log.digests_of_first([4, 0, 6, 4]) == {
+            size: hashlib.sha256(b"abcdef"[:size]).hexdigest() for size in (0, 4, 6)
+        }
+        assert log.length() == 6
+        log.set_digest("given")
+        assert (log.digest(), log.length()) == ("given", None if last == b"" else 6)
+    assert Source("log", write(b"ab")).last_bytes(3) == b"ab"
+    grows = Source("log", write(b"abcdef"), size=4)
+    assert (grows.last_bytes(3), grows.digest()) == (b"bcd", hashlib.sha256(b"abcd").hexdigest())
+
+
+@pytest.mark.parametrize(
+    ("raw", "lines"),
+    [
+        (b'{"log":"a\\n","stream":"stdout","time":"2026-01-01T00:00:00Z"}\n' * 2,
+         [b"[pod/stdout 2026-01-01T00:00:00Z] a"] * 2),  # of a container runtime
+        (b'{"cells": [{"cell_type": "code", "outputs": [{"output_type": "stream", "text": ["a\\n", "b"]}]}]}',
+         [b"a", b"b"]),
+        (b"    step 1\n    step 2\n", [b"step 1", b"step 2"]),
+    ],
+)  # fmt: skip
+def test_the_lines_of_a_program_inside_others(write: Write, raw: bytes, lines: list[bytes]) -> None:
+    assert [text.strip() for text in texts(Source("log", write(raw))) if text.strip()] == lines

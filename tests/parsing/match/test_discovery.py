@@ -342,3 +342,44 @@ def test_logs_that_show_their_lines_in_another_order_are_read_alone(firsts: list
     assert found == in_order
     assert not TemplateDiscovery().each_shows([shown("loss {loss:f}")], {}, positions, [], unread())
     assert not TemplateDiscovery().each_shows([shown("{{{a:d}}}", by_object=True)], {}, positions, [], unread())
+
+
+WHOLE = "iteration {step:d}/ 100 | elapsed time: {time:f} | loss: {loss:f}"
+HALVES = "iteration {step:d}/ 100 | elapsed time: {time:f} loss: {loss:f}"
+
+
+@pytest.mark.parametrize(
+    ("known", "new", "lines", "kept"),
+    [
+        ([WHOLE], shown(HALVES), 2, False),  # the head of one record with the tail of another
+        ([WHOLE], shown(HALVES), 3, True),  # so many are no tears
+        ([], shown(HALVES), 2, True),
+        ([WHOLE], shown("iteration {step:d}/ 100 | loss: {loss:f}"), 2, True),  # a field is missing
+        ([WHOLE], shown("own {a:d}{{b", partial=True), 1, False),
+        ([], shown("own {a:d}{{b", partial=True), 1, True),
+        ([WHOLE], shown("{{{a:d}}}", by_object=True), 1, True),
+    ],
+)
+def test_rare_halves_of_records_are_no_lines(known: list[str], new: Any, lines: int, kept: bool) -> None:
+    found = TemplateDiscovery()
+    found._shapes["own"] = [*map(Template, known), new[1].template]
+    text = b"iteration 8/ 100 | elapsed time: 81 loss: 2.29"
+    texts = pa.array([text] * lines + [b"iteration 7/ 100 | elapsed time: 812.4 | loss: 2.31"], pa.binary())
+    assert found._without_torn([new], texts) == ([new] if kept else [])
+
+
+def test_strings_that_differ_in_their_fields_show_the_same_lines(form: Format, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each form of a string is tried once."""
+    (found,) = Scans(form, monkeypatch).shown([line(1, "loss")])[0]
+    lines_of_texts, tried = discovery._LinesOfTexts(families_of([form])), list[bytes]()
+    lines_of = TemplateDiscovery._lines_of
+
+    def counted(one: TemplateDiscovery, families: Any, text: bytes, new: Any) -> Any:
+        tried.append(text)
+        return lines_of(one, families, text, new)
+
+    monkeypatch.setattr(TemplateDiscovery, "_lines_of", counted)
+    texts = [line(k, "loss").encode() for k in (1, 2, 30)]
+    assert [lines_of_texts(found, text) for text in texts] == [[discovery._identity(found)]] * 3
+    assert tried == [texts[0], texts[2]]  # another number of digits
+    assert lines_of_texts(found, b"no such line") == [] and tried[-1] == b"no such line"

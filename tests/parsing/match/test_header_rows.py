@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.reading import DATA, LABELS, Reading, differences, labelled, read
+from support.reading import DATA, LABELS, Reading, differences, labelled, read, write
 
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.loader.format_file import load
@@ -19,6 +19,7 @@ from perflog.formats.registry import known
 from perflog.formats.sample_checks import check_samples
 from perflog.ingestion import pipeline
 from perflog.parsing.match.ordered import header_rows
+from perflog.parsing.match.scanner import Scanner
 
 QUICK = examples(20)
 
@@ -254,3 +255,85 @@ def test_a_warning_of_python_does_not_end_a_table() -> None:
     lines = [head, *warning, *rows[:2], *warning, *rows[2:], ""]
     values = read("\n".join(lines).encode()).rows("values")
     assert [value["line"] for value in values if value["key"] == "helion"] == [4, 5, 8, 9]
+
+
+# --- titles above tables ---------------------------------------------------------------------------------------------
+
+
+def test_a_title_gives_its_unit_to_the_columns_of_fractions_without_one() -> None:
+    table = ("| size | nccl | speedup | lat | batch |", "|--|--|--|--|--|", "| 8 | 12.5 | 1.5 | 3.5 | 4 |", "")
+    got = read(log(["## Bandwidth (GB/s)", "", "### verbs", *table, "Latency (us) by size", *table, "Others", *table]))
+    numbers = [(row["line"], row["key"], row["value"], row["unit"]) for row in got.rows("values") if row["value"]]
+    assert sorted(numbers, key=lambda number: number[:2]) == [
+        (6, "batch", 4, None), (6, "lat", 3.5, None), (6, "nccl", 12.5, "GB/s"), (6, "size", 8, None),
+        (6, "speedup", 1.5, None),
+        (11, "batch", 4, None), (11, "lat", pytest.approx(3.5e-6), "s"), (11, "nccl", pytest.approx(12.5e-6), "s"),
+        (11, "size", 8, None), (11, "speedup", 1.5, None),
+        (16, "batch", 4, None), (16, "lat", 3.5, None), (16, "nccl", 12.5, None), (16, "size", 8, None),
+        (16, "speedup", 1.5, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [24, 40, 64])
+def test_a_title_with_a_unit_may_be_in_another_chunk(size: int) -> None:
+    table = ("## Bandwidth (GB/s)", "", "### verbs", "", "| size | nccl |", "|--|--|", "| 8 | 12.5 |", "| 16 | 13.5 |")
+    whole, cut = read(log([*table])), read(log([*table]), chunk=size)
+    assert whole.tables() == cut.tables()
+    assert {row["unit"] for row in whole.rows("values") if row["key"] == "nccl"} == {"GB/s"}
+
+
+@pytest.mark.parametrize("size", [1 << 20, 90])
+def test_a_title_between_rules_is_no_row_of_the_table_above(size: int) -> None:
+    rule = "-" * 40
+    blocks = [
+        (rule, f"LEVEL: {n}", rule, "", "Metric         Old     New", rule, f"TTFT (ms)      1.5     {n}.5", "")
+        for n in (2, 3)
+    ]
+    got = read(log([*blocks[0], *blocks[1]]), chunk=size)
+    assert [row["text"] for row in got.rows("values") if row["key"] == "table_title"] == ["LEVEL: 2", "LEVEL: 3"]
+    assert [row["value"] for row in got.rows("values") if row["key"] == "New"] == [2.5, 3.5]
+    assert not any(row["status"] == "unread" for row in got.rows("lines"))
+
+
+@pytest.mark.parametrize("label", ["{}: ", "[rank{}]:", "[default{}]:"])
+def test_ranks_print_tables_between_each_others_rows(label: str) -> None:
+    lines = [
+        f"{label.format(rank)}{row}"
+        for row in ("size    time(us)   MB/sec", "64      10.5       1.75", "256     11.5       14.5")
+        for rank in (0, 1)
+    ]
+    got = read(log(lines))
+    numbers = [(row["rank"], row["value"]) for row in got.rows("values") if row["key"] == "MB_sec"]
+    assert sorted(numbers) == [(rank, pytest.approx(value * 1e-3)) for rank in (0, 1) for value in (1.75, 14.5)]
+
+
+@pytest.mark.parametrize(
+    ("upwards", "rules"),
+    [
+        (["----", "Title", "===="], {0, 2}),
+        (["", "----", "", "Title", "----"], {1, 4}),
+        (["----", "Title", "words"], set()),
+        (["words", "Title", "----"], set()),
+        (["----", "----", "----"], set()),
+        (["----", "Title"], set()),  # a rule that is below a line alone may end what is above it
+    ],
+)
+def test_rules_around_a_title(upwards: list[str], rules: set[int]) -> None:
+    assert header_rows._rules_around(list(enumerate(upwards))) == rules
+
+
+@pytest.mark.parametrize(
+    ("lines", "waits"),
+    [
+        (["a", "----"], True),
+        (["----", "Level: 2"], True),
+        (["----", "Level: 2", ""], True),
+        (["a", "", "Level: 2"], False),
+        (["----", "step 1 | loss 2.5"], False),
+        (["[rank0]:----"], True),
+        ([""], False),
+    ],
+)
+def test_the_end_of_a_batch_may_be_a_part_of_a_title(lines: list[str], waits: bool) -> None:
+    (chunk,) = write(log(lines)).chunks()
+    assert header_rows._may_end_in_title(Scanner(()).scan(chunk)) == waits

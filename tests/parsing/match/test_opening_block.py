@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 from support.reading import Reading, differences, read
 
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
+from perflog.formats.model import Line
+from perflog.formats.template import Template
+from perflog.parsing.input.chunks import Chunk
+from perflog.parsing.match.opening_block import OpeningBlock, OpeningBlocks, opening_blocks
 
 RULE = "=" * 100
 SOURCE = """\
@@ -136,3 +143,24 @@ def test_a_wrong_block_is_an_error(tmp_path: Path, keys: str, reason: str) -> No
     path.write_text(f"{BLOCK}{keys}\n")
     with pytest.raises(FormatError, match=reason):
         load(path)
+
+
+def test_blocks_of_several_logs_that_are_read_together() -> None:
+    """Logs of six and five lines with blocks of three and two lines, which are their first 6 and 4 bytes."""
+    body, begin, end = (
+        Line("source", Template(role), role=role, under_header=True) for role in ("body", "begin", "end")
+    )
+    lines = frozenset((body, begin, end))
+    blocks = [OpeningBlock(3, 6, lines, {begin: [1], end: [3]}, b""), OpeningBlock(2, 4, lines, {begin: [2]}, b"")]
+    both = OpeningBlocks(blocks, np.array([1, 7]), np.array([0, 12]))
+    numbers = np.arange(1, 12)
+    assert (both.last_line, both.lines) == (8, lines)
+    assert numbers[both.covers(numbers)].tolist() == [1, 2, 3, 7, 8]
+    assert [numbers[both.mask(line, numbers)].tolist() for line in (begin, end)] == [[1, 8], [3]]
+    assert both.mask(body, np.array([1, 2, 3, 7, 8])).tolist() == [False, True, False, True, False]
+    chunk = Chunk(bytearray(b"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\n\0\0"), 22, 1, 11, [], [])
+    assert both.after(chunk) == b"d\ne\nf\ni\nj\nk\n\0\0"
+    form: Any = SimpleNamespace(name="own")
+    alone = Line("other", Template("body"), role="body", under_header=True)
+    usual = Line("source", Template("line"))
+    assert opening_blocks([(form, each) for each in (begin, alone, body, usual)]) == [[begin, body]]

@@ -11,7 +11,6 @@ from perflog.formats.model import Line
 from perflog.formats.openings import opening_of
 from perflog.formats.registry import known
 from perflog.formats.template import Template
-from perflog.formats.torn_shapes import is_torn_shape
 from perflog.parsing.match import record_starts
 from perflog.parsing.match.record_starts import RecordStarts, _is_inside_word, ends_whole
 from perflog.parsing.match.records import lines_of
@@ -119,20 +118,6 @@ def test_an_opening_needs_letters() -> None:
     assert opening_of(Template("end")) is None
     opening = opening_of(Template(MEGATRON))
     assert opening is not None and opening.pattern.startswith(" {0,1}iteration")
-
-
-def test_shapes_of_two_halves_are_known() -> None:
-    """Halves of two records are no shape of their own; a record that lacks fields is."""
-    whole = Template("iter {i:d} | time (ms): {t:f} | lr: {lr:e} | lm loss: {l:f} | scale: {s:f} |")
-    torn = [
-        "iter {i:d} | time (ms): {t:f} | lr: {lr:e} | loss: {l:f} | scale: {s:f} |",
-        "iter {i:d} | time (ms): {t:f} | lr: {lr:e} | lr: {lr_2:e} | lm loss: {l:f} | scale: {s:f} |",
-        "iter {i:d} | tim: {l:f} | scale: {s:f} |",
-        "oss: {l:f} | scale: {s:f} |",
-    ]
-    assert all(is_torn_shape(Template(text), whole) for text in torn)
-    kept = ["iter {i:d} | time (ms): {t:f} | lr: {lr:e} | scale: {s:f} |", "iter {i:d} | other: {o:d} |", whole.text]
-    assert not any(is_torn_shape(Template(text), whole) for text in kept)
 
 
 def test_blanks_inside_a_record_are_not_tried_in_all_ways() -> None:

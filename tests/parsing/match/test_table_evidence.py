@@ -352,44 +352,9 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
 ]
 
 
-def test_a_title_gives_its_unit_to_the_columns_of_fractions_without_one() -> None:
-    table = ("| size | nccl | speedup | lat | batch |", "|--|--|--|--|--|", "| 8 | 12.5 | 1.5 | 3.5 | 4 |", "")
-    got = read(text("## Bandwidth (GB/s)", "", "### verbs", *table, "Latency (us) by size", *table, "Others", *table))
-    numbers = [(row["line"], row["key"], row["value"], row["unit"]) for row in got.rows("values") if row["value"]]
-    assert sorted(numbers, key=lambda number: number[:2]) == [
-        (6, "batch", 4, None), (6, "lat", 3.5, None), (6, "nccl", 12.5, "GB/s"), (6, "size", 8, None),
-        (6, "speedup", 1.5, None),
-        (11, "batch", 4, None), (11, "lat", pytest.approx(3.5e-6), "s"), (11, "nccl", pytest.approx(12.5e-6), "s"),
-        (11, "size", 8, None), (11, "speedup", 1.5, None),
-        (16, "batch", 4, None), (16, "lat", 3.5, None), (16, "nccl", 12.5, None), (16, "size", 8, None),
-        (16, "speedup", 1.5, None),
-    ]  # fmt: skip
-
-
 def test_two_signs_of_factors_are_one_unit() -> None:
     got = read(text("| op | speedup | loss |", "|--|--|--|", "| a | 1.5x | 2.5 |", "| b | **2.5×** | 3.5 |"))
     assert [row["value"] for row in got.rows("values") if row["key"] == "speedup"] == [1.5, 2.5]
-
-
-@pytest.mark.parametrize("size", [24, 40, 64])
-def test_a_title_with_a_unit_may_be_in_another_chunk(size: int) -> None:
-    table = ("## Bandwidth (GB/s)", "", "### verbs", "", "| size | nccl |", "|--|--|", "| 8 | 12.5 |", "| 16 | 13.5 |")
-    whole, cut = read(text(*table)), read(text(*table), chunk=size)
-    assert whole.tables() == cut.tables()
-    assert {row["unit"] for row in whole.rows("values") if row["key"] == "nccl"} == {"GB/s"}
-
-
-@pytest.mark.parametrize("size", [1 << 20, 90])
-def test_a_title_between_rules_is_no_row_of_the_table_above(size: int) -> None:
-    rule = "-" * 40
-    blocks = [
-        (rule, f"LEVEL: {n}", rule, "", "Metric         Old     New", rule, f"TTFT (ms)      1.5     {n}.5", "")
-        for n in (2, 3)
-    ]
-    got = read(text(*blocks[0], *blocks[1]), chunk=size)
-    assert [row["text"] for row in got.rows("values") if row["key"] == "table_title"] == ["LEVEL: 2", "LEVEL: 3"]
-    assert [row["value"] for row in got.rows("values") if row["key"] == "New"] == [2.5, 3.5]
-    assert not any(row["status"] == "unread" for row in got.rows("lines"))
 
 
 def test_a_row_with_fewer_cells_belongs_to_another_table() -> None:
@@ -542,15 +507,3 @@ def test_numbers_of_operations_in_rows_are_no_rates() -> None:
 def test_columns_of_percentiles_are_named_after_them() -> None:
     got = read(text("Metric        50%     99.9%", "Latency (s)   17.25   20.75", "TTFT (ms)     176.5   2246.5"))
     assert rows(got)[2] == {"Metric": "Latency (s)", "p50": 17.25, "p99_9": 20.75}
-
-
-@pytest.mark.parametrize("label", ["{}: ", "[rank{}]:", "[default{}]:"])
-def test_ranks_print_tables_between_each_others_rows(label: str) -> None:
-    lines = [
-        f"{label.format(rank)}{row}"
-        for row in ("size    time(us)   MB/sec", "64      10.5       1.75", "256     11.5       14.5")
-        for rank in (0, 1)
-    ]
-    got = read(text(*lines))
-    numbers = [(row["rank"], row["value"]) for row in got.rows("values") if row["key"] == "MB_sec"]
-    assert sorted(numbers) == [(rank, pytest.approx(value * 1e-3)) for rank in (0, 1) for value in (1.75, 14.5)]
