@@ -320,8 +320,8 @@ class _Steps:
         return own
 
     def last_before(self, line: int) -> int | None:
-        """Return the last step that is printed before a line."""
-        row = bisect_left(self.lines, line)
+        """Return the last step that is printed before a failure, perhaps in front of it on its line."""
+        row = bisect_right(self.lines, line)
         return self._reached[row - 1] if row else None
 
     def goes_on(self, row: FailureRow) -> bool:

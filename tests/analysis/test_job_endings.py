@@ -62,6 +62,7 @@ BEFORE = steps(1, 2, 3)  # on lines 2 to 4
 def test_a_failure_that_no_step_follows_ended_the_job() -> None:
     assert shown(*BEFORE, failure(9)) == [([9], False, False, 3)]
     assert shown(failure(9)) == [([9], False, False, None)]
+    assert shown(*BEFORE, failure(4)) == [([4], False, False, 3)]  # behind a progress bar on its line
     assert shown(*BEFORE, failure(9, rank=1), failure(12, rank=2)) == [([9, 12], False, False, 3)]
     assert shown(*BEFORE, failure(9, severity="notice")) == [] == shown(*BEFORE)
     assert shown(*BEFORE, failure(9), *steps(4, begin=10, rank=1)) == [([9], False, False, 3)]  # of another rank

@@ -74,6 +74,15 @@ def test_guidellm_of_2026() -> None:
     assert unread_figures(log) == 0
     assert [row["value"] for row in log.rows("values") if row["key"] == "ttft_p95"] == pytest.approx([0.0198, 0.0611])
     assert [row["value"] for row in log.rows("values") if row["key"] == "request_latency_p95"] == [0.2, 0.3]
+    text = """\
+| Benchmark | Input Tok  || Output Tok || Total Tok   || Stream Iter  || Output Tok      ||
+| Strategy  | Per Req    || Per Req    || Per Req     || Per Req      || Per Stream Iter ||
+|           | Mdn  | p95  | Mdn  | p95  | Mdn  | p95   | Mdn   | p95   | Mdn     | p95    |
+|-----------|------|------|------|------|------|-------|-------|-------|---------|--------|
+| constant  | 51.0 | 62.0 | 49.0 | 65.0 | 98.0 | 126.0 | 102.0 | 134.0 | 1.0     | 1.1    |
+"""  # llm-d/llm-d-benchmark docs/tutorials/run
+    found = values(read(text.encode()))
+    assert (found["Output_Tok_Per_Req_p95"], found["Output_Tok_Per_Stream_Iter_p95"]) == (65, 1.1)
 
 
 def test_lmdeploy() -> None:

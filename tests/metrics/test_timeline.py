@@ -124,6 +124,8 @@ def test_the_printed_time_since_a_start_is_a_clock(tmp_path: Path) -> None:
 def test_steps_before_an_excerpt_are_no_compilation(tmp_path: Path) -> None:
     table = timeline(read("".join(bar(step, 2 * step) for step in range(41, 61)) + "\n", tmp_path))
     assert table[["kind", "first_step", "time_s"]].to_numpy().tolist() == [["training", 41, 40.0]]
+    table = timeline(read(bar(5, 10) + bar(6, 70) + "\n", tmp_path))  # one time: how long step 5 took is not known
+    assert table[["kind", "first_step", "time_s"]].to_numpy().tolist() == [["training", 6, 60.0]]
 
 
 def test_the_time_of_the_file_is_no_time_of_the_job(tmp_path: Path) -> None:

@@ -103,6 +103,7 @@ class _Tiling:
         if self._extent.clock == ELAPSED and not np.isfinite(steps.seconds[0]):  # a bar begins with the first step
             opening = COMPILE
         if self._extent.clock == ELAPSED and steps.places[0] > count:  # the steps before it are not in the log
+            took = took if len(steps.times) > 2 or np.isfinite(steps.seconds[0]) else 0  # one time is not usual
             self._chain.position = first - took
         self._chain.add(first - took, opening, int(steps.lines[0]), STAMPS, self._stamp_s)
         self._steps_to(0, first, usual)

@@ -335,7 +335,7 @@ _TIME_DIGITS = 5  # run times of minutes differ by hundredths
 def process_summaries(tables: Tables, run: str) -> Iterator[str]:
     """Yield the value that is printed several times after the last step, with its spread, and the means of the others.
 
-    A time comes first. Equal values say nothing: one process may print a value twice.
+    Without steps, every place counts. A time comes first. Equal values say nothing: a process may print one twice.
     """
     rows, steps = tables.rows_of("summaries", run), tables.rows_of("steps", run)
     last = int(steps["line"].max()) if len(steps) else -1
@@ -356,7 +356,8 @@ def process_summaries(tables: Tables, run: str) -> Iterator[str]:
     sizes = tables.rows_of("runs", run)["world_size"]
     who = f"by each of the {len(values)} ranks" if len(values) in sizes.tolist() else f"{len(values)} times"
     least, most = (show(float(end), unit, _TIME_DIGITS) for end in (values.min(), values.max()))
-    yield f"{first} is printed {who} after the last step: {least} to {most}{means}."
+    when = " after the last step" if len(steps) else ""
+    yield f"{first} is printed {who}{when}: {least} to {most}{means}."
 
 
 def _unit(rows: Rows) -> str:
