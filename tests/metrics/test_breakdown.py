@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from support.field_logs import local, needs_corpus
 from support.metrics_logs import BOTH, by_hand, printed, rows, runs, tables
@@ -14,12 +17,10 @@ from support.seeds import MS, log
 from support.trace_tables import real
 
 import perflog
+import perflog.metrics.step_time.breakdown as module
 from perflog.analysis.lint import findings
-from perflog.metrics import breakdown, device_time, steps
+from perflog.metrics import Options, breakdown, device_time, steps
 from perflog.metrics.step_time.breakdown import UNTIMED, part_name
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOE = "moe_layer"
 
@@ -345,3 +346,26 @@ def test_named_processes_divide_their_steps_as_ranks_do(tmp_path: Path) -> None:
     (tmp_path / "run.log").write_text("".join(lines))
     found = rows(breakdown(perflog.read(tmp_path / "run.log")))
     assert {row["part"]: row["time_s"] for row in found} == pytest.approx({"forward": 0.5, "sync": 0.4, "step": 0.1})
+
+
+@pytest.mark.parametrize(
+    ("usual", "untimed", "whole"),
+    [(0.8, 0.1, 0.8), (0.95, 0.25, 0.95), (0.5, 0.0, 0.7), (1.2, 0.3, 1.0), (None, 0.3, 1.0)],
+)
+def test_rare_pauses_are_no_part_of_a_step(
+    monkeypatch: pytest.MonkeyPatch, usual: float | None, untimed: float, whole: float
+) -> None:
+    """Steps of 1 s with 0.3 s in no timer, without their pauses of `usual` s: at most the untimed time is a pause."""
+    monkeypatch.setattr(module, "means_without_pauses", lambda *_: {"r": usual} if usual else {})
+    series = [SimpleNamespace(run=run, steady=np.array(times)) for run, times in (("q", [9.0]), ("r", [0.5, 1.5]))]
+    monkeypatch.setattr(module, "step_series", lambda *_, **__: series)
+    no_tables: Any = None
+
+    def parts(name: str) -> list[tuple[float, float, float]]:
+        columns = ["run", "part", "kind", "time_s", "share", "whole_s"]
+        found = pd.DataFrame([("r", "a", "", 0.7, 0.7, 1.0), ("r", name, UNTIMED, 0.3, 0.3, 1.0)], columns=columns)
+        rows = module.without_pauses(found, no_tables, Options())[["time_s", "share", "whole_s"]]
+        return list(rows.itertuples(index=False, name=None))
+
+    assert parts("step") == [pytest.approx((time, time / whole, whole)) for time in (0.7, untimed)]
+    assert parts("forward") == [(0.7, 0.7, 1.0), (0.3, 0.3, 1.0)]

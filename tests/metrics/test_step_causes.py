@@ -15,6 +15,11 @@ from perflog.metrics.step_time.headroom import Gain
 TABLES: Any = None  # each table that a source needs is replaced
 
 
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "without_pauses", lambda rows, *_: rows)
+
+
 def part(name: str, kind: str, share: float, of: str = "step") -> dict[str, Any]:
     return {"of": of, "part": name, "kind": kind, "share": share, "time_s": share * 2, "whole_s": 2.0}
 
@@ -71,3 +76,40 @@ def test_ideals_that_gain_something(monkeypatch: pytest.MonkeyPatch) -> None:
         "unequal ranks", "equal ranks", 3.0, 0.5, None,
     )  # fmt: skip
     assert (cause.model, cause.by, cause.may_bind) == ("a model", "bound", False)
+
+
+def uneven(name: str = "compute", **more: Any) -> dict[str, Any]:
+    """A phase that takes 0.75 s on rank 5 and 0.5 s on the seven others."""
+    usual = {"of": "phase", "over": "rank", "name": name, "members": 8, "largest": 5, "largest_share": 1.0}
+    return usual | {"max": 0.75, "mean": 0.53125, "imbalance": 0.75 / 0.53125 - 1} | more
+
+
+@pytest.mark.parametrize(
+    ("phases", "found"),
+    [
+        ([uneven()], [(5, 0.25, 1.5)]),
+        ([uneven(largest_share=0.7)], []),  # another rank now and then
+        ([uneven(), uneven(largest=3)], []),  # of two occurrences in a step
+        ([uneven(over="expert")], []),
+        ([uneven("wait")], []),
+        ([uneven(max=0.54, mean=0.505, imbalance=0.069)], []),
+        ([uneven(), uneven()], [(5, 0.5, 1.5)]),
+    ],
+)
+def test_a_rank_that_is_slow_in_each_step(
+    phases: list[dict[str, Any]], found: list[tuple[int, float, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [part("compute", "compute", 0.7), part("wait", "wait", 0.1), part("rest", "untimed", 0.2)]
+    replace_table(monkeypatch, module, "breakdown", *rows, **part("a", "compute", 0.2))
+    replace_table(monkeypatch, module, "imbalance", *phases, **uneven())
+    causes = list(module.slow_ranks(TABLES, Options()))
+    assert [(c.rank, round(c.gain_s or 0, 9), round(c.ratio or 0, 9)) for c in causes if c.run == "r"] == found
+    assert {(c.subject, c.of, c.by, c.may_bind) for c in causes if c.run == "r"} <= {("rank", "step", "bound", True)}
+
+
+def test_a_slow_rank_costs_no_more_than_the_others_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [part("compute", "compute", 0.95), part("rest", "untimed", 0.05)]
+    replace_table(monkeypatch, module, "breakdown", *rows, **part("compute", "compute", 0.9))
+    replace_table(monkeypatch, module, "imbalance", uneven(), **uneven())
+    [cause, _] = module.slow_ranks(TABLES, Options())
+    assert (round(cause.gain_s or 0, 9), cause.may_bind) == (round(0.1 * 8 / 7, 9), False)

@@ -72,6 +72,11 @@ def _tellers(cause: Cause) -> _Teller | None:
 
 
 def _phase(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
+    if cause.subject == "rank":
+        longer = f"its {cause.name} takes {cause.ratio:.2f} times as long as on the others"
+        shorter = f"the step would be at most {percent(cause.gain)} shorter"
+        yield f"Bottleneck: rank {cause.rank}: {longer}; without that, {shorter}."
+        return
     text = f"Bottleneck: {cause.name}, {percent(cause.share)} of the {cause.of}"
     if cause.share > _MOSTLY:
         yield f"{text}{' by the clock of the host' if cause.subject == 'data' else ''}."

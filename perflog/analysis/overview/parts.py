@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct
 
 from perflog.metrics import Options, Tables, breakdown, waterfall
-from perflog.metrics.step_series import means_without_pauses, step_series
-from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, part_name
-from perflog.metrics.step_time.waterfall import NOT_OF_A_STEP
+from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, part_name, without_pauses
+from perflog.metrics.step_time.headroom import equal_ranks
+from perflog.metrics.step_time.waterfall import NOT_OF_A_STEP, WAITING_FOR_SLOWEST
 from perflog.tables.nulls import none_if_null
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _TELLING = 0.03  # of the whole: bars that know less of it say nothing
+
+_LEAST = 1e-6  # of the whole: less comes from rounding
 
 _WHOLES = ("step", "phases", TRACED_STEP, "trace", "gpu", "api")
 """What parts add up to. Of a run with several, the first counts: parts of two of them add up to neither."""
@@ -45,23 +42,27 @@ def parts(tables: Tables, run: str, options: Options) -> list[Part]:
         columns = zip(*(bars[name] for name in ("bar", "time_s", "of_steady", "doubt")), strict=True)
         known = [Part(bar, float(s), float(share), none_if_null(doubt)) for bar, s, share, doubt in columns]
         return known if sum(part.share for part in known if part.name != "unattributed") > _TELLING else []
-    rows = _without_pauses(rows[rows["of"] == min(rows["of"], key=_WHOLES.index)], tables, options)
+    rows = without_pauses(rows[rows["of"] == min(rows["of"], key=_WHOLES.index)], tables, options)
     names = list(map(part_name, rows["of"], rows["part"], rows["kind"]))
     sums = rows.assign(name=names).groupby("name", sort=False)[["time_s", "share"]].sum()
-    sums = sums.sort_values("time_s", ascending=False, kind="stable")
-    return [Part(str(name), float(s), float(share)) for name, s, share in sums.itertuples(name=None)]
+    found = [Part(str(name), float(s), float(share)) for name, s, share in sums.itertuples(name=None)]
+    found = _with_unequal_ranks(found, tables, run, options) if rows["of"].iloc[0] == "step" else found
+    return sorted(found, key=lambda part: -part.seconds)
 
 
-def _without_pauses(rows: pd.DataFrame, tables: Tables, options: Options) -> pd.DataFrame:
-    """The parts of a step without rare pauses that no phase times."""
-    run, untimed = rows["run"].iloc[0], (rows["kind"] == UNTIMED) & (rows["part"] == "step")
-    usual = means_without_pauses(tables, options.warmup).get(run)
-    if usual is None or not untimed.any():
-        return rows
-    (series,) = (series for series in step_series(tables, warmup=options.warmup) if series.run == run)
-    paused = min(max(float(series.steady.mean()) - usual, 0.0), float(rows["time_s"][untimed].iloc[0]))
-    times = rows["time_s"].mask(untimed, rows["time_s"] - paused)
-    return rows.assign(time_s=times, share=times / (rows["whole_s"] - paused))
+def _with_unequal_ranks(parts_of_step: list[Part], tables: Tables, run: str, options: Options) -> list[Part]:
+    """Return the parts of a step with the time that unequal ranks explain as a part of its own, not as untimed."""
+    untimed = next((part for part in parts_of_step if part.name == UNTIMED), None)
+    lost = next((gain.gain_s for gain in equal_ranks(tables, options) if gain.run == run), 0.0)
+    explained = min(1.0, lost / untimed.seconds) if untimed is not None and untimed.seconds > 0 else 0.0
+    if untimed is None or explained * untimed.share < _TELLING:
+        return parts_of_step
+    both = (
+        Part("unequal ranks", untimed.seconds * explained, untimed.share * explained, WAITING_FOR_SLOWEST),
+        Part(UNTIMED, untimed.seconds * (1 - explained), untimed.share * (1 - explained)),
+    )
+    others = [part for part in parts_of_step if part is not untimed]
+    return [*others, *(part for part in both if part.share >= _LEAST)]
 
 
 def percent(share: float) -> str:

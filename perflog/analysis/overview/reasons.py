@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from perflog.analysis.compare.explanations.operators import moved_between, moved_text, time_basis
-from perflog.analysis.overview.facts import case_facts, device_facts, log_facts, scaling_facts, server_facts
+from perflog.analysis.overview.facts import case_facts, device_facts, log_facts, scaling_facts, server_facts, slow_steps
 from perflog.analysis.overview.facts.host_operators import host_operator_sentences, host_time_of_steps
 from perflog.analysis.overview.facts.stuck import stuck
 from perflog.analysis.overview.facts.telemetry_facts import unlike_device_facts
@@ -100,7 +100,7 @@ _FACTS = (
     log_facts.profile,
     log_facts.held_up,
     unlike_device_facts,
-    log_facts.slow_steps,
+    slow_steps.slow_steps,
     log_facts.between_steps,
     scaling_facts.schedules,
     log_facts.job_states,

@@ -16,7 +16,8 @@ from perflog.metrics.run_tables import Tables, computed_once
 
 _SOURCES: tuple[tuple[str, Source], ...] = (
     ("runs", job_causes.stuck), ("runs", job_causes.slow_ranks), ("runs", job_causes.slowest_ranks),
-    ("runs", job_causes.stragglers_by_replay), ("runs", step_causes.phases), ("runs", step_causes.ideals),
+    ("runs", job_causes.stragglers_by_replay), ("runs", step_causes.phases), ("phases", step_causes.slow_ranks),
+    ("runs", step_causes.ideals),
     ("events", trace_causes.states), ("events", trace_causes.starts), ("events", trace_causes.late_ranks),
     ("events", trace_causes.largest_kernels), ("kernels", profile_causes.categories),
     ("runs", job_causes.longest_stages), ("runs", run_causes.slow_steps), ("runs", run_causes.between_steps),

@@ -15,10 +15,10 @@ _EXPLAINS = 0.5  # of the gain of what it is a part of
 
 _FAULT = 0.1  # of the whole: what a rank costs alone; its peers show that this time is not needed
 
-_NEEDED = ("compute", "device")  # work that takes time on all ranks
+_NEEDED = ("compute", "device", "phase")  # work that takes time on all ranks
 
 _PART_OF = {
-    "rank": ("communication", "waiting", "device", "compute"),
+    "rank": ("communication", "waiting", "device", "compute", "phase", "data"),
     "data": ("host",),
     "graph capture": ("host",),
     "compilation": ("host",),

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import nan
+from typing import TYPE_CHECKING
 
 from perflog.metrics.causes.cause import BOUND, Cause
 from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.step_time.breakdown import UNTIMED, breakdown
+from perflog.metrics.skew.imbalance import imbalance
+from perflog.metrics.step_time.breakdown import UNTIMED, breakdown, without_pauses
 from perflog.metrics.step_time.headroom import at_plain_products, at_the_peak, equal_ranks
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SUBJECTS = {UNTIMED: UNTIMED, "data": "data", "wait": "waiting", "communication": "communication"}
 _MOSTLY = 0.5  # of the whole: one part that takes more binds it
+_HELD_UP = ("wait", "communication", UNTIMED)
+"""Kinds of parts in which ranks may wait for another one."""
+
+_ALWAYS = 0.8  # of the steps: a rank that is the slowest in fewer is not slower than the others
+_CLEARLY = 0.1  # of the mean, or of the step: a rank that takes so much longer
 _IDEALS = {"unequal ranks": equal_ranks, "slow products": at_plain_products, "below the peak": at_the_peak}
 
 
@@ -25,7 +35,8 @@ def phases(tables: Tables, options: Options) -> Iterator[Cause]:
     if not len(rows):
         return
     rows = rows[rows["of"].isin(["step", "phases"])]
-    for (run, of), parts in rows.groupby(["run", "of"], sort=False):
+    for (run, of), parts_of_run in rows.groupby(["run", "of"], sort=False):
+        parts = without_pauses(parts_of_run, tables, options)
         timed = parts["share"][parts["kind"] != UNTIMED]
         untimed = float(parts["share"][parts["kind"] == UNTIMED].sum())
         second = float(timed.iloc[1]) if len(timed) > 1 else nan
@@ -36,6 +47,39 @@ def phases(tables: Tables, options: Options) -> Iterator[Cause]:
                 run=str(run), of=str(of), subject=_SUBJECTS.get(kind, "phase"), name=part, time_s=float(time_s),
                 gain_s=float(time_s), whole_s=float(whole_s), metric="phases", may_bind=is_known and kind != UNTIMED,
             )  # fmt: skip
+
+
+def slow_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
+    """Yield the ranks that take longer than the others for a phase in nearly all steps.
+
+    The others wait for such a rank: no longer than the step is untimed, waits or communicates.
+    """
+    parts = breakdown.table(tables, options)
+    inner = parts[(parts["of"] == "step") & ~parts["kind"].isin(_HELD_UP)] if len(parts) else parts
+    if not len(inner):
+        return
+    rows = imbalance.table(tables, options)
+    rows = rows[(rows["of"] == "phase") & (rows["over"] == "rank") & (rows["largest_share"] >= _ALWAYS)]
+    rows = rows[(rows["members"] > 1) & (rows["imbalance"] >= _CLEARLY)]
+    for (run, name), phases_of_run in rows.groupby(["run", "name"], sort=False):
+        step = without_pauses(parts[(parts["run"] == run) & (parts["of"] == "step")], tables, options)
+        if name in set(step["part"][~step["kind"].isin(_HELD_UP)]) and phases_of_run["largest"].nunique() == 1:
+            yield _slow_rank(str(run), str(name), phases_of_run, step)
+
+
+def _slow_rank(run: str, name: str, phases_of_run: pd.DataFrame, step: pd.DataFrame) -> Cause:
+    """Return the rank that is the slowest in each occurrence of a phase, against the mean of the other ranks."""
+    slowest, mean = (float(phases_of_run[column].sum()) for column in ("max", "mean"))
+    n = int(phases_of_run["members"].iloc[0])
+    others = (n * mean - slowest) / (n - 1)
+    whole = float(step["whole_s"].iloc[0])
+    may_wait = float(step["time_s"][step["kind"].isin(_HELD_UP)].sum()) * n / (n - 1)  # of the others: a mean over all
+    gain = min(slowest - others, may_wait)
+    return Cause(
+        run=run, of="step", subject="rank", name=name, rank=int(phases_of_run["largest"].iloc[0]), time_s=slowest,
+        gain_s=gain, whole_s=whole, by=BOUND, model="it takes as long as the others, which wait for it after the phase",
+        ratio=slowest / others, metric="imbalance", may_bind=gain >= _CLEARLY * whole,
+    )  # fmt: skip
 
 
 def ideals(tables: Tables, options: Options) -> Iterator[Cause]:

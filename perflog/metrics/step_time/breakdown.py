@@ -23,6 +23,7 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metr
 from perflog.metrics.run_rows import SteadyRun, is_steady, printed_steps
 from perflog.metrics.run_tables import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.metrics.step_series import means_without_pauses, step_series
 from perflog.metrics.step_time.phase_table import PhaseTable
 from perflog.metrics.step_time.phases import rows_with_wholes
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
@@ -133,6 +134,21 @@ class Misfit(Struct, frozen=True):
     parts: tuple[str, ...]
     whole_s: float
     parts_s: float
+
+
+def without_pauses(parts: pd.DataFrame, tables: Tables, options: Options) -> pd.DataFrame:
+    """Return the parts of a run's step or of another whole of it, a step without the rare pauses that no phase times.
+
+    So the parts are those of a usual step. A mean over all steps, with the pauses, describes neither.
+    """
+    run, untimed = parts["run"].iloc[0], (parts["kind"] == UNTIMED) & (parts["part"] == "step")
+    usual = means_without_pauses(tables, options.warmup).get(run)
+    if usual is None or not untimed.any():
+        return parts
+    (series,) = (series for series in step_series(tables, warmup=options.warmup) if series.run == run)
+    paused = min(max(float(series.steady.mean()) - usual, 0.0), float(parts["time_s"][untimed].iloc[0]))
+    times, whole = parts["time_s"].mask(untimed, parts["time_s"] - paused), parts["whole_s"] - paused
+    return parts.assign(time_s=times, share=times / whole, whole_s=whole)
 
 
 def misfits(tables: Tables, warmup: int | None) -> list[Misfit]:

@@ -75,6 +75,9 @@ _BAR_OF_KIND = {
 NOT_OF_A_STEP = ("rare pauses", "warm-up")
 """Bars that are no part of a steady step: they belong to a few steps, and only a mean over all holds them."""
 
+WAITING_FOR_SLOWEST = "if ranks wait for the slowest after each phase"
+"""The model of bar `unequal ranks`."""
+
 _DOES_WORK = ("compute", "mixed")
 """Bars of phases that may do the work that a rate counts."""
 
@@ -476,7 +479,7 @@ def _take_unequal_ranks(whole: _Whole, spread: Iterable[_PhaseSpread], semantics
     for phase, parent, _, mean, slowest in spread:
         if (phase, parent) not in inner or not slowest > mean:
             continue
-        left, model = slowest - mean, "if ranks wait for the slowest after each phase"
+        left, model = slowest - mean, WAITING_FOR_SLOWEST
         for around in semantics.lineage(parent, None):
             left = whole.move(left, "unequal ranks", _untimed_in(around), phase, model)
         if left:

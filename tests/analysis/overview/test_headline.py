@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 from support.profiles import profile_of
 
+import perflog
 from perflog.analysis.overview import headline as module
 from perflog.analysis.overview.headline import headline
 from perflog.metrics import Options, Tables
@@ -31,6 +33,11 @@ def sentences(monkeypatch: pytest.MonkeyPatch, *causes: Cause, tables: Tables | 
     ("causes", "sentence"),
     [
         ([cause("phase", 0.6, name="forward")], "Bottleneck: forward, 60 % of the step."),
+        (
+            [cause("rank", 0.7, 0.286, name="compute", rank=5, ratio=1.4, by=BOUND)],
+            "Bottleneck: rank 5: its compute takes 1.40 times as long as on the others; without that, "
+             "the step would be at most 29 % shorter.",
+        ),
         ([cause("data", 0.6, name="loading")], "Bottleneck: loading, 60 % of the step by the clock of the host."),
         (
             [cause("phase", 0.5, name="forward"), cause("untimed", 0.4, name="x", may_bind=False),
@@ -108,3 +115,18 @@ def products(*names: str) -> Tables:
 def test_products_without_tensor_cores(monkeypatch: pytest.MonkeyPatch, names: list[str], text: str) -> None:
     bound = cause("kernels", 0.8, of="gpu", name="gemm"), cause("kernel", 0.4, of="gpu", name=names[0])
     assert sentences(monkeypatch, *bound, tables=products(*names)) == [f"Bottleneck: {text}"]
+
+
+@pytest.mark.parametrize(("slow", "culprit"), [(0.7, "rank 5: its compute"), (0.51, "compute, ")])
+def test_a_slow_rank_holds_up_the_steps_of_a_log(tmp_path: Path, slow: float, culprit: str) -> None:
+    """Each rank prints the time of the step, which is that of the slowest, and its own compute."""
+    lines = [
+        f"[rank{rank}] step {step}/400 loss={2 + step / 100} step_time={slow + step % 3 / 1000:.3f}s "
+        f"compute={(slow if rank == 5 else 0.5) + (step + rank) % 3 / 1000:.3f}s"
+        for step in range(1, 31)
+        for rank in range(8)
+    ]
+    (tmp_path / "run.log").write_text("\n".join(lines))
+    log = perflog.read(str(tmp_path / "run.log"))
+    (first, *_) = headline(Tables(log), log.runs["run"].iloc[0], Options())
+    assert first.startswith(f"Bottleneck: {culprit}")

@@ -19,6 +19,7 @@ from perflog.metrics.settings_by_run import MFU_PEAK_OF
 from perflog.metrics.step_time.breakdown import UNTIMED
 
 NAN = math.nan
+STEPS = [{"step": 10 * n, "step_time_s": 1.0} for n in range(1, 25)]
 
 
 @pytest.fixture
@@ -89,45 +90,6 @@ def test_phases_that_are_longer_than_the_step(table: Any, monkeypatch: pytest.Mo
 def cause(subject: str, **more: Any) -> Any:
     usual = dict.fromkeys(Cause.__struct_fields__) | {"subject": subject, "may_bind": True}
     return SimpleNamespace(**(usual | more))
-
-
-TIMES = [1.0] * 20 + [3.0, 9.1234, 5.0, 1.0]
-THREE = "3 of 24 steady steps take over twice the median"
-STEPS = [{"step": 10 * n + 10, "step_time_s": time} for n, time in enumerate(TIMES)]
-
-
-@pytest.mark.parametrize(
-    ("of", "text"),
-    [
-        ({"gain": 0.03, "n": 3}, None),
-        ({"gain": 0.25, "n": 3}, f"{THREE} and cost 25 % of the time; "),
-        ({"gain": 0.25, "n": 1}, "1 of 24 steady steps takes over twice the median and costs 25 % of the time; "),
-        (
-            {"gain": 0.25, "n": 3, "gain_s": 14.0, "may_bind": False},
-            f"{THREE}, by 14 s together, 25 % of the printed time (24 of 231 steps are printed); ",
-        ),
-    ],
-)
-def test_steps_that_take_far_longer(causes: Any, of: dict[str, Any], text: str | None) -> None:
-    causes(cause("other"), cause("slow steps", **of))
-    assert said(module.slow_steps, *STEPS) == ([f"{text}the longest is step 220 with 9.12 s."] if text else [])
-    assert said(module.slow_steps) == []
-
-
-def test_slow_steps_have_a_period_and_a_part_that_takes_the_time(causes: Any) -> None:
-    causes(cause("slow steps", gain=0.25, n=3))
-    rows = [{"step": n, "step_time_s": 5.0 if n % 8 == 0 else 1.0} for n in range(1, 29)]
-    load = [{"table": "values", "step": row["step"], "key": "data_time", "unit": "s",
-             "value": 3.8 if row["step"] % 8 == 0 else 0.2} for row in rows]  # fmt: skip
-    clocks = [{"table": "values", "step": row["step"], "key": key, "unit": "s", "value": 2.0 * row["step"]}
-              for key in ("since_start", "elapsed") for row in rows]  # fmt: skip
-    assert said(module.slow_steps, *rows, *load, *clocks)[1:] == [
-        "One of these slow steps comes every 8 steps, the first at step 8.",
-        "90 % of the extra time is data_time: 3.8 s in them instead of 200 ms.",
-    ]
-    assert said(module.slow_steps, *rows)[2:] == []
-    of_bar = [{**row, "key": "smoothed_s_per_it"} for row in load]  # the same time once more, no part of it
-    assert said(module.slow_steps, *rows, *of_bar)[2:] == []
 
 
 def test_time_between_steps(causes: Any) -> None:
@@ -250,7 +212,7 @@ def test_times_without_a_unit_are_shown_as_printed(table: Any) -> None:
 )
 def test_times_of_the_run_are_no_times_of_a_step(name: str, times: list[float], expected: bool) -> None:
     steps = np.arange(len(times), dtype=np.int64)
-    assert module._is_of_run(name, 10 * steps, np.array(times)) == expected
+    assert module.is_of_run(name, 10 * steps, np.array(times)) == expected
 
 
 def test_the_peak_of_another_device(table: Any) -> None:
@@ -341,18 +303,3 @@ def test_summaries_that_each_process_prints() -> None:
     five = [row for n in range(5) for row in summary(f"s{n}", 1.0, 1.0)]
     (found,) = said(module.process_summaries, *summary("time", 1.0, 2.0), *five)
     assert found == "time is printed 2 times: 1 s to 2 s; mean s0 1 s, s1 1 s, s2 1 s, s3 1 s."
-
-
-@pytest.mark.parametrize(
-    ("slow", "every", "text"),
-    [
-        ([4, 8, 12], 1, "One of these slow steps comes every 4 steps, the first at step 4."),
-        ([4, 8], 1, None),  # fewer show no period
-        ([4, 8, 13], 1, None),
-        ([2, 4, 6], 1, "One of these slow steps comes every 2 steps, the first at step 2."),
-        ([4, 6, 8], 2, None),  # each printed step is slow
-    ],
-)
-def test_slow_steps_that_come_again_and_again(slow: list[int], every: int, text: str | None) -> None:
-    steps = np.arange(0, 20, every)
-    assert list(module._period(steps, np.isin(steps, slow))) == ([text] if text else [])

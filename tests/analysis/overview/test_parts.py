@@ -6,7 +6,6 @@ import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -24,7 +23,8 @@ module = sys.modules[Part.__module__]  # the package has a function of this name
 @pytest.fixture
 def parts(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Name, seconds and share of each part of run `r`."""
-    monkeypatch.setattr(module, "means_without_pauses", lambda *_: {})
+    monkeypatch.setattr(module, "without_pauses", lambda rows, *_: rows)
+    monkeypatch.setattr(module, "equal_ranks", lambda *_: [])
     monkeypatch.setattr(module, "part_name", lambda of, part, kind: f"{kind} {part}" if kind else part)
 
     def found(*rows: MetricRow, bars: tuple[MetricRow, ...] = ()) -> list[tuple[str, float, float]]:
@@ -75,23 +75,18 @@ def test_a_bar_keeps_its_doubt(parts: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("usual", "untimed", "whole"),
-    [(0.8, 0.1, 0.8), (0.95, 0.25, 0.95), (0.5, 0.0, 0.7), (1.2, 0.3, 1.0), (None, 0.3, 1.0)],
+    ("lost", "unequal"), [(0.1, 0.1), (0.5, 0.25), (0.02, 0.0)], ids=["part of it", "all of it", "too little"]
 )
-def test_rare_pauses_are_no_part_of_a_step(
-    parts: Any, monkeypatch: pytest.MonkeyPatch, usual: float | None, untimed: float, whole: float
+def test_unequal_ranks_are_no_untimed_part(
+    parts: Any, monkeypatch: pytest.MonkeyPatch, lost: float, unequal: float
 ) -> None:
-    """Steps of 1 s with 0.3 s in no timer, without their pauses of `usual` s: at most the untimed time is a pause."""
-    monkeypatch.setattr(module, "means_without_pauses", lambda *_: {"r": usual} if usual else {})
-    series = [SimpleNamespace(run=run, steady=np.array(times)) for run, times in (("q", [9.0]), ("r", [0.5, 1.5]))]
-    monkeypatch.setattr(module, "step_series", lambda *_, **__: series)
-    rows = [part("a", 0.7), part("step", 0.3, kind=UNTIMED)]
-    assert parts(*rows) == [
-        ("a", 0.7, pytest.approx(0.7 / whole)),
-        (f"{UNTIMED} step", untimed, pytest.approx(untimed / whole)),
-    ]
-    inside = [part("a", 0.7), part("forward", 0.3, kind=UNTIMED)]
-    assert parts(*inside) == [("a", 0.7, 0.7), (f"{UNTIMED} forward", 0.3, 0.3)]
+    gains = [SimpleNamespace(run=run, gain_s=seconds) for run, seconds in (("q", 9.0), ("r", lost))]
+    monkeypatch.setattr(module, "equal_ranks", lambda *_: gains)
+    monkeypatch.setattr(module, "part_name", lambda of, part, kind: kind or part)
+    rows = [part("a", 0.75), part("step", 0.25, kind=UNTIMED)]
+    expected = [("a", 0.75, 0.75), (UNTIMED, 0.25 - unequal, 0.25 - unequal), ("unequal ranks", unequal, unequal)]
+    assert parts(*rows) == [each for each in expected if each[1]]
+    assert all(each.doubt for each in module.parts(None, "r", Options()) if each.name == "unequal ranks")  # type: ignore[arg-type]
 
 
 def test_shares_are_shown_without_decimals() -> None:

@@ -59,7 +59,10 @@ def _goodput(job: JobTimeline) -> str:
     lost = {kind: s for kind, s in seconds.items() if kind != TRAINING and s >= _LEAST_SHARE * wall}
     if not job.whole:
         lost.pop(UNKNOWN, None)  # as is all other time
-    parts = [f"{kind} {_s(s)}{_each(job, kind)}" for kind, s in sorted(lost.items(), key=lambda item: -item[1])]
+    parts = [
+        f"{kind} {_s(s)}{_longest(job) if kind == STALL else _each(job, kind)}"
+        for kind, s in sorted(lost.items(), key=lambda item: -item[1])
+    ]
     if not job.whole:
         known = f"From printed durations: training {_s(seconds[TRAINING])}, {', '.join(parts)}; other time is unknown."
         return known if lost.keys() - {COMPILE} else ""
@@ -83,6 +86,15 @@ def _each(job: JobTimeline, kind: str) -> str:
     if len(seconds) < 2 or max(seconds) > _ALIKE * min(seconds):
         return ""
     return f" ({len(seconds)} x {_s(median(np.array(seconds)))})"
+
+
+def _longest(job: JobTimeline) -> str:
+    """Return after which step the longest stall of a job began, and how long it was if there were several."""
+    stalls = list(_pauses(job, STALL))
+    seconds, step = max(stalls, key=lambda stall: stall[0], default=(0.0, None))
+    if step is None:
+        return ""
+    return f" ({f'the longest {_s(seconds)} ' if len(stalls) > 1 else ''}after step {step:,})"
 
 
 def _growing_pauses(job: JobTimeline) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Facts of the steps, runs and jobs of a log, in sentences: waits, slow steps, pauses, loads.
+"""Facts of the steps, runs and jobs of a log, in sentences: waits, pauses, loads.
 
 None of them says what binds the run: `headline` does.
 """
@@ -13,20 +13,17 @@ import numpy as np
 
 from perflog.analysis.job_endings import is_ended
 from perflog.analysis.overview.parts import percent
-from perflog.arrays import Floats, Ints, Mask
-from perflog.formats.bars import OF_BARS
+from perflog.arrays import Floats, Ints
 from perflog.formats.vocabulary import field_of
 from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, throughput
 from perflog.metrics.benchmarks.server_readings import without_readings
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
-from perflog.metrics.causes.run_causes import far_longer
 from perflog.metrics.directions import COUNTDOWN, names_time, words_of
 from perflog.metrics.possible import are_moments
 from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.series.series_ends import names_step_time
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
-from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.step_time.breakdown import UNTIMED, misfits
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import records
@@ -42,8 +39,6 @@ _HELD_UP = ("wait", "communication")
 _MOST_NAMED = 4  # times that are named in a sentence
 _TELLING = 0.03  # of the whole: smaller parts are no reason
 _UNTIMED = 0.3  # of the step
-_MOSTLY = 0.5  # of what slow steps take longer
-_OFTEN = 3  # slow steps; fewer show no period
 
 _PARTS_OF_STEP = ("forward", "backward")
 """Columns of steps, in seconds, for times inside of a step."""
@@ -69,67 +64,6 @@ def _unfit(tables: Tables, run: str, options: Options) -> Iterator[str]:
         if misfit.run == run and misfit.whole == "step":
             parts, ratio = count(len(misfit.parts), "timed phase"), percent(misfit.parts_s / misfit.whole_s)
             yield f"{parts} add up to {ratio} of the step: some time the same work, so none has a share of the step."
-
-
-def slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """Steps that take far longer than the median, such as those with an evaluation or a checkpoint inside."""
-    cause = _cause(tables, run, options, "slow steps")
-    series = next((each for each in step_series(tables, warmup=options.warmup) if each.run == run), None)
-    if cause is None or series is None or not cause.gain > _TELLING:
-        return
-    times, steps, number = series.steady, series.steps[series.warmup.cut :], cause.n or 0
-    longest = int(times.argmax())
-    take = f"{number} of {len(times)} steady steps {'take' if number > 1 else 'takes'} over twice the median"
-    last = f"the longest is step {steps[longest]:,} with {show(float(times[longest]), 's', 3)}."
-    if cause.may_bind:
-        yield f"{take} and {'cost' if number > 1 else 'costs'} {percent(cause.gain)} of the time; {last}"
-    else:  # steps that are not printed took most of the time
-        done = int(series.order[-1] - series.order[series.warmup.cut])
-        printed = f"{len(times):,} of {count(done + 1, 'step')} are printed"
-        extra = show(cause.gain_s, "s", 3)
-        yield f"{take}, by {extra} together, {percent(cause.gain)} of the printed time ({printed}); {last}"
-    slow = far_longer(series)
-    yield from _period(steps, slow)
-    yield from _part_of_slow_steps(tables, run, series, slow)
-
-
-def _period(steps: Ints, slow: Mask) -> Iterator[str]:
-    """The distance of slow steps, if it is always the same, and some printed steps are between them."""
-    between, printed = np.diff(steps[slow]), np.diff(steps)
-    if len(between) >= _OFTEN - 1 and (between == between[0]).all() and between[0] >= 2 * np.median(printed):
-        yield f"One of these slow steps comes every {between[0]:,} steps, the first at step {steps[slow][0]:,}."
-
-
-def _part_of_slow_steps(tables: Tables, run: str, series: StepSeries, slow: Mask) -> Iterator[str]:
-    """The timed part that takes most of what slow steps take longer than the median."""
-    steps, times = series.steps[series.warmup.cut :], series.steady
-    more = float((times[slow] - np.median(times)).sum())
-    parts = []
-    for name, numbers, values in _times_by_name(tables, run):
-        step, inverse = np.unique(numbers, return_inverse=True)
-        means = np.bincount(inverse, values) / np.bincount(inverse)  # over the ranks
-        is_slow = np.isin(step, steps[slow])
-        usual = means[np.isin(step, steps[~slow])]
-        is_clock = (np.diff(means) > 0).all()
-        if is_slow.sum() == slow.sum() and len(usual) and not is_clock:
-            middle = float(np.median(usual))
-            parts.append((float((means[is_slow] - middle).sum()) / more, name, float(means[is_slow].mean()), middle))
-    fitting = (part for part in parts if _MOSTLY <= part[0] < 1 + _TELLING)  # what grows by more is no part
-    for share, name, longer, middle in nlargest(1, fitting):
-        them = "them" if slow.sum() > 1 else "it"
-        change = f"{show(longer, 's', 3)} in {them} instead of {show(middle, 's', 3)}"
-        yield f"{percent(share)} of the extra time is {name}: {change}."
-
-
-def _times_by_name(tables: Tables, run: str) -> Iterator[tuple[str, Ints, Floats]]:
-    """Yield the times in seconds that steps print by name: the name, the steps, the times."""
-    for table, name, value in (("phases", "phase", "time_s"), ("values", "key", "value")):
-        rows = tables.rows_of(table, run)
-        rows = rows.where(rows.one_of("unit", ["s"])) if table == "values" else rows
-        for each, timed in rows.where(rows.known("step", value)).by(name).items():
-            is_whole = OF_BARS.search(each) or _is_of_run(each, timed["step"], timed[value])
-            if not is_whole:  # the rate of a bar is the step again
-                yield each, timed["step"], timed[value]
 
 
 def between_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
@@ -211,11 +145,11 @@ def _medians(tables: Tables, run: str, values: Mapping[str, Rows]) -> list[tuple
     """Return the median of each value that most steps print, the largest first."""
     steps = len(tables.rows_of("steps", run))
     often = ((name, rows["step"], rows["value"]) for name, rows in values.items() if 2 * len(rows) > steps > 0)
-    times = ((name, float(np.median(seconds))) for name, at, seconds in often if not _is_of_run(name, at, seconds))
+    times = ((name, float(np.median(seconds))) for name, at, seconds in often if not is_of_run(name, at, seconds))
     return sorted(times, key=lambda time: -time[1])
 
 
-def _is_of_run(name: str, steps: Ints, times: Floats) -> bool:
+def is_of_run(name: str, steps: Ints, times: Floats) -> bool:
     """Return whether a time is one of the run by its name, or goes on or back evenly as a clock or a countdown does."""
     if not _OF_RUN.isdisjoint(words_of(name)):
         return True
