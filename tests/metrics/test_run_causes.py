@@ -13,7 +13,8 @@ from support.series import step_series_of
 from perflog.metrics import Options, Tables
 from perflog.metrics.causes import run_causes as module
 from perflog.metrics.causes.cause import Cause
-from perflog.metrics.causes.run_causes import covers_most, far_longer, outside_of_steps, slow_steps
+from perflog.metrics.causes.run_causes import covers_most, outside_of_steps, slow_steps
+from perflog.metrics.causes.slow_steps import far_longer
 
 
 def steps(*times: float | None, **more: Any) -> list[dict[str, Any]]:

@@ -110,7 +110,7 @@ metrics.skew: __init__ imbalance named_ranks ranks hot_experts placement
 metrics.what_if: __init__ operation_graph step_replay modelled_jobs whatif
 metrics.power: __init__ telemetry unlike_devices energy energy_cases
 metrics.many_runs: __init__ sweep versions version_levels history factors scaling_studies scaling scaling_losses
-metrics.causes: cause step_causes run_causes profile_causes job_causes trace_causes binding __init__
+metrics.causes: cause step_causes slow_steps run_causes profile_causes job_causes trace_causes binding __init__
 metrics: __init__
 analysis: tables_as_logs given_runs run_names repeats job_endings job_hosts job_members run_stops run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles

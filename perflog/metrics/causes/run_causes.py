@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perflog.arrays import Floats, Mask
 from perflog.metrics.causes.cause import RUN, Cause
+from perflog.metrics.causes.slow_steps import far_longer, parts_of_slow_steps
 from perflog.metrics.jobs.pauses import pauses
 from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables
@@ -15,7 +15,6 @@ from perflog.metrics.step_series import StepSeries, step_series
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import row_dicts
 
-_SLOW = 2.0  # times the median step
 _MOSTLY = 0.5  # of the steps done
 _FEWEST = 2  # steps
 
@@ -26,25 +25,21 @@ def slow_steps(tables: Tables, options: Options) -> Iterator[Cause]:
     The whole is the time of the printed steps. If these are less than half of the steps done, the time of the others is
     not known, and the cause may not bind.
     """
+    parts = parts_of_slow_steps(tables, options.warmup)
     for series in step_series(tables, warmup=options.warmup):
         if not len(series.steady):
             continue
+        part = parts.get(series.run)
         times, slow = series.steady, far_longer(series)
         centre = float(np.median(times))
         cost = float((times[slow] - centre).sum())
         if cost > 0:
             yield Cause(
-                run=series.run, of=RUN, subject="slow steps", whole_s=float(times.sum()),
+                run=series.run, of=RUN, subject="slow steps", name=part and part.name, rank=part and part.rank,
+                whole_s=float(times.sum()),
                 time_s=float(times[slow].sum()), gain_s=cost, model="they take the median", n=int(slow.sum()),
                 each_s=float(times[slow].mean()), metric="steps", may_bind=covers_most(series),
             )  # fmt: skip
-
-
-def far_longer(series: StepSeries) -> Mask:
-    """Flag the steady steps that take far longer than the median: rare ones, else all over twice the median."""
-    times: Floats = series.steady
-    slow: Mask = series.pauses if series.pauses.any() else times > _SLOW * np.median(times)
-    return slow
 
 
 def covers_most(series: StepSeries) -> bool:

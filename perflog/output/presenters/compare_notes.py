@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from perflog.analysis.compare import Comparison
+from perflog.analysis.compare.explanations.cause_changes import SLOW_STEPS
 from perflog.analysis.compare.explanations.message_sizes import sizes_that_change
 from perflog.analysis.compare.explanations.speed_changes import SpeedSection
 from perflog.analysis.compare.explanations.warmup_costs import WarmupRow
@@ -30,7 +31,7 @@ def figure_name(row: FigureRow) -> str:
 def notes_on_verdict(compared: Comparison, names: Sequence[str] = ()) -> Iterator[str]:
     """Yield what the verdict is about, where a change is that it hides, and how sure it is; `names`: of the sides."""
     yield from notes_on_result(compared)
-    yield from notes_on_hidden_change(compared)
+    yield from notes_on_hidden_change(compared, names or compared.sides)
     yield from notes_on_speed(compared, names or compared.sides)
     yield from notes_on_sizes(compared)
     yield from notes_on_history(compared)
@@ -38,10 +39,11 @@ def notes_on_verdict(compared: Comparison, names: Sequence[str] = ()) -> Iterato
     yield from notes_on_single_runs(compared)
 
 
-def notes_on_hidden_change(compared: Comparison) -> Iterator[str]:
+def notes_on_hidden_change(compared: Comparison, names: Sequence[str]) -> Iterator[str]:
     """Yield a change that the mean or another statistic of the headline metric shows and the median does not."""
+    name_of = dict(zip(compared.sides, names, strict=True))
     by_side = grouped(((row.case, row.side), row) for row in compared.headlines)
-    for rows in by_side.values():
+    for (case, side), rows in by_side.items():
         median = next((row for row in rows if row.statistic == "median"), None)
         others = [row for row in rows if row.decision in ("regression", "improvement")]
         if median is not None and others and median not in others:
@@ -49,6 +51,16 @@ def notes_on_hidden_change(compared: Comparison) -> Iterator[str]:
             same = "most steps take as long as before, some do not"
             what = same if median.decision == "equivalent" else "the median does not show the change"
             yield f"{what}: {changes}, {show_change(median.change)} on the median"
+            yield from _longer_in_slow_steps(compared, case, side, name_of[side])
+
+
+def _longer_in_slow_steps(compared: Comparison, case: str, side: str, name: str) -> Iterator[str]:
+    """Yield what takes longer in slow steps that a side alone has, and on which rank."""
+    for change in compared.causes:
+        cause = change.cause
+        if cause.subject == SLOW_STEPS and cause.name and (change.case, change.only_on) == (case, side):
+            of_rank = "" if cause.rank is None else f" of rank {cause.rank}"
+            yield f"in slow steps of {name}, {cause.name}{of_rank} takes longer"
 
 
 def notes_on_speed(compared: Comparison, names: Sequence[str]) -> Iterator[str]:

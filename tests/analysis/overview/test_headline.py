@@ -15,6 +15,8 @@ from perflog.analysis.overview.headline import headline
 from perflog.metrics import Options, Tables
 from perflog.metrics.causes.cause import BOUND, REPLAY, Cause
 
+OTHERS = "on the others; without that, the step would be"
+
 
 def cause(subject: str, share: float, gain: float | None = None, of: str = "step", **more: Any) -> Cause:
     """A cause with shares of a whole of 1 s."""
@@ -35,8 +37,7 @@ def sentences(monkeypatch: pytest.MonkeyPatch, *causes: Cause, tables: Tables | 
         ([cause("phase", 0.6, name="forward")], "Bottleneck: forward, 60 % of the step."),
         (
             [cause("rank", 0.7, 0.286, name="compute", rank=5, ratio=1.4, by=BOUND)],
-            "Bottleneck: rank 5: its compute takes 1.40 times as long as on the others; without that, "
-             "the step would be at most 29 % shorter.",
+            f"Bottleneck: rank 5: its compute takes 1.40 times as long as {OTHERS} at most 29 % shorter.",
         ),
         ([cause("data", 0.6, name="loading")], "Bottleneck: loading, 60 % of the step by the clock of the host."),
         (

@@ -7,7 +7,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from support.metric_tables import replace_table
 from support.metrics_logs import by_hand
@@ -196,23 +195,6 @@ def test_times_without_a_unit_are_shown_as_printed(table: Any) -> None:
     ]
     timed = [{"step": n, "step_time_s": 1.0} for n in range(3)]
     assert said(module.unknown_causes, *timed, *times)[0].startswith("Why it takes this long is not in the log")
-
-
-@pytest.mark.parametrize(
-    ("name", "times", "expected"),
-    [
-        ("LoopTimeRemaining", [9.0, 9.0, 9.0], True),
-        ("t", [10.0, 20.0, 31.0], True),  # a clock
-        ("left_s", [30.0, 20.0, 9.0], True),
-        ("t", [3.0, 3.1, 3.2], False),  # it becomes slower
-        ("t", [10.0, 20.0, 15.0], False),
-        ("t", [10.0, 2.0, 1.9], False),  # the first one compiles
-        ("t", [10.0, 20.0], False),
-    ],
-)
-def test_times_of_the_run_are_no_times_of_a_step(name: str, times: list[float], expected: bool) -> None:
-    steps = np.arange(len(times), dtype=np.int64)
-    assert module.is_of_run(name, 10 * steps, np.array(times)) == expected
 
 
 def test_the_peak_of_another_device(table: Any) -> None:

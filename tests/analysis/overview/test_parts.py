@@ -86,7 +86,7 @@ def test_unequal_ranks_are_no_untimed_part(
     rows = [part("a", 0.75), part("step", 0.25, kind=UNTIMED)]
     expected = [("a", 0.75, 0.75), (UNTIMED, 0.25 - unequal, 0.25 - unequal), ("unequal ranks", unequal, unequal)]
     assert parts(*rows) == [each for each in expected if each[1]]
-    assert all(each.doubt for each in module.parts(None, "r", Options()) if each.name == "unequal ranks")  # type: ignore[arg-type]
+    assert all(each.doubt for each in module.parts(None, "r", Options()) if each.name == "unequal ranks")
 
 
 def test_shares_are_shown_without_decimals() -> None:

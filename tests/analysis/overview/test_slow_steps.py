@@ -71,31 +71,6 @@ def test_slow_steps_have_a_period_and_a_part_that_takes_the_time(causes: Any) ->
     assert said(*rows, *of_bar)[2:] == []
 
 
-def by_rank(*longer: tuple[int, int, float]) -> list[dict[str, Any]]:
-    """Steps of 8 ranks with their time of compute; `longer`: a step, a rank, and by how much its compute is longer."""
-    extra = {(step, rank): seconds for step, rank, seconds in longer}
-    times = {step: 1.0 + max((s for (at, _), s in extra.items() if at == step), default=0.0) for step in range(1, 30)}
-    steps = [{"step": step, "step_time_s": time, "rank": rank} for step, time in times.items() for rank in range(8)]
-    return steps + [
-        {"table": "phases", "step": row["step"], "rank": row["rank"], "phase": "compute",
-         "time_s": 0.9 + extra.get((row["step"], row["rank"]), 0.0)} for row in steps
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("longer", "text"),
-    [
-        ([(7, 3, 4.0), (15, 3, 4.0), (23, 3, 4.0)], "100 % of the extra time is compute of rank 3: 4.9 s in them"),
-        ([(7, 1, 4.0), (15, 3, 4.0), (23, 6, 4.0)], "100 % of the extra time is compute of the slowest rank: 4.9 s"),
-        ([(at, rank, 4.0) for at in (7, 15, 23) for rank in range(8)], "100 % of the extra time is compute: 4.9 s"),
-        ([(7, 3, 4.0)], "100 % of the extra time is compute of rank 3: 4.9 s in it instead of 900 ms."),
-    ],
-)
-def test_the_rank_whose_part_takes_the_time(causes: Any, longer: list[tuple[int, int, float]], text: str) -> None:
-    causes(cause("slow steps", gain=0.25, n=len(longer)))
-    assert said(*by_rank(*longer))[-1].startswith(text)
-
-
 @pytest.mark.parametrize(
     ("slow", "every", "text"),
     [

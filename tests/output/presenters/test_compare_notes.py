@@ -14,7 +14,7 @@ from perflog.output.presenters import compare_notes as module
 
 def compared(*headlines: Any, sides: tuple[str, ...] = ("old", "new"), **fields: Any) -> Any:
     usual: dict[str, Any] = {"headlines": headlines, "sides": sides, "is_pair": len(sides) == 2, "result": None,
-                             "to_targets": None, "row_records": headlines}  # fmt: skip
+                             "to_targets": None, "row_records": headlines, "causes": ()}  # fmt: skip
     return SimpleNamespace(**usual | fields)
 
 
@@ -50,17 +50,39 @@ def test_the_history_of_an_interval() -> None:
     assert "from both sides (" in next(module.notes_on_history(compared(none)))
 
 
+SIDES = ("base", "side")
+
+
 def test_a_change_that_the_median_hides() -> None:
     median = figure_row(verdict="equivalent")
     mean = figure_row(statistic="mean", verdict="regression", change=0.05)
-    [text] = module.notes_on_hidden_change(compared(median, mean))
+    [text] = module.notes_on_hidden_change(compared(median, mean, sides=SIDES), SIDES)
     assert text == "most steps take as long as before, some do not: +5.0 % on the mean, 0.00 % on the median"
-    [text] = module.notes_on_hidden_change(compared(figure_row(), mean))
+    [text] = module.notes_on_hidden_change(compared(figure_row(), mean, sides=SIDES), SIDES)
     assert text.startswith("the median does not show the change: ")
-    assert not [*module.notes_on_hidden_change(compared(figure_row(verdict="regression"), mean))]
-    assert not [*module.notes_on_hidden_change(compared(median))] and not [
-        *module.notes_on_hidden_change(compared(mean))
+    assert not [*module.notes_on_hidden_change(compared(figure_row(verdict="regression"), mean, sides=SIDES), SIDES)]
+    assert not [*module.notes_on_hidden_change(compared(median, sides=SIDES), SIDES)] and not [
+        *module.notes_on_hidden_change(compared(mean, sides=SIDES), SIDES)
     ]
+
+
+@pytest.mark.parametrize(
+    ("cause", "text"),
+    [
+        ({"rank": 3}, ["in slow steps of B, compute of rank 3 takes longer"]),
+        ({"rank": None}, ["in slow steps of B, compute takes longer"]),
+        ({"name": None}, []),
+        ({"subject": "phase"}, []),
+        ({"only_on": "base"}, []),
+        ({"case": "other"}, []),
+    ],
+)
+def test_what_takes_longer_in_the_steps_that_the_median_hides(cause: dict[str, Any], text: list[str]) -> None:
+    which = {"subject": "slow steps", "name": "compute", "rank": 3} | cause
+    change = SimpleNamespace(cause=SimpleNamespace(**which), **({"case": "", "only_on": "side"} | cause))
+    median, mean = figure_row(verdict="equivalent"), figure_row(statistic="mean", verdict="regression", change=0.05)
+    _, *found = module.notes_on_hidden_change(compared(median, mean, sides=SIDES, causes=(change,)), ("A", "B"))
+    assert found == text
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ import numpy as np
 
 from perflog.analysis.job_endings import is_ended
 from perflog.analysis.overview.parts import percent
-from perflog.arrays import Floats, Ints
 from perflog.formats.vocabulary import field_of
 from perflog.metrics import Options, Tables, breakdown, collectives, imbalance, throughput
 from perflog.metrics.benchmarks.server_readings import without_readings
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.cause import Cause
-from perflog.metrics.directions import COUNTDOWN, names_time, words_of
+from perflog.metrics.causes.slow_steps import is_of_run
+from perflog.metrics.directions import names_time
 from perflog.metrics.possible import are_moments
 from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.series.series_ends import names_step_time
@@ -31,10 +31,6 @@ from perflog.units import count, first_few, show
 
 KERNELS = "kernels"
 JOB_STATE = "job_state"
-_OF_RUN = COUNTDOWN | frozenset("elapsed uptime walltime total epoch".split())
-"""Words in names of times of the run, such as the time since its start: they are no times of a step."""
-_EVEN = 2.0  # a clock goes on by so much more between some steps than between others, at most
-_RUNS_ON = 0.5  # of its largest reading, what a clock goes on by in all
 _HELD_UP = ("wait", "communication")
 _MOST_NAMED = 4  # times that are named in a sentence
 _TELLING = 0.03  # of the whole: smaller parts are no reason
@@ -147,17 +143,6 @@ def _medians(tables: Tables, run: str, values: Mapping[str, Rows]) -> list[tuple
     often = ((name, rows["step"], rows["value"]) for name, rows in values.items() if 2 * len(rows) > steps > 0)
     times = ((name, float(np.median(seconds))) for name, at, seconds in often if not is_of_run(name, at, seconds))
     return sorted(times, key=lambda time: -time[1])
-
-
-def is_of_run(name: str, steps: Ints, times: Floats) -> bool:
-    """Return whether a time is one of the run by its name, or goes on or back evenly as a clock or a countdown does."""
-    if not _OF_RUN.isdisjoint(words_of(name)):
-        return True
-    between = np.diff(steps)
-    changes = np.diff(times) / (between if (between > 0).all() else 1)
-    sizes = np.abs(changes)
-    is_even = len(changes) > 1 and abs(np.sign(changes).sum()) == len(changes) and sizes.max() <= _EVEN * sizes.min()
-    return bool(is_even and abs(times[-1] - times[0]) > _RUNS_ON * np.abs(times).max())
 
 
 def _values_of_steps(tables: Tables, run: str, unit: str) -> dict[str, Rows]:
