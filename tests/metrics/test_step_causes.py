@@ -92,6 +92,7 @@ def uneven(name: str = "compute", **more: Any) -> dict[str, Any]:
         ([uneven(), uneven(largest=3)], []),  # of two occurrences in a step
         ([uneven(over="expert")], []),
         ([uneven("wait")], []),
+        ([uneven(run="without a step")], []),
         ([uneven(max=0.54, mean=0.505, imbalance=0.069)], []),
         ([uneven(), uneven()], [(5, 0.5, 1.5)]),
     ],

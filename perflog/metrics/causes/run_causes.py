@@ -35,7 +35,8 @@ def slow_steps(tables: Tables, options: Options) -> Iterator[Cause]:
         cost = float((times[slow] - centre).sum())
         if cost > 0:
             yield Cause(
-                run=series.run, of=RUN, subject="slow steps", name=part and part.name, rank=part and part.rank,
+                run=series.run, of=RUN, subject="slow steps", name=part.name if part else None,
+                rank=part.rank if part else None,
                 whole_s=float(times.sum()),
                 time_s=float(times[slow].sum()), gain_s=cost, model="they take the median", n=int(slow.sum()),
                 each_s=float(times[slow].mean()), metric="steps", may_bind=covers_most(series),

@@ -61,7 +61,7 @@ def slow_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
     rows = imbalance.table(tables, options)
     rows = rows[(rows["of"] == "phase") & (rows["over"] == "rank") & (rows["largest_share"] >= _ALWAYS)]
     rows = rows[(rows["members"] > 1) & (rows["imbalance"] >= _CLEARLY)]
-    for (run, name), phases_of_run in rows.groupby(["run", "name"], sort=False):
+    for (run, name), phases_of_run in rows[rows["run"].isin(set(inner["run"]))].groupby(["run", "name"], sort=False):
         step = without_pauses(parts[(parts["run"] == run) & (parts["of"] == "step")], tables, options)
         if name in set(step["part"][~step["kind"].isin(_HELD_UP)]) and phases_of_run["largest"].nunique() == 1:
             yield _slow_rank(str(run), str(name), phases_of_run, step)

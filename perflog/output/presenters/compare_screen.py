@@ -335,7 +335,9 @@ def _causes(compared: Comparison) -> Iterator[str]:
     if before and now and before.cause != now.cause:
         cost = f" (costs {show(now.side_gain_s, 's', 3)})" if now.cause.subject == "rank" and now.side_gain_s else ""
         texts.append(f"the bottleneck is {now.cause.words}{cost}, and was {before.cause.words}")
-    texts += [f"{change.cause.words} on {change.only_on} alone" for change in islice(slow_ranks(compared.causes), 1)]
+    named = {each.cause.rank for each in (before, now) if each and each.cause.subject == "rank"}
+    slow = (change for change in slow_ranks(compared.causes) if change.cause.rank not in named)
+    texts += [f"{change.cause.words} on {change.only_on} alone" for change in islice(slow, 1)]
     changed = islice(grown(compared.causes, compared.rule.threshold), _CAUSES)
     texts += [f"{signed_time(difference)} {change.cause.words}" for change, difference in changed]
     if texts:
