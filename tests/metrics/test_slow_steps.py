@@ -27,7 +27,7 @@ def by_rank(*longer: tuple[int, int, float]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("longer", "rank", "of_slowest"),
+    ("longer", "rank", "slowest_only"),
     [
         ([(7, 3, 4.0), (15, 3, 4.0), (23, 3, 4.0)], 3, False),
         ([(7, 1, 4.0), (15, 3, 4.0), (23, 6, 4.0)], None, True),
@@ -37,11 +37,11 @@ def by_rank(*longer: tuple[int, int, float]) -> list[dict[str, Any]]:
     ids=["one rank", "another one each time", "all", "one step"],
 )
 def test_the_rank_whose_part_takes_the_time(
-    longer: list[tuple[int, int, float]], rank: int | None, of_slowest: bool
+    longer: list[tuple[int, int, float]], rank: int | None, slowest_only: bool
 ) -> None:
     tables = Tables(by_hand("steps", by_rank(*longer)))
     part = module.parts_of_slow_steps(tables)["r"]
-    assert (part.name, part.rank, part.of_slowest) == ("compute", rank, of_slowest)
+    assert (part.name, part.rank, part.slowest_only) == ("compute", rank, slowest_only)
     assert (part.slow_s, part.usual_s, round(part.more_s, 9)) == (4.9, 0.9, 4.0 * len({at for at, *_ in longer}))
     (cause,) = slow_steps(tables, Options())
     assert (cause.name, cause.rank, cause.n) == ("compute", rank, len({at for at, *_ in longer}))

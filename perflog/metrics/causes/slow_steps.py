@@ -39,7 +39,7 @@ class LongerPart(Struct, frozen=True):
         slow_s: Its mean in slow steps.
         usual_s: Its median in the others.
         rank: The rank that alone takes longer; None if several do.
-        of_slowest: Whether the times are of the slowest rank of each step, which is another one from step to step.
+        slowest_only: Whether the times are of the slowest rank of each step, which is another one from step to step.
     """
 
     name: str
@@ -47,7 +47,7 @@ class LongerPart(Struct, frozen=True):
     slow_s: float
     usual_s: float
     rank: int | None = None
-    of_slowest: bool = False
+    slowest_only: bool = False
 
 
 def far_longer(series: StepSeries) -> Mask:
@@ -84,7 +84,7 @@ def _longest(tables: Tables, series: StepSeries, slow: Mask, more: float) -> Lon
     return max(fitting, key=lambda part: part.more_s, default=None)
 
 
-def _longer(name: str, rows: Rows, column: str, of: tuple[Ints, Mask], of_slowest: bool = False) -> LongerPart | None:
+def _longer(name: str, rows: Rows, column: str, of: tuple[Ints, Mask], slowest_only: bool = False) -> LongerPart | None:
     """Return how much longer a part takes in slow steps: its mean over the ranks, or its slowest rank.
 
     `of`: the steps, and which are slow. None if a slow step lacks the part, no other step has it, or it is a clock.
@@ -92,7 +92,7 @@ def _longer(name: str, rows: Rows, column: str, of: tuple[Ints, Mask], of_slowes
     steps, slow = of
     step = groups_of(rows["step"])
     numbers = rows["step"][step.first]
-    values = step.ends(rows[column])[1] if of_slowest else step.means(rows[column])
+    values = step.ends(rows[column])[1] if slowest_only else step.means(rows[column])
     order = np.argsort(numbers, kind="stable")
     numbers, values = numbers[order], values[order]
     is_slow, usual = np.isin(numbers, steps[slow]), values[np.isin(numbers, steps[~slow])]
@@ -100,7 +100,7 @@ def _longer(name: str, rows: Rows, column: str, of: tuple[Ints, Mask], of_slowes
         return None
     middle = float(np.median(usual))
     more, mean = float((values[is_slow] - middle).sum()), float(values[is_slow].mean())
-    return LongerPart(name, more, mean, middle, of_slowest=of_slowest)
+    return LongerPart(name, more, mean, middle, slowest_only=slowest_only)
 
 
 def _of_one_rank(name: str, rows: Rows, column: str, of: tuple[Ints, Mask], more: float) -> list[LongerPart]:
@@ -110,7 +110,7 @@ def _of_one_rank(name: str, rows: Rows, column: str, of: tuple[Ints, Mask], more
         return []
     each = [(_longer(name, rows.where(rows["rank"] == rank), column, of), rank) for rank in ranks]
     known = sorted([(part, rank) for part, rank in each if part is not None], key=lambda found: found[0].more_s)
-    slowest = _longer(name, rows, column, of, of_slowest=True)
+    slowest = _longer(name, rows, column, of, slowest_only=True)
     if len(known) < len(ranks) or slowest is None:
         return []
     if sum(part.more_s for part, _ in known[:-1]) > (1 - _MOSTLY) * slowest.more_s:  # of several ranks

@@ -59,8 +59,8 @@ def _longer_in_slow_steps(compared: Comparison, case: str, side: str, name: str)
     for change in compared.causes:
         cause = change.cause
         if cause.subject == SLOW_STEPS and cause.name and (change.case, change.only_on) == (case, side):
-            of_rank = "" if cause.rank is None else f" of rank {cause.rank}"
-            yield f"in slow steps of {name}, {cause.name}{of_rank} takes longer"
+            where = "" if cause.rank is None else f" of rank {cause.rank}"
+            yield f"in slow steps of {name}, {cause.name}{where} takes longer"
 
 
 def notes_on_speed(compared: Comparison, names: Sequence[str]) -> Iterator[str]:

@@ -52,6 +52,6 @@ def _period(steps: Ints, slow: Mask) -> Iterator[str]:
 
 def _longer_part(part: LongerPart, cost_s: float, number: int) -> str:
     """The timed part that takes most of what slow steps take longer, and its rank if only it does."""
-    of_rank = " of the slowest rank" if part.of_slowest else f" of rank {part.rank}" if part.rank is not None else ""
+    where = " of the slowest rank" if part.slowest_only else f" of rank {part.rank}" if part.rank is not None else ""
     change = f"{show(part.slow_s, 's', 3)} in {'them' if number > 1 else 'it'} instead of {show(part.usual_s, 's', 3)}"
-    return f"{percent(part.more_s / cost_s)} of the extra time is {part.name}{of_rank}: {change}."
+    return f"{percent(part.more_s / cost_s)} of the extra time is {part.name}{where}: {change}."
