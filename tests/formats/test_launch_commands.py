@@ -7,10 +7,9 @@ import json
 import pytest
 from support.reading import read
 
-from perflog.formats.families.launch_commands import CommandFamily
 from perflog.formats.registry import known
 
-FAMILY = next(family for family in known()["common"].families if isinstance(family, CommandFamily))
+FAMILY = next(family for family in known()["common"].families if family.name == "command")
 STEPS = "step 1 loss 2.5 step_time 400.0 ms\nstep 2 loss 2.5 step_time 400.0 ms\n"
 
 

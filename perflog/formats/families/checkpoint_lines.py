@@ -12,12 +12,10 @@ nothing. A line with any other word may say something else, such as that no chec
 
 from __future__ import annotations
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from perflog.formats.families.base import FamilyShape, literal, spec_of, template_of
 from perflog.formats.model import Line
-from perflog.formats.openings import Opening
 from perflog.formats.surroundings import PREFIX, prefix_ends
 from perflog.formats.template import fits_64
 from perflog.lazy_patterns import lazy_pattern
@@ -79,34 +77,22 @@ _LAST = lazy_pattern(r"(?P<name>[^\s,;()\[\]\x22'`]*[\w/])\.?$")
 _OF_MEMORY = lazy_pattern(r"(?i)\bsnapshots?\b.*\bmem")
 
 
-class CheckpointFamily(Struct, frozen=True, eq=False, kw_only=True):
-    """A `[[checkpoints]]` entry of a format file."""
-
-    name: str
-    samples: tuple[str, ...]
-    shape: FamilyShape
-    pattern: str = PATTERN
-    text: str = "Saving checkpoint …, Loaded checkpoint …, Resuming from step …"
-    required_literal: bytes = b""
-    openings: tuple[Opening, ...] = ()
-    proves_format: bool = False
-
-    def lines(self, text: str) -> tuple[Line, ...]:
-        raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
-        if _LABEL.match(raw):
-            return ()
-        for end in (0, *prefix_ends(raw)):
-            if not _BEGINS.match(raw, end):
-                continue
-            rest = raw[end:].decode("utf-8", "surrogateescape")
-            for (kind, edge), pattern in _STATED.items():
-                match = pattern.match(rest)
-                parts = _parts(rest, match[0], edge) if match is not None else None
-                template = template_of("{_:p}" * bool(end) + parts[0]) if parts is not None else None
-                if parts is not None and template is not None and template.match(raw) is not None:
-                    line = self.shape.line_of(template, ())
-                    return (replace(line, set={"kind": kind, "edge": parts[2]}, unit=parts[1]),)
-        return ()
+def checkpoint_line(shape: FamilyShape, text: str) -> Line | None:
+    """Return the Line of a string that says that a checkpoint is saved or loaded; None for another string."""
+    raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
+    if _LABEL.match(raw):
+        return None
+    for end in (0, *prefix_ends(raw)):
+        if not _BEGINS.match(raw, end):
+            continue
+        rest = raw[end:].decode("utf-8", "surrogateescape")
+        for (kind, edge), pattern in _STATED.items():
+            match = pattern.match(rest)
+            parts = _parts(rest, match[0], edge) if match is not None else None
+            template = template_of("{_:p}" * bool(end) + parts[0]) if parts is not None else None
+            if parts is not None and template is not None and template.match(raw) is not None:
+                return replace(shape.line_of(template, ()), set={"kind": kind, "edge": parts[2]}, unit=parts[1])
+    return None
 
 
 def _parts(text: str, begin: str, edge: str) -> tuple[str, dict[str, Unit], str] | None:

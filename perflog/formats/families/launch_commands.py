@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from perflog.formats.expressions import Expression
 from perflog.formats.families.base import FamilyShape, UniqueNames, literal, spec_of, template_of
 from perflog.formats.model import Line
-from perflog.formats.openings import Opening
 from perflog.formats.surroundings import PREFIX, prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, fits_64
 from perflog.formats.vocabulary import field_name
@@ -67,32 +66,21 @@ _VARIES = frozenset("node_rank machine_rank rank local_rank master_port main_pro
 _LONGEST = 4096
 
 
-class CommandFamily(Struct, frozen=True, eq=False, kw_only=True):
-    """A `[[commands]]` entry of a format file."""
-
-    name: str
-    samples: tuple[str, ...]
-    shape: FamilyShape
-    pattern: str = PATTERN
-    text: str = "torchrun --nproc_per_node …, srun -n …"
-    required_literal: bytes = b""
-    openings: tuple[Opening, ...] = ()
-    proves_format: bool = False
-
-    def lines(self, text: str) -> tuple[Line, ...]:
-        raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
-        for end in (0, *prefix_ends(raw)) if len(raw) <= _LONGEST else ():
-            if not _BEGINS.match(raw, end):
-                continue
-            command = _Command("{_:p}" * bool(end))
-            command.read(raw[end:].decode("utf-8", "surrogateescape"))
-            is_of_job = command.in_program or command.launcher != "srun"  # `srun -n 1 hostname`
-            template = template_of(command.text) if command.has_settings and is_of_job else None
-            if template is not None and template.match(raw) is not None:
-                line = self.shape.line_of(template, ())
-                dropped = {**line.dropped, DECLARED_DROPPED: DROPPED}
-                return (replace(line, compute=command.computed(), dropped=dropped, is_assumed=True),)
-        return ()
+def command_line(shape: FamilyShape, text: str) -> Line | None:
+    """Return the Line of a command that starts the processes of a job; None for another string."""
+    raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
+    for end in (0, *prefix_ends(raw)) if len(raw) <= _LONGEST else ():
+        if not _BEGINS.match(raw, end):
+            continue
+        command = _Command("{_:p}" * bool(end))
+        command.read(raw[end:].decode("utf-8", "surrogateescape"))
+        is_of_job = command.in_program or command.launcher != "srun"  # `srun -n 1 hostname`
+        template = template_of(command.text) if command.has_settings and is_of_job else None
+        if template is not None and template.match(raw) is not None:
+            line = shape.line_of(template, ())
+            dropped = {**line.dropped, DECLARED_DROPPED: DROPPED}
+            return replace(line, compute=command.computed(), dropped=dropped, is_assumed=True)
+    return None
 
 
 class _Command(Struct):

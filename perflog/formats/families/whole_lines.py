@@ -1,4 +1,4 @@
-"""Lines with nothing else on them, perhaps after a logger's prefix: headings of steps and epochs, titles of cases."""
+"""Lines that are read as a whole: headings of steps and epochs, titles of cases, checkpoints, commands of launchers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from perflog.formats.surroundings import end_of_logger_prefix
 
 
 class WholeLineFamily(Struct, frozen=True, eq=False, kw_only=True):
-    """A `[[meters]]` entry with `headings` or `titles`.
+    """A `[[checkpoints]]` or `[[commands]]` entry, or a `[[meters]]` entry with `headings` or `titles`.
 
     Attributes:
         text: The declaration, for display.
-        form: Returns a line without its prefix as a template string; None for other lines.
+        read: Returns the Line that reads a string; None for another string.
     """
 
     name: str
@@ -27,7 +27,7 @@ class WholeLineFamily(Struct, frozen=True, eq=False, kw_only=True):
     samples: tuple[str, ...]
     shape: FamilyShape
     pattern: str
-    form: Callable[[str], str | None]
+    read: Callable[[FamilyShape, str], Line | None]
     openings: Sequence[Opening] = ()
 
     @property
@@ -39,10 +39,19 @@ class WholeLineFamily(Struct, frozen=True, eq=False, kw_only=True):
         return self.shape.required_literal
 
     def lines(self, text: str) -> tuple[Line, ...]:
-        end = end_of_logger_prefix(text)
-        form = self.form(text[end:].rstrip(" \t"))
-        template = template_of("{_:p}" * bool(end) + form) if form else None
-        if template is None:
-            return ()
-        line = self.shape.line_of(template, ())
-        return (replace(line, run=(*line.run, EPOCHS)) if EPOCHS in template.names else line,)
+        line = self.read(self.shape, text)
+        return () if line is None else (line,)
+
+
+def line_alone(shape: FamilyShape, text: str, form: Callable[[str], str | None]) -> Line | None:
+    """Return the Line of a string with nothing else on it, perhaps after a logger's prefix.
+
+    `form`: returns a string without its prefix as a template string; None for other strings.
+    """
+    end = end_of_logger_prefix(text)
+    found = form(text[end:].rstrip(" \t"))
+    template = template_of("{_:p}" * bool(end) + found) if found else None
+    if template is None:
+        return None
+    line = shape.line_of(template, ())
+    return replace(line, run=(*line.run, EPOCHS)) if EPOCHS in template.names else line

@@ -8,14 +8,12 @@ from functools import partial
 from typing import Any
 
 from perflog.errors import FormatError
-from perflog.formats.families import step_headings, title_lines
+from perflog.formats.families import checkpoint_lines, launch_commands, step_headings, title_lines
 from perflog.formats.families.base import FamilyShape, ValueForm
-from perflog.formats.families.checkpoint_lines import CheckpointFamily
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
-from perflog.formats.families.launch_commands import CommandFamily
 from perflog.formats.families.meters import MeterFamily
-from perflog.formats.families.whole_lines import WholeLineFamily
+from perflog.formats.families.whole_lines import WholeLineFamily, line_alone
 from perflog.formats.loader.header_tables import table
 from perflog.formats.loader.lines import (
     check,
@@ -114,14 +112,14 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
     name, samples = shape.line.name, entry.texts("sample", required=True)
     text = f"{shape.begins} … {'  '.join(entry.texts('needs'))}"
     if entry.get("titles", bool, False):
-        return WholeLineFamily(
-            name=name, text=text, samples=samples, shape=shape, pattern=title_lines.PATTERN, form=title_lines.title_text
-        )
+        read = partial(line_alone, form=title_lines.title_text)
+        pattern = title_lines.PATTERN
+        return WholeLineFamily(name=name, text=text, samples=samples, shape=shape, pattern=pattern, read=read)
     if entry.get("headings", bool, False):
         what = step_headings.EPOCH if shape.line.opens == step_headings.EPOCH else step_headings.STEP
-        form = partial(step_headings.heading_text, what=what)
+        read = partial(line_alone, form=partial(step_headings.heading_text, what=what))
         pattern = step_headings.PATTERNS[what]
-        return WholeLineFamily(name=name, text=text, samples=samples, shape=shape, pattern=pattern, form=form)
+        return WholeLineFamily(name=name, text=text, samples=samples, shape=shape, pattern=pattern, read=read)
     measures, unnamed = entry.get("measures", bool, False), entry.get("unnamed", bool, False)
     ended = entry.get("ended", bool, False)
     if not (needs or measures or unnamed or ended) and shape.letters < MIN_LETTERS:
@@ -233,16 +231,25 @@ def _units(entry: Entry, names: Collection[str]) -> dict[str, Unit]:
 
 def _checkpoints(entry: Entry, scopes: tuple[str, ...]) -> Family:
     """Load a `[[checkpoints]]` entry."""
-    shape = _shape(entry, scopes, [Field("step", "d", ""), Field("duration", "f", ""), Field("name", "S", "")])
-    return CheckpointFamily(name=shape.line.name, samples=entry.texts("sample", required=True), shape=shape)
+    return WholeLineFamily(
+        name=entry.get("name", str, required=True),
+        text="Saving checkpoint …, Loaded checkpoint …, Resuming from step …",
+        samples=entry.texts("sample", required=True),
+        shape=_shape(entry, scopes, [Field("step", "d", ""), Field("duration", "f", ""), Field("name", "S", "")]),
+        pattern=checkpoint_lines.PATTERN,
+        read=checkpoint_lines.checkpoint_line,
+    )
 
 
 def _commands(entry: Entry, scopes: tuple[str, ...]) -> Family:
     """Load a `[[commands]]` entry."""
-    return CommandFamily(
+    return WholeLineFamily(
         name=entry.get("name", str, required=True),
+        text="torchrun --nproc_per_node …, srun -n …",
         samples=entry.texts("sample", required=True),
         shape=_shape(entry, scopes, []),
+        pattern=launch_commands.PATTERN,
+        read=launch_commands.command_line,
     )
 
 

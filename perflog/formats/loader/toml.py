@@ -33,8 +33,8 @@ _KEYS = {
         "clock_starts", "clock_stops", "pause", "fills_steps", "step_by", "check", "outside", "telling", "unknown",
         "dropped",
     },
-    "checkpoints": {"name", "table", "sample"},
-    "commands": {"name", "table", "sample"},
+    "checkpoints": {"name", "table", "sample", "telling"},
+    "commands": {"name", "table", "sample", "telling"},
     "meters": {
         "name", "head", "plain_names", "needs", "measures", "headings", "titles", "unnamed", "ended", "pairs", "keys",
         "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
