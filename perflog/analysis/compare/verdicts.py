@@ -199,11 +199,7 @@ def _advice_on_second_run(effect: Effect, rule: VerdictRule) -> str:
         most, then = distance / t_quantile(0.5 + rule.level / 2, 2), "this change is significant"
     else:
         most, then = (rule.margin - distance) / t_quantile(rule.level, 2), "a change can be excluded"
-    return f"with two runs per side, {then} if runs vary by less than {_percent(most)}"
-
-
-def _percent(deviation: float) -> str:
-    return show(change_of(deviation), "1", 2)
+    return f"with two runs per side, {then} if runs vary by less than {show(change_of(most), '1', 2)}"
 
 
 def _runs_needed(deviation: float, distance: float, level: float) -> float:

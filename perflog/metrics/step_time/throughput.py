@@ -133,7 +133,7 @@ def _steps_by_run(tables: Tables, warmup: int | None, names: Collection[str]) ->
         columns = {name: _taken(all_steps[name], index) for name in names}
         if "mfu" in columns and not _known(columns["mfu"]).any():
             columns["mfu"] = _mfu_without_unit(tables, series)
-        chosen[series.run] = series, columns | {_PER_GPU: _rates_of_a_gpu(tables, series)}
+        chosen[series.run] = series, columns | {_PER_GPU: _values_on_lines(tables, series, _PER_GPU_KEYS)}
     return chosen
 
 
@@ -153,11 +153,6 @@ def _taken(values: Floats, index: Ints | slice) -> Floats:
     if values.strides[0] or isinstance(index, slice):
         return values[index]
     return np.broadcast_to(values[:1], len(index))
-
-
-def _rates_of_a_gpu(tables: Tables, series: StepSeries) -> Floats:
-    """Tokens per second of a GPU that are printed on the lines of a series, NaN where none is."""
-    return _values_on_lines(tables, series, _PER_GPU_KEYS)
 
 
 def _mfu_without_unit(tables: Tables, series: StepSeries) -> Floats:

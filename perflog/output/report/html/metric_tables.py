@@ -47,7 +47,10 @@ def _width(table: MetricTable) -> int:
 def metric_table(table: MetricTable, limit: int, report: ReportData, command: str) -> Html:
     """Return a section with the first rows of a table; `command` is the one that prints all rows."""
     numbers = {c.name for c in table.columns if all_numbers(row[c.name] for row in table.rows)}
-    heads = [HeaderCell(_shown_name(c), c.name in numbers, c.meaning, f"{table.name}.{c.name}") for c in table.columns]
+    heads = [
+        HeaderCell(c.short.replace("_", " "), c.name in numbers, c.meaning, f"{table.name}.{c.name}")
+        for c in table.columns
+    ]
     run_head = [HeaderCell("run")] if len(report.runs) > 1 else []
     window_head = [HeaderCell("steps")] if any(table.windows) else []
     rows = (_row(table, index, numbers, report) for index in range(limit))
@@ -77,10 +80,6 @@ def _row(table: MetricTable, index: int, numbers: set[str], report: ReportData) 
 
 def _text_or_run(value: object, report: ReportData) -> Html:
     return text_cell(run_link(report, value) if isinstance(value, str) and value in report.names else value)
-
-
-def _shown_name(column: MetricColumn) -> str:
-    return column.short.replace("_", " ")
 
 
 # --- definitions --------------------------------------------------------------------------------------------------
