@@ -13,7 +13,7 @@ from support.paths import ROOT
 import perflog
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
-from perflog.readers.operators.execution_trace import ExecutionTraceReader
+from perflog.readers.operators.execution_trace import ExecutionTraceReader, _strided, _tensor
 
 REAL = ROOT / "tests" / "traces" / "execution_trace" / "torch_2_13.json"
 EMPTY: dict[str, Any] = {"values": [], "shapes": [], "types": [], "strides": []}
@@ -112,6 +112,44 @@ def test_an_attribute_that_nobody_declared_is_unread(tmp_path: Path) -> None:
     log = read(tmp_path, document([node(4, "aten::mm", 2, new_figure=5), *TREE]))
     unread = [row for row in log.arrow("lines").to_pylist() if row["figures_unread"]]
     assert [(row["shape"], row["figures_unread"]) for row in unread] == [("new_figure", 1)]
+
+
+def test_each_field_of_a_node_is_stored_or_dropped_for_a_reason(tmp_path: Path) -> None:
+    lines = read(tmp_path, document([node(4, "aten::mm", 2, shapes=[[8, 16]])])).arrow("lines").to_pylist()
+    dropped = {row["shape"]: row["figures_dropped"] for row in lines if row["dropped_because"]}
+    assert set(dropped.values()) == {1} and {"seq_id", "fw_tid"} <= dropped.keys()
+    assert not any(row["figures_unread"] for row in lines)
+
+
+@pytest.mark.parametrize("groups", ["no JSON", "7", "[1]", '[{"ranks": [0]}]', '[{"pg_name": "0", "ranks": 3}]'])
+def test_groups_that_are_no_list_are_unread(tmp_path: Path, groups: str) -> None:
+    made = node(3, "## process_group:init ##", 2, 7)
+    made["inputs"] = EMPTY | {"values": [groups]}
+    log = read(tmp_path, document([made, node(4, "aten::mm", 2)]))
+    unread = [row["shape"] for row in log.arrow("lines").to_pylist() if row["status"] == "unread" and row["count"]]
+    assert unread == ["process groups that are no list"]
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        ([7, 1, 0, 100, 2, "cuda:0"], (7, 200)),
+        ([7, 1, 0, -1, 2, "cuda:0"], (7, 0)),
+        ([7, 1, 0, 100, 2, 5], None),
+        ([7, 1, 0, 100, "2", "cuda:0"], None),
+        ([7, 1, 0, 100, "cuda:0"], None),
+    ],
+)
+def test_the_bytes_of_a_tensor(value: list[Any], size: tuple[int, int] | None) -> None:
+    assert _tensor(value) == size
+
+
+@pytest.mark.parametrize(
+    ("start", "stride", "size", "ranks"),
+    [(0, 1, 3, [0, 1, 2]), (4, 2, 2, [4, 6]), (-1, 1, 2, []), (0, 0, 2, []), (0, 1, 0, []), (2**31 - 3, 1, 9, [])],
+)
+def test_ranks_at_equal_distances(start: int, stride: int, size: int, ranks: list[int]) -> None:
+    assert _strided(start, stride, size) == ranks
 
 
 def test_a_file_that_was_cut_has_all_its_whole_nodes(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perflog.readers.events.event_table import EventOrigin
-from perflog.readers.trackers.scalar_series import Scalar, step_rows, value_rows
+from perflog.readers.trackers.scalar_series import Scalar, _column, step_rows, value_rows
 
 ORIGIN = EventOrigin("run", 0, 3, "file")
 
@@ -88,6 +88,21 @@ def test_without_known_names_the_longest_series_leads() -> None:
     found = rows(("odd", 1, 2.5, 1.0), ("strange", 1, 1.0, 1.0), ("strange", 2, 1.0, 3.0))
     assert [(r["step"], r.get("step_time_s")) for r in found] == [(1, None), (2, 2.0)]
     assert rows(("note", 1, "x", None), ("odd", None, 2.5, None)) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "column"),
+    [
+        ("loss", ("loss", 1.0)),
+        ("train/loss", ("loss", 1.0)),
+        ("step_time (ms)", ("step_time_s", 1e-3)),
+        ("step_time (MB)", None),  # in a unit of something else
+        ("odd", None),
+        ("epoch", None),
+    ],
+)
+def test_the_column_of_a_series(key: str, column: tuple[str, float] | None) -> None:
+    assert _column(key) == column
 
 
 def test_times_of_the_calendar_need_the_start_of_the_run() -> None:

@@ -240,6 +240,17 @@ def test_the_value_of_a_key_is_a_number_or_a_string() -> None:
     assert found == [("two", ["x"], [1]), ("one", [2.5], [2]), ("cuda_version", ["12.10"], [3])]
 
 
+def test_items_of_a_list_are_under_the_key_without_a_point() -> None:
+    line = Line("event", Template("{key:s} {a:d} {b:d}"), table="runs", paths={"a": "[0]", "b": "b"})
+    records = Records(np.arange(1), {"key": pa.array(["one"], pa.string()), "a": np.array([5]), "b": np.array([6])})
+    assert [each.key for each in printed_settings(line, records, 0, 1)] == ["one[0]", "one.b"]
+
+
+def test_the_printouts_of_a_run_follow_each_other() -> None:
+    assert RunState(1, 0, 1, 9).row({})["printout"] is None
+    assert RunState(1, 0, 1, 9, printouts=["a", "b"]).row({})["printout"] == "a\nb"
+
+
 def test_numbers_and_words_of_a_setting_are_taken_apart() -> None:
     def parted(*values: Any) -> list[Any]:
         printed = PrintedSetting("lr", list(values), [3, 5, 7][: len(values)], "lr", 0)

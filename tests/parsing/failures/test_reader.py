@@ -167,6 +167,15 @@ def test_where_a_message_begins_and_ends(text: str, expected: list[Any]) -> None
     assert spans(text) == expected
 
 
+def test_a_line_far_from_an_exception_is_none_of_its_message() -> None:
+    """Four lines at most are between; of a labelled one, 256 lines of other ranks."""
+    for label, most in (("", 4), ("[rank3]: ", 256)):
+        for gap, is_more in ((most - 1, True), (most, False)):
+            text = f"{label}{TRACE.replace(chr(10), chr(10) + label)}RuntimeError: no\n" + "\n" * gap
+            lines = read(f"{text}{label}  more of it\n")[1]
+            assert (lines[-1] == 5 + gap) == is_more, (label, gap)
+
+
 def test_a_pod_that_was_scheduled_in_the_end_has_not_failed() -> None:
     failed = "  Warning  FailedScheduling  5m  scheduler  0/1 nodes are available: 1 Insufficient nvidia.com/gpu.\n"
     assert spans(failed) == [(1, 1, "launch_failed", 1)]

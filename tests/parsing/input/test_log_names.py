@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from perflog.errors import InputError
 from perflog.files import remote
-from perflog.parsing.input.log_names import LogName, base_name, expand, left_out, split_run
+from perflog.parsing.input.log_names import LogName, _is_hidden, base_name, expand, left_out, split_run
 from perflog.parsing.input.source import open_source
 
 Write = Callable[..., str]
@@ -289,6 +289,22 @@ def test_archives_give_their_logs(write: Write, tmp_path: Path) -> None:
 def test_a_pattern_that_matches_nothing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no file matches"):
         expanded([f"{tmp_path}/*.txt"])
+
+
+@pytest.mark.parametrize(
+    ("address", "searched", "is_hidden"),
+    [
+        ("s3://b/logs/.old/a.txt", "s3://b/logs/", True),
+        ("s3://b/logs/.a.txt", "s3://b/logs", True),
+        ("s3://b/logs/a.txt", "s3://b/logs/", False),
+        ("s3://b/.logs/a.txt", "s3://b/.logs/*.txt", False),  # what is searched spells it out
+        ("s3://b/.logs/a.txt", "s3://b/.logs", False),
+        ("s3://b/logs/.old/a.txt", "s3://b/logs/*/a.txt", True),
+        ("s3://b/logs/.old/a.txt", "s3://b/logs/*/.old/a.txt", False),
+    ],
+)
+def test_hidden_files_in_a_storage(address: str, searched: str, is_hidden: bool) -> None:
+    assert _is_hidden(address, searched) == is_hidden
 
 
 @pytest.mark.parametrize(

@@ -168,3 +168,9 @@ def test_lines_of_many_layouts_are_all_read_and_in_order() -> None:
 def test_a_line_at_the_very_end_is_read_whole() -> None:
     assert by_layout([b"7"]) == {0: (2, {"n": "7"})}
     assert by_layout([b"AB, 1.5, 2.5, 0 "]) == {0: (0, {"x": "1.5", "y": "2.5"})}
+
+
+def test_an_integer_with_a_zero_before_it_is_read_by_no_layout() -> None:
+    lines = [b"AB 9 12 of 34", b"AB 9 02 of 34", b"AB 9 12 of 04", b"AB 9 10 of 30", b"AB 9 00 of 34"]
+    assert sorted(by_layout(lines)) == [0, 3]
+    assert by_layout(lines)[3] == (1, {"n": "10", "m": "30"})

@@ -100,6 +100,11 @@ def test_lines_are_cut_among_many_others_as_alone() -> None:
         ("batch: {batch:d}", "batch: 12", False),
         ("batch: {batch:d} |", "batch: 12 |", True),
         ("wait: {wait:r}", "wait: 2.3456", False),
+        ("wait: {wait:f}.", "wait: 2.5.", True),
+        ("wait: {wait:f}.", "wait: 2.", False),  # the point may be of the number
+        ("host: {_:S}", "host: node", True),  # nothing is lost of a dropped string
+        ("host: {_:S}", "host: node 2", False),  # the number may be torn
+        ("words alone", "words alone", True),
         ("dtype: {dtype:w}", "dtype: float1", False),
     ],
 )
@@ -171,3 +176,34 @@ def test_beginnings_after_labels_of_srun_come_in_several_lines() -> None:
 
     assert labelled("step 3 loss 2.5", "[rank0]: step 4") is None
     assert labelled("0: step 3 loss 2.5", "1: step 4 loss 2.5", "step 5") == r"0: [ \t]*(step\ 0)"
+
+
+def cut_lines(lines: list[str], label_width: int = 0) -> list[str]:
+    """Those of the lines that are cut, with `||` where they are. Lines of one program are known."""
+    starts = RecordStarts([(known()["common"], Line("line", Template(TEMPLATES[-1])))])
+    texts = [line.replace("||", "") for line in lines]
+    found = starts.cuts(pa.array([text.encode() for text in texts], pa.binary()), label_width)
+    return ["||".join(texts[row][a:b] for a, b in zip([0, *cuts], [*cuts, None], strict=True)) for row, cuts in found]
+
+
+def test_the_beginning_of_a_line_that_comes_again_is_a_record() -> None:
+    """Of a program that nobody knows, in few lines and among many."""
+    torn = ["own 7 val 2.3||own 8 val 2.2", "own 7 val 2.3  ||own 8 val 2.2"]
+    listed = "own 7 val 2.3 own 8 val 2.2"  # one space may separate the items of a list
+    assert cut_lines([*torn, listed]) == torn
+    assert cut_lines([*(f"own {k} {'x' * k}" for k in range(80)), *torn, listed]) == torn
+    assert cut_lines([]) == [] and cut_lines([torn[0], torn[0] + "y" * (1 << 16)]) == [torn[0]]
+
+
+def test_labels_of_srun_before_what_several_lines_begin_with() -> None:
+    lines = [f"{k % 4}: own {k} val 2.5" for k in range(8)]
+    torn = "0: own 3 val 2.5 ||1: own 4 val 2.5"
+    assert cut_lines([*lines, torn]) == [torn]
+    unclear = "0: own 3 val 2.51: ||own 4 val 2.5"  # rank 1, or a digit of the number
+    assert cut_lines([*lines, unclear]) == [unclear]
+
+
+def test_labels_of_a_known_width_have_their_spaces() -> None:
+    texts = ["  3: iter 340: loss 5.4983, ti|| 11: iter 341: loss 5.5000, time 12.00ms"]
+    assert cut_lines(texts, 3) == texts
+    assert cut_lines(texts) == [texts[0].replace("|| 11: ", " 11: ||")]

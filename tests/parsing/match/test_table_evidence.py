@@ -72,6 +72,10 @@ TABLES: list[tuple[tuple[str, ...], dict[int, dict[str, Any]]]] = [
         ),
         {3: {"row": "Plain", "Round_0": 47.5, "Avg": 216.5}, 4: {"row": "Fused", "Round_0": 60.5, "Avg": 220}},
     ),
+    (  # a colon after the names of rows is none of a figure
+        ("| Part | Time (ms) |", "|---|---|", "| load: | 1.5 |", "| save: | 2.5 |"),
+        {3: {"Part": "load:", "Time": 0.0015}, 4: {"Part": "save:", "Time": 0.0025}},
+    ),
     (  # rows of sizes are no quantities: figures of several units in a column stay words
         ("| Size | Base | New |", "|---|---|---|", "| 4 KB | 3 ms | 2 ms |", "| 8 KB | 9 tok/s | 8 tok/s |"),
         {3: {"Size": 4000, "Base": "3 ms", "New": "2 ms"}, 4: {"Size": 8000, "Base": "9 tok/s", "New": "8 tok/s"}},

@@ -130,15 +130,31 @@ def test_old_columns_and_missing_ones(tmp_path: Path) -> None:
     assert json.loads(run["config"])["clock"] == "trace" and run["device"] is None
 
 
-def test_an_event_without_the_number_of_its_name_has_no_name(tmp_path: Path) -> None:
-    """The name of string 1 is not taken for it, nor the number that stands for none."""
+@pytest.mark.parametrize("largest", [1 << 20, 0])
+def test_an_event_without_the_number_of_its_name_has_no_name(
+    tmp_path: Path, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of string 1 is not taken for it, nor the number that stands for none. Large numbers are found too."""
+    monkeypatch.setattr("perflog.readers.nsys.export._LARGEST_NAME_ID", largest)
     tables: dict[str, list[Row]] = {
         "StringIds": [{"id": 1, "value": "first"}],
         "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(0, 1, demangledName=name) for name in (None, 1, None, 5)],
         "CUPTI_ACTIVITY_KIND_MEMCPY": [{"start": 2, "end": 3, "copyKind": kind} for kind in (None, 1)],
+        "CUPTI_ACTIVITY_KIND_MEMSET": [{"start": 4, "end": 5, "bytes": 64}],
     }
     events = rows(perflog.read(write_tables(tmp_path / "r.sqlite", tables)))
-    assert [row["name"] for row in events] == [None, "first", None, None, None, "Memcpy Host-to-Device"]
+    assert [row["name"] for row in events] == [
+        None, "first", None, None, None, "Memcpy Host-to-Device", "Memset",
+    ]  # fmt: skip
+
+
+def test_an_export_without_events_is_an_error(tmp_path: Path) -> None:
+    path = write_tables(tmp_path / "r.sqlite", {"CUPTI_ACTIVITY_KIND_KERNEL": [kernel(0, 1)]})
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL")
+    db.close()
+    with pytest.raises(InputError, match="no events"):
+        perflog.read(path)
 
 
 def test_more_rows_than_are_read_at_a_time(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_the_kinds_of_operations_are_counted(tmp_path: Path) -> None:
         ("gmc", [0, 3, 0, 0], 32, 4, 0),  # chunk times 2 stages and stage: it follows
         ("gmc", [0, 3, 0, -1], 32, 4, 0),
         ("gmc", [0, 2, 0, 0], 32, 0, 4),
+        ("mc", [None] * 4, 32, 0, 0),
         ("seq_id", [1, 2, 3, 4], 36, 0, 0),
         ("other", [1.5, 2, 3, 4], 32, 0, 4),
         ("note", ["a", "b", "c", "d"], 32, 0, 0),
