@@ -55,8 +55,8 @@ class _Form(Struct, frozen=True):
 
 
 _STAMP = rb"(?:(?:[A-Z][a-z]{2}|[0-9][0-9TZ:.,/+-]*) +)"
-_LEAD = (  # a time stamp, a level, in any order
-    rb"(?>(?>[\[(]?(?:[0-9]{1,4}[0-9TZ:.,/+-]{0,40}|"
+_LEAD = (  # a time stamp, a level, a position in a source file, in any order
+    rb"(?>(?>[\[(]?(?:[DIWEF]?[0-9]{1,4}[0-9TZ:.,/+-]{0,40}|[A-Za-z_][A-Za-z0-9_./-]{0,80}\.[a-z]{1,3}:[0-9]{1,6}|"
     + LEVEL.encode()
     + rb")[\]):,|]{0,3}|[-|])(?: {1,4}|(?=[\[(]))){0,6}"
 )
@@ -121,6 +121,7 @@ _BARE_RANK = lazy_pattern(  # not `[rank 3]`
     rb"(?i)(?:" + _OF_ALL + rb"?rank|rk?)[-_.:= ]?[0-9]{1,9}|[\[(<]rank[-_.]?[0-9]{1,9}[\])>]"
     rb"|[\[(<]" + _OF_ALL + rb"rank[-_.:= ]?[0-9]{1,9}[\])>]"
 )  # fmt: skip
+_CLOSED = lazy_pattern(rb"\[rank[0-9]{1,9}\]:")
 _LABEL_OF_RANK = rb"(?:" + _RANK_WORD + b"([0-9]{1,9})" + _AFTER_RANK + b")?"
 _LABELLED = lazy_pattern(_RANK_WORD + b"([0-9]{1,9})" + _AFTER_RANK)
 
@@ -200,7 +201,8 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
         whole = [name for name, count in lines_of_name.items() if count > _TORN * max(lines_of_name.values())]
         if words <= _KNOWN_LABELS or (words <= _SHORT_LABELS and _are_ranks(whole)):
             # Formats and labels know `[rank 3] ` and `[default3]:`.
-            if words == {b"default"} or not all(map(_BARE_RANK.fullmatch, whole)):
+            is_known = 2 * sum(map(_is_label, found)) > len(found)
+            if is_known or words == {b"default"} or not all(map(_BARE_RANK.fullmatch, whole)):
                 continue
             rank = rb"[\[(<]?" + _OF_ALL + rb"?[Rr](?:[Aa][Nn])?[Kk]?[-_.:= ]?([0-9]{1,9})[\])>]?" + form.separator
             inside = _inside(rank, found)
@@ -228,6 +230,11 @@ def _inside(name: bytes, found: Sequence[re.Match[bytes]]) -> bytes:
         b"|".join(sorted(each for each, count in counts.items() if count >= _STEPS)) for counts in (words, leads)
     )
     return b"(?<!^)(" + before + b"|)" + name + b"(?=(?:" + often + rb")\b)" if often else b""
+
+
+def _is_label(match: re.Match[bytes]) -> bool:
+    """Return whether a name is a label already, which is known wherever it is in a line."""
+    return _CLOSED.fullmatch(match[0]) is not None
 
 
 def _are_ranks(names: Sequence[bytes]) -> bool:
