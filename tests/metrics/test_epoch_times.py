@@ -56,6 +56,11 @@ def test_a_clock_that_counts_on_is_of_no_epoch(read: Read) -> None:
     assert times(read("".join(f"Epoch {e}/5 | loss: 2.3 | time: {84 * e}s\n" for e in range(1, 6)))) == []
 
 
+def test_a_moment_is_no_time(read: Read) -> None:
+    line = "epoch: {} loss: 2.3 time: {:.3f} s\n"
+    assert times(read("".join(line.format(e, 1714249802.259 - 90 * e) for e in range(3)))) == []
+
+
 def test_bars_that_are_printed_at_their_ends_alone(read: Read) -> None:
     """Each epoch has a bar of its own, and three bars are more than three steps."""
     bar = "Epoch {}: 100%|####| 782/782 [01:2{}<00:00,  9.10it/s, train_loss=2.3]\n"

@@ -11,6 +11,7 @@ from perflog.formats.bars import MEAN_STEP_TIME
 from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.directions import words_of
 from perflog.metrics.options import Options
+from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.samples import median
@@ -121,11 +122,11 @@ def _by_bar(tables: Tables, run: str) -> list[dict[str, object]]:
 def _rows(run: str, rows: Rows, epochs: Ints, times: Floats, by: str, name: str | None) -> list[dict[str, object]]:
     """Return the slowest row of each epoch as rows of the metric; nothing if the times are of no epochs.
 
-    A rank prints an epoch once, epochs go up, and their times do not count on.
+    A rank prints an epoch once, epochs go up, and their times are no moments and do not count on.
     """
     places = list(zip(epochs.tolist(), rows["rank"].tolist(), rows["source"].tolist(), strict=True))
     is_once = len(set(places)) == len(places) and not (np.diff(epochs) < 0).any() and (times > 0).all()
-    if not is_once or len(set(epochs.tolist())) < _FEWEST:
+    if not is_once or are_moments(times).any() or len(set(epochs.tolist())) < _FEWEST:
         return []
     order = np.lexsort((times, epochs))
     slowest = order[np.append(np.diff(epochs[order]) != 0, True)]
