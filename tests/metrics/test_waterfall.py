@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pytest
@@ -262,3 +263,16 @@ def test_bars_add_up_whatever_the_phases_are(
     assert table["time_s"].sum() == pytest.approx(time_s, rel=1e-9)
     assert (table["time_s"][~table["bar"].isin(["unattributed", "warm-up"])] > 0).all()
     assert {row["bar"]: bool(row["formula"]) for row in rows(table)} == dict.fromkeys(table["bar"], True)
+
+
+def test_earlier_steps_that_are_faster_are_no_warm_up() -> None:
+    """40 steps of 0.5 s, then 80 of 0.7 s: the whole is the mean of the latter."""
+    times = [0.5 + step % 3 / 1000 for step in range(40)] + [0.7 + step % 3 / 1000 for step in range(80)]
+    lines = [
+        {"step": step, "step_time_s": time} | more
+        for step, time in enumerate(times, 1)
+        for more in ({}, {"table": "phases", "phase": "compute", "time_s": time - 0.1})
+    ]
+    bars = rows(waterfall(by_hand("steps", lines)))
+    assert [row["bar"] for row in bars] == ["mixed", "unattributed"]
+    assert bars[0]["whole_s"] == pytest.approx(mean(times[40:]))

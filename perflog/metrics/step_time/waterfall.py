@@ -62,7 +62,7 @@ BARS = {
     "unattributed": "untimed time without what other bars take from it: the whole - all other bars",
     "rare pauses": "mean of the steady steps - mean of those that are not over twice their median, if at most a "
     "quarter is",
-    "warm-up": "mean of all steps - mean of the steady steps",
+    "warm-up": "mean of all steps - mean of the steady steps, if the others are slower",
 }
 """The bars in their order, with their formulas."""
 
@@ -87,8 +87,8 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn(
         "of",
-        meaning="the whole: step (mean of all steps, with the warm-up), traced step or trace (means as in "
-        "metric breakdown)",
+        meaning="the whole: step (mean of all steps, with a warm-up that is slower), traced step or trace (means as "
+        "in metric breakdown)",
     ),
     MetricColumn("bar", meaning="what the time was spent on"),
     MetricColumn("time_s", "s", "lower", "mean time in the whole"),
@@ -253,7 +253,8 @@ def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
         if any(piece.bar not in ("unattributed", *NOT_OF_A_STEP) for piece in whole.pieces):
             if any(piece.seconds < 0 for piece in whole.pieces):
                 whole.doubt("unattributed", "phases take longer than what they are inside")
-            if abs(whole.seconds(lambda _: True) - steady) <= _ROUNDED * steady:  # of the same steps
+            is_same = abs(whole.seconds(lambda _: True) - steady) <= _ROUNDED * steady
+            if is_same and every > steady:  # steps before the steady ones may be faster: another level
                 whole.pieces.append(_Piece("warm-up", every - steady, "steps"))
             whole.lines = _lines(tables, whole)
             yield whole
