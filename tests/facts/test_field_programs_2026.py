@@ -367,6 +367,19 @@ def test_arctic_training() -> None:
     assert values(log)["tflops_without_data"] == 947.4 and values(log)["memory_allocated"] == 2.84 * 2**30
 
 
+def test_gpu_burn() -> None:
+    """Each state has the rate, the errors and the temperature of each GPU, one after the other."""
+    log = read(
+        b"Initialized device 0 with 81251 MB of memory (80493 MB available, using 72443 MB of it), using DOUBLES\n"
+        b"50.0%  proc'd: 2261 (7150 Gflop/s) - 4522 (16926 Gflop/s)   errors: 0 - 3   temps: 38 C - 36 C \n"
+        b"Tested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: FAULTY\n"
+    )  # microsoft/superbenchmark tests/data/gpu_burn.log
+    assert unread(log) == {} and unread_figures(log) == 0
+    known = values(log)
+    found = [known[key] for key in ("rate_0", "rate_1", "errors_1", "temperature_1")]
+    assert found == pytest.approx([7.15, 16.926, 3, 36])
+
+
 def test_babelstream() -> None:
     assert values(whole("babelstream"))["Triad"] == pytest.approx(1412.034221)
 
