@@ -7,11 +7,12 @@ schema 4 the track of an event holds its process, thread and device. Columns tha
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from perflog.arrays import Ints
 from perflog.errors import InputError
@@ -39,8 +40,8 @@ from perflog.readers.events.event_context import EventContext, select_ranges, st
 from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows
 from perflog.readers.events.spill_file import decompressed_path
 from perflog.readers.events.string_interning import new_interners
-from perflog.readers.interface import Reader, ReadOptions, proof_by_counts
-from perflog.readers.rank_files import rank_of_file
+from perflog.readers.interface import RankInfo, Reader, ReadOptions, proof_by_counts
+from perflog.readers.rank_files import ranks_of_files
 from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
 from perflog.readers.rocprof.tables import COUNTERS, EVENT_TABLES, NUMBERS, TEXTS, TableSet, table_sets
 from perflog.tables.sink import IngestResult, Sink
@@ -59,7 +60,7 @@ class RocpdReader(Reader):
 
     name = "rocpd_sqlite"
     title = "rocpd database of rocprofv3"
-    source = "rocprofv3 of ROCm 7.0 and later, `rocprofv3 --output-format rocpd`, `rocpd merge`"
+    source = "rocprofv3 of ROCm 7.0 and later, `rocprofv3 --output-format rocpd`, `rocpd merge`; ranks are one run"
 
     def detect(self, source: Source) -> bool:
         """Return whether this is a SQLite file with tables of rocpd."""
@@ -67,50 +68,73 @@ class RocpdReader(Reader):
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return position, name and number of rows of each table of events."""
-        with _open_table_sets(source) as (_, sets):
-            counts = [(name, tables.count(name)) for tables in sets for name in tables.numbered]
+        with _open_table_sets(source) as opened:
+            counts = [(name, tables.count(name)) for _, sets in opened for tables in sets for name in tables.numbered]
             return proof_by_counts(counts, "rows")
 
+    def rank_info(self, source: Source) -> RankInfo | None:
+        """State nothing: only the name of a file contains its rank. None if a database has several processes."""
+        with _open_table_sets(source) as ((_, sets),):
+            return RankInfo() if len(sets) == 1 else None
+
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
-        """Read a database into a sink. One thread reads, one makes rows, one writes."""
-        with open_with_writer(source, self.name, sink, _open_table_sets) as ((db, sets), new_writer):
+        """Read the databases of a log into a sink. One thread reads, one makes rows, one writes."""
+        with open_with_writer(source, self.name, sink, _open_table_sets) as (opened, new_writer):
             writer = new_writer()
-            database = _RocpdDatabase(db, writer, source)
-            for tables in sets:
-                tables.load_names()
-            hosts = {tables.host for tables in sets}
-            for tables in sets:
-                if len(hosts) > 1:  # each node numbers its devices from 0
-                    names = {device: f"{name} of {tables.host}" for device, name in tables.device_names.items()}
-                    tables.device_names = names
-                database.read(tables)
-            writer.write_account(0, database.account)
+            ranks = ranks_of_files([(part.name, RankInfo()) for part in source.parts])
+            last = 0
+            for part, ((db, sets), rank) in enumerate(zip(opened, ranks, strict=True)):
+                database = _RocpdDatabase(db, writer, EventOrigin(writer.run, part, *rank))
+                database.read(sets)
+                writer.write_account(part, database.account)
+                last = max(last, database.place)
             options.done(source)
-            config = _config(source, sets)
-            return writer.write_run(options.label, database.place, config, **_run_columns(sets))
+            files = zip(source.parts, opened, ranks, strict=True)
+            config = _config([(part, sets, rank) for part, (_, sets), (rank, _) in files])
+            columns = _run_columns([tables for _, sets in opened for tables in sets])
+            return writer.write_run(options.label, last, config, **columns)
 
 
 @contextmanager
-def _open_table_sets(source: Source) -> Iterator[tuple[Database, list[TableSet]]]:
-    with decompressed_path(source) as path, closing(Database(path, source)) as db:
-        sets = table_sets(db)
-        if not any(tables.count(name) for tables in sets for name in tables.present):
-            help = "ask rocprofv3 for a trace, such as --runtime-trace"
-            raise InputError("a rocpd database without kernels, copies or calls", source.name, help)
-        yield db, sets
+def _open_table_sets(source: Source) -> Iterator[list[tuple[Database, list[TableSet]]]]:
+    """Give each database of a log with its sets of tables."""
+    with ExitStack() as stack:
+        opened = []
+        for part in source.parts:
+            path = stack.enter_context(decompressed_path(part))
+            db = stack.enter_context(closing(Database(path, part)))
+            sets = table_sets(db)
+            if not any(tables.count(name) for tables in sets for name in tables.present):
+                help = "ask rocprofv3 for a trace, such as --runtime-trace"
+                raise InputError("a rocpd database without kernels, copies or calls", part.name, help)
+            opened.append((db, sets))
+        yield opened
 
 
 class _RocpdDatabase:
     """Reads the events of one database and writes them."""
 
-    def __init__(self, db: Database, writer: RunWriter, source: Source) -> None:
-        self.db, self.writer = db, writer
+    def __init__(self, db: Database, writer: RunWriter, origin: EventOrigin) -> None:
+        self.db, self.writer, self.origin = db, writer, origin
         self.place = 0  # of the last row that was read
         self.account = EventAccount()
         self.interners = new_interners()
-        self.origin = EventOrigin(writer.run, 0, *rank_of_file(source.name))
 
-    def read(self, tables: TableSet) -> None:
+    def read(self, sets: Sequence[TableSet]) -> None:
+        """Read all sets of tables."""
+        for tables in sets:
+            tables.load_names()
+        hosts = {tables.host for tables in sets}
+        for tables in sets:
+            if len(hosts) > 1:  # each node numbers its devices from 0
+                names = {device: f"{name} of {tables.host}" for device, name in tables.device_names.items()}
+                tables.device_names = names
+            origin = self.origin
+            if len(sets) > 1 and origin.rank is None:
+                origin = replace(origin, source=f"process {tables.pid}")
+            self._read_set(tables, origin)
+
+    def _read_set(self, tables: TableSet, origin: EventOrigin) -> None:
         """Read a set of tables, its ranges twice: what is inside a range is known only when all ranges are."""
         context = EventContext(self._ranges(tables), self.interners)
         first = self.place + 1
@@ -132,8 +156,8 @@ class _RocpdDatabase:
             # A kernel also holds the name of the range of its launch: it is known even if no calls were traced.
             unknown = (rows["range"] < 0) & on_device(rows["kind"])
             rows["range"] = np.where(unknown, rows.pop("region"), rows["range"])
-            self.writer.write_events(event_rows(self.origin, rows, self.interners))
-        self.writer.write_steps([(self.origin, *step) for step in context.host_steps])
+            self.writer.write_events(event_rows(origin, rows, self.interners))
+        self.writer.write_steps([(origin, *step) for step in context.host_steps])
         self._read_counters(tables)
 
     def _count_figures(self, tables: TableSet, table: str, first: int) -> None:
@@ -265,9 +289,13 @@ def _devices(tables: TableSet, numbers: EventColumns) -> Ints:
     return devices
 
 
-def _config(source: Source, sets: list[TableSet]) -> dict[str, object]:
-    file = {"name": os.path.basename(source.name), "sha256": source.digest()}
-    return {"clock": "trace", "files": [file | {"sets": [tables.config() for tables in sets]}]}
+def _config(files: Sequence[tuple[Source, list[TableSet], int | None]]) -> dict[str, object]:
+    entries: list[dict[str, object]] = []
+    for source, sets, rank in files:
+        entry: dict[str, object] = {"name": os.path.basename(source.name), "sha256": source.digest()}
+        entry |= {"rank": rank} if len(files) > 1 else {}
+        entries.append(entry | {"sets": [tables.config() for tables in sets]})
+    return {"clock": "trace", "files": entries}
 
 
 def _run_columns(sets: list[TableSet]) -> dict[str, Any]:

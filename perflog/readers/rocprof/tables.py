@@ -185,6 +185,11 @@ class TableSet:
                 joins.append(f"LEFT JOIN {quote_name(self._table(table))} AS {alias} ON {alias}.id = k.{key}")
         return columns, joins
 
+    @property
+    def pid(self) -> object:
+        """Number of the process; None where the tables do not state it."""
+        return next((row.get("pid") for row in self._rows("info_process", "pid")), None)
+
     def config(self) -> dict[str, Any]:
         """Return the metadata of the process, for the run's config."""
         metadata = {str(row["tag"]): row.get("value") for row in self._rows("metadata", "tag", "value") if "tag" in row}

@@ -62,19 +62,22 @@ def test_listed_numberss_are_read_where_the_list_is_whole(printed: str | None, r
 
 
 @pytest.mark.parametrize(
-    ("whole", "apart", "count", "is_one"),
+    ("whole", "apart", "count", "is_one", "is_own"),
     [
-        (10, 0, 10, True), (10, 10**9, 10, False), (0, 0, 10, False), (10, 0, 1, None), (0, 10**9, 1, None),
+        (10, 0, 10, True, True), (10, 10**9, 10, False, False), (0, 0, 10, False, False), (10, 0, 1, None, False),
+        (0, 10**9, 1, None, False), (10, 20, 10, True, False), (10, 10, 10, True, True), (9, 0, 10, True, False),
     ],
 )  # fmt: skip
 def test_one_clock_shows_in_collectives_that_overlap_and_end_together(
-    whole: int, apart: int, count: int, is_one: bool | None
+    whole: int, apart: int, count: int, is_one: bool | None, is_own: bool
 ) -> None:
+    """Clocks that each file may have for itself must agree more closely."""
     collectives = pd.DataFrame({
         "op": "all_reduce", "whole": [n < whole for n in range(count)], "end_skew": apart, "longest": 1000,
     })  # fmt: skip
     assert _clock_ok(Job((), None, None), collectives) is is_one
-    assert _clock_ok(Job((), not is_one, None), collectives) is (not is_one)
+    assert _clock_ok(Job((), False, None), collectives) is is_own
+    assert _clock_ok(Job((), True, None), collectives) is True
 
 
 def test_operations_of_a_group_on_two_streams_may_begin_in_another_order_on_a_late_rank() -> None:

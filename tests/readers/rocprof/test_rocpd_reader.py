@@ -19,6 +19,7 @@ import perflog
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
 from perflog.readers.registry import find_reader
+from perflog.readers.rocprof.rocpd_reader import RocpdReader
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:
@@ -223,6 +224,20 @@ def test_times_in_a_table_of_their_own(tmp_path: Path) -> None:
                 if name in row:
                     row[f"{name}_id"] = time(row.pop(name))
     check(perflog.read(write_tables(tmp_path / "r.db", tables | {f"rocpd_timestamp{END}0": times})))
+
+
+def test_databases_of_the_ranks_of_a_job_are_one_run(tmp_path: Path) -> None:
+    """A database that `rocpd merge` has made of them is no rank: its steps have their processes."""
+    for rank in (0, 1):
+        write_database(tmp_path / f"rank{rank}_results.db", sample_process(70 + rank))
+    log = perflog.read(tmp_path)
+    (run,) = rows(log, "runs")
+    assert [file["rank"] for file in json.loads(run["config"])["files"]] == [0, 1]
+    assert [(r["rank"], r["step"], r["source"]) for r in rows(log, "steps")] == [(0, 5, None), (1, 5, None)]
+    merged = write_database(tmp_path / "merged.db", sample_process(70), sample_process(71))
+    assert [r["source"] for r in rows(perflog.read(merged), "steps")] == ["process 70", "process 71"]
+    with open_source(str(merged)) as source:
+        assert RocpdReader().rank_info(source) is None
 
 
 def test_merged_nodes_number_their_devices_from_0(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ AGREE = 0.9
 """Share of collectives that must overlap in time on their ranks; else order does not match them, or clocks differ."""
 
 _ENDS = 0.1  # share of the longest durations by which the ends of collectives may differ on one clock
+_CLOSELY = 0.01  # the same, where the files may have clocks of their own, whose zero may be anywhere
 _FEWEST = 3  # collectives that are needed to judge whether clocks agree
 
 _OPS = (  # collective, pattern in a name as libraries spell it; the first match counts
@@ -322,13 +323,14 @@ def _doubt_after_matching(rows: pd.DataFrame) -> str | None:
 
 def _clock_ok(job: Job, collectives: pd.DataFrame) -> bool | None:
     """Return whether collectives overlap on all ranks and end together, as on one clock; None if there are too few."""
-    if job.one_clock is not None:
-        return job.one_clock
+    if job.one_clock:
+        return True
     together = collectives[collectives["op"].isin(TOGETHER)]
     judged = together if len(together) else collectives
     if len(judged) < _FEWEST:
-        return None
-    return bool(judged["whole"].mean() >= AGREE and judged["end_skew"].sum() <= _ENDS * judged["longest"].sum())
+        return job.one_clock
+    share, overlap = (_ENDS, AGREE) if job.one_clock is None else (_CLOSELY, 1.0)
+    return bool(judged["whole"].mean() >= overlap and judged["end_skew"].sum() <= share * judged["longest"].sum())
 
 
 def _unmatched(calls: pd.DataFrame, doubts: Mapping[int, str]) -> pd.DataFrame:

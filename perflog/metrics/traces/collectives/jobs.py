@@ -17,8 +17,8 @@ from perflog.metrics.traces.device_work import TraceDevice, trace_devices
 class Job(Struct, frozen=True, eq=False):
     """Devices that worked together.
 
-    `one_clock`: True if one file holds them all, False if each file has its own clock, None if that is not known, as
-    for a merged trace of several ranks.
+    `one_clock`: True if one file holds them all, False if each file may have its own clock, None if that is not
+    known, as for times since 1970 of several hosts, and for a merged trace of several ranks.
     `doubt`: why the devices may not be one job, or None.
     """
 
