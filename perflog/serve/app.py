@@ -27,7 +27,7 @@ from perflog.output.presenters import overview_rows
 from perflog.output.presenters.runs import runs_sheet
 from perflog.output.report import collect
 from perflog.output.report.html.page import Page, page_of
-from perflog.output.report.html.pictures import series_of
+from perflog.output.report.html.picture_values import series_of
 from perflog.output.report.html.resources import script, style
 from perflog.output.sheets import json_text
 from perflog.serve import pages

@@ -23,7 +23,9 @@ from perflog.metrics import Tables
 from perflog.metrics.step_time.breakdown import part_name
 from perflog.metrics.step_time.wait import wait_steps
 from perflog.output.report import collect, to_html
-from perflog.output.report.html.pictures import _dates, _png, picture, round_numbers
+from perflog.output.report.html.axis_ticks import dates_between, round_numbers
+from perflog.output.report.html.color_scales import png_of
+from perflog.output.report.html.pictures import picture
 from perflog.plots.drawing.canvas import extremes
 from perflog.plots.drawing.sketch import Cells, Sketch, set_cell_names, set_mark_name
 
@@ -123,7 +125,7 @@ def _drawn(text: str) -> str:
 
 def test_cells_are_a_picture_of_one_pixel_each() -> None:
     values = np.array([[0.0, np.nan, 1.0], [0.5, 2.0, -1.0]])
-    png = _png(Cells(values=values, extent=(0, 3, 2, 0), low=0.0, high=1.0))
+    png = png_of(Cells(values=values, extent=(0, 3, 2, 0), low=0.0, high=1.0))
     start = png.index(b"IDAT") + 4
     rows = zlib.decompress(png[start : png.index(b"IEND") - 8])
     assert list(rows) == [0, 1, 0, 255, 0, 128, 255, 1]
@@ -140,7 +142,7 @@ def test_ticks_are_few_round_and_inside(low: float, size: float) -> None:
 
 @given(st.floats(3e8, 4e9), st.floats(1, 3e8))
 def test_dates_on_an_axis_are_few_and_inside(low: float, span: float) -> None:
-    ticks = _dates(low, low + span)
+    ticks = dates_between(low, low + span)
     assert len(ticks) <= 8 and all(low <= tick <= low + span for tick in ticks)
     assert all(tick % 60 == 0 for tick in ticks)
     assert ticks or span < 20 * 366 * 86_400

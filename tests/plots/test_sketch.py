@@ -19,7 +19,7 @@ from support.reading import DATA, NAMES
 import perflog
 from perflog import plots
 from perflog.metrics import Options, Tables
-from perflog.output.report.html.pictures import CIVIDIS
+from perflog.output.report.html.color_scales import CIVIDIS
 from perflog.plots.drawing import sketch
 from perflog.plots.drawing.sketch import Bars, Line, Panel, Sketch, set_lines, set_mark_name
 from perflog.plots.registry import Plot

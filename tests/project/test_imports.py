@@ -137,7 +137,8 @@ output.export: event_tracks metric_tracks step_timeline __init__
 output.presenters: baselines diagnosis live run_marks aa compare_notes compare compare_screen findings formats metrics
 output.presenters: overview runs track overview_rows brief compare_brief
 output.report: data comparison_tables cells bars sweep_tables answers job sections sketches collect markdown
-output.report.html: resources elements links metric_tables pictures plots overview runs findings comparison page
+output.report.html: resources elements links metric_tables axis_ticks color_scales picture_values pictures plots
+output.report.html: overview runs findings comparison page
 output.report.html: notebook_answers notebook
 output.report: __init__
 ci: systems annotations comments kept_store summary gate

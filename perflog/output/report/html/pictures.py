@@ -7,24 +7,21 @@ pixels. Lines and areas are in an inner picture that is stretched; texts, bars a
 from __future__ import annotations
 
 import base64
-import json
 import math
-import struct
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from perflog.arrays import Floats
+from perflog.output.report.html.axis_ticks import ticks_of
+from perflog.output.report.html.color_scales import color_scale, png_of
 from perflog.output.report.html.elements import Html, as_html, tag
+from perflog.output.report.html.picture_values import json_of, panel_values
 from perflog.plots.drawing.sketch import (
     Area,
     Axis,
     Bars,
     Cells,
-    ColorScale,
     Line,
     Mark,
     Panel,
@@ -37,20 +34,13 @@ from perflog.plots.drawing.sketch import (
 _WIDE = 10_000  # units across of the inner picture, and
 _SMALL = 4  # pixels of a circle
 _LEAST = 5  # units of a span that is shorter
-_FINE = 100_000_000  # parts of an axis, for begins of spans
 _DEEP = 10  # of a pixel down
 _STRIP = 20  # pixels below a panel, for the numbers of its ticks
 _LETTER = 6.2  # pixels across, at most of most
 _MARGIN = 12
 _MAX_NAME = 30  # letters of a name beside a bar
-_MOST_TICKS = 6
-_EXACT = 1e15  # integers up to it are exact
-_MOST_POINTS = 4000  # of a line with its values shown
 _FEW = 500  # points that are drawn one by one
 _USUAL_WIDTH = 640  # pixels of a panel that texts are placed for
-
-_DAY = 86_400.0
-_PERIODS = (60.0, 600.0, 3600.0, 6 * 3600.0, _DAY, 2 * _DAY, 5 * _DAY, 10 * _DAY)
 
 _DASHES = {"--": "6 4", "-.": "7 3 2 3", ":": "2 3"}
 _ROUND = ("o", ".")
@@ -63,13 +53,6 @@ _HATCHES = {
     "/": "M-1 9 9-1M-1 1 1-1M7 9 9 7", "\\": "M-1-1 9 9M7-1 9 1M-1 7 1 9", "x": "M-1 9 9-1M-1-1 9 9", "-": "M0 4H8",
     "|": "M4 0V8", "+": "M0 4H8M4 0V8", ".": "M2 2h.1M6 6h.1", "o": "M2 4a2 2 0 1 0 4 0a2 2 0 1 0-4 0",
 }  # fmt: skip
-
-CIVIDIS = tuple(bytes.fromhex(color) for color in """
-    00224e 00285b 002e6a 053371 1a386f 273e6e 32436d 3b496c 434e6c 4b546c 535a6d
-    5a5f6e 61656f 686a71 6f7073 767676 7d7c78 848279 8c8878 938e78 9b9476 a39a74
-    aba072 b4a76f bcae6c c4b468 cdbb63 d5c25e dec958 e7d150 f0d846 f9e03a fee838
-""".split())  # fmt: skip
-"""The colours of matplotlib's map of that name at equal distances (Nuñez, Anderton, Renslow 2018)."""
 
 
 def picture(sketch: Sketch, name: str, title: str) -> Html:
@@ -86,16 +69,16 @@ class _Picture:
 
     def written(self) -> Html:
         panels = [self._panel(panel) for panel in self.sketch.axes]
-        data = [_data(panel) for panel in self.sketch.axes]
+        values = [panel_values(panel) for panel in self.sketch.axes]
         scales = [scale for scale in self.sketch.color_scales if scale.panel is None]
         legend = self._legend()
         parts = (
             self._definitions(),
             legend,
-            *(_color_scale(scale) for scale in scales),
+            *(color_scale(scale) for scale in scales),
             tag("div", *panels, class_=f"panels of-{self.sketch.columns}"),
             *(tag("p", note, class_="note") for note in self.sketch.notes),
-            tag("script", Html(_json(data)), type="application/json"),
+            tag("script", Html(json_of(values)), type="application/json"),
         )
         return tag("div", *parts, class_="picture", role="group", aria_label=self.title)
 
@@ -138,7 +121,7 @@ class _Picture:
         spans = [self._spans(place, k, mark) for k, mark in enumerate(panel.marks) if isinstance(mark, Spans)]
         over = [self._points(place, mark) for mark in marks if isinstance(mark, Line)]
         over += [self._text(place, mark) for mark in panel.marks if isinstance(mark, Text)]
-        ticks, names = _ticks(panel.xaxis, x), _ticks(panel.yaxis, y)
+        ticks, names = ticks_of(panel.xaxis, x), ticks_of(panel.yaxis, y)
         ground = ""
         if panel.patch.hatched:
             ground = f'<rect width="100%" height="{height:g}"{self._fill("#ffffff", "//", 1.0)}/>'
@@ -161,7 +144,7 @@ class _Picture:
         )
         above = any(isinstance(mark, Text) and "y" in mark.on_axes and mark.y >= 1 for mark in panel.marks)
         axes = f"axes{' below-texts' * above}"
-        panel_scales = [_color_scale(scale) for scale in self.sketch.color_scales if scale.panel is panel]
+        panel_scales = [color_scale(scale) for scale in self.sketch.color_scales if scale.panel is panel]
         return tag(
             "div",
             tag("p", *_lines_of(panel.title), class_="panel-title") if panel.title else "",
@@ -183,7 +166,7 @@ class _Picture:
             left, right, bottom, top = mark.extent
             across = _percents(place, left, right)
             down = sorted((place.down(bottom), place.down(top)))
-            source = f"data:image/png;base64,{base64.b64encode(_png(mark)).decode()}"
+            source = f"data:image/png;base64,{base64.b64encode(png_of(mark)).decode()}"
             size = f'y="{down[0]:.1f}" height="{down[1] - down[0]:.1f}"'
             return f'<image {across} {size} preserveAspectRatio="none" href="{source}"/>'
         fill = self._fill(mark.color, mark.hatch, mark.alpha)
@@ -444,39 +427,6 @@ def _point_style(mark: Line) -> str:
     return f"{_plain_fill(mark.color, mark.alpha)}{edge}"
 
 
-def _png(cells: Cells) -> bytes:
-    """Cells as a picture of one pixel each; those without a value are transparent."""
-    shares = np.clip((cells.values - cells.low) / (cells.high - cells.low or 1.0), 0, 1)
-    known = np.isfinite(shares)
-    index = np.where(known, 1 + np.rint(np.where(known, shares, 0) * 254), 0).astype(np.uint8)
-    palette = b"\0\0\0" + np.rint(_colors(np.arange(255) / 254)).astype(np.uint8).tobytes()
-    rows = np.insert(index, 0, 0, axis=1).tobytes()
-    height, width = cells.values.shape
-    parts = {
-        b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0), b"PLTE": palette, b"tRNS": b"\0",
-        b"IDAT": zlib.compress(rows, 9), b"IEND": b"",
-    }  # fmt: skip
-    chunks = (
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in parts.items()
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
-
-
-def _colors(shares: Floats) -> Floats:
-    """Red, green and blue (0 to 255) of shares of a colour scale."""
-    stops = np.array([list(color) for color in CIVIDIS], np.float64)
-    places = np.linspace(0, 1, len(stops))
-    return np.stack([np.interp(shares, places, stops[:, k]) for k in range(3)], axis=-1)
-
-
-def _color_scale(scale: ColorScale) -> Html:
-    stops = "".join(f'<rect x="{k * 4}" width="5" height="10" fill="#{c.hex()}"/>' for k, c in enumerate(CIVIDIS))
-    bar = Html(f'<svg width="{4 * len(CIVIDIS)}" height="10" aria-hidden="true">{stops}</svg>')
-    end = f"{'≥ ' * scale.beyond}{scale.cells.high:.4g}"
-    return tag("p", f"{scale.label}: {scale.cells.low:.4g} ", bar, f" {end}", class_="color-scale")
-
-
 # --- axes -----------------------------------------------------------------------------------------------------------
 
 
@@ -510,182 +460,6 @@ def _cut(name: str) -> str:
         return name
     head = _MAX_NAME * 2 // 3
     return f"{name[: depth + head]}…{name[len(name) - (_MAX_NAME - 1 - head) :]}"
-
-
-def _ticks(axis: Axis, ends: tuple[float, float]) -> list[tuple[float, str]]:
-    """Places of an axis with their names: those that the plot asks for, else round numbers."""
-    low, high = sorted(ends)
-    if axis.places is not None:
-        names = axis.names or [_number(value, high) for value in axis.places]
-        return [(v, n) for v, n in zip(axis.places.tolist(), names, strict=True) if low <= v <= high]
-    if axis.dates:
-        return [(value, _date(value, high - low)) for value in _dates(low, high)]
-    values = _powers(low, high, axis.base) if axis.base else round_numbers(low, high, axis.integer)
-    written = axis.format or (lambda value: _number(value, max(abs(low), abs(high))))
-    return [(value, written(value)) for value in values]
-
-
-def round_numbers(low: float, high: float, integer: bool = False, most: int = _MOST_TICKS) -> list[float]:
-    """Return at most `most` multiples of 1, 2 or 5 times a power of ten between two numbers."""
-    rough = (high - low) / most
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
-    step = max(step, 1.0) if integer else step
-    first = math.ceil(low / step - 1e-9)
-    return [k * step for k in range(first, math.floor(high / step + 1e-9) + 1)]
-
-
-def _dates(low: float, high: float) -> list[float]:
-    """Return a few times at whole minutes, hours or days, or at beginnings of months, in seconds since 1970."""
-    if step := next((step for step in _PERIODS if (high - low) / step <= _MOST_TICKS), None):
-        return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
-    first, last = (datetime.fromtimestamp(end, UTC) for end in (low, high))
-    months = range(12 * first.year + first.month, 12 * last.year + last.month)  # from 0, those that begin inside
-    every = next(n for n in (1, 2, 3, 6, 12, 24, 60, 120, 1200, 12_000) if len(months) / n <= _MOST_TICKS)
-    return [datetime(m // 12, m % 12 + 1, 1, tzinfo=UTC).timestamp() for m in months if m % every == 0]
-
-
-def _date(seconds: float, span: float) -> str:
-    form = "%Y-%m-%d" if span > 2 * _DAY else "%m-%d %H:%M"
-    return datetime.fromtimestamp(seconds, UTC).strftime(form)
-
-
-def _powers(low: float, high: float, base: float) -> list[float]:
-    first, last = (math.log(value, base) for value in (low, high))
-    exponents = range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1)
-    every = max(-(-len(exponents) // _MOST_TICKS), 1)
-    if len(exponents) > 1 or base != 10:
-        return [base**k for k in exponents[::every]]
-    lowest = 10.0 ** math.floor(first)
-    steps = [factor * lowest * ten for ten in (1, 10) for factor in (1, 2, 3, 5)]
-    return [value for value in steps if low <= value <= high]
-
-
-def _number(value: float, largest: float) -> str:
-    """A number of an axis."""
-    value = 0.0 if abs(value) < largest * 1e-9 else value
-    if largest >= 1e6 or (largest and largest < 1e-3):
-        return f"{value:.4g}"
-    return f"{value:,.6g}"
-
-
-# --- data -----------------------------------------------------------------------------------------------------------
-
-
-def _data(panel: Panel) -> dict[str, Any]:
-    """The values of a panel, in the units of its axes, as pictures.js reads them."""
-    marks = list(enumerate(panel.marks))
-    series = _lines(panel)
-    series |= {k: _held(mark) for k, mark in marks if isinstance(mark, Area) and mark.label}
-    spans = {k: mark for k, mark in marks if isinstance(mark, Spans)}
-    cells = [mark for mark in panel.marks if isinstance(mark, Cells)]
-    data: dict[str, Any] = {
-        "x": [panel.xaxis.label, *map(float, panel.get_xlim())],
-        "y": [panel.yaxis.label, *map(float, panel.get_ylim())],
-        "height": round(panel.height),
-        "series": series,
-    }
-    data |= {"spans": _packed_spans(spans, *panel.get_xlim())} if spans else {}
-    data |= {"dates": True} if panel.xaxis.dates else {}
-    data |= {"integer": True} if panel.xaxis.integer else {}
-    data |= {"log": [panel.xaxis.base is not None, panel.yaxis.base is not None]}
-    data |= {"named": True} if panel.xaxis.names is not None else {}
-    if panel.yaxis.names is not None and panel.yaxis.places is not None:
-        data["rows"] = dict(zip(_rounded(panel.yaxis.places, 6), panel.yaxis.names, strict=True))
-    if cells:
-        data["cells"] = {"extent": cells[0].extent, "values": [_rounded(row, 4) for row in cells[0].values]}
-        data["cells"] |= {"rows": _packed_names(cells[0].rows), "columns": _packed_names(cells[0].columns)}
-        scales = [scale.label for scale in panel.sketch.color_scales if scale.panel in (None, panel)]
-        data["cells"]["label"] = scales[0] if scales else ""
-    return data
-
-
-def series_of(sketch: Sketch) -> list[dict[int, dict[str, object]]]:
-    """Return the values of the lines of each panel, as `_data` has them: what a page asks for when it is zoomed."""
-    return [_lines(panel) for panel in sketch.axes]
-
-
-def _lines(panel: Panel) -> dict[int, dict[str, object]]:
-    marks = enumerate(panel.marks)
-    return {k: _series(mark) for k, mark in marks if isinstance(mark, Line) and _speaks(mark, panel)}
-
-
-def _speaks(mark: Line, panel: Panel) -> bool:
-    """Whether the values of a line are shown: not for lines that mark something, and only of few enough points."""
-    if not mark.is_informative or len(mark.x) > _MOST_POINTS or (len(mark.x) <= 2 and mark.lines is None):
-        return False
-    return not mark.style or panel.yaxis.names is None
-
-
-def _series(mark: Line) -> dict[str, object]:
-    name = mark.name or mark.key
-    label = f"mean, {name}".removesuffix(", ") if mark.gid == "mean" else name
-    series = {"label": label, "x": _packed(mark.x), "y": _rounded(mark.y, 6)}
-    series |= {"lines": _packed(mark.lines)} if mark.lines is not None else {}
-    series |= {"each": mark.each} if mark.each > 1 else {}
-    return series | ({} if mark.style else {"points": True})
-
-
-def _held(mark: Area) -> dict[str, object]:
-    """The values of an area, which are its heights, and where it ends above."""
-    heights = _rounded(mark.high - mark.low, 6)
-    return {"label": mark.key, "x": _packed(mark.x), "y": heights, "top": _rounded(mark.high, 6)}
-
-
-def _packed_spans(marks: dict[int, Spans], first: float, last: float) -> dict[str, object]:
-    """Spans of each mark: distances of their begins in parts of the axis, lengths, what they are and hold.
-
-    `unit`: a length is `v // 10 * 10 ** (v % 10)` of these.
-    """
-    names = list(dict.fromkeys(name for mark in marks.values() for name in mark.names))
-    place = {name: k for k, name in enumerate(names)}
-    unit, tracks = 10.0 ** math.floor(math.log10(last - first) - 10), {}
-    for k, mark in marks.items():
-        begins = np.rint((mark.left - first) / (last - first) * _FINE).astype(np.int64)
-        lengths = mark.right - mark.left
-        track = {
-            "y": mark.y, "height": mark.height, "x": np.diff(begins, prepend=0).tolist(),
-            "w": _four_digits(lengths / unit), "n": [place[name] for name in mark.names],
-        }  # fmt: skip
-        if mark.times is not None and any(number > 1 for number in mark.events):
-            track |= {"e": list(mark.events), "s": np.rint(100 * mark.times / lengths).astype(int).tolist()}
-        tracks[k] = track
-    return {"names": names, "unit": unit, "tracks": tracks}
-
-
-def _four_digits(values: Floats) -> list[int]:
-    """Numbers as four digits and the power of ten that they are multiplied with."""
-    powers = np.clip(np.floor(np.log10(np.maximum(values, 1.0))) - 3, 0, 9)
-    packed: list[int] = (np.rint(values / 10**powers) * 10 + powers).astype(np.int64).tolist()
-    return packed
-
-
-def _packed(values: Floats) -> Any:
-    """Numbers; those at equal distances as the first one, the distance, and their number."""
-    distances = np.unique(np.diff(values))
-    if len(values) > 3 and len(distances) == 1 and float(values[0]).is_integer() and float(distances[0]).is_integer():
-        return {"from": int(values[0]), "by": int(distances[0]), "n": len(values)}
-    return _rounded(values, 9)
-
-
-def _packed_names(names: Sequence[str]) -> Any:
-    """Names; those that count are packed as numbers."""
-    numbers = [int(name) if name.isdecimal() else -1 for name in names]
-    packed = _packed(np.array(numbers, np.float64)) if list(map(str, numbers)) == list(names) else None
-    return packed if isinstance(packed, dict) else list(names)
-
-
-def _rounded(values: Iterable[float], digits: int) -> list[float | int | None]:
-    rounded = (float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in map(float, values))
-    return [
-        int(value) if value is not None and value.is_integer() and abs(value) < 1e15 else value for value in rounded
-    ]
-
-
-def _json(data: object) -> str:
-    """Data as JSON that no string can end."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _lines_of(title: str) -> Iterator[Html]:
