@@ -146,6 +146,10 @@ def test_rounding_errors_of_large_numbers_are_no_cut() -> None:
     for size in (1e9, 1e6, 1.0, 1e-3):
         assert np.abs(_scores(size + step * max(size, 1.0) * 1e-3)).max() < 0.1
         assert np.abs(_scores(size * (1 + 1e5 * step))).max() > (100 if size >= 1 else 1)
+    stretch = np.repeat([0.0, 1e-8, 0.0], [7, 6, 7])
+    for size in (1e9, 1e6, 1.0, 1e-3):
+        assert _clearest_stretch(size + stretch * max(size, 1.0) * 1e-3)[0] < 0.1
+        assert _clearest_stretch(size * (1 + 1e5 * stretch))[0] > 100
 
 
 def test_a_known_scatter_makes_cuts_of_few_figures_significant() -> None:

@@ -73,6 +73,12 @@ def test_a_level_between_two_others_is_found() -> None:
     assert [(level.start, level.stop) for level in shifts(steady)] == [(0, 100), (100, 160), (160, 300)]
 
 
+@pytest.mark.parametrize(("number", "found"), [(5, 5), (6, 6), (7, 1), (8, 1)])
+def test_a_series_of_more_than_six_levels_drifts(number: int, found: int) -> None:
+    steps = np.repeat(1.3 ** np.arange(number), 60)
+    assert len(shifts(steps * np.exp(0.003 * np.random.default_rng(5).normal(size=len(steps))))) == found
+
+
 def test_a_short_level_of_a_short_series_is_found() -> None:
     rng, found = np.random.default_rng(2), 0
     for _ in range(10):

@@ -6,13 +6,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from support.format_files import given_file
 from support.reading import read
 
+from perflog.formats.expressions import Expression
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Line
-from perflog.parsing.assemble.attributed_rows import FILE, HEADER, AttributedRows, ClockColumns, JoinedRows, RecordRanks
+from perflog.formats.template import Template
+from perflog.parsing.assemble.attributed_rows import (
+    FILE,
+    HEADER,
+    NO_EPOCH,
+    AttributedRows,
+    ClockColumns,
+    JoinedRows,
+    RecordRanks,
+)
 from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
 from perflog.parsing.assemble.steps.step_groups import StepGroups
 from perflog.parsing.match.records import Records
@@ -197,3 +208,49 @@ def test_a_clock_that_gives_nothing() -> None:
     assert [column.tolist() for column in (clock.steps, clock.line, clock.source)] == [[0, 0], [0, 0], [-1, -1]]
     clock.part(slice(1, 2)).steps[0] = 5
     assert (clock.steps.tolist(), clock.line.tolist()) == ([0, 5], [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("epochs", "expected"),
+    [
+        (np.array([0, 3, -1]), [0, 3, NO_EPOCH]),
+        (np.array([2.0, 2.5, np.nan]), [2, NO_EPOCH, NO_EPOCH]),
+        (np.array([2.0**53 - 1, 2.0**53, 1.0]), [2**53 - 1, NO_EPOCH, 1]),
+        (pa.array(["7", "-", None]), [7, NO_EPOCH, NO_EPOCH]),
+        (pa.array(["2.0", "2.5", "9" * 19]), [2, NO_EPOCH, NO_EPOCH]),
+    ],
+)
+def test_an_epoch_is_a_whole_number(epochs: Any, expected: list[int]) -> None:
+    own, outer, none = line_rows([1, 2, 3]), line_rows([1, 2, 3]), line_rows([1, 2, 3])
+    own.line = outer.line = Line("step", NO_TEMPLATE, table="steps", within="epoch")
+    own.records = Records(own.records.positions, {"epoch": epochs})
+    outer.inherited = {"epoch": pa.array(epochs)}
+    assert own.epoch.tolist() == expected
+    if isinstance(epochs, pa.Array):
+        assert outer.epoch.tolist() == expected
+    assert none.epoch.tolist() == [NO_EPOCH] * 3
+
+
+def test_what_a_line_fills() -> None:
+    line = Line(
+        "step",
+        Template("{loss:f} of {_a:d}"),
+        table="steps",
+        set={"dtype": "bf16"},
+        compute={"mfu": Expression("_a / 8")},
+    )
+    rows = line_rows([1])
+    rows.line = line
+    assert [rows.prints(name) for name in ("loss", "mfu", "grad_norm")] == [True, True, False]
+    rows.step, rows.step_known = np.array([5]), np.array([True])
+    rows.forget_step()
+    assert (rows.step.tolist(), rows.step_known.tolist()) == ([0], [False])
+
+
+def test_how_many_steps_a_line_covers() -> None:
+    rows = line_rows([1, 2], _a=[3, 4])
+    assert rows.covers.tolist() == [rows.line.covers] * 2
+    rows.line = Line("mean", NO_TEMPLATE, table="steps", window=Expression("_a * 10"))
+    assert rows.covers.tolist() == [30, 40]
+    rows.line = Line("mean", NO_TEMPLATE, table="steps", window=Expression("_b * 10"), covers=7)
+    assert rows.covers.tolist() == [7, 7]  # a line of the family lacks the number

@@ -10,7 +10,7 @@ import pytest
 
 from perflog.formats.model import Line
 from perflog.formats.template import Template
-from perflog.parsing.assemble.column_values import clocks_of, field_values, list_items, nested_items, typed
+from perflog.parsing.assemble.column_values import clocks_of, field_values, list_items, nanoseconds, nested_items, typed
 from perflog.tables.schema import TABLES, column_for
 from perflog.units import UNITS
 
@@ -108,3 +108,21 @@ def test_numbers_in_a_column_of_strings_are_strings(type_: str, expected: pa.Dat
     column = next(c for table in TABLES.values() for c in table if c.type == type_)
     found = typed(pa.array([1, 2, 1]), column)
     assert found.type == expected and found.cast(pa.string()).to_pylist() == ["1", "2", "1"]
+
+
+def test_a_size_is_a_whole_number_of_bytes_and_words_stay_as_they_are() -> None:
+    size, name = column_for("collectives", "bytes"), column_for("kernels", "name")
+    assert size is not None and name is not None
+    line = Line("sent", Template("{size:f} MB"), table="collectives", unit={"size": UNITS["MB"]})
+    assert field_values(np.array([1.0000004, 2.5]), size, line, "size").to_pylist() == [1000000, 2500000]
+    words = pa.array(["a", None, "a"]).dictionary_encode()
+    assert typed(words, name).type == pa.dictionary(pa.int32(), pa.string())
+    assert typed(words, name).to_pylist() == ["a", None, "a"]
+    assert typed(pa.array(["7", "x"]).dictionary_encode(), size).to_pylist() == [7, None]
+
+
+def test_whole_times_stay_exact() -> None:
+    assert nanoseconds(np.array([2**60 + 1]), None).tolist() == [2**60 + 1]
+    assert nanoseconds(np.array([3]), UNITS["us"]).tolist() == [3000]
+    assert nanoseconds(np.array([1.5, 0.0004]), UNITS["us"]).tolist() == [1500, 0]
+    assert nanoseconds(np.array([1.6]), None).tolist() == [2]

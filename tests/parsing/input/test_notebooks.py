@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from support.reading import read
 
 from perflog.parsing.input.notebooks import is_notebook, outputs
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def notebook(*found: dict[str, Any]) -> bytes:
@@ -67,3 +70,16 @@ def test_a_cut_notebook_stays_as_it_is(end: int, size: int) -> None:
     data = notebook({"output_type": "stream", "name": "stdout", "text": "a\n"})
     cut = data[: min(end, len(data) - 1)]
     assert b"".join(outputs(cut[k : k + size] for k in range(0, len(cut), size))) == cut
+
+
+def test_what_is_shown_without_a_table_is_plain_text_and_a_large_notebook_stays_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = {"output_type": "execute_result", "data": {"text/html": "<b>2.5</b>", "text/plain": ["loss\n", "2.5"]}}
+    book = notebook(shown, {"output_type": "display_data", "data": {"image/png": "x"}})
+    assert list(outputs([book[:40], book[40:]])) == [b"loss\n2.5\n"]
+    monkeypatch.setattr("perflog.parsing.input.notebooks.MOST_BYTES", len(book))
+    assert list(outputs([book])) == [b"loss\n2.5\n"]
+    monkeypatch.setattr("perflog.parsing.input.notebooks.MOST_BYTES", len(book) - 1)
+    assert b"".join(outputs([book[:40], book[40:60], book[60:], b"more"])) == book + b"more"
+    assert list(outputs([book[:60]])) == [book[:60]]  # cut off

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from perflog.readers.chrome.contents import SHARED_CODES, BeginEndPairs, PieceDecoder, TraceContents, translate
+from perflog.readers.chrome.events import DecodedPiece, EventDecoder
 from perflog.readers.events.event_columns import MISSING, EventColumns
 from perflog.readers.events.spill_file import load_spilled
 from perflog.readers.events.string_interning import new_interners
@@ -230,3 +232,52 @@ def test_begins_that_never_ended_are_given_once() -> None:
     assert (columns["place"].tolist(), columns["duration"].tolist()) == ([1, 2], [MISSING] * 2)
     assert columns.keys() == {*PAIRED, "duration"} - {"phase", "id"}
     assert found.unended() == []
+
+
+# --- the decoder of a piece -------------------------------------------------------------------------------------------
+
+BAD = b'{"ph": X}'
+
+
+def timed(name: str, **args: Any) -> bytes:
+    return json.dumps(x(name, 5, args=args)).encode()
+
+
+def decoded(*events: bytes, **options: Any) -> DecodedPiece:
+    ends = np.cumsum([len(event) + 1 for event in events]).tolist()
+    spans = [(end - 1 - len(event), end - 1) for end, event in zip(ends, events, strict=True)]
+    return EventDecoder().decode_each(b",".join(events), spans, **options)
+
+
+@pytest.mark.parametrize(
+    ("events", "options", "count", "damaged"),
+    [
+        ([timed("a"), BAD, timed("b")], {}, 3, [1]),
+        ([timed("a"), BAD, BAD, timed("b")], {}, 4, [1, 2]),
+        ([timed("a"), BAD, BAD, timed("b")], {"trusted": False}, 1, []),  # the boundaries are wrong from here on
+        ([timed("a"), BAD, timed("b"), BAD], {"trusted": False, "last": False}, 3, [1]),  # the last may go on
+        ([timed("a"), BAD, timed("b"), BAD], {"trusted": False, "last": True}, 4, [1, 3]),
+        ([BAD, BAD], {"trusted": False}, 0, []),
+    ],
+)
+def test_damaged_events_one_by_one(
+    events: list[bytes], options: dict[str, bool], count: int, damaged: list[int]
+) -> None:
+    piece = decoded(*events, **options)
+    assert (piece.count, [index for index, _ in piece.damaged]) == (count, damaged)
+    assert sum(phase.count for phase in piece.phases) == count - len(damaged)
+    assert {text for _, text in piece.damaged} <= {BAD.decode()}
+
+
+def test_an_argument_that_nobody_declared_has_its_first_event() -> None:
+    """A sample only in the first piece that has it, as shapes of events do."""
+    decoder = EventDecoder()
+    pieces = [[timed("a", odd=1), timed("b", even=2, odd=3)], [timed("c"), timed("d", odd=4)]]
+    first, second = (decoder.decode_list(b"[" + b",".join(events) + b"]") for events in pieces)
+    assert first is not None and second is not None
+    found = [(name, figures.stored, figures.first) for name, figures in sorted(first.figures.items())]
+    assert found == [("even", 1, 1), ("odd", 2, 0)]
+    assert first.figures["odd"].sample.startswith('"odd": 1') and first.phases[0].sample == timed("a", odd=1).decode()
+    assert (second.figures["odd"].stored, second.figures["odd"].sample, second.phases[0].sample) == (1, "", "")
+    (late,) = decoded(timed("c"), BAD, timed("d", odd=4)).figures.items()
+    assert (late[0], late[1].stored, late[1].first) == ("odd", 1, 2)

@@ -217,6 +217,11 @@ def test_kernels_of_counters_count_where_there_are_no_others(tmp_path: Path) -> 
     assert log.line_account == {"total": 19, "read": 16, "context": 3, "unread": 0}
 
 
+def test_only_work_of_a_device_has_the_name_of_one(tmp_path: Path) -> None:
+    events = rows(perflog.read(write_output(tmp_path / "r.json", sample_process())))
+    assert {(row["device"] is None, row["device_name"] is None) for row in events} == {(True, True), (False, False)}
+
+
 def test_markers_of_older_versions(tmp_path: Path) -> None:
     """Before ranges had a kind of their own, pushing one was an operation among others."""
     kinds = [*OPERATIONS, {"kind": "MARKER_CORE_API", "operations": ["roctxMarkA", "roctxRangePushA"]}]
