@@ -24,7 +24,7 @@ _INGESTED = "ingested"
 """When the log of a run was read into the store, in UTC."""
 
 _TIMES = ("median_step", "total")
-"""Times in seconds: the median of all printed step times, with the warm-up; the last reading of the run's clock."""
+"""Times in seconds: the median over the steps by printed times, with the warm-up; the last reading of the run's clock."""
 
 _SHOWN_SETTINGS = 3
 _RUNS_WITH_SETTINGS = 300  # of more, to find those that differ takes longer than a list may
@@ -214,25 +214,26 @@ def rows_by_run(log: Log, name: str, status: str | None = None) -> dict[str, int
 
 
 def _median_steps(log: Log) -> dict[str, float]:
-    """The median of all printed step times of each run that has any.
+    """The median over the steps of each run that prints their times; a line of several steps counts so many times.
 
     A trace has none: the annotation of a step may be a fraction of its time, and reading all events takes too long.
     """
     import numpy as np
 
-    rows = rows_from_arrow(log.some_columns("steps", "step_time_s"))
+    rows = rows_from_arrow(log.some_columns("steps", "step_time_s", "steps_averaged"))
     codes, words = rows.codes("run")
     traces = log.part_counts("events")
     is_trace = np.array([sum(traces.get(run, {}).values()) > 0 for run in words], np.bool_)
     rows = rows.where(rows.known("step_time_s") & ~is_trace[codes])
     codes, words = rows.codes("run")
-    times = rows["step_time_s"]
-    order = np.lexsort((times, codes))
+    order = np.lexsort((rows["step_time_s"], codes))
+    times, steps = rows["step_time_s"][order], rows["steps_averaged"][order].clip(1)
     ends = np.flatnonzero(np.diff(codes[order], append=-1)) + 1
     medians, start = {}, 0
     for end in ends.tolist():
-        low, high = times[order[(start + end - 1) // 2]], times[order[(start + end) // 2]]
-        medians[words[codes[order[start]]]] = float((low + high) / 2)
+        done = np.cumsum(steps[start:end])
+        low, high = np.searchsorted(done, [(done[-1] + 1) // 2, done[-1] // 2 + 1])
+        medians[words[codes[order[start]]]] = float((times[start + low] + times[start + high]) / 2)
         start = end
     return medians
 

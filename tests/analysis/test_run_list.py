@@ -65,6 +65,13 @@ def test_a_trace_has_steps_and_no_printed_times(tmp_path: Path) -> None:
     assert list(facts.facts("step").values()) == [pytest.approx(100e-6)]
 
 
+def test_a_line_of_many_steps_counts_as_many_times(tmp_path: Path) -> None:
+    line = " iteration {:8d}/    1000 | elapsed time per iteration (ms): {:.1f} | lm loss: 2.5E+00 |\n"
+    lines = (line.format(step, 500 if step <= 300 else 900) for step in (100, 200, 300, 310, 320, 330, 340, 350))
+    (tmp_path / "run.log").write_text("".join(lines))
+    assert list(RunFacts(perflog.read(tmp_path / "run.log")).facts("median_step").values()) == [0.5]
+
+
 def test_columns_by_name(store: Path) -> None:
     columns = "format,top_k,steps,unread,step,median_step"
     (row,) = told("runs", "--store", store, "--where", "log ~ moe_layer", "--columns", columns, "--format", "json")[
