@@ -24,7 +24,7 @@ _INGESTED = "ingested"
 """When the log of a run was read into the store, in UTC."""
 
 _TIMES = ("median_step", "total")
-"""Times in seconds: the median over the steps by printed times, with the warm-up; the last reading of the run's clock."""
+"""Times in seconds: the median over the steps with the warm-up, as printed; the last reading of the run's clock."""
 
 _SHOWN_SETTINGS = 3
 _RUNS_WITH_SETTINGS = 300  # of more, to find those that differ takes longer than a list may

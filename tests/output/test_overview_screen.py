@@ -77,10 +77,12 @@ def test_every_overview_fits_a_terminal_and_contradicts_nothing(path: Path) -> N
 @pytest.mark.parametrize("columns", [40, 60])
 def test_an_overview_fits_a_narrow_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perflog.output.screens.width", lambda: columns)
-    for name in (MOE, NVPROF):
+    lost = "No room for TFLOP/s !, tokens/s !" if columns == 60 else "No room for vs #1, untimed and 2 more"
+    for name, is_cut in (("reference:moe_layer.txt", True), (NVPROF, False)):
         lines = screen(overview(perflog.find_runs(name), name))
         assert len(lines) <= HEIGHT
         assert max(map(columns_of, lines)) <= columns
+        assert (lost in lines) == is_cut
 
 
 def test_a_finding_is_whole_where_the_screen_has_room() -> None:

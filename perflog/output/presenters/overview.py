@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from shlex import join
 
 from perflog.analysis.overview import Overview
 from perflog.analysis.overview.next_commands import again
-from perflog.output.screens import HEIGHT, columns, command_lines, first_lines, fit, folded, sentence_lines
+from perflog.output.screens import HEIGHT, columns, command_lines, first_lines, fit, folded, folded_list, sentence_lines
 from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible
 from perflog.units import count, show
@@ -37,7 +36,7 @@ def _head(overview: Overview) -> Iterator[str]:
     name = os.path.basename(overview.names[0].rstrip("/")) or overview.names[0]
     others = f" and {len(overview.names) - 1} more" if len(overview.names) > 1 else ""
     title = f"{cut(name, _NAME)}{others}: {overview.what}; {unread_in_words(overview)}"
-    yield from islice(sentence_lines([cell(title)]), 3)
+    yield from first_lines(list(sentence_lines([cell(title)])), 3)
     settings = [name for name in overview.groups[0].settings if name != _FORMAT] if overview.groups else []
     if len(overview.groups) > 1 and settings:
         yield fit(f"Runs differ in {', '.join(settings)}.")
@@ -76,8 +75,9 @@ def _table(overview: Overview) -> Iterator[str]:
         if figure is overview.figures[0] and overview.base:
             table.append(overview.change_column())
     table += format_columns  # what they print tells programs apart
+    left_out: list[list[str]] = []
     while len(table) > (2 if first else 1) and sum(map(_width, table)) + 2 * (len(table) - 1) > columns():
-        table.pop(-1 if len(table) > first + 1 else -2)  # the first metric stays
+        left_out.insert(0, table.pop(-1 if len(table) > first + 1 else -2))  # the first metric stays
     widths = [_width(column) for column in table]
     order = _rows_shown(overview)
     for place in (-1, *order):
@@ -88,6 +88,16 @@ def _table(overview: Overview) -> Iterator[str]:
         left = (_text_column(c) for c in table)
         fitted = (padded(c, n, right=not is_text) for c, n, is_text in zip(cells, widths, left, strict=True))
         yield fit("  ".join(fitted))
+    yield from _left_out(left_out)
+
+
+def _left_out(table: Sequence[Sequence[str]]) -> list[str]:
+    """Return a line on the columns that have no room: of a single run their values, else their names."""
+    if not table:
+        return []
+    if len(table[0]) > 2:
+        return folded_list("No room for ", [column[0] for column in table], 1)
+    return folded_list("Also ", [f"{name} {value}" for name, value in table if value != "-"], 1)
 
 
 def _rows_shown(overview: Overview) -> list[int | None]:
