@@ -291,13 +291,13 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float | None, str | None]]]] = 
             (2, "number_1_of_info_images", 100, None), (2, "number_5_of_info_images", 7.886, None),
         ],
     ),
-    "ultralytics": (
-        ("      Epoch    GPU_mem   box_loss  Instances       Size\n"
-        "       1/25     0.721G      1.222          5        512: 100% ━━━━━━━━━━━━ 1126/1126 9.1it/s 2:04\n"
+    "rows of a table that end in bars, as of Ultralytics": (
+        ("      Epoch    Memory    box_loss  Instances       Size\n"
+        "       1/25     0.721       1.222          5        512: 100% ━━━━━━━━━━━━ 1126/1126 9.1it/s 2:04\n"
         "                 Class     Images      Box(P      mAP50  mAP50-95): 100% ━━━━━━━━━━━━ 94/94 10.0it/s 9.4s\n"
         "                   all       1500      0.823       0.82      0.482\n"),
         [
-            (2, "Epoch", 1, None), (2, "Epoch_total", 25, None), (2, "GPU_mem_G", 0.721, None),
+            (2, "Epoch", 1, None), (2, "Epoch_total", 25, None), (2, "Memory", 0.721, None),
             (2, "Instances", 5, None), (2, "Size", 512, None), (2, "box_loss", 1.222, None),
             (4, "Box_P", 0.823, None), (4, "Class", None, None), (4, "Images", 1500, None), (4, "mAP50", 0.82, None),
             (4, "mAP50_95", 0.482, None),

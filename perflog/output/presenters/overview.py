@@ -23,8 +23,9 @@ _NAME, _SETTING = 34, 20  # characters of the name of a run, and of a setting an
 
 def screen(overview: Overview) -> list[str]:
     """Return the lines of an overview for a terminal."""
-    head = [*_head(overview), *_outcome(overview), *_table(overview)]
-    middle = [*_bars(overview), *sentence_lines([cell(text) for text in overview.reasons])]
+    table, left_out = _table(overview)
+    head = [*_head(overview), *_outcome(overview), *table]
+    middle = [*left_out, *_bars(overview), *sentence_lines([cell(text) for text in overview.reasons])]
     end = list(_next(overview))
     room = HEIGHT - len(head) - len(middle) - len(end)
     layouts = [list(_doubts(overview, most)) for most in _LINES_OF_DOUBT]
@@ -59,12 +60,11 @@ def unread_in_words(overview: Overview) -> str:
 # --- how fast -----------------------------------------------------------------------------------------------------
 
 
-def _table(overview: Overview) -> Iterator[str]:
-    if not overview.figures:
-        if overview.reasons:  # cases of a benchmark: none represents the others
-            return
-        yield "perflog finds no metric to rank these runs by: `perflog show` lists the tables."
-        return
+def _table(overview: Overview) -> tuple[list[str], list[str]]:
+    """Return the lines of the table of runs, and a line on the columns that it has no room for."""
+    if not overview.figures:  # cases of a benchmark: none represents the others
+        text = "perflog finds no metric to rank these runs by: `perflog show` lists the tables."
+        return [] if overview.reasons else [text], []
     settings = list(_settings(overview))
     format_columns = [] if _settings_tell(overview) else [column for column in settings if column[0] == _FORMAT]
     settings = [column for column in settings if column not in format_columns]
@@ -79,16 +79,16 @@ def _table(overview: Overview) -> Iterator[str]:
     while len(table) > (2 if first else 1) and sum(map(_width, table)) + 2 * (len(table) - 1) > columns():
         left_out.insert(0, table.pop(-1 if len(table) > first + 1 else -2))  # the first metric stays
     widths = [_width(column) for column in table]
-    order = _rows_shown(overview)
+    order, lines = _rows_shown(overview), list[str]()
     for place in (-1, *order):
         if place is None:
-            yield f"  ... {len(overview.groups) - len(order) + 1} more"
+            lines.append(f"  ... {len(overview.groups) - len(order) + 1} more")
             continue
         cells = [column[place + 1] for column in table]
         left = (_text_column(c) for c in table)
         fitted = (padded(c, n, right=not is_text) for c, n, is_text in zip(cells, widths, left, strict=True))
-        yield fit("  ".join(fitted))
-    yield from _left_out(left_out)
+        lines.append(fit("  ".join(fitted)))
+    return lines, _left_out(left_out)
 
 
 def _left_out(table: Sequence[Sequence[str]]) -> list[str]:
@@ -96,7 +96,8 @@ def _left_out(table: Sequence[Sequence[str]]) -> list[str]:
     if not table:
         return []
     if len(table[0]) > 2:
-        return folded_list("No room for ", [column[0] for column in table], 1)
+        names = [column[0] for column in table if column[0] != _FORMAT]
+        return folded_list("No room for ", names, 1) if names else []
     return folded_list("Also ", [f"{name} {value}" for name, value in table if value != "-"], 1)
 
 
