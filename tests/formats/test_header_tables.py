@@ -17,6 +17,7 @@ from support.reading import read
 from perflog.errors import FormatError
 from perflog.formats.families.header_tables import Header, HeaderTable
 from perflog.formats.loader.format_file import load
+from perflog.formats.registry import known
 from perflog.formats.sample_checks import check_samples
 from perflog.units import UNITS
 
@@ -307,3 +308,10 @@ def test_times_of_julia_have_any_unit() -> None:
     rows = read(f"julia> @benchmark f(x)\n{text}  0.25 seconds (1.5 k allocations: 4 MiB)\n".encode()).rows("values")
     times = {str(row["key"]): row["value"] for row in rows if row["unit"] == "s"}
     assert times == pytest.approx({"mean": 1.5e-6, "std": 5e-8, "min": 1.5e-3, "time": 0.25})
+
+
+def test_each_header_of_a_known_format_has_a_string_by_which_it_is_found() -> None:
+    """Without one, each unread line of each log would be tried."""
+    families = (family for form in known().values() if not form.generic for family in form.families)
+    tables = [family for family in families if isinstance(family, HeaderTable)]
+    assert tables and not [table.name for table in tables if len(table.required_literal) < 3]
