@@ -26,6 +26,8 @@ LARGEST_RECORD = 1 << 13
 """Bytes of a record. A longer one is divided: the objects in its lists are records of their own."""
 
 _AT_ONCE = 1 << 12
+_MOST_ABOVE = 20  # lines above a document
+_BRACKET = lazy_pattern(rb"^[{[]\s*$", re.MULTILINE)
 _TOKEN = lazy_pattern(rb"""([ \t\r\n]*)("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[][{}:,]|[^][{}:,"'\s]+)""")
 _REST = lazy_pattern(rb"[ \t\r\n]*(?:[-+.\w]*[0-9.])?\Z")  # of JSON, whole or torn: a number may lack digits
 _LITERAL = lazy_pattern(rb"-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|NaN|Infinity)|true|false|null")
@@ -109,7 +111,9 @@ class RecordSplitter:
             self._newlines(token[1].count(b"\n"))
             stays_json = is_joined or self._read(printed)
             end = token.end()
-            self._done += token.end() - token.start()
+            begun, self._done = self._done, self._done + token.end() - token.start()
+            if begun < self.first_end:
+                self.first_end = min(self.first_end + len(token[1]), self._done)
             if not stays_json:
                 self.is_json = False
                 break
@@ -366,9 +370,23 @@ def is_document(head: bytes, is_whole: bool) -> bool:
     return b"\n" in first.strip() or (is_whole and not others)
 
 
-def as_records(blocks: Iterator[bytes]) -> Generator[bytes]:
-    """Yield the blocks of a JSON document as lines with one record each."""
+def lines_above(text: bytes) -> int:
+    """Return the bytes above the JSON document in which a file ends: warnings above the result. 0: there is none."""
+    begin = _BRACKET.search(text)
+    if begin is None or text.count(b"\n", 0, begin.start()) > _MOST_ABOVE:
+        return 0
+    splitter = RecordSplitter()
+    splitter.feed(text[begin.start() :], last=True)
+    others = text[begin.start() + splitter.first_end :].strip()
+    return begin.start() if splitter.first_end and not others and not splitter.is_python else 0
+
+
+def as_records(blocks: Iterator[bytes], above: int = 0) -> Generator[bytes]:
+    """Yield the blocks of a JSON document as lines with one record each, behind so many bytes of other lines."""
     splitter = RecordSplitter()
     for block in blocks:
-        yield splitter.feed(block)
+        if above:
+            yield block[:above]
+        yield splitter.feed(block[above:])
+        above -= min(above, len(block))
     yield splitter.feed(b"", last=True)

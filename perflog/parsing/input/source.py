@@ -24,7 +24,7 @@ from perflog.parsing.input.compression import codec_of, decompressor
 from perflog.parsing.input.containers import holds_records, unwrapped
 from perflog.parsing.input.emphasis import has_emphasis, without_emphasis
 from perflog.parsing.input.indents import comment_mark_of, indent_of, without_indent
-from perflog.parsing.input.json_documents import HEAD, as_records, is_document
+from perflog.parsing.input.json_documents import HEAD, as_records, is_document, lines_above
 from perflog.parsing.input.limits import MOST_UNPACKED, check_stream, check_unpacked
 from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_of_kernel
 from perflog.parsing.input.logger_blocks import has_blocks, joined_blocks
@@ -172,8 +172,11 @@ class Source:
             return names.labelled
         if is_notebook(head):
             return outputs
-        if is_document(head, self._may_be_whole and len(first) < HEAD):
+        is_whole = self._may_be_whole and len(first) < HEAD
+        if is_document(head, is_whole):
             return as_records
+        if is_whole and (above := lines_above(head)):
+            return partial(as_records, above=above)
         if has_blocks(head):
             return joined_blocks
         if has_panels(head):

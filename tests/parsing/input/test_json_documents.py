@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 from support.reading import read
 
-from perflog.parsing.input.json_documents import as_records, is_document
+from perflog.parsing.input.json_documents import as_records, is_document, lines_above
 
 QUICK = examples(60)
 
@@ -277,3 +277,12 @@ def test_golden_values_are_figures_of_steps() -> None:
     assert [(r["line"], r["step"], r["key"], r["value"]) for r in log.rows("values")] == [
         (3, 1, "lm_loss", 10.5), (4, 2, "lm_loss", 10.25),
     ]  # fmt: skip
+
+
+def test_a_document_below_warnings() -> None:
+    """Figures keep their lines. A document that other lines follow is left as it is."""
+    text = 'warning: no torch\n{\n "cases": [{"name": "a", "wall_s": 1.5},\n  {"name": "b", "wall_s": 2.5}\n ]\n}\n'
+    log = read(text.encode())
+    assert [(r["line"], r["value"]) for r in log.rows("values") if r["value"] is not None] == [(3, 1.5), (4, 2.5)]
+    assert lines_above(text.encode()) == len("warning: no torch\n")
+    assert lines_above(text.encode() + b"done\n") == lines_above(b"step 1\n" * 21 + text.encode()) == 0
