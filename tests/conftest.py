@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import sys
 from collections import Counter
@@ -36,6 +37,9 @@ gc.disable()
 
 # The processes of a test run share the cores: threads of PyTorch would wait for each other, and busily.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Tests use thousands of expressions, again and again: the 512 that Python keeps are those of a few tests.
+vars(re)["_MAXCACHE"] = 1 << 14
 
 # What a CI system says of the tests is no provenance of their logs.
 for shows in SYSTEMS:

@@ -159,7 +159,7 @@ class LiteralIndex:
         return [(form, x) for form, x in self.held(data, size) if _proves(x)]
 
 
-@lru_cache(16)
+@lru_cache(64)
 def literal_index(formats: tuple[Format, ...]) -> LiteralIndex:
     """Return the index of some formats. Many logs are read with the same ones."""
     return LiteralIndex(formats)

@@ -1630,3 +1630,15 @@ def test_a_total_after_of() -> None:
     got = read(b"iter   50 of 200: loss 2.5, 310 ms\niter  100 of 200: loss 2.25 of 3 runs, 310 ms\n")
     assert [row["step"] for row in got.rows("steps")] == [50, 100]
     assert json.loads(got.rows("runs")[0]["config"]) == {"iter_total": 200}
+
+
+def test_a_line_of_a_program_has_a_literal_of_the_heads() -> None:
+    """A string without one is not matched with the pattern of the family, which takes longer."""
+    with_heads = 0
+    for form in known().values():
+        for family in form.families:
+            if isinstance(family, MeterFamily) and family.head_literals:
+                with_heads += 1
+                for sample in family.samples:
+                    assert any(literal in sample.encode() for literal in family.head_literals), (family.name, sample)
+    assert with_heads > 10

@@ -313,7 +313,8 @@ class KeyValueFamily(Struct, frozen=True, eq=False, dict=True):
         keys = self.needs[0] if self.needs else ()
         need = "|".join(".*?".join(map(escape, key.split("*"))) for key in keys)
         mid = escape(self.syntax.mid.strip() or self.syntax.mid)
-        return rf"(?:{heads}){self._before_pairs}.*?(?:{need})[ \t]*{mid}"
+        before = rf"[ \t]*{escape(text)}" if (text := self.syntax.before.strip()) else ""
+        return rf"(?:{heads}){before}.*?(?:{need})[ \t]*{mid}"
 
     @property
     def _before_pairs(self) -> str:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from perflog.arrays import Ints, Mask
 from perflog.formats.families.header_tables import HeaderTable
+from perflog.formats.families.meters import MeterFamily
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.object_shapes import ObjectShapes
 from perflog.formats.surroundings import prefix_ends
@@ -99,12 +100,21 @@ def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> Mask:
     by_literal = [(family.required_literal, family) for family in families]
     held = held_literals(texts, tuple(literal for literal, _ in by_literal))
     # Without repeats: families of progress bars share one pattern.
-    patterns = list(dict.fromkeys(f"(?s:{family.pattern})" for literal, family in by_literal if literal in held))
-    if texts.nbytes > FEW_BYTES or any(len(text) > LONG_STRING for text in texts.to_pylist()):
-        return matching_mask(texts, patterns, ANY_LABELS)
-    regexes = [kept_pattern(pattern) for pattern in patterns]
-    begins = [without_each_label(text) for text in texts.to_pylist()]
-    return np.array([any(regex.match(text) for regex in regexes for text in variants) for variants in begins], np.bool_)
+    patterns = {f"(?s:{family.pattern})": _head_literals(family) for literal, family in by_literal if literal in held}
+    lines: list[bytes] = texts.to_pylist()
+    if texts.nbytes > FEW_BYTES or any(len(line) > LONG_STRING for line in lines):
+        return matching_mask(texts, list(patterns), ANY_LABELS)
+    flags = np.zeros(len(lines), np.bool_)
+    for i, line in enumerate(lines):
+        # Most lines have none of the literals; to find that out, an expression goes over the line from each byte.
+        regexes = [kept_pattern(p) for p, some in patterns.items() if not some or any(each in line for each in some)]
+        flags[i] = any(regex.match(text) for text in without_each_label(line) for regex in regexes)
+    return flags
+
+
+def _head_literals(family: Family) -> tuple[bytes, ...]:
+    """Return strings of which each string that could be a line of a family contains one; none if they are not known."""
+    return family.head_literals if isinstance(family, MeterFamily) else ()
 
 
 def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> Mask:

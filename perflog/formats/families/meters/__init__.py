@@ -103,12 +103,21 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         if self.measures:
             return MEASURED_PATTERN if self.proves_format else AMONG_OTHERS
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
-        names = "|".join(_name_pattern(name) for name in (self.needs[0] if self.needs else ()))
-        if not names:
+        if not self.needs:
             return rf".*?(?:{heads})"
+        # Any string is before a name: to look for a `*` at its begin too would take a time that is quadratic.
+        names = "|".join(_name_pattern(name.lstrip("*")) for name in self.needs[0])
         end = "[^A-Za-z0-9]" if self.proves_format or heads else _BOUND  # prose has these names too
         name = rf"(?i:{names}){end}"
         return rf".*?(?:(?:{heads}).*?{name}|{name}.*?(?:{heads}))" if heads else rf".*?{name}"
+
+    @cached_property
+    def head_literals(self) -> tuple[bytes, ...]:
+        """Strings of which each string that the pattern matches contains one; none if no head is in the pattern."""
+        if self.unnamed or self.pairs or self.ended or self.measures:
+            return ()
+        literals = tuple(dict.fromkeys(head.required_literal for head in self.shape.heads))
+        return literals if all(literals) else ()
 
     @property
     def _counted(self) -> str:
