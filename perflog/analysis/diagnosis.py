@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from perflog.analysis.job_endings import EVIDENCE, STUCK, Culprit, Ending, endings, joined, place_of, text_of
+from perflog.analysis.culprits import EVIDENCE, Culprit, text_of
+from perflog.analysis.job_endings import STUCK, Ending, endings, joined, place_of
 from perflog.analysis.job_members import runs_of_jobs
 from perflog.analysis.overview.facts.device_facts import held_by_allocator
 from perflog.analysis.overview.facts.job_course import level_changes

@@ -10,31 +10,20 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from itertools import chain, pairwise, takewhile
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import asdict, fields, replace
+from msgspec.structs import fields, replace
 
+from perflog.analysis.culprits import Culprit, culprits_of
+from perflog.analysis.program_starts import JOB, OUTPUT, is_of_a_rank, may_be_caught, prints_on, program_starts
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.metrics.attempts import Attempt, attempts
 from perflog.metrics.benchmarks.server_readings import RUNNING
 from perflog.metrics.run_tables import computed_once
-from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, SILENT, Judgement, judge
-from perflog.parsing.failures.kinds import (
-    CAUSE,
-    ECHO,
-    EITHER,
-    NOTICE,
-    REPORT,
-    SUMMARIES,
-    TRACEBACK,
-    is_plain,
-    kinds,
-    title_of,
-)
+from perflog.parsing.failures.first_cause import ONE_OF, SILENT, Judgement, judge
+from perflog.parsing.failures.kinds import ECHO, EITHER, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds, title_of
 from perflog.parsing.failures.rows import FATAL, FailureRow
 from perflog.parsing.input.file_lines import place_in_file
 from perflog.parsing.input.log_names import LogName
@@ -45,14 +34,10 @@ from perflog.units import first_few
 STUCK = "stuck"
 """Kind of a job that ranks hold up, by what they dumped."""
 
-EVIDENCE = 4
-"""Lines of the evidence of a failure."""
-
 _LATE = 1  # steps that other ranks may still print when a rank has failed
 _LOOKED_AT = 2_000  # step lines after a failure
 _OF_A_NODE = 8  # ranks that may each print one more line
 _NAMED = 6  # ranks that are named one by one
-_OUTPUT = 500  # lines after a failure; only a program that goes on prints so many
 _LOGGED = 10  # lines after exceptions without a traceback; only a program that caught them prints so many
 _FINISHED = lazy_pattern(
     r"(?i)^(?!.*\b(?:not|fail\w*|error|before|after|until|when|if)\b).*(?:\b(?:training|finetuning|fine-tuning|pre-?training)"
@@ -62,10 +47,6 @@ _FINISHED = lazy_pattern(
 )
 """What programs print when their training ended well: Hugging Face's Trainer, Lightning, Megatron, torchrun."""
 
-_JOB = lazy_pattern(r"\*\*\* (?:JOB|STEP) (\d+)")
-_PID = lazy_pattern(r"pid: (\d+)")
-_LOCAL_RANK = lazy_pattern(r"local_rank: (\d+)")
-_UNREADABLE = lazy_pattern(r"SyntaxError|IndentationError|TabError")  # source code that no program has got through
 _CUT_OFF = "an exception with a lost message"  # of a traceback that has no end
 _PANIC = lazy_pattern(r"\.rs:\d+:\d+:$")  # where a program of Rust panicked: its message follows
 _SHOWN = 100  # characters of the message of an exception
@@ -76,44 +57,6 @@ _TITLES = {
     STUCK: "a rank that others wait for",
     "first_failed": "a process that failed without a message",
 }
-
-
-class Culprit(Struct, frozen=True):
-    """Who is accused: what is known of rank, task, node, GPU and device, and the lines that prove it."""
-
-    rank: int | None
-    task: int | None
-    node: str | None
-    gpu: int | None
-    device: str | None
-    kind: str
-    certainty: str
-    evidence: tuple[str, ...]
-    local_rank: int | None = None
-    link: str | None = None
-    expert: int | None = None
-    stage: int | None = None
-    dp_rank: int | None = None
-    cost: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The rank, or what else tells it apart: `rank 5 (node3, GPU 5)`."""
-        parts = [f"rank {self.rank}"] if self.rank is not None else []
-        parts += [f"local rank {self.local_rank}"] if self.rank is None and self.local_rank is not None else []
-        parts += [f"task {self.task}"] * (self.task is not None and self.task != self.rank)
-        parts += [self.node] if self.node is not None else []
-        parts += [f"GPU {self.gpu}"] if self.gpu is not None else []
-        parts += [f"device {self.device}"] if self.device is not None else []
-        parts += [f"link {self.link}"] if self.link is not None else []
-        parts += [f"expert {self.expert}"] if self.expert is not None else []
-        parts += [f"dp rank {self.dp_rank}"] if self.dp_rank is not None else []
-        parts += [f"stage {self.stage}"] if self.stage is not None else []
-        return parts[0] + (f" ({', '.join(parts[1:])})" if len(parts) > 1 else "") if parts else ""
-
-    def as_json(self) -> dict[str, Any]:
-        """What is known of it, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 class Ending(Struct, frozen=True):
@@ -380,148 +323,49 @@ def _cut(
         else:
             groups.append([row])
     found: list[Ending] = []
-    launches = [launch for group in groups for launch in ([_Launch(group)] if steps.by_rank else _launches(group))]
-    ended = {id(row) for launch in launches if not launch.is_last for row in launch.rows}
-    for group in chain.from_iterable(_split(launch.rows, steps) for launch in launches):
+    starts_of_groups = [[group] if steps.by_rank else program_starts(group) for group in groups]
+    ended = {id(row) for starts in starts_of_groups for start in starts[:-1] for row in start}
+    for group in (part for starts in starts_of_groups for start in starts for part in _split(start, steps)):
         judged = judge(group, steps.ranks, world)
         restarts = steps.beside(group[0]).new_attempt(group[0].line, None)
         last = steps.last_before(group[-1 if steps.by_rank else 0].line)
         caught = [row for before in found if before.goes_on for row in before.rows if id(row) not in ended]
         caught = [row for row in caught if row.section == group[0].section]  # by this start of the program
-        survived = {_type_of(row) for row in caught if _may_be_caught(row)}
+        survived = {_type_of(row) for row in caught if may_be_caught(row)}
         survived |= {_type_of(row) for row in group if TRACEBACK.startswith(row.message)} if survived else set()  # cut
         is_caught = all(
-            _may_be_caught(row) and (_type_of(row) in survived or steps.beside(row).goes_on(row)) for row in group
+            may_be_caught(row) and (_type_of(row) in survived or steps.beside(row).goes_on(row)) for row in group
         )
         is_ended = id(group[0]) in ended
         ends = max(row.last_line for row in group) if steps.by_rank else last_line  # other ranks' lines come after it
-        prints_on = _prints_on(group, ends) or _outlived_memory(group, ends)
-        is_ended |= prints_on and _JOB.search(group[-1].message) is not None
+        has_more_output = prints_on(group, ends) or _outlived_memory(group, ends)
+        is_ended |= has_more_output and JOB.search(group[-1].message) is not None
         ends_well = group[-1].last_line < finished_at and (all(map(_may_be_retried, group)) or _ended_all(group))
-        is_logged = all(_may_be_caught(row) and row.severity != FATAL and not _ends_itself(row) for row in group)
+        is_logged = all(may_be_caught(row) and row.severity != FATAL and not _ends_itself(row) for row in group)
         is_logged = is_logged and ends - max(row.last_line for row in group) >= _LOGGED
-        goes_on = restarts is not None or is_caught or is_ended or prints_on or ends_well or is_logged
+        goes_on = restarts is not None or is_caught or is_ended or has_more_output or ends_well or is_logged
         number = 1 + sum(before.restarts for before in found)
         culprits = culprits_of(group, judged)
         found.append(Ending(judged, group, culprits, last, goes_on, bool(restarts) or is_ended, number))
     return [replace(ending, of=1 + sum(each.restarts for each in found)) for ending in found]
 
 
-class _Launch(Struct):
-    """The failures of one start of a program; `is_last`: no other start follows in the group."""
-
-    rows: list[FailureRow]
-    is_last: bool = True
-
-
-def _launches(group: Sequence[FailureRow]) -> list[_Launch]:
-    """Cut failures where a program that had ended was started again: its output is appended to the same log.
-
-    Signs of a new start: a scheduler ends jobs of different numbers; a launcher prints a second summary of its node, or
-    sees a rank end twice, as two processes; the first line of the log is printed again, and a cause follows; source
-    code cannot be read, after another failure, and no other cause follows: a program that goes on has only caught it;
-    a program prints on.
-    """
-    cuts = _second_summaries(group)
-    jobs: dict[str, int] = {}  # by number of a job the last row that names it
-    for place, row in enumerate(group):
-        if number := _JOB.search(row.message):
-            cuts |= {last + 1 for job, last in jobs.items() if job != number[1]}
-            jobs[number[1]] = place
-        again = place and (row.section or 0) > (group[place - 1].section or 0)
-        if again and not _both_refuse(group[place - 1], row) and any(_is_cause(later) for later in group[place:]):
-            cuts.add(place)
-        if _UNREADABLE.match(row.message) and place and not _UNREADABLE.match(group[place - 1].message):
-            behind = takewhile(lambda later: kinds()[later.kind].role != REPORT, group[place:])
-            if all(
-                _UNREADABLE.match(later.message) or later.message == TRACEBACK for later in behind if _is_cause(later)
-            ):
-                cuts.add(place)
-        if place and _prints_on(group[max((cut for cut in cuts if cut <= place), default=0) : place], row.line):
-            cuts.add(place)
-    edges = sorted({0, len(group), *(cut for cut in cuts if cut < len(group))})
-    return [_Launch(list(group[low:high]), high == len(group)) for low, high in pairwise(edges)]
-
-
-def _both_refuse(before: FailureRow, row: FailureRow) -> bool:
-    """Whether two ranks refuse their arguments: each prints the usage of the program, which the log may begin with."""
-    ranks = {before.rank, row.rank}
-    return before.kind == row.kind == "arguments" and None not in ranks and len(ranks) > 1
-
-
-def _prints_on(rows: Sequence[FailureRow], line: int) -> bool:
-    """Whether so much is printed after failures, up to a line, that they ended nothing, or a new job prints it.
-
-    Ranks that wait for a failed one may print as much; an exception without a rank may be caught, though, and a job
-    that its scheduler ended prints nothing.
-    """
-    if not rows or line - max(row.last_line for row in rows) <= _OUTPUT:
-        return False
-    return all(map(_may_be_caught, rows)) or _JOB.search(rows[-1].message) is not None
-
-
 def _outlived_memory(rows: Sequence[FailureRow], line: int) -> bool:
     """Whether a program went on after its device was out of memory, or was started again: no launcher saw it end."""
-    caught = all(_may_be_caught(row) or (row.kind == "gpu_out_of_memory" and not _is_of_a_rank(row)) for row in rows)
-    return caught and line - max(row.last_line for row in rows) > _OUTPUT
-
-
-def _is_of_a_rank(row: FailureRow) -> bool:
-    return row.rank is not None or row.local_rank is not None or row.task is not None
-
-
-def _second_summaries(group: Sequence[FailureRow]) -> set[int]:
-    """Return where failures of a new start begin: a launcher sums up its node again, or a rank as another process."""
-    cuts: set[int] = set()
-    pids: dict[int, str] = {}  # by rank, of the processes that ended
-    agents: set[tuple[str, int]] = set()  # launchers with a complete summary, by node and first rank
-    last = 0  # row of a summary
-    for place, row in enumerate(group):
-        if row.kind not in SUMMARIES or row.rank is None:
-            continue
-        pid, local = _PID.search(row.message), _LOCAL_RANK.search(row.message)
-        agent = (row.node, row.rank - int(local[1])) if row.node is not None and local is not None else None
-        if agent in agents or (pid is not None and pids.get(row.rank, pid[1]) != pid[1]):
-            cuts.add(_after_summary(group, last, place))
-            pids, agents = {}, set()
-        if pid is not None:
-            pids[row.rank] = pid[1]
-        if agent is not None and row.kind == "first_failed":  # the last part of a summary
-            agents.add(agent)
-        last = place
-    return cuts
-
-
-def _after_summary(group: Sequence[FailureRow], last: int, again: int) -> int:
-    """Return the index after a summary and what other launchers report of it, up to the next summary.
-
-    What the launcher prints before a summary (`failed (exitcode: 1)`) belongs to it.
-    """
-    place = last + 1
-    while place < again and kinds()[group[place].kind].role == REPORT and group[place].kind != "child_failed":
-        place += 1
-    return place
-
-
-def _is_cause(row: FailureRow) -> bool:
-    return kinds()[row.kind].role == CAUSE
+    caught = all(may_be_caught(row) or (row.kind == "gpu_out_of_memory" and not is_of_a_rank(row)) for row in rows)
+    return caught and line - max(row.last_line for row in rows) > OUTPUT
 
 
 def _split(group: Sequence[FailureRow], steps: _Steps) -> list[list[FailureRow]]:
     """Cut off the exceptions that a step follows, if the program may have caught all that it follows."""
     early = [row for row in group if steps.beside(row).goes_on(row)]
     rest = list(group[len(early) :])
-    return [early, rest] if early and rest and all(map(_may_be_caught, early)) else [list(group)]
+    return [early, rest] if early and rest and all(map(may_be_caught, early)) else [list(group)]
 
 
 def _type_of(row: FailureRow) -> str:
     """The type of an exception: `ValueError`."""
     return row.message.partition(":")[0]
-
-
-def _may_be_caught(row: FailureRow) -> bool:
-    """Whether a failure is an exception of an unknown process, such as a reward function, and not of a launcher."""
-    return is_plain(row.kind) and row.rank is None
 
 
 def _ends_itself(row: FailureRow) -> bool:
@@ -539,61 +383,7 @@ def _ended_all(group: Sequence[FailureRow]) -> bool:
 
     A launcher says that it ended them; or nothing names a process: then there is one.
     """
-    return any(row.kind in ("child_failed", *SUMMARIES) for row in group) or not any(map(_is_of_a_rank, group))
-
-
-def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
-    """Return the culprits. What other lines show of the same rank or task, such as its node, is added."""
-    if judged.certainty == NOT_KNOWN:
-        return []
-    kind = judged.kind or ""
-    if judged.link is not None:
-        texts = _texts(judged.first)
-        return [Culprit(None, None, None, None, None, kind, judged.certainty, texts, link=judged.link)]
-    told = [row for row in judged.first if row.kind == kind] or judged.first
-    if judged.ranks:
-        rows_by_rank: list[tuple[int | None, list[FailureRow]]] = [
-            (rank, [row for row in judged.first if row.rank == rank]) for rank in judged.ranks
-        ]
-    elif judged.certainty == ONE_OF:
-        places = {(row.node, row.device, row.gpu): row for row in reversed(told)}
-        if len(places) > 1 and (None, None, None) in places:
-            return []  # one that is not named may as well be the first
-        rows_by_rank = [(None, [row]) for row in reversed(places.values())]
-    else:
-        rows_by_rank = [(None, told[:1])]
-    found = []
-    for rank, own in rows_by_rank:
-        unnamed = [row for row in judged.first if row.rank is None] if len(rows_by_rank) == 1 else []
-        about = [*own, *unnamed]
-        task = _first(about, "task")
-        others = [row for row in rows if rank is not None and row.rank == rank]
-        others += [row for row in rows if task is not None and row.task == task]
-        task_rows = [row for row in others if row.task is not None]
-        node = _first(task_rows, "node") or _first([*about, *others], "node")
-        # a device that the message of an exception names, as `cuda:0`, is not what failed, nor is the device of a port
-        no_gpu = is_plain(kind) or kind == "port_error"
-        gpu, device = None if no_gpu else _first(about, "gpu"), _first(about, "device")
-        local = _first(about, "local_rank")
-        if all(each is None for each in (rank, task, node, gpu, device, local)) or kind in ("time_limit", "preemption"):
-            continue
-        evidence = about or list(judged.first)
-        found.append(
-            Culprit(
-                rank, task, node, gpu, device, kind, judged.certainty,
-                _texts(evidence),
-                local,
-            )
-        )  # fmt: skip
-    return found
-
-
-def _texts(rows: Sequence[FailureRow]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(f"line {row.line}: {text_of(row)}" for row in rows[:EVIDENCE]))
-
-
-def _first(rows: Sequence[FailureRow], name: str) -> Any:
-    return next((value for row in rows if (value := getattr(row, name)) is not None), None)
+    return any(row.kind in ("child_failed", *SUMMARIES) for row in group) or not any(map(is_of_a_rank, group))
 
 
 def joined(final: Sequence[Ending]) -> Ending:
@@ -605,12 +395,6 @@ def joined(final: Sequence[Ending]) -> Ending:
     judged = judge(rows, seen, None)
     steps = [ending.last_step for ending in final if ending.last_step is not None]
     return Ending(judged, rows, culprits_of(rows, judged), max(steps, default=None), False, False)
-
-
-def text_of(row: FailureRow) -> str:
-    """Return the message of a failure in one line, with the rank of its label."""
-    label = f"[rank {row.rank}] " if row.rank is not None and row.rank_by == "label" else ""
-    return label + row.message.replace("\n", " | ")
 
 
 def _shortened(text: str) -> str:

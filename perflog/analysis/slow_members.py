@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from perflog.analysis.job_endings import Culprit
+from perflog.analysis.culprits import Culprit
 from perflog.analysis.overview.facts.what_if import at_fault
 from perflog.analysis.overview.ranks_apart import WAITS, often
 from perflog.grouping import grouped

@@ -21,8 +21,8 @@ from support.planted_jobs import KINDS, planted
 import perflog
 from perflog.analysis import diagnosis
 from perflog.analysis.compare.sides import named_sides
+from perflog.analysis.culprits import EVIDENCE
 from perflog.analysis.diagnosis import Diagnosis, _stuck_text
-from perflog.analysis.job_endings import EVIDENCE
 from perflog.metrics import Tables
 from perflog.output.presenters.diagnosis import screen
 

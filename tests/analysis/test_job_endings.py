@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from support.metrics_logs import by_hand
 
-from perflog.analysis.job_endings import Culprit, Ending, endings, is_ended, joined, listed
+from perflog.analysis.culprits import Culprit
+from perflog.analysis.job_endings import Ending, endings, is_ended, joined, listed
 from perflog.metrics.attempts import Attempt
 from perflog.metrics.run_tables import Tables
 

@@ -11,7 +11,7 @@ import pytest
 from support.metrics_logs import by_hand
 
 from perflog.analysis import slow_members as module
-from perflog.analysis.job_endings import Culprit
+from perflog.analysis.culprits import Culprit
 from perflog.analysis.slow_members import slow_members
 from perflog.metrics import Options, Tables
 from perflog.metrics.skew.named_ranks import NamedRank

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from perflog.analysis.culprits import Culprit
 from perflog.analysis.diagnosis import Diagnosis
-from perflog.analysis.job_endings import Culprit
 from perflog.analysis.job_members import UNKNOWN
 from perflog.output.presenters import diagnosis as module
 
