@@ -11,7 +11,7 @@ from support.metrics_logs import rows
 
 import perflog
 from perflog.metrics import energy, scaling
-from perflog.metrics.power.energy import ALL, ONE, _energy, _Power
+from perflog.metrics.power.energy import ALL, GPU, NODE, ONE, PARTS, _energy, _Power, scope_of
 
 WORLD = "using world size: 16, data-parallel size: 16, tensor-model-parallel size: 1, pipeline-model-parallel size: 1\n"
 
@@ -167,3 +167,56 @@ def test_energy_of_one_gpu_or_of_all(power: _Power, gpus: int | None, found: dic
     assert "energy_step_j" not in _energy(power, gpus, None, {})
     assert ("energy_step_j" in energies) == ("energy_step_j" in found)
     assert ("energy_token_j" in energies) == ("power_gpu_w" in energies)
+
+
+# --- energy of the whole run ------------------------------------------------------------------------------------------
+
+
+TRACKED = """\
+[codecarbon INFO @ 12:00:05] Energy consumed for RAM : 0.000039 kWh. RAM Power : 5.867 W
+[codecarbon INFO @ 12:00:05] Energy consumed for all GPUs : 0.000125 kWh. Total GPU Power : 45.5 W
+[codecarbon INFO @ 12:00:05] Energy consumed for all CPUs : 0.000289 kWh. Total CPU Power : 42.5 W
+[codecarbon INFO @ 12:00:05] 0.000500 kWh of electricity used since the beginning.
+{'loss': 2.25, 'grad_norm': 1.5, 'learning_rate': 1e-05, 'epoch': 0.2}
+[codecarbon INFO @ 12:00:20] Energy consumed for RAM : 0.000079 kWh. RAM Power : 5.867 W
+[codecarbon INFO @ 12:00:20] Energy consumed for all GPUs : 0.001250 kWh. Total GPU Power : 245.5 W
+[codecarbon INFO @ 12:00:20] Energy consumed for all CPUs : 0.000589 kWh. Total CPU Power : 42.5 W
+[codecarbon INFO @ 12:00:20] 0.002000 kWh of electricity used since the beginning.
+"""
+
+
+def test_an_energy_that_is_counted_up_is_that_of_the_run(tmp_path: Path) -> None:
+    (row,) = rows(energy(log_of(tmp_path / "run.log", TRACKED)))
+    assert (row["run_source"], row["run_of"]) == ("energy_so_far_gpus", "all GPUs")
+    assert (row["energy_run_j"], row["energy_machine_j"]) == (pytest.approx(4500), pytest.approx(7200))
+
+
+def test_a_total_over_the_tokens_of_the_run(tmp_path: Path) -> None:
+    text = (
+        "Total energy:              5000.50 J (0.001389 kWh)\nTotal tokens:              10,001\nIdle energy: 12.5 J\n"
+    )
+    (row,) = rows(energy(log_of(tmp_path / "run.log", text)))
+    assert (row["energy_run_j"], row["run_of"]) == (5000.5, None)
+    assert (row["energy_token_j"], row["source"]) == (pytest.approx(0.5), "total_energy / total_tokens")
+
+
+def test_an_epoch_of_carbontracker(tmp_path: Path) -> None:
+    text = (
+        "CarbonTracker: Actual consumption for 1 epoch(s):\n\tTime:\t0:00:10\n\tEnergy:\t0.500000 kWh\n"
+        "\tCO2eq:\t10.000000 g\nCarbonTracker: Predicted consumption for 5 epoch(s):\n\tTime:\t0:00:50\n"
+        "\tEnergy:\t2.500000 kWh\n\tCO2eq:\t50.000000 g\n"
+    )
+    (row,) = rows(energy(log_of(tmp_path / "run.log", text)))
+    assert (row["energy_run_j"], row["run_source"]) == (1.8e6, "CarbonTracker_Actual_consumption_for_1")
+
+
+@pytest.mark.parametrize(
+    ("words", "of"),
+    [
+        ("gpu power", GPU), ("power per gpu", ONE), ("total gpu power", ALL), ("gpus energy", ALL),
+        ("node power", NODE), ("cpu power", PARTS), ("gpu memory power", PARTS), ("ram energy", PARTS),
+        ("energy", None),
+    ],
+)  # fmt: skip
+def test_of_what_a_power_or_an_energy_is(words: str, of: str | None) -> None:
+    assert scope_of(words.split()) == of

@@ -1,4 +1,4 @@
-"""Energy of cases and of whole runs, against numbers worked out by hand."""
+"""Energy of cases against numbers worked out by hand."""
 
 from __future__ import annotations
 
@@ -75,41 +75,3 @@ def test_the_file_of_codecarbon(tmp_path: Path) -> None:
         ("tracked 3a3b-01", "all GPUs", None, 2.5 * 3.6e6), ("tracked d795-02", "all GPUs", None, 5 * 3.6e6),
     ]  # fmt: skip
     assert not len(energy(log))
-
-
-TRACKED = """\
-[codecarbon INFO @ 12:00:05] Energy consumed for RAM : 0.000039 kWh. RAM Power : 5.867 W
-[codecarbon INFO @ 12:00:05] Energy consumed for all GPUs : 0.000125 kWh. Total GPU Power : 45.5 W
-[codecarbon INFO @ 12:00:05] Energy consumed for all CPUs : 0.000289 kWh. Total CPU Power : 42.5 W
-[codecarbon INFO @ 12:00:05] 0.000500 kWh of electricity used since the beginning.
-{'loss': 2.25, 'grad_norm': 1.5, 'learning_rate': 1e-05, 'epoch': 0.2}
-[codecarbon INFO @ 12:00:20] Energy consumed for RAM : 0.000079 kWh. RAM Power : 5.867 W
-[codecarbon INFO @ 12:00:20] Energy consumed for all GPUs : 0.001250 kWh. Total GPU Power : 245.5 W
-[codecarbon INFO @ 12:00:20] Energy consumed for all CPUs : 0.000589 kWh. Total CPU Power : 42.5 W
-[codecarbon INFO @ 12:00:20] 0.002000 kWh of electricity used since the beginning.
-"""
-
-
-def test_an_energy_that_is_counted_up_is_that_of_the_run(tmp_path: Path) -> None:
-    (row,) = rows(energy(log_of(tmp_path / "run.log", TRACKED)))
-    assert (row["run_source"], row["run_of"]) == ("energy_so_far_gpus", "all GPUs")
-    assert (row["energy_run_j"], row["energy_machine_j"]) == (pytest.approx(4500), pytest.approx(7200))
-
-
-def test_a_total_over_the_tokens_of_the_run(tmp_path: Path) -> None:
-    text = (
-        "Total energy:              5000.50 J (0.001389 kWh)\nTotal tokens:              10,001\nIdle energy: 12.5 J\n"
-    )
-    (row,) = rows(energy(log_of(tmp_path / "run.log", text)))
-    assert (row["energy_run_j"], row["run_of"]) == (5000.5, None)
-    assert (row["energy_token_j"], row["source"]) == (pytest.approx(0.5), "total_energy / total_tokens")
-
-
-def test_an_epoch_of_carbontracker(tmp_path: Path) -> None:
-    text = (
-        "CarbonTracker: Actual consumption for 1 epoch(s):\n\tTime:\t0:00:10\n\tEnergy:\t0.500000 kWh\n"
-        "\tCO2eq:\t10.000000 g\nCarbonTracker: Predicted consumption for 5 epoch(s):\n\tTime:\t0:00:50\n"
-        "\tEnergy:\t2.500000 kWh\n\tCO2eq:\t50.000000 g\n"
-    )
-    (row,) = rows(energy(log_of(tmp_path / "run.log", text)))
-    assert (row["energy_run_j"], row["run_source"]) == (1.8e6, "CarbonTracker_Actual_consumption_for_1")

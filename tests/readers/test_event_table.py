@@ -10,7 +10,7 @@ import pytest
 
 from perflog.readers.events import event_table
 from perflog.readers.events.event_columns import KIND_CODE, MISSING
-from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, event_rows, value_rows
+from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWriter, by_process, event_rows, value_rows
 from perflog.readers.events.string_interning import new_interners
 from perflog.tables.sink import MemorySink
 
@@ -39,6 +39,15 @@ def test_the_rank_of_an_event_may_be_that_of_its_process() -> None:
     assert [(row["rank"], row["rank_by"], row["part"]) for row in found] == [(4, "process", 0), (None, None, 0)]
     found = event_rows(ORIGIN, columns(), new_interners()).to_pylist()
     assert [(row["rank"], row["rank_by"]) for row in found] == [(None, None)] * 2
+
+
+def test_steps_of_several_processes_without_a_rank_have_their_process() -> None:
+    origins = [ORIGIN, ORIGIN, RANK_3, ORIGIN]
+    found = by_process(origins, [0, 1, 1, -1], ["7", "8"])
+    assert [(origin.rank, origin.source) for origin in found] == [
+        (None, "process 7"), (None, "process 8"), (3, RANK_3.source), (None, ORIGIN.source),
+    ]  # fmt: skip
+    assert by_process(origins, [1, 1, 1, 1], ["7", "8"]) == origins  # all are of one
 
 
 def test_a_number_that_its_column_does_not_hold_is_null() -> None:

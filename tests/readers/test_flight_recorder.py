@@ -68,7 +68,9 @@ def test_the_status_belongs_to_the_group_that_an_entry_or_the_order_names(tmp_pa
         ("5", "last_enqueued_collective", 12), ("5", "last_completed_collective", 11),
     }  # fmt: skip
     named = dump(
-        {"mesh_tp": ("TENSOR", [3])}, {"1": (12, 11), "4": (7, 7)}, [call(1) | {"process_group": ["mesh_tp", ""]}]
+        {"mesh_tp": ("TENSOR", [3])},
+        {"1": (12, 11), "4": (7, 0), "9": (-1, -1)},
+        [call(1) | {"process_group": ["mesh_tp", ""]}],
     )
     log = perflog.read(write(tmp_path / "named_3", named))
     assert set(log.table("counters")["subject"]) == {"mesh_tp"}

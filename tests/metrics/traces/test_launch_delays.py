@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from statistics import median
@@ -14,18 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.field_logs import CORPUS, needs_corpus
+from support.made_traces import event, traced
 from support.raw_traces import NS, category, chrome_json, span_of
 
 import perflog
-from perflog.metrics import launch_queue, launches, waterfall
+from perflog.metrics import launch_queue, launches
 from perflog.metrics.traces.idle_causes import CAUSES, is_wait
 from perflog.metrics.traces.launch_delays import _time_after
 
 US = 1000
-
-
-def event(cat: str, name: str, start: float, length: float, tid: int = 1, **args: Any) -> dict[str, Any]:
-    return {"ph": "X", "cat": cat, "name": name, "pid": 9, "tid": tid, "ts": start, "dur": length, "args": args}
 
 
 def launched(
@@ -34,40 +30,6 @@ def launched(
     """A kernel, and the call that launches it, which lasts 2 us if nothing else is given."""
     work = event("kernel", "gemm", start, length, tid=7, device=0, stream=7, correlation=number) | {"pid": 0}
     return [event("cuda_runtime", "cudaLaunchKernel", call, lasts, tid, correlation=number), work]
-
-
-def traced(path: Path, *events: dict[str, Any]) -> perflog.Log:
-    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    return perflog.read(path)
-
-
-def in_us(row: dict[str, Any]) -> dict[str, int]:
-    return {cause: round(row[f"{cause}_s"] * 1e6) for cause in CAUSES}
-
-
-def test_each_cause_of_idle_time(tmp_path: Path) -> None:
-    """Launches that find the device idle take 5, 5 and 5 us: up to 15 us count as launch."""
-    log = traced(
-        tmp_path / "a.json",
-        *launched(0, 5, 10, 1),  # until 15
-        *launched(25, 30, 10, 2),  # idle from 15: 10 host, 5 launch
-        event("cuda_runtime", "cudaStreamSynchronize", 32, 10),  # returns at 42
-        *launched(50, 55, 5, 3),  # idle from 40: 10 after a wait, 5 launch
-        event("user_annotation", "DataLoader.next", 60, 30),
-        *launched(100, 105, 5, 4),  # idle from 60: 30 data, 10 host, 5 launch
-        *launched(106, 140, 10, 5),  # idle from 110, launched before: 11 launch, 19 waiting
-        event("kernel", "lost", 170, 5, tid=7, device=0, stream=7) | {"pid": 0},  # idle from 150: unknown
-    )
-    (row,) = launches(log).to_dict("records")
-    assert in_us(row) == {"data": 30, "sync": 10, "host": 20, "launch": 26, "waiting": 19, "unknown": 20}
-    assert round(row["idle_s"] * 1e6) == 125
-    assert (row["launches"], row["latency_s"], row["call_s"]) == (5, pytest.approx(5e-6), pytest.approx(2e-6))
-    assert row["delay_s"] == pytest.approx(5e-6)
-    assert row["queue"] == pytest.approx((4 * 5 + 34 - 5) / 170)  # the trace begins when the first one does
-    assert row["queue_max"] == 1
-    shares = waterfall(log).set_index("bar")["share"]
-    assert shares["host-bound idle"] == pytest.approx(30 / 170)
-    assert shares["idle with work queued"] == pytest.approx(45 / 170)
 
 
 def test_shares_of_a_period(tmp_path: Path) -> None:
@@ -81,17 +43,6 @@ def test_shares_of_a_period(tmp_path: Path) -> None:
     assert queue == [0.0] * 90 + [1.0] * 10 + [0.0] * 100
 
 
-def test_a_wait_of_another_thread_is_no_reason(tmp_path: Path) -> None:
-    log = traced(
-        tmp_path / "a.json",
-        *launched(0, 5, 10, 1),
-        event("cuda_runtime", "cudaDeviceSynchronize", 6, 12, tid=2),
-        *launched(25, 30, 10, 2),
-    )
-    (row,) = launches(log).to_dict("records")
-    assert in_us(row)["sync"] == 0
-
-
 def test_nothing_is_known_without_launches(tmp_path: Path) -> None:
     kernels = [event("kernel", "a", at, 5, tid=7, device=0, stream=7) | {"pid": 0} for at in (0, 10)]
     log = traced(tmp_path / "a.json", *kernels)
@@ -99,18 +50,6 @@ def test_nothing_is_known_without_launches(tmp_path: Path) -> None:
     assert round(row["unknown_s"] * 1e6) == round(row["idle_s"] * 1e6) == 5
     assert all(pd.isna(row[name]) for name in ("host_s", "launches", "queue", "latency_s", "short_share"))
     assert not len(launch_queue(log))
-
-
-@pytest.mark.parametrize(
-    ("name", "waits"),
-    [
-        ("cudaDeviceSynchronize", True), ("cuStreamSynchronize", True), ("hipEventSynchronize", True),
-        ("cudaMemcpy", True), ("hipMemcpyWithStream", True), ("cudaMemcpyAsync", False),
-        ("cudaStreamWaitEvent", False), ("cudaEventQuery", False), ("cudaLaunchKernel", False),
-    ],
-)  # fmt: skip
-def test_which_calls_wait_for_the_device(name: str, waits: bool) -> None:
-    assert is_wait(name) == waits
 
 
 # --- the same, nanosecond by nanosecond --------------------------------------------------------------------------
@@ -156,21 +95,6 @@ def test_made_traces_nanosecond_by_nanosecond(
     curve = launch_queue(log)
     lengths = curve["at_s"].diff().shift(-1).fillna((last - first) * 1e-6 - curve["at_s"].iloc[-1])
     assert (curve["queue"] * lengths).sum() * 1e6 == pytest.approx(waiting, abs=1e-6)
-
-
-def test_a_launch_that_takes_long_is_time_of_the_host(tmp_path: Path) -> None:
-    """A call that loads the code of its kernel: it returns at 132, the kernel begins at 135."""
-    usual = [each for number in range(4) for each in launched(20 * number, 20 * number + 5, 10, number)]
-    log = traced(tmp_path / "a.json", *usual, *launched(80, 135, 5, 9, lasts=52))  # idle from 75
-    (row,) = launches(log).to_dict("records")
-    assert in_us(row) == {
-        "data": 0,
-        "sync": 0,
-        "host": 3 * 5 + 5 + 37,
-        "launch": 3 * 5 + 15,
-        "waiting": 3,
-        "unknown": 0,
-    }
 
 
 @needs_corpus

@@ -187,3 +187,25 @@ def test_other_files_are_none(text: bytes) -> None:
 def test_the_proof_is_the_planes(tmp_path: Path) -> None:
     proof = proof_of(write_space(tmp_path / "gpu.xplane.pb", *gpu_planes()))
     assert proof[:2] == [(1, "plane", "/host:CPU: 1 lines"), (1, "plane", "/device:GPU:0: 3 lines")]
+
+
+def test_kinds_of_events_of_the_host(tmp_path: Path) -> None:
+    """By what their statistics or those that events of a name share say, else by their names and their thread."""
+    source, operator = {"_src": Reference("a.cc")}, {"hlo_op": "dot.1"}
+    events = [
+        Event("own range", 0, 1000), Event("own source", 1, 1000, source), Event("shared source", 2, 1000),
+        Event("both sources", 3, 1000, source), Event("$train.py:3 step", 4, 1000), Event("jit(step)", 5, 1000),
+        Event("xla::Run", 6, 1000), Event("operator", 7, 1000, operator), Event("shared operator", 8, 1000),
+        Event("launch", 9, 1000, {"correlation_id": 7}), Event("train", 10, 1000, {"step_num": 4} | source),
+    ]  # fmt: skip
+    shared = {"shared source": source, "both sources": source, "shared operator": operator}
+    python = PlaneWriter("/host:CPU", shared=shared).line("python", events)
+    pool = PlaneWriter("/host:CPU").line("pool/3", [Event("of a pool", 11, 1000)], number=2)
+    calls = PlaneWriter("/host:CUPTI").line("thread", [Event("cudaLaunchKernel", 12, 1000)])
+    found = perflog.read(write_space(tmp_path / "a.xplane.pb", python, pool, calls)).arrow("events").to_pylist()
+    assert {row["name"]: row["kind"] for row in found} == {
+        "own range": "range", "own source": "library", "shared source": "library", "both sources": "library",
+        "$train.py:3 step": "python", "jit(step)": "cpu", "xla::Run": "library", "operator": "cpu",
+        "shared operator": "cpu", "launch": "runtime", "train step 4": "range", "of a pool": "library",
+        "cudaLaunchKernel": "runtime",
+    }  # fmt: skip
