@@ -283,6 +283,12 @@ class _Steps:
         before = [step for row in rows if (step := self.steps[row]) is not None and step < reached]
         return reached - max(before) if before else 0
 
+    def _is_printed(self, begin: int) -> bool:
+        """Return whether the last step before a row is printed as often as the one before it: no rank is missing."""
+        steps, reached = self.steps[max(begin - _LOOKED_AT, 0) : begin], self._reached[begin - 1] or 0
+        before = max((step for step in steps if step is not None and step < reached), default=None)
+        return before is not None and steps.count(reached) >= steps.count(before)
+
     def new_attempt(self, first: int, last: int | None) -> bool | None:
         """Return whether the steps between two lines are of a new attempt; None if there are none that count.
 
@@ -301,7 +307,8 @@ class _Steps:
         if reached is None or not numbers:
             return False if end - begin > _OF_A_NODE else None
         if max(numbers) > reached + max(_LATE, self._stride(begin)):
-            return bool(min(numbers) < reached)
+            lowest = min(numbers)
+            return bool(lowest < reached or (lowest == reached and self._is_printed(begin)))
         return True if len(set(numbers)) > 1 and min(numbers) < reached else None
 
 

@@ -1,7 +1,8 @@
 """Hosts of one job, each with a log of its own in which the same steps are printed.
 
 A loss is the mean over all ranks, so the logs print the same losses of the same steps at the same times. Such runs are
-one run, and no repeats. So are the log of a program and a document that it writes: both have the same measured times.
+one run, and no repeats. So are the log of a program and a document or a file of metrics that it writes: both have the
+same measured times.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ _DRIFT = 0.2  # of a step
 _EQUAL_TIMES, _PRECISE = 2, 5  # times that two logs of a run have in common, and their digits
 _MOST_TIMES, _MOST_LOGS = 1000, 50  # of a run that is compared, and with one time: more are of steps, or settings
 
+_EQUAL_STEPS, _STEP_DIGITS = 10, 4  # steps with equal times, and digits of these
+_EQUAL_SHARE = 0.25  # of the steps that both print: the two may disagree about the others
+
 _EQUAL_LOSSES = 10
 """Different losses that logs of one job have in common. Losses of other jobs may be equal in a few steps."""
 
@@ -39,7 +43,7 @@ def run_of_hosts(tables: Tables) -> dict[str, str]:
     if len(set(tables.rows("runs")["log_sha256"].tolist())) < 2:
         return {}
     members: dict[str, list[str]] = {}
-    for one, other in chain(equal_losses(tables), equal_times(tables)):
+    for one, other in chain(equal_losses(tables), equal_times(tables), equal_steps(tables)):
         first = next((run for run, runs in members.items() if one in runs), one)
         members.setdefault(first, [first]).append(other)
     order, steps = tables.run_order(), tables.counts("steps")
@@ -143,6 +147,37 @@ def equal_times(tables: Tables) -> Iterator[tuple[str, str]]:
         if is_of_two and number >= max(_EQUAL_TIMES, min(counts[one], counts[other]) / 2):
             joined.add(other)
             yield one, other
+
+
+def equal_steps(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Yield pairs of runs of two logs and formats that print the same times of the same steps."""
+    format_of = dict(tables.rows("runs").where(tables.rows("runs").known("format")).records("run", "format"))
+    if len(set(format_of.values())) < 2:
+        return
+    timed = {run: times for run, rows in tables.rows_by_run("steps").items() if (times := _times_of_steps(rows))}
+    if len(timed) > _MOST_LOGS:
+        return
+    joined: set[str] = set()
+    for one, other in combinations(timed, 2):
+        is_of_two = one.partition("-")[0] != other.partition("-")[0] and other not in joined
+        if not is_of_two or format_of.get(one) == format_of.get(other):
+            continue
+        common = timed[one].keys() & timed[other].keys()
+        equal = [timed[one][step] for step in common if timed[one][step] == timed[other][step]]
+        if len(set(equal)) >= _EQUAL_STEPS and len(equal) >= _EQUAL_SHARE * len(common):
+            joined.add(other)
+            yield one, other
+
+
+def _times_of_steps(rows: Rows) -> dict[int, str]:
+    """Return the printed times of steps with four digits, by step; empty if a step has several."""
+    printed = rows.where(rows.known("step", "step_time_s") & ~rows.known("step_time_by"))
+    times = printed["step_time_s"]
+    if len(np.unique(printed["step"])) < len(times) or len(times) < _EQUAL_STEPS:
+        return {}
+    if np.median([_digits(time) for time in times[:_MOST_TIMES]]) < _STEP_DIGITS - 1:  # a last zero is no digit
+        return {}
+    return {step: f"{time:.{_STEP_DIGITS}g}" for step, time in printed.records("step", "step_time_s")}
 
 
 def _digits(value: float) -> int:

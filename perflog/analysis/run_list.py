@@ -103,7 +103,7 @@ class RunList:
 
         others = run_of_hosts(Tables(self.known.log).only([key.id for key in self.keys]))
         runs = count(len(self.keys) - len(others), "run")
-        return f"{runs}, {hosts_in_words(self.known.log, others)} (equal losses and times)" if others else ""
+        return f"{runs}, {hosts_in_words(self.known.log, others)} (equal losses or times)" if others else ""
 
 
 class RunFacts:

@@ -259,7 +259,7 @@ def test_logs_of_hosts_with_equal_losses_are_one_job(tmp_path: Path, other: str,
     assert len(shown.groups) == jobs
     if jobs == 1:
         assert shown.outcome == ["Ended by CUDA out of memory, cn-0113.log:15"]
-        assert shown.reasons[0].startswith("2 logs of one job (equal losses and times): cn-0113.log, gpu-a12.log.")
+        assert shown.reasons[0].startswith("2 logs of one job (equal losses or times): cn-0113.log, gpu-a12.log.")
     assert [len(side.log) for side in named_sides([str(tmp_path)])] == [jobs]
 
 

@@ -74,6 +74,9 @@ def test_steps_after_a_failure() -> None:
     assert shown(*BEFORE, failure(9), *steps(4, 5, 6, begin=10)) == [([9], True, False, 3)]
     assert shown(*BEFORE, failure(9), *steps(2, 3, 4, 5, begin=10)) == [([9], True, True, 3)]
     assert shown(*BEFORE, failure(9), *steps(1, 2, begin=10)) == [([9], True, True, 3)]
+    assert shown(*BEFORE, failure(9), *steps(3, 4, 5, begin=10)) == [([9], True, True, 3)]  # again the one before it
+    ranks = [row for rank in (0, 1) for row in steps(1, 2, 3 - rank, begin=2 + 3 * rank, rank=rank)]
+    assert shown(*ranks, failure(9), *steps(3, 4, 5, begin=10)) == [([9], True, False, 3)]  # of the other rank
     assert shown(*BEFORE, failure(9), *steps(2, begin=10)) == [([9], False, False, 3)]  # one: a bar that closes
     other = steps(1, begin=10, run="a-2")
     assert shown(*BEFORE, failure(9), *other, runs=("a-1", "a-2")) == [([9], True, True, 3)]

@@ -163,7 +163,7 @@ def test_all_commands_count_the_logs_of_a_job_once(tmp_path: Path) -> None:
             )
         )
     folder = combined([perflog.read(log) for log in logs])
-    words = "1 run, 2 more logs of the same job (equal losses and times)"
+    words = "1 run, 2 more logs of the same job (equal losses or times)"
     assert RunList(folder).hosts() == words
     (side,) = named_sides([str(tmp_path)])
     assert (len(side.log), side.log.warnings) == (1, [f"{tmp_path.name}: {words}, which count with it"])

@@ -133,6 +133,16 @@ def test_prime_rl() -> None:
     assert [row["memory_bytes"] for row in steps] == pytest.approx([x * 2**30 for x in (5.1, 5.2, 5.2, 61.4)])
 
 
+def test_openrlhf() -> None:
+    log = whole("openrlhf")
+    assert [row["step_time_s"] for row in log.rows("steps")] == [76.381, 76.022, 74.206]
+    assert {(row["phase"], row["time_s"]) for row in log.rows("phases") if row["step"] == 2} == {
+        ("timing_generation", 40.891), ("timing_make_experience", 3.029), ("timing_ppo_train", 29.602),
+        ("timing_broadcast", 2.5),
+    }  # fmt: skip
+    assert values(log)["response_length"] == 807.47
+
+
 def test_the_orchestrator_of_prime_rl() -> None:
     log = whole("prime_rl_orchestrator")
     assert [(row["step"], row["step_time_s"]) for row in log.rows("steps")] == [(28, 73.77), (29, 72)]

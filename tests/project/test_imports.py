@@ -115,16 +115,16 @@ metrics: __init__
 analysis: tables_as_logs given_runs run_names repeats culprits program_starts job_endings job_hosts job_members
 analysis: run_stops run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
-analysis.lint: log_lines endings servers traces __init__
+analysis.lint: log_lines endings servers recordings traces __init__
 analysis.compare: result_rows sides left_out operator_trees measures verdicts figures history baselines rows
 analysis.compare: headline aa
 analysis.compare.explanations: __init__ attribution operators averages warmup_costs cause_changes message_sizes
 analysis.compare.explanations: speed_changes
 analysis.compare: findings comparison comparing gates ci_formats __init__
-analysis.overview: run_groups run_figures ranks_apart doubts hosts parts outliers
+analysis.overview: run_groups base_rows run_figures ranks_apart doubts hosts parts outliers
 analysis.overview.facts: __init__ stuck what_if scaling_facts sweep_facts energy_facts telemetry_facts
 analysis.overview.facts: host_operators version_changes folder_answers device_facts log_facts slow_steps server_facts
-analysis.overview.facts: case_facts epoch_facts job_course targets
+analysis.overview.facts: case_facts reward_facts epoch_facts job_course targets
 analysis.overview: headline reasons subject next_commands __init__
 analysis: slow_members diagnosis live_steps run_list track
 plots.drawing: __init__ sketch style files notebook_figure canvas heatmaps stacked_bars

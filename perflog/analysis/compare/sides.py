@@ -207,7 +207,7 @@ def _together(name: str, members: Sequence[Log]) -> Log:
     kept = without_other_hosts(log, tables)
     if others := run_of_hosts(tables):
         logs = f"{count(len(kept), 'run')}, {hosts_in_words(log, others)}"
-        kept.warnings.append(f"{name}: {logs} (equal losses and times), which count with it")
+        kept.warnings.append(f"{name}: {logs} (equal losses or times), which count with it")
     return kept
 
 

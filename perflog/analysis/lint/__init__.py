@@ -26,7 +26,7 @@ __all__ = ["COLUMNS", "RULES", "SEVERITIES", "Finding", "LintRule", "Severity", 
 
 for _module in (
     "losses", "consistency", "summaries", "step_times", "step_parts", "steps", "workload", "ranks", "profiles",
-    "log_lines", "endings", "servers", "traces",
+    "log_lines", "endings", "servers", "recordings", "traces",
 ):  # fmt: skip
     import_module(f"{__name__}.{_module}")  # registers its rules; docs/lint.md has them in this order
 

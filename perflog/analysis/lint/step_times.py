@@ -28,6 +28,8 @@ _DERIVED = {
     "bar": "step times are the differences of a progress bar's whole seconds, at least 20 s apart",
     "rate": "step times are computed from a printed rate, which may be smoothed",
 }
+_BY_CLOCK = ("line", "bar")
+_SECOND, _ROUNDING = 1.0, 1e-6  # the coarsest unit of a clock, and of differences of floating-point numbers
 _DRIFT = 0.01
 _COARSE = 0.01  # of the median: a smaller unit of the print hides no change that counts
 _FEWEST_ROUNDED = 20  # step times: fewer can be round by chance
@@ -137,7 +139,7 @@ def outliers(data: LintInput) -> Iterator[Finding]:
     """Steps after the warm-up beyond median + 10 MAD and 1.02 times the median; without times, by their rate."""
     shifted = run_levels(data.tables, data.options.warmup)
     for s in data.series("step_time_s").values():
-        far, middle, scatter = _far(s.steady)
+        far, middle, scatter = _far(s.steady, _unit_of_clock(data, s))
         if not far.any() or s.run in shifted:  # of a run with several levels no median tells what is far
             continue
         steps = s.steps[s.warmup.cut :][far]
@@ -172,14 +174,23 @@ def _slow_by_rate(data: LintInput, shifted: Container[str]) -> Iterator[Finding]
             yield Finding(s.run, message, {s.run: s.lines[s.warmup.cut :][far]}, numbers)
 
 
-def _far(steady: Floats) -> tuple[Mask, float, float]:
+def _far(steady: Floats, unit: float = 0.0) -> tuple[Mask, float, float]:
     """Flag the times far above their median; return also the median, and the scatter that is allowed."""
     if len(steady) < 2:
         return np.zeros(len(steady), np.bool_), 0.0, 0.0
     middle = median(steady)
     scatter = _MADS * mad(steady)
-    far: Mask = steady > max(middle + scatter, _LONGER * middle)
+    far: Mask = steady > max(middle + scatter, _LONGER * middle, middle + unit)
     return far, middle, scatter
+
+
+def _unit_of_clock(data: LintInput, series: StepSeries) -> float:
+    """Return by how much times that are differences of a clock may be wrong: its whole seconds over some steps."""
+    if data.tables.rows_of("steps", series.run).counts("step_time_by").keys().isdisjoint(_BY_CLOCK):
+        return 0.0
+    steps = np.diff(np.unique(series.steady))
+    steps = steps[steps > _ROUNDING]
+    return min(float(steps.min()), _SECOND) + _ROUNDING if len(steps) else 0.0
 
 
 @rule(

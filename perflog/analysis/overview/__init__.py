@@ -23,6 +23,7 @@ from perflog.analysis.job_members import logs_beside
 from perflog.analysis.lint import Finding, findings
 from perflog.analysis.lint.log_lines import GUESSED
 from perflog.analysis.lint.steps import STOPPED
+from perflog.analysis.overview.base_rows import base_rows
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.facts.energy_facts import energy_facts
 from perflog.analysis.overview.facts.folder_answers import folder_answers, folder_metric, scores, slowdowns
@@ -41,13 +42,12 @@ from perflog.analysis.overview.reasons import bottleneck, bottlenecks, late_rank
 from perflog.analysis.overview.run_figures import ELAPSED, TOTAL, RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
 from perflog.analysis.overview.subject import common_name, subject
-from perflog.analysis.repeats import ROUND, Difference, Result, differing
+from perflog.analysis.repeats import Difference, Result, differing
 from perflog.analysis.run_stops import last_stop
 from perflog.formats.registry import known
 from perflog.grouping import grouped
-from perflog.lazy_patterns import lazy_pattern
 from perflog.log import Log, RunKey
-from perflog.metrics import Options, Tables, sweep
+from perflog.metrics import Options, Tables
 from perflog.metrics.attempts import attempts
 from perflog.metrics.benchmarks.case_tables import case_tables
 from perflog.metrics.causes import causes_by_run
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
 __all__ = ["Overview", "overview"]
 
 
-_SETTING = lazy_pattern(r"([A-Za-z]\w*)=(\S+)")
 _MARKS = 4  # runs that are named one by one
 _OF_PROGRAM = 4  # sentences on the only run of a program
 _EACH = 3  # runs that each have their bottlenecks shown
@@ -284,7 +283,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
     elif studies(tables, options):  # runs of other sizes are no repeats
         groups = apart(groups, log, [group.runs for group in groups if _are_of_several_logs(log, group)])
         groups = by_size(groups, tables, options)
-    bases = {} if figures and figures[0].counts else _bases(tables, groups, options)
+    bases = {} if figures and figures[0].counts else base_rows(tables, groups, options)
     attempted = any(group.runs[0] in attempts_of for group in groups)
     if attempted or studies(tables, options):  # attempts of a job, and sizes, are not compared run by run unless asked
         bases = {}
@@ -430,54 +429,6 @@ def _in_common(figures: Sequence[RunFigure], groups: Sequence[RunGroup]) -> bool
 
 def _has(figure: RunFigure, group: RunGroup) -> bool:
     return any(run in figure.values for run in group.runs)
-
-
-def _bases(tables: Tables, groups: Sequence[RunGroup], options: Options) -> dict[int, int]:
-    """The group that each group is compared with: the base of its sweep, else the first group.
-
-    Groups that differ in several settings have no base: a change would be due to all these settings. Titles may be
-    settings: `shape=llama3_8b B=1 S=2048`.
-    """
-    places = {run: i for i, group in enumerate(groups) for run in group.runs}
-    if any(ROUND in group.settings for group in groups):  # of each round the first row
-        first: dict[str, int] = {}
-        for i, group in enumerate(groups):
-            first.setdefault(group.settings[ROUND], i)
-        return {i: base for i, group in enumerate(groups) if (base := first[group.settings[ROUND]]) != i}
-    rows = sweep.table(tables, options)
-    if len(rows) and all(len(group.runs) == 1 for group in groups):
-        pairs = {
-            places[run]: places[base]
-            for run, base in zip(rows["run"], rows["base_run"], strict=True)
-            if isinstance(base, str)
-        }
-        return {place: base for place, base in pairs.items() if place != base}
-    if len(groups) < 2 or len(groups[0].settings) > 1:  # several factors
-        return {}
-    names = _names_of_unknown_programs(tables)
-    base_names = names.get(groups[0].runs[0])
-    others = (names.get(group.runs[0]) for group in groups[1:])
-    in_titles = [dict(_SETTING.findall(group.name)) for group in groups]
-    return {
-        i: 0
-        for i, own in enumerate(others, 1)
-        if not (base_names and own and base_names.isdisjoint(own))
-        and len(in_titles[0].items() - in_titles[i].items()) <= 1
-    }
-
-
-def _names_of_unknown_programs(tables: Tables) -> dict[str, set[str]]:
-    """Return the names of the values and phases of the runs that only generic formats read, by run.
-
-    Two such runs without a name in common are of two programs, such as a trainer and its evaluation.
-    """
-    formats = {run: known().get(name) for run, name in tables.rows("runs").records("run", "format")}
-    found: dict[str, set[str]] = {run: set() for run, form in formats.items() if form is not None and form.generic}
-    for table, column in (("values", "key"), ("phases", "phase")):
-        for run, rows in tables.rows_by_run(table).items():
-            if run in found:
-                found[run].update(rows.counts(column))
-    return found
 
 
 def _reasons(

@@ -33,7 +33,7 @@ def hosts_apart(log: Log, figures: Sequence[RunFigure], other_hosts: Mapping[str
             if values[high] - values[low] > _APART * abs(values[low]):
                 low_text, high_text = (figure.text(values[run], 4) for run in (low, high))
                 texts.append(f"{figure.name} {low_text} ({names[low]}) to {high_text} ({names[high]})")
-        logs = f"{len(runs)} logs of one job (equal losses and times): {first_few(map(names.get, runs), _NAMED)}"
+        logs = f"{len(runs)} logs of one job (equal losses or times): {first_few(map(names.get, runs), _NAMED)}"
         over_all = f"; over all of them {', '.join(texts[:_FIGURES])}" * bool(texts)
         yield f"{logs}. The figures are from {names[leader]}{over_all}."
 

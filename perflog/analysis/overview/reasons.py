@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterator
 
 from perflog.analysis.compare.explanations.operators import moved_between, moved_text, time_basis
-from perflog.analysis.overview.facts import case_facts, device_facts, log_facts, scaling_facts, server_facts, slow_steps
+from perflog.analysis.overview.facts import (
+    case_facts,
+    device_facts,
+    log_facts,
+    reward_facts,
+    scaling_facts,
+    server_facts,
+    slow_steps,
+)
 from perflog.analysis.overview.facts.host_operators import host_operator_sentences, host_time_of_steps
 from perflog.analysis.overview.facts.stuck import stuck
 from perflog.analysis.overview.facts.telemetry_facts import unlike_device_facts
@@ -108,6 +116,7 @@ _FACTS = (
     log_facts.loads,
     host_operator_sentences,
     log_facts.places,
+    reward_facts.rewards,
     server_facts.latencies,
     server_facts.client_rate,
     server_facts.server_load,

@@ -131,6 +131,9 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
     nothing else, except the loss. Values without a known better direction come last of all.
     """
     figures = [figure for kind in _KINDS for figure in kind(tables, options) if figure.values]
+    if any(figure.name == "step" for figure in figures):  # servers of a job are beside it
+        served = {figure.name for figure in _serving(tables, options)}
+        figures.sort(key=lambda figure: figure.name in served)
     if not figures:
         figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
         if figures and not any(map(_is_speed, figures)):

@@ -240,6 +240,7 @@ def test_each_rule_has_a_spoiled_log() -> None:
         "unread-figures",
         "guessed-rows",
         "failed-requests",
+        "recordings-disagree",
         "open-interval",
         "no-success",
         "program-error",

@@ -53,6 +53,14 @@ def test_a_quiet_run_has_outliers_from_two_percent_on(time: float, is_far: bool)
     assert bool(messages("outliers", timed([*[1.0, 1.0001] * 10, time, *[1.0] * 8]))) == is_far
 
 
+def test_the_next_value_of_a_coarse_clock_is_no_outlier() -> None:
+    times = [*[14.0] * 20, 14.5, 14.5, *[14.0] * 8]
+    rows = [row | {"step_time_by": "bar"} for row in timed(times)]
+    assert messages("outliers", rows) == []
+    (beyond,) = messages("outliers", [*rows, timed([*times, 16.0])[-1] | {"step_time_by": "bar"}])
+    assert beyond.startswith("1 steady step beyond")
+
+
 @pytest.mark.parametrize(("column", "unit"), [("tokens_per_s", "tokens/s"), ("tflops", "TFLOP/s")])
 def test_slow_steps_by_their_rate(column: str, unit: str) -> None:
     rates = [100.0, 100.1, 99.9, 100.2] * 5

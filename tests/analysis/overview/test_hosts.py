@@ -24,8 +24,8 @@ def figure(name: str, **values: float) -> RunFigure:
 
 def test_how_far_the_hosts_of_a_job_are_apart() -> None:
     """A host counts for its own job; figures within 1 % agree, and a loss depends on when a host ended."""
-    begin = "3 logs of one job (equal losses and times): A1, B1, B2. The figures are from A1"
-    other = "2 logs of one job (equal losses and times): C1, D1. The figures are from C1."
+    begin = "3 logs of one job (equal losses or times): A1, B1, B2. The figures are from A1"
+    other = "2 logs of one job (equal losses or times): C1, D1. The figures are from C1."
     figures = [
         figure("step", a1=1.0, b1=1.0101, b2=0.9999, e1=9.0),
         figure("near", a1=1.0, b1=1.0099),
@@ -42,7 +42,7 @@ def test_how_far_the_hosts_of_a_job_are_apart() -> None:
         LOG, [figure(name, a1=1.0, b1=2.0) for name in "vwxyz"], dict.fromkeys(list(RUNS)[1:], "a1")
     )
     assert many == (
-        "6 logs of one job (equal losses and times): A1, B1, B2, C1 and 2 more. The figures are from A1; over all "
+        "6 logs of one job (equal losses or times): A1, B1, B2, C1 and 2 more. The figures are from A1; over all "
         "of them v 1 s (A1) to 2 s (B1), w 1 s (A1) to 2 s (B1), x 1 s (A1) to 2 s (B1)."
     )
     assert list(module.hosts_apart(LOG, [], {})) == []

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 from support.metrics_logs import by_hand
 
+from perflog.analysis.overview.base_rows import base_rows
 from perflog.analysis.overview.run_groups import RunGroup, apart, no_repeats, run_groups
 from perflog.analysis.repeats import Difference
 from perflog.log import RunKey
@@ -150,13 +150,11 @@ def test_rounds_that_have_the_same_order_in_three_configurations() -> None:
 
 
 def test_runs_with_titles_that_differ_in_several_settings_have_no_base() -> None:
-    module: Any = import_module("perflog.analysis.overview")
     made = Tables(by_hand("steps", []))
 
     def bases(*titles: str) -> dict[int, int]:
         groups = [RunGroup(f"#{n}", title, (f"r{n}",), {}) for n, title in enumerate(titles)]
-        found: dict[int, int] = module._bases(made, groups, Options())
-        return found
+        return base_rows(made, groups, Options())
 
     assert bases("shape=a B=1 S=128", "shape=b B=1 S=2048", "shape=a B=1 S=256") == {2: 0}
     assert bases("a.txt", "b.txt") == {1: 0}

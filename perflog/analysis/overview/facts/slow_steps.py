@@ -11,10 +11,12 @@ from perflog.arrays import Ints, Mask
 from perflog.metrics import Options, Tables
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.slow_steps import LongerPart, far_longer, parts_of_slow_steps
+from perflog.metrics.jobs.step_levels import run_levels
 from perflog.metrics.step_series import step_series
 from perflog.units import count, show
 
 _TELLING = 0.03  # of the time: smaller parts are no reason
+_AT_AN_END = 0.1  # of the steps
 _OFTEN = 3  # slow steps; fewer show no period
 
 
@@ -24,6 +26,8 @@ def slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
     cause = next((cause for cause in causes if cause.subject == "slow steps"), None)
     series = next((each for each in step_series(tables, warmup=options.warmup) if each.run == run), None)
     if cause is None or series is None or not cause.gain > _TELLING:
+        return
+    if run in run_levels(tables, options.warmup) or _are_at_an_end(far_longer(series)):
         return
     times, steps, number = series.steady, series.steps[series.warmup.cut :], cause.n or 0
     longest = int(times.argmax())
@@ -41,6 +45,13 @@ def slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
     part = parts_of_slow_steps(tables, options.warmup).get(run)
     if part is not None:
         yield _longer_part(part, float((times[slow] - np.median(times)).sum()), number)
+
+
+def _are_at_an_end(slow: Mask) -> bool:
+    """Whether several slow steps are the first or the last ones: the run is slow there, and no single step."""
+    places = np.flatnonzero(slow)
+    together = len(places) >= max(_OFTEN, _AT_AN_END * len(slow)) and bool((np.diff(places) == 1).all())
+    return together and bool(slow[0] or slow[-1])
 
 
 def _period(steps: Ints, slow: Mask) -> Iterator[str]:
