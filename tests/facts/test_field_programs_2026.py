@@ -406,6 +406,7 @@ def test_the_mean_rate_of_a_speed_run() -> None:
     log = read(
         b"4500/20000 train_loss: 2.2951 train_time: 8.9m tok/s: 6618594\n4961/20000 val_loss: 2.3593 val_bpb: 1.0780\n"
     )
+    assert unread(log) == {}  # also where lines are left out
     [step] = log.rows("steps")  # openai/parameter-golf records of 2026-04
     assert (step["step"], step["loss"], step["elapsed_s"]) == (4500, 2.2951, None)
     assert values(log)["mean_tokens_per_s"] == 6618594 and values(log)["val_bpb"] == 1.078
