@@ -32,20 +32,18 @@ from perflog.analysis.compare.left_out import (
 )
 from perflog.analysis.compare.measures import SideValues, side_values, warmups
 from perflog.analysis.compare.rows import FigureRow
+from perflog.analysis.compare.side_settings import differing_settings, other_settings, varied_settings
 from perflog.analysis.compare.sides import (
     Case,
     LeftOut,
     Runs,
     Side,
     SideReference,
-    differing_settings,
     left_out_warnings,
     named_sides,
-    other_settings,
     resolve_sides,
     setting_names,
     stores_of,
-    varied_settings,
 )
 from perflog.analysis.compare.verdicts import (
     DEFAULT_RULE,

@@ -26,13 +26,8 @@ from perflog.analysis.compare.left_out import (
 )
 from perflog.analysis.compare.result_rows import records
 from perflog.analysis.compare.rows import FigureRow
-from perflog.analysis.compare.sides import (
-    Case,
-    DifferingSetting,
-    LeftOut,
-    OtherSetting,
-    VariedSetting,
-)
+from perflog.analysis.compare.side_settings import DifferingSetting, OtherSetting, VariedSetting
+from perflog.analysis.compare.sides import Case, LeftOut
 from perflog.analysis.compare.verdicts import (
     NOT_COMPARABLE,
     OTHER_SETTING,

@@ -12,7 +12,8 @@ from msgspec.structs import asdict
 from perflog.analysis.compare.explanations.averages import AverageRow, window_of
 from perflog.analysis.compare.headline import RATES, unequal_steps
 from perflog.analysis.compare.rows import FigureRow, by_measure
-from perflog.analysis.compare.sides import Case, DifferingSetting, Side
+from perflog.analysis.compare.side_settings import DifferingSetting
+from perflog.analysis.compare.sides import Case, Side
 from perflog.analysis.lint import RULES, Finding
 from perflog.grouping import grouped
 from perflog.metrics.registry import column, columns_of

@@ -18,7 +18,8 @@ from perflog.analysis.compare.comparison import Comparison, Objection, sides_in_
 from perflog.analysis.compare.findings import FindingRow
 from perflog.analysis.compare.left_out import CutShort, FailedRun
 from perflog.analysis.compare.rows import FigureRow
-from perflog.analysis.compare.sides import Case, DifferingSetting, LeftOut, OtherSetting
+from perflog.analysis.compare.side_settings import DifferingSetting, OtherSetting
+from perflog.analysis.compare.sides import Case, LeftOut
 from perflog.analysis.compare.verdicts import DEFAULT_RULE, NOT_COMPARABLE, OTHER_SETTING
 from perflog.analysis.lint import RULES
 from perflog.errors import NothingToCompareError, UsageError

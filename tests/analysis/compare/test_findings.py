@@ -14,7 +14,8 @@ from support.metrics_logs import by_hand
 
 from perflog.analysis.compare.explanations.averages import AverageRow
 from perflog.analysis.compare.findings import FindingRow, findings
-from perflog.analysis.compare.sides import Case, DifferingSetting
+from perflog.analysis.compare.side_settings import DifferingSetting
+from perflog.analysis.compare.sides import Case
 from perflog.analysis.lint import Finding
 from perflog.metrics import Tables
 

@@ -17,7 +17,6 @@ from support.paths import ROOT
 
 import perflog
 from perflog.analysis.compare import sides
-from perflog.analysis.compare.sides import Case
 from perflog.cli.main import main
 from perflog.errors import NothingToCompareError, UsageError
 
@@ -136,29 +135,6 @@ def test_a_name_that_is_taken_gets_a_number() -> None:
     assert sides._free("run", ["a"]) == "run"
     assert sides._free("run", ["run"]) == "run (2)"
     assert sides._free("run", ["run (2)", "run"]) == "run (3)"
-
-
-def settings(*by_side: list[dict[str, str]]) -> dict[str, dict[str, str]]:
-    """The settings in which sides with these runs differ."""
-    names = [[f"{side}{run}" for run in range(len(runs))] for side, runs in zip("ab", by_side, strict=True)]
-    made: Any = [
-        SimpleNamespace(name=side, settings=dict(zip(runs, values, strict=True)))
-        for side, runs, values in zip("ab", names, by_side, strict=True)
-    ]
-    case = Case("c", tuple(map(tuple, names)))
-    return {row.setting: dict(row.values) for row in sides.differing_settings(made, [case])}
-
-
-def test_settings_in_which_sides_differ() -> None:
-    """A seed counts where each side has one; seeds that vary between repeats do not."""
-    assert settings([{"lr": "1", "seed": "1"}], [{"lr": "2", "seed": "2"}]) == {
-        "lr": {"a": "1", "b": "2"}, "seed": {"a": "1", "b": "2"},
-    }  # fmt: skip
-    base = [{"lr": "1", "seed": "1"}, {"lr": "1", "seed": "2"}]
-    assert settings(base, [{"lr": "2", "seed": "3"}, {"lr": "3", "seed": "4"}]) == {"lr": {"a": "1", "b": "2 | 3"}}
-    assert settings([{"lr": "1"}], [{}]) == {"lr": {"a": "1", "b": "-"}}
-    assert settings([{"lr": "1", "pid": "7"}], [{"lr": "1", "pid": "8"}]) == {}
-    assert settings([{"lr": "1"}, {"lr": "2"}], [{"lr": "2"}, {"lr": "1"}]) == {}
 
 
 def test_runs_without_a_setting_to_split_by_are_counted(tmp_path: Path) -> None:
