@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
@@ -17,6 +18,7 @@ from msgspec.structs import fields, replace
 
 from perflog.analysis.culprits import Culprit, culprits_of
 from perflog.analysis.program_starts import JOB, OUTPUT, is_of_a_rank, may_be_caught, prints_on, program_starts
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.metrics.attempts import Attempt, attempts
@@ -267,6 +269,16 @@ class _Steps:
         row = bisect_right(self.lines, line)
         return self._reached[row - 1] if row else None
 
+    def last_before_all(self, rows: Sequence[FailureRow]) -> int | None:
+        """Return the last step that the ranks of some failures print before them."""
+        last = (self.beside(row).last_before(row.line) for row in rows)
+        return max((step for step in last if step is not None), default=None)
+
+    def restarts_before(self, line: int) -> int:
+        """Return how often the steps up to a line begin again from an earlier one."""
+        numbers = [step for step in self.steps[: bisect_right(self.lines, line)] if step is not None]
+        return sum(after < before for before, after in pairwise(numbers))
+
     def goes_on(self, row: FailureRow) -> bool:
         """Return whether a later step is printed after a failure. A bar may print the last one again as it closes."""
         begin = bisect_right(self.lines, row.line)
@@ -323,19 +335,14 @@ def _finished_at(tables: Tables, runs: Sequence[str]) -> int:
 def _cut(
     rows: Sequence[FailureRow], steps: _Steps, world: int | None, last_line: int, finished_at: int
 ) -> list[Ending]:
-    groups: list[list[FailureRow]] = []
-    for row in rows:
-        if groups and steps.beside(groups[-1][0]).new_attempt(groups[-1][0].line, row.line) is None:
-            groups[-1].append(row)
-        else:
-            groups.append([row])
+    groups = _by_attempt(rows, steps)
     found: list[Ending] = []
     starts_of_groups = [[group] if steps.by_rank else program_starts(group) for group in groups]
     ended = {id(row) for starts in starts_of_groups for start in starts[:-1] for row in start}
     for group in (part for starts in starts_of_groups for start in starts for part in _split(start, steps)):
         judged = judge(group, steps.ranks, world)
         restarts = steps.beside(group[0]).new_attempt(group[0].line, None)
-        last = steps.last_before(group[-1 if steps.by_rank else 0].line)
+        last = steps.last_before_all(group) if steps.by_rank else steps.last_before(group[0].line)
         caught = [row for before in found if before.goes_on for row in before.rows if id(row) not in ended]
         caught = [row for row in caught if row.section == group[0].section]  # by this start of the program
         survived = {_type_of(row) for row in caught if may_be_caught(row)}
@@ -355,6 +362,20 @@ def _cut(
         culprits = culprits_of(group, judged)
         found.append(Ending(judged, group, culprits, last, goes_on, bool(restarts) or is_ended, number))
     return [replace(ending, of=1 + sum(each.restarts for each in found)) for ending in found]
+
+
+def _by_attempt(rows: Sequence[FailureRow], steps: _Steps) -> list[list[FailureRow]]:
+    """Return the failures of each attempt; of files of ranks, the failures of its ranks together."""
+    if steps.by_rank and all(row.rank is not None for row in rows):
+        by_attempt = grouped((steps.beside(row).restarts_before(row.line), row) for row in rows)
+        return [by_attempt[number] for number in sorted(by_attempt)]
+    groups: list[list[FailureRow]] = []
+    for row in rows:
+        if groups and steps.beside(groups[-1][0]).new_attempt(groups[-1][0].line, row.line) is None:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups
 
 
 def _outlived_memory(rows: Sequence[FailureRow], line: int) -> bool:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import perflog
+from perflog.analysis.job_endings import endings
 from perflog.log import Log
+from perflog.metrics import Tables
 
 TITAN = (
     "[titan] {day} {hour}:{minute:02d}:{second:02d},271 - root - INFO - step: {step:2d}  loss:  {loss:.5f}  "
@@ -228,3 +230,23 @@ def test_logs_of_nodes_with_other_ranks_are_one_run(ranks: Sequence[int], logs: 
         assert {row["rank"]: row["step_time_s"] for row in log.arrow("steps").to_pylist()} == {
             rank: (900 + rank) / 1000 for rank in ranks
         }
+
+
+def test_files_of_ranks_that_hold_two_attempts(tmp_path: Path) -> None:
+    """Each rank fails after step 30 and goes on from step 21. Its file has both attempts; rank 2 has the cause."""
+
+    def lines(rank: int) -> str:
+        head = "2026-11-03 09:{:02d}:{:02d},{:03d} INFO trainer - "
+        step = "step {}/60 loss=2.5 step_time=1.000s compute={:.3f}s\n"
+        error = "CUDA error: uncorrectable ECC error encountered" if rank == 2 else "NCCL error: remote process exited"
+        steps = [head.format(0, s, rank) + step.format(s, 0.9 + rank / 1000) for s in range(1, 31)]
+        again = [head.format(2, s - 20, rank) + step.format(s, 0.9 + rank / 1000) for s in range(21, 61)]
+        return "".join([*steps, f"{head.format(0, 31, rank)}RuntimeError: {error}\n", *again])
+
+    log = read(tmp_path, {f"rank_{rank}.log": lines(rank) for rank in range(4)})
+    assert [key.log for key in log.run_keys] == [f"{tmp_path}/rank_{{0..3}}.log"]
+    (ending,) = endings(Tables(log))
+    assert (ending.number, ending.of, ending.restarts, ending.last_step) == (1, 2, True, 30)
+    assert {culprit.rank for culprit in ending.culprits} == {2}
+    parts = perflog.metrics.breakdown(log)
+    assert dict(zip(parts["part"], parts["time_s"], strict=True)) == pytest.approx({"compute": 0.9015, "step": 0.0985})

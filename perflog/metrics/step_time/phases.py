@@ -164,12 +164,28 @@ def _with_wholes(tables: Tables, warmup: int | None) -> PhaseTable:
     names: dict[str, int] = {}
     parts = _rows_of_wholes(tables, names)
     phases = tables.rows("phases")
-    phases = phases.where(phases.known("step", "time_s"))
+    phases = _of_first_printings(tables, phases.where(phases.known("step", "time_s")))
     words, columns = phase_columns(phases)
     parts.append((run_numbers(tables, phases), {**columns, "phase": codes_in(names, words)[columns["phase"]]}))
     numbers = np.concatenate([numbers for numbers, _ in parts])
     whole = {name: np.concatenate([columns[name] for _, columns in parts]) for name in columns}
     return phase_table(tables, numbers, list(names), whole, warmup)
+
+
+def _of_first_printings(tables: Tables, phases: Rows) -> Rows:
+    """Return rows of table `phases` without those of steps that a rank prints again, as after a restart."""
+    steps = tables.rows("steps")
+    again = steps.where(steps["copy"] > 1).counts("run")
+    is_again = phases.one_of("run", again) & (phases.known("rank") | phases.known("source"))
+    if not is_again.any():
+        return phases
+    rows = phases.where(is_again)
+    codes = [rows.codes(name)[0] for name in ("run", "source", "phase")]
+    order = orders_of_rows(tables, run_numbers(tables, rows), rows["step"], rows["line"])  # epochs count steps anew
+    key = groups_of(*codes, order, *(rows[name] for name in ("step", "rank", "occurrence")))
+    keep = ~is_again
+    keep[np.flatnonzero(is_again)[key.first]] = True
+    return phases.where(keep)
 
 
 def _runs_with_times_inside(tables: Tables) -> set[str]:

@@ -59,7 +59,8 @@ def _unfit(tables: Tables, run: str, options: Options) -> Iterator[str]:
     for misfit in misfits(tables, options.warmup):
         if misfit.run == run and misfit.whole == "step":
             parts, ratio = count(len(misfit.parts), "timed phase"), percent(misfit.parts_s / misfit.whole_s)
-            yield f"{parts} add up to {ratio} of the step: some time the same work, so none has a share of the step."
+            add = "add" if len(misfit.parts) > 1 else "adds"
+            yield f"{parts} {add} up to {ratio} of the step: some time the same work, so none has a share of the step."
 
 
 def between_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
