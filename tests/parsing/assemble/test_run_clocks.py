@@ -320,3 +320,23 @@ def test_a_bar_that_begins_again_measures_no_run() -> None:
     assert elapsed(clock, 2, clock=[S, 3 * S], is_bar=[1, 1])[1] == ClockTotal(3.0, None, 2)
     assert elapsed(clock, 1, clock=[2 * S], is_bar=[1]) == ([2.0], None)
     assert elapsed(clock, 1, clock=[9 * S], is_bar=[1])[1] is None
+
+
+# --- the times of the lines -------------------------------------------------------------------------------------------
+
+
+def by_stamps(*stamps: str, more: str = "") -> list[tuple[int, float | None, str | None, int | None]]:
+    text = "".join(f"{stamp} step {k} loss 2.5{more}\n" for k, stamp in enumerate(stamps, 1))
+    rows = read(text.encode()).rows("steps")
+    return [(row["step"], row["step_time_s"], row["step_time_by"], row["step_time_from"]) for row in rows]
+
+
+def test_steps_without_a_clock_are_timed_by_the_stamps_of_their_lines() -> None:
+    day = "2026-01-01 10:00"
+    assert by_stamps(f"{day}:01,500", f"{day}:02,000", f"{day}:03,500", f"{day}:04,250") == [
+        (1, None, None, None), (2, 0.5, "line", 1), (3, 1.5, "line", 2), (4, 0.75, "line", 3),
+    ]  # fmt: skip
+    assert [time for _, time, *_ in by_stamps(*(f"{day}:0{k}" for k in range(1, 6)))] == [None] * 5  # whole seconds
+    assert [time for _, time, *_ in by_stamps(*(f"2026-01-01 1{k}:00:00" for k in range(4)))] == [None, *[3600.0] * 3]
+    printed = by_stamps(f"{day}:01,500", f"{day}:02,000", more=" step_time 0.25s")
+    assert [(time, by) for _, time, by, _ in printed] == [(0.25, None)] * 2

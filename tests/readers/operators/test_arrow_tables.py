@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
+from support.reading import proof_of
 
 import perflog
 from perflog.errors import PerflogError
@@ -103,6 +104,15 @@ def test_what_becomes_of_each_column(
     lines = read(tmp_path, columns() | {name: values}).table("lines")
     sums = [int(lines[f"figures_{what}"].sum()) for what in ("stored", "dropped", "unread")]
     assert sums == [stored, dropped, unread]
+
+
+def test_a_number_that_nothing_else_follows_from_is_unread_and_the_columns_are_the_proof(tmp_path: Path) -> None:
+    """Without the chunk of a stage, the number over all chunks says more than the stage."""
+    given = {name: values for name, values in columns().items() if name != "mc"} | {"gmc": [0, 3, 0, 0]}
+    log = read(tmp_path, given)
+    assert int(log.table("lines")["figures_unread"].sum()) == 4
+    (path,) = tmp_path.iterdir()
+    assert proof_of(path) == [(1, "columns", ", ".join(given))]
 
 
 def test_an_arrow_file_is_read_as_a_parquet_file_is(tmp_path: Path) -> None:

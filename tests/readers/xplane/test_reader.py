@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.history_files import field as wire
@@ -198,7 +200,11 @@ def test_kinds_of_events_of_the_host(tmp_path: Path) -> None:
         Event("xla::Run", 6, 1000), Event("operator", 7, 1000, operator), Event("shared operator", 8, 1000),
         Event("launch", 9, 1000, {"correlation_id": 7}), Event("train", 10, 1000, {"step_num": 4} | source),
     ]  # fmt: skip
-    shared = {"shared source": source, "both sources": source, "shared operator": operator}
+    shared: dict[str, Mapping[str, Any]] = {
+        "shared source": source,
+        "both sources": source,
+        "shared operator": operator,
+    }
     python = PlaneWriter("/host:CPU", shared=shared).line("python", events)
     pool = PlaneWriter("/host:CPU").line("pool/3", [Event("of a pool", 11, 1000)], number=2)
     calls = PlaneWriter("/host:CUPTI").line("thread", [Event("cudaLaunchKernel", 12, 1000)])
