@@ -6,7 +6,7 @@ How values, changes, numbers of things and lists of names are shown is also here
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -243,6 +243,13 @@ def first_few(names: Iterable[object], most: int = 5, separator: str = ", ") -> 
     texts = [*map(str, names)]
     more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
     return separator.join(texts[:most]) + more
+
+
+def numbered(noun: str, numbers: Sequence[int], most: int = 5) -> str:
+    """Return things by their numbers, which ascend: `rank 3`, `ranks 4 to 7`, `ranks 1, 4 and 3 more`."""
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{plural(noun, len(numbers))} {numbers[0]} to {numbers[-1]}"
+    return f"{plural(noun, len(numbers))} {first_few(numbers, most)}"
 
 
 def show_change(change: float | None) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from support.metrics_logs import by_hand
 
-from perflog.metrics import Tables
+from perflog.analysis.overview.facts.job_course import course_of_job
+from perflog.analysis.overview.run_groups import RunGroup
+from perflog.metrics import Options, Tables
 from perflog.metrics.attempts import extents
 from perflog.metrics.clock_offsets import clock_offsets
 
@@ -39,3 +41,10 @@ def two_ranks(ahead_s: float, grows_s: float = 0.0) -> Tables:
 def test_a_rank_with_another_clock_does_not_end_the_run(tables: Tables, offsets: dict[int, float], end_s: int) -> None:
     assert clock_offsets(tables, "r") == offsets
     assert extents(tables)["r"].end_ns == end_s * NS
+
+
+def test_the_overview_states_the_other_clock() -> None:
+    tables = two_ranks(62.4)
+    (text,) = [text for text in course_of_job(tables, [RunGroup("#1", "r", ("r",), {})], Options()) if "Clocks" in text]
+    assert text == "Clocks differ from the clock of rank 0: rank 1 by +62 s. Times are by the clock of rank 0."
+    assert not any("Clocks" in text for text in course_of_job(two_ranks(0.0), [], Options()))

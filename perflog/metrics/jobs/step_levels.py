@@ -24,7 +24,7 @@ from perflog.statistics.levels import Level
 from perflog.statistics.samples import mad, median
 from perflog.statistics.shifts import shifts
 from perflog.tables.columns import NULL, Rows
-from perflog.units import first_few, plural, show
+from perflog.units import first_few, numbered, show
 
 SPEEDS = {"step_time_s": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s", "tflops": "TFLOP/s"}
 """Metrics of speed with their units: the first that a run prints determines its levels."""
@@ -296,9 +296,7 @@ def _names_of(rows: Rows, places: Sequence[int], others: Sequence[int]) -> str:
     if ranks[0] == NULL:
         sources = list(dict.fromkeys(rows["source"][place] for place in places))
         return f" of {first_few(sources, _NAMED)}" if all(sources) else ""
-    if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
-        return f" of ranks {ranks[0]} to {ranks[-1]}"
-    return f" of {plural('rank', len(ranks))} {first_few(ranks, _NAMED)}"
+    return f" of {numbered('rank', ranks, _NAMED)}"
 
 
 _Shift = Callable[[Rows, str, _Last], tuple[float, float] | None]

@@ -117,6 +117,13 @@ def _head_literals(family: Family) -> tuple[bytes, ...]:
     return family.head_literals if isinstance(family, MeterFamily) else ()
 
 
+def _possible(texts: pa.Array, families: Families) -> Mask:
+    """Return a mask of the strings that could be lines of the families, or partly known lines of them."""
+    partly = [family for _, family in families if isinstance(family, PartialLines)]
+    mask = candidate_mask(texts, [family for _, family in families if not isinstance(family, PartialLines)])
+    return mask | partial_mask(texts, partly) if partly and len(texts) else mask
+
+
 def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> Mask:
     """Return a mask of the strings that could be partly known lines. Their patterns are long, so literals go first."""
     held = held_literals(texts, tuple(literal for family in families for literal in family.literals))
@@ -272,10 +279,8 @@ class TemplateDiscovery:
 
     def _finds(self, lines: Sequence[FormatLine], texts: pa.Array, families: Families) -> bool:
         """Return whether strings show just these Lines, in this order."""
-        declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
-        mask = candidate_mask(texts, [family for _, family in declared])
         new: list[FormatLine] = []
-        self._find_in(_bare(texts, mask), declared, new)
+        self._find_in(_bare(texts, _possible(texts, families)), families, new)
         return [_identity(line) for line in new] == [_identity(line) for line in lines]
 
     def each_shows(
@@ -313,26 +318,24 @@ class TemplateDiscovery:
         """Return new Lines that the unread lines of a batch show.
 
         Each unread line is tried once with the same families: it always gives the same Lines. Only what stays unread
-        with all declared families is tried as partly known lines, which have long patterns.
+        with all declared families is tried as known lines with a suffix or without a number.
         """
         if self._full.issuperset((form.name, family.name) for form, family in families):
             return []
-        declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
         partly = [family for _, family in families if isinstance(family, PartialLines)]
         new: list[FormatLine] = []
         tried = dict(self._tried)
         texts = self._untried(families, batch, are_partial=False)
         if batch.is_torn and len(texts):  # the usual lines show where records begin
             often = texts.take(index_array(is_usual(texts)))
-            self._find_in(_bare(often, candidate_mask(often, [family for _, family in declared])), declared, new)
+            self._find_in(_bare(often, _possible(often, families)), families, new)
             if new := self._without_torn(new, texts):
                 self._tried = tried
                 return new
         if len(texts):
-            mask = candidate_mask(texts, [family for _, family in declared])
-            self._find_in(_bare(texts, mask), declared, new)
+            self._find_in(_bare(texts, _possible(texts, families)), families, new)
         if partly and not new and len(texts := self._untried(families, batch, are_partial=True)):
-            self._find_in(_bare(texts, partial_mask(texts, partly)), families, new)
+            self._find_in(_bare(texts, partial_mask(texts, partly)), families, new, are_partial=True)
         return self._without_torn(new, texts) if new and batch.is_torn else new
 
     def _without_torn(self, new: list[FormatLine], texts: pa.Array) -> list[FormatLine]:
@@ -369,9 +372,9 @@ class TemplateDiscovery:
         rows: Ints = batch.rows(unread)
         return batch.bytes_at(unread[batch.ends[rows] - batch.starts[rows] < MAX_LENGTH])
 
-    def _find_in(self, texts: pa.Array, families: Families, new: list[FormatLine]) -> None:
-        """Add the new Lines that some strings show to `new`."""
-        unread = self._unread[tuple(f"{form.name}/{family.name}" for form, family in families)]
+    def _find_in(self, texts: pa.Array, families: Families, new: list[FormatLine], are_partial: bool = False) -> None:
+        """Add the new Lines that some strings show to `new`. `are_partial`: known lines need not be whole."""
+        unread = self._unread[(str(are_partial), *(f"{form.name}/{family.name}" for form, family in families))]
         while len(texts):
             block, texts = texts.slice(0, _BLOCK), texts.slice(_BLOCK)
             lines_of_block: list[Line] = []
@@ -380,7 +383,7 @@ class TemplateDiscovery:
                 block = block.slice(1)
                 if unread.tells_of(text) or (self._objects and self._objects.find(text) is not None):
                     continue
-                lines = self._lines_of(families, text, new)
+                lines = self._lines_of(families, text, new, are_partial)
                 if not lines:
                     unread.add(text)
                 elif not lines[-1].by_object:
@@ -388,27 +391,36 @@ class TemplateDiscovery:
                     lines_of_block += lines
             texts = _unlike(lines_of_block, texts)
 
-    def _lines_of(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
+    def _lines_of(
+        self, families: Families, text: bytes, new: list[FormatLine], are_partial: bool = False
+    ) -> tuple[Line, ...]:
         """Return the Lines that the first fitting family makes of a string; add the unknown ones to `new`.
 
         A family of a program may read a label that the program prints. If none does, what is after it is a record; a
-        generic family would take the label for words of the line.
+        generic family would take the label for words of the line. It is also asked only after known lines of programs
+        after a prefix. Other partly known lines come last.
         """
         declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
         partly = [(form, family) for form, family in families if isinstance(family, PartialLines)]
         bare = without_printed_label(text)
-        if bare in (b"", text):
-            return self._first_lines(declared, text, new) or self._first_lines(partly, text, new)
+        bare = bare or text
         program_families = [(form, family) for form, family in declared if not form.generic]
         return (
             self._first_lines(program_families, text, new)
+            or (self._first_lines(program_families, bare, new) if bare != text else ())
+            or self._first_lines(partly, text, new, are_whole=True)
             or self._first_lines(declared, bare, new)
-            or self._first_lines(declared, text, new)
-            or self._first_lines(partly, text, new)
+            or (self._first_lines(declared, text, new) if bare != text else ())
+            or (self._first_lines(partly, text, new) if are_partial else ())
         )
 
-    def _first_lines(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
-        """Return the Lines that the first fitting family makes of a string; add the unknown ones to `new`."""
+    def _first_lines(
+        self, families: Families, text: bytes, new: list[FormatLine], are_whole: bool = False
+    ) -> tuple[Line, ...]:
+        """Return the Lines that the first fitting family makes of a string; add the unknown ones to `new`.
+
+        `are_whole`: of partly known lines only those that are whole, after a prefix.
+        """
         for form, family in families:
             if family.required_literal not in text:
                 continue
@@ -417,6 +429,8 @@ class TemplateDiscovery:
                     return ()  # the line belongs to this family, so no later family may take it
             elif lines := family.lines(text.decode("utf-8", "surrogateescape")):
                 last = lines[-1]
+                if are_whole and not last.after_prefix:
+                    continue
                 if last.object is not None and self._count[form.name, family.name] >= MANY_LINES:
                     lines = (last if last.by_object else replace(last, by_object=True),)
                 new += self._add(form, family, lines)
@@ -462,7 +476,7 @@ class _LinesOfTexts:
     """Returns the identities of the Lines that strings show, each string alone."""
 
     def __init__(self, families: Families) -> None:
-        self._declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
+        self._families = families
         self._by_form: dict[tuple[Line | bytes, ...], list[_Identity]] = {}
 
     def __call__(self, line: FormatLine, text: bytes) -> list[_Identity]:
@@ -472,7 +486,7 @@ class _LinesOfTexts:
         form = (line[1], *fields)
         if form not in self._by_form:
             new: list[FormatLine] = []
-            TemplateDiscovery()._lines_of(self._declared, text, new)
+            TemplateDiscovery()._lines_of(self._families, text, new)
             self._by_form[form] = [_identity(each) for each in new]
         return self._by_form[form]
 

@@ -305,3 +305,19 @@ def test_lines_whose_keys_are_texts_vote_together_too() -> None:
     bare, changed = read(log.encode()), read(log.replace(f"{line}\n", f"{line} | slow\n", 1).encode())
     assert changed.done.lines["unread"] == bare.done.lines["unread"] == 0
     assert without_run(changed, "layers") == without_run(bare, "layers")
+
+
+def test_a_known_line_after_a_prefix_is_of_its_program() -> None:
+    """The lines of any program read it, too, and named its numbers after the words before them."""
+    lines = (
+        "Latency: min = 0.8 ms, max = 1.2 ms, mean = 0.9 ms, median = 0.8 ms, percentile(99%) = 1.1 ms",
+        "GPU Compute Time: min = 0.7 ms, max = 1.1 ms, mean = 0.8 ms, median = 0.7 ms, percentile(99%) = 0.9 ms",
+        "Total Host Walltime: 3.00213 s",
+    )
+    for prefix in ("[10/14/2025-09:12:33] [I] ", "[2026-03-01 10:00:01] [INFO] ", "trt-bench-1  | "):
+        log = read("".join(f"{prefix}{line}\n" for line in lines).encode())
+        keys = [row["key"] for row in log.rows("values")]
+        assert keys == [f"{of}_{x}" for of in ("latency", "gpu_compute_time") for x in _STATISTICS] + ["host_walltime"]
+
+
+_STATISTICS = ("min", "max", "mean", "median", "p99")

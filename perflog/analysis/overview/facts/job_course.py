@@ -9,8 +9,10 @@ import numpy as np
 
 from perflog.analysis.overview.facts.epoch_facts import epoch_facts
 from perflog.analysis.overview.run_groups import RunGroup
+from perflog.grouping import grouped
 from perflog.metrics import Options, Tables, telemetry
 from perflog.metrics import levels as levels_of_runs
+from perflog.metrics.clock_offsets import clock_offsets
 from perflog.metrics.jobs.job_intervals import CHECKPOINT, COMPILE, EVALUATION, STALL, TRAINING, UNKNOWN
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
@@ -18,7 +20,7 @@ from perflog.parsing.input.log_names import base_name
 from perflog.statistics.rank_tests import midranks
 from perflog.statistics.samples import median
 from perflog.tables.nulls import none_if_null
-from perflog.units import count, first_few, plural, show, show_change
+from perflog.units import count, first_few, numbered, plural, show, show_change
 
 _FEW = 3  # jobs, and runs, that are shown one by one
 _LEAST_S = 60.0  # of a job of one attempt
@@ -45,8 +47,20 @@ def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) 
             if text := _goodput(job):
                 yield mark + text
             yield from (mark + text for text in _growing_pauses(job))
+    yield from _other_clocks(tables, groups, marks)
     yield from level_changes(tables, options, marks)
     yield from epoch_facts(tables, options, marks)
+
+
+def _other_clocks(tables: Tables, groups: Sequence[RunGroup], marks: Mapping[str, str]) -> Iterator[str]:
+    """Yield which ranks print the time of another clock, of each of a few runs, and by how much it differs."""
+    runs = [run for group in groups for run in group.runs if clock_offsets(tables, run)]
+    for run in runs if len(runs) <= _FEW else ():
+        by_offset = grouped((round(offset), rank) for rank, offset in sorted(clock_offsets(tables, run).items()))
+        first = int(tables.rows_of("steps", run)["rank"].min())
+        texts = [f"{numbered('rank', ranks)} by {offset:+,} s" for offset, ranks in by_offset.items()]
+        clock = f"the clock of rank {first}"
+        yield f"{marks.get(run, '')}Clocks differ from {clock}: {first_few(texts, _FEW, '; ')}. Times are by {clock}."
 
 
 def _goodput(job: JobTimeline) -> str:
