@@ -6,8 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from perflog.analysis.job_endings import place_of
 from perflog.analysis.lint import RULES, SEVERITIES, Finding
+from perflog.grouping import grouped
 from perflog.log import Log, RunKey
+from perflog.metrics import Tables
 from perflog.output import terminal
 from perflog.output.presenters.run_marks import marks_of
 from perflog.output.sheets import Sheet, SheetColumn, pairs, sheet
@@ -30,28 +33,26 @@ def finding_sheets(findings: Sequence[Finding], log: Log, format: str, everythin
         format: The format of the output.
         everything: Whether text shows all findings of a rule.
     """
-    keys = {key.id: key for key in log.run_keys}
     if format != "text":
-        yield _rows(findings, keys, format)
+        yield _rows(findings, log, format)
         return
+    keys = {key.id: key for key in log.run_keys}
     by_rule: dict[str, list[Finding]] = {}
     for finding in sorted(findings, key=lambda f: SEVERITIES.index(f.severity or "note")):
         by_rule.setdefault(finding.code, []).append(finding)
     marks = marks_of(log) if terminal.width() else {}
-    names = {run: marks[run].short if marks else base_name(key.log) for run, key in keys.items()}
+    names = _Names(log, {run: marks[run].short if marks else base_name(key.log) for run, key in keys.items()})
     numbers = {} if marks else _numbers(log.run_keys)
     for members in by_rule.values():
         yield _paragraph(members, names, numbers, everything)
     counts = Counter(finding.severity for finding in findings)
     yield pairs("findings", [(f"{s}s", counts[s]) for s in SEVERITIES], "findings", inline=True)
     shown = {run for found in by_rule.values() for f in _shown(found, everything) for run in [*f.lines][:_LOGS]}
-    if legend := [(names[run], marks[run].meaning) for run in keys if run in marks and run in shown]:
+    if legend := [(marks[run].short, marks[run].meaning) for run in keys if run in marks and run in shown]:
         yield pairs("runs", legend, "runs")
 
 
-def _paragraph(
-    findings: Sequence[Finding], names: Mapping[str, str], numbers: Mapping[str, str], everything: bool
-) -> Sheet:
+def _paragraph(findings: Sequence[Finding], names: _Names, numbers: Mapping[str, str], everything: bool) -> Sheet:
     """Return what one rule found, the most severe first: one finding with its sentence, several below a title.
 
     `names` stand before the lines of a run, `numbers` before these names if the finding is about one run.
@@ -86,23 +87,41 @@ def _numbers(keys: Sequence[RunKey]) -> dict[str, str]:
     return {key.id: f"#{key.index} " for key in keys if runs_of_log[key.sha256] > 1}
 
 
-def _places(finding: Finding, names: Mapping[str, str]) -> str:
+class _Names:
+    """The names of runs before their lines; of a log of several files, the file that a person opens."""
+
+    def __init__(self, log: Log, names: Mapping[str, str]) -> None:
+        self._log, self._names = log, names
+        self._joined = {key.id for key in log.run_keys if "{" in key.log}
+
+    def places(self, finding: Finding) -> list[str]:
+        """Return the first lines of a finding by name: `log.txt:86,143 and 40 more`."""
+        by_name = grouped(
+            (self._names[run], (run, int(line))) for run, lines in finding.lines.items() for line in lines
+        )
+        places = []
+        for found in by_name.values():
+            lines = sorted({line for _, line in found})
+            by_file = grouped(self._place(found[0][0], line).rpartition(":")[::2] for line in lines[:_LINES])
+            more = f" and {len(lines) - _LINES} more" if len(lines) > _LINES else ""
+            places.append("; ".join(f"{file}:{','.join(numbers)}" for file, numbers in by_file.items()) + more)
+        return places
+
+    def _place(self, run: str, line: int) -> str:
+        in_file = place_of(Tables(self._log), run, line) if run in self._joined else None
+        return in_file or f"{self._names[run]}:{line}"
+
+
+def _places(finding: Finding, names: _Names) -> str:
     """Return the lines of a finding by log or run: `log.txt:86,143 and 40 more`."""
-    by_name: dict[str, list[int]] = {}
-    for run, lines in finding.lines.items():
-        by_name.setdefault(names[run], []).extend(map(int, lines))
-    places = []
-    for name, lines in list(by_name.items())[:_LOGS]:
-        every = sorted(set(lines))
-        places.append(f"{name}:{first_few(every, _LINES, ',')}")
-    more = f" and {len(by_name) - _LOGS} more" if len(by_name) > _LOGS else ""
-    return "; ".join(places) + more
+    return first_few(names.places(finding), _LOGS, "; ")
 
 
-def _rows(findings: Sequence[Finding], keys: Mapping[str, RunKey], format: str) -> Sheet:
+def _rows(findings: Sequence[Finding], log: Log, format: str) -> Sheet:
     """Return one row per finding; Markdown has fewer columns."""
+    keys = {key.id: key for key in log.run_keys}
     if format == "md":
-        names = {run: base_name(key.log) for run, key in keys.items()}
+        names = _Names(log, {run: base_name(key.log) for run, key in keys.items()})
         brief = [(f.severity, f.code, _places(f, names), f.message, f.action) for f in findings]
         return sheet("findings", "severity code where message action", brief)
     rows = [_row(f, keys[f.run], json.dumps(f.evidence) if format == "csv" else f.evidence) for f in findings]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import perflog
 from perflog.analysis.lint import RULES, Finding
 from perflog.log import RunKey
 from perflog.output.presenters import findings as module
@@ -28,6 +30,16 @@ def sheets(*found: Finding, keys: int = 1, format: str = "text", everything: boo
     runs += [RunKey(f"x{k}", None, f"/logs/x{k}.txt", f"sha{k}", 1) for k in range(1, 7)]
     log: Any = SimpleNamespace(run_keys=runs)
     return list(module.finding_sheets(found, log, format, everything))
+
+
+def test_a_line_of_a_log_of_several_files_is_in_one_that_opens(tmp_path: Path) -> None:
+    for rank in range(2):
+        text = "".join(f"step {step} | loss 2.5 | step_time {1 + rank}.5s\n" for step in range(9))
+        (tmp_path / f"rank{rank}.log").write_text(text)
+    log = perflog.read(tmp_path)
+    (key,) = log.run_keys
+    found, _ = module.finding_sheets([finding("late", {key.id: [3, 4, 12]})], log, "text")
+    assert found.title == f"warning: {CODE}  rank0.log:3,4; rank1.log:3"
 
 
 def paragraph(sheet: Sheet) -> list[str]:
