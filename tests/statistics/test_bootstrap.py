@@ -6,8 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.series import ar1
 
 from perflog.arrays import Floats
@@ -53,7 +51,9 @@ def test_autocorrelation_of_an_ar1_series() -> None:
     assert bootstrap.autocorrelation(np.ones(9), 2).tolist() == [1, 0, 0]
 
 
-@given(st.integers(2, 60), st.integers(1, 20), st.integers(1, 1 << 16), st.sampled_from([0.01, 8.0]))
+@pytest.mark.parametrize("errors", [0.01, 1.0, 8.0])
+@pytest.mark.parametrize("cells", [1, 100, 1 << 16])
+@pytest.mark.parametrize(("n", "block"), [(2, 1), (2, 2), (7, 3), (30, 30), (59, 1), (60, 1), (60, 7), (301, 5)])
 def test_draws_are_of_samples_that_are_made_of_blocks(n: int, block: int, cells: int, errors: float) -> None:
     """In chunks of any size, and whether ranks are found among those near the wanted ones or among all."""
     values = np.random.default_rng(n).permutation(n) / 4 if n % 2 else np.random.default_rng(n).integers(0, 9, n) / 4

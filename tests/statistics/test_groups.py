@@ -105,6 +105,7 @@ def test_groups_count_distinct_keys_and_have_first_and_last_integers() -> None:
 def test_a_flag_holds_for_all_rows_of_its_group() -> None:
     groups = groups_of(np.array([1, 0, 1, 2]))
     assert groups.any_of(np.array([False, False, True, False])).tolist() == [True, False, True, False]
+    assert groups.means(np.array([1.0, 5.0, 2.0, 7.0])).tolist() == [5, 1.5, 7]
     assert groups.medians(np.array([1.0, 5.0, 3.0, math.nan])).tolist() == pytest.approx([5, 2, math.nan], nan_ok=True)
 
 

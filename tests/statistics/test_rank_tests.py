@@ -115,6 +115,7 @@ def test_p_values_of_several_tests() -> None:
     assert holm_adjusted([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     adjusted = holm_adjusted([math.nan, 0.5, 0.6, 0.01])
     assert math.isnan(adjusted[0]) and adjusted[1:] == pytest.approx([1, 1, 0.03])
+    assert holm_adjusted([0.7, 0.6]) == [1, 1]
     assert holm_adjusted([]) == []
 
 

@@ -44,6 +44,12 @@ def test_equal_times_after_a_slow_start_begin_where_it_ends() -> None:
     assert _mser(slow) == (200_000, True)
 
 
+def test_almost_half_of_a_run_may_be_slow() -> None:
+    assert _mser(np.repeat([2.0, 1.0], [45, 55])) == (45, True)
+    assert _mser(np.repeat([2.0, 1.0], [50, 50]))[0] < 50
+    assert [_mser(np.repeat([2.0, 1.0], [5, rest]))[0] for rest in (5, 10, 15)] == [0, 0, 5]
+
+
 def steady(seed: int, n: int = 100) -> np.ndarray:
     return np.random.default_rng(seed).normal(10.0, 0.2, n)
 
