@@ -101,7 +101,8 @@ metrics.traces.operators: operator_efficiency recorded_operators collective_volu
 metrics.traces.collectives: __init__ jobs collective_matching collective_wait collective_bandwidth
 metrics.traces.collectives: rank_pairs rank_clocks time_loss
 metrics.traces.replays: __init__ recorded_waits dependencies path_walk replay what_if scenario_changes critical_path
-metrics.traces.replays: own_time idle_calls arrivals rank_replay lateness scenarios scenario_gains
+metrics.traces.replays: own_time idle_calls arrivals rank_replay stage_replay lateness scenarios
+metrics.traces.replays: scenario_gains
 metrics.traces.over_time: __init__ device_memory memory_holders counters counter_curve memory merged_spans
 metrics.traces.over_time: trace_timeline
 metrics.step_time: __init__ phase_table communication steps throughput unattributed_time phases matmul_efficiency wait

@@ -33,6 +33,7 @@ _WITHOUT = {
     "waiting": ("waiting", "if there were none"),
     "data": ("data loading", "if it were infinitely fast"),
     "rank": ("rank", "if it were as fast as the median rank"),
+    "unequal stages": ("unequal stages", "if each computed as long as the mean stage"),
     "late rank": ("rank", "if it arrived with the others"),
 }
 """By subject of a cause in a trace: its words, and what the replay changes."""

@@ -96,6 +96,7 @@ def _under(ideal: str) -> str:
 
 _FACTS = (
     device_facts.late_rank,
+    device_facts.unequal_stages,
     device_facts.idle,
     device_facts.largest_work,
     device_facts.critical,

@@ -19,6 +19,7 @@ _SOURCES: tuple[tuple[str, Source], ...] = (
     ("runs", job_causes.stragglers_by_replay), ("runs", step_causes.phases), ("phases", step_causes.slow_ranks),
     ("runs", step_causes.ideals),
     ("events", trace_causes.states), ("events", trace_causes.starts), ("events", trace_causes.late_ranks),
+    ("events", trace_causes.unequal_stages),
     ("events", trace_causes.largest_kernels), ("kernels", profile_causes.categories),
     ("runs", job_causes.longest_stages), ("runs", run_causes.slow_steps), ("runs", run_causes.between_steps),
     ("runs", run_causes.outside_of_steps),

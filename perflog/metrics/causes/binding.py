@@ -13,12 +13,14 @@ _WHOLES = (JOB, "step", "phases", TRACED_STEP, "trace", "gpu", "api", PIPELINE, 
 _TELLING = 0.03  # of the whole: less holds nothing up
 _EXPLAINS = 0.5  # of the gain of what it is a part of
 
-_FAULT = 0.1  # of the whole: what a rank costs alone; its peers show that this time is not needed
+_FAULT = 0.1  # of the whole: what a rank, or unequal stages, cost; their peers show that this time is not needed
+_UNLIKE_PEERS = ("rank", "unequal stages")
 
 _NEEDED = ("compute", "device", "phase")  # work that takes time on all ranks
 
 _PART_OF = {
     "rank": ("communication", "waiting", "device", "compute", "phase", "data"),
+    "unequal stages": ("communication", "waiting", "device", "compute"),
     "data": ("host",),
     "graph capture": ("host",),
     "compilation": ("host",),
@@ -44,8 +46,8 @@ def binding(causes: Sequence[Cause]) -> Cause | None:
 
 
 def _in(cause: Cause, whole: str) -> bool:
-    """Whether a cause counts in a whole: late ranks are known in whole traces only."""
-    return cause.of == whole or (whole == TRACED_STEP and cause.subject == "rank" and cause.of == "trace")
+    """Whether a cause counts in a whole: what ranks cost is known in whole traces only."""
+    return cause.of == whole or (whole == TRACED_STEP and cause.subject in _UNLIKE_PEERS and cause.of == "trace")
 
 
 def _weight(cause: Cause, whole: str) -> float:
@@ -55,6 +57,6 @@ def _weight(cause: Cause, whole: str) -> float:
 
 def _explains(cause: Cause, first: Cause) -> bool:
     enough = _EXPLAINS * first.gain
-    if cause.subject == "rank" and first.subject in _NEEDED:
+    if cause.subject in _UNLIKE_PEERS and first.subject in _NEEDED:
         enough = min(enough, _FAULT)
     return first.subject in _PART_OF.get(cause.subject, ()) and cause.gain >= enough

@@ -15,7 +15,7 @@ from perflog.metrics.traces.collectives.collective_wait import stragglers
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.metrics.traces.launch_delays import launches
 from perflog.metrics.traces.operators.device_kernels import device_kernels
-from perflog.metrics.traces.replays.scenario_changes import RANK
+from perflog.metrics.traces.replays.scenario_changes import OF_JOB, RANK, STAGES
 from perflog.metrics.traces.replays.scenario_gains import scenario_gains
 from perflog.metrics.traces.start_up import start_ups
 from perflog.tables.nulls import none_if_null, row_dicts
@@ -31,7 +31,7 @@ _CHANGES = {
     "host": ("host", True), "launches": ("launch", True), "graphs": ("graphs", False), "waits": ("waiting", True),
     "stream": ("stream", False), "device": ("device", True), "compute": ("compute", True),
     "kernels": ("kernels", False), "roofline": ("slow operators", False), "communication": ("communication", True),
-    "hidden": ("exposed communication", False), "copies": ("copies", True), RANK: ("rank", True),
+    "hidden": ("exposed communication", False), "copies": ("copies", True),
 }  # fmt: skip
 """By scenario of metric `replay`: the subject with this gain, and whether it can be what binds."""
 _SIDES = ("host", "device")
@@ -56,7 +56,7 @@ def states(tables: Tables, options: Options) -> Iterator[Cause]:
         ).items():
             found[subject] = found.get(subject, 0.0) + time_s
         found = {subject: time_s for subject, time_s in found.items() if time_s > 0}
-        replayed = [gain for gain in gains.get(str(run), ()) if gain.scenario != RANK]
+        replayed = [gain for gain in gains.get(str(run), ()) if gain.scenario not in OF_JOB]
         for gain in replayed:
             subject, may_bind = _CHANGES[gain.scenario]
             time_s = found.pop(subject, 0.0)
@@ -114,6 +114,17 @@ def largest_kernels(tables: Tables, options: Options) -> Iterator[Cause]:
             run=str(run), of="trace", subject="kernel", name=str(name), time_s=time_s, whole_s=float(spans[run]),
             n=calls, each_s=time_s / calls, metric="device_kernels", may_bind=False,
         )  # fmt: skip
+
+
+def unequal_stages(tables: Tables, options: Options) -> Iterator[Cause]:
+    """Yield the unequal computation of the stages of each pipeline."""
+    for gains in scenario_gains(tables, options).values():
+        for gain in gains:
+            if gain.scenario == STAGES and gain.gain > 0:
+                yield Cause(
+                    run=gain.run, of="trace", subject="unequal stages", whole_s=gain.whole_s, gain_s=gain.gain_s,
+                    by=BOUND, model=gain.model, metric="replay",
+                )  # fmt: skip
 
 
 def late_ranks(tables: Tables, options: Options) -> Iterator[Cause]:

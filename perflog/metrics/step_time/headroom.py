@@ -18,7 +18,7 @@ from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, breakdown
 from perflog.metrics.step_time.matmul_efficiency import work_rates
 from perflog.metrics.step_time.rank_spread import rank_spread
 from perflog.metrics.step_time.throughput import throughput
-from perflog.metrics.traces.replays.scenario_changes import RANK
+from perflog.metrics.traces.replays.scenario_changes import RANK, STAGES
 from perflog.metrics.traces.replays.scenario_gains import ScenarioGain, scenario_gains
 from perflog.tables.nulls import row_dicts
 
@@ -68,6 +68,7 @@ _CHANGED = {
     "stream": "stream {} waits for no other", "device": "infinitely fast device", "compute": "compute takes no time",
     "kernels": "{} takes no time", "roofline": "{} at the roofline", "communication": "free communication",
     "hidden": "communication hidden", "copies": "free copies", RANK: "{} as fast as the median rank",
+    STAGES: "equal stages",
 }  # fmt: skip
 """By scenario of metric `replay`: what would be ideal."""
 

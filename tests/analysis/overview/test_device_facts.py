@@ -138,6 +138,23 @@ def test_what_a_late_rank_does_longer(
     assert late_ranks(0.2, *rows, binds=True) == [f"{COMES_LAST}.{why}"]
 
 
+def test_the_stage_that_computes_longest(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"part": "trace", "rank": rank, "device": 7, "compute_s": float(rank + 1)} for rank in range(3)]
+    table("device_time", *rows, part="trace", rank=4, device=7, compute_s=9.0)
+    longest = "Rank 2 computes 1.5 times as long as the mean rank"
+
+    def causes(*each: tuple[str, float, bool]) -> list[str]:
+        found = [SimpleNamespace(subject=s, gain=g, binds=b, metric=REPLAY) for s, g, b in each]
+        monkeypatch.setattr(module, "causes_by_run", lambda *_: {"r": found})
+        return said(module.unequal_stages)
+
+    less = "with equal stages, the trace would be at most 9 % shorter"
+    assert causes(("unequal stages", 0.09, False)) == [f"{longest}; {less}."]
+    assert causes(("unequal stages", 0.2, True), ("rank", 0.02, False)) == [f"{longest}."]
+    assert causes(("unequal stages", 0.2, False), ("rank", 0.2, True)) == []  # that rank is why they are unequal
+    assert causes(("unequal stages", 0.02, False)) == []
+
+
 CAUSES = {"part": "trace", "span_s": 10.0} | dict.fromkeys(("host_s", "sync_s", "data_s", "launch_s", "waiting_s"), 0.0)
 CAUSES["unknown_s"] = 0.0
 ALL_CAUSES = "30 % host-bound (20 % after a synchronisation), 5 % while data is loaded, 5 % with work queued"

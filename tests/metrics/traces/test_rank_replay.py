@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from perflog.metrics.traces.replays.arrivals import Arrivals
-from perflog.metrics.traces.replays.rank_replay import RankReplay, _Calls, replay_of_ranks
+from perflog.metrics.traces.replays.rank_replay import JobCalls, RankReplay, replay_of_ranks
 from perflog.tables.columns import NULL
 
 Call = tuple[int, int, int, int]
@@ -108,7 +108,7 @@ def test_windows_of_their_own() -> None:
 def test_ranks_are_compared_where_all_come_from_one_collective() -> None:
     """Rank 0 takes part in one more collective before the second one of both."""
     calls = [*TWO[:2], (2, 0, 45, 48), (1, 0, 50, 90), (1, 1, 80, 90)]
-    of = _Calls.of(matched(calls), [(0, 100 * US)] * 2, 0, [None] * 2)
+    of = JobCalls.of(matched(calls), [(0, 100 * US)] * 2, 0, [None] * 2)
     assert of is not None
     columns = zip(of.keys.tolist(), of.members.tolist(), of.alone // US, of.longer // US, strict=True)
     by_call = {(key, member): (alone, longer) for key, member, alone, longer in columns}

@@ -11,7 +11,7 @@ import pytest
 from perflog.metrics import Options
 from perflog.metrics.traces.replays import scenario_gains as module
 from perflog.metrics.traces.replays.scenario_changes import SCENARIOS
-from perflog.metrics.traces.replays.scenario_gains import _device_gains, _rank_gains
+from perflog.metrics.traces.replays.scenario_gains import _device_gains, _job_gains
 
 _NAMES = ("scenario", "subject", "rank", "device", "time_s", "n", "gain_s", "gain", "bound")
 
@@ -37,7 +37,7 @@ def test_the_gain_of_a_run_is_the_mean_over_the_steps_of_its_devices() -> None:
 
 
 def test_the_gain_of_a_rank_is_of_the_job() -> None:
-    first, second = _rank_gains(replayed(
+    first, second = _job_gains(replayed(
         ("host", None, 0, 0, 2.0, 3, 0.5, 0.25, None), ("rank", None, 3, 1, 8.0, 3, 2.0, 0.25, "one piece"),
         ("rank", None, None, None, 8.0, 3, 0.0, 0.0, None),
     ))  # fmt: skip

@@ -58,6 +58,7 @@ _GROUPS_OF = {
     "compute": ("kernels",),
     "communication": ("communication",),
     "copies": ("copies",),
+    "unequal stages": (),
     "rank": (),  # the paths of the others wait for it in collectives, which says nothing of why
 }
 """By subject of what binds: the groups of pieces on the critical path that go with it."""
@@ -117,6 +118,22 @@ def late_rank(tables: Tables, run: str, options: Options) -> Iterator[str]:
     why = _longer(did[_equal(did["rank"], rank) & _equal(did["device"], device)])
     when = _when(tables, run, cost)
     yield f"{text}{why and f'. {why}'}{when and f'; nearly all of this is {when}'}."
+
+
+def unequal_stages(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """The rank of a pipeline that computes longest, and what unequal stages cost, if no rank is late for its peers."""
+    costs = [cause for cause in causes_by_run(tables, options).get(run, ()) if cause.gain > _TELLING]
+    found = next((cause for cause in costs if cause.subject == "unequal stages"), None)
+    if found is None or any(cause.subject == "rank" and cause.metric == REPLAY for cause in costs):
+        return
+    rows = device_time.table_of(run, tables, options)
+    rows = rows[rows["part"] == "trace"]
+    times = rows["compute_s"].astype(float)
+    longest = rows.loc[times.idxmax()].to_dict()
+    text = f"{_name_of(longest)} computes {times.max() / times.mean():.3g} times as long as the mean rank"
+    if not found.binds:  # else the bottleneck has it
+        text += f"; with equal stages, the trace would be at most {percent(found.gain)} shorter"
+    yield f"{text}."
 
 
 def _awaited(rows: pd.DataFrame) -> Iterator[str]:

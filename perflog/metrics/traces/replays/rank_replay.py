@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_FIRST = -1  # replaces the call before: there is none
+FIRST = -1  # replaces the call before: there is none
 Window = tuple[int, int]
 
 
@@ -62,10 +62,10 @@ def replay_of_ranks(
     """
     arrivals = arrivals or [None] * len(windows)
     begin, last = min(start for start, _ in windows), max(end for _, end in windows)
-    calls = _Calls.of(matched, windows, begin, arrivals)
+    calls = JobCalls.of(matched, windows, begin, arrivals)
     if calls is None or (not all(arrivals) and calls.queued() > _FEW):
         return None
-    if calls.comparable(_unmatched_times(matched)) < _ENOUGH:
+    if calls.comparable(unmatched_times(matched)) < ENOUGH:
         return None
     one = np.eye(len(windows), dtype=np.bool_)
     nobody, everybody = np.zeros((2, 1, len(windows)), np.bool_)
@@ -81,19 +81,21 @@ def replay_of_ranks(
 _SLOWEST = 3  # per cent of the ranks
 _AT_ONCE = 5000  # ns after the collective before: the kernel had waited for its stream
 _FEW = 0.1  # of the calls
-_ENOUGH = 0.75  # of the time of each rank on its own
+ENOUGH = 0.75  # of the time of each rank on its own
 _ALL, _WAYS = 5, 6  # 1 to 4: a send or receive, to or from earlier or later ranks; _ALL: a collective of all; 0: none
-_END = np.iinfo(np.int64).max  # key of the end of a window, a call without length
+RECEIVES = (1, 3)
+END = np.iinfo(np.int64).max  # key of the end of a window, a call without length
 
 
-class _Calls(Struct, frozen=True, eq=False):
+class JobCalls(Struct, frozen=True, eq=False):
     """The calls of collectives, one collective after the other, and the end of each window; `heads`: first of each.
 
     Times are in ns. `begin`: of the job. `together`: flags of collectives that end after the last arrival. `ready`:
-    when the member was ready. `came_from`: the call of the same member that it came from, or _FIRST; `follows`: the
-    call that held it up on its stream, or _FIRST. `alone`: how long the member was on its own since it came from there,
+    when the member was ready. `came_from`: the call of the same member that it came from, or FIRST; `follows`: the
+    call that held it up on its stream, or FIRST. `alone`: how long the member was on its own since it came from there,
     or since its arrival before. `longer`: by how much that is longer than the median of the ranks, in sums since
-    `came_from`. `is_compared`: whether there is another rank to compare it with.
+    `came_from`. `is_compared`: whether there is another rank to compare it with. `ways`: of sends and receives.
+    `in_order`: the calls of each member in the order of its arrivals.
     """
 
     begin: int
@@ -109,6 +111,8 @@ class _Calls(Struct, frozen=True, eq=False):
     alone: Ints
     longer: Ints
     is_compared: Mask
+    ways: Ints
+    in_order: Sequence[Ints]
 
     @classmethod
     def of(
@@ -117,7 +121,7 @@ class _Calls(Struct, frozen=True, eq=False):
         windows: Sequence[Window],
         begin: int,
         arrivals: Sequence[Arrivals | None],
-    ) -> _Calls | None:
+    ) -> JobCalls | None:
         known = matched.collectives[matched.collectives["reason"].isna()]
         calls = matched.calls[matched.calls["key"].isin(known.index)]
         if not len(calls):
@@ -130,24 +134,24 @@ class _Calls(Struct, frozen=True, eq=False):
             return None
         many = len(windows)
         edges = np.array([end for _, end in windows], np.int64)
-        keys, members = np.append(keys, np.full(many, _END)), np.append(members, np.arange(many))
-        starts, ends, lines = np.append(starts, edges), np.append(ends, edges), np.append(lines, np.full(many, _END))
+        keys, members = np.append(keys, np.full(many, END)), np.append(members, np.arange(many))
+        starts, ends, lines = np.append(starts, edges), np.append(ends, edges), np.append(lines, np.full(many, END))
         groups = groups_of(keys)
         began = np.full(len(groups.first), np.iinfo(np.int64).min)
         np.maximum.at(began, groups.inverse, starts)
-        order = np.lexsort((members, keys, began[groups.inverse], keys == _END))
+        order = np.lexsort((members, keys, began[groups.inverse], keys == END))
         keys, members, starts, ends, lines = (column[order] for column in (keys, members, starts, ends, lines))
         ranks = [member.rank for member in matched.job.members]
         rows = _Rows(begin, keys, members, starts, ends, lines, _program(known, keys, members, ranks))
         for member, its_arrivals in enumerate(arrivals):
             rows.add(member, its_arrivals)
         rows.agree_on_sources()
-        heads = np.flatnonzero(np.diff(keys, prepend=_FIRST))
+        heads = np.flatnonzero(np.diff(keys, prepend=FIRST))
         overlap = np.maximum.reduceat(starts, heads) <= np.minimum.reduceat(ends, heads)
-        together = (keys != _END) & np.repeat(overlap, np.diff(np.append(heads, len(keys))))
+        together = (keys != END) & np.repeat(overlap, np.diff(np.append(heads, len(keys))))
         return cls(
             begin, keys, members, starts, ends, together, heads,
-            rows.ready, rows.came_from, rows.follows, rows.alone, *rows.longer(),
+            rows.ready, rows.came_from, rows.follows, rows.alone, *rows.longer(), rows.ways, rows.in_order,
         )  # fmt: skip
 
     def comparable(self, elsewhere: Ints) -> float:
@@ -162,7 +166,7 @@ class _Calls(Struct, frozen=True, eq=False):
 
     def queued(self) -> float:
         """Return the share of the calls that begin as soon as the collective that they came from has ended."""
-        calls = np.flatnonzero((self.came_from != _FIRST) & (self.keys != _END))
+        calls = np.flatnonzero((self.came_from != FIRST) & (self.keys != END))
         return float((self.alone[calls] < _AT_ONCE).mean()) if len(calls) else 0.0
 
     def replayed(self, faster: Mask) -> list[int]:
@@ -170,7 +174,7 @@ class _Calls(Struct, frozen=True, eq=False):
         own = self.ready - np.append(self.ends, self.begin)[self.came_from]
         less = self.longer[:, None] * faster.T[self.members]
         ended = np.full((len(own) + 1, len(faster)), self.begin, np.int64)  # the last one is the begin
-        held_up = self.follows != _FIRST
+        held_up = self.follows != FIRST
         late = np.where(held_up, self.starts - self.ends[self.follows], 0)
         for rows in np.split(np.arange(len(own)), self.heads[1:]):
             arrived = ended[self.came_from[rows]] + own[rows, None] - less[rows]
@@ -182,12 +186,12 @@ class _Calls(Struct, frozen=True, eq=False):
                 arrived = np.broadcast_to(arrived.max(axis=0), arrived.shape)
                 since = since.max()
             ended[rows] = arrived + (self.ends[rows] - since)[:, None]
-        top: list[int] = (ended[:-1][self.keys == _END].max(axis=0) - self.begin).tolist()
+        top: list[int] = (ended[:-1][self.keys == END].max(axis=0) - self.begin).tolist()
         return top
 
 
 class _Rows:
-    """The columns of `_Calls` that are found member by member.
+    """The columns of `JobCalls` that are found member by member.
 
     `program`: numbers that are equal for calls that ranks compare, and ways of sends and receives. What a stage of a
     pipeline does after one depends on its way: forward or backward, in another order on each stage.
@@ -198,19 +202,19 @@ class _Rows:
         program: tuple[Ints, Ints],
     ) -> None:  # fmt: skip
         self._begin, self._keys, self._members, self._starts = begin, keys, members, starts
-        self._ends, self._lines, (self._alike, self._ways) = ends, lines, program
+        self._ends, self._lines, (self._alike, self.ways) = ends, lines, program
         self.ready, self.alone = starts.copy(), np.zeros(len(keys), np.int64)
-        self.came_from, self.follows, self._before = (np.full(len(keys), _FIRST, np.int64) for _ in range(3))
-        self._in_order: list[Ints] = []  # rows of each member in the order of its arrivals
+        self.came_from, self.follows, self._before = (np.full(len(keys), FIRST, np.int64) for _ in range(3))
+        self.in_order: list[Ints] = []  # rows of each member in the order of its arrivals
 
     def add(self, member: int, arrivals: Arrivals | None) -> None:
         """Fill in the rows of a member."""
         own = np.flatnonzero(self._members == member)
-        calls, end = own[self._keys[own] != _END], own[self._keys[own] == _END]
+        calls, end = own[self._keys[own] != END], own[self._keys[own] == END]
         by_end = calls[np.argsort(self._ends[calls], kind="stable")]
         place = np.searchsorted(self._ends[by_end], self._starts[own], "right") - 1
-        found = np.append(by_end, _FIRST)[place]  # at index -1 there is none
-        self.came_from[own] = np.where(found < own, found, _FIRST)  # of its own collective, or of a later one: none
+        found = np.append(by_end, FIRST)[place]  # at index -1 there is none
+        self.came_from[own] = np.where(found < own, found, FIRST)  # of its own collective, or of a later one: none
         in_order = calls[np.argsort(self._starts[calls], kind="stable")]
         if arrivals is not None:
             by_line = calls[np.argsort(self._lines[calls], kind="stable")]
@@ -219,17 +223,17 @@ class _Rows:
             self.ready[in_order] = arrivals.ready[chosen]
             for column, lines in ((self.came_from, arrivals.came_from), (self.follows, arrivals.follows)):
                 rows = self._row_of(by_line, lines[chosen])
-                column[in_order] = np.where(rows < in_order, rows, _FIRST)
+                column[in_order] = np.where(rows < in_order, rows, FIRST)
         in_order = np.append(in_order, end)
-        ways = self._ways[in_order]
+        ways = self.ways[in_order]
         self._alike[in_order] = _WAYS * self._alike[in_order] + np.where(ways == _ALL, _ALL, _last_before(ways))
-        self._before[in_order] = np.append(_FIRST, self._alike[in_order][:-1])
-        self._in_order.append(in_order)
+        self._before[in_order] = np.append(FIRST, self._alike[in_order][:-1])
+        self.in_order.append(in_order)
 
     def _row_of(self, by_line: Ints, lines: Ints) -> Ints:
-        """Return the row with each of these lines among the rows, which are in order of line, or _FIRST."""
+        """Return the row with each of these lines among the rows, which are in order of line, or FIRST."""
         place = np.minimum(np.searchsorted(self._lines[by_line], lines), len(by_line) - 1)
-        return np.where(self._lines[by_line[place]] == lines, by_line[place], _FIRST)
+        return np.where(self._lines[by_line[place]] == lines, by_line[place], FIRST)
 
     def agree_on_sources(self) -> None:
         """Let a member come from the collective from which most members came, if that is earlier; find `alone` then.
@@ -240,7 +244,7 @@ class _Rows:
         calls = self._members * width + self._alike
         by_call = np.argsort(calls, kind="stable")
         calls = calls[by_call]
-        came_from = np.append(self._alike, _FIRST)[self.came_from]
+        came_from = np.append(self._alike, FIRST)[self.came_from]
         for rows in self._compared():
             sources, counts = np.unique(came_from[rows], return_counts=True)
             most = int(sources[counts.argmax()])
@@ -249,10 +253,10 @@ class _Rows:
                 wanted = self._members[others] * width + most
                 index = np.minimum(np.searchsorted(calls, wanted), len(calls) - 1)
                 own = self.came_from[others]
-                found = by_call[index] if most != _FIRST else np.full(len(others), _FIRST)
-                is_known = (calls[index] == wanted) | (most == _FIRST)
+                found = by_call[index] if most != FIRST else np.full(len(others), FIRST)
+                is_known = (calls[index] == wanted) | (most == FIRST)
                 self.came_from[others] = np.where(is_known, np.minimum(found, own), own)
-        for in_order in self._in_order:
+        for in_order in self.in_order:
             reached = np.append(self._begin, np.maximum.accumulate(self.ready[in_order])[:-1])
             since = np.maximum(np.append(self._ends, self._begin)[self.came_from[in_order]], reached)
             self.alone[in_order] = np.maximum(self.ready[in_order] - since, 0)
@@ -275,7 +279,7 @@ class _Rows:
             more[rows] = np.maximum(self.alone[rows] - int(lower_median(self.alone[rows])), 0)
             is_compared[rows] = True
         sums = np.zeros(len(more), np.int64)
-        for in_order in self._in_order:
+        for in_order in self.in_order:
             until = np.append(0, np.cumsum(more[in_order]))
             reached = np.maximum.accumulate(self.ready[in_order])
             came_end = np.append(self._ends, self._begin)[self.came_from[in_order]]
@@ -315,7 +319,7 @@ def _last_before(ways: Ints) -> Ints:
     return np.append(_ALL, np.where(last < 0, _ALL, ways[last])[:-1])
 
 
-def _unmatched_times(matched: MatchedCollectives) -> Ints:
+def unmatched_times(matched: MatchedCollectives) -> Ints:
     """Return how long the unmatched communication of each member takes, in ns: it may wait for others."""
     loose = matched.loose[~(matched.loose["size"] == 1).fillna(False)]
     times = np.zeros(len(matched.job.members), np.int64)

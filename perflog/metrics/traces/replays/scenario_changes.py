@@ -36,11 +36,12 @@ SCENARIOS = {
     "stream": "what is launched on one stream waits for no event, other stream or rank",
     "rank": "between collectives the rank is as fast as the median of the ranks, of two as the faster one; time of the "
     "whole job",
+    "stages": "each rank of a pipeline computes as long as the mean rank; time of the whole job",
 }
 """The change of each replay."""
 
-RANK = "rank"
-"""The scenario of a job, not of a device."""
+RANK, STAGES = OF_JOB = ("rank", "stages")
+"""The scenarios of a job, not of a device."""
 
 _STATES = {"compute": COMPUTE, "communication": COMMUNICATION, "copies": MEMORY}
 _CATEGORIES = 4  # of kernels that compute: the ones that take most time

@@ -15,7 +15,7 @@ from perflog.grouping import grouped
 from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
-from perflog.metrics.traces.replays.scenario_changes import RANK, SCENARIOS
+from perflog.metrics.traces.replays.scenario_changes import OF_JOB, SCENARIOS
 from perflog.metrics.traces.replays.scenarios import replay
 from perflog.tables.nulls import floats, none_if_null, row_dicts
 
@@ -33,7 +33,7 @@ class ScenarioGain(Struct, frozen=True, kw_only=True):
         subject: Which one: category of kernels, class of operators, number of a stream.
         rank: The rank that is changed, of scenario `rank`.
         device: Its device.
-        whole_s: Time of the whole in s, as `breakdown` has it; for a rank, time of the job.
+        whole_s: Time of the whole in s, as `breakdown` has it; of a scenario of a job, time of the job.
         gain: How much shorter it would be, as a share of it.
         bound: Why this is a bound; None if all dependencies are known.
     """
@@ -69,7 +69,7 @@ def scenario_gains(tables: Tables, options: Options) -> dict[str, list[ScenarioG
     times = device_time.table(tables, options)
     spans = {str(run): float(wholes_of_traces(part)["span_s"].mean()) for run, part in times.groupby("run")}
     return {
-        str(run): [*_device_gains(part[part["scenario"] != RANK], spans[str(run)]), *_rank_gains(part)]
+        str(run): [*_device_gains(part[~part["scenario"].isin(OF_JOB)], spans[str(run)]), *_job_gains(part)]
         for run, part in rows.groupby("run", sort=False)
     }
 
@@ -90,10 +90,10 @@ def _device_gains(rows: pd.DataFrame, span_s: float) -> Iterator[ScenarioGain]:
         )  # fmt: skip
 
 
-def _rank_gains(rows: pd.DataFrame) -> Iterator[ScenarioGain]:
-    for row in row_dicts(rows[rows["scenario"] == RANK]):
+def _job_gains(rows: pd.DataFrame) -> Iterator[ScenarioGain]:
+    for row in row_dicts(rows[rows["scenario"].isin(OF_JOB)]):
         yield ScenarioGain(
-            run=row["run"], of=row["of"], scenario=RANK, subject=None, rank=none_if_null(row["rank"]),
+            run=row["run"], of=row["of"], scenario=row["scenario"], subject=None, rank=none_if_null(row["rank"]),
             device=none_if_null(row["device"]), whole_s=float(row["time_s"]), gain=float(row["gain"]),
             bound=none_if_null(row["bound"]),
         )  # fmt: skip

@@ -21,6 +21,7 @@ from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.collectives.collective_matching import matched_collectives
 from perflog.metrics.traces.device_steps import TraceSteps
 from perflog.metrics.traces.device_work import (
+    COMPUTE,
     DEVICE_COLUMNS,
     DeviceWork,
     TraceDevice,
@@ -33,7 +34,8 @@ from perflog.metrics.traces.replays.dependencies import Dependencies, dependenci
 from perflog.metrics.traces.replays.idle_calls import idle_calls_of, rows_of_idle_calls, runs_in_steps
 from perflog.metrics.traces.replays.path_walk import PathWalk
 from perflog.metrics.traces.replays.rank_replay import RankReplay, replay_of_ranks
-from perflog.metrics.traces.replays.scenario_changes import RANK, SCENARIOS, Scenario, scenarios
+from perflog.metrics.traces.replays.scenario_changes import RANK, SCENARIOS, STAGES, Scenario, scenarios
+from perflog.metrics.traces.replays.stage_replay import StageReplay, replay_of_stages
 from perflog.metrics.traces.replays.what_if import WhatIf
 
 _MOST = 1 << 18  # pieces of work of a device that are replayed
@@ -83,7 +85,8 @@ def replay(tables: Tables, options: Options) -> MetricRows:
     """How much shorter the steps of each device, else its trace, would be in each scenario, the largest gain first.
 
     A device has rows if it is known what launched its work: without launches, it is unknown what waits for the host.
-    In jobs with clocks that agree, each rank has a row: `rank`, of the time of the whole job.
+    In jobs with clocks that agree, each rank has a row: `rank`, of the time of the whole job. So does a pipeline:
+    `stages`.
 
     Example:
         >>> table = perflog.metrics.replay(perflog.read("trace.json"))
@@ -114,7 +117,7 @@ def _all_rows(tables: Tables, options: Options) -> list[dict[str, Any]]:
     kinds_on_paths(tables, kinds)  # they cost little here, and going through the dependencies once more does not
     own_work(tables, between)
     rows_of_idle_calls(tables, idle)
-    rows += _rows_of_ranks(tables)
+    rows += [*_rows_of_ranks(tables), *_rows_of_stages(tables)]
     rows.sort(key=lambda row: (row["run"], -row["gain_s"]))
     return rows
 
@@ -187,6 +190,44 @@ def replayed_ranks(tables: Tables) -> Iterator[ReplayedRanks]:
         if found is not None:
             n = max(len(device.steps.numbers) for device in members) if steps else 1
             yield ReplayedRanks(members[0].run, members, steps, n, found)
+
+
+class ReplayedStages(Struct, frozen=True):
+    """The replay of a pipeline with equal computation on all ranks: its first run, and its number of steps."""
+
+    run: str
+    in_steps: bool
+    n: int
+    replay: StageReplay
+
+
+@computed_list
+def _replayed_stages(tables: Tables) -> Iterator[ReplayedStages]:
+    in_steps, between = runs_in_steps(tables), own_work(tables)
+    for matched in matched_collectives(tables):
+        members = matched.job.members
+        if not all(id(device) in between for device in members):
+            continue
+        steps = all(device.run in in_steps for device in members)
+        windows = [_whole(device, steps) for device in members]
+        arrivals = [between[id(device)].arrivals for device in members]
+        found = replay_of_stages(matched, windows, arrivals, [device.work.states()[COMPUTE] for device in members])
+        if found is not None:
+            n = max(len(device.steps.numbers) for device in members) if steps else 1
+            yield ReplayedStages(members[0].run, steps, n, found)
+
+
+def _rows_of_stages(tables: Tables) -> Iterator[dict[str, Any]]:
+    for job in _replayed_stages(tables):
+        found, n = job.replay, job.n
+        gain = found.unchanged - found.equal
+        yield {
+            "run": job.run, "of": "traced step" if job.in_steps else "trace", "scenario": STAGES,
+            "time_s": float(seconds(found.traced)) / n, "without_s": float(seconds(found.equal)) / n,
+            "gain_s": float(seconds(gain)) / n, "gain": gain / found.traced,
+            "error_s": float(seconds(found.unchanged - found.traced)) / n, "replayed": 1.0, "n": n,
+            "bound": "what the device does between two collectives is taken as one piece",
+        }  # fmt: skip
 
 
 def _rows_of_ranks(tables: Tables) -> Iterator[dict[str, Any]]:
