@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 from support.paths import ROOT
 from support.reading import Reading, differences, read, write
 
+from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format, Line
 from perflog.formats.openings import Opening
@@ -102,3 +104,69 @@ def test_the_examples_of_the_grammar_are_right(tmp_path: Path) -> None:
     log = "".join(f"{sample}\n" for family in form.families for sample in family.samples).encode()
     rows = {r["line"]: (r["step"], r["step_time_s"], r["loss"]) for r in read(log, formats=[form]).rows("steps")}
     assert rows == {1: (1, 15802.3 * 1e-3, 10.82777), 2: (12, None, 2.5)}
+
+
+# --- what a file declares ---------------------------------------------------------------------------------------------
+
+SCOPES = 'title = "t"\nscopes = ["run"]\n'
+JSON = '[[json]]\nname = "j"\ntable = "steps"\nkeys = { loss = "loss" }\nsample = \'{"loss": 2.5}\'\n'
+METERS = '[[meters]]\nname = "m"\ntable = "steps"\nneeds = ["loss"]\nkeys = { loss = "loss" }\nsample = "loss 2.5"\n'
+PAIRS = '[[pairs]]\nname = "p"\ntable = "values"\nhead = "own"\npair = " {key}={value}"\nsample = "own a=2.5"\n'
+
+
+def declared(folder: Path, text: str) -> Any:
+    path = folder / "own.toml"
+    path.write_text(SCOPES + text, encoding="utf-8")
+    return load(path).families[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            JSON,
+            {"quotes": "", "lacks": (), "phases": (), "has_plain_names": False, "when": {}, "keys": {"loss": "loss"}},
+        ),
+        (METERS, {"needs": (("loss",),), "measures": False, "unnamed": False, "ended": False, "pairs": False}),
+        (METERS.replace("sample", "measures = true\nended = true\nsample"), {"measures": True, "ended": True}),
+        (METERS.replace("sample", "unnamed = true\npairs = true\nsample"), {"unnamed": True, "pairs": True}),
+        (METERS.replace('["loss"]', '["loss|val loss"]'), {"needs": (("loss", "val_loss"),)}),
+        (PAIRS, {"needs": (), "lacks": (), "phases": frozenset(), "keys": {}, "text": "own {key}={value}…"}),
+    ],
+)
+def test_what_a_family_is_unless_its_file_says_more(tmp_path: Path, text: str, expected: dict[str, Any]) -> None:
+    found = declared(tmp_path, text)
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        (" {key}{value}", "does not separate a key from its value"),
+        ("{key}={value}", "does not separate adjacent pairs"),
+        (" {key}={value} {x}", "is not a pair"),
+        (" {key}=", "is not a pair"),
+        (" {key}={value}x", "a letter cannot separate pairs"),
+    ],
+)
+def test_what_is_no_pair(tmp_path: Path, pair: str, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        declared(tmp_path, PAIRS.replace(" {key}={value}", pair))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (JSON.replace("sample", "quotes = '`'\nsample"), "is not a quotation mark"),
+        (JSON.replace('"loss" }', '"*" }'), "is one key, so `\\*` has no meaning"),
+        (JSON.replace('"loss" }', '"two words" }'), "is not a field name"),
+        (METERS.replace('needs = ["loss"]\n', ""), "neither a head nor names"),
+        (METERS.replace('"loss" }', '"two words" }'), "is not a field name"),
+        (METERS + METERS, "two lines are named `m`"),
+        (PAIRS.replace("sample", 'needs = ["b"]\nsample'), "`needs` names `b`, which is not in `keys`"),
+        (PAIRS.replace("sample", "keys = { a = 7 }\nsample"), "the value of `a` must be a string or a list of strings"),
+    ],
+)
+def test_what_is_wrong_with_a_family(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(FormatError, match=message):
+        declared(tmp_path, text)

@@ -21,7 +21,7 @@ from support.seeds import lines as lines_of
 
 import perflog
 from perflog.cli.main import main
-from perflog.output.presenters.compare_screen import screen
+from perflog.output.presenters.compare_screen import _table, screen
 from perflog.output.screens import HEIGHT, WIDTH
 from perflog.output.terminal import columns_of
 
@@ -291,3 +291,17 @@ def test_a_rank_that_binds_one_side_alone_comes_before_the_waiting_of_the_others
     assert "Causes: the bottleneck is rank 1 (costs 200 us), and was" in text
     for sides in (("even", "even"), ("late", "late")):
         assert "bottleneck is rank" not in "".join(shown(*(str(tmp_path / side) for side in sides)))
+
+
+def test_where_little_of_a_name_would_be_left_the_values_of_the_base_are() -> None:
+    """A line has 80 columns. The values of the base follow from the others; no number is cut."""
+
+    def lines(width: int) -> list[str]:
+        row = ("a long name of a metric", "b" * width, "n" * width, "c" * width, "note")
+        return [line.rstrip() for line in _table(("metric", "A", "new", "change"), [row])]
+
+    assert lines(4)[1] == "  a long name of a metric  bbbb  nnnn    cccc  note"
+    assert lines(18)[1].startswith("  a long…etric  bbb")
+    titles, row = lines(21)
+    assert titles.split() == ["metric", "new", "change"]
+    assert row == f"  a long name of a metric  {'n' * 21}  {'c' * 21}  note"
