@@ -9,6 +9,7 @@ import numpy as np
 from perflog.arrays import Floats, Ints
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables
+from perflog.statistics.samples import median
 from perflog.tables.columns import Rows
 
 _REWARDS = (
@@ -32,13 +33,14 @@ _FALL, _TELLING = 0.5, 0.2  # of the way from the lowest level to the highest, a
 def rewards(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001 (all kinds take the same)
     """Reward, entropy and length of responses at the start and at the end, where a program prints them by step."""
     rows = tables.rows_of("values", run)
-    by_key = rows.where(rows.known("step", "value")).by("key")
-    names = {key: key.replace("/", "_").lower() for key in by_key}
+    names = {key: key.replace("/", "_").lower() for key in rows.counts("key")}
     reward = next((key for form in _REWARDS for key, name in names.items() if form.fullmatch(name)), None)
     if reward is None:
         return
     others = (next((key for key, name in names.items() if form.fullmatch(name)), None) for form in _OTHERS)
-    parts = [text for key in (reward, *others) if key is not None and (text := _course(key, by_key[key]))]
+    shown = [key for key in (reward, *others) if key is not None]
+    by_key = rows.where(rows.one_of("key", shown) & rows.known("step", "value")).by("key")
+    parts = [text for key in shown if key in by_key and (text := _course(key, by_key[key]))]
     if parts:
         yield f"First and last tenth of the steps: {'; '.join(parts)}."
 
@@ -49,9 +51,10 @@ def _course(name: str, rows: Rows) -> str:
     if len(steps) < _FEWEST:
         return ""
     size = max(len(steps) // _PART, 1)
-    windows = np.median(np.lib.stride_tricks.sliding_window_view(values, size), axis=1)
-    first, last, place = float(windows[0]), float(windows[-1]), int(windows.argmax())
-    highest = float(windows[place])
+    begins = np.append(np.arange(0, len(steps) - size, max(size // _PART, 1)), len(steps) - size)
+    levels = [median(values[begin : begin + size]) for begin in begins.tolist()]
+    first, last, highest = levels[0], levels[-1], max(levels)
+    place = int(begins[levels.index(highest)])
     drop = highest - last
     least = _TELLING * abs(highest)
     fell = drop > max(_FALL * (highest - min(first, last)), least) and highest - first > least
