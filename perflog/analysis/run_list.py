@@ -183,9 +183,9 @@ class RunFacts:
 
     @cached_property
     def settings(self) -> dict[str, dict[str, str]]:
-        from perflog.settings.run_settings import settings_of
+        from perflog.settings.name_settings import settings_of_runs
 
-        return {str(row["run"]): dict(settings_of(row)) for row in self._rows}
+        return {run: dict(settings) for run, settings in settings_of_runs(self._rows).items()}
 
     def _counts(self, name: str) -> dict[str, int]:
         status = {"steps": None, "lines": "", "unread": "unread"}[name]

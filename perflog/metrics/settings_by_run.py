@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from perflog.grouping import grouped
 from perflog.metrics.run_tables import Tables, cached, computed_once
-from perflog.settings.run_settings import Settings, settings_of, telling_settings
+from perflog.settings.name_settings import settings_of_runs
+from perflog.settings.run_settings import Settings, telling_settings
 
 MFU_PEAK_OF = "mfu_peak_of"
 """Setting of runs of a program that uses the peak of another device instead of its own, which it does not know."""
@@ -17,8 +18,8 @@ STOPPED_BY = "stopped_by"
 def settings_by_run(tables: Tables) -> dict[str, Settings]:
     """Return the settings of all runs, by run id."""
     names = ("run", "format", "program", "model", "world_size", "device", "dtype", "process", "config",
-             "outcomes", "provenance")  # fmt: skip
-    return {row["run"]: settings_of(row) for row in tables.rows("runs").dicts(*names)}
+             "outcomes", "provenance", "log")  # fmt: skip
+    return settings_of_runs(tables.rows("runs").dicts(*names))
 
 
 def repeats(tables: Tables) -> list[list[str]]:

@@ -81,7 +81,7 @@ ingestion.suggest: json_objects headed_tables shared_names table_roles file_text
 ingestion.suggest: __init__
 ingestion: batches earlier_states bulk cluster watching following in_memory
 opening
-settings: members run_settings __init__
+settings: members run_settings name_settings __init__
 metrics: directions compared options run_tables row_groups registry settings_by_run run_moments clock_offsets attempts
 metrics: hardware semantics possible hasty_steps step_counters unlabelled_ranks
 metrics.profiles: __init__ kernel_categories

@@ -19,6 +19,7 @@ from perflog.log import Log, RunKey, combined
 from perflog.metrics import Tables
 from perflog.opening import find_runs, load, store_of
 from perflog.parsing.input.log_names import split_run
+from perflog.settings.name_settings import settings_in_names
 from perflog.settings.run_settings import Settings, incidental_test, independent, settings_of, values_in_order, varying
 from perflog.tables.store import default_store, store_exists
 from perflog.units import count, first_few
@@ -44,10 +45,14 @@ SideReference = Runs | Sequence[Runs] | Mapping[str, Runs | Sequence[Runs]]
 
 
 class Side(Struct, frozen=True, dict=True):
-    """A side: its name, and its runs, which may come from several logs."""
+    """A side: its name, and its runs, which may come from several logs.
+
+    `named`: settings in the names of the logs, by run id, where the sides are split by settings.
+    """
 
     name: str
     log: Log
+    named: Mapping[str, Settings] = {}
 
     @cached_property
     def tables(self) -> Tables:
@@ -57,7 +62,8 @@ class Side(Struct, frozen=True, dict=True):
     @cached_property
     def settings(self) -> dict[str, Settings]:
         """Settings by run id."""
-        return {row["run"]: settings_of(row) for row in self.log.arrow("runs").to_pylist()}
+        rows = self.log.arrow("runs").to_pylist()
+        return {row["run"]: {**settings_of(row), **self.named.get(row["run"], {})} for row in rows}
 
     @cached_property
     def labels(self) -> dict[str, str]:
@@ -67,7 +73,7 @@ class Side(Struct, frozen=True, dict=True):
     def without(self, runs: Container[str]) -> Side:
         """Return the side without some runs."""
         kept = [key for key in self.log.run_keys if key.id not in runs]
-        return self if len(kept) == len(self.log) else Side(self.name, self.log.select(*kept))
+        return self if len(kept) == len(self.log) else Side(self.name, self.log.select(*kept), self.named)
 
 
 class LeftOut(Struct, frozen=True):
@@ -237,6 +243,8 @@ def _split(all_sides: Sequence[Side], by: Sequence[str]) -> list[Side]:
 
     Numeric values are sorted, others keep the order of the runs; the last setting changes fastest.
     """
+    named = settings_in_names({run.id: run.log for side in all_sides for run in side.log.run_keys})
+    all_sides = [Side(side.name, side.log, named) for side in all_sides]
     _check_known(all_sides, by)
     logs: dict[tuple[str, ...], list[Log]] = {}
     without = 0
@@ -254,7 +262,7 @@ def _split(all_sides: Sequence[Side], by: Sequence[str]) -> list[Side]:
         raise UsageError(f"no run has all of the settings {', '.join(by)}", "", "split by fewer settings")
     places = [values_in_order(dict.fromkeys(column)) for column in zip(*logs, strict=True)]
     in_order = sorted(logs, key=lambda values: [place.index(v) for place, v in zip(places, values, strict=True)])
-    split = [Side(SEPARATOR.join(values), combined(logs[values])) for values in in_order]
+    split = [Side(SEPARATOR.join(values), combined(logs[values]), named) for values in in_order]
     if without:
         lacking = f"without a setting `{'` or `'.join(by)}`"
         split[0].log.warnings.append(f"{count(without, 'run')} {lacking}: not compared")

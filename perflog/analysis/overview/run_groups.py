@@ -15,7 +15,8 @@ from perflog.analysis.run_names import letters, run_marks, run_names, without_co
 from perflog.grouping import grouped
 from perflog.log import Log, RunKey
 from perflog.metrics.attempts import changes_with_a_restart
-from perflog.settings.run_settings import Settings, settings_of, telling_settings
+from perflog.settings.name_settings import settings_of_runs
+from perflog.settings.run_settings import Settings, telling_settings
 from perflog.units import count, show
 
 SINGLE_RUNS = 10
@@ -46,7 +47,7 @@ class RunGroup(Struct, frozen=True):
 def run_groups(log: Log) -> list[RunGroup]:
     """Return the rows of an overview of these runs, in the order of the runs."""
     rows = log.arrow("runs").to_pylist()
-    settings = {row["run"]: settings_of(row) for row in rows}
+    settings = settings_of_runs(rows)
     if all(row.get("job") for row in rows):  # attempts
         settings = {
             run: {name: value for name, value in known.items() if not changes_with_a_restart(name)}

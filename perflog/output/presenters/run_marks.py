@@ -6,7 +6,8 @@ from perflog.analysis.run_names import run_marks, run_names, run_places
 from perflog.log import Log
 from perflog.output.sheets import Mark
 from perflog.parsing.input.log_names import base_name
-from perflog.settings.run_settings import settings_of, telling_settings
+from perflog.settings.name_settings import settings_of_runs
+from perflog.settings.run_settings import telling_settings
 
 LONG = 16
 """Characters of a name that is long enough to need a mark."""
@@ -17,7 +18,7 @@ def marks_of(log: Log) -> dict[str, Mark]:
     keys = log.run_keys
     if len(keys) < 2:
         return {}
-    settings = {row["run"]: settings_of(row) for row in log.arrow("runs").to_pylist()}
+    settings = settings_of_runs(log.arrow("runs").to_pylist())
     telling = telling_settings([settings[key.id] for key in keys])
     names, shorts, printed = run_names(keys), run_marks(keys), printed_names(log)
     marks: dict[str, Mark] = {}
