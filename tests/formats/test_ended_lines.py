@@ -23,6 +23,8 @@ from perflog.formats.families.step_headings import EPOCH, STEP
         ("Epoch 3/10 finished in 56.8s", EPOCH, "Epoch {epoch:d}/{__:d} finished in {epoch_time:.1f}s", 1),
         ("Epoch 3 took 2.5 min", EPOCH, "Epoch {epoch:d} took {epoch_time:.1f} min", 60),
         ("epoch 2 of 3 completed in 1m 12s", EPOCH, "epoch {epoch:d} of {__:d} completed in {epoch_time:h}", None),
+        ("Training finished in 56.8s", EPOCH, "Training finished in {training_time:.1f}s", 1),
+        ("Completed training in 1h 6m 9s!", EPOCH, "Completed training in {training_time:h}!", None),
         ("Done with epoch 3 in 12.5 seconds.", EPOCH, "Done with epoch {epoch:d} in {epoch_time:.1f} seconds.", 1),
     ],
 )  # fmt: skip
@@ -39,7 +41,7 @@ def test_what_ends_and_its_time(text: str, what: str, shape: str, factor: float 
     [
         "Checkpoint of step 500 completed in 3.2 s", "Evaluation at step 5 finished in 12 s",
         "step 5 of the guide took a day", "Epoch 3 done", "Step 3 done, loss 2.5",
-        "Training finished in 56.8s", "step 5 took 3 tries",
+        "Our training finished in 56.8s", "Training of the tokenizer took 5 s", "step 5 took 3 tries",
     ],
 )  # fmt: skip
 def test_other_lines_have_no_end(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Lines that a step or an epoch has ended, with its time: `Epoch 3/10 finished in 56.8s`, `Completed step 7 in 1.2 s`.
+"""Lines that a step, an epoch or the training has ended, with its time: `Epoch 3/10 finished in 56.8s`.
 
 Nothing else is measured on such a line. What has elapsed may count from the start of the run: it stays `elapsed`.
 """
@@ -35,7 +35,15 @@ PATTERNS = {
     rf"(?i:{_TIME})[)\].]?{_REMARK}[ \t]*$"
     for what, word in _WORDS.items()
 }
-"""What such a line is, by what ends. A person may have written a remark after it: `<- repaired`."""
+_TRAINING = r"(?:model[ \t]+)?training(?:[ \t]+(?:run|loop|job))?"
+PATTERNS[EPOCH] += (
+    rf"|(?:{PREFIX})?[ \t]*(?i:{_TRAINING}{_AFTER}|(?:{_DONE})[ \t]+{_TRAINING}[ \t]+in[ \t]+)"
+    rf"(?i:{_TIME})[)\].!]?[ \t]*$"
+)
+"""What such a line is, by what ends; the end of an epoch and that of the training go to one table.
+
+A person may have written a remark after it: `<- repaired`.
+"""
 
 _PARTS = {
     what: lazy_pattern(
@@ -44,6 +52,9 @@ _PARTS = {
     )
     for what, word in _WORDS.items()
 }
+_TRAINED = lazy_pattern(
+    rf"(?i)(?P<before>.*?)(?P<words>\b(?:(?:{_DONE})[ \t]+)?{_TRAINING}[^0-9]*?)(?P<time>{_TIME})(?P<end>[)\].!]?)"
+)
 
 
 def ended_parts(text: str, what: str) -> tuple[str, str, str, Mapping[str, Unit]] | None:
@@ -52,18 +63,27 @@ def ended_parts(text: str, what: str) -> tuple[str, str, str, Mapping[str, Unit]
     None for another line. `what`: STEP or EPOCH.
     """
     match = _PARTS[what].fullmatch(text)
+    if match is None and what == EPOCH and (trained := _TRAINED.fullmatch(text)):
+        value, units = _value_of(trained["time"], "training_time")
+        return trained["before"], f"{literal(trained['words'])}{value}{literal(trained['end'])}", "", units
     if match is None or not fits_64(match["number"]):
         return None
-    number, time = match["number"], match["time"]
+    number = match["number"]
     name = "elapsed" if "elapsed" in match["between"].lower() else _TIME_OF[what]
     spec = f"0{len(number)}d" if number.startswith("0") and len(number) > 1 else "d"
     total = f"{literal(match['of'])}{{__:d}}" if match["of"] else ""
-    digits = time.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZµ \t")
-    unit = unit_of(time[len(digits) :].strip())[0]
-    plain = digits.replace(".", "", 1).isdigit() and unit
-    value = f"{{{name}:{spec_of(digits)}}}{literal(time[len(digits) :])}" if plain else f"{{{name}:h}}"
+    value, units = _value_of(match["time"], name)
     shape = (
         f"{literal(match['words'])}{{{what}:{spec}}}{total}{literal(match['between'])}{value}{literal(match['end'])}"
     )
     shape += f"{{_:b}}{match['remark']}{{_:s}}" if match["remark"] else ""
-    return match["before"], shape, "", {name: UNITS[unit]} if plain else {}
+    return match["before"], shape, "", units
+
+
+def _value_of(time: str, name: str) -> tuple[str, dict[str, Unit]]:
+    """Return a time as a field of a template, and its unit if it is a number with one."""
+    digits = time.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZµ \t")
+    unit = unit_of(time[len(digits) :].strip())[0]
+    if not unit or not digits.replace(".", "", 1).isdigit():
+        return f"{{{name}:h}}", {}
+    return f"{{{name}:{spec_of(digits)}}}{literal(time[len(digits) :])}", {name: UNITS[unit]}
