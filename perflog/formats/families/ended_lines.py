@@ -40,7 +40,7 @@ PATTERNS[EPOCH] += (
     rf"|(?:{PREFIX})?[ \t]*(?i:{_TRAINING}{_AFTER}|(?:{_DONE})[ \t]+{_TRAINING}[ \t]+in[ \t]+)"
     rf"(?i:{_TIME})[)\].!]?[ \t]*$"
 )
-"""What such a line is, by what ends; the end of an epoch and that of the training go to one table.
+"""What such a line is, by what ends; an epoch and the training go to one table.
 
 A person may have written a remark after it: `<- repaired`.
 """
