@@ -380,8 +380,7 @@ def show(run: str, table: str | None, store: str | None, limit: int | None, form
     from perflog.output.presenters import runs as presenter
 
     log = find_runs(run, store)
-    for text in log.warnings:
-        sheets.warn(text)
+    sheets.warn(*log.warnings)
     if table:
         rows = log.arrow(table)
         if not len(rows):

@@ -426,6 +426,7 @@ def join(sheets: Sequence[Sheet]) -> list[Sheet]:
 # --- beside the result ------------------------------------------------------------------------------------------
 
 
-def warn(text: str) -> None:
-    """Print a warning to standard error."""
-    terminal.tell(f"perflog: warning: {text}", err=True)
+def warn(*texts: str) -> None:
+    """Print warnings to standard error."""
+    for text in texts:
+        terminal.tell(f"perflog: warning: {text}", err=True)

@@ -57,8 +57,7 @@ def analyze(
     if not metrics and not full:
         print_overview(log, (run,), format, **option_values)
         return
-    for text in log.warnings:
-        sheets.warn(text)
+    sheets.warn(*log.warnings)
     sheets.write(
         list(
             presenter.metric_sheets(

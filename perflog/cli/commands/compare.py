@@ -179,8 +179,7 @@ def compare(
             raise
         sheets.warn(f"gate: nothing to compare: {error}")
         raise Exit(comparing.CANNOT_JUDGE) from None
-    for text in comparison.warnings:
-        sheets.warn(text)
+    sheets.warn(*comparison.warnings)
     documents: dict[str, Callable[[Comparison], object]] = {"bencher": comparing.bencher}
     documents |= {
         "json": lambda compared: comparing.with_gates(compared, gates) | {"answer": answer_sentences(compared)}

@@ -33,8 +33,7 @@ def diagnose(runs: tuple[str, ...], store: str | None, format: str) -> None:
     logs = [find_runs(run, store) for run in runs]
     log = logs[0] if len(logs) == 1 else combined(logs)
     answers = diagnose_jobs(log, *runs) if len(runs) == 1 else [of_job(log, *runs)]
-    for text in dict.fromkeys(log.warnings):
-        sheets.warn(text)
+    sheets.warn(*dict.fromkeys(log.warnings))
     if format == "json":
         terminal.put(presenter.as_json(answers))
     elif format == "text":

@@ -33,8 +33,7 @@ def export(run: str, to: str, output: str | None, store: str | None) -> None:
     from perflog.output import sheets
 
     log = find_runs(run, store)
-    for text in log.warnings:
-        sheets.warn(text)
+    sheets.warn(*log.warnings)
     first = log.run_keys[0]
     name = first.id if len(log) == 1 else first.sha256[:12]
     if to == "csv":

@@ -57,6 +57,5 @@ def print_overview(log: Log, names: tuple[str, ...], format: str, **option_value
         from perflog.output import sheets
         from perflog.output.presenters import overview_rows
 
-        for text in log.warnings:
-            sheets.warn(text)
+        sheets.warn(*log.warnings)
         sheets.write(list(overview_rows.overview_sheets(answer)), format)

@@ -31,6 +31,5 @@ def query(sql: str, runs: tuple[str, ...], store: str | None, limit: int | None,
     from perflog.output import sheets
 
     log = combined([find_runs(run, store) for run in runs]) if runs else load(store)
-    for text in log.warnings:
-        sheets.warn(text)
+    sheets.warn(*log.warnings)
     sheets.write([sheets.result_sheet(log.sql_arrow(sql, external), format, limit)], format)

@@ -76,8 +76,7 @@ def track(
         warmup=warmup,
         threshold=threshold,
     )
-    for text in found.warnings:
-        sheets.warn(text)
+    sheets.warn(*found.warnings)
     if format == "json":
         terminal.put(presenter.as_json(found))
     elif format == "csv":
