@@ -349,7 +349,7 @@ def test_the_server_of_llama_cpp_of_2026() -> None:
     assert unread(log) == {} and unread_figures(log) == 0
     known = values(log)
     assert (known["prompt_tokens_per_s"], known["eval_tokens_per_s"]) == (228.63, 33.25)
-    assert (known["eval_time"], known["draft_acceptance"]) == (pytest.approx(1.83434), 0.92727)
+    assert (known["eval_time"], known["draft_acceptance"]) == pytest.approx((1.83434, 0.92727))
 
 
 def test_the_backends_of_flashinfer_are_compared_within_a_routine(tmp_path: Path) -> None:
