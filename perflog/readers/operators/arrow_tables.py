@@ -116,7 +116,7 @@ class _Operations:
         self.sizes = {
             size: int(self._columns[column].max()) + 1
             for column, size in (("dp_rank", "dp_size"), ("stage", "pp_size"), ("mc", "vpp_size"))
-            if column in self._columns
+            if column in self._columns and (self._columns[column] >= 0).any()
         }
 
     def events(self, run: str, account: EventAccount) -> pa.Table:

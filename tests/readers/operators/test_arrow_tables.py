@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,16 @@ def test_what_is_no_operation_is_unread(tmp_path: Path, odd: dict[str, Any], rea
     shapes = log.table("lines")
     unread = shapes[shapes["status"] == "unread"]
     assert unread[["first_line", "count"]].values.tolist() == ([[2, 1]] if read_rows == 3 else [])
+
+
+def test_a_job_has_the_sizes_that_its_operations_show(tmp_path: Path) -> None:
+    def sizes(given: Columns) -> dict[str, int]:
+        config = json.loads(read(tmp_path, given).table("runs")["config"][0])
+        return {name: value for name, value in config.items() if name.endswith("_size")}
+
+    assert sizes(columns()) == {"dp_size": 2, "pp_size": 2, "vpp_size": 2}
+    assert sizes(columns() | {"mc": [None, 2, -1, 0]}) == {"dp_size": 2, "pp_size": 2, "vpp_size": 3}
+    assert sizes(columns() | {"mc": [None] * 4}) == {"dp_size": 2, "pp_size": 2}  # no chunk is known
 
 
 def test_the_kinds_of_operations_are_counted(tmp_path: Path) -> None:
