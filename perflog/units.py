@@ -124,6 +124,7 @@ _STEPS = {
 _SIZE_PER_SECOND = lazy_pattern(
     r"(?P<prefix>[kKMGT]?)(?P<binary>i?)(?P<what>B(?:ytes?)?|bytes?|b(?:its?)?)(?:/(?:[sS]|[sS]ec|second)|(?P<ps>ps))"
 )
+_THOUSANDS = lazy_pattern(r"k(?:[bcdfgjkmpqrstvxz]|elem|entr|edge|event|example|image|item|iter|ops)")  # begin no word
 _MULTIPLE = lazy_pattern(r"[KMG][a-z]+|[kKMG][A-Z][a-z]+")  # or a word such as `Keys`: what it counts is in doubt
 
 
@@ -146,9 +147,9 @@ def unit_of(word: str) -> tuple[str, str]:
 
 
 def _is_multiple(head: str) -> bool:
-    """Whether a word may count thousands or millions of something: `kimg`, `Mcells`, `MUpdates`."""
+    """Whether a word may count thousands or millions of something: `kimg`, `kreq`, `Mcells`, `MUpdates`."""
     is_prefixed = head[0] in "kKMG" and f"{head[1:].lower()}/s" in _BY_WORD
-    return is_prefixed or _MULTIPLE.fullmatch(head) is not None
+    return is_prefixed or _THOUSANDS.match(head) is not None or _MULTIPLE.fullmatch(head) is not None
 
 
 def _size_per_second(size: re.Match[str]) -> str:

@@ -845,3 +845,17 @@ def test_ultralytics() -> None:
     assert {key for _, key, _ in found} == {
         "epoch", "epoch_time", "memory_reserved", "precision", "recall", "mAP50", "mAP50_95"
     }  # fmt: skip
+
+
+def test_uccl() -> None:
+    """Sizes count in steps of 1,024; a transfer is timed in s or in us."""
+    log = read(
+        b"[Client]   16.0 KB :  13.31 Gbps |   1.66 GB/s  | 0.000010 s\n"
+        b"[Client]    1.0 MB : 165.50 Gbps |  20.69 GB/s  |    50.69 us\n"
+        b"[Client] Benchmark complete\n"
+    )
+    assert unread_figures(log) == 0
+    found = {(row["line"], row["key"]): row["value"] for row in log.rows("values")}
+    assert [found[line, "message_size"] for line in (1, 2)] == [16 * 2**10, 2**20]
+    assert [found[line, "bandwidth"] for line in (1, 2)] == [1.66, 20.69]
+    assert [found[line, "transfer_time"] for line in (1, 2)] == pytest.approx([10e-6, 50.69e-6])

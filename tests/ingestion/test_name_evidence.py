@@ -65,6 +65,7 @@ LINES: dict[str, Stored] = {
     "Cores            : 16 threads / 8 cores": [],
     "fallbacks =   1 p /   2 h, wave: 2.5": [("wave", 2.5, None)],
     "rate: 12.5 Mcells/s": [("rate", 12.5, None)],
+    "rate: 12.5 kreq/s": [("rate", 12.5, None)],
     # cut off, lists in one unit, a pair that is no count, a heading, a version, an option of a command
     "| Power | Avg: 120.5, Min: 117... |": [("avg", 120.5, None)],
     "time: [12.5 us 13.5 us 14.5 us], wave: 2.5": [("wave", 2.5, None)],

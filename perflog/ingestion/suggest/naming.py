@@ -34,6 +34,9 @@ _ACTIONS = frozenset("found using loaded loading setting set".split())
 
 _MANY = {"K": "thousands", "k": "thousands", "M": "millions", "B": "billions", "G": "billions", "T": "trillions"}
 _COUNTED = lazy_pattern(r"\b(?:parameters?|params?|tokens?|samples?|words?|sentences?|flops?|macs?|images?|updates?)\b")
+_SIZE = lazy_pattern(
+    r"(?:^|_)(?:bytes?|memory|(?:request|message|msg|buffer|payload|packet|block|chunk|transfer|page)_size)(?:_|$)"
+)
 _RATE_AT_END = lazy_pattern(r"(?:[A-Za-z]+/(?:s|sec|second)|\bTFLOP[Ss])$")
 _IDENTIFIER = lazy_pattern(r"[A-Za-z_]\w*", re.ASCII)
 _MOST_PARTS = 12  # of a name
@@ -121,10 +124,16 @@ def name(bond: Bond, texts: Sequence[str], line_unit: str = "", has_unit: bool =
     if not key:
         return Named("number", unit, why, vague=True)
     key += "".join(f"_per_{slug(thing)}" for thing in bond.per if slug(thing) not in key.split("_"))
-    if bond.factor:
-        unit, why = "", ""
-        key += f"_{_MANY[bond.factor] if _COUNTED.search(key.replace('_', ' ')) else bond.factor.lower()}"
-    return _column(Named(key, unit, why), texts)
+    named = _with_factor(bond.factor, Named(key, unit, why), texts) if bond.factor else Named(key, unit, why)
+    return _column(named, texts)
+
+
+def _with_factor(factor: str, named: Named, texts: Sequence[str]) -> Named:
+    """Return a number with a letter after it: a size in bytes, else a number of thousands, millions or billions."""
+    if factor == "B" and _SIZE.search(named.name) and all(text.isdecimal() for text in texts):
+        return Named(named.name, "B", "its name is of a size")  # `Request size 64B`, but not `model size 7B`
+    counted = _COUNTED.search(named.name.replace("_", " "))
+    return Named(f"{named.name}_{_MANY[factor] if counted else factor.lower()}")
 
 
 def name_of_key(key: str, texts: Sequence[str]) -> Named:

@@ -81,6 +81,8 @@ def test_the_unit_of_all_times_of_a_line(line: str, unit: str) -> None:
         (Bond(("parameters",), factor="B"), {}, Named("parameters_billions")),
         (Bond(("parameters",), factor="K"), {}, Named("parameters_thousands")),
         (Bond(("x",), factor="K"), {}, Named("x_k")), (Bond(("x",), unit="ms", factor="K"), {}, Named("x_k")),
+        (Bond(("request", "size"), factor="B"), {}, Named("request_size", "B", "its name is of a size")),
+        (Bond(("model", "size"), factor="B"), {}, Named("model_size_b")),
         (Bond(("rate",), per=("node",)), {}, Named("rate_per_node")),
         (Bond(("node", "rate"), per=("node",)), {}, Named("node_rate")),
         # columns
