@@ -143,10 +143,11 @@ def independent(settings_by_run: Sequence[Mapping[str, str | None]], names: Sequ
 
     Of settings that follow from each other, the ones with the fewest values stay: they are nearest to a full factorial
     design, in which each setting varies while the others stay. With 8 ranks, tensor and pipeline parallelism
-    distinguish the runs, and data parallelism follows from them.
+    distinguish the runs, and data parallelism follows from them. Of equals the ones with the fewest parents stay: a
+    program prints `lr` beside `args.lr`.
     """
     telling: list[str] = []
-    for name in sorted(names, key=lambda name: _combinations(settings_by_run, [name])):
+    for name in sorted(names, key=lambda name: (_combinations(settings_by_run, [name]), name.count("."))):
         if _combinations(settings_by_run, [*telling, name]) > _combinations(settings_by_run, telling):
             telling.append(name)
     for name in reversed(telling[:]):

@@ -55,8 +55,8 @@ def headline_rows(
 
     Args:
         rows: All rows of the comparison.
-        result: The metric that the runs are judged by, if any. It leads if its error is known: one clock per side says
-            less than the steps.
+        result: The metric that the runs are judged by, if any. It leads if its error is known, or if no error is: one
+            clock per side says less than the steps.
         to_targets: The reader named values that series are to reach: the times until then are the headline.
         by_values: The runs print nothing but values by name, such as losses: the first one is the headline.
     """
@@ -64,7 +64,7 @@ def headline_rows(
     if to_targets:
         target_rows = [row for row in rows if row.kind == "target"]
         return [row for row in target_rows if row.unit == "s"] or target_rows  # without a clock, the steps
-    if result_rows and all(row.has_error for row in result_rows):
+    if result_rows and (all(row.has_error for row in result_rows) or not any(row.has_error for row in rows)):
         return result_rows
     rate = next((rate for rate in RATES if unequal_steps(rows, rate)), None)
     leading = [("step", rate)] if rate else [("value", None)] if by_values else []

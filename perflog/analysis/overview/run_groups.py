@@ -16,7 +16,7 @@ from perflog.grouping import grouped
 from perflog.log import Log, RunKey
 from perflog.metrics.attempts import changes_with_a_restart
 from perflog.settings.name_settings import settings_of_runs
-from perflog.settings.run_settings import Settings, telling_settings
+from perflog.settings.run_settings import Settings, telling_settings, values_in_order
 from perflog.units import count, show
 
 SINGLE_RUNS = 10
@@ -56,6 +56,9 @@ def run_groups(log: Log) -> list[RunGroup]:
     keys = [key for key in log.run_keys if key.id in settings]
     telling = _telling([settings[key.id] for key in keys])
     values = {key.id: {name: settings[key.id].get(name, NOT_PRINTED) for name in telling} for key in keys}
+    if len(telling) == 1 and len({key.sha256 for key in keys}) == len(keys):  # logs of a sweep, in its order
+        order = values_in_order({values[key.id][telling[0]]: None for key in keys})
+        keys = sorted(keys, key=lambda key: order.index(values[key.id][telling[0]]))
     names = run_names(keys)
     if len(keys) <= SINGLE_RUNS and not (len(keys) >= REPEATS and not telling and _are_alike(keys)):
         marks = run_marks(keys)

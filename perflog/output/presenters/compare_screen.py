@@ -118,7 +118,9 @@ def best_sentences(compared: Comparison) -> Iterator[str]:
         value = f"{figure_name(best.next).replace('_', ' ')} {_values(best.next)[0]}"
         changes = {row.side: f"{cut(row.side, _SETTING)} ({show_change(row.change)})" for row in best.rows}
         if best.level:
-            others = f"not known to differ from it: {', '.join(changes[side] for side in best.level[:_BEST])}"
+            is_alone = not any(row.has_error for row in best.rows if row.side in best.level)
+            level = "the others, of one value each" if is_alone else "not known to differ from it"
+            others = f"{level}: {', '.join(changes[side] for side in best.level[:_BEST])}"
             if left := len(best.level[_BEST:]):
                 others += f" and {left} more"
             row = next(row for row in best.rows if row.side == best.level[0])

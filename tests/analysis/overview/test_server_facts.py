@@ -175,6 +175,30 @@ def test_a_server_and_its_client_are_no_runs_to_compare(tmp_path: Path) -> None:
     assert [text[0] for text in overview.reasons] == ["A", "A", "B"]
 
 
+SWEEP = (
+    "Namespace(subparser='bench', num_prompts={n}, max_concurrency={n}, request_rate=inf)\n"
+    "============ Serving Benchmark Result ============\n"
+    "Output token throughput (tok/s):         {rate}\n"
+    "Median TTFT (ms):                        {ttft}     \n"
+)
+
+
+@pytest.mark.parametrize(
+    ("rates", "text"),
+    [
+        ([100, 192, 200, 201], "From {} 2 on the server gives no more: 192 {}, 201 at 16; TTFT 20 ms -> 160 ms."),
+        ([100, 190, 350, 600], "The server gives more at each load up to the highest, {} 16: 600 {}."),
+    ],
+)
+def test_the_load_from_which_on_a_server_gives_no_more(tmp_path: Path, rates: list[float], text: str) -> None:
+    """The logs are in the order of their load, not of their names."""
+    for load, rate in zip((1, 2, 4, 16), rates, strict=True):
+        (tmp_path / f"c{load}.log").write_text(SWEEP.format(n=load, rate=float(rate), ttft=10.0 * load))
+    overview = perflog.overview(perflog.read(tmp_path))
+    assert [group.name for group in overview.groups] == ["c1.log", "c2.log", "c4.log", "c16.log"]
+    assert overview.reasons == [text.format("max_concurrency", "output tokens/s")]
+
+
 START = (
     "INFO 09-02 13:04:10 [__init__.py:241] Automatically detected platform cuda.\n"
     "(APIServer pid=1) INFO 09-02 13:04:12 [api_server.py:1805] vLLM API server version 0.10.1.1\n"

@@ -1,0 +1,71 @@
+"""Facts of a sweep over the load of a server, in a sentence: the load from which on it gives no more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from statistics import median
+
+from perflog.analysis.run_filter import number_of
+from perflog.grouping import grouped
+from perflog.metrics import Options, Tables, serving
+from perflog.metrics.benchmarks.serving import server_rate
+from perflog.metrics.settings_by_run import settings_by_run
+from perflog.settings.run_settings import leaf_of
+from perflog.tables.nulls import records
+from perflog.units import show
+
+_LOADS = ("max_concurrency", "concurrency", "configured_request_rate", "request_rate")
+"""Settings of a client that are its load: the first one that differs."""
+_RATES = ("output tokens/s", "requests/s")
+_FEWEST = 3  # loads
+_ALL = 0.95  # of the highest rate: the server gives no more
+
+
+def knee(tables: Tables, options: Options) -> Iterator[str]:
+    """The lowest load at which a server gives all that it can, and what a higher load costs."""
+    rows = serving.table(tables, options)
+    found: dict[str, dict[str, float]] = {}
+    for row in records(rows[rows["by"] == "printed"]):
+        name = server_rate(row["of"]) if row["unit"] == "1/s" else row["of"]
+        value = row["mean"] if row["median"] is None else row["median"]
+        if value is not None:
+            found.setdefault(row["run"], {})[name] = value
+    rate = next((each for each in _RATES if found and all(each in values for values in found.values())), None)
+    loads = _loads(tables, list(found))
+    if rate is None or loads is None:
+        return
+    setting, load_of = loads
+    runs_by_load = grouped(sorted((load, run) for run, load in load_of.items()))
+    rates = {load: median(found[run][rate] for run in runs) for load, runs in runs_by_load.items()}
+    if len(rates) < _FEWEST:
+        return
+    least = min(load for load, value in rates.items() if value >= _ALL * max(rates.values()))
+    highest = max(rates)
+    at = f"{setting} {least:,g}"
+    if least == highest:
+        yield f"The server gives more at each load up to the highest, {at}: {rates[least]:,.4g} {rate}."
+        return
+    text = f"From {at} on the server gives no more: {rates[least]:,.4g} {rate}, {rates[highest]:,.4g} at {highest:,g}"
+    first = [
+        median(values)
+        for load in (least, highest)
+        if (values := [found[run]["ttft"] for run in runs_by_load[load] if "ttft" in found[run]])
+    ]
+    waits = f"; TTFT {show(first[0], 's', 3)} -> {show(first[1], 's', 3)}" if len(first) > 1 else ""
+    yield f"{text}{waits}."
+
+
+def _loads(tables: Tables, runs: list[str]) -> tuple[str, dict[str, float]] | None:
+    """The setting that is the load of a client, and its value by run; None if a run has none or all have the same."""
+    settings = settings_by_run(tables)
+    for wanted in _LOADS:
+        load_of = {
+            run: load
+            for run in runs
+            for name, value in settings[run].items()
+            if leaf_of(name) == wanted and (load := number_of(value)) is not None and math.isfinite(load)
+        }
+        if len(load_of) == len(runs) and len(set(load_of.values())) > 1:
+            return wanted, load_of
+    return None
