@@ -13,7 +13,7 @@ from support.seeds import MS
 from perflog.metrics import METRICS, phases, wait, wait_steps
 from perflog.metrics.compared import Steady
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.step_time.phases import _columns_of_steps
+from perflog.metrics.step_time.phases import _columns_of_steps, _covers_usual, _of_first_printings
 from perflog.tables.columns import NULL, rows_from_frame
 
 MOE = "moe_layer"
@@ -222,3 +222,33 @@ def test_steps_that_start_again_in_each_epoch_are_steps_of_their_own() -> None:
     assert (found["n"], found["median_s"], found["first_step"], found["last_step"]) == (12, 2.0, 1, 4)
     compared = [times.tolist() for _, _, times in METRICS["phases"].samples(Tables(logs), Steady({"r": 0}, {}))]
     assert compared == [[1.0] * 4 + [2.0] * 4 + [3.0] * 4]
+
+
+def test_lines_that_cover_as_many_steps_as_most_with_a_time_do() -> None:
+    """A bar that shows whole seconds has a time for few of its lines, each over several steps."""
+
+    def usual(*lines: tuple[int | None, float | None]) -> list[bool]:
+        values = [{"step": k, "steps_averaged": covers, "step_time_s": time} for k, (covers, time) in enumerate(lines)]
+        flags: list[bool] = _covers_usual(Tables(by_hand("steps", values)).rows("steps")).tolist()
+        return flags
+
+    assert usual((1, None), (1, None), (1, None), (5, 2.5), (5, 2.5), (1, 0.5)) == [False] * 3 + [True] * 2 + [False]
+    assert usual((1, None), (1, None), (5, None)) == [True, True, False]  # no line has a time
+    assert usual((None, 0.5), (None, 0.5), (3, 0.5)) == [True, True, False]
+
+
+def test_of_phases_that_a_rank_prints_again_the_first_count() -> None:
+    """As after a restart. Of those without a rank nobody knows whose they are."""
+
+    def kept(copies: int, *ranks: int | None) -> list[float]:
+        gate = {"step": 1, "phase": "gate", "occurrence": 1}
+        values = [gate | {"rank": rank, "time_s": k + 0.5} for k, rank in enumerate(ranks)]
+        steps = [{"table": "steps", "step": 1, "copy": copy, "step_time_s": 2.5} for copy in range(1, copies + 1)]
+        tables = Tables(by_hand("phases", [*values, *steps], 2))
+        times: list[float] = _of_first_printings(tables, tables.rows("phases"))["time_s"].tolist()
+        return times
+
+    assert kept(2, 0, 1, 0, 1) == [0.5, 1.5]
+    assert kept(1, 0, 1, 0, 1) == [0.5, 1.5, 2.5, 3.5]
+    assert kept(2, None, None) == [0.5, 1.5]
+    assert kept(2, 0, None, 0) == [0.5, 1.5]
