@@ -383,3 +383,25 @@ def test_strings_that_differ_in_their_fields_show_the_same_lines(form: Format, m
     assert [lines_of_texts(found, text) for text in texts] == [[discovery._identity(found)]] * 3
     assert tried == [texts[0], texts[2]]  # another number of digits
     assert lines_of_texts(found, b"no such line") == [] and tried[-1] == b"no such line"
+
+
+def test_which_strings_no_family_needs_to_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that several others are like but for their digits, and those of new shapes where there are many."""
+    monkeypatch.setattr(discovery, "MOST_UNREAD_SHAPES", 3)
+    monkeypatch.setattr(discovery, "_MOST_HELD", 4)
+    shapes, unbounded = discovery._UnreadShapes(), discovery._UnreadShapes(is_bounded=False)
+    for each in (shapes, unbounded):
+        assert not each.tells_of(b"step 1")
+        for _ in range(discovery._ENOUGH_OF_SHAPE - 1):
+            each.add(b"step 1")
+        assert not each.tells_of(b"step 2")
+        each.add(b"step 3")
+    assert shapes.tells_of(b"step 4") and not unbounded.tells_of(b"step 4")
+    assert not shapes.tells_of(b"other 4")
+    shapes.add(b"a 1")
+    copied = shapes.copy()
+    copied.add(b"b 1")  # the third shape
+    assert copied.tells_of(b"new 5") and not shapes.tells_of(b"new 5")
+    assert not copied.tells_of(b"b 2")
+    assert not copied.tells_of(b"new 6")  # it comes again: that is no prose
+    assert copied.tells_of(b"newer 6") and len(copied._counts) == 4
