@@ -49,7 +49,6 @@ from perflog.metrics.step_time.breakdown import UNTIMED
 from perflog.metrics.traces.device_time import wholes_of_traces
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.metrics.traces.operators.recorded_operators import untimed_runs
-from perflog.metrics.traces.traced_steps import step_times
 from perflog.statistics.samples import median
 from perflog.tables.columns import Rows
 from perflog.tables.nulls import floats, known_values
@@ -84,7 +83,6 @@ _SPEED_WORDS = frozenset("throughput bandwidth tps qps rps fps ips".split())
 _RATE_OF_STEPS = lazy_pattern(
     rf"{SMOOTHED_RATE}(?:s_per_)?(?:it|iter|iteration|step|batch|sample|image|token)s?(?:_per_s)?"
 )
-_LONGER = 0.005  # of a step: less is not shown
 _SAME = 1e-3  # relative difference of medians that are the same
 
 
@@ -328,8 +326,7 @@ def _levels_of_rates(
 
 
 def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
-    """The step of each trace with its work, where it is longer than its annotation; an iteration of those without
-    annotated steps, the length of those without either.
+    """An iteration of each trace without annotated steps, the length of those without iterations too.
 
     Of several traces also what their time consists of.
     """
@@ -337,14 +334,9 @@ def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
     if not len(rows):
         return
     in_steps = rows["part"] == "step"
-    steps, times = tables.rows("steps"), step_times(tables)
-    on_host = {run: times[index] for run, index in steps.stretches("run").items()}
     means = rows[in_steps].groupby("run", sort=False)[["span_s"]].mean().reset_index()
-    annotated = [float(on_host[run].mean()) if run in on_host else np.nan for run in means["run"]]
-    if len(found := means[np.isnan(annotated)]):
+    if len(found := means[~means["run"].isin(tables.rows("steps").counts("run"))]):
         yield _column(found, "span_s", "iteration", "s", "lower")
-    if (abs(means["span_s"] - annotated) > _LONGER * means["span_s"]).any():
-        yield _column(means, "span_s", "step with its work", "s", "lower")
     if not in_steps.all():  # steps can be compared, lengths of traces cannot
         lengths = rows[~in_steps].groupby("run", sort=False)[["span_s"]].mean().reset_index()
         yield _column(lengths, "span_s", "trace", "s", "lower")
