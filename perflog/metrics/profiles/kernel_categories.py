@@ -16,6 +16,9 @@ from pathlib import Path
 
 OTHER = "other"
 
+ALLOCATION = "allocation"
+"""Category of calls that allocate or free memory."""
+
 WAIT = "wait"
 """Category of device work that only waits: for an event, a semaphore, the host, other ranks."""
 
@@ -107,7 +110,7 @@ _API = (
     ("synchronisation", r"synchronize|streamwait|eventquery|streamquery"),
     ("memcpy", r"memcpy"),
     ("memset", r"memset"),
-    ("allocation", r"malloc|memalloc|hostalloc|\w*free(host|async)?(_v\d)?$|hostregister|memcreate|memmap|mempool"),
+    (ALLOCATION, r"malloc|memalloc|hostalloc|\w*free(host|async)?(_v\d)?$|hostregister|memcreate|memmap|mempool"),
     ("event", r"event"),
     ("stream", r"stream"),
     ("module", r"module|library|funcget|funcset|getprocaddress|getsymbol|entrypoint|occupancy"),

@@ -55,6 +55,10 @@ def test_states_by_priority_and_the_piece_that_began_first(tmp_path: Path) -> No
             [event("user_annotation", "log", 110, 100), event("cpu_op", "aten::item", 120, 80)],
             {"log": 100, None: 200},  # the range says more
         ),
+        (
+            [event("user_annotation", "forward", 110, 100), event("cuda_runtime", "cudaMalloc", 120, 80)],
+            {"forward": 20, "cudaMalloc": 80, None: 200},  # the call says more
+        ),
     ],
 )  # fmt: skip
 def test_what_the_host_is_in_while_the_device_idles(tmp_path: Path, during: list[Any], names: dict[Any, int]) -> None:

@@ -19,8 +19,8 @@ _COLUMNS = (
     *DEVICE_COLUMNS,
     MetricColumn(
         "name",
-        meaning="the innermost range that the host is in, which is no step; else the outermost operator or call of the "
-        "runtime; null: the host is in none of these",
+        meaning="the innermost range that the host is in, which is no step, or call that allocates memory; else the "
+        "outermost operator or call of the runtime; null: the host is in none of these",
     ),
     MetricColumn("time_s", "s", "lower", "idle time of the device before the next work is launched"),
     MetricColumn("share", "1", "lower", "time_s / span_s"),

@@ -24,8 +24,9 @@ _COLUMNS = (
     ),
     MetricColumn(
         "name",
-        meaning="of the work; of idle time the innermost range that the host is in before it launches the next work, "
-        "else its outermost operator or call; null: the host is in no call, or the next work is launched",
+        meaning="of the work; of idle time the innermost range, or call that allocates memory, that the host is in "
+        "before it launches the next work, else its outermost operator or call; null: the host is in no call, or the "
+        "next work is launched",
     ),
     MetricColumn("time_s", "s", "lower", "time of this on the rank, while it is on its own"),
     MetricColumn("typical_s", "s", "lower", "the same, median over the ranks of the job, of two ranks the lower"),

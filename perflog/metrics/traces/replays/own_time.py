@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from perflog.arrays import Ints, Mask
+from perflog.metrics.profiles.kernel_categories import ALLOCATION, category
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree
 from perflog.metrics.traces.device_work import STATES, DeviceWork
 from perflog.metrics.traces.intervals import Intervals, union
@@ -25,8 +26,9 @@ _CALLS = ("cpu", "runtime")  # kinds of calls that name what the host does where
 class OwnTime(NamedTuple):
     """How long a device did one thing, in ns.
 
-    `doing`: a state of `STATES` or IDLE. `name`: of the work; of idle time the range that the host was in before it
-    launched the next work, else the operator or call. None: no call, or the next work was launched already.
+    `doing`: a state of `STATES` or IDLE. `name`: of the work; of idle time what the host was in before it launched the
+    next work: the range, or the call that allocates memory, else the operator or call. None: no call, or the next work
+    was launched already.
     """
 
     doing: str
@@ -88,14 +90,18 @@ def _idle(device_graph: Dependencies, inside: Intervals) -> Iterator[OwnTime]:
 
 
 def _labels(calls: CallTree) -> tuple[Ints, Sequence[str]]:
-    """Return for each call what the host is in: the innermost range, else the outermost operator or runtime call.
+    """Return for each call what the host is in: the innermost range or call that allocates memory, else the outermost
+    operator or call of the runtime.
 
     Steps are not ranges. One entry more, for no call; -1: no name.
     """
     (kind, kinds), (name, names) = calls.rows.codes("kind"), calls.rows.codes("name")
     pairs = groups_of(kind, name)
-    found = [range_of(kinds[kind[i]], names[name[i]]) for i in pairs.first.tolist()]
-    is_range = np.array([each is not None and each[1] != "step" for each in found], np.bool_)[pairs.inverse]
+    first = pairs.first.tolist()
+    found = [range_of(kinds[kind[i]], names[name[i]]) for i in first]
+    is_allocation = [kinds[kind[i]] == "runtime" and category(names[name[i]], api=True) == ALLOCATION for i in first]
+    is_range = np.array([each is not None and each[1] != "step" for each in found], np.bool_)
+    is_range = (is_range | np.array(is_allocation, np.bool_))[pairs.inverse]
     is_call = np.isin(kind, [kinds.index(word) for word in _CALLS if word in kinds])
     is_call &= np.array([each is None for each in found], np.bool_)[pairs.inverse]
     around = _nearest(calls, is_range)

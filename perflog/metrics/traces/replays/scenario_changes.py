@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Floats, Ints, Mask
-from perflog.metrics.profiles.kernel_categories import category
+from perflog.metrics.profiles.kernel_categories import ALLOCATION, category
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree
 from perflog.metrics.traces.device_work import COMMUNICATION, COMPUTE, MEMORY, WAITING
 from perflog.metrics.traces.idle_causes import DATA_RANGE, is_wait
@@ -46,7 +46,6 @@ RANK, STAGES = OF_JOB = ("rank", "stages")
 _STATES = {"compute": COMPUTE, "communication": COMMUNICATION, "copies": MEMORY}
 _CATEGORIES = 4  # of kernels that compute: the ones that take most time
 _STREAMS = 3  # streams with waits that are left out one by one: the ones that wait longest
-_BLOCKED = "allocation"  # of calls of the runtime: what CUDA graphs cannot hold
 
 
 class Scenario(Struct, frozen=True, eq=False):
@@ -127,7 +126,7 @@ def _held_by_graphs(calls: CallTree) -> Mask:
     stay = in_runtime.copy()
     for code in np.unique(name[in_runtime]).tolist():
         word = names[code] if code >= 0 else ""
-        stay[name == code] &= is_wait(word) or category(word, api=True) == _BLOCKED
+        stay[name == code] &= is_wait(word) or category(word, api=True) == ALLOCATION
     outside = loads | stay
     around: Ints = calls.parents.copy()
     while (around != NO_CALL).any():  # all that lies in a range that loads data stays too
