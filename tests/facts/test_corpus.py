@@ -7,12 +7,14 @@ to the last line.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
-from support.field_logs import CORPUS, needs_corpus
+from support.field_logs import CORPUS, needs_corpus, stored
 from support.reading import DATA, Reading, sample
 from support.reading import read as read_bytes
 from support.seeds import path
@@ -155,6 +157,7 @@ def read(path: Path) -> Reading:
     return Reading(ingest(Source(path.name, str(path)), kept.reset), kept)
 
 
+TRACES = [name for name in CASES if name.endswith(".json.gz")]
 IN_ANY_LOG = {"bars"}  # the corpus names the programs of each log; a progress bar may be beside them
 
 
@@ -165,7 +168,7 @@ def test_every_file_has_its_case() -> None:
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if name not in TRACES])
 def test_the_formats_of_a_real_log(name: str) -> None:
     got = read(CORPUS / name)
     assert set(got.done.formats) - IN_ANY_LOG == CASES[name].formats
@@ -173,9 +176,20 @@ def test_the_formats_of_a_real_log(name: str) -> None:
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name in CASES if name not in TRACES])
 def test_every_unread_line_has_a_reason(name: str) -> None:
-    unread_lines_have_reasons(read(CORPUS / name), CASES[name])
+    unread_lines_have_reasons(read(CORPUS / name).rows("lines"), CASES[name])
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", TRACES)
+def test_a_real_trace_has_no_event_that_is_unread_without_a_reason(name: str) -> None:
+    """As it is stored: other tests take it from there too."""
+    log = stored(CORPUS / name)
+    assert set(log.arrow("runs")["format"].to_pylist()) == CASES[name].formats
+    lines = log.arrow("lines").to_pylist()
+    assert lines
+    unread_lines_have_reasons(lines, CASES[name])
 
 
 @pytest.mark.parametrize("name", CUT_DOWNS)
@@ -184,12 +198,12 @@ def test_cut_downs_have_the_formats_and_the_reasons_of_their_logs(name: str) -> 
     left_out = {name for name in case.formats if name == "coco" or get(name).generic}  # no lines of theirs are in them
     assert set(got.done.formats) - IN_ANY_LOG == case.formats - left_out
     assert got.balances()
-    unread_lines_have_reasons(got, case)
+    unread_lines_have_reasons(got.rows("lines"), case)
 
 
-def unread_lines_have_reasons(log: Reading, case: Case) -> None:
+def unread_lines_have_reasons(lines: Sequence[Mapping[str, Any]], case: Case) -> None:
     reasons = [re.compile(pattern) for pattern in case.unread]
-    for row in log.rows("lines"):
+    for row in lines:
         if row["status"] == "unread":
             text = row["sample"]
             assert any(r.fullmatch(text) for r in reasons), (

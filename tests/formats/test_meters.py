@@ -18,7 +18,6 @@ from perflog.formats.families.meters import MeterFamily
 from perflog.formats.figures import name_spans
 from perflog.formats.loader.format_file import load
 from perflog.formats.registry import get, known
-from perflog.formats.sample_checks import check_samples
 
 MIB = 2.0**20
 
@@ -950,12 +949,6 @@ def test_another_format_comes_first() -> None:
     assert read(exact).done.formats == ["nanogpt"]
     got = read(exact + b"iter 11: loss 2.5, time 120.5ms\n" + PROGRAMS["detectron2"].log.encode())
     assert got.done.formats == ["nanogpt"]
-
-
-def test_samples_of_generic_formats_match_no_other_format() -> None:
-    formats = known()
-    check_samples(formats["meters"], [f for f in formats.values() if f.name != "meters"])
-    check_samples(formats["metric_logger"], [f for f in formats.values() if f.name != "metric_logger"])
 
 
 OWN = """\

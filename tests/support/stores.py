@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,10 @@ def files(store: Store) -> dict[str, bytes]:
     return {str(p.relative_to(store.path)): p.read_bytes() for p in sorted(store.path.glob("*/*.parquet"))}
 
 
-def check_whole(store: Store) -> None:
-    """Each run has the rows that its runs row announces, and no other rows are shown."""
-    found = {name: store.table(name)["run"].to_pylist() for name in TABLES}
+def check_whole(store: Store, tables: Collection[str] = tuple(TABLES)) -> None:
+    """Each run has the rows that its runs row announces, and no other rows are shown in these tables."""
+    found = {name: store.table(name)["run"].to_pylist() for name in tables}
     for row in store.table("runs").to_pylist():
         counts = {"runs": 1} | eval(row["config"])
-        assert {name: n for name in TABLES if (n := found[name].count(row["run"]))} == counts
-    assert {run for name in TABLES for run in found[name]} == set(found["runs"])
+        assert {name: n for name in tables if (n := found[name].count(row["run"]))} == counts
+    assert {run for name in tables for run in found[name]} == set(found["runs"])

@@ -23,7 +23,8 @@ Window = tuple[float, float]
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset", "mtia_ccp_events"}
 """Categories of torch.profiler that are work of a device."""
 
-REAL = sorted((CORPUS / "torchtrace").glob("*.json.gz"))
+LARGE = 3_000_000  # bytes: more of the same takes longer and tells no more
+REAL = [path for path in sorted((CORPUS / "torchtrace").glob("*.json.gz")) if path.stat().st_size < LARGE]
 
 
 def busy(work: Iterable[Window], window: Window) -> float:

@@ -122,10 +122,10 @@ def test_profiles_are_read_alike_in_all_ways(name: str, monkeypatch: pytest.Monk
     """In chunks of a few lines, with threads, in a forked process, with rank labels, with CRLF."""
     data = (DATA / f"{name}.txt").read_bytes()
     whole = read(data)
-    for options in ({"chunk": 500, "threads": 1}, {"chunk": 700, "threads": 3}):
+    for options in ({"chunk": 1500, "threads": 1}, {"chunk": 2100, "threads": 3}):
         assert differences(whole.tables(), read(data, **options).tables()) == [], options
     monkeypatch.setattr(pipeline, "_LONG", 0)
-    assert differences(whole.tables(), read(data, chunk=600, processes=True).tables()) == []
+    assert differences(whole.tables(), read(data, chunk=1800, processes=True).tables()) == []
     apart = ("run", "rank", "rank_by", "log_sha256", "sample", "shape", "label")
     with_label = read(labelled(data, b"%d: ", (3,)))
     assert with_label.done.lines == whole.done.lines
