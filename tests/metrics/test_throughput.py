@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import harmonic_mean, mean, median
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -22,6 +23,7 @@ from perflog.cli.main import main
 from perflog.errors import UsageError
 from perflog.formats.flops import CONVENTIONS, NAMES, convention
 from perflog.metrics import throughput
+from perflog.metrics.step_time.throughput import _total
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
@@ -333,3 +335,17 @@ def test_an_mfu_without_a_unit_is_percent_where_it_can_be_nothing_else(
     path.write_text("".join(lines))
     shares = throughput(perflog.read(path))["printed_mfu"].astype(float)
     assert shares.iloc[0] == pytest.approx(expected, rel=0.01, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("times", "total"),
+    [
+        ([1.0, 3.0, 1.0, 1.0], (10 + 60 + 40 + 40) / 6),  # work over time
+        ([1.0, 3.0, 1.0, math.nan], (10 + 60 + 40) / 5),  # of those with a time, which are most
+        ([1.0, 3.0, math.nan, 0.0], 4 / (1 / 10 + 1 / 20 + 2 / 40)),  # each step has the same work
+        ([math.nan] * 4, 4 / (1 / 10 + 1 / 20 + 2 / 40)),
+    ],
+)
+def test_a_printed_rate_over_several_steps(times: list[float], total: float) -> None:
+    rates = np.array([10.0, 20.0, 40.0, 40.0])
+    assert _total({"samples_per_s": rates, "step_time_s": np.array(times)}, "samples_per_s") == pytest.approx(total)
