@@ -139,7 +139,7 @@ class Misfit(Struct, frozen=True):
 def without_pauses(parts: pd.DataFrame, tables: Tables, options: Options) -> pd.DataFrame:
     """Return the parts of a run's step or of another whole of it, a step without the rare pauses that no phase times.
 
-    So the parts are those of a usual step. A mean over all steps, with the pauses, describes neither.
+    So the parts describe a usual step. A mean over all steps, with the pauses, describes neither.
     """
     run, untimed = parts["run"].iloc[0], (parts["kind"] == UNTIMED) & (parts["part"] == "step")
     usual = means_without_pauses(tables, options.warmup).get(run)

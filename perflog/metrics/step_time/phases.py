@@ -173,7 +173,7 @@ def _with_wholes(tables: Tables, warmup: int | None) -> PhaseTable:
 
 
 def _of_first_printings(tables: Tables, phases: Rows) -> Rows:
-    """Return rows of table `phases` without those of steps that a rank prints again, as after a restart."""
+    """Return rows of table `phases` without rows of steps that a rank prints again, as after a restart."""
     steps = tables.rows("steps")
     again = steps.where(steps["copy"] > 1).counts("run")
     is_again = phases.one_of("run", again) & (phases.known("rank") | phases.known("source"))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from msgspec import Struct
@@ -96,6 +96,8 @@ _DEVICES = frozenset(b"cuda device gpu npu".split())
 """Words that programs number themselves too, but each process may be named by its own device."""
 
 _LONGEST = 256  # bytes: no name with what separates it from the line is longer
+_OPENING = 8  # bytes before the literal of a name: a bracket, the beginning of a label
+_LEAD_LENGTH = 64  # bytes of a time stamp before a name
 _LOOKED_AT = 400  # first lines
 _SEARCHED = 1000  # bytes of a line in which its step is looked for
 _SAMPLED = 8  # of them, before all are examined: most logs have no names
@@ -109,6 +111,7 @@ _TORN_NAMES = 0.02  # of the lines: a name with another text on fewer of them is
 _DIGITS = lazy_pattern(rb"[0-9]+")
 _DIGIT = lazy_pattern(rb"[0-9]")
 _NO_LETTERS = lazy_pattern(rb"[^a-z]+")
+_LETTERS = lazy_pattern(rb"[^A-Za-z0-9]*([A-Za-z]*)")
 _FIRST_WORD = lazy_pattern(rb"[A-Za-z]{2,16}\b")
 _NO_NAME = lazy_pattern(rb"[^A-Za-z0-9_./-]+")
 _STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:" + "|".join(sorted(STEP_WORDS)).encode() + rb")[^a-z0-9]{1,16}([0-9]+)")
@@ -131,26 +134,28 @@ class NamePrefixes(Struct, frozen=True):
 
     `label` replaces them; without it each name is the label of a pod. If it `stays`, the label comes before it.
     `inside`: pattern of a name inside a line, with what begins a record after it: two processes glued their lines.
+    `literals`: strings of which each name has one.
     """
 
     pattern: bytes
     label: bytes = b""
     stays: bool = False
     inside: bytes = b""
+    literals: Sequence[bytes] = ()
 
     def labelled(self, blocks: Iterator[bytes]) -> Generator[bytes]:
         """Yield the blocks of a log with labels instead of the names.
 
         The last line of a block waits for the next one, unless it is longer than any name.
         """
-        patterns = [lazy_pattern(each, re.MULTILINE) for each in (self.pattern, self.inside) if each]
+        pattern, left, is_inside = lazy_pattern(self.pattern, re.MULTILINE), b"", False
         label = self.label or (_label_before if self.stays else _pod_label)
-        left, is_inside = b"", False
 
         def with_labels(data: bytes) -> bytes:
-            for pattern in patterns:
-                data = pattern.sub(label, data)
-            return data
+            data, count = pattern.subn(label, data)
+            # Most labels have the literal of their name, and most blocks have no name inside a line.
+            is_known = sum(map(data.count, self.literals)) in (0, count)
+            return data if is_known or not self.inside else self._labelled_inside(data)
 
         for block in blocks:
             data = left + block
@@ -164,6 +169,28 @@ class NamePrefixes(Struct, frozen=True):
             yield with_labels(data[:end])
             left = data[end:]
         yield with_labels(left)
+
+    def _labelled_inside(self, data: bytes) -> bytes:
+        """Return whole lines with labels instead of the names inside them. A regex over all bytes takes far longer."""
+        pattern, pieces, end = lazy_pattern(self.inside), list[bytes](), 0
+        for place in sorted(place for literal in self.literals for place in _places(data, literal)):
+            line = max(data.rfind(b"\n", max(place - _LONGEST, 0), place) + 1, place - _LONGEST)
+            if place < end or place - line <= _OPENING:
+                continue
+            match = pattern.search(data, max(line, end, place - _OPENING - _LEAD_LENGTH), place + _LONGEST)
+            while match is not None and match.end() <= place:  # such as the name before the line
+                match = pattern.search(data, match.end(), place + _LONGEST)
+            if match is not None and line < match.start() <= place:
+                pieces += data[end : match.start()], match.expand(self.label) if self.label else _pod_label(match)
+                end = match.end()
+        return b"".join([*pieces, data[end:]])
+
+
+def _places(data: bytes, literal: bytes) -> Iterator[int]:
+    place = data.find(literal)
+    while place >= 0:
+        yield place
+        place = data.find(literal, place + 1)
 
 
 def _pod_label(match: re.Match[bytes]) -> bytes:
@@ -205,17 +232,23 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
             if is_known or words == {b"default"} or not all(map(_BARE_RANK.fullmatch, whole)):
                 continue
             rank = rb"[\[(<]?" + _OF_ALL + rb"?[Rr](?:[Aa][Nn])?[Kk]?[-_.:= ]?([0-9]{1,9})[\])>]?" + form.separator
-            inside = _inside(rank, found)
-            return NamePrefixes(b"^(" + form.lead + b")" + rank, rb"[rank\2]:\1", inside=inside)
+            first = b"^(" + form.lead + b")" + rank
+            return NamePrefixes(first, rb"[rank\2]:\1", False, _inside(rank, found), _literals(whole))
         numbered = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
         if len(stems) <= form.most_stems and not words & numbered:
             names = b"(" + b"|".join(sorted(stems)) + b")"
             if form.stays:
                 return NamePrefixes(b"^(" + form.lead + b")" + names + form.separator + b"()", stays=True)
             after = names + form.separator + _LABEL_OF_RANK
-            inside = b"" if any(stem.startswith(form.varies) for stem in stems) else _inside(after, found)
-            return NamePrefixes(b"^(" + form.lead + b")" + after, inside=inside)
+            literals = _literals(whole)
+            inside = _inside(after, found) if all(literals) else b""  # a number may be glued to the number before it
+            return NamePrefixes(b"^(" + form.lead + b")" + after, inside=inside, literals=literals)
     return None
+
+
+def _literals(names: Iterable[bytes]) -> list[bytes]:
+    """Return the first letters of names, each once: `worker` of `worker-3`, nothing of a name with a digit first."""
+    return sorted({match[1] for name in names if (match := _LETTERS.match(name))})
 
 
 def _inside(name: bytes, found: Sequence[re.Match[bytes]]) -> bytes:
@@ -229,7 +262,7 @@ def _inside(name: bytes, found: Sequence[re.Match[bytes]]) -> bytes:
     often, before = (
         b"|".join(sorted(each for each, count in counts.items() if count >= _STEPS)) for counts in (words, leads)
     )
-    return b"(?<!^)(" + before + b"|)" + name + b"(?=(?:" + often + rb")\b)" if often else b""
+    return b"(" + before + b"|)" + name + b"(?=(?:" + often + rb")\b)" if often else b""
 
 
 def _is_label(match: re.Match[bytes]) -> bool:

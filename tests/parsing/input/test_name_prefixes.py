@@ -262,3 +262,19 @@ def test_glued_and_torn_lines_keep_the_names_of_their_processes(prefix: str, col
     whole = {(rank, step, step + rank / 10) for step in range(1, 19) for rank in range(4) if step % 3 or rank != 2}
     assert found == whole
     assert len(rows) == len(found)
+
+
+@pytest.mark.parametrize(("prefix", "label"), [("[rank{}] ", "[rank{}]:"), ("worker {}: ", "[pod/worker-{}] ")])
+@pytest.mark.parametrize("size", [1, 7, 100, 1 << 20])
+def test_names_inside_lines_become_labels_whatever_the_blocks(prefix: str, label: str, size: int) -> None:
+    lines = [f"{prefix.format(rank)}step {step} loss {step}.5" for step in range(1, 20) for rank in range(4)]
+    lines[30] += lines.pop(31)
+    lines[40] += f" after {prefix.format(3)}ended"  # no line begins so
+    head = "\n".join([*lines, ""]).encode()
+    names = name_prefixes(head)
+    assert names is not None
+    blocks = (head[begin : begin + size] for begin in range(0, len(head), size))
+    expected = head.decode().replace(prefix.format(3) + "ended", "(3)")
+    for rank in range(4):
+        expected = expected.replace(prefix.format(rank), label.format(rank))
+    assert b"".join(names.labelled(blocks)).decode() == expected.replace("(3)", prefix.format(3) + "ended")
