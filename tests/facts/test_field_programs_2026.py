@@ -390,6 +390,19 @@ def test_gpu_burn() -> None:
     assert found == pytest.approx([7.15, 16.926, 3, 36])
 
 
+def test_columns_of_gpus() -> None:
+    log = read(
+        b"Total Bandwidth (GiB/s) vs Buffer Size\n"
+        b"Size (MiB) | log2(bytes) | GPU 00 | GPU 01\n"
+        b"------------------------------------------\n"
+        b"       1.0 |          20 |  93.92 |  99.11\n"
+        b"       2.0 |          21 | 128.94 | 129.24\n"
+    )  # ROCm/iris examples/02_all_load
+    last = {row["key"]: (row["value"], row["unit"]) for row in log.rows("values") if row["line"] == 5}
+    assert last["GPU_01"] == (pytest.approx(129.24 * 1.073741824), "GB/s") and last["Size"] == (2 * 2**20, "B")
+    assert unread_figures(log) == 0
+
+
 def test_babelstream() -> None:
     assert values(whole("babelstream"))["Triad"] == pytest.approx(1412.034221)
 

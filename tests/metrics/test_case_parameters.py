@@ -179,6 +179,9 @@ def test_sections_that_begin_with_one_case_are_sweeps() -> None:
     assert sweeps("abcdeab") == ["abcdeab"]  # less than half of the first one's cases
     assert sweeps("abaxy") == ["abaxy"]
     assert sweeps("abax") == ["ab", "ax"]
+    chunks = [(float(x),) for x in (4, 6, 8, 4, 6, 8, 1, 2, 3, 4)]  # of dispatch in two types, and of combine
+    assert [part.stop for part in sweeps_in(chunks)] == [3, 6, 10]
+    assert [part.stop for part in sweeps_in(chunks[3:8])] == [5]  # two are no sweep
     assert sweeps("a") == ["a"]
 
 

@@ -74,14 +74,19 @@ _LABEL = "row"  # the column of a table with the labels of its rows, where it ha
 _LONG = 64  # cases of one parameter that counts up by one or names each case: rather a list than a sweep
 _LONG_TEXT = 64  # characters: a longer string describes a case
 MOST_VARIANTS = 8
+_LEAST_OF_SWEEP = 3
 
 
 def sweeps_in(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
     """Yield the sections of records that each begin with the same case: sweeps of different kinds.
 
     Their lines have the same names, and do not print the kind. Sweeps are over the same cases: if less than half of the
-    cases of a section are in the first one, or more than half of the first one's are missing, all are one sweep.
+    cases of a section are in the first one, or more than half of the first one's are missing, all are one sweep. But
+    numbers that grow and then begin again at a smaller one are several sweeps, whatever they are over.
     """
+    if begins := _growing(records):
+        yield from (slice(begin, end) for begin, end in pairwise([*begins, len(records)]))
+        return
     begins = [0]
     for place in range(1, len(records)):
         if records[place] == records[begins[-1]] != records[place - 1]:
@@ -90,6 +95,15 @@ def sweeps_in(records: Sequence[tuple[Any, ...]]) -> Iterator[slice]:
     first, *others = (set(records[stretch]) for stretch in found)
     are_alike = all(2 * len(first & other) >= max(len(first), len(other)) for other in others)
     yield from found if are_alike else [slice(0, len(records))]
+
+
+def _growing(records: Sequence[tuple[Any, ...]]) -> list[int]:
+    """Return where sweeps over one number begin, if there are several and it grows in each of them; else []."""
+    if any(len(case) != 1 or not isinstance(case[0], float) for case in records):
+        return []
+    begins = [0, *(k for k in range(1, len(records)) if records[k] <= records[k - 1])]
+    lengths = [end - begin for begin, end in pairwise([*begins, len(records)])]
+    return begins if len(begins) > 1 and min(lengths) >= _LEAST_OF_SWEEP else []
 
 
 def parameters_of(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple[list[str], dict[str, Any]]:

@@ -57,8 +57,10 @@ _STYLES = ("tab", "csv", "groups", "bars", "boxes", "left", "frame", "blanks", "
 _MARKS = ("tab", "csv", "bars", "boxes")
 _PARTS = lazy_pattern(r"[^ \t]+(?: [^ \t]+)*")  # what two spaces separate
 _SPANS = {"left": _PARTS, "blanks": _PARTS, "words": re.compile(r"[^ \t]+")}
+_NUMBERED = r"(?i:gpu|npu|gcd|xcd|device|rank|node|worker|stage) [0-9]{1,4}"  # a name of a column: `GPU 00`
 _WORD_OR_CLOCK = (
-    r"[ \t]*(?:[^ \t]*[A-Za-z][^ \t]*|[|#]+|┃|│|║|\(?%\)?|[0-9]{1,2}(?:\.[0-9]+)?%|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
+    rf"[ \t]*(?:{_NUMBERED}|"
+    r"[^ \t]*[A-Za-z][^ \t]*|[|#]+|┃|│|║|\(?%\)?|[0-9]{1,2}(?:\.[0-9]+)?%|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
 )
 _COUNTED = rf"(?i:[# \t]*(?:{'|'.join(sorted(COUNTERS))}))[ \t]+[^ \t]*[A-Za-z][^ \t]*"  # `step loss`
 _INDENTED = r"[ \t]{2}[ \t]*[^ \t]*[A-Za-z].*"
@@ -78,6 +80,7 @@ _HALF = 0.5  # of the cells of a column that are values
 _FEW = 2  # columns of a table that could be a sentence with a comma: it needs as many rows
 _VALUE = lazy_pattern(VALUE)
 _DECIMAL = lazy_pattern(r"[+-]?[0-9]{1,3}(?:,?[0-9]{3})*\.[0-9]+(?: ?[^\d\s.,][^\s\d]*)?")
+_OF_PROCESS = lazy_pattern(_NUMBERED)
 _NO_CELL = lazy_pattern(r".*[:=]|[^\w#-]")  # a name with its mark, a mark alone
 _NAMED_VALUE = lazy_pattern(r"[A-Za-z)] ?[:=] ?[+-]?[0-9.]+(?![0-9:.])")  # `images/sec: 127.9` names its own figure
 VALUE_AND_UNIT = lazy_pattern(rf"(?P<value>{VALUE})(?P<unit> ?[^\d\s.,:/-][^\s\d]*)?")
@@ -255,7 +258,9 @@ class PrintedTable(Struct, frozen=True):
         if any(map(_NO_CELL.fullmatch, (*names, *cells))):
             return False
         are_names = names_percentiles(names) or all(
-            re.search("[A-Za-z]", x) and not figure_spans(x) for x in names if x not in ("", "#")
+            re.search("[A-Za-z]", x) and (not figure_spans(x) or _OF_PROCESS.fullmatch(x))
+            for x in names
+            if x not in ("", "#")
         )
         words = [word for name in names for word in name.lower().split()]
         if len(names) < _FEW or not are_names or not SENTENCE_WORDS.isdisjoint(words):
