@@ -447,7 +447,7 @@ def test_damaged_inputs(target: str, tmp_path_factory: pytest.TempPathFactory, m
     print(f"{target}: {tried} inputs, {counts['reached']} reached the reader, {counts['error']} errors")
     if tried >= ENOUGH:  # the share of few inputs is that of their seed: 2 to 15 of 24 were seen
         assert counts["reached"] >= tried / 2, counts
-    assert counts["tables"] > 0
+        assert counts["tables"] > 0
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10 < MOST_MEMORY
 
 
