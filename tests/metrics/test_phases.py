@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statistics import mean, median
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,12 @@ from support.seeds import MS
 from perflog.metrics import METRICS, phases, wait, wait_steps
 from perflog.metrics.compared import Steady
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.step_time.phases import _columns_of_steps, _covers_usual, _of_first_printings
+from perflog.metrics.step_time.phases import (
+    _columns_of_steps,
+    _covers_usual,
+    _of_first_printings,
+    _phases_on_step_lines,
+)
 from perflog.tables.columns import NULL, rows_from_frame
 
 MOE = "moe_layer"
@@ -252,3 +258,15 @@ def test_of_phases_that_a_rank_prints_again_the_first_count() -> None:
     assert kept(1, 0, 1, 0, 1) == [0.5, 1.5, 2.5, 3.5]
     assert kept(2, None, None) == [0.5, 1.5]
     assert kept(2, 0, None, 0) == [0.5, 1.5]
+
+
+def test_values_of_declared_phases_in_seconds_are_times_of_the_steps() -> None:
+    """Not a share under the name of a phase, nor a time that the format declares as none."""
+    values: list[dict[str, Any]] = [
+        {"key": "gemm1", "unit": "s", "value": 0.5}, {"key": "gemm1", "unit": "1", "value": 0.25},
+        {"key": "lunch", "unit": "s", "value": 9.0}, {"key": "gemm2", "unit": "s", "value": None},
+    ]  # fmt: skip
+    made = by_hand("values", values)
+    found = _phases_on_step_lines(Tables({**made, "runs": made["runs"].assign(format="reference")}))
+    assert found is not None and found["value"].tolist() == [0.5]
+    assert _phases_on_step_lines(Tables(made)) is None  # of no known format
