@@ -189,7 +189,8 @@ class LintRule:
     """A rule; calling it returns its findings.
 
     `title` says what is found, `why` why it matters, `action` what to do. `needs`: tables; without rows in each of them
-    the rule has nothing to check. `severity`: of its most severe finding.
+    the rule has nothing to check. `severity`: of its most severe finding. `for_other_tools`: what other tools may count
+    wrongly, while no metric of perflog does.
     """
 
     code: str
@@ -199,6 +200,7 @@ class LintRule:
     action: str
     needs: tuple[str, ...]
     check: RuleFunction = field(repr=False)
+    for_other_tools: bool = False
 
     def __call__(self, data: LintInput) -> list[Finding]:
         if any(not data.tables.count(name) for name in self.needs):
@@ -214,13 +216,19 @@ RULES: dict[str, LintRule] = {}
 
 
 def rule(
-    code: str, severity: Severity, title: str, why: str, action: str, needs: tuple[str, ...]
+    code: str,
+    severity: Severity,
+    title: str,
+    why: str,
+    action: str,
+    needs: tuple[str, ...],
+    for_other_tools: bool = False,
 ) -> Callable[[RuleFunction], LintRule]:
     """Register a function as the rule with this code."""
 
     def register(check: RuleFunction) -> LintRule:
         assert code not in RULES, code
-        RULES[code] = LintRule(code, severity, title, why, action, needs, check)
+        RULES[code] = LintRule(code, severity, title, why, action, needs, check, for_other_tools)
         return RULES[code]
 
     return register

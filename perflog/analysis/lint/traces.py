@@ -321,6 +321,7 @@ def kernels_of_days(data: LintInput) -> Iterator[Finding]:
     "events and streams. They are not work: a sum over all events of the device counts time twice, or idle time.",
     action="sum over kernels, copies and memsets only, as the metrics here do",
     needs=("events",),
+    for_other_tools=True,
 )
 def ranges_on_device(data: LintInput) -> Iterator[Finding]:
     """Copies of ranges on tracks of devices, waits for events or streams."""

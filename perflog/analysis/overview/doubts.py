@@ -79,13 +79,9 @@ class Doubt(Struct, frozen=True):
         return _FIGURES.get(self.code, ())
 
 
-_FOR_OTHER_TOOLS = ("ranges-on-device",)
-"""Rules on what other tools may count wrongly: no metric here does."""
-
-
 def doubts(findings: Sequence[Finding]) -> list[Doubt]:
-    """Return the findings by rule: the most severe first, then by number of runs."""
-    by_code = grouped((finding.code, finding) for finding in findings if finding.code not in _FOR_OTHER_TOOLS)
+    """Return the findings on perflog by rule: the most severe first, then by number of runs."""
+    by_code = grouped((finding.code, finding) for finding in findings if not RULES[finding.code].for_other_tools)
     by_code = {code: _last_first(members) if code == ENDED else members for code, members in by_code.items()}
     found = [Doubt(RULES[code], sorted(members, key=_severity)) for code, members in by_code.items()]
     return sorted(found, key=lambda doubt: (SEVERITIES.index(doubt.severity), -len(doubt.runs)))

@@ -329,6 +329,20 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
         )
 
 
+class ShapedFamily(Struct, frozen=True, eq=False, kw_only=True):
+    """A family that proves its format unless it says that it proves none. `shape`: what all its lines share."""
+
+    shape: FamilyShape
+
+    @property
+    def proves_format(self) -> bool:
+        return self.shape.line.telling is not False
+
+    @property
+    def required_literal(self) -> bytes:
+        return self.shape.required_literal
+
+
 def reasons(dropped: Mapping[str, str]) -> dict[str, str]:
     """Return the reasons of a Line's dropped fields, from those by key or glob. `*` holds for all fields."""
     every = {UNNAMED: dropped["*"]} if "*" in dropped else {}

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from perflog.formats.families.base import FamilyShape, template_of
+from perflog.formats.families.base import FamilyShape, ShapedFamily, template_of
 from perflog.formats.families.step_headings import EPOCHS
 from perflog.formats.model import Line
 from perflog.formats.openings import Opening
 from perflog.formats.surroundings import end_of_logger_prefix
 
 
-class WholeLineFamily(Struct, frozen=True, eq=False, kw_only=True):
+class WholeLineFamily(ShapedFamily, frozen=True, eq=False, kw_only=True):
     """A `[[checkpoints]]` or `[[commands]]` entry, or a `[[meters]]` entry with `headings` or `titles`.
 
     Attributes:
@@ -25,18 +24,9 @@ class WholeLineFamily(Struct, frozen=True, eq=False, kw_only=True):
     name: str
     text: str
     samples: tuple[str, ...]
-    shape: FamilyShape
     pattern: str
     read: Callable[[FamilyShape, str], Line | None]
     openings: Sequence[Opening] = ()
-
-    @property
-    def proves_format(self) -> bool:
-        return self.shape.line.telling is not False
-
-    @property
-    def required_literal(self) -> bytes:
-        return self.shape.required_literal
 
     def lines(self, text: str) -> tuple[Line, ...]:
         line = self.read(self.shape, text)

@@ -84,14 +84,6 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
     def openings(self) -> Sequence[Opening]:
         return ()
 
-    @property
-    def proves_format(self) -> bool:
-        return self.shape.line.telling is not False
-
-    @property
-    def required_literal(self) -> bytes:
-        return self.shape.required_literal
-
     @cached_property
     def pattern(self) -> str:
         if self.unnamed:

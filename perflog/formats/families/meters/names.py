@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from perflog.formats.families.base import FamilyShape, FieldNames, column_of_number, fits, look_up
+from perflog.formats.families.base import FieldNames, ShapedFamily, column_of_number, fits, look_up
 from perflog.formats.families.name_units import name_and_unit, unit_of_operations
 from perflog.formats.template import fits_64
 from perflog.formats.vocabulary import (
@@ -63,17 +63,16 @@ _NAMES_OF = {
 }  # by base unit: names of numbers that may have it, printed or not
 
 
-class MeterDeclaration(Struct, frozen=True, eq=False, dict=True, kw_only=True):
+class MeterDeclaration(ShapedFamily, frozen=True, eq=False, dict=True, kw_only=True):
     """What the names of the numbers depend on, of a `[[meters]]` entry of a format file.
 
     Attributes:
-        shape: What all lines of the family have in common. A head may be anywhere in the line.
+        shape: A head may be anywhere in the line.
         keys: The field that takes the number of a name (see `plain_name`).
         unit_names: What printed units mean here: `MB = "MiB"`.
         measures: Whether a line must measure something: see `measured_lines`.
     """
 
-    shape: FamilyShape
     keys: Mapping[str, str]
     unit_names: Mapping[str, str] = field(default_factory=dict)
     measures: bool = False
