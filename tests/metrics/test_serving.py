@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.metrics_logs import by_hand
 
 import perflog
-from perflog.metrics import serving
+from perflog.metrics import Tables, serving
+from perflog.metrics.benchmarks.serving import served
 
 REPORT = """\
 + vllm bench serve --model Qwen/Qwen3-8B --random-input-len 1024 --num-prompts 16
@@ -117,3 +120,10 @@ def test_a_table_of_metrics_whose_names_go_on_in_the_next_line(tmp_path: Path) -
 def test_rows_of_percentiles_are_no_requests(tmp_path: Path) -> None:
     table = "| Percentiles | TTFT (s) | ITL (s) |\n|---|---|---|\n| 10% | 17.25 | 17.5 |\n| 50% | 176.5 | 212.5 |\n"
     assert not len(perflog.metrics.serving(log_of(tmp_path, table)))
+
+
+def test_a_rate_that_is_never_a_number_is_none() -> None:
+    readings = {"running_requests": [5.0, 7.0], "generation_tokens_per_s": [math.inf, math.nan]}
+    rows = [{"key": key, "value": value, "line": line} for key, of in readings.items() for line, value in enumerate(of)]
+    (found,) = served(Tables(by_hand("values", rows)))["r"].items()
+    assert (found[0], found[1].values["max"]) == ("running_requests", 7.0)

@@ -35,7 +35,7 @@ def without_readings(rows: Rows) -> Rows:
 
 def busy_readings(rows: Rows) -> Mapping[str, Rows]:
     """Return by name what an engine prints of its state while requests run, of the values of a run."""
-    by_key = rows.by("key")
+    by_key = rows.where(np.isfinite(rows["value"])).by("key")
     if RUNNING not in by_key:
         return {}
     running = by_key[RUNNING]

@@ -140,7 +140,7 @@ def served(tables: Tables) -> dict[str, dict[str, _Found]]:
     found: dict[str, dict[str, _Found]] = {}
     readings = tables.rows("values")
     readings = readings.where(~readings.known("step"))
-    readings = readings.where(readings.known("value"))
+    readings = readings.where(np.isfinite(readings["value"]))
     for run, rows in readings.by("run").items():
         case_names = {name for table in case_tables(tables).get(run, ()) for name in table.names}
         rows = rows.where(~rows.one_of("key", case_names))  # no case represents the others
@@ -257,9 +257,9 @@ def _summed(name: str, rows: Rows, replicas: dict[int | None, _Found]) -> _Found
 
 
 def _computed(rows: Rows, by: str, key: str) -> _Found:
-    values: Floats = rows["value"][np.isfinite(rows["value"])]
+    values: Floats = rows["value"]
     units = {unit for (unit,) in rows.records("unit") if unit}
-    p90, p95, p99 = np.quantile(values, [0.9, 0.95, 0.99]) if len(values) else (np.nan,) * 3
+    p90, p95, p99 = np.quantile(values, [0.9, 0.95, 0.99])
     statistics = {"mean": values.mean(), "median": np.median(values), "p90": p90, "p95": p95, "p99": p99}
     statistics |= {"min": values.min(), "max": values.max()}
     lines = rows["line"]

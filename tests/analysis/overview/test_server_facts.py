@@ -126,6 +126,8 @@ SLOWER = "Replica 1 is slower than replica 0: 3,300 tokens/s with 94 running, ag
         ([(34, 3400.0), (94, 3300.0)], [SLOWER]),
         ([(64, 3400.0), (64, 3300.0)], []),
         ([(34, 1700.0), (94, 3300.0)], []),  # more requests generate more
+        ([(34, 0.0), (94, 0.0)], []),  # they only read prompts
+        ([(8, 90.0), (8, 0.0)], ["Replica 1 is slower than replica 0: 0 tokens/s with 8 running, against 90 with 8."]),
     ],
 )  # fmt: skip
 def test_replicas_of_a_server(tmp_path: Path, loads: list[tuple[int, float]], text: list[str]) -> None:

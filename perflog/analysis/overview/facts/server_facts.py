@@ -73,7 +73,9 @@ def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
     parts += [f"KV cache {_share(by_quantity[CACHE])} full"] if CACHE in by_quantity else []
     rate = by_quantity.get(GENERATED, ())
     low, high = min((row["min"] for row in rate), default=0), max((row["max"] for row in rate), default=0)
-    if any(row["max"] >= _LONG_TAIL * row["median"] for row in rate):  # the median alone represents no reading
+    if high > low and any(
+        row["max"] >= _LONG_TAIL * row["median"] for row in rate
+    ):  # the median alone represents no reading
         parts += [f"{low:,.4g} to {high:,.4g} tokens/s generated"]
     waits = any(row["median"] > 0 for row in by_quantity.get(WAITING, ()))
     is_full = any(row["median"] >= _FULL for row in by_quantity.get(CACHE, ()))
@@ -95,9 +97,9 @@ def _slow_replicas(by_quantity: Mapping[str, Sequence[dict[str, Any]]]) -> Itera
     if len(rates) < 2 or rates.keys() != loads.keys():
         return
     best = max(rates, key=lambda rank: rates[rank] / max(loads[rank], 1))
-    for rank, rate in rates.items():
-        more, less = loads[rank] / max(loads[best], 1), rate / rates[best]
-        if more >= 1 and less <= 1 and more / less >= _SLOWER:
+    for rank, rate in rates.items() if rates[best] > 0 else ():  # servers that only read prompts generate nothing
+        more = loads[rank] / max(loads[best], 1)
+        if more >= 1 and rate <= rates[best] and more * rates[best] >= _SLOWER * rate:
             yield (
                 f"Replica {rank} is slower than replica {best}: {rate:,.4g} tokens/s with {loads[rank]:,.0f} running, "
                 f"against {rates[best]:,.4g} with {loads[best]:,.0f}."
