@@ -24,6 +24,7 @@ from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
 from perflog.metrics import Options, Tables, allocator, stuck_ranks
 from perflog.metrics.attempts import attempts, last_saved
+from perflog.metrics.benchmarks.server_readings import stuck_engines
 from perflog.metrics.jobs.goodput import losses_of
 from perflog.metrics.jobs.job_intervals import STALL
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
@@ -186,8 +187,9 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
             return _held_up(names, slow)
         stop = last_stop(tables)
         where = f"; {stop.sentence}" if stop is not None else ""
+        idle = "".join(f"; {engine.sentence}" for engine in stuck_engines(tables))
         return Diagnosis(
-            names, f"no failure is reported{where}{caught}", reason="the log reports no failure that ended it",
+            names, f"no failure is reported{where}{caught}{idle}", reason="the log reports no failure that ended it",
             evidence=stop.evidence if stop is not None else (), last_step=stop.step if stop is not None else None,
         )  # fmt: skip
     others = [text for text, ending in zip(earlier, ended, strict=True) if ending is not chosen]

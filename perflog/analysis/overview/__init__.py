@@ -28,7 +28,7 @@ from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.facts.energy_facts import energy_facts
 from perflog.analysis.overview.facts.folder_answers import folder_answers, folder_metric, scores, slowdowns
 from perflog.analysis.overview.facts.job_course import course_of_job
-from perflog.analysis.overview.facts.load_facts import knee
+from perflog.analysis.overview.facts.load_facts import knee, slow_server
 from perflog.analysis.overview.facts.log_facts import process_summaries
 from perflog.analysis.overview.facts.scaling_facts import by_size
 from perflog.analysis.overview.facts.sweep_facts import best_configurations
@@ -462,7 +462,7 @@ def _reasons(
             return [*late, *explained, *saved, *slowdowns(tables, groups, options)]
     far_worse = [] if over_time else list(outliers(figures, groups, log))  # runs of another level are no outliers
     together = [*over_time, *folder_answers(tables, groups, options), *slowdowns(tables, groups, options)]
-    together += knee(tables, options)
+    together += [*knee(tables, options), *slow_server(tables, groups, options)]
     folder_scores = list(scores(tables, options))
     if together or len(groups) > 1:
         return [*together, *folder_scores, *far_worse] or list(_of_each(tables, groups, options))

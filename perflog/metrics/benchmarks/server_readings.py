@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
 
 import numpy as np
+from msgspec import Struct
 
 from perflog.arrays import Mask
 from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.tables.columns import NULL, Rows
 
 GENERATED, PROMPTS, RUNNING = "generation_tokens_per_s", "prompt_tokens_per_s", "running_requests"
@@ -21,6 +24,7 @@ _PRINTED = {
     WAITING: (WAITING, "queued_requests"),
     CACHE: (CACHE, "token_usage", "full_token_usage"),
 }
+_STUCK = 3  # readings of a busy engine without a token
 _IN_READING = lazy_pattern(r"(?:.*_)?running_requests")
 
 
@@ -54,6 +58,54 @@ def by_replica(readings: Rows) -> dict[int | None, Rows]:
     if len(ranks) < 2:
         return {None: readings}
     return {rank: readings.where(readings["dp_rank"] == rank) for rank in ranks}
+
+
+class StuckEngine(Struct, frozen=True):
+    """An engine that generates nothing in its last readings, although requests run.
+
+    `replica`: its data-parallel rank; None if it is the only one. `line`: the first of these readings. `running`: the
+    requests of the last one.
+    """
+
+    run: str
+    replica: int | None
+    line: int
+    readings: int
+    running: int
+
+    @property
+    def sentence(self) -> str:
+        """What it does, from which line on."""
+        who = "the engine" if self.replica is None else f"replica {self.replica}"
+        return (
+            f"{who} generates nothing since line {self.line:,}, while {self.running:,} requests run "
+            f"({self.readings:,} readings)"
+        )
+
+
+@computed_once
+def stuck_engines(tables: Tables) -> list[StuckEngine]:
+    """Return the engines that generate nothing at the end of their log, although requests run."""
+    return [engine for run, rows in tables.rows_by_run("values").items() for engine in _stuck(run, rows)]
+
+
+def _stuck(run: str, rows: Rows) -> Iterator[StuckEngine]:
+    readings = busy_readings(rows)
+    every = rows.by("key").get(RUNNING)
+    if GENERATED not in readings or every is None:
+        return
+    last_of = {replica: own["line"][-1] for replica, own in by_replica(every).items()}
+    running = dict(readings[RUNNING].records("line", "value"))
+    filled = (
+        {line for line, value in readings[PROMPTS].records("line", "value") if value > 0}
+        if PROMPTS in readings
+        else set()
+    )
+    for replica, own in by_replica(readings[GENERATED]).items():
+        last_first = list(own.records("line", "value"))[::-1]
+        idle = [line for line, _ in takewhile(lambda each: each[1] == 0 and each[0] not in filled, last_first)]
+        if _STUCK <= len(idle) < len(last_first) and idle[0] == last_of.get(replica):
+            yield StuckEngine(run, replica, idle[-1], len(idle), int(running[idle[0]]))
 
 
 def _are_at(rows: Rows, records: set[tuple[int, int]]) -> Mask:

@@ -177,6 +177,38 @@ def test_a_server_and_its_client_are_no_runs_to_compare(tmp_path: Path) -> None:
     assert [text[0] for text in overview.reasons] == ["A", "A", "B"]
 
 
+@pytest.mark.parametrize(
+    ("idle", "rate", "text"),
+    [
+        (3, 0.0, "replica 1 generates nothing since line 24, while 64 requests run (3 readings)"),
+        (2, 0.0, None),
+        (3, 900.0, None),  # it reads prompts
+    ],
+)
+def test_an_engine_that_is_stuck(tmp_path: Path, idle: int, rate: float, text: str | None) -> None:
+    reading = VLLM.replace("9000.0", "{prompt}").replace("Engine 000", "Engine 00{rank}")
+    lines = [
+        reading.format(rank=rank, rate=0.0 if rank and turn >= 11 else 2400.0, waiting=0, full=61,
+                       prompt=rate if rank and turn >= 11 else 9000.0)
+        for turn in range(11 + idle)
+        for rank in (0, 1)
+    ]  # fmt: skip
+    (tmp_path / "server.log").write_text("\n".join([*lines, ""]))
+    log = perflog.read(tmp_path / "server.log")
+    told = [each for each in perflog.overview(log).reasons if "nothing" in each]
+    assert told == ([f"{text[0].upper()}{text[1:]}."] if text else [])
+    assert perflog.diagnose(log).verdict == "no failure is reported" + (f"; {text}" if text else "")
+
+
+def test_the_slow_one_of_several_servers(tmp_path: Path) -> None:
+    for number, rate in enumerate((3300.0, 5500.0, 5600.0, 5550.0)):
+        reading = VLLM.format(rate=rate, waiting=0, full=61)
+        (tmp_path / f"rollout_{number}.log").write_text(f"{reading}\n" * 5)
+    (text,) = perflog.overview(perflog.read(tmp_path)).reasons
+    load = "it generates 3,300 tokens/s with 64 running, their median is 5,550 with 64"
+    assert text == f"A is slower than the other servers: {load}."
+
+
 SWEEP = (
     "Namespace(subparser='bench', num_prompts={n}, max_concurrency={n}, request_rate=inf)\n"
     "============ Serving Benchmark Result ============\n"

@@ -1,14 +1,16 @@
-"""Facts of a sweep over the load of a server, in a sentence: the load from which on it gives no more."""
+"""Facts of several runs of servers, in sentences: the load from which on a server gives no more; the slow server."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 
+from perflog.analysis.overview.run_groups import RunGroup
 from perflog.analysis.run_filter import number_of
 from perflog.grouping import grouped
 from perflog.metrics import Options, Tables, serving
+from perflog.metrics.benchmarks.server_readings import GENERATED, RUNNING
 from perflog.metrics.benchmarks.serving import server_rate
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.settings.run_settings import leaf_of
@@ -19,6 +21,7 @@ _LOADS = ("max_concurrency", "concurrency", "configured_request_rate", "request_
 """Settings of a client that are its load: the first one that differs."""
 _RATES = ("output tokens/s", "requests/s")
 _FEWEST = 3  # loads
+_SLOW, _ALIKE = 0.85, 0.9  # of the rate of the other servers: a slow one, and one like them
 _ALL = 0.95  # of the highest rate: the server gives no more
 
 
@@ -54,6 +57,27 @@ def knee(tables: Tables, options: Options) -> Iterator[str]:
     ]
     waits = f"; TTFT {show(first[0], 's', 3)} -> {show(first[1], 's', 3)}" if len(first) > 1 else ""
     yield f"{text}{waits}."
+
+
+def slow_server(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
+    """The one server of several that generates less than the others, with about as many requests."""
+    known = {group.runs[0]: group for group in groups if len(group.runs) == 1}
+    rows = serving.table(tables, options)
+    rows = rows[(rows["by"] == "readings") & rows["dp_rank"].isna() & rows["run"].isin(list(known))]
+    medians = {(row["of"], row["run"]): row["median"] for row in records(rows) if row["median"]}
+    rates = {run: rate for (of, run), rate in medians.items() if of == GENERATED and (RUNNING, run) in medians}
+    if len(rates) <= _FEWEST or len({tuple(known[run].settings.values()) for run in rates}) > 1:
+        return
+    slow = min(rates, key=rates.__getitem__)
+    others = [run for run in rates if run != slow]
+    usual = median(rates[run] for run in others)
+    load, usual_load = medians[RUNNING, slow], median(medians[RUNNING, run] for run in others)
+    are_alike = min(rates[run] for run in others) > _ALIKE * usual and load > _ALIKE * usual_load
+    if are_alike and rates[slow] < _SLOW * usual:
+        yield (
+            f"{known[slow].mark} is slower than the other servers: it generates {rates[slow]:,.4g} tokens/s with "
+            f"{load:,.0f} running, their median is {usual:,.4g} with {usual_load:,.0f}."
+        )
 
 
 def _loads(tables: Tables, runs: list[str]) -> tuple[str, dict[str, float]] | None:

@@ -11,7 +11,15 @@ import numpy as np
 
 from perflog.analysis.run_filter import number_of
 from perflog.metrics import Options, Tables, serving
-from perflog.metrics.benchmarks.server_readings import CACHE, GENERATED, RUNNING, WAITING, busy_readings, by_replica
+from perflog.metrics.benchmarks.server_readings import (
+    CACHE,
+    GENERATED,
+    RUNNING,
+    WAITING,
+    busy_readings,
+    by_replica,
+    stuck_engines,
+)
 from perflog.metrics.benchmarks.serving import server_rate
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.statistics.samples import median
@@ -83,6 +91,9 @@ def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
     busy = sum(int(row["n"]) for row in by_quantity[RUNNING])
     engines = f" of {len(replicas)} replicas, each" if replicas else ""
     yield f"While requests run ({busy:,} of {readings:,} readings{engines}): {', '.join(parts)}{saturated}."
+    for engine in stuck_engines(tables):
+        if engine.run == run:
+            yield f"{engine.sentence[0].upper()}{engine.sentence[1:]}."
     yield from _slow_replicas(by_quantity)
     ranks: list[int | None] = [*replicas] or [None]
     for rank in ranks:
