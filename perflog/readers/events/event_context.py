@@ -15,12 +15,21 @@ import numpy.typing as npt
 
 from perflog.arrays import Codes, Ints, Mask
 from perflog.lazy_patterns import lazy_pattern
-from perflog.readers.events.event_columns import KIND_CODE, MISSING, EventColumns, distinct_rows, on_device
+from perflog.readers.events.event_columns import (
+    KIND_CODE,
+    MISSING,
+    EventColumns,
+    distinct_rows,
+    distinct_values,
+    on_device,
+)
 from perflog.readers.events.interval_index import IntervalIndex
 from perflog.readers.events.string_interning import Interners, StringInterner
+from perflog.units import STEP_NAMES
 
-STEP_NAME = lazy_pattern(r"ProfilerStep\s*#\s*(\d{1,9})$")
+STEP_NAME = lazy_pattern(rf"(?:profiler|train(?:ing)?)?[ _]?(?:{STEP_NAMES})[ _#:=-]*(\d{{1,9}})$", re.IGNORECASE)
 """Name of a range that is a training step. Nine digits at most, so that the number fits 32 bits."""
+_PROFILER = "ProfilerStep"
 
 _RANGE, _DEVICE_RANGE, _CALL = KIND_CODE["range"], KIND_CODE["device_range"], KIND_CODE["runtime"]
 _RANGE_COLUMNS = ("kind", "name", "process", "thread", "start", "duration", "place", "is_step")
@@ -53,7 +62,8 @@ class EventContext:
 
     `ranges` are the results of `select_ranges` for the file. `host_steps` holds number, position, duration and
     start in nanoseconds of each training step on the host, in order; `host_step_processes` the code of its process.
-    `step_name` matches the name of a step up to its number, its first group.
+    `step_name` matches the name of a step up to its number, its first group. By default, of ranges with several such
+    names, the profiler's own are steps, else those that take longest.
     """
 
     def __init__(
@@ -61,7 +71,7 @@ class EventContext:
     ) -> None:
         self._step_name = step_name
         every, names = _concatenate(ranges, _RANGE_COLUMNS), interners["name"].texts
-        has_end, is_step = every["duration"] >= 0, every["is_step"].astype(np.bool_)
+        has_end, is_step = every["duration"] >= 0, self._are_steps(every, names)
         self._index_steps(_filter(every, has_end & is_step), names)
         self._index_ranges(_filter(every, has_end & ~is_step & (every["kind"] == _RANGE)), names, interners["range"])
         self._new_calls: list[EventColumns] = []
@@ -120,6 +130,21 @@ class EventContext:
         columns = (numbers, steps["place"], steps["duration"], steps["start"])
         self.host_steps: list[tuple[int, int, int, int]] = list(zip(*(c[order].tolist() for c in columns), strict=True))
         self.host_step_processes: list[int] = steps["process"][order].tolist()
+
+    def _are_steps(self, ranges: EventColumns, names: Sequence[str]) -> Mask:
+        """Flag the ranges of the name that numbers the steps."""
+        flags: Mask = ranges["is_step"].astype(np.bool_)
+        codes, index = distinct_values(ranges["name"][flags].astype(np.int64))
+        matches = [self._step_name.match(names[code]) for code in codes.tolist()]
+        prefixes = [match.string[: match.start(1)] if match else "" for match in matches]
+        if self._step_name is not STEP_NAME or len(set(prefixes)) < 2:
+            return flags
+        times = np.bincount(index, np.maximum(ranges["duration"][flags], 0), len(codes)).tolist()
+        totals = dict.fromkeys(prefixes, 0.0)
+        for prefix, time in zip(prefixes, times, strict=True):
+            totals[prefix] += time
+        longest = max(totals, key=lambda prefix: (prefix.startswith(_PROFILER), totals[prefix]))
+        return flags & np.isin(ranges["name"], [c for c, p in zip(codes, prefixes, strict=True) if p == longest])
 
     def _step_number(self, name: str) -> int:
         match = self._step_name.match(name)

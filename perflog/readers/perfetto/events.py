@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import numpy.typing as npt
 
 from perflog.arrays import Codes, Floats, Ints, Mask
-from perflog.lazy_patterns import lazy_pattern
 from perflog.readers.chrome.kinds import role_and_kind
 from perflog.readers.events.device_names import work_kind
 from perflog.readers.events.event_columns import (
@@ -27,7 +24,6 @@ from perflog.readers.perfetto.arguments import Arguments
 from perflog.readers.perfetto.clocks import Clocks
 from perflog.readers.perfetto.packets import PacketReader, Packets, by_generation
 from perflog.readers.perfetto.tracks import Track, Tracks
-from perflog.units import STEP_NAMES
 
 _EVENT = 11  # field of a packet
 _CATEGORY_NUMBER, _ARGUMENTS, _LEGACY, _TYPE, _NAME_NUMBER, _TRACK = 3, 4, 6, 9, 10, 11
@@ -37,9 +33,6 @@ _PHASE, _LENGTH_US = 2, 3
 BEGIN, END, INSTANT, COUNTER, _COMPLETE, _OTHER = 1, 2, 3, 4, 5, 0
 _WORDS = {BEGIN: "slice begin", END: "slice end", INSTANT: "instant", COUNTER: "counter", _COMPLETE: "slice"}
 _PHASES = {ord("B"): BEGIN, ord("E"): END, ord("X"): _COMPLETE, ord("i"): INSTANT, ord("I"): INSTANT, ord("n"): INSTANT}
-
-STEP_NAME = lazy_pattern(rf"(?:profiler|train(?:ing)?)?[ _]?(?:{STEP_NAMES})[ _#:=-]*(\d{{1,9}})$", re.IGNORECASE)
-"""Name of a range that is a step of the training."""
 
 # Categories of rocprofv3; others are those that Chrome traces have.
 _KINDS = {

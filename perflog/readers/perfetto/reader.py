@@ -16,7 +16,7 @@ from perflog.readers.events.event_table import EventAccount, EventOrigin, RunWri
 from perflog.readers.events.spill_file import mapped_file
 from perflog.readers.events.string_interning import Interners, StringInterner, new_interners
 from perflog.readers.interface import RankInfo, ReadOptions
-from perflog.readers.perfetto.events import STEP_NAME, EventCollector
+from perflog.readers.perfetto.events import EventCollector
 from perflog.readers.perfetto.packets import PacketReader, begins_as_trace
 from perflog.readers.rank_files import ranks_of_files
 from perflog.readers.xplane.planes import begins_as_space
@@ -105,8 +105,8 @@ def _write(collector: EventCollector, origin: EventOrigin, writer: RunWriter) ->
     if events:
         own = arguments.columns(collector.count)
         events["correlation"] = own.pop("correlation", np.full(collector.count, MISSING, np.int64))[events["row"]]
-        steps = step_codes(events["name"], interners["name"].texts, STEP_NAME)
-        context = EventContext([select_ranges(events, steps)], interners, STEP_NAME)
+        steps = step_codes(events["name"], interners["name"].texts)
+        context = EventContext([select_ranges(events, steps)], interners)
         context.add_calls(select_calls(events))
         for begin in range(0, len(events["place"]), _BATCH):
             rows = {name: column[begin : begin + _BATCH] for name, column in events.items()}

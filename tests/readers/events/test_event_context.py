@@ -101,12 +101,27 @@ def test_the_steps_of_the_host_are_in_order() -> None:
 
 @pytest.mark.parametrize(
     ("name", "is_step"),
-    [("ProfilerStep#12", True), ("ProfilerStep # 12", True), ("ProfilerStep#1234567890", False), ("step 12", False)],
-)
+    [
+        ("ProfilerStep#12", True), ("ProfilerStep # 12", True), ("ProfilerStep#1234567890", False), ("step 12", True),
+        ("iteration_12", True), ("train_step 12", True), ("Optimizer.step 12", False), ("step", False),
+    ],
+)  # fmt: skip
 def test_the_name_of_a_step(name: str, is_step: bool) -> None:
     assert step_codes(np.array([0, -1, 0]), [name]).tolist() == ([0] if is_step else [])
     found, _ = context([Event("cpu", 0, 100, name), Event("cpu", 50)])
     assert found[1] == ((12, None) if is_step else (None, None))  # of any kind
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "step"),
+    [("step {}", "iter {}", 1), ("step {}", "ProfilerStep#{}", 5), ("ProfilerStep#{}", "iter {}", 1)],
+)
+def test_ranges_of_one_name_are_steps(outer: str, inner: str, step: int) -> None:
+    """The profiler's own, else those that take longest; the others are ranges."""
+    ranges = [Event("range", 0, 100, outer.format(1)), Event("range", 20, 30, inner.format(5))]
+    found, context_of_file = context([*ranges, Event("cpu", 30)])
+    assert [number for number, *_ in context_of_file.host_steps] == [step]
+    assert found[2] == (step, inner.format(5) if step == 1 else outer.format(1))
 
 
 def test_a_range_without_an_end_has_nothing_inside() -> None:
