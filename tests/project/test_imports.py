@@ -123,9 +123,9 @@ analysis.compare.explanations: __init__ attribution operators averages warmup_co
 analysis.compare.explanations: speed_changes
 analysis.compare: findings comparison comparing gates ci_formats __init__
 analysis.overview: run_groups base_rows run_figures ranks_apart doubts hosts parts outliers
-analysis.overview.facts: __init__ stuck what_if scaling_facts load_facts sweep_facts energy_facts telemetry_facts
+analysis.overview.facts: __init__ stuck what_if scaling_facts sweep_facts energy_facts telemetry_facts
 analysis.overview.facts: host_operators version_changes folder_answers device_facts log_facts slow_steps server_facts
-analysis.overview.facts: case_facts reward_facts epoch_facts job_course targets
+analysis.overview.facts: load_facts case_facts reward_facts epoch_facts job_course targets
 analysis.overview: headline reasons subject next_commands __init__
 analysis: slow_members diagnosis live_steps run_list track
 plots.drawing: __init__ sketch style files notebook_figure canvas heatmaps stacked_bars

@@ -121,6 +121,7 @@ _FACTS = (
     server_facts.latencies,
     server_facts.client_rate,
     server_facts.server_load,
+    server_facts.prefill_load,
     scaling_facts.scaling_of_tables,
     case_facts.measured_cases,
     case_facts.variants,

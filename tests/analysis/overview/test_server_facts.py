@@ -200,6 +200,16 @@ def test_an_engine_that_is_stuck(tmp_path: Path, idle: int, rate: float, text: s
     assert perflog.diagnose(log).verdict == "no failure is reported" + (f"; {text}" if text else "")
 
 
+def test_a_server_that_only_prefills(tmp_path: Path) -> None:
+    batch = (
+        "[2026-03-19 07:00:{n:02d} TP0] Prefill batch. #new-seq: 1, #new-token: 2048, #cached-token: 0, "
+        "token usage: 0.02, #running-req: 0, #queue-req: {n}, input throughput (token/s): 1000{n}.00"
+    )
+    (tmp_path / "prefill.log").write_text("\n".join([*(batch.format(n=n) for n in range(9)), ""]))
+    reasons = perflog.overview(perflog.read(tmp_path / "prefill.log")).reasons
+    assert "It only prefills: 0 to 8 requests queued, 10,004 prompt tokens/s (median): requests wait for it." in reasons
+
+
 def test_the_slow_one_of_several_servers(tmp_path: Path) -> None:
     for number, rate in enumerate((3300.0, 5500.0, 5600.0, 5550.0)):
         reading = VLLM.format(rate=rate, waiting=0, full=61)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 
+from perflog.analysis.overview.facts.server_facts import rate_in_words
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.analysis.run_filter import number_of
 from perflog.grouping import grouped
@@ -47,9 +48,10 @@ def knee(tables: Tables, options: Options) -> Iterator[str]:
     highest = max(rates)
     at = f"{setting} {least:,g}"
     if least == highest:
-        yield f"The server gives more at each load up to the highest, {at}: {rates[least]:,.4g} {rate}."
+        yield f"The server gives more at each load up to the highest, {at}: {rate_in_words(rates[least])} {rate}."
         return
-    text = f"From {at} on the server gives no more: {rates[least]:,.4g} {rate}, {rates[highest]:,.4g} at {highest:,g}"
+    text = f"From {at} on the server gives no more: {rate_in_words(rates[least])} {rate}"
+    text += f", {rate_in_words(rates[highest])} at {highest:,g}"
     first = [
         median(values)
         for load in (least, highest)
@@ -75,8 +77,8 @@ def slow_server(tables: Tables, groups: Sequence[RunGroup], options: Options) ->
     are_alike = min(rates[run] for run in others) > _ALIKE * usual and load > _ALIKE * usual_load
     if are_alike and rates[slow] < _SLOW * usual:
         yield (
-            f"{known[slow].mark} is slower than the other servers: it generates {rates[slow]:,.4g} tokens/s with "
-            f"{load:,.0f} running, their median is {usual:,.4g} with {usual_load:,.0f}."
+            f"{known[slow].mark} is slower than the other servers: it generates {rate_in_words(rates[slow])} tokens/s "
+            f"with {load:,.0f} running, their median is {rate_in_words(usual)} with {usual_load:,.0f}."
         )
 
 

@@ -32,6 +32,8 @@ _LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "latency": "request 
 _FULL = 0.9  # of the cache: an engine preempts requests when it has none left
 _LONG_TAIL = 3  # times the median
 _DIGITS = 3
+_WHOLE = 1000  # tokens/s, from which on a rate has no decimals
+_PREFILL_QUEUE, _PREFILL_RATE = "prefill_queued_requests", "input_tokens_per_s"
 _KEEPS_UP = 0.9  # of the rate of a client: random intervals, and the time of the last requests
 _SLOWER = 1.15  # ratio of what two replicas generate for each running request
 _STEADY_SHARE = 0.1  # of the cache, by which its use may vary to be one number
@@ -84,7 +86,7 @@ def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
     if high > low and any(
         row["max"] >= _LONG_TAIL * row["median"] for row in rate
     ):  # the median alone represents no reading
-        parts += [f"{low:,.4g} to {high:,.4g} tokens/s generated"]
+        parts += [f"{rate_in_words(low)} to {rate_in_words(high)} tokens/s generated"]
     waits = any(row["median"] > 0 for row in by_quantity.get(WAITING, ()))
     is_full = any(row["median"] >= _FULL for row in by_quantity.get(CACHE, ()))
     saturated = ": the server is saturated" if waits and is_full else ": requests wait" if waits else ""
@@ -101,6 +103,23 @@ def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
         yield from _levels(of, rank)
 
 
+def prefill_load(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001
+    """How many requests wait for an engine that only prefills: another one decodes."""
+    by_key = tables.rows_of("values", run).by("key")
+    if RUNNING in by_key or _PREFILL_QUEUE not in by_key:
+        return
+    queued = by_key[_PREFILL_QUEUE]["value"]
+    waits = ": requests wait for it" if median(queued) > 0 else ""
+    rates = by_key[_PREFILL_RATE]["value"] if _PREFILL_RATE in by_key else None
+    rate = "" if rates is None else f", {rate_in_words(median(rates))} prompt tokens/s (median)"
+    yield f"It only prefills: {queued.min():,.0f} to {queued.max():,.0f} requests queued{rate}{waits}."
+
+
+def rate_in_words(rate: float) -> str:
+    """Return a rate of tokens as a string without an exponent: 10,445 and 443.6."""
+    return f"{rate:,.0f}" if rate >= _WHOLE else f"{rate:,.4g}"
+
+
 def _slow_replicas(by_quantity: Mapping[str, Sequence[dict[str, Any]]]) -> Iterator[str]:
     """Which replica is slower than another one: it runs more requests and generates no more for them."""
     rates = {row["dp_rank"]: row["median"] for row in by_quantity.get(GENERATED, ())}
@@ -112,8 +131,8 @@ def _slow_replicas(by_quantity: Mapping[str, Sequence[dict[str, Any]]]) -> Itera
         more = loads[rank] / max(loads[best], 1)
         if more >= 1 and rate <= rates[best] and more * rates[best] >= _SLOWER * rate:
             yield (
-                f"Replica {rank} is slower than replica {best}: {rate:,.4g} tokens/s with {loads[rank]:,.0f} running, "
-                f"against {rates[best]:,.4g} with {loads[best]:,.0f}."
+                f"Replica {rank} is slower than replica {best}: {rate_in_words(rate)} tokens/s with {loads[rank]:,.0f} "
+                f"running, against {rate_in_words(rates[best])} with {loads[best]:,.0f}."
             )
 
 
