@@ -33,7 +33,7 @@ def knee(tables: Tables, options: Options) -> Iterator[str]:
     for row in records(rows[rows["by"] == "printed"]):
         name = server_rate(row["of"]) if row["unit"] == "1/s" else row["of"]
         value = row["mean"] if row["median"] is None else row["median"]
-        if value is not None:
+        if value is not None and math.isfinite(value):
             found.setdefault(row["run"], {})[name] = value
     rate = next((each for each in _RATES if found and all(each in values for values in found.values())), None)
     loads = _loads(tables, list(found))

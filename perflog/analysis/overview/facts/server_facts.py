@@ -105,7 +105,8 @@ def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def prefill_load(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001
     """How many requests wait for an engine that only prefills: another one decodes."""
-    by_key = tables.rows_of("values", run).by("key")
+    rows = tables.rows_of("values", run)
+    by_key = rows.where(np.isfinite(rows["value"])).by("key")
     if RUNNING in by_key or _PREFILL_QUEUE not in by_key:
         return
     queued = by_key[_PREFILL_QUEUE]["value"]
