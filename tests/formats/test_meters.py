@@ -1635,3 +1635,10 @@ def test_a_line_of_a_program_has_a_literal_of_the_heads() -> None:
                 for sample in family.samples:
                     assert any(literal in sample.encode() for literal in family.head_literals), (family.name, sample)
     assert with_heads > 10
+
+
+def test_statistics_without_words_are_of_the_quantity_before_them() -> None:
+    log = read(b"TTFT mean=127ms std=13ms p99=142ms\nITL mean=12ms std=1ms p99=14ms\n")
+    known = {row["key"]: row["value"] for row in log.rows("values")}
+    assert known["TTFT_std"] == pytest.approx(0.013) and known["ITL_p99"] == pytest.approx(0.014)
+    assert len(known) == 6

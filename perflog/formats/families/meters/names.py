@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from perflog.formats.families.base import FieldNames, ShapedFamily, column_of_number, fits, look_up
-from perflog.formats.families.name_units import name_and_unit, unit_of_operations
+from perflog.formats.families.name_units import is_statistic, name_and_unit, unit_of_operations
 from perflog.formats.template import fits_64
 from perflog.formats.vocabulary import (
     COUNTERS,
@@ -102,6 +102,7 @@ class MeterNames(Struct):
         suffix: TOTAL after a slash.
         counter: The name of the last number that had one, if the number is whole.
         group: The word that names what all numbers are of: `lm_head: lr=0.1, weight_decay=0.0`.
+        quantity: What statistics without words of their own are of.
         labels_rank: Whether the next number is the rank in a label of its own: `(rank 0)`.
     """
 
@@ -127,6 +128,7 @@ class MeterNames(Struct):
     suffix: str = ""
     counter: str = ""
     group: str = ""
+    quantity: str = ""
     labels_rank: bool = False
     _part: str = ""  # the word of an evaluation that begins the last name which begins with one
 
@@ -158,6 +160,7 @@ class MeterNames(Struct):
             words = " ".join(self.words[is_place : -1 if ends_in_is else None])
             if self.declaration.measures and words.lower() == RATE and self.last:  # `Decode: 1.78 s  Rate: 53.9 tok/s`
                 return f"{_TIME_AT_END.sub('', self.last)} {words}", ""
+            words = self._with_quantity(words)
             is_own = plain_name(words) in EXACT or self._is_part_of_time(unit)  # `Ep 1 (Step 50): loss 0.5`
             return (
                 ("", None) if is_sentence or not words else (words if is_own else f"{self.bracket} {words}".strip(), "")
@@ -179,6 +182,15 @@ class MeterNames(Struct):
         if is_rate and unit_text != self.last_unit_text and not self.bracket:
             return "", None  # `71.1 samples/sec 1971.6 tokens/sec`: the unit names the number
         return self._key_of_another(key, text, unit, unit_text)
+
+    def _with_quantity(self, words: str) -> str:
+        """Return the name of a statistic with what it is of: `TTFT mean=127ms std=13ms`, of a measured line."""
+        quantity, _, last = words.rpartition(" ")
+        if not self.declaration.measures or not is_statistic(last):
+            self.quantity = ""
+            return words
+        self.quantity = quantity or self.quantity
+        return f"{self.quantity} {last}".lstrip()
 
     def _key_of_another(self, key: str, text: str, unit: str, unit_text: str) -> tuple[str, str | None]:
         """Return the name of a number after one of this name, as `key_of_number` does."""
