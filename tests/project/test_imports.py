@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -205,10 +206,18 @@ def module_of(path: Path) -> str:
 MODULES = {module_of(path) for path in SOURCES}
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All statements, also those inside others. Expressions, which are most of a tree, are left out."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(tree, part, ()):
+            yield each
+            yield from statements(each)
+
+
 def imports_of(tree: ast.AST) -> list[tuple[int, str]]:
     """Line and module of each import from perflog, also those inside functions and those for types alone."""
     names: list[tuple[int, str]] = []
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.Import):
             names += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level:

@@ -157,8 +157,9 @@ def test_an_export_without_events_is_an_error(tmp_path: Path) -> None:
         perflog.read(path)
 
 
-def test_more_rows_than_are_read_at_a_time(tmp_path: Path) -> None:
-    count = 70_000
+def test_more_rows_than_are_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perflog.readers.databases.sqlite._BATCH_ROWS", 500)
+    count = 1200
     path = write_tables(
         tmp_path / "rank3.sqlite",
         {

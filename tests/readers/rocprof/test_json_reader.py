@@ -29,7 +29,7 @@ import perflog
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
 from perflog.readers.registry import find_reader
-from perflog.readers.rocprof.events import BATCH
+from perflog.readers.rocprof import events
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:
@@ -146,8 +146,9 @@ def test_kernels_named_by_their_range_lie_in_it(tmp_path: Path) -> None:
     assert (row["name"], row["range"], row["external"]) == (GEMM, "layer 9", 600)
 
 
-def test_more_records_than_become_rows_together(tmp_path: Path) -> None:
-    count = BATCH + 10
+def test_more_records_than_become_rows_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "BATCH", 200)
+    count = 2 * 200 + 10
     output = sample_process(
         buffer_records={
             "kernel_dispatch": [kernel(i, i + 2, count - i) for i in range(count)],
@@ -155,9 +156,9 @@ def test_more_records_than_become_rows_together(tmp_path: Path) -> None:
             "marker_api": [record("MARKER_CORE_RANGE_API", 1, 10, 20, 2)],
         }
     )
-    events = rows(perflog.read(write_output(tmp_path / "r.json", output)))
-    assert Counter(r["kind"] for r in events) == {"kernel": count, "runtime": count, "range": 1}
-    assert {r["correlation"] for r in events if r["kind"] == "kernel" and r["range"]} == set(range(10, 20))
+    found = rows(perflog.read(write_output(tmp_path / "r.json", output)))
+    assert Counter(r["kind"] for r in found) == {"kernel": count, "runtime": count, "range": 1}
+    assert {r["correlation"] for r in found if r["kind"] == "kernel" and r["range"]} == set(range(10, 20))
 
 
 def test_a_damaged_record_costs_no_other(tmp_path: Path) -> None:
