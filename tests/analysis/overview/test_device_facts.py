@@ -39,7 +39,14 @@ def said(sentences: Any, *more: Any) -> list[str]:
 
 
 def late(rank: int | None, share: float, imposed: float = 1.0, **more: Any) -> dict[str, Any]:
-    usual = {"rank": rank, "device": 7, "imposed_s": imposed, "imposed_share": share, "last_share": 0.5}
+    usual = {
+        "rank": rank,
+        "device": 7,
+        "device_name": "H100",
+        "imposed_s": imposed,
+        "imposed_share": share,
+        "last_share": 0.5,
+    }
     return usual | {"collectives": 1200, "reason": None} | more
 
 
@@ -110,6 +117,9 @@ def test_the_rank_that_others_wait_for(late_ranks: Any, table: Any) -> None:
     assert late_ranks(None) == [f"{COMES_LAST}; others wait for it 10 % of the time."]
     table("stragglers", late(None, 0.05, collectives=1), **late(4, 0.9))
     assert said(module.late_rank)[0].startswith("Device 7 comes last in 50 % of its 1 collective; ")
+    nodes = [late(None, 0.1 / node, 1 / node, device_name=f"H100 of node{node}") for node in (1, 2)]
+    table("stragglers", *nodes, **late(4, 0.9))
+    assert said(module.late_rank)[0].startswith("Device 7 (H100 of node1) comes last in ")
     table("stragglers", late(1, 0.1, reason="5 collectives: at least 20 are needed"))
     assert said(module.late_rank) == []
     table("stragglers", late(1, 0.03), **late(4, 0.9))

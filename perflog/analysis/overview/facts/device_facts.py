@@ -108,7 +108,7 @@ def late_rank(tables: Tables, run: str, options: Options) -> Iterator[str]:
     (rank, device), cost = max(costs.items(), key=lambda item: item[1].gain)
     if not cost.gain > _TELLING:
         return
-    (row,) = row_dicts(rows[_equal(rows["rank"], rank) & _equal(rows["device"], device)])
+    row = row_dicts(rows[_equal(rows["rank"], rank) & _equal(rows["device"], device)])[0]  # names of nodes may differ
     less = f"would make the {'trace' if cost.of == 'trace' else 'step'} at most {percent(cost.gain)} shorter"
     if not int(row["collectives"]):  # others wait in pairs
         text = f"As fast as the median rank, {_name_of(row).lower()} {less}"
@@ -138,6 +138,8 @@ def unequal_stages(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def _awaited(rows: pd.DataFrame) -> Iterator[str]:
     """Yield the rank that others wait for longest. Few collectives prove nothing: all may wait for the last stage."""
+    several = rows["rank"].isna() & rows["device"].duplicated(keep=False)  # each node numbers its devices from 0
+    rows = rows.assign(name=rows["device_name"].where(several))
     rows = rows[rows["imposed_share"].astype(float) > _TELLING]
     if len(rows):
         worst = rows.loc[rows["imposed_s"].astype(float).idxmax()].to_dict()
@@ -146,7 +148,10 @@ def _awaited(rows: pd.DataFrame) -> Iterator[str]:
 
 
 def _name_of(row: Mapping[str, Any]) -> str:
-    return f"Device {row['device']}" if none_if_null(row["rank"]) is None else f"Rank {row['rank']}"
+    if none_if_null(row["rank"]) is not None:
+        return f"Rank {row['rank']}"
+    name = none_if_null(row.get("name"))
+    return f"Device {row['device']}{f' ({name})' if name else ''}"
 
 
 def _comes_last(row: Mapping[str, Any]) -> str:
