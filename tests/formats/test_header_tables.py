@@ -303,6 +303,13 @@ def test_the_unit_in_the_name_of_a_column_of_strings_is_that_of_the_others() -> 
     assert mean["value"] == pytest.approx(0.0025)
 
 
+def test_a_share_beside_its_quantity_has_a_name_of_its_own() -> None:
+    text = "Name       Self CUDA   Self CUDA %   Calls\n"
+    text += "aten::mm     152.3ms         42.1%     258\naten::pow     12.4ms          3.4%      65\n"
+    rows = {row["key"]: row["value"] for row in read(text.encode()).rows("values") if row["line"] == 2}
+    assert rows["Self_CUDA"] == pytest.approx(0.1523) and rows["Self_CUDA_share"] == pytest.approx(0.421)
+
+
 def test_times_of_julia_have_any_unit() -> None:
     text = " Time  (mean ± σ):   1.5 μs ± 50.0 ns  ┊ GC (mean ± σ):  0.00% ± 0.00%\n  1.5 ms (2 allocations: 8 bytes)\n"
     rows = read(f"julia> @benchmark f(x)\n{text}  0.25 seconds (1.5 k allocations: 4 MiB)\n".encode()).rows("values")

@@ -169,6 +169,8 @@ def _named(names: Iterable[str], matches: Sequence[NameMatch], row: Line) -> lis
         if column is not None and column.is_named_by_header:
             without_unit, unit_in_name = name_and_unit(name)
             plain = without_unit if unit == unit_in_name else split_unit(name)[0]
+            if unit == "%" and plain != name and plain in names:
+                plain = f"{plain} share"  # `Self CUDA`, `Self CUDA %`
             if percentile and name.endswith("%"):
                 plain, unit = percentile + name.removesuffix("%"), ""
             column = column.with_name(fields.from_key(plain), plain, fields.paths)
