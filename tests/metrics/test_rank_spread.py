@@ -10,7 +10,7 @@ from support.metrics_logs import by_hand
 
 from perflog.metrics import Tables
 from perflog.metrics.options import Options
-from perflog.metrics.step_time.rank_spread import rank_spread
+from perflog.metrics.step_time.rank_spread import rank_spread, untimed_spread
 
 Row = dict[str, Any]
 
@@ -97,3 +97,26 @@ def test_steps_of_ranks_are_no_part_of_anything() -> None:
         for rank in range(2)
     ]
     assert spread([*FULL, *steps], steps=0) == {"wait in forward": (1.5, 2.75, 4), "forward in step": (6, 6.5, 7)}
+
+
+@pytest.mark.parametrize(
+    ("times", "ranks", "expected"),
+    [
+        ([(6.0, 2.0), (3.0, 7.0)], [0, 1], {"r": 2.0}),  # untimed: 4 and 8, 7 and 3; another rank in each step
+        ([(6.0, 6.0), (6.0, 6.0)], [0, 1], {"r": 0.0}),
+        ([(6.0, 2.0), (3.0, 7.0)], [None, None], {}),  # one step time, whichever rank it is of
+        ([(6.0,), (3.0,)], [0], {}),  # one rank
+    ],
+)
+def test_untimed_times_of_ranks(
+    times: list[tuple[float, ...]], ranks: list[int | None], expected: dict[str, float]
+) -> None:
+    each = [(step, rank, time) for step, of in enumerate(times) for rank, time in zip(ranks, of, strict=True)]
+    rows = [phase("forward", *one) for one in each]
+    of_steps = [
+        {"table": "steps", "step": step, "rank": rank, "step_time_s": 10.0}
+        for step in range(len(times)) for rank in dict.fromkeys(ranks)
+    ]  # fmt: skip
+    frames = by_hand("phases", [*rows, *of_steps], world=len(ranks))
+    frames["runs"]["format"] = "moe_layer"
+    assert untimed_spread(Tables(frames), Options(warmup=0)) == expected

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.metric_tables import replace_table
 
-from perflog.metrics import Options
+import perflog
+from perflog.metrics import Options, Tables
 from perflog.metrics.causes import step_causes as module
 from perflog.metrics.step_time.headroom import Gain
 
@@ -103,6 +105,7 @@ def test_a_rank_that_is_slow_in_each_step(
     rows = [part("compute", "compute", 0.7), part("wait", "wait", 0.1), part("rest", "untimed", 0.2)]
     replace_table(monkeypatch, module, "breakdown", *rows, **part("a", "compute", 0.2))
     replace_table(monkeypatch, module, "imbalance", *phases, **uneven())
+    monkeypatch.setattr(module, "_works_longer", lambda *_: 9.0)
     causes = list(module.slow_ranks(TABLES, Options()))
     assert [(c.rank, round(c.gain_s or 0, 9), round(c.ratio or 0, 9)) for c in causes if c.run == "r"] == found
     assert {(c.subject, c.of, c.by, c.may_bind) for c in causes if c.run == "r"} <= {("rank", "step", "bound", True)}
@@ -112,5 +115,33 @@ def test_a_slow_rank_costs_no_more_than_the_others_may_wait(monkeypatch: pytest.
     rows = [part("compute", "compute", 0.95), part("rest", "untimed", 0.05)]
     replace_table(monkeypatch, module, "breakdown", *rows, **part("compute", "compute", 0.9))
     replace_table(monkeypatch, module, "imbalance", uneven(), **uneven())
+    monkeypatch.setattr(module, "_works_longer", lambda *_: 9.0)
     [cause, _] = module.slow_ranks(TABLES, Options())
     assert (round(cause.gain_s or 0, 9), cause.may_bind) == (round(0.1 * 8 / 7, 9), False)
+
+
+LINE = "[rank{rank}] step {step}/20 | loss 2.31 | step_time 2.0s | compute_time {compute:.4f}s | {name} {other:.4f}s\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "gain"),
+    [
+        ("recv_time", -0.3, None),  # the other rank waits in a phase of work: neither is slow
+        ("recv_time", -0.1, 0.2),
+        ("recv_time", 0.0, 0.3),
+        ("wait_time", -0.3, 0.3),
+    ],
+)
+def test_a_rank_is_slow_if_it_works_longer_in_all(tmp_path: Path, name: str, other: float, gain: float | None) -> None:
+    """Rank 1 computes 0.3 s longer; `other`: what it takes longer in another phase."""
+    (tmp_path / "run.log").write_text(
+        "".join(
+            LINE.format(rank=rank, step=step, name=name, compute=0.9 + 0.3 * rank, other=0.6 + other * rank)
+            for step in range(1, 21)
+            for rank in (0, 1)
+        )
+    )
+    causes = list(module.slow_ranks(Tables(perflog.read(tmp_path / "run.log")), Options()))
+    assert [(cause.name, cause.rank, round(cause.gain_s or 0, 9)) for cause in causes] == (
+        [("compute_time", 1, gain)] if gain else []
+    )

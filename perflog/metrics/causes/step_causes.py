@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from math import nan
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from perflog.metrics.causes.cause import BOUND, Cause
 from perflog.metrics.options import Options
@@ -12,6 +14,9 @@ from perflog.metrics.run_tables import Tables
 from perflog.metrics.skew.imbalance import imbalance
 from perflog.metrics.step_time.breakdown import UNTIMED, breakdown, without_pauses
 from perflog.metrics.step_time.headroom import at_plain_products, at_the_peak, equal_ranks
+from perflog.metrics.step_time.phase_table import times_on_ranks
+from perflog.metrics.step_time.phases import rows_with_wholes
+from perflog.statistics.groups import groups_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +57,8 @@ def phases(tables: Tables, options: Options) -> Iterator[Cause]:
 def slow_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
     """Yield the ranks that take longer than the others for a phase in nearly all steps.
 
-    The others wait for such a rank: no longer than the step is untimed, waits or communicates.
+    The others wait for such a rank: no longer than the step is untimed, waits or communicates, nor than the rank works
+    longer in all. A rank that takes longer for one phase and less for another waits in the first, or holds up nobody.
     """
     parts = breakdown.table(tables, options)
     inner = parts[(parts["of"] == "step") & ~parts["kind"].isin(_HELD_UP)] if len(parts) else parts
@@ -63,18 +69,39 @@ def slow_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
     rows = rows[(rows["members"] > 1) & (rows["imbalance"] >= _CLEARLY)]
     for (run, name), phases_of_run in rows[rows["run"].isin(set(inner["run"]))].groupby(["run", "name"], sort=False):
         step = without_pauses(parts[(parts["run"] == run) & (parts["of"] == "step")], tables, options)
-        if name in set(step["part"][~step["kind"].isin(_HELD_UP)]) and phases_of_run["largest"].nunique() == 1:
-            yield _slow_rank(str(run), str(name), phases_of_run, step)
+        work = set(step["part"][~step["kind"].isin(_HELD_UP)])
+        if name not in work or phases_of_run["largest"].nunique() != 1:
+            continue
+        longer = _works_longer(tables, str(run), work, int(phases_of_run["largest"].iloc[0]), options)
+        if longer > 0:
+            yield _slow_rank(str(run), str(name), phases_of_run, step, longer)
 
 
-def _slow_rank(run: str, name: str, phases_of_run: pd.DataFrame, step: pd.DataFrame) -> Cause:
-    """Return the rank that is the slowest in each occurrence of a phase, against the mean of the other ranks."""
+def _works_longer(tables: Tables, run: str, work: Collection[str], rank: int, options: Options) -> float:
+    """Return how much longer a rank works in a step than the mean of the others, all phases with work together, in s.
+
+    0 if the others are not known.
+    """
+    (table,) = rows_with_wholes(tables.only([run]), options.warmup)
+    is_work = np.isin(table.phase, [code for code, name in enumerate(table.names) if name in work])
+    rows = table.where(is_work).steady()
+    _, step, ranks, times = times_on_ranks(rows, rows.rank)
+    steps = groups_of(step[ranks != rank])
+    own, others = times[ranks == rank], steps.means(times[ranks != rank])
+    return float(np.median(own) - np.median(others)) if len(own) and len(others) else 0.0
+
+
+def _slow_rank(run: str, name: str, phases_of_run: pd.DataFrame, step: pd.DataFrame, longer: float) -> Cause:
+    """Return the rank that is the slowest in each occurrence of a phase, against the mean of the other ranks.
+
+    `longer`: how much longer it works in all phases together.
+    """
     slowest, mean = (float(phases_of_run[column].sum()) for column in ("max", "mean"))
     n = int(phases_of_run["members"].iloc[0])
     others = (n * mean - slowest) / (n - 1)
     whole = float(step["whole_s"].iloc[0])
     may_wait = float(step["time_s"][step["kind"].isin(_HELD_UP)].sum()) * n / (n - 1)  # of the others: a mean over all
-    gain = min(slowest - others, may_wait)
+    gain = min(slowest - others, may_wait, longer)
     return Cause(
         run=run, of="step", subject="rank", name=name, rank=int(phases_of_run["largest"].iloc[0]), time_s=slowest,
         gain_s=gain, whole_s=whole, by=BOUND, model="it takes as long as the others, which wait for it after the phase",

@@ -13,6 +13,7 @@ from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.step_time.breakdown import breakdown
 from perflog.metrics.step_time.phase_table import PhaseTable
 from perflog.metrics.step_time.phases import rows_with_wholes
+from perflog.metrics.step_time.unattributed_time import unattributed_times
 from perflog.statistics.groups import Groups, groups_of
 from perflog.tables.nulls import as_types
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _FIGURES = ("fastest_s", "mean_s", "slowest_s")
+_BY_RANK = ("record", "rank")  # how untimed time is computed where it is known for each rank
 
 
 @computed_once
@@ -54,6 +56,25 @@ def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
         )
         for run, found in spreads.items()
     }
+
+
+@computed_once
+def untimed_spread(tables: Tables, options: Options) -> dict[str, float]:
+    """Return how much longer a step is untimed on the mean rank than on the rank with the least, by run, in s.
+
+    Ranks that wait for a slower one outside of all timed phases have this difference: the median over the steady steps.
+    Runs in which it is not known which rank an untimed time is of are left out.
+    """
+    found: dict[str, float] = {}
+    for table in rows_with_wholes(tables, options.warmup):
+        step = table.names.index("step") if "step" in table.names else -1
+        for rest in unattributed_times(table.steady()):
+            over_ranks = (rest.phase == step) & (rest.rank < 0) & (rest.values > 1) & (rest.rest_by in _BY_RANK)
+            runs = groups_of(rest.run_index[over_ranks])
+            medians = runs.medians((rest.mean - rest.least)[over_ranks])
+            run_indices = rest.run_index[over_ranks][runs.first].tolist()
+            found |= {table.runs[run].run: spread for run, spread in zip(run_indices, medians.tolist(), strict=True)}
+    return found
 
 
 def _spreads(rows: PhaseTable, steps: Ints) -> Iterator[tuple[int, str, str, float, float, float]]:
