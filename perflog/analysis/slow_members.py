@@ -20,6 +20,8 @@ from perflog.analysis.overview.ranks_apart import WAITS, often
 from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, imbalance, node_pairs, whatif
+from perflog.metrics.causes import causes_by_run
+from perflog.metrics.causes.slow_steps import SLOW_STEPS
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.skew.hot_experts import expert_jobs
 from perflog.metrics.skew.named_ranks import NamedRank, named_rank_rows
@@ -44,12 +46,13 @@ _SURE_ROWS, _SURE_P = 20, 1e-6  # rows, and the probability that it is chance, f
 _MOST = 0.25  # of the ranks: where more are slow, there are two groups of ranks, and no outlier
 _HOT, _OF_STEPS, _SLOW_STAGE = 1.0, 0.8, 0.1  # load over the mean - 1; share of the steps; time over the mean - 1
 _SHOWN = 3
+_COSTS = 0.05  # of the step, or of the time
 
 
 def slow_members(tables: Tables, options: Options) -> list[Culprit]:
     """Return who holds up the others: links and nodes, ranks, experts, stages, replicas."""
     found = [*_links(tables, options), *_ranks(tables)]
-    found = found or list(_named(tables))
+    found = found or list(_named(tables)) or list(_of_causes(tables, options))
     return found or [*_experts(tables), *_stages(tables, options), *_replayed(tables, options)]
 
 
@@ -98,6 +101,27 @@ def _named(tables: Tables) -> Iterator[Culprit]:
         evidence = tuple(_words(row) for row in [*rows[:_SHOWN], *heat[:_SHOWN]])
         kind = THROTTLING if heat else SLOW_RANK
         yield Culprit(rank, None, None, None, None, kind, SURE if sure else LIKELY, evidence)
+
+
+def _of_causes(tables: Tables, options: Options) -> Iterator[Culprit]:
+    """The rank that holds up the steady steps of a run, or that alone takes longer in its slow steps.
+
+    Metric `ranks` takes all steps together: a rank that is slow from a step on, or now and then, is no outlier there.
+    """
+    for causes in causes_by_run(tables, options).values():
+        for cause in causes:
+            if cause.rank is None or not cause.gain >= _COSTS:
+                continue
+            if cause.of == "step" and cause.subject == "rank" and cause.binds and cause.time_s and cause.ratio:
+                own, others = (show(time, "s", 3) for time in (cause.time_s, cause.time_s / cause.ratio))
+                text = f"{cause.name} {own}, the others {others} ({cause.ratio:.2g} times) in the steady steps"
+                cost = f"at most {show(cause.gain_s, 's', 3)} of each step"
+            elif cause.subject == SLOW_STEPS and (cause.n or 0) > 1:
+                share = f"{100 * cause.gain:.0f} % of the time"
+                text, cost = f"{cause.name} takes longer in {cause.n} slow steps, which cost {share}", None
+            else:
+                continue
+            yield Culprit(cause.rank, None, None, None, None, SLOW_RANK, LIKELY, (text,), cost=cost)
 
 
 def _words(row: NamedRank) -> str:

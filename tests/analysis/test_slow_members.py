@@ -14,6 +14,7 @@ from perflog.analysis import slow_members as module
 from perflog.analysis.culprits import Culprit
 from perflog.analysis.slow_members import slow_members
 from perflog.metrics import Options, Tables
+from perflog.metrics.causes.cause import Cause
 from perflog.metrics.skew.named_ranks import NamedRank
 from perflog.metrics.skew.ranks import RankRow, _Out
 from perflog.statistics.standing_out import StandingOut
@@ -256,3 +257,27 @@ def test_slow_links_and_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert linked(monkeypatch, pair("a", "b"), pair("a", "b", ranks=16)) == [("slow_link", None, "a - b", "sure")]
     assert linked(monkeypatch) == [] and linked(monkeypatch, pair("a", "b", False)) == []
     assert list(module._links(Tables({}), Options())) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({}, "compute 700 ms, the others 500 ms (1.4 times) in the steady steps"),
+        ({"binds": False}, None),  # something else holds up the run
+        ({"gain_s": 0.04}, None),
+        ({"rank": None}, None),
+        ({"of": "trace"}, None),  # the sentences on traces name it
+        (
+            {"of": "run", "subject": "slow steps", "binds": False, "n": 7, "gain_s": 0.16},
+            "compute takes longer in 7 slow steps, which cost 16 % of the time",
+        ),
+        ({"of": "run", "subject": "slow steps", "binds": False, "n": 1, "gain_s": 0.16}, None),
+    ],
+)
+def test_the_rank_that_binds_the_steps(monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], text: str | None) -> None:
+    """It is no outlier over all steps: it is slow from one step on, or now and then."""
+    usual = {"of": "step", "subject": "rank", "name": "compute", "rank": 5, "time_s": 0.7, "gain_s": 0.2, "ratio": 1.4}
+    cause = Cause(**({"run": "r", "whole_s": 1.0, "binds": True} | usual | more))
+    monkeypatch.setattr(module, "causes_by_run", lambda *_: {"r": (cause,)})
+    found = accused(monkeypatch)
+    assert [(each.rank, each.kind, each.evidence) for each in found] == ([(5, "slow_rank", (text,))] if text else [])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from perflog.metrics.causes.cause import RUN, Cause
-from perflog.metrics.causes.slow_steps import far_longer, parts_of_slow_steps
+from perflog.metrics.causes.slow_steps import SLOW_STEPS, far_longer, parts_of_slow_steps
 from perflog.metrics.jobs.pauses import pauses
 from perflog.metrics.options import Options
 from perflog.metrics.run_tables import Tables
@@ -35,7 +35,7 @@ def slow_steps(tables: Tables, options: Options) -> Iterator[Cause]:
         cost = float((times[slow] - centre).sum())
         if cost > 0:
             yield Cause(
-                run=series.run, of=RUN, subject="slow steps", name=part.name if part else None,
+                run=series.run, of=RUN, subject=SLOW_STEPS, name=part.name if part else None,
                 rank=part.rank if part else None,
                 whole_s=float(times.sum()),
                 time_s=float(times[slow].sum()), gain_s=cost, model="they take the median", n=int(slow.sum()),

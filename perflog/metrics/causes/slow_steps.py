@@ -19,6 +19,9 @@ from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Rows
 
+SLOW_STEPS = "slow steps"
+"""The subject of the cause."""
+
 SLOW = 2.0  # times the median step
 _OF_RUN = COUNTDOWN | frozenset("elapsed uptime walltime total epoch".split())
 """Words in names of times of the run, such as the time since its start: they are no times of a step."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from perflog.analysis.compare import Comparison
-from perflog.analysis.compare.explanations.cause_changes import SLOW_STEPS
 from perflog.analysis.compare.explanations.message_sizes import sizes_that_change
 from perflog.analysis.compare.explanations.speed_changes import SpeedSection
 from perflog.analysis.compare.explanations.warmup_costs import WarmupRow
 from perflog.analysis.compare.rows import FigureRow
 from perflog.grouping import grouped
+from perflog.metrics.causes.slow_steps import SLOW_STEPS
 from perflog.metrics.compared import ALL
 from perflog.tables.nulls import none_if_null
 from perflog.units import count, plural, show, show_change

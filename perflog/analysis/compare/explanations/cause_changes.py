@@ -15,9 +15,6 @@ from perflog.metrics.causes.cause import Cause
 SLOW_RANK = "slow rank"
 """The subject of a rank that is worse than all others."""
 
-SLOW_STEPS = "slow steps"
-"""The subject of steps that take over twice the median."""
-
 
 class CauseKey(Struct, frozen=True):
     """Which cause: columns of metric `causes`."""
