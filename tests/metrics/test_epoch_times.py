@@ -52,8 +52,20 @@ def test_the_slowest_of_the_ranks(read: Read) -> None:
     assert times(read("".join(both))) == [(1, 76.5), (2, 91.5)]
 
 
-def test_a_clock_that_counts_on_is_of_no_epoch(read: Read) -> None:
-    assert times(read("".join(f"Epoch {e}/5 | loss: 2.3 | time: {84 * e}s\n" for e in range(1, 6)))) == []
+def test_the_slowest_rank_may_be_missing(read: Read) -> None:
+    """A torn line is no faster epoch."""
+    rows = [f"[rank{r}] Epoch {e} | loss 2.3 | epoch_time {75 + 20 * r}.5s\n" for e in range(4) for r in (0, 1)]
+    assert times(read("".join(rows[:5] + rows[6:]))) == [(0, 95.5), (1, 95.5), (3, 95.5)]
+
+
+@pytest.mark.parametrize("first", [84, 900])
+def test_a_clock_that_counts_on_is_of_no_epoch(read: Read, first: int) -> None:
+    """The first epoch may have compiled."""
+    line = "Epoch {}/5 | loss: 2.3 | {}: {}s\n"
+    clock = [(e + 1, first + 84 * e + e % 2) for e in range(5)]
+    assert times(read("".join(line.format(e, "time", t) for e, t in clock))) == []
+    if first == 900:
+        assert times(read("".join(line.format(e, "epoch_time", t) for e, t in clock)))
 
 
 def test_a_moment_is_no_time(read: Read) -> None:

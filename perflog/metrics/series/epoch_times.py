@@ -14,6 +14,8 @@ from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, computed_once
+from perflog.metrics.step_series import most_frequent
+from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
 from perflog.tables.columns import Rows
 
@@ -23,6 +25,7 @@ _TIMES = frozenset("time duration took elapsed cost wall train training total se
 _OWN = _TIMES | {EPOCH, "per"}
 _FEWEST = 2
 _COUNTS_ON = 1.5  # the last of two or more times is as many times the first, and none is less than the one before
+_EVEN, _FEW = 2.0, 4  # largest difference of so many times over the smallest: a clock, if the first epoch took long
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -122,18 +125,31 @@ def _by_bar(tables: Tables, run: str) -> list[dict[str, object]]:
 def _rows(run: str, rows: Rows, epochs: Ints, times: Floats, by: str, name: str | None) -> list[dict[str, object]]:
     """Return the slowest row of each epoch as rows of the metric; nothing if the times are of no epochs.
 
-    A rank prints an epoch once, epochs go up, and their times are no moments and do not count on.
+    A rank prints an epoch once, epochs go up, and their times are no moments and do not count on. Epochs that fewer
+    ranks print than most are left out: the slowest may be missing.
     """
     places = list(zip(epochs.tolist(), rows["rank"].tolist(), rows["source"].tolist(), strict=True))
     is_once = len(set(places)) == len(places) and not (np.diff(epochs) < 0).any() and (times > 0).all()
     if not is_once or are_moments(times).any() or len(set(epochs.tolist())) < _FEWEST:
         return []
+    by_epoch = groups_of(epochs)
+    whole = by_epoch.sizes[by_epoch.inverse] >= most_frequent(by_epoch.sizes)
     order = np.lexsort((times, epochs))
+    order = order[whole[order]]
     slowest = order[np.append(np.diff(epochs[order]) != 0, True)]
-    if (np.diff(times[slowest]) > 0).all() and times[slowest[-1]] >= _COUNTS_ON * times[slowest[0]]:
+    if _count_on(times[slowest], is_certain=name is not None and names_epoch_time(name)):
         return []
     return [
         {"run": run, "epoch": int(epochs[k]), "time_s": float(times[k]), "by": by, "name": name,
          "line": int(rows["line"][k])}
         for k in slowest
     ]  # fmt: skip
+
+
+def _count_on(times: Floats, is_certain: bool) -> bool:
+    """Return whether times are of a clock that counts on. `is_certain`: by their name they are of epochs."""
+    more = np.diff(times)
+    if not len(more) or not (more > 0).all():
+        return False
+    is_even = len(times) >= _FEW and more.max() <= _EVEN * more.min()
+    return bool(times[-1] >= _COUNTS_ON * times[0] or (is_even and not is_certain))
