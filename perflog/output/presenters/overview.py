@@ -25,12 +25,16 @@ def screen(overview: Overview) -> list[str]:
     """Return the lines of an overview for a terminal."""
     table, left_out = _table(overview)
     head = [*_head(overview), *_outcome(overview), *table]
-    middle = [*left_out, *_bars(overview), *sentence_lines([cell(text) for text in overview.reasons])]
+    first, others = (list(sentence_lines(map(cell, part))) for part in (overview.reasons[:1], overview.reasons[1:]))
+    answers = [*_bars(overview), *first]
     end = list(_next(overview))
-    room = HEIGHT - len(head) - len(middle) - len(end)
+    room = HEIGHT - len(head) - len(left_out) - len(answers) - len(others) - len(end)
     layouts = [list(_doubts(overview, most)) for most in _LINES_OF_DOUBT]
     tail = [*next((lines for lines in layouts if len(lines) <= room), layouts[-1]), *end]
-    return [*head, *first_lines(middle, max(HEIGHT - len(head) - len(tail), 0)), *tail]
+    lines = max(HEIGHT - len(head) - len(tail), 0)
+    has_room = len(left_out) + len(answers) <= lines  # else what holds up a run comes first
+    middle = [*left_out, *answers, *others] if has_room else [*answers, *left_out, *others]
+    return [*head, *first_lines(middle, lines), *tail]
 
 
 def _head(overview: Overview) -> Iterator[str]:
