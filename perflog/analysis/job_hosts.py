@@ -13,6 +13,7 @@ from itertools import chain, combinations
 
 import numpy as np
 
+from perflog.arrays import Floats, Ints
 from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.attempts import job_id
@@ -29,6 +30,7 @@ _MOST_TIMES, _MOST_LOGS = 1000, 50  # of a run that is compared, and with one ti
 
 _EQUAL_STEPS, _STEP_DIGITS = 10, 4  # steps with equal times, and digits of these
 _EQUAL_SHARE = 0.25  # of the steps that both print: the two may disagree about the others
+_NOT_BY_CHANCE = 2  # times as many steps have equal times as a step of one log and the next of the other
 
 _EQUAL_LOSSES = 10
 """Different losses that logs of one job have in common. Losses of other jobs may be equal in a few steps."""
@@ -150,11 +152,15 @@ def equal_times(tables: Tables) -> Iterator[tuple[str, str]]:
 
 
 def equal_steps(tables: Tables) -> Iterator[tuple[str, str]]:
-    """Yield pairs of runs of two logs and formats that print the same times of the same steps."""
+    """Yield pairs of runs of two logs and formats that print the same times of the same steps.
+
+    Two runs on steady devices have equal times too: at a step as often as at a step and the next one.
+    """
     format_of = dict(tables.rows("runs").where(tables.rows("runs").known("format")).records("run", "format"))
     if len(set(format_of.values())) < 2:
         return
-    timed = {run: times for run, rows in tables.rows_by_run("steps").items() if (times := _times_of_steps(rows))}
+    found = ((run, _times_of_steps(rows)) for run, rows in tables.rows_by_run("steps").items())
+    timed = {run: times for run, times in found if len(times[0])}
     if len(timed) > _MOST_LOGS:
         return
     joined: set[str] = set()
@@ -162,22 +168,26 @@ def equal_steps(tables: Tables) -> Iterator[tuple[str, str]]:
         is_of_two = one.partition("-")[0] != other.partition("-")[0] and other not in joined
         if not is_of_two or format_of.get(one) == format_of.get(other):
             continue
-        common = timed[one].keys() & timed[other].keys()
-        equal = [timed[one][step] for step in common if timed[one][step] == timed[other][step]]
-        if len(set(equal)) >= _EQUAL_STEPS and len(equal) >= _EQUAL_SHARE * len(common):
+        (steps, times), (other_steps, other_times) = timed[one], timed[other]
+        common, places, other_places = np.intersect1d(steps, other_steps, assume_unique=True, return_indices=True)
+        mine, its = times[places], other_times[other_places]
+        is_equal = mine == its
+        least = max(_EQUAL_SHARE * len(common), _NOT_BY_CHANCE * (mine[:-1] == its[1:]).sum(), 1)
+        if is_equal.sum() >= least and len(np.unique(mine[is_equal])) >= _EQUAL_STEPS:
             joined.add(other)
             yield one, other
 
 
-def _times_of_steps(rows: Rows) -> dict[int, str]:
-    """Return the printed times of steps with four digits, by step; empty if a step has several."""
-    printed = rows.where(rows.known("step", "step_time_s") & ~rows.known("step_time_by"))
-    times = printed["step_time_s"]
-    if len(np.unique(printed["step"])) < len(times) or len(times) < _EQUAL_STEPS:
-        return {}
+def _times_of_steps(rows: Rows) -> tuple[Ints, Floats]:
+    """Return steps and their printed times, rounded to four digits; none if a step has several, or times have fewer."""
+    printed = rows.where(rows.known("step") & (rows["step_time_s"] > 0) & ~rows.known("step_time_by"))
+    steps, times = printed["step"], printed["step_time_s"]
+    if len(np.unique(steps)) < len(times) or len(times) < _EQUAL_STEPS:
+        return steps[:0], times[:0]
     if np.median([_digits(time) for time in times[:_MOST_TIMES]]) < _STEP_DIGITS - 1:  # a last zero is no digit
-        return {}
-    return {step: f"{time:.{_STEP_DIGITS}g}" for step, time in printed.records("step", "step_time_s")}
+        return steps[:0], times[:0]
+    unit = 10.0 ** (np.floor(np.log10(times)) - (_STEP_DIGITS - 1))
+    return steps, np.round(times / unit) * unit
 
 
 def _digits(value: float) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from support.metrics_logs import by_hand
@@ -173,3 +174,18 @@ def test_all_commands_count_the_logs_of_a_job_once(tmp_path: Path) -> None:
         "1 of 3 logs",
         "all logs",
     )
+
+
+@pytest.mark.parametrize(("seed", "expected"), [(0, [("a-1", "b-1")]), (1, [])], ids=["recordings", "two runs"])
+def test_steps_of_steady_devices_are_equal_by_chance(seed: int, expected: list[tuple[str, str]]) -> None:
+    """Two runs have equal times in 319 of 1,000 steps on three levels; a step and the next one have them 281 times."""
+    levels = np.repeat([3.024, 5.312, 12.35], 334)[:1000]
+    times = [levels * (1 + np.random.default_rng(n).normal(0, 0.0004, 1000)) for n in (0, seed)]
+    rows = [
+        {"run": run, "step": step, "step_time_s": time}
+        for run, own in zip(("a-1", "b-1"), times, strict=True)
+        for step, time in enumerate(own.tolist())
+    ]
+    frames = by_hand("steps", rows)
+    runs = pd.concat([frames["runs"].assign(run=run, format=run) for run in ("a-1", "b-1")])
+    assert list(module.equal_steps(Tables({**frames, "runs": runs}))) == expected

@@ -11,6 +11,7 @@ from perflog.analysis.lint.registry import Finding, LintInput, rule
 from perflog.analysis.lint.wording import percent
 from perflog.parsing.input.log_names import base_name
 from perflog.statistics.samples import median
+from perflog.tables.columns import Rows
 from perflog.tables.schema import TABLES
 from perflog.units import show
 
@@ -40,7 +41,7 @@ def recordings_disagree(data: LintInput) -> Iterator[Finding]:
             continue
         for name, title in _COLUMNS.items():
             parts = [runs[run]["steps"] for run in (leader, other)]
-            mine, its = (rows.where(rows.known("step", name)) for rows in parts)
+            mine, its = (_of_single_steps(rows.where(rows.known("step", name))) for rows in parts)
             steps, places, other_places = np.intersect1d(mine["step"], its["step"], return_indices=True)
             values, other_values = mine[name][places], its[name][other_places]
             apart = np.abs(values - other_values) > _APART * np.maximum(np.abs(values), np.abs(other_values))
@@ -55,3 +56,9 @@ def recordings_disagree(data: LintInput) -> Iterator[Finding]:
             )
             lines = {leader: mine["line"][places][apart], other: its["line"][other_places][apart]}
             yield Finding(leader, message, lines, {"steps": int(apart.sum()), "share": percent(float(apart.mean()))})
+
+
+def _of_single_steps(rows: Rows) -> Rows:
+    """Return the rows of steps that a recording prints once: not those of several ranks, or done again."""
+    _, index, counts = np.unique(rows["step"], return_inverse=True, return_counts=True)
+    return rows.where(counts[index] == 1)
