@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from msgspec import Struct
@@ -85,9 +85,10 @@ _FORMS = (
 )
 _PATTERNS = [lazy_pattern(form.pattern) for form in _FORMS]
 _NUMBERED = frozenset(
-    "adapter agent arm candidate case chain channel class client config dataset domain env environment exp experiment "
-    "fold game generator level lora loss member model net network objective optimizer phase player policy population "
-    "run sample seed slot split subset task thread token trial variant view".split()
+    "adapter agent arm attempt bs candidate case chain channel checkpoint ckpt class client config dataset domain "
+    "env environment exp experiment fold game generator kernel level lora loss lr member model net network "
+    "objective optimizer paramgroup phase player policy population r rk run sample seed seq seqlen slot split "
+    "subset task thread token trial v variant version view".split()
 )
 _OF_A_PROGRAM = frozenset(word.encode() for word in (_NUMBERED | COUNTERS | EVALUATIONS | NUMBERED_PARTS) - {"rank"})
 """Words that programs number themselves: they name no nodes."""
@@ -111,7 +112,7 @@ _TORN_NAMES = 0.02  # of the lines: a name with another text on fewer of them is
 _DIGITS = lazy_pattern(rb"[0-9]+")
 _DIGIT = lazy_pattern(rb"[0-9]")
 _NO_LETTERS = lazy_pattern(rb"[^a-z]+")
-_LETTERS = lazy_pattern(rb"[^A-Za-z0-9]*([A-Za-z]*)")
+_LETTER = lazy_pattern(rb"[A-Za-z]")
 _FIRST_WORD = lazy_pattern(rb"[A-Za-z]{2,16}\b")
 _NO_NAME = lazy_pattern(rb"[^A-Za-z0-9_./-]+")
 _STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:" + "|".join(sorted(STEP_WORDS)).encode() + rb")[^a-z0-9]{1,16}([0-9]+)")
@@ -134,14 +135,15 @@ class NamePrefixes(Struct, frozen=True):
 
     `label` replaces them; without it each name is the label of a pod. If it `stays`, the label comes before it.
     `inside`: pattern of a name inside a line, with what begins a record after it: two processes glued their lines.
-    `literals`: strings of which each name has one.
+    `lead`: pattern of what precedes such a name. `begins`: patterns, each from a literal on, of how the names begin.
     """
 
     pattern: bytes
     label: bytes = b""
     stays: bool = False
     inside: bytes = b""
-    literals: Sequence[bytes] = ()
+    lead: bytes = b""
+    begins: Sequence[bytes] = ()
 
     def labelled(self, blocks: Iterator[bytes]) -> Generator[bytes]:
         """Yield the blocks of a log with labels instead of the names.
@@ -150,12 +152,13 @@ class NamePrefixes(Struct, frozen=True):
         """
         pattern, left, is_inside = lazy_pattern(self.pattern, re.MULTILINE), b"", False
         label = self.label or (_label_before if self.stays else _pod_label)
+        begins = [*map(lazy_pattern, self.begins if self.inside else ())]
 
         def with_labels(data: bytes) -> bytes:
+            begun = sum(len(begin.findall(data)) for begin in begins)
             data, count = pattern.subn(label, data)
-            # Most labels have the literal of their name, and most blocks have no name inside a line.
-            is_known = sum(map(data.count, self.literals)) in (0, count)
-            return data if is_known or not self.inside else self._labelled_inside(data)
+            # Most blocks have no name inside a line.
+            return data if not begins or begun == count else self._labelled_inside(data, begins)
 
         for block in blocks:
             data = left + block
@@ -170,27 +173,23 @@ class NamePrefixes(Struct, frozen=True):
             left = data[end:]
         yield with_labels(left)
 
-    def _labelled_inside(self, data: bytes) -> bytes:
+    def _labelled_inside(self, data: bytes, begins: Iterable[re.Pattern[bytes]]) -> bytes:
         """Return whole lines with labels instead of the names inside them. A regex over all bytes takes far longer."""
-        pattern, pieces, end = lazy_pattern(self.inside), list[bytes](), 0
-        for place in sorted(place for literal in self.literals for place in _places(data, literal)):
-            line = max(data.rfind(b"\n", max(place - _LONGEST, 0), place) + 1, place - _LONGEST)
-            if place < end or place - line <= _OPENING:
+        name, pattern = lazy_pattern(self.inside), lazy_pattern(b"(" + self.lead + b")" + self.inside)
+        pieces, end = list[bytes](), 0
+        for place in sorted(match.start() for begin in begins for match in begin.finditer(data)):
+            if place < end or name.match(data, place, place + _LONGEST) is None:
                 continue
-            match = pattern.search(data, max(line, end, place - _OPENING - _LEAD_LENGTH), place + _LONGEST)
+            line = max(data.rfind(b"\n", max(place - _LONGEST, 0), place) + 1, place - _LONGEST)
+            if place - line <= _OPENING:
+                continue
+            match = pattern.search(data, max(line, end, place - _LEAD_LENGTH), place + _LONGEST)
             while match is not None and match.end() <= place:  # such as the name before the line
                 match = pattern.search(data, match.end(), place + _LONGEST)
             if match is not None and line < match.start() <= place:
                 pieces += data[end : match.start()], match.expand(self.label) if self.label else _pod_label(match)
                 end = match.end()
         return b"".join([*pieces, data[end:]])
-
-
-def _places(data: bytes, literal: bytes) -> Iterator[int]:
-    place = data.find(literal)
-    while place >= 0:
-        yield place
-        place = data.find(literal, place + 1)
 
 
 def _pod_label(match: re.Match[bytes]) -> bytes:
@@ -233,36 +232,50 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
                 continue
             rank = rb"[\[(<]?" + _OF_ALL + rb"?[Rr](?:[Aa][Nn])?[Kk]?[-_.:= ]?([0-9]{1,9})[\])>]?" + form.separator
             first = b"^(" + form.lead + b")" + rank
-            return NamePrefixes(first, rb"[rank\2]:\1", False, _inside(rank, found), _literals(whole))
+            begins = _begins(whole, form)
+            return NamePrefixes(first, rb"[rank\2]:\1", False, _inside(rank, found), _lead_inside(found), begins)
         numbered = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
         if len(stems) <= form.most_stems and not words & numbered:
             names = b"(" + b"|".join(sorted(stems)) + b")"
             if form.stays:
                 return NamePrefixes(b"^(" + form.lead + b")" + names + form.separator + b"()", stays=True)
             after = names + form.separator + _LABEL_OF_RANK
-            literals = _literals(whole)
-            inside = _inside(after, found) if all(literals) else b""  # a number may be glued to the number before it
-            return NamePrefixes(b"^(" + form.lead + b")" + after, inside=inside, literals=literals)
+            begins = _begins(whole, form)
+            inside = _inside(after, found) if begins else b""
+            first = b"^(" + form.lead + b")" + after
+            return NamePrefixes(first, inside=inside, lead=_lead_inside(found), begins=begins)
     return None
 
 
-def _literals(names: Iterable[bytes]) -> list[bytes]:
-    """Return the first letters of names, each once: `worker` of `worker-3`, nothing of a name with a digit first."""
-    return sorted({match[1] for name in names if (match := _LETTERS.match(name))})
+def _begins(names: Iterable[bytes], form: _Form) -> list[bytes]:
+    """Return patterns of how names begin, from a literal on: `worker[0-9]+` of `worker3`.
+
+    Nothing if a name begins with its number: that may be glued to the number before it.
+    """
+    varies = re.compile(form.varies)
+    stems = {varies.split(name, 1)[0]: form.varies if varies.search(name) else b"" for name in names}
+    has_letters = all(map(_LETTER.search, stems))
+    return sorted(re.escape(stem) + varying for stem, varying in stems.items()) if has_letters else []
 
 
 def _inside(name: bytes, found: Sequence[re.Match[bytes]]) -> bytes:
-    """Return the pattern of a name inside a line: a word follows with which several of the lines begin after theirs.
-
-    What precedes it may be glued to a number: only a lead with as many digits as other leads belongs to it.
-    """
+    """Return the pattern of a name inside a line: a word follows with which several of the lines begin after theirs."""
     texts = (match.string[match.end() :] for match in found)
     words = Counter(word[0] for text in texts if (word := _FIRST_WORD.match(_LABELLED.sub(b"", text, 1))))
-    leads = Counter(_DIGIT.sub(b"[0-9]", re.escape(match["lead"])) for match in found)
-    often, before = (
-        b"|".join(sorted(each for each, count in counts.items() if count >= _STEPS)) for counts in (words, leads)
-    )
-    return b"(" + before + b"|)" + name + b"(?=(?:" + often + rb")\b)" if often else b""
+    often = _often(words)
+    return name + b"(?=(?:" + often + rb")\b)" if often else b""
+
+
+def _lead_inside(found: Sequence[re.Match[bytes]]) -> bytes:
+    """Return the pattern of what precedes a name inside a line: leads with as many digits as those of other lines.
+
+    More may be a number to which the lead is glued.
+    """
+    return _often(Counter(_DIGIT.sub(b"[0-9]", re.escape(match["lead"])) for match in found)) + b"|"
+
+
+def _often(counts: Mapping[bytes, int]) -> bytes:
+    return b"|".join(sorted(each for each, count in counts.items() if count >= _STEPS))
 
 
 def _is_label(match: re.Match[bytes]) -> bool:

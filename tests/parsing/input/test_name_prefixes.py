@@ -181,6 +181,8 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
         step_lines("micro {} | "),
         step_lines("[env {}] "),
         step_lines("[dataset{}] "),
+        step_lines("r={}: ").replace(b"r=0", b"r=8"),  # LoRA's ranks
+        step_lines("param_group {}: "),
         step_lines("[node{}] ", steps=2),  # two steps may be a coincidence
         step_lines("[node{}] ", processes=1),
         step_lines("[node{}] ", text="fan 1200 rpm"),
@@ -196,6 +198,8 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
         "micro-batches",
         "environments",
         "datasets",
+        "ranks of matrices",
+        "parameter groups",
         "two steps",
         "one process",
         "no steps",
@@ -278,3 +282,11 @@ def test_names_inside_lines_become_labels_whatever_the_blocks(prefix: str, label
     for rank in range(4):
         expected = expected.replace(prefix.format(rank), label.format(rank))
     assert b"".join(names.labelled(blocks)).decode() == expected.replace("(3)", prefix.format(3) + "ended")
+
+
+def test_names_inside_lines_are_looked_for_where_a_name_may_begin() -> None:
+    """Not at each of its letters: the letter of `r3: ` is in most words."""
+    ranks, nodes, spread = (name_prefixes(step_lines(prefix)) for prefix in ("r{}: ", "[node-{}] ", "[{}] "))
+    assert ranks is not None and ranks.begins == [b"r[0-9]+"]
+    assert nodes is not None and nodes.begins == [rb"\[node\-[0-9]+"]
+    assert spread is not None and not spread.begins  # a number may be glued to the number before it
