@@ -14,6 +14,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from support.paths import SHARED_FOLDER
 
 from perflog.metrics import registry
@@ -49,6 +50,9 @@ for shows in SYSTEMS:
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, max_examples=12, suppress_health_check=[HealthCheck.too_slow]
 )
+# Hypothesis would also try constants of all modules that are imported: other examples after each change, and for each
+# choice of tests. To find them takes four seconds in a fresh clone.
+vars(providers)["_get_local_constants"] = lambda: vars(providers)["_local_constants"]
 # As many, of the seed that --hypothesis-seed gives. Continuous integration takes a new one each time, and prints it.
 settings.register_profile("seeded", settings.get_profile("repeatable"), derandomize=False)
 # Many more examples, new ones in each run: HYPOTHESIS_PROFILE=search make test, or --hypothesis-profile search.

@@ -25,9 +25,11 @@ def spans(events: list[tuple[int, int, int, int]]) -> Spans:
 def test_merged_spans_are_the_groups_of_short_neighbours(events: list[tuple[int, int, int, int]], grain: int) -> None:
     """Beside groups that are formed one event at a time."""
     groups: list[list[tuple[int, int, int, int]]] = []
+    begin = min((e[0] for e in events if e[1] > 0), default=0)
+    cell = {e[0]: (e[0] - min(begin, 0)) // max(grain, 1) for e in events}
     for event in sorted((e for e in events if e[1] > 0), key=lambda e: e[0]):
         last = groups[-1][-1] if groups else None
-        joins = last and grain and max(last[1], event[1]) < grain and last[0] // grain == event[0] // grain
+        joins = last and grain and max(last[1], event[1]) < grain and cell[last[0]] == cell[event[0]]
         if joins:
             groups[-1].append(event)
         else:
@@ -52,6 +54,12 @@ def test_the_grain_is_the_smallest_that_leaves_few_enough(events: list[tuple[int
     assert 2 * len(merged(one, grain)) <= max(most, 2) or not len(one)
     smaller = [0, *(256 << k for k in range(40) if 256 << k < grain)]
     assert all(2 * len(merged(one, each)) > max(most, 2) for each in smaller if each < grain)
+
+
+def test_spans_on_both_sides_of_time_0_can_be_merged() -> None:
+    one = spans([(-1, 1, 0, 0), (0, 1, 0, 0)])
+    assert grain_for([one, one], 2) == 256
+    assert len(merged(one, 256)) == 1
 
 
 @given(EVENTS, st.integers(-600, 5000), st.integers(1, 3000))

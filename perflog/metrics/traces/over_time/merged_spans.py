@@ -43,7 +43,9 @@ def spans_of(starts: Ints, ends: Ints, kinds: Ints, names: Ints, events: Ints | 
 
 
 def merged(spans: Spans, grain: int) -> Spans:
-    """Merge spans shorter than `grain` ns that follow each other and begin in the same `grain` ns.
+    """Merge spans shorter than `grain` ns that follow each other and begin in the same `grain` ns, counted from 0.
+
+    If the first begins before 0, they are counted from there.
 
     A merged span lasts from the begin of the first to the end of the last. It has the kind that takes most of its time,
     and the name of the longest of this kind.
@@ -68,8 +70,9 @@ def merged(spans: Spans, grain: int) -> Spans:
 def _first(spans: Spans, grain: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Flag the spans that begin a merged span."""
     flags = np.ones(len(spans), np.bool_)
-    if grain > 0:
-        short, cells = spans.ends - spans.starts < grain, spans.starts // grain
+    if grain > 0 and len(spans):
+        begin = min(int(spans.starts[0]), 0)  # spans on both sides of 0 may be in one cell, too
+        short, cells = spans.ends - spans.starts < grain, (spans.starts - begin) // grain
         flags[1:] = ~(short[1:] & short[:-1] & (cells[1:] == cells[:-1]))
     return flags
 
