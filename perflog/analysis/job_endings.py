@@ -243,6 +243,7 @@ class _Steps:
             if not len(rows):  # a server has no steps; it goes on while it prints its state
                 rows = run_rows.where(run_rows.one_of("key", [RUNNING]))
         self.by_rank = by_rank
+        self._own: dict[int, _Steps] = {}
         self._take(rows.where(np.argsort(rows["line"], kind="stable")))
 
     def _take(self, rows: Rows) -> None:
@@ -255,14 +256,17 @@ class _Steps:
         for row, step in enumerate(self.steps):
             before = self._reached[-1] if row and self.runs[row] == self.runs[row - 1] else None
             self._reached.append(max((each for each in (before, step) if each is not None), default=None))
+        numbers = [(line, step) for line, step in zip(self.lines, self.steps, strict=True) if step is not None]
+        self._restarts = [line for (_, before), (line, step) in pairwise(numbers) if step < before]
 
     def beside(self, row: FailureRow) -> _Steps:
         """Return the steps that may precede and follow a failure."""
         if not self.by_rank or row.rank is None:
             return self
-        own = copy(self)
-        own._take(self._rows.where(self._rows["rank"] == row.rank))
-        return own
+        if row.rank not in self._own:
+            self._own[row.rank] = copy(self)
+            self._own[row.rank]._take(self._rows.where(self._rows["rank"] == row.rank))
+        return self._own[row.rank]
 
     def last_before(self, line: int) -> int | None:
         """Return the last step that is printed before a failure, perhaps in front of it on its line."""
@@ -276,8 +280,12 @@ class _Steps:
 
     def restarts_before(self, line: int) -> int:
         """Return how often the steps up to a line begin again from an earlier one."""
-        numbers = [step for step in self.steps[: bisect_right(self.lines, line)] if step is not None]
-        return sum(after < before for before, after in pairwise(numbers))
+        return bisect_right(self._restarts, line)
+
+    @property
+    def restarts(self) -> int:
+        """How often the steps begin again in all."""
+        return len(self._restarts)
 
     def goes_on(self, row: FailureRow) -> bool:
         """Return whether a later step is printed after a failure. A bar may print the last one again as it closes."""
@@ -367,8 +375,9 @@ def _cut(
 def _by_attempt(rows: Sequence[FailureRow], steps: _Steps) -> list[list[FailureRow]]:
     """Return the failures of each attempt; of files of ranks, the failures of its ranks together."""
     if steps.by_rank and all(row.rank is not None for row in rows):
-        by_attempt = grouped((steps.beside(row).restarts_before(row.line), row) for row in rows)
-        return [by_attempt[number] for number in sorted(by_attempt)]
+        last = max(steps.beside(row).restarts for row in rows)
+        by_attempt = grouped((_part_of_attempt(row, steps, last), row) for row in rows)
+        return [by_attempt[part] for part in sorted(by_attempt)]
     groups: list[list[FailureRow]] = []
     for row in rows:
         if groups and steps.beside(groups[-1][0]).new_attempt(groups[-1][0].line, row.line) is None:
@@ -376,6 +385,16 @@ def _by_attempt(rows: Sequence[FailureRow], steps: _Steps) -> list[list[FailureR
         else:
             groups.append([row])
     return groups
+
+
+def _part_of_attempt(row: FailureRow, steps: _Steps, last: int) -> tuple[int, bool]:
+    """Return how often the steps of a rank began again before its failure, and whether no step follows the failure.
+
+    `last`: how often they begin again in all.
+    """
+    own = steps.beside(row)
+    number = own.restarts_before(row.line)
+    return number, number == last and own.new_attempt(row.line, None) is None
 
 
 def _outlived_memory(rows: Sequence[FailureRow], line: int) -> bool:

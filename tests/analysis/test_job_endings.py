@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.metrics_logs import by_hand
 
+import perflog
 from perflog.analysis.culprits import Culprit
 from perflog.analysis.job_endings import Ending, endings, is_ended, joined, listed
 from perflog.metrics.attempts import Attempt
@@ -253,3 +255,34 @@ def test_a_launcher_that_sums_up_its_node_again_started_again(
     message = f"rank 3{' (local_rank: 3)' if local else ''}, exitcode: 1"
     summaries = [failure(line, "first_failed", 3, node=node, message=message) for line in (9, 12)]
     assert [[row.line for row in each.rows] for each in ended(*BEFORE, *summaries)] == ends
+
+
+OOM, LOST = "torch.OutOfMemoryError: CUDA out of memory.", "torch.distributed.DistBackendError: NCCL error in: x.cpp:1"
+
+
+@pytest.mark.parametrize(
+    ("spans", "last_step", "of"),
+    [
+        ([(1, 20), (12, 40)], 39, 2),
+        ([(1, 20), (20, 40)], 39, 1),  # it goes on with the next step
+        ([(1, 1), (1, 40)], 39, 1),  # the first attempt has no step
+        ([(1, 20), (12, 40), (40, 60)], 59, 2),
+    ],
+)
+def test_the_last_failure_of_files_of_ranks(
+    tmp_path: Path, spans: list[tuple[int, int]], last_step: int, of: int
+) -> None:
+    """Rank 2 fails first, rank 1 last. Steps follow the first failures in the file of each rank."""
+    for rank in range(3):
+        lines = list[str]()
+        for number, span in enumerate(spans, 1):
+            lines += [f"step {n}/90 | loss {3 - n / 90:.4f} | step_time 0.51s" for n in range(*span)]
+            culprit = 1 if number == len(spans) else 2
+            lines += ["Traceback (most recent call last):", '  File "t.py", line 1, in <module>', "    main()"]
+            lines += [OOM if rank == culprit else LOST]
+        (tmp_path / f"rank_{rank}.log").write_text("\n".join([*lines, ""]))
+    log = perflog.read(tmp_path)
+    last = next(each for each in endings(Tables(log)) if not each.goes_on)
+    assert ([each.rank for each in last.culprits], last.last_step, last.of) == ([1], last_step, of)
+    (outcome,) = perflog.overview(log).outcome
+    assert outcome.startswith("Ended by CUDA out of memory on rank 1, rank_1.log:")

@@ -75,4 +75,5 @@ def program_error(data: LintInput) -> Iterator[Finding]:
             which = f"Attempt {ending.number} of {ending.of} ended by" if ending.restarts else "Ended by"
             text = f"{which} {ending.sentence}" if ended else f"{ending.sentence}; steps follow"
             lines = [row.line for row in ending.judged.first or ending.rows]
-            yield Finding(ending.run, text, {ending.run: lines}, {}, "warning" if ended else "note")
+            numbers = {"attempt": ending.number} if ending.of > 1 else {}
+            yield Finding(ending.run, text, {ending.run: lines}, numbers, "warning" if ended else "note")

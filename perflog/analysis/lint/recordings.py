@@ -59,6 +59,6 @@ def recordings_disagree(data: LintInput) -> Iterator[Finding]:
 
 
 def _of_single_steps(rows: Rows) -> Rows:
-    """Return the rows of steps that a recording prints once: not those of several ranks, or done again."""
+    """Return the rows of steps that a recording prints once: no other rank prints them, and none is done again."""
     _, index, counts = np.unique(rows["step"], return_inverse=True, return_counts=True)
     return rows.where(counts[index] == 1)

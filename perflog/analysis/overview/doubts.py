@@ -92,11 +92,14 @@ def _runs(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 
 def _last_first(endings: Sequence[Finding]) -> list[Finding]:
-    """Return the ends of attempts, in each log from the last one: it ended the job."""
-    by_log: dict[str, list[Finding]] = {}
-    for finding in endings:
-        by_log.setdefault(finding.run.partition("-")[0], []).insert(0, finding)
-    return [finding for findings in by_log.values() for finding in findings]
+    """Return the ends of attempts, in each log from the last one: it ended the job.
+
+    In files of ranks, the first line of an attempt may come before an earlier attempt.
+    """
+    attempts = ((finding.numbers.get("attempt", 1), place, finding) for place, finding in enumerate(endings))
+    by_log = grouped((each[2].run.partition("-")[0], each) for each in attempts)
+    in_order = (sorted(each, key=lambda attempt: attempt[:2], reverse=True) for each in by_log.values())
+    return [finding for attempts_of_log in in_order for *_, finding in attempts_of_log]
 
 
 def _severity(finding: Finding) -> int:
