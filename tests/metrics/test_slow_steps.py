@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from support.metrics_logs import by_hand
 
+import perflog
 from perflog.metrics import Options, Tables
 from perflog.metrics.causes import slow_steps as module
 from perflog.metrics.causes.run_causes import slow_steps
@@ -45,6 +47,22 @@ def test_the_rank_whose_part_takes_the_time(
     assert (part.slow_s, part.usual_s, round(part.more_s, 9)) == (4.9, 0.9, 4.0 * len({at for at, *_ in longer}))
     (cause,) = slow_steps(tables, Options())
     assert (cause.name, cause.rank, cause.n) == ("compute", rank, len({at for at, *_ in longer}))
+
+
+@pytest.mark.parametrize(("name", "rank"), [("wait_time", 1), ("allreduce_time", 1), ("other_time", None)], ids=str)
+def test_a_rank_that_waits_is_not_the_one_that_takes_longer(tmp_path: Path, name: str, rank: int | None) -> None:
+    """Rank 1 computes 3 s longer in some steps, and rank 0 takes 3.01 s longer in another phase."""
+    line = "[rank{rank}] step {step}/40 | loss 2.3 | step_time {time}s | compute_time {compute}s | {name} {other}s\n"
+    (tmp_path / "run.log").write_text(
+        "".join(
+            line.format(rank=rank, step=step, time=1.0 + 3 * slow, name=name, compute=0.6 + 3 * slow * rank,
+                        other=0.2 + 3.01 * slow * (1 - rank))
+            for step in range(1, 41) for slow in [step % 10 == 0] for rank in (0, 1)
+        )
+    )  # fmt: skip
+    (part,) = module.parts_of_slow_steps(Tables(perflog.read(tmp_path / "run.log"))).values()
+    assert part.rank == rank
+    assert rank is None or part.name == "compute_time"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.bars import OF_BARS
 from perflog.metrics.directions import COUNTDOWN, words_of
 from perflog.metrics.run_tables import Tables, computed_once
+from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import Rows
@@ -31,6 +32,8 @@ _MOSTLY = 0.5  # of what slow steps take longer
 _LITTLE = 0.1  # of it: what a rank takes longer that only waits less
 _TELLING = 0.03  # of the time
 _FEWEST = 2  # ranks
+_WAITS = ("wait", "communication")
+"""Kinds of phases in which ranks wait for another one."""
 
 
 class LongerPart(Struct, frozen=True):
@@ -79,11 +82,17 @@ def parts_of_slow_steps(tables: Tables, warmup: int | None = None) -> dict[str, 
 def _longest(tables: Tables, series: StepSeries, slow: Mask, more: float) -> LongerPart | None:
     """Return the part that takes most of what the flagged steady steps of a run take longer, of one rank if it is."""
     steps = series.steps[series.warmup.cut :], slow
+    meaning = semantics_by_run(tables.rows("runs"))[series.run]
     parts: list[LongerPart] = []
     for name, rows, column in _times_by_name(tables, series.run):
-        each = (*_of_one_rank(name, rows, column, steps, more), _longer(name, rows, column, steps))
+        declared = meaning.phase(name)
+        may_hold_up = declared is None or declared.kind not in _WAITS
+        alone = _of_one_rank(name, rows, column, steps, more) if may_hold_up else ()
+        each = (*alone, _longer(name, rows, column, steps))
         parts += [part for part in each if part is not None]
-    fitting = (part for part in parts if _MOSTLY <= part.more_s / more < 1 + _TELLING)  # what grows by more is no part
+    fitting = [part for part in parts if _MOSTLY <= part.more_s / more < 1 + _TELLING]  # what grows by more is no part
+    if len({part.rank for part in fitting if part.rank is not None}) > 1:  # one of two ranks waits for the other
+        fitting = [part for part in fitting if part.rank is None]
     return max(fitting, key=lambda part: part.more_s, default=None)
 
 
