@@ -35,8 +35,8 @@ TABLES: dict[str, dict[int, Row]] = {
     "nid01 out: GPU  Temp   AvgPwr  Fan  Perf  VRAM%  GPU%\n"
     "nid01 out: 0    47.0c  91.0W   0%   auto    1%   2%\n"
     "nid01 out: 1    46.0c  N/A     5%   auto    3%   4%\n": {
-        2: {"GPU": 0, "Temp": 47, "AvgPwr": 91, "Fan": 0, "Perf": "auto", "VRAM": 0.01, "GPU_2": 0.02},
-        3: {"GPU": 1, "Temp": 46, "Fan": 0.05, "Perf": "auto", "VRAM": 0.03, "GPU_2": 0.04},
+        2: {"GPU": 0, "Temp": 47, "AvgPwr": 91, "Fan": 0, "Perf": "auto", "VRAM": 0.01, "GPU_share": 0.02},
+        3: {"GPU": 1, "Temp": 46, "Fan": 0.05, "Perf": "auto", "VRAM": 0.03, "GPU_share": 0.04},
     },
     # cells that begin where their names begin: one is empty
     "epoch       main/loss   val/loss  accuracy\n"

@@ -257,7 +257,10 @@ def test_a_job_without_a_clock_has_a_strip_and_says_that_the_rest_is_not_known(t
     for name, job in (("bare.log", bare), ("stamped.log", stamped)):
         (tmp_path / name).write_text(job.text)
     told = " ".join(perflog.overview(perflog.read(tmp_path / "bare.log")).reasons)
-    assert "From printed durations: training 160 s, stall 300 s, checkpoint 12.5 s; other time is unknown." in told
+    assert (
+        "From printed durations: training 160 s, stall 300 s (after step 80), checkpoint 12.5 s; other time is unknown."
+        in told
+    )
     figure = perflog.plots.timeline(perflog.read(str(tmp_path)))
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert ["goodput" in titles[0], "other time is unknown" in titles[1]] == [True, True]
