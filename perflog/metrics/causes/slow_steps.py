@@ -117,10 +117,16 @@ def _longer(name: str, rows: Rows, column: str, of: tuple[Ints, Mask], slowest_o
 
 def _of_one_rank(name: str, rows: Rows, column: str, of: tuple[Ints, Mask], more: float) -> list[LongerPart]:
     """Return the part on the rank that alone takes longer, or on the slowest rank of each step; [] if more ranks do."""
-    ranks = np.unique(rows["rank"][rows.known("rank")]).tolist()
+    labelled = rows.where(rows.known("rank"))
+    labelled = labelled.where(np.argsort(labelled["rank"], kind="stable"))
+    ranks, begins = np.unique(labelled["rank"], return_index=True)
     if len(ranks) < _FEWEST:
         return []
-    each = [(_longer(name, rows.where(rows["rank"] == rank), column, of), rank) for rank in ranks]
+    parts = map(slice, begins.tolist(), [*begins[1:].tolist(), len(labelled)])
+    each = [
+        (_longer(name, labelled.where(part), column, of), rank)
+        for part, rank in zip(parts, ranks.tolist(), strict=True)
+    ]
     known = sorted([(part, rank) for part, rank in each if part is not None], key=lambda found: found[0].more_s)
     slowest = _longer(name, rows, column, of, slowest_only=True)
     if len(known) < len(ranks) or slowest is None:
