@@ -93,6 +93,9 @@ _NUMBERED = frozenset(
 _OF_A_PROGRAM = frozenset(word.encode() for word in (_NUMBERED | COUNTERS | EVALUATIONS | NUMBERED_PARTS) - {"rank"})
 """Words that programs number themselves: they name no nodes."""
 
+_OF_A_PART = lazy_pattern(rb"(?i)(?<![a-z])(?:" + "|".join(sorted(NUMBERED_PARTS)).encode() + rb")s?[^a-z0-9]*\[")
+"""The number in a stem is that of a part of a step: `model.layers.3`. Its pattern begins with a bracket."""
+
 _DEVICES = frozenset(b"cuda device gpu npu".split())
 """Words that programs number themselves too, but each process may be named by its own device."""
 
@@ -235,7 +238,7 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
             begins = _begins(whole, form)
             return NamePrefixes(first, rb"[rank\2]:\1", False, _inside(rank, found), _lead_inside(found), begins)
         numbered = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
-        if len(stems) <= form.most_stems and not words & numbered:
+        if len(stems) <= form.most_stems and not words & numbered and not any(map(_OF_A_PART.search, stems)):
             names = b"(" + b"|".join(sorted(stems)) + b")"
             if form.stays:
                 return NamePrefixes(b"^(" + form.lead + b")" + names + form.separator + b"()", stays=True)

@@ -179,6 +179,7 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
         step_lines("[stage {}] "),
         step_lines("expert {}: "),
         step_lines("micro {} | "),
+        step_lines("model.layers.{}.mlp: "),
         step_lines("[env {}] "),
         step_lines("[dataset{}] "),
         step_lines("r={}: ").replace(b"r=0", b"r=8"),  # LoRA's ranks
@@ -196,6 +197,7 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
         "stages",
         "experts",
         "micro-batches",
+        "parts of a model",
         "environments",
         "datasets",
         "ranks of matrices",
