@@ -1,7 +1,8 @@
 """Settings in the names of logs: `tp4_pp2_mbs1/train.log`, `lr1e-4-bs32.log`.
 
 A name is a person's, and no line of the log proves it. So a setting counts only where all of several logs have it in
-their names and it differs; its name begins with `name.`, which states its origin.
+their names and it differs; its name begins with `name.`, which states its origin. Numbers from 0 on, `dp0.log` and
+`dp1.log`, are those of parts of one job, and no degrees.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _SETTING = lazy_pattern(
     rf"|(?<![0-9])(?P<number>[0-9]+)[_-]?(?P<counted>{_AFTER_NUMBER})(?![A-Za-z0-9])"
     rf"|(?<![0-9])(?P<type>{_TYPES})(?![A-Za-z0-9]))"
 )
+_MAY_BE_ZERO = frozenset("lr wd warmup zero fsdp".split())
 _FOLDERS = 3  # above a log, that may name it
 
 
@@ -48,9 +50,18 @@ def settings_in_names(logs: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """
     found = {log: _of_name(log) for log in dict.fromkeys(logs.values())}
     names = dict.fromkeys(name for settings in found.values() for name in settings)
-    values = {name: {settings.get(name) for settings in found.values()} for name in names}
-    telling = [name for name in names if None not in values[name] and len(values[name]) > 1]
-    return {run: {ORIGIN + name: found[log][name] for name in telling} for run, log in logs.items()}
+    values = {name: [settings[name] for settings in found.values() if name in settings] for name in names}
+    spelled = {name: {_number(value): value for value in reversed(values[name])} for name in names}
+    telling = [name for name, by_number in spelled.items() if len(values[name]) == len(found) and len(by_number) > 1]
+    telling = [name for name in telling if 0 not in spelled[name] or name in _MAY_BE_ZERO]
+    return {
+        run: {ORIGIN + name: spelled[name][_number(found[log][name])] for name in telling} for run, log in logs.items()
+    }
+
+
+def _number(value: str) -> float | str:
+    """Return a value as a number if it is one: 1e-4 and 0.0001 are equal. What `k` stands for is not known."""
+    return float(value) if value[-1:].isdigit() and value[:1].isdigit() else value
 
 
 def _of_name(log: str) -> dict[str, str]:

@@ -22,6 +22,9 @@ from perflog.settings.name_settings import settings_in_names
         (("bs32.log", "base.log"), [{}, {}]),  # not in all names
         (("run1.log", "run2.log"), [{}, {}]),  # a label
         (("rank0.log", "rank1.log"), [{}, {}]),
+        (("dp0.log", "dp1.log"), [{}, {}]),  # numbers of parts of a job
+        (("warmup0.log", "warmup10.log"), [{"name.warmup": "0"}, {"name.warmup": "10"}]),
+        (("lr1e-4_bs08.log", "lr0.0001_bs16.log"), [{"name.bs": "08"}, {"name.bs": "16"}]),  # equal numbers
         (("http2/step100.log", "http3/step200.log"), [{}, {}]),
     ],
 )  # fmt: skip
