@@ -381,13 +381,14 @@ def test_gpu_burn() -> None:
     """Each state has the rate, the errors and the temperature of each GPU, one after the other."""
     log = read(
         b"Initialized device 0 with 81251 MB of memory (80493 MB available, using 72443 MB of it), using DOUBLES\n"
-        b"50.0%  proc'd: 2261 (7150 Gflop/s) - 4522 (16926 Gflop/s)   errors: 0 - 3   temps: 38 C - 36 C \n"
+        b"50.0%  proc'd: 2261 (7150 Gflop/s) - 4522 (16926 Gflop/s)   errors: 0 - 3  (WARNING!)  temps: 38 C - 36 C \n"
+        b"90.0%  proc'd: 4522 (7150 Gflop/s) - -1 (0 Gflop/s)   errors: 7  (WARNING!)- -1  (DIED!)  temps: 38 C - 36 C \n"
         b"Tested 2 GPUs:\n\tGPU 0: OK\n\tGPU 1: FAULTY\n"
     )  # microsoft/superbenchmark tests/data/gpu_burn.log
     assert unread(log) == {} and unread_figures(log) == 0
-    known = values(log)
-    found = [known[key] for key in ("rate_0", "rate_1", "errors_1", "temperature_1")]
-    assert found == pytest.approx([7.15, 16.926, 3, 36])
+    found = {key: [row["value"] for row in log.rows("values") if row["key"] == key] for key in values(log)}
+    assert found["rate_0"] == pytest.approx([7.15, 7.15]) and found["rate_1"] == pytest.approx([16.926, 0])
+    assert (found["errors_0"], found["errors_1"], found["temperature_1"]) == ([0, 7], [3, -1], [36, 36])
 
 
 def test_columns_of_gpus() -> None:
