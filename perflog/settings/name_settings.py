@@ -2,7 +2,7 @@
 
 A name is a person's, and no line of the log proves it. So a setting counts only where all of several logs have it in
 their names and it differs; its name begins with `name.`, which states its origin. Numbers from 0 on, `dp0.log` and
-`dp1.log`, are those of parts of one job, and no degrees.
+`dp1.log`, number parts of one job, and are no degrees.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ _OF_A_PROGRAM = frozenset(word.encode() for word in (_NUMBERED | COUNTERS | EVAL
 """Words that programs number themselves: they name no nodes."""
 
 _OF_A_PART = lazy_pattern(rb"(?i)(?<![a-z])(?:" + "|".join(sorted(NUMBERED_PARTS)).encode() + rb")s?[^a-z0-9]*\[")
-"""The number in a stem is that of a part of a step: `model.layers.3`. Its pattern begins with a bracket."""
+"""A stem that numbers parts of a step: `model.layers.3`. Its pattern begins with a bracket."""
 
 _DEVICES = frozenset(b"cuda device gpu npu".split())
 """Words that programs number themselves too, but each process may be named by its own device."""
@@ -270,7 +270,7 @@ def _inside(name: bytes, found: Sequence[re.Match[bytes]]) -> bytes:
 
 
 def _lead_inside(found: Sequence[re.Match[bytes]]) -> bytes:
-    """Return the pattern of what precedes a name inside a line: leads with as many digits as those of other lines.
+    """Return the pattern of what precedes a name inside a line: leads with as many digits as other lines have.
 
     More may be a number to which the lead is glued.
     """
