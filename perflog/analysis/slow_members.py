@@ -112,9 +112,11 @@ def _of_causes(tables: Tables, options: Options) -> Iterator[Culprit]:
         for cause in causes:
             if cause.rank is None or not cause.gain >= _COSTS:
                 continue
-            if cause.of == "step" and cause.subject == "rank" and cause.binds and cause.time_s and cause.ratio:
-                own, others = (show(time, "s", 3) for time in (cause.time_s, cause.time_s / cause.ratio))
-                text = f"{cause.name} {own}, the others {others} ({cause.ratio:.2g} times) in the steady steps"
+            if cause.of == "step" and cause.subject == "rank" and cause.binds and cause.time_s:
+                own, rest = show(cause.time_s, "s", 3), "next to nothing"
+                if cause.ratio is not None:
+                    rest = f"{show(cause.time_s / cause.ratio, 's', 3)} ({cause.ratio:.2g} times)"
+                text = f"{cause.name} {own}, the others {rest} in the steady steps"
                 cost = f"at most {show(cause.gain_s, 's', 3)} of each step"
             elif cause.subject == SLOW_STEPS and (cause.n or 0) > 1:
                 share = f"{100 * cause.gain:.0f} % of the time"

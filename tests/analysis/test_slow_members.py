@@ -272,6 +272,7 @@ def test_slow_links_and_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
             "compute takes longer in 7 slow steps, which cost 16 % of the time",
         ),
         ({"of": "run", "subject": "slow steps", "binds": False, "n": 1, "gain_s": 0.16}, None),
+        ({"ratio": None}, "compute 700 ms, the others next to nothing in the steady steps"),
     ],
 )
 def test_the_rank_that_binds_the_steps(monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], text: str | None) -> None:

@@ -97,6 +97,7 @@ def uneven(name: str = "compute", **more: Any) -> dict[str, Any]:
         ([uneven(run="without a step")], []),
         ([uneven(max=0.54, mean=0.505, imbalance=0.069)], []),
         ([uneven(), uneven()], [(5, 0.5, 1.5)]),
+        ([uneven(mean=0.75 / 8, imbalance=7.0)], [(5, 0.685714286, 0)]),  # the others take no time: there is no ratio
     ],
 )
 def test_a_rank_that_is_slow_in_each_step(

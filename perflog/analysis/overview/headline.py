@@ -74,7 +74,10 @@ def _tellers(cause: Cause) -> _Teller | None:
 
 def _phase(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
     if cause.subject == "rank":
-        longer = f"its {cause.name} takes {cause.ratio:.2f} times as long as on the others"
+        if cause.ratio is None:
+            longer = f"its {cause.name} takes {show(cause.time_s, 's', 3)}, and next to nothing on the others"
+        else:
+            longer = f"its {cause.name} takes {cause.ratio:.2f} times as long as on the others"
         shorter = f"the step would be at most {percent(cause.gain)} shorter"
         yield f"Bottleneck: rank {cause.rank}: {longer}; without that, {shorter}."
         return

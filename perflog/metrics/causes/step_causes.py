@@ -27,6 +27,7 @@ _HELD_UP = ("wait", "communication", UNTIMED)
 """Kinds of parts in which ranks may wait for another one."""
 
 _ALWAYS = 0.8  # of the steps: a rank that is the slowest in fewer is not slower than the others
+_LEAST = 1e-3  # of the slowest rank: times that are a thousand times shorter have no telling ratio
 _CLEARLY = 0.1  # of the mean, or of the step: a rank that takes so much longer
 _IDEALS = {"unequal ranks": equal_ranks, "slow products": at_plain_products, "below the peak": at_the_peak}
 
@@ -105,7 +106,8 @@ def _slow_rank(run: str, name: str, phases_of_run: pd.DataFrame, step: pd.DataFr
     return Cause(
         run=run, of="step", subject="rank", name=name, rank=int(phases_of_run["largest"].iloc[0]), time_s=slowest,
         gain_s=gain, whole_s=whole, by=BOUND, model="it takes as long as the others, which wait for it after the phase",
-        ratio=slowest / others, metric="imbalance", may_bind=gain >= _CLEARLY * whole,
+        ratio=slowest / others if others > _LEAST * slowest else None, metric="imbalance",
+        may_bind=gain >= _CLEARLY * whole,
     )  # fmt: skip
 
 

@@ -39,6 +39,10 @@ def sentences(monkeypatch: pytest.MonkeyPatch, *causes: Cause, tables: Tables | 
             [cause("rank", 0.7, 0.286, name="compute", rank=5, ratio=1.4, by=BOUND)],
             f"Bottleneck: rank 5: its compute takes 1.40 times as long as {OTHERS} at most 29 % shorter.",
         ),
+        (
+            [cause("rank", 0.7, 0.286, name="save", rank=5, time_s=0.5, by=BOUND)],
+            f"Bottleneck: rank 5: its save takes 500 ms, and next to nothing {OTHERS} at most 29 % shorter.",
+        ),
         ([cause("data", 0.6, name="loading")], "Bottleneck: loading, 60 % of the step by the clock of the host."),
         (
             [cause("phase", 0.5, name="forward"), cause("untimed", 0.4, name="x", may_bind=False),
