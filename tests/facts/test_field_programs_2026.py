@@ -390,6 +390,7 @@ def test_gpu_burn() -> None:
     found = {key: [row["value"] for row in log.rows("values") if row["key"] == key] for key in values(log)}
     assert found["rate_0"] == pytest.approx([7.15, 7.15]) and found["rate_1"] == pytest.approx([16.926, 0])
     assert (found["errors_0"], found["errors_1"], found["temperature_1"]) == ([0, 7], [3, -1], [36, 36])
+    assert [row["kind"] for row in log.rows("failures")] == ["gpu_fault"]
 
 
 def test_columns_of_gpus() -> None:

@@ -137,9 +137,9 @@ def _of_devices(rows: Sequence[FailureRow]) -> Judgement | None:
     on_gpu = [row for row in rows if row.kind in _ON_GPU and row.rank is not None]
     ranks = sorted({row.rank for row in on_gpu if row.rank is not None})
     if len(devices) <= 1 and len(ranks) == 1:
-        why = f"the driver reports the fault, and only rank {ranks[0]} a CUDA error"
+        why = f"the log reports a GPU fault, and only rank {ranks[0]} a CUDA error"
         return Judgement("gpu_fault", [*faults, *on_gpu], ranks, LIKELY, why)
-    return Judgement("gpu_fault", faults, [], SURE if len(devices) <= 1 else ONE_OF, "the driver reports the fault")
+    return Judgement("gpu_fault", faults, [], SURE if len(devices) <= 1 else ONE_OF, "the log reports a GPU fault")
 
 
 def _of_causes(rows: Sequence[FailureRow]) -> Judgement | None:

@@ -27,8 +27,9 @@ def culprits(log: perflog.Log) -> list[dict[str, Any]]:
 
 
 def test_samples_of_formats_are_no_failures() -> None:
-    lines = [text for form in known().values() for line in (*form.lines, *sample_lines(form)) for text in line.samples]
-    assert [text for text in lines if reported(text) is not None] == []
+    """But for those that warn: a format says that they may report one."""
+    lines = [line for form in known().values() for line in (*form.lines, *sample_lines(form)) if not line.warns]
+    assert [text for line in lines for text in line.samples if reported(text) is not None] == []
 
 
 def test_a_traceback_is_one_failure_with_its_chain(tmp_path: Path) -> None:

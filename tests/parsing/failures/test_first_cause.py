@@ -78,7 +78,7 @@ FOUND: dict[str, tuple[list[FailureRow], Judged]] = {
     # --- devices
     "the rank of a GPU that failed": ([row("gpu_fault", 2)], ("gpu_fault", [2], "sure")),
     "of two such, either": ([row("gpu_fault", 4), row("gpu_fault", 2)], ("gpu_fault", [2, 4], "one of")),
-    "the driver reports the fault, one rank the error": (
+    "the log reports a GPU fault, one rank the error": (
         [row("gpu_fault", node="n1", device="0:7"), row("gpu_error", 5)], ("gpu_fault", [5], "likely")
     ),
     "two ranks report the error": (
