@@ -278,7 +278,8 @@ def test_slow_links_and_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_rank_that_binds_the_steps(monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], text: str | None) -> None:
     """It is no outlier over all steps: it is slow from one step on, or now and then."""
     usual: dict[str, Any] = {"of": "step", "subject": "rank", "name": "compute", "rank": 5, "ratio": 1.4}
-    cause = Cause(**({"run": "r", "whole_s": 1.0, "time_s": 0.7, "gain_s": 0.2, "binds": True} | usual | more))
+    usual |= {"run": "r", "whole_s": 1.0, "time_s": 0.7, "gain_s": 0.2, "binds": True}
+    cause = Cause(**(usual | more))
     monkeypatch.setattr(module, "causes_by_run", lambda *_: {"r": (cause,)})
     found = accused(monkeypatch)
     assert [(each.rank, each.kind, each.evidence) for each in found] == ([(5, "slow_rank", (text,))] if text else [])
