@@ -12,6 +12,7 @@ not decide ranks: `rank_labels` reads the label at the begin of each part.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -172,6 +173,8 @@ class RecordStarts:
         """Return the offsets inside a line at which records begin, ascending."""
         offsets: list[int] = []
         first = begin = _end_of_labels(text, 0)
+        if _is_object(text[first:]):  # what its strings contain begins no record
+            return offsets
         has_sure = False
         for start, is_sure in self._starts(text, begin, marks):
             front = text[begin:start]
@@ -263,6 +266,17 @@ class RecordStarts:
             return False
         misses = (t.explain(text) for t in self._templates if t.prefix and raw and _begins_alike(t, raw))
         return any(miss is not None and miss.position == len(text.rstrip(b" \t")) for miss in misses)
+
+
+def _is_object(text: bytes) -> bool:
+    """Return whether a string is one JSON object."""
+    if text[:1] != b"{":
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _begins_alike(template: Template, raw: bytes) -> bool:
