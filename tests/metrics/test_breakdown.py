@@ -19,7 +19,7 @@ from support.trace_tables import real
 import perflog
 import perflog.metrics.step_time.breakdown as module
 from perflog.analysis.lint import findings
-from perflog.metrics import Options, breakdown, device_time, steps
+from perflog.metrics import Options, Tables, breakdown, device_time, steps
 from perflog.metrics.step_time.breakdown import UNTIMED, part_name
 
 MOE = "moe_layer"
@@ -359,6 +359,7 @@ def test_rare_pauses_are_no_part_of_a_step(
     monkeypatch.setattr(module, "means_without_pauses", lambda *_: {"r": usual} if usual else {})
     series = [SimpleNamespace(run=run, steady=np.array(times)) for run, times in (("q", [9.0]), ("r", [0.5, 1.5]))]
     monkeypatch.setattr(module, "step_series", lambda *_, **__: series)
+    monkeypatch.setattr(module, "_untimed_pauses", lambda *_: {})
     no_tables: Any = None
 
     def parts(name: str) -> list[tuple[float, float, float]]:
@@ -369,3 +370,21 @@ def test_rare_pauses_are_no_part_of_a_step(
 
     assert parts("step") == [pytest.approx((time, time / whole, whole)) for time in (0.7, untimed)]
     assert parts("forward") == [(0.7, 0.7, 1.0), (0.3, 0.3, 1.0)]
+
+
+def test_a_pause_that_a_phase_times_is_not_taken_from_the_untimed_time(tmp_path: Path) -> None:
+    """Every ninth step takes 4 s longer; one of two ranks times it as a phase, so that half of it is untimed."""
+    line = "[rank{rank}] step {step}/90 | loss 2.3 | step_time {time}s | data_time {data}s | compute_time 0.9s\n"
+    (tmp_path / "run.log").write_text(
+        "".join(
+            line.format(rank=rank, step=step, time=1.5 + 4 * slow, data=0.1 + 4 * slow * rank)
+            for step in range(1, 91)
+            for slow in [step % 9 == 0]
+            for rank in (0, 1)
+        )
+    )
+    read = Tables(perflog.read(tmp_path / "run.log"))
+    found = module.without_pauses(breakdown.table(read, Options(warmup=0)), read, Options(warmup=0))
+    times = dict(zip(found["part"], found["time_s"].round(6), strict=True))
+    assert times == pytest.approx({"compute_time": 0.9, "step": 0.5, "data_time": 0.1 + 2 / 9}, abs=1e-6)
+    assert found["share"].sum() == pytest.approx(1)

@@ -21,11 +21,12 @@ from perflog.metrics.possible import fits
 from perflog.metrics.profiles.kernels import PRINTED_TOTAL, kernels
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, is_steady, printed_steps
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, cached, computed_once
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import means_without_pauses, step_series
 from perflog.metrics.step_time.phase_table import PhaseTable
 from perflog.metrics.step_time.phases import rows_with_wholes
+from perflog.metrics.step_time.unattributed_time import unattributed_times
 from perflog.metrics.traces.device_time import device_time, wholes_of_traces
 from perflog.statistics.groups import Groups, groups_of
 
@@ -146,9 +147,29 @@ def without_pauses(parts: pd.DataFrame, tables: Tables, options: Options) -> pd.
     if usual is None or not untimed.any():
         return parts
     (series,) = (series for series in step_series(tables, warmup=options.warmup) if series.run == run)
-    paused = min(max(float(series.steady.mean()) - usual, 0.0), float(parts["time_s"][untimed].iloc[0]))
+    paused = float(series.steady.mean()) - usual
+    paused = min(paused, _untimed_pauses(tables, options.warmup).get(run, paused))
+    paused = min(max(paused, 0.0), float(parts["time_s"][untimed].iloc[0]))
     times, whole = parts["time_s"].mask(untimed, parts["time_s"] - paused), parts["whole_s"] - paused
     return parts.assign(time_s=times, share=times / whole, whole_s=whole)
+
+
+@computed_once
+def _untimed_pauses(tables: Tables, warmup: int | None) -> dict[str, float]:
+    """Return how much longer the mean step is untimed than the mean step without a pause, by run with pauses, in s."""
+    series = [each for each in step_series(tables, warmup=warmup) if each.pauses.any()]
+    paused = {each.run: each.order[each.warmup.cut :][each.pauses] for each in series}
+    found: dict[str, float] = {}
+    for table in rows_with_wholes(tables.only(paused), warmup) if paused else ():
+        step = table.names.index("step") if "step" in table.names else -1
+        for rest in unattributed_times(table.steady()):
+            known = (rest.phase == step) & (rest.rank < 0) & ~np.isnan(rest.mean)
+            for index in np.unique(rest.run_index[known]).tolist():
+                run, chosen = table.runs[index].run, known & (rest.run_index == index)
+                times, usual = rest.mean[chosen], ~np.isin(rest.step[chosen], paused[run])
+                if usual.any():
+                    found[run] = float(times.mean() - times[usual].mean())
+    return found
 
 
 def misfits(tables: Tables, warmup: int | None) -> list[Misfit]:
