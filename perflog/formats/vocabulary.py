@@ -44,7 +44,7 @@ NUMBERED_PARTS = frozenset(
 """Words, without marks, for what programs number inside of a step. A time beside such a number may be that part's."""
 
 STATISTICS = frozenset(
-    "mean avg average ave av median med std stddev stdev spread min minimum max maximum total sum last".split()
+    "mean avg average ave av median med mdn std stddev stdev spread min minimum max maximum total sum last".split()
 )
 """Names of statistics of one quantity, beside percentiles."""
 
