@@ -100,7 +100,7 @@ _DEVICES = frozenset(b"cuda device gpu npu".split())
 """Words that programs number themselves too, but each process may be named by its own device."""
 
 _LONGEST = 256  # bytes: no name with what separates it from the line is longer
-_OPENING = 8  # bytes before the literal of a name: a bracket, the beginning of a label
+_OPENING = 5  # bytes before a name in its own label: `[pod/`
 _LEAD_LENGTH = 64  # bytes of a time stamp before a name
 _LOOKED_AT = 400  # first lines
 _SEARCHED = 1000  # bytes of a line in which its step is looked for

@@ -275,6 +275,7 @@ def test_glued_and_torn_lines_keep_the_names_of_their_processes(prefix: str, col
 def test_names_inside_lines_become_labels_whatever_the_blocks(prefix: str, label: str, size: int) -> None:
     lines = [f"{prefix.format(rank)}step {step} loss {step}.5" for step in range(1, 20) for rank in range(4)]
     lines[30] += lines.pop(31)
+    lines[20] = prefix.format(1) + lines[20]  # its write ended after the name
     lines[40] += f" after {prefix.format(3)}ended"  # no line begins so
     head = "\n".join([*lines, ""]).encode()
     names = name_prefixes(head)
