@@ -39,7 +39,7 @@ def without_readings(rows: Rows) -> Rows:
 
 def busy_readings(rows: Rows) -> Mapping[str, Rows]:
     """Return by name what an engine prints of its state while requests run, of the values of a run."""
-    by_key = rows.where(np.isfinite(rows["value"])).by("key")
+    by_key = rows.where(np.isfinite(rows["value"])).by("key") if RUNNING in rows.counts("key") else {}
     if RUNNING not in by_key:
         return {}
     running = by_key[RUNNING]
@@ -91,9 +91,9 @@ def stuck_engines(tables: Tables) -> list[StuckEngine]:
 
 def _stuck(run: str, rows: Rows) -> Iterator[StuckEngine]:
     readings = busy_readings(rows)
-    every = rows.by("key").get(RUNNING)
-    if GENERATED not in readings or every is None:
+    if GENERATED not in readings:
         return
+    every = rows.where(rows.one_of("key", {RUNNING}))
     last_of = {replica: own["line"][-1] for replica, own in by_replica(every).items()}
     running = dict(readings[RUNNING].records("line", "value"))
     filled = (

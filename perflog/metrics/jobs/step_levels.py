@@ -110,10 +110,11 @@ def levels(tables: Tables, options: Options) -> MetricRows:
 def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels]:
     """Return the levels of the runs that have several, by run id."""
     done: set[str] = set()
-    found = {}
+    found: dict[str, RunLevels] = {}
+    runs = tables.counts("steps").keys()
     columns = ((unit, step_series(tables, column, warmup)) for column, unit in SPEEDS.items())
     named = ((unit, series) for unit in ("s", "") for series in _named_times(tables, warmup, done, unit))
-    for unit, series_of_column in chain(columns, named):
+    for unit, series_of_column in chain(columns, named) if runs else ():
         for series in series_of_column:
             if series.run in done or not len(series.steady):
                 continue
@@ -121,6 +122,8 @@ def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels
             series_levels = _levels_of(series, warmup is not None)
             if len(series_levels) > 1:
                 found[series.run] = RunLevels(series, unit, series_levels)
+        if done.issuperset(runs):
+            break  # series of further columns would only take memory
     return found
 
 

@@ -88,8 +88,11 @@ def names_epoch_time(key: str) -> bool:
 def _by_name(tables: Tables, run: str) -> list[dict[str, object]]:
     """Return the times on the lines of epochs: by a name that says it, else by one that only says that it is a time."""
     rows = tables.rows_of("values", run)
+    keys = [key for key in rows.counts("key") if key.lower() == EPOCH]
+    if not keys:
+        return []
     rows = rows.where(rows.known("value"))
-    numbers = rows.where(rows.one_of("key", [key for key in rows.counts("key") if key.lower() == EPOCH]))
+    numbers = rows.where(rows.one_of("key", keys))
     number_of = {(line, part): value for line, part, value in numbers.records("line", "part", "value")}
     seconds = rows.where(rows.one_of("unit", {"s"}))
     names = list(seconds.counts("key"))

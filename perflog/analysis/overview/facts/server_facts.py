@@ -106,8 +106,11 @@ def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
 def prefill_load(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001
     """How many requests wait for an engine that only prefills: another one decodes."""
     rows = tables.rows_of("values", run)
-    by_key = rows.where(np.isfinite(rows["value"])).by("key")
-    if RUNNING in by_key or _PREFILL_QUEUE not in by_key:
+    names = rows.counts("key")
+    if RUNNING in names or _PREFILL_QUEUE not in names:  # to group all values of a long run takes much memory
+        return
+    by_key = rows.where(rows.one_of("key", (_PREFILL_QUEUE, _PREFILL_RATE)) & np.isfinite(rows["value"])).by("key")
+    if _PREFILL_QUEUE not in by_key:
         return
     queued = by_key[_PREFILL_QUEUE]["value"]
     waits = ": requests wait for it" if median(queued) > 0 else ""
