@@ -226,8 +226,7 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
         printed = Counter(form.varies.join(map(re.escape, varies.split(match["name"]))) for match in found)
         stems = {stem for stem, count in printed.items() if count > _TORN_NAMES * len(found)}
         words = {_NO_LETTERS.sub(b"", stem.replace(form.varies, b"").lower()) for stem in stems}
-        lines_of_name = Counter(match["name"] for match in found)
-        whole = [name for name, count in lines_of_name.items() if count > _TORN * max(lines_of_name.values())]
+        whole = _whole(match["name"] for match in found)
         if words <= _KNOWN_LABELS or (words <= _SHORT_LABELS and _are_ranks(whole)):
             # Formats and labels know `[rank 3] ` and `[default3]:`.
             is_known = 2 * sum(map(_is_label, found)) > len(found)
@@ -248,6 +247,12 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
             first = b"^(" + form.lead + b")" + after
             return NamePrefixes(first, inside=inside, lead=_lead_inside(found), begins=begins)
     return None
+
+
+def _whole(names: Iterable[bytes]) -> list[bytes]:
+    """Return the names of lines, each once, without torn ones: few lines have these."""
+    lines = Counter(names)
+    return [name for name, count in lines.items() if count > _TORN * max(lines.values())]
 
 
 def _begins(names: Iterable[bytes], form: _Form) -> list[bytes]:
@@ -336,8 +341,7 @@ def _distinguish_steps(found: Sequence[re.Match[bytes]]) -> bool:
             begun[name] += number < reached.get(name, number)  # an attempt that loads a checkpoint counts them anew
             reached[name] = number
             printed.append((name, (begun[name], *number), _NO_LETTERS.sub(b"", text.lower())))
-    rows = Counter(name for name, _, _ in printed)
-    names = sum(count > _TORN * max(rows.values()) for count in rows.values())
+    names = len(_whole(name for name, _, _ in printed))
     steps = Counter((step, kind) for _, step, kind in set(printed))
     shared = [count for count in steps.values() if count >= _MOST_NAMES * names]
     return (
