@@ -10,7 +10,7 @@ from perflog.analysis.overview.parts import percent
 from perflog.arrays import Ints, Mask
 from perflog.metrics import Options, Tables
 from perflog.metrics.causes import causes_by_run
-from perflog.metrics.causes.slow_steps import LongerPart, far_longer, parts_of_slow_steps
+from perflog.metrics.causes.slow_steps import SLOW_STEPS, LongerPart, far_longer, parts_of_slow_steps
 from perflog.metrics.jobs.step_levels import run_levels
 from perflog.metrics.step_series import step_series
 from perflog.units import count, show
@@ -23,11 +23,12 @@ _OFTEN = 3  # slow steps; fewer show no period
 def slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Steps that take far longer than the median, such as those with an evaluation or a checkpoint inside."""
     causes = causes_by_run(tables, options).get(run, ())
-    cause = next((cause for cause in causes if cause.subject == "slow steps"), None)
+    cause = next((cause for cause in causes if cause.subject == SLOW_STEPS), None)
     series = next((each for each in step_series(tables, warmup=options.warmup) if each.run == run), None)
     if cause is None or series is None or not cause.gain > _TELLING:
         return
-    if run in run_levels(tables, options.warmup) or _are_at_an_end(far_longer(series)):
+    slow = far_longer(series)
+    if run in run_levels(tables, options.warmup) or _are_at_an_end(slow):
         return
     times, steps, number = series.steady, series.steps[series.warmup.cut :], cause.n or 0
     longest = int(times.argmax())
@@ -40,7 +41,6 @@ def slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
         printed = f"{len(times):,} of {count(done + 1, 'step')} are printed"
         extra = show(cause.gain_s, "s", 3)
         yield f"{take}, by {extra} together, {percent(cause.gain)} of the printed time ({printed}); {last}"
-    slow = far_longer(series)
     yield from _period(steps, slow)
     part = parts_of_slow_steps(tables, options.warmup).get(run)
     if part is not None:
