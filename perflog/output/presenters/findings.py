@@ -91,7 +91,7 @@ class _Names:
     """The names of runs before their lines; of a log of several files, the file that a person opens."""
 
     def __init__(self, log: Log, names: Mapping[str, str]) -> None:
-        self._log, self._names = log, names
+        self._tables, self._names = Tables(log), names
         self._joined = {key.id for key in log.run_keys if "{" in key.log}
 
     def places(self, finding: Finding) -> list[str]:
@@ -108,7 +108,7 @@ class _Names:
         return places
 
     def _place(self, run: str, line: int) -> str:
-        in_file = place_of(Tables(self._log), run, line) if run in self._joined else None
+        in_file = place_of(self._tables, run, line) if run in self._joined else None
         return in_file or f"{self._names[run]}:{line}"
 
 
