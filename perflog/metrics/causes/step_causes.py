@@ -28,6 +28,7 @@ _HELD_UP = ("wait", "communication", UNTIMED)
 
 _ALWAYS = 0.8  # of the steps: a rank that is the slowest in fewer is not slower than the others
 _LEAST = 1e-3  # of the slowest rank: times that are a thousand times shorter have no telling ratio
+_MATTERS = 0.03  # of the step: what the slowest rank takes longer than the mean, at least
 _CLEARLY = 0.1  # of the mean, or of the step: a rank that takes so much longer
 _IDEALS = {"unequal ranks": equal_ranks, "slow products": at_plain_products, "below the peak": at_the_peak}
 
@@ -69,7 +70,10 @@ def slow_ranks(tables: Tables, options: Options) -> Iterator[Cause]:
     rows = rows[(rows["of"] == "phase") & (rows["over"] == "rank") & (rows["largest_share"] >= _ALWAYS)]
     rows = rows[(rows["members"] > 1) & (rows["imbalance"] >= _CLEARLY)]
     for (run, name), phases_of_run in rows[rows["run"].isin(set(inner["run"]))].groupby(["run", "name"], sort=False):
-        step = without_pauses(parts[(parts["run"] == run) & (parts["of"] == "step")], tables, options)
+        step = parts[(parts["run"] == run) & (parts["of"] == "step")]
+        if float((phases_of_run["max"] - phases_of_run["mean"]).sum()) < _MATTERS * float(step["whole_s"].iloc[0]):
+            continue  # nobody waits for long; what follows takes time
+        step = without_pauses(step, tables, options)
         work = set(step["part"][~step["kind"].isin(_HELD_UP)])
         if name not in work or phases_of_run["largest"].nunique() != 1:
             continue
