@@ -345,7 +345,7 @@ def test_the_server_of_llama_cpp_of_2026() -> None:
         b"       eval time =    1834.34 ms /    61 tokens (   30.07 ms per token,    33.25 tokens per second)",
         b"draft acceptance = 0.92727 (   51 accepted /    55 generated), mean len =  5.64",
     )
-    log = read(b"".join(before + line + b"\n" for line in lines))  # noonghunna/club-3090 issue 1106
+    log = read(b"".join(before + line + b"\n" for line in lines))  # noonghunna/club-3090
     assert unread(log) == {} and unread_figures(log) == 0
     known = values(log)
     assert (known["prompt_tokens_per_s"], known["eval_tokens_per_s"]) == (228.63, 33.25)
@@ -371,7 +371,7 @@ def test_arctic_training() -> None:
         b"iter:  130/3000   4% | loss: 16.5469 | iter time: 1.038s | iter tflops: 909.8 | lr: 8.667E-04"
         b" | seqlen: 16.38K | step time: 0.996s | step tflops: 947.4 | epoch: 0"
         b" | MA 2.84 GB | Max_MA 28.95 GB | NV 51.92 GB\n"
-    )  # snowflakedb/ArcticTraining issue 219
+    )  # snowflakedb/ArcticTraining
     [step] = log.rows("steps")
     assert (step["step"], step["step_time_s"], step["tflops"], step["loss"]) == (130, 1.038, 909.8, 16.5469)
     assert values(log)["tflops_without_data"] == 947.4 and values(log)["memory_allocated"] == 2.84 * 2**30
