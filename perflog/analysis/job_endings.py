@@ -23,13 +23,12 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.metrics.attempts import Attempt, attempts
 from perflog.metrics.benchmarks.server_readings import RUNNING
+from perflog.metrics.rank_files import is_of_rank_files
 from perflog.metrics.run_tables import computed_once
 from perflog.parsing.failures.first_cause import ONE_OF, SILENT, Judgement, judge
 from perflog.parsing.failures.kinds import ECHO, EITHER, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds, title_of
 from perflog.parsing.failures.rows import FATAL, FailureRow
 from perflog.parsing.input.file_lines import place_in_file
-from perflog.parsing.input.log_names import LogName
-from perflog.parsing.input.rank_names import label_of_file
 from perflog.tables.columns import NULL, Rows
 from perflog.units import first_few
 
@@ -155,7 +154,7 @@ def endings(tables: Tables) -> list[Ending]:
         log_runs = [run for run in sizes if run.partition("-")[0] == log]
         world = next((sizes[run] for run in log_runs if sizes[run] is not None), None)
         last_line = _lines_of(tables, log_runs)
-        steps = _Steps(tables, log_runs, by_rank=_is_of_rank_files(tables, log_runs))
+        steps = _Steps(tables, log_runs, by_rank=is_of_rank_files(tables, log_runs[0]))
         endings_of_log = _cut(rows, steps, world, last_line, _finished_at(tables, log_runs))
         if not steps.lines:
             endings_of_log = [
@@ -209,13 +208,6 @@ def _of_attempts(found: Sequence[Ending], known: Mapping[str, Attempt]) -> Itera
         follows = attempt.number < attempt.of
         restarts, goes_on = ending.restarts or follows, ending.goes_on or follows
         yield replace(ending, number=attempt.number, of=attempt.of, restarts=restarts, goes_on=goes_on)
-
-
-def _is_of_rank_files(tables: Tables, runs: Sequence[str]) -> bool:
-    """Whether a log consists of a file for each rank, one after the other: its lines are not in the order of time."""
-    logs = tables.rows("runs").where(tables.rows("runs").one_of("run", runs))["log"].tolist()
-    files = LogName.parse(logs[0]).files if logs and logs[0] else ()
-    return len(files) > 1 and all(map(label_of_file, files))
 
 
 def is_ended(tables: Tables, run: str) -> bool:

@@ -250,3 +250,5 @@ def test_files_of_ranks_that_hold_two_attempts(tmp_path: Path) -> None:
     assert {culprit.rank for culprit in ending.culprits} == {2}
     parts = perflog.metrics.breakdown(log)
     assert dict(zip(parts["part"], parts["time_s"], strict=True)) == pytest.approx({"compute": 0.9015, "step": 0.0985})
+    (goodput,) = perflog.metrics.goodput(log).to_dict("records")
+    assert (goodput["training_s"], goodput["repeated_s"], goodput["down_s"]) == (59.0, 10.0, 90.0)

@@ -51,11 +51,11 @@ def with_pause(seconds: float | None = 1.0) -> list[dict[str, Any]]:
     return [*every_second(6, seconds), *(step(10 + k, 7 + k, 30 + k, seconds) for k in range(6))]
 
 
-def job(rows: Rows, clock: str = "utc", end: float | None = None) -> tuple[Tables, Extent]:
+def job(rows: Rows, clock: str = "utc", end: float | None = None, log: str = "no such log") -> tuple[Tables, Extent]:
     frames = by_hand("steps", rows)
     steps = [row for row in rows if row["table"] == "steps"]
     lines = [row["line"] for row in rows]
-    frames["runs"] = frames["runs"].assign(first_line=1, last_line=max(lines), log="no such log")
+    frames["runs"] = frames["runs"].assign(first_line=1, last_line=max(lines), log=log)
     last = max((row["printed_ns"] or 0) / NS or row["elapsed_s"] or 0 for row in steps) if end is None else end
     extent = Extent(
         "r", "no such log", 1, steps[0]["step"], steps[-1]["step"], steps[0]["line"], steps[-1]["line"], clock, 0,
@@ -431,3 +431,27 @@ def test_attempts_in_one_run_are_down_and_do_steps_again() -> None:
     for begins in (mark(15, "restore", "end", 33), {"table": "failures", "run": "r", "line": 15}):
         assert shown(intervals([*rows, begins], end=43))[2:4] == ["down 17-33", "repeated 33-37"]
     assert shown(intervals(rows, end=43))[2] == "stall 17-37"
+
+
+def test_a_checkpoint_before_a_restart_and_the_start_up_after_it_have_their_times() -> None:
+    again = [step(20 + k, 5 + k, 34 + k, copy=2) for k in range(4)]
+    rows = [*every_second(8), *again, *(step(30 + k, 9 + k, 38 + k) for k in range(6))]
+    saved, loaded = mark(11, "checkpoint", took=3.0), mark(15, "restore", at=30)
+    found = shown(intervals([*rows, saved, {"table": "failures", "run": "r", "line": 12}, loaded], end=43))
+    assert found[2:6] == ["checkpoint 17-20", "down 20-30", "startup 30-33", "repeated 33-37"]
+
+
+def test_of_files_of_ranks_only_the_lowest_rank_reports_a_pause_unless_others_alone_do() -> None:
+    """Rank 1's lines come after all of rank 0's: its checkpoint is no second one, its evaluation is found by time."""
+    rows = [row | {"rank": 0} for row in with_pause()]
+    checkpoints = [mark(8, "checkpoint", took=4.0) | {"rank": 0}, mark(40, "checkpoint", took=4.0) | {"rank": 1}]
+    evaluation = mark(41, "evaluation", at=20) | {"rank": 1}
+    for log, lines in (("rank_{0..1}.log", [8, 41]), ("all.log", [8, 40, 41])):
+        found = marks(*job([*rows, *checkpoints, evaluation], log=f"/logs/{log}"))
+        assert [each.line for each in found] == lines
+    tables, extent = job([*rows, evaluation], log="/logs/rank_{0..1}.log")
+    assert [each.kind for each in attempt_time(tables, extent, None, None)][1:] == [
+        "training",
+        "evaluation",
+        "training",
+    ]

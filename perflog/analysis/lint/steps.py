@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from perflog.analysis.job_endings import endings
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import seconds
 from perflog.arrays import Ints
@@ -102,8 +103,13 @@ def steps_repeated(data: LintInput) -> Iterator[Finding]:
         if not len(repeats):
             continue
         steps = dict.fromkeys("-" if step == NULL else step for step in repeats["step"].tolist())
-        message = f"{count(len(steps), 'step')} printed again: {first_few(steps)}"
-        yield Finding(run.id, message, {run.id: repeats["line"]}, {"steps": len(steps), "printings": len(repeats)})
+        restarts = sum(ending.restarts for ending in endings(data.tables) if ending.run == run.id)
+        is_restart = int(repeats["copy"].max()) <= 1 + restarts  # each attempt prints a step once
+        again = "done again after a restart" if is_restart else "printed again"
+        yield Finding(
+            run.id, f"{count(len(steps), 'step')} {again}: {first_few(steps)}", {run.id: repeats["line"]},
+            {"steps": len(steps), "printings": len(repeats)}, "note" if is_restart else "warning",
+        )  # fmt: skip
 
 
 @rule(

@@ -73,8 +73,11 @@ class _Tiling:
     ) -> None:
         self._tables, self._extent, self._steps, self._until = tables, extent, steps, until
         self._again = again_from
-        self._marks = list(marks(tables, extent))
-        self._gap_of = np.searchsorted(steps.lines, [mark.line for mark in self._marks]).tolist()
+        self._marks = marks(tables, extent)
+        self._gap_of = [
+            int(np.searchsorted(*((steps.times, mark.at) if mark.is_elsewhere else (steps.lines, mark.line))))
+            for mark in self._marks
+        ]
         stamps = [mark.at for mark in self._marks if mark.at is not None]
         self._stamp_s = resolution(np.array(stamps, np.int64)) if stamps else steps.resolution_s
         self._usual = UsualSteps(steps, [gap for gap in self._gap_of if gap < len(steps.times)])
@@ -158,13 +161,9 @@ class _Tiling:
     def _named(self, here: Sequence[Mark], pause: float, line_index: int) -> Iterator[tuple[str, float, str]]:
         """Yield the kinds of activity in a pause, in the order of their lines, their seconds, and the source."""
         kinds = list(dict.fromkeys(mark.activity for mark in here))
-        # An attempt in the same run, as of ranks or without a heading.
-        begins_again = kinds == [STARTUP] or (not kinds and self._failed_before(line_index))
+        begins_again = STARTUP in kinds or self._failed_before(line_index)
         if begins_again and (again := self._done_again(line_index)):
-            timed = self._steps.seconds[np.isfinite(self._steps.seconds)]
-            repeated = min(pause, again * (median(timed) if len(timed) else self._usual.overall))
-            yield DOWN, pause - repeated, STEPS
-            yield REPEATED, repeated, STEPS
+            yield from self._restarted(here, pause, again)
             return
         if not kinds:
             if line_index < self._usual.warm:
@@ -191,6 +190,28 @@ class _Tiling:
             yield (kind, rest, STEPS) if seconds is None else (kind, seconds, PRINTED)
         if not open_ended and rest > 2 * self._stamp_s:
             yield UNKNOWN, rest, STEPS
+
+    def _restarted(self, here: Sequence[Mark], pause: float, again: int) -> Iterator[tuple[str, float, str]]:
+        """Yield the parts of a pause with a restart inside the run, as of files of ranks or without a heading.
+
+        What the program reports before it restarts comes first, then the time without the program, its start-up if its
+        lines have times, and the steps that it does again.
+        """
+        timed = self._steps.seconds[np.isfinite(self._steps.seconds)]
+        repeated = min(pause, again * (median(timed) if len(timed) else self._usual.overall))
+        left = pause - repeated
+        starts = [mark for mark in here if mark.activity == STARTUP]
+        before = [mark for mark in here if not starts or mark.line < starts[0].line]
+        for kind in dict.fromkeys(mark.activity for mark in before):
+            seconds = min(left, seconds_of([mark for mark in before if mark.activity == kind]) or 0.0)
+            left -= seconds
+            yield kind, seconds, PRINTED
+        begun = min((mark.at for mark in starts if mark.at is not None), default=None)
+        ended = self._chain.position + round(left * NS)
+        startup = 0.0 if begun is None else min(max(0.0, (ended - begun) / NS), left)
+        yield DOWN, left - startup, STEPS
+        yield STARTUP, startup, STAMPS
+        yield REPEATED, repeated, STEPS
 
     def _failed_before(self, line_index: int) -> bool:
         """Whether a failure is printed between a step line and the one before it."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Mask
 from perflog.metrics.attempts import Extent
 from perflog.metrics.clock_offsets import on_first_clock
 from perflog.metrics.jobs.job_intervals import CHECKPOINT, EVALUATION, NS, STARTUP
 from perflog.metrics.jobs.pauses import pause_lines
+from perflog.metrics.rank_files import is_of_rank_files
 from perflog.metrics.run_tables import Tables
-from perflog.tables.columns import NULL
+from perflog.tables.columns import NULL, Rows
 
 _KIND_BY_MARK = {
     "checkpoint": CHECKPOINT, "evaluation": EVALUATION, "validation": EVALUATION,
@@ -21,13 +23,18 @@ _KIND_BY_MARK = {
 
 
 class Mark(Struct, frozen=True):
-    """A line that reports a pause and its kind. `at`: its time on the clock of the attempt, or None."""
+    """A line that reports a pause and its kind.
+
+    `at`: its time on the clock of the attempt, or None. `is_elsewhere`: whether it is in the file of another rank than
+    the step lines of the attempt, so that only its time shows between which of them it was.
+    """
 
     kind: str
     line: int
     edge: str | None
     at: int | None
     seconds: float | None
+    is_elsewhere: bool = False
 
     @property
     def activity(self) -> str:
@@ -35,21 +42,38 @@ class Mark(Struct, frozen=True):
         return _KIND_BY_MARK[self.kind]
 
 
-def marks(tables: Tables, extent: Extent) -> Iterator[Mark]:
-    """Yield the lines of an attempt that report a pause, in line order."""
+def marks(tables: Tables, extent: Extent) -> list[Mark]:
+    """Return the lines of an attempt that report a pause, in line order.
+
+    Of files of ranks, these are lines of the lowest rank; other ranks' lines are left out unless they report an
+    activity that it does not, and have a time.
+    """
+    steps = tables.rows_by_run("steps").get(extent.run)
+    lowest = int(steps["rank"].min()) if steps is not None and is_of_rank_files(tables, extent.run) else None
     found: list[Mark] = []
     rows = tables.rows_by_run("milestones").get(extent.run)
     if rows is not None:
         rows = on_first_clock(tables, extent.run, rows)
-        for kind, line, edge, time, clock, seconds in rows.records(
-            "kind", "line", "edge", "printed_ns", "clock", "duration_s"
-        ):
+        is_elsewhere = _are_elsewhere(rows, lowest).tolist()
+        records = rows.records("kind", "line", "edge", "printed_ns", "clock", "duration_s")
+        for (kind, line, edge, time, clock, seconds), elsewhere in zip(records, is_elsewhere, strict=True):
             if kind in _KIND_BY_MARK:
                 at = int(time) if time != NULL and clock == extent.clock else None
-                found.append(Mark(kind, line, edge, at, None if np.isnan(seconds) else seconds))
+                found.append(Mark(kind, line, edge, at, None if np.isnan(seconds) else seconds, elsewhere))
     by_run = [tables.rows_by_run(name).get(extent.run) for name in ("values", "phases", "steps")]
-    found += [Mark(kind, line, None, None, seconds) for kind, line, seconds in pause_lines(*by_run)]
-    yield from sorted(found, key=lambda mark: mark.line)
+    own_rows = [None if rows is None else rows.where(~_are_elsewhere(rows, lowest)) for rows in by_run]
+    found += [Mark(kind, line, None, None, seconds) for kind, line, seconds in pause_lines(*own_rows)]
+    own = {mark.activity for mark in found if not mark.is_elsewhere}
+    found = [mark for mark in found if not mark.is_elsewhere or (mark.at is not None and mark.activity not in own)]
+    return sorted(found, key=lambda mark: mark.line)
+
+
+def _are_elsewhere(rows: Rows, lowest: int | None) -> Mask:
+    """Flag the rows of other ranks than the lowest one, which have files of their own; None: there is one file."""
+    if lowest is None:
+        return np.zeros(len(rows), np.bool_)
+    is_elsewhere: Mask = rows.known("rank") & (rows["rank"] != lowest)
+    return is_elsewhere
 
 
 def stamped_seconds(here: Sequence[Mark]) -> float | None:
