@@ -55,7 +55,7 @@ class _Form(Struct, frozen=True):
 
 
 _STAMP = rb"(?:(?:[A-Z][a-z]{2}|[0-9][0-9TZ:.,/+-]*) +)"
-_LEAD = (  # a time stamp, a level, a position in a source file, in any order
+LEAD = (  # a time stamp, a level, a position in a source file, in any order
     rb"(?>(?>[\[(]?(?:[DIWEF]?[0-9]{1,4}[0-9TZ:.,/+-]{0,40}|[A-Za-z_][A-Za-z0-9_./-]{0,80}\.[a-z]{1,3}:[0-9]{1,6}|"
     + LEVEL.encode()
     + rb")[\]):,|]{0,3}|[-|])(?: {1,4}|(?=[\[(]))){0,6}"
@@ -71,11 +71,11 @@ _FORMS = (
     _Form(rb"[A-Za-z][A-Za-z_.-]{0,62}[0-9][A-Za-z0-9_.-]{0,62}|[0-9]+(?:\.[0-9]+){3}", rb": "),
     _Form(rb"[a-z][a-z0-9.-]{0,62}-[a-z0-9]{1,16}", rb" [a-z][a-z0-9-]{0,62} ", rb"[a-z0-9]*[0-9][a-z0-9]*"),
     _Form(rb"[A-Za-z][A-Za-z0-9.-]{0,62} [A-Za-z][A-Za-z0-9_.-]{0,30}(?:\[[0-9]+\])?", rb": ", lead=_STAMP + b"{1,4}"),
-    _Form(_NUMBERED_NAME, _BEFORE_RANK, lead=_LEAD, needs_steps=True),
-    _Form(rb"[\[(<](?:" + _NUMBERED_NAME + rb"|[0-9]{1,6})[\])>]", rb":? ?(?:[|-] )?", lead=_LEAD, needs_steps=True),
-    _Form(_NUMBERED_NAME, rb" (?=[\[(]?" + LEVEL.encode() + rb"\b)", lead=_LEAD, needs_steps=True),
-    _Form(_NUMBERED_NAME + b"|[0-9]{1,6}(?= \\|)", rb"(?:: | \| | - )", lead=_LEAD, needs_steps=True),
-    _Form(rb"(?:[Rr]ank|RANK)[-_=:]?[0-9]{1,9}", b" ", lead=_LEAD, needs_steps=True),
+    _Form(_NUMBERED_NAME, _BEFORE_RANK, lead=LEAD, needs_steps=True),
+    _Form(rb"[\[(<](?:" + _NUMBERED_NAME + rb"|[0-9]{1,6})[\])>]", rb":? ?(?:[|-] )?", lead=LEAD, needs_steps=True),
+    _Form(_NUMBERED_NAME, rb" (?=[\[(]?" + LEVEL.encode() + rb"\b)", lead=LEAD, needs_steps=True),
+    _Form(_NUMBERED_NAME + b"|[0-9]{1,6}(?= \\|)", rb"(?:: | \| | - )", lead=LEAD, needs_steps=True),
+    _Form(rb"(?:[Rr]ank|RANK)[-_=:]?[0-9]{1,9}", b" ", lead=LEAD, needs_steps=True),
     _Form(
         rb"\([A-Za-z_][A-Za-z0-9_.:-]* pid=[0-9]+(?=[,)])",
         rb"(?:, ip=[0-9a-f.:]+)?\) (?!\[(?:[Rr]ank|default)[ :=0-9])",
@@ -108,6 +108,7 @@ _SAMPLED = 8  # of them, before all are examined: most logs have no names
 _NEARLY_ALL = 0.9
 _MOST = 0.5
 _KINDS = 3  # kinds of lines after the names, at least
+_TURN = 4  # lines of one name, at least, before those of another one
 _STEPS = 3  # steps that several names print, at least
 _MOST_NAMES = 0.6  # of all, which print a step
 _TORN = 0.2  # of the lines of a name: one with fewer lines is two lines that were torn
@@ -117,6 +118,8 @@ _DIGIT = lazy_pattern(rb"[0-9]")
 _NO_LETTERS = lazy_pattern(rb"[^a-z]+")
 _LETTER = lazy_pattern(rb"[A-Za-z]")
 _FIRST_WORD = lazy_pattern(rb"[A-Za-z]{2,16}\b")
+ENDS_IN_WORD = lazy_pattern(rb"(?:[^ ]+ +)?[^ ]*[A-Za-z][,;]? +\Z")
+"""The last words before a label in a sentence. A write that another one interrupts rarely ends so."""
 _NO_NAME = lazy_pattern(rb"[^A-Za-z0-9_./-]+")
 _STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:" + "|".join(sorted(STEP_WORDS)).encode() + rb")[^a-z0-9]{1,16}([0-9]+)")
 _WITHIN = lazy_pattern(rb"(?i)(?<![a-z])(?:epoch|ep)[^a-z0-9]{0,4}([0-9]+)")
@@ -139,6 +142,7 @@ class NamePrefixes(Struct, frozen=True):
     `label` replaces them; without it each name is the label of a pod. If it `stays`, the label comes before it.
     `inside`: pattern of a name inside a line, with what begins a record after it: two processes glued their lines.
     `lead`: pattern of what precedes such a name. `begins`: patterns, each from a literal on, of how the names begin.
+    `whole`: lines of several processes without a name inside, digits masked.
     """
 
     pattern: bytes
@@ -147,6 +151,7 @@ class NamePrefixes(Struct, frozen=True):
     inside: bytes = b""
     lead: bytes = b""
     begins: Sequence[bytes] = ()
+    whole: bytes = b""
 
     def labelled(self, blocks: Iterator[bytes]) -> Generator[bytes]:
         """Yield the blocks of a log with labels instead of the names.
@@ -189,10 +194,16 @@ class NamePrefixes(Struct, frozen=True):
             match = pattern.search(data, max(line, end, place - _LEAD_LENGTH), place + _LONGEST)
             while match is not None and match.end() <= place:  # such as the name before the line
                 match = pattern.search(data, match.end(), place + _LONGEST)
-            if match is not None and line < match.start() <= place:
+            is_before = match is not None and line < match.start() <= place
+            if match is not None and is_before and not self._goes_on(data[max(line, end) : match.start()]):
                 pieces += data[end : match.start()], match.expand(self.label) if self.label else _pod_label(match)
                 end = match.end()
         return b"".join([*pieces, data[end:]])
+
+    def _goes_on(self, front: bytes) -> bool:
+        """Return whether a sentence goes on with a name: `see [rank3] step 5`. No line without a name has its words."""
+        words = ENDS_IN_WORD.search(front.rpartition(b"]")[2])
+        return words is not None and _DIGITS.sub(b"0", words[0]) not in self.whole
 
 
 def _pod_label(match: re.Match[bytes]) -> bytes:
@@ -215,7 +226,7 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
             continue
         lines = [line for line in every if line.strip()]
         found = [match for line in lines if (match := pattern.match(line))]
-        if not _alternate(found):
+        if not _alternate(found) or _take_turns(found):
             continue
         is_table = b"|" in form.separator and all(b"|" in match.string[match.end() :] for match in found)
         has_steps = len(found) >= _MOST * len(lines) and _distinguish_steps(found)
@@ -234,8 +245,9 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
                 continue
             rank = rb"[\[(<]?" + _OF_ALL + rb"?[Rr](?:[Aa][Nn])?[Kk]?[-_.:= ]?([0-9]{1,9})[\])>]?" + form.separator
             first = b"^(" + form.lead + b")" + rank
-            begins = _begins(whole, form)
-            return NamePrefixes(first, rb"[rank\2]:\1", False, _inside(rank, found), _lead_inside(found), begins)
+            begins, inside = _begins(whole, form), _inside(rank, found)
+            lead, texts = _lead_inside(found), _whole_lines(found, begins)
+            return NamePrefixes(first, rb"[rank\2]:\1", False, inside, lead, begins, texts)
         numbered = _OF_A_PROGRAM if has_steps else _OF_A_PROGRAM | _DEVICES
         if len(stems) <= form.most_stems and not words & numbered and not any(map(_OF_A_PART.search, stems)):
             names = b"(" + b"|".join(sorted(stems)) + b")"
@@ -245,7 +257,8 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
             begins = _begins(whole, form)
             inside = _inside(after, found) if begins else b""
             first = b"^(" + form.lead + b")" + after
-            return NamePrefixes(first, inside=inside, lead=_lead_inside(found), begins=begins)
+            texts = _whole_lines(found, begins)
+            return NamePrefixes(first, inside=inside, lead=_lead_inside(found), begins=begins, whole=texts)
     return None
 
 
@@ -272,6 +285,13 @@ def _inside(name: bytes, found: Sequence[re.Match[bytes]]) -> bytes:
     words = Counter(word[0] for text in texts if (word := _FIRST_WORD.match(_LABELLED.sub(b"", text, 1))))
     often = _often(words)
     return name + b"(?=(?:" + often + rb")\b)" if often else b""
+
+
+def _whole_lines(found: Sequence[re.Match[bytes]], begins: Iterable[bytes]) -> bytes:
+    """Return the lines after the names, each once with digits masked, without those with a name inside."""
+    texts = (match.string[match.end() :] for match in found)
+    inside = [*map(lazy_pattern, begins)]
+    return b"\n".join({_DIGITS.sub(b"0", text) for text in texts if not any(name.search(text) for name in inside)})
 
 
 def _lead_inside(found: Sequence[re.Match[bytes]]) -> bytes:
@@ -302,6 +322,17 @@ def _alternate(found: Sequence[re.Match[bytes]]) -> bool:
         match["name"] + (rank[0] if (rank := _LABELLED.match(match.string, match.end())) else b"") for match in found
     ]
     return sum(1 for _ in groupby(names)) > len(set(names)) > 1
+
+
+def _take_turns(found: Sequence[re.Match[bytes]]) -> bool:
+    """Return whether names of several kinds follow each other for many lines: of models that one process trains.
+
+    The output of processes may come in blocks too, but these have one kind of name.
+    """
+    names = [match["name"] for match in found]
+    kinds = {_DIGITS.sub(b"0", name) for name in names}
+    in_turns = sum(count for _, turn in groupby(names) if (count := sum(1 for _ in turn)) >= _TURN)
+    return len(kinds) > 1 and in_turns >= _NEARLY_ALL * len(names)
 
 
 def _share_kinds(found: Sequence[re.Match[bytes]]) -> bool:

@@ -29,6 +29,7 @@ from perflog.formats.openings import ENOUGH, opening_of
 from perflog.formats.surroundings import GLUED_PREFIX, PREFIX
 from perflog.formats.template import TEXTS, Template
 from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.input.name_prefixes import ENDS_IN_WORD
 from perflog.parsing.match.figure_counts import masked_digits, number_shape, number_shapes
 from perflog.parsing.match.rank_labels import (
     BARE,
@@ -179,7 +180,10 @@ class RecordStarts:
         for start, is_sure in self._starts(text, begin, marks):
             front = text[begin:start]
             has_front = bool(front.strip()) or (start > begin and _CLOSED_LABEL.match(text, start) is not None)
-            if start > begin and has_front and (is_sure or self._is_record(front, text[start:], marks.openings)):
+            is_record = (is_sure and ENDS_IN_WORD.search(front) is None) or self._is_record(
+                front, text[start:], marks.openings
+            )
+            if start > begin and has_front and is_record:
                 offsets.append(start)
                 has_sure |= is_sure
                 begin = _end_of_labels(text, start)

@@ -67,3 +67,14 @@ def test_steps_begin_again_after_some_steps_only() -> None:
 def test_a_heading_in_another_chunk(size: int) -> None:
     data = log("# first", "# second", "# third")
     assert runs(data, size) == runs(data)
+
+
+def test_another_name_before_the_steps_is_another_run() -> None:
+    def turn(name: str, steps: range) -> str:
+        return "".join(f"10:00:{step:02} {name}: step {step} loss 2.{step}\n" for step in steps)
+
+    in_turn = turn("gpt2", range(1, 9)) + turn("llama3", range(1, 9))
+    assert runs(in_turn.encode()) == [("gpt2", 1, 8), ("llama3", 9, 8)] == runs(in_turn.encode(), 64)
+    by_turns = turn("gpt2", range(1, 5)) + turn("llama3", range(1, 5)) + turn("gpt2", range(5, 9))
+    assert runs(by_turns.encode()) == [("gpt2", 1, 4), ("llama3", 5, 4), ("gpt2", 9, 4)] == runs(by_turns.encode(), 64)
+    assert len(runs(in_turn.replace("gpt2", "llama2").encode())) == 1  # numbers may be of processes

@@ -190,6 +190,12 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
         step_lines("[node{}] ", text="iter 1 loss 2.98"),  # one step, printed again
         b"".join(step_lines(f"round {k}: ", processes=1) for k in range(4)),  # one after the other
         "".join(f"[node{k}] step {step} loss 2.5\n" for step in range(12) for k in (step % 3,)).encode(),  # in turn
+        "".join(
+            f"{name}: step {first + k} loss 2.5\n"
+            for first in (1, 5, 9)
+            for name in ("gpt2", "llama3")
+            for k in range(4)
+        ).encode(),
     ],
     ids=[
         "ranks",
@@ -208,6 +214,7 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
         "one step",
         "rounds",
         "in turn",
+        "models in turn",
     ],
 )
 def test_numbers_that_do_not_distinguish_the_lines_of_a_step(log: bytes) -> None:
@@ -285,6 +292,18 @@ def test_names_inside_lines_become_labels_whatever_the_blocks(prefix: str, label
     for rank in range(4):
         expected = expected.replace(prefix.format(rank), label.format(rank))
     assert b"".join(names.labelled(blocks)).decode() == expected.replace("(3)", prefix.format(3) + "ended")
+
+
+@pytest.mark.parametrize("prefix", ["[rank{}] ", "worker {}: "])
+def test_a_name_in_a_sentence_begins_no_record(prefix: str) -> None:
+    lines = [f"{prefix.format(rank)}step {step} loss {step}.5" for step in range(1, 20) for rank in range(4)]
+    sentence = "slow, see " + prefix.format(3) + "step 7"
+    lines.insert(20, prefix.format(1) + sentence)
+    head = "\n".join([*lines, ""]).encode()
+    names = name_prefixes(head)
+    assert names is not None
+    labelled = b"".join(names.labelled(iter([head]))).decode()
+    assert labelled.splitlines()[20].endswith(sentence)
 
 
 def test_names_inside_lines_are_looked_for_where_a_name_may_begin() -> None:

@@ -47,7 +47,7 @@ CUT = [
     "iter 340: lo||2024-05-01 10:11:12 INFO iter 341: loss 5.5000, time 12.00ms",
     '{"a": "}{", "b": 1} ||{"a": 2}',
     '{"step": 1, "message": "a||[rank1]:{"step": 2}',
-    "[Rank 0] nothing that is known ||[Rank 1] nor here",
+    "[Rank 0] nothing that is known||[Rank 1] nor here",
     "[Rank 0] iter 341: loss 5.5000, time 12.00ms ||[Rank 1] iter 341: loss 5.5000, time 12.00ms",
     "(A pid=7) INFO x - step:  1  loss:  1.2  mfu: 1% ||(A pid=8, ip=10.0.0.1) INFO x - step:  1  loss:  1.3  mfu: 1%",
 ]
@@ -57,6 +57,8 @@ WHOLE = [
     "2024-01-01 10:00:00 INFO Rank 1 | Step 5 | loss: 2.3 | grad_norm: 1.2",
     "0: [rank3]: Rank 1 | Step 5 | loss: 2.3 | grad_norm: 1.2",
     "global_Rank 1 | Step 5 | loss: 2.3",
+    "[rank1]: waits for [rank3]: later",  # a sentence
+    "[Rank 1] nothing that is known, see [Rank 3] as well",
     "1 process: 3123 wait time: 2.4",  # 312 and 3, or 31 and 23: nothing says it
     '{"a": "}{", "b": {"c": 1}}',
     '{"step": 1, "loss": NaN, "message": "moved [pod/worker-1] off node 3, [rank0]: waits"}',

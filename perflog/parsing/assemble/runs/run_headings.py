@@ -1,7 +1,8 @@
 """Headings of runs: several trainings copied into one text, each below its own heading or command.
 
 Steps that begin again show no other run: ranks print them, and epochs. A heading between them that is not the heading
-of the run above does: `### BF16`, `=== seed 2 ===`, `run 2:`, `$ python train.py --compile`.
+of the run above does: `### BF16`, `=== seed 2 ===`, `run 2:`, `$ python train.py --compile`. So does another name
+before the lines of steps: `gpt2: step 1`, later `llama3: step 1`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from collections.abc import Iterator, Sequence, Set
 import numpy as np
 from msgspec import Struct
 
+from perflog.arrays import Ints, Mask
 from perflog.formats.vocabulary import EVALUATIONS, MOMENTS, NUMBERED, NUMBERED_PARTS, TRAINING
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.assemble.runs.printed_steps import FEW, PLAIN, PrintedSteps
+from perflog.parsing.input.name_prefixes import LEAD
 from perflog.parsing.match.records import Batch
 from perflog.tables.row_order import PART_BITS
 
@@ -24,6 +27,7 @@ _LINES = 100  # above a step, among which headings are looked for
 _LONGEST = 100  # characters of a heading
 _DIRECTLY = 3  # lines from a name or a title to the first step: a rule or a header may be between
 _COMMANDS = "$"
+_NAMES = "name"  # form of a name before the line of a step
 _NEAR = 2  # lines from a heading to the one above it: an empty line may be between
 _HEADING = lazy_pattern(
     r"[ \t]*(?:\[[A-Za-z][\w.-]*\] +)?"
@@ -36,6 +40,8 @@ _COMMAND = lazy_pattern(
 )
 _OF_SETTINGS = lazy_pattern(r"(?:\S+ )*[A-Za-z_]\w*=\S+(?: [A-Za-z_]\w*=\S+)+")
 """Settings in a title, wherever it is above the steps: `=== shape=llama3_8b B=1 S=2048 ===`."""
+_NAME = lazy_pattern(LEAD.decode() + r"(?:\[(?P<name>[A-Za-z][\w.+-]*)\]:?|(?P<word>[A-Za-z][\w.+-]*)(?::| \|)) ")
+_DIGITS = lazy_pattern(r"[0-9]+")
 _WORD = lazy_pattern(r"[^\W\d_]+")
 _RUNS = frozenset(("run", "test", "trial", "version"))  # of what is numbered, what may be a run of its own
 _PARTS = (NUMBERED | NUMBERED_PARTS | {"rank", "cuda", "phase", "pass", "cycle", "part", "fold", "task"}) - _RUNS
@@ -57,7 +63,14 @@ _GENERAL = TRAINING | frozenset(
 
 
 class Heading(Struct, frozen=True):
-    """A line above a run: its position, its words, and its form: its first mark, `:` after a name, `$` of a command."""
+    """A line above a run, or a name before its first step.
+
+    Attributes:
+        position: Its position.
+        words: Its words.
+        text: What distinguishes it from the headings of other runs.
+        form: Its first mark, `:` after a name, `$` of a command.
+    """
 
     position: int
     words: str
@@ -81,6 +94,7 @@ class HeadedRuns(Struct):
     number: int = 0  # lines of steps of the run so far
     above: Sequence[Heading] = ()  # of the run that is open
     below: Sequence[Heading] = ()  # since the last step
+    is_named: bool = False  # whether names before the lines of steps distinguish the runs
     is_simple: bool = True
 
     def runs(self, steps: PrintedSteps, batch: Batch, low: int, high: int, before: float) -> list[HeadedRun]:
@@ -105,25 +119,42 @@ class HeadedRuns(Struct):
         if self.first is None:
             self.first, self.last = int(numbers[0]), int(numbers[0])
             above = [*self.below, *headings_between(batch, low, int(positions[0]))]
-            self.above, self.below = _above(above, int(positions[0])), ()
+            self.above, self.below = [*_above(above, int(positions[0])), *_names(batch, positions[:1])], ()
         begin = -self.number
-        for k in np.flatnonzero(np.diff(numbers, prepend=self.last) < 0).tolist():
+        begins_again = np.diff(numbers, prepend=self.last) < 0
+        changes_name = self._changes_name(batch, positions, begins_again)
+        for k in np.flatnonzero(begins_again | changes_name).tolist():
+            if not (begins_again[k] or self.is_named):
+                continue
             position = int(positions[k])
             between = headings_between(batch, int(positions[k - 1]) + 1 if k else low, position)
             between = _above(between if k else [*self.below, *between], position)
+            between = [*between, *_names(batch, positions[k : k + 1])]
             known, forms = ({getattr(heading, name) for heading in self.above} for name in ("text", "form"))
             alike = [heading for heading in between if heading.form in forms]
             is_other = any(heading.text not in known or heading.form == _COMMANDS for heading in alike)
-            self.is_simple = int(numbers[k]) <= self.first and k - begin >= FEW and position < before and is_other
+            is_first = int(numbers[k]) <= self.first or not begins_again[k]
+            self.is_simple = is_first and k - begin >= FEW and position < before and is_other
             if not self.is_simple:
                 return found
             here = [heading for heading in between if heading.position >= low]
             start = _own(here)[0].position if here else position
             found.append(HeadedRun(start, _label(between), _label(self.above)))
             self.first, self.above, begin = int(numbers[k]), between, k
+            self.is_named |= any(heading.form == _NAMES and heading.text not in known for heading in alike)
         self.last, self.number = int(numbers[-1]), len(numbers) - begin
         self.below = headings_between(batch, int(positions[-1]) + 1, high)
         return found
+
+    def _changes_name(self, batch: Batch, positions: Ints, begins_again: Mask) -> Mask:
+        """Return which steps have another name before their line than the step before them, if runs may have names."""
+        changes = np.zeros(len(positions), np.bool_)
+        if self.is_named or (begins_again.any() and any(heading.form == _NAMES for heading in self.above)):
+            text = next((heading.text for heading in self.above if heading.form == _NAMES), None)
+            for heading in _names(batch, positions):
+                changes[np.searchsorted(positions, heading.position)] = heading.text != text
+                text = heading.text
+        return changes
 
     def may_begin(self, steps: PrintedSteps, batch: Batch) -> bool:
         """Return whether a batch ends with a heading below the last step: the next one shows to which run."""
@@ -154,6 +185,17 @@ def _headings(positions: Sequence[int], texts: Sequence[str]) -> Iterator[Headin
                 yield Heading(position, words, text, form)
 
 
+def _names(batch: Batch, positions: Ints) -> list[Heading]:
+    """Return the names before the lines of steps, as headings. Numbers do not distinguish them: processes have some."""
+    matches = map(_NAME.match, batch.texts(positions, _LONGEST))
+    names = [
+        (position, match["name"] or match["word"])
+        for position, match in zip(positions.tolist(), matches, strict=True)
+        if match
+    ]
+    return [Heading(position, name, _DIGITS.sub("#", name), _NAMES) for position, name in names if names_run(name)]
+
+
 def _above(headings: Sequence[Heading], step: int) -> list[Heading]:
     """Return the headings of the run that begins with a step: sections, commands, settings, or directly above it."""
     return [
@@ -177,7 +219,11 @@ def names_run(title: str) -> bool:
 
 
 def _own(headings: Sequence[Heading]) -> Sequence[Heading]:
-    """Return the headings of the run below: from the last one with words on, and those directly above that one."""
+    """Return the headings of the run below: from the last one with words on, and those directly above that one.
+
+    A name before the line of the step counts where there is no other heading.
+    """
+    headings = [heading for heading in headings if heading.form != _NAMES] or headings
     first = max((k for k, heading in enumerate(headings) if heading.words), default=0)
     while first and (headings[first].position - headings[first - 1].position) >> PART_BITS <= _NEAR:
         first -= 1
