@@ -341,6 +341,7 @@ class Format(Struct, frozen=True, eq=False):
         of_one_gpu: Rates of table `steps` that the program prints for one GPU, although it runs on many: torchtitan's
             tokens per second.
         file_names: What the names of files say: templates with fields `step` and `rank`.
+        startup: Parts of the start of a server, by the names of their values; `engine/graphs` is a part of `engine`.
     """
 
     name: str
@@ -366,6 +367,7 @@ class Format(Struct, frozen=True, eq=False):
     either_way: tuple[str, ...] = ()
     of_one_gpu: tuple[str, ...] = ()
     file_names: tuple[Template, ...] = ()
+    startup: Mapping[str, str] = field(default_factory=dict)
 
     def named_by(self, file: str) -> Mapping[str, Value]:
         """Return what the name of a log's file says of its lines, by field; {} if no template of the format fits."""

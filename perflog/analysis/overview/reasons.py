@@ -118,6 +118,7 @@ _FACTS = (
     host_operator_sentences,
     log_facts.places,
     reward_facts.rewards,
+    server_facts.start,
     server_facts.latencies,
     server_facts.client_rate,
     server_facts.server_load,

@@ -212,4 +212,5 @@ def load(path: Path, is_tested: bool = False) -> Format:
         either_way=top.texts("either_way"),
         of_one_gpu=top.texts("of_one_gpu"),
         file_names=_file_names(top),
+        startup=top.get("startup", dict, {}),
     )

@@ -20,7 +20,7 @@ _KEYS = {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
         "quantities", "rate", "flops", "pairs", "json", "table", "meters", "checkpoints", "commands", "generic",
         "library", "program", "incidental", "result", "either_way", "of_one_gpu",
-        "file_names",
+        "file_names", "startup",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "each_process", "closes",

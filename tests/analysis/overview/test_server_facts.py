@@ -249,6 +249,21 @@ START = (
 )
 
 
+def test_the_parts_of_the_start(tmp_path: Path) -> None:
+    """Of several processes the slowest counts. A part may be without its whole."""
+    lines = [
+        "Loading weights took 11.69 seconds", "Model loading took 14.2487 GiB and 13.902026 seconds",
+        "torch.compile takes 30.10 s in total", "torch.compile takes 34.61 s in total",
+        "Graph capturing finished in 25 secs, took 1.58 GiB",
+        "init engine (profile, create kv cache, warmup model) took 70.27 seconds",
+    ]  # fmt: skip
+    for count, text in ((6, "engine 70.3 s (torch.compile 34.6 s, CUDA graphs 25 s)"), (4, "torch.compile 34.6 s")):
+        started = "".join(f"(Worker_TP0 pid=7) INFO 03-23 05:03:30 [x.py:1] {line}\n" for line in lines[:count])
+        (tmp_path / "server.log").write_text(START + started)
+        expected = f"Start of the server: model loading 13.9 s (weights 11.7 s), {text}."
+        assert expected in perflog.overview(perflog.read(tmp_path / "server.log")).reasons
+
+
 def test_a_server_that_is_started_again(tmp_path: Path) -> None:
     """The failure ended its first run."""
     readings = VLLM.format(rate=2400.0, waiting=0, full=61) + "\n"

@@ -1,4 +1,4 @@
-"""Facts of a server, in sentences: latencies, its load while requests run, and since when it generates less."""
+"""Facts of a server, in sentences: its start, latencies, its load, and since when it generates less."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from perflog.metrics.benchmarks.server_readings import (
     stuck_engines,
 )
 from perflog.metrics.benchmarks.serving import server_rate
+from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.statistics.samples import median
 from perflog.statistics.shifts import shifts
@@ -32,6 +33,7 @@ _LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "latency": "request 
 _FULL = 0.9  # of the cache: an engine preempts requests when it has none left
 _LONG_TAIL = 3  # times the median
 _DIGITS = 3
+_LEAST_START = 1.0  # seconds of a part of the start
 _WHOLE = 1000  # tokens/s, from which on a rate has no decimals
 _PREFILL_QUEUE, _PREFILL_RATE = "prefill_queued_requests", "input_tokens_per_s"
 _KEEPS_UP = 0.9  # of the rate of a client: random intervals, and the time of the last requests
@@ -50,6 +52,32 @@ def latencies(tables: Tables, run: str, options: Options) -> Iterator[str]:
         long = f" ({times} times the median)" if tail is not None and tail >= _LONG_TAIL else ""
         number = f", {int(row['n']):,} requests" if row["by"] == "requests" else ""
         yield f"{_LATENCIES[row['of']]}: {', '.join(parts)}{long}{number}."
+
+
+def start(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001
+    """How long the parts of the start took, of several processes in the slowest one; none that took hardly any time."""
+    form = semantics_by_run(tables.rows_of("runs", run))[run].format
+    if form is None or not form.startup:
+        return
+    rows = tables.rows_of("values", run)
+    by_key = rows.where(rows.one_of("key", tuple(form.startup)) & np.isfinite(rows["value"])).by("key")
+    seconds = {name: float(by_key[key]["value"].max()) for key, name in form.startup.items() if key in by_key}
+    seconds = {name: longest for name, longest in seconds.items() if longest >= _LEAST_START}
+
+    by_whole = dict[str, list[str]]()
+    for name in seconds:
+        whole = name.rpartition("/")[0]
+        by_whole.setdefault(whole if whole in seconds else "", []).append(name)
+
+    def parts(whole: str) -> str:
+        texts = []
+        for name in by_whole.get(whole, ()):
+            inner = f" ({of})" if (of := parts(name)) else ""
+            texts.append(f"{name.rpartition('/')[2]} {show(seconds[name], 's', _DIGITS)}{inner}")
+        return ", ".join(texts)
+
+    if text := parts(""):
+        yield f"Start of the server: {text}."
 
 
 def client_rate(tables: Tables, run: str, options: Options) -> Iterator[str]:
