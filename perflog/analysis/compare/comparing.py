@@ -23,6 +23,7 @@ from perflog.analysis.compare.headline import (
     best_sides,
     declared_result,
     headline_rows,
+    latency_of_clients,
     values_only,
 )
 from perflog.analysis.compare.history import find_history
@@ -182,7 +183,8 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
     printed = [row for row in averages.averages(sides, cases) if (row.case, row.figure) not in known_averages]
     doubts = findings.findings(sides, cases, compared, settings, printed, chosen.found)
     ended_early = any(finding.code == "run-stopped" for finding in doubts)
-    result = None if ended_early else declared_result(sides, cases)
+    latency = latency_of_clients(sides, cases, compared)
+    result = None if ended_early else declared_result(sides, cases) or latency
     by_values = values_only(values)
     headlines = headline_rows(compared, result, by_values, bool(targets))
     in_one_setting = [row for row in headlines if row.case not in {each.case for each in elsewhere}]
@@ -214,6 +216,7 @@ def compare_sides(  # noqa: PLR0913 (the same as of `compare`)
         best=tuple(best_sides(sides, cases, values, in_one_setting, rule, known)),
         by=by,
         result=result,
+        is_limited_by_clients=result is not None and result == latency,
         by_values=by_values,
         to_targets=bool(targets),
         other_settings=tuple(elsewhere),

@@ -134,6 +134,7 @@ class Comparison(Struct, frozen=True, dict=True):
         best: The best of three sides or more, by case.
         by: The settings that split the runs into sides; empty if the sides were named.
         result: The metric that the formats of all logs declare as the result of a run; None if a run ended early.
+        is_limited_by_clients: `result` is a latency, since the rate of requests of clients is the limit in all runs.
         by_values: The runs print neither times nor rates, so a value that they print by name, such as a loss, leads.
         to_targets: The verdict is about the time until series reach values that the reader named.
         other_settings: Where a side ran on other devices, another number of ranks or another model than the base; the
@@ -163,6 +164,7 @@ class Comparison(Struct, frozen=True, dict=True):
     best: tuple[BestSide, ...] = ()
     by: tuple[str, ...] = ()
     result: str | None = None
+    is_limited_by_clients: bool = False
     by_values: bool = False
     to_targets: bool = False
     other_settings: tuple[OtherSetting, ...] = ()

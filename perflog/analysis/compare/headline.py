@@ -15,6 +15,7 @@ from perflog.analysis.compare.rows import FigureRow, comparison_rows
 from perflog.analysis.compare.sides import Case, Side
 from perflog.analysis.compare.verdicts import CHANGES, VerdictRule
 from perflog.formats.registry import known as formats
+from perflog.metrics.benchmarks.serving import client_rates, leading_latency
 from perflog.metrics.compared import ALL
 
 HEADLINES = (
@@ -38,6 +39,15 @@ def declared_result(sides: Sequence[Side], cases: Sequence[Case]) -> str | None:
         names |= set(runs.where(runs.one_of("run", [run for case in cases for run in case.runs[k]]))["format"].tolist())
     results = {known[name].result if name in known else None for name in names}
     return results.pop() if len(results) == 1 else None
+
+
+def latency_of_clients(sides: Sequence[Side], cases: Sequence[Case], rows: Sequence[FigureRow]) -> str | None:
+    """Return the latency that leads where clients limit the rate of requests in all compared runs; else None."""
+    for k, side in enumerate(sides):
+        rates = client_rates(side.tables)
+        if not all(run in rates and rates[run].is_limit for case in cases for run in case.runs[k]):
+            return None
+    return leading_latency(row.metric for row in rows)
 
 
 def values_only(values: Sequence[SideValues]) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from perflog.metrics.directions import Better
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, computed_once
+from perflog.metrics.settings_by_run import settings_by_run
 from perflog.tables.columns import Rows
 
 _STATISTICS = ("mean", "median", "p90", "p95", "p99", "min", "max")
@@ -69,6 +71,8 @@ _OTHER_STATISTIC = lazy_pattern(r"(?<![a-z0-9])(?:std|stddev|p[0-9]+|peak)(?![a-
 _OF_STATISTICS = lazy_pattern(r"(?i)percentiles?|quantiles?|statistics?")
 """Names of a column of statistics."""
 _AT_WORK = 0.25  # of the readings of the busiest engine: an engine that prints by its steps prints fewer if it is slow
+_CLIENT_RATES = ("configured_request_rate", "request_rate", "arguments.request_rate", "arguments.request-rate")
+_KEEPS_UP = 0.9  # of the rate of a client: random intervals, and the time of the last requests
 REQUESTS, READINGS = "requests", "readings"
 """What statistics are computed from."""
 
@@ -186,6 +190,45 @@ def _printed(rows: Rows) -> Iterator[tuple[str, _Found]]:
         quantity_values.values.setdefault(statistic, value)
         quantity_values.lines = min(quantity_values.lines[0], line), max(quantity_values.lines[1], line)
     yield from found.items()
+
+
+class ClientRate(Struct, frozen=True):
+    """Requests per second that a client is set to send, and that are served."""
+
+    sent: float
+    served: float
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether the client limits the rate, not the server."""
+        return self.served >= _KEEPS_UP * self.sent
+
+
+@computed_once
+def client_rates(tables: Tables) -> dict[str, ClientRate]:
+    """Return the rate of the client of each run that states one and the rate that is served."""
+    found = dict[str, ClientRate]()
+    for run, by_name in served(tables).items():
+        settings = settings_by_run(tables)[run]
+        sent = next((rate for name in _CLIENT_RATES if (rate := _number(settings.get(name))) is not None), math.inf)
+        rates = {server_rate(name): of.values.get("mean") for name, of in by_name.items() if of.unit == "1/s"}
+        rate = rates.get("requests/s")
+        if rate is not None and math.isfinite(sent):
+            found[run] = ClientRate(sent, rate)
+    return found
+
+
+def _number(value: object) -> float | None:
+    try:
+        return float(str(value))
+    except ValueError:
+        return None
+
+
+def leading_latency(keys: Iterable[str]) -> str | None:
+    """Return which of some printed names is the median of the latency that clients feel: of requests, else TTFT."""
+    medians = {_quantity(key): key for key in reversed([*keys]) if _statistic(key) == "median"}
+    return next((medians[quantity] for quantity in ("latency", *_QUANTITIES) if quantity in medians), None)
 
 
 def is_latency_statistic(key: str) -> bool:

@@ -122,10 +122,12 @@ def signed_time(seconds: float) -> str:
 
 
 def notes_on_result(compared: Comparison) -> Iterator[str]:
-    """Yield which metric the verdict is about, where the formats declare the result of a run."""
+    """Yield which metric the verdict is about, where the formats declare it or the rate of clients is the limit."""
     if compared.result and compared.headlines and not compared.to_targets:
         leads = compared.headlines[0].metric
-        if leads == compared.result:
+        if leads == compared.result and compared.is_limited_by_clients:
+            yield f"the verdict is about {leads}: the rate of the clients limits the requests/s, not the server"
+        elif leads == compared.result:
             yield f"the verdict is about {leads}: the format of these logs declares it as the result of a run"
         elif any(row.metric == compared.result for row in compared.row_records):
             yield (

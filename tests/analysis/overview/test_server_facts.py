@@ -164,6 +164,16 @@ def test_the_rate_of_a_client(tmp_path: Path, rate: str, served: str, text: str 
     assert told == ([f"The client is set to send requests {text}"] if text else [])
 
 
+@pytest.mark.parametrize(("served", "leads"), [("0.95", "Median_TTFT"), ("0.85", "Request_throughput")])
+def test_the_latency_leads_where_the_client_limits_the_rate(tmp_path: Path, served: str, leads: str) -> None:
+    for name, rate, latency in (("a", "0.95", 80), ("b", served, 60)):
+        report = REPORT.format(rate="1.00", served=rate) + f"Median TTFT (ms):                        {latency}.00\n"
+        (tmp_path / f"{name}.log").write_text(report)
+    compared = perflog.compare(*(perflog.read(tmp_path / f"{name}.log") for name in "ab"))
+    assert {row.metric for row in compared.headlines} == {leads}
+    assert compared.is_limited_by_clients is (leads == "Median_TTFT")
+
+
 def test_a_server_and_its_client_are_no_runs_to_compare(tmp_path: Path) -> None:
     """Each prints settings of its own, and all that the log of each program shows is shown."""
     (tmp_path / "client.log").write_text(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from perflog.analysis.run_filter import number_of
 from perflog.metrics import Options, Tables, serving
 from perflog.metrics.benchmarks.server_readings import (
     CACHE,
@@ -20,9 +18,8 @@ from perflog.metrics.benchmarks.server_readings import (
     by_replica,
     stuck_engines,
 )
-from perflog.metrics.benchmarks.serving import server_rate
+from perflog.metrics.benchmarks.serving import client_rates
 from perflog.metrics.semantics import semantics_by_run
-from perflog.metrics.settings_by_run import settings_by_run
 from perflog.statistics.samples import median
 from perflog.statistics.shifts import shifts
 from perflog.tables.columns import Rows
@@ -36,7 +33,6 @@ _DIGITS = 3
 _LEAST_START = 1.0  # seconds of a part of the start
 _WHOLE = 1000  # tokens/s, from which on a rate has no decimals
 _PREFILL_QUEUE, _PREFILL_RATE = "prefill_queued_requests", "input_tokens_per_s"
-_KEEPS_UP = 0.9  # of the rate of a client: random intervals, and the time of the last requests
 _SLOWER = 1.15  # ratio of what two replicas generate for each running request
 _STEADY_SHARE = 0.1  # of the cache, by which its use may vary to be one number
 
@@ -80,18 +76,11 @@ def start(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa:
         yield f"Start of the server: {text}."
 
 
-def client_rate(tables: Tables, run: str, options: Options) -> Iterator[str]:
+def client_rate(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001
     """How many requests a client is set to send, and how many are served."""
-    settings = settings_by_run(tables)[run]
-    names = ("configured_request_rate", "request_rate", "arguments.request_rate", "arguments.request-rate")
-    rate = next((rate for name in names if (rate := number_of(settings.get(name))) is not None), None)
-    rows = serving.table(tables, options)
-    rows = rows[(rows["run"] == run) & (rows["unit"] == "1/s")]
-    served = {server_rate(row["of"]): row["mean"] for row in records(rows)}.get("requests/s")
-    if rate is None or served is None or not math.isfinite(rate):
-        return
-    limits = ": the client's rate is the limit, not the server" if served >= _KEEPS_UP * rate else ""
-    yield f"The client is set to send requests at {rate:,.3g}/s, and {served:,.3g}/s are served{limits}."
+    if (rate := client_rates(tables).get(run)) is not None:
+        limits = ": the client's rate is the limit, not the server" if rate.is_limit else ""
+        yield f"The client is set to send requests at {rate.sent:,.3g}/s, and {rate.served:,.3g}/s are served{limits}."
 
 
 def server_load(tables: Tables, run: str, options: Options) -> Iterator[str]:
