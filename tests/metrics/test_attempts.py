@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from support.jobs import Job
+from support.metrics_logs import by_hand
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.attempts import Extent, _evidence, attempts, step_of
+from perflog.metrics.attempts import Extent, _evidence, _extents, _loaded, _restarted, attempts, step_of
 from perflog.tables.columns import NULL
 
 
@@ -244,3 +245,28 @@ def test_a_run_continues_from_a_step_that_the_earlier_one_has(loaded: int | None
         Extent(run, "log", 1, begin, end, 1, 9, None, 0, 0) for run, begin, end in (("a", 1, 30), ("b", first, 60))
     )
     assert (_evidence(loaded, later, [earlier], {}, near=True) is not None) == is_one
+
+
+def test_the_extent_of_runs_without_steps() -> None:
+    """Of a run without any, and of one whose steps have no number."""
+    for made in (by_hand("values", []), by_hand("steps", [{"step_time_s": 1.0}])):
+        (extent,) = _extents(Tables(made))
+        assert {extent.first_step, extent.last_step, extent.first_step_line, extent.last_step_line} == {-1}
+    (extent,) = _extents(Tables(by_hand("steps", [{"step": 7}, {"step": 5}, {"step": 6}])))
+    assert (extent.first_step, extent.last_step, extent.first_step_line, extent.last_step_line) == (5, 7, 1, 3)
+
+
+def test_the_line_in_which_a_launcher_restarts_and_the_checkpoint_that_a_run_loads() -> None:
+    """Steps of the run are on the lines 20 to 40, those of the run before on 3 to 9."""
+    later = Extent("b", "log", 2, 1, 9, 20, 40, None, 0, 0)
+    before = Extent("a", "log", 1, 1, 9, 3, 9, None, 0, 0)
+    lines = [{"line": line, "step": line, "kind": "checkpoint"} for line in (1, 9, 15, 20)]
+    rows = Tables(by_hand("milestones", lines)).rows("milestones")
+    assert _restarted(later, before, {"b": rows}) == 1
+    assert _restarted(later, before, {"b": rows.where(rows["line"] >= 20)}) is None
+    assert _restarted(later, Extent("a", "log", 1, -1, -1, -1, -1, None, 0, 0), {"b": rows}) is None
+    assert _restarted(later, before, {}) is None
+    assert _loaded(later, None, {"b": rows}) == (1, 1)
+    assert _loaded(later, before, {"a": rows}) == (15, 15)
+    assert _loaded(later, before, {"b": rows.where(rows["line"] >= 20), "a": rows}) == (15, 15)
+    assert _loaded(later, before, {}) is None

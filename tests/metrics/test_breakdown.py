@@ -20,6 +20,7 @@ import perflog
 import perflog.metrics.step_time.breakdown as module
 from perflog.analysis.lint import findings
 from perflog.metrics import Options, Tables, breakdown, device_time, steps
+from perflog.metrics.profiles.kernels import PRINTED_TOTAL
 from perflog.metrics.step_time.breakdown import UNTIMED, part_name
 
 MOE = "moe_layer"
@@ -388,3 +389,20 @@ def test_a_pause_that_a_phase_times_is_not_taken_from_the_untimed_time(tmp_path:
     times = dict(zip(found["part"], found["time_s"].round(6), strict=True))
     assert times == pytest.approx({"compute_time": 0.9, "step": 0.5, "data_time": 0.1 + 2 / 9}, abs=1e-6)
     assert found["share"].sum() == pytest.approx(1)
+
+
+def test_a_run_without_known_parts_does_not_hide_those_behind_it() -> None:
+    values = [_phase(step, time_s) for step in range(8) for time_s in (0.2, 0.4)]
+    unknown, known = (by_hand("steps", [*_steps(8), *values], world) for world in (None, 2))
+    both = {name: pd.concat([unknown[name], known[name].assign(run="s")]) for name in known}
+    assert set(breakdown(both)["run"]) == {"s"}
+
+
+def test_a_table_that_lists_the_same_work_again_counts_once() -> None:
+    """Also a table without a number; other totals, and sums that are equal by chance, count."""
+    listed = [(1, PRINTED_TOTAL, 10.0, 6.0), (None, PRINTED_TOTAL, 10.0, 5.0), (3, "sum of gpu", 10.0, 4.0),
+              (4, "sum of gpu", 10.0, 3.0), (5, PRINTED_TOTAL, 9.0, 2.0)]  # fmt: skip
+    table = pd.DataFrame(listed, columns=["section", "denominator", "denominator_s", "time_s"]).astype(
+        {"section": object}
+    )
+    assert module._once(table)["time_s"].tolist() == [6.0, 4.0, 3.0, 2.0]

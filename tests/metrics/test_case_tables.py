@@ -358,3 +358,12 @@ def test_a_profile_is_over_its_functions_not_over_their_calls() -> None:
     names = "calls own_time function"
     [table] = found(*named(names, (5, 0.25, "read"), (5, 0.5, "write"), (7, 0.125, "close")), units={"own_time": "s"})
     assert table.parameters == {"function": ["read", "write", "close"]} and table.is_of_different_work
+
+
+@pytest.mark.parametrize(
+    ("sizes", "times", "rise"),
+    [([1, 2, 4], [1, 2, 3], True), ([1, 2, 4], [3, 2, 1], False), ([2, 2, 2], [1, 2, 3], False),
+     ([1, 2, 4], [5, 5, 5], False), ([1, math.nan, 4], [1, 2, 3], False)],
+)  # fmt: skip
+def test_more_work_that_takes_longer(sizes: list[float], times: list[float], rise: bool) -> None:
+    assert module._rise_together(np.array(sizes), np.array(times)) == rise

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from support.drawings import ys
 from support.json_logs import json_log, steady_times
+from support.metrics_logs import by_hand
 
 import perflog
-from perflog.metrics import Tables, history
-from perflog.metrics.many_runs.history import _MOST_SETTINGS, history_rows, settings_summary
+from perflog.metrics import Options, Tables, history
+from perflog.metrics.many_runs import history as module
+from perflog.metrics.many_runs.history import _MOST_SETTINGS, _figures, history_rows, settings_summary
 from perflog.metrics.many_runs.version_levels import ChangedSetting
 from perflog.metrics.run_moments import moments
 from perflog.plots import history as history_plot
@@ -159,3 +161,15 @@ def test_the_settings_that_changed_with_a_level(count: int) -> None:
     texts = [f"{name} a -> b" for name in names[:_MOST_SETTINGS]]
     more = [f"and {count - _MOST_SETTINGS} more"] if count > _MOST_SETTINGS else []
     assert found == (", ".join([*texts, *more]) or None)
+
+
+@pytest.mark.parametrize(("runs", "figure"), [("ab", "tokens_per_s"), ("a", "step_time_s"), ("abc", "step_time_s")])
+def test_the_speed_is_the_first_one_that_all_runs_have(runs: str, figure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none is of all runs, it is the first one."""
+    speeds = {"step_time_s": {"a": 1.0}, "tokens_per_s": {"a": 5.0, "b": 6.0}, "samples_per_s": {"a": 7.0, "b": 8.0}}
+    monkeypatch.setattr(module, "steady_medians", lambda _tables, name, *_: speeds[name])
+    first, clock = _figures(Tables(by_hand("steps", [])), runs, Options())
+    assert (first.name, first.better, clock.name, clock.unit) == (
+        figure, "lower" if figure == "step_time_s" else "higher", "elapsed_s", "s",
+    )  # fmt: skip
+    assert first.values == {run: value for run, value in speeds[figure].items() if run in runs}

@@ -182,3 +182,10 @@ def test_tables_without_a_number_are_sections_too() -> None:
         for name, time_s in (("a", 3.0), ("b", 1.0))
     ]
     assert [row["share"] for row in rows(kernels(profile_of(rows_of_table)), by="name")] == [0.75, 0.25]
+
+
+def test_a_table_without_printed_shares_does_not_end_the_search_for_those_that_are_cut() -> None:
+    found = cut_profile([("kernel", 30.0, 0.0, 1), *((*row[:3], 2) for row in CUT)])
+    assert [(row["denominator"], row["share"]) for row in found] == [
+        ("sum of gpu", 1), (BY_SHARES, pytest.approx(0.3)), (BY_SHARES, pytest.approx(0.2)),
+    ]  # fmt: skip

@@ -56,6 +56,7 @@ def test_parents_of_occurrences() -> None:
     phases = {"x": Phase("x", of=("forward", "backward")), "y": Phase("y", of=("x",))}
     table = table_of([row("x"), row("x", occurrence=2), row("y"), row("z"), row("x", step=1, rank=None)], 2, phases)
     parents = [None if parent < 0 else table.names[parent] for parent in table.parent]
+    assert table.parent[-1] == -1
     assert parents == ["forward", "backward", "x", "step", None]  # which occurrence the last is, is not known
     assert table.names[:3] == ["x", "y", "z"]
 

@@ -14,7 +14,17 @@ from support.paths import SHARED
 
 import perflog
 from perflog.metrics import placement
-from perflog.metrics.skew.placement import _ranks_of, busiest, with_copies
+from perflog.metrics.skew.placement import (
+    AS_PLACED,
+    MOVED,
+    REDUNDANT,
+    _expert_ranks,
+    _placement_rows,
+    _ranks_of,
+    _slowest,
+    busiest,
+    with_copies,
+)
 
 LOADS = st.lists(st.integers(0, 50), min_size=4, max_size=8).filter(lambda loads: len(loads) % 2 == 0 and any(loads))
 
@@ -60,3 +70,32 @@ def test_experts_lie_on_several_ranks_with_as_many_each() -> None:
     found = {ranks: _ranks_of(layer, ranks) for ranks in (None, 1, 2, 3, 8, 16)}
     assert found == {None: 4, 1: None, 2: 2, 3: None, 8: 8, 16: None}
     assert _ranks_of(SimpleNamespace(**vars(layer) | {"ranks": None}), None) is None  # type: ignore[arg-type]
+
+
+def test_a_gain_is_relative_to_the_experts_as_placed() -> None:
+    found = list(_placement_rows({"step": 3}, {(AS_PLACED, 0): 3.0, (MOVED, 0): 2.0, (REDUNDANT, 4): 1.5}))
+    assert [(row["step"], row["placement"], row["copies"], row["slowest"], row["gain"]) for row in found] == [
+        (3, AS_PLACED, 0, 3.0, 1.0), (3, MOVED, 0, 2.0, 1.5), (3, REDUNDANT, 4, 1.5, 2.0),
+    ]  # fmt: skip
+
+
+def test_the_busiest_rank_is_relative_to_the_mean() -> None:
+    """Of a mean of 0.5, two ranks take 0.8 and 0.2; 0.7 if the smallest expert is beside the largest one."""
+    assert _slowest(np.array([0.6, 0.2, 0.1, 0.1]), 2) == {
+        (AS_PLACED, 0): pytest.approx(1.6), (MOVED, 0): pytest.approx(1.4),
+        (REDUNDANT, 2): pytest.approx(1.0), (REDUNDANT, 4): pytest.approx(1.0),
+    }  # fmt: skip
+    assert _slowest(np.zeros(4), 2) == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "ranks"),
+    [
+        ({"Expert_Parallel_Size": "8"}, 8),
+        ({"moe.ep_degree": "4"}, 4),
+        ({"ep": "auto", "ep_size": "2"}, 2),
+        ({"tp": "8"}, None),
+    ],
+)
+def test_the_setting_of_expert_parallelism(settings: dict[str, str], ranks: int | None) -> None:
+    assert _expert_ranks(settings) == ranks

@@ -13,7 +13,8 @@ from support.paths import ROOT
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.run_tables import _as_one
+from perflog.metrics import run_tables as module
+from perflog.metrics.run_tables import _as_one, _few
 from perflog.tables.arrow import Where, one_of, row_counts
 from perflog.tables.parquet import stored_row_counts
 from perflog.tables.schema import TABLES
@@ -162,3 +163,14 @@ def test_stretches_that_follow_one_another_are_one() -> None:
     assert _as_one([slice(4, 9), slice(0, 2), slice(2, 4)]) == slice(0, 9)
     assert _as_one([slice(3, 5)]) == slice(3, 5)
     assert _as_one([slice(0, 2), slice(3, 4)]) is _as_one([slice(0, 2), np.array([2, 3])]) is _as_one([]) is None
+
+
+def test_a_table_that_is_not_given_is_empty() -> None:
+    steps = Tables({"runs": pd.DataFrame({"run": ["a"]})})["steps"]
+    assert not len(steps) and list(steps) == [column.name for column in TABLES["steps"]]
+
+
+def test_runs_that_are_read_at_once_have_not_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_AT_ONCE", 4)
+    assert list(_few("abcde", {"a": 2, "b": 2, "c": 1, "d": 9, "e": 4})) == [["a", "b"], ["c"], ["d"], ["e"]]
+    assert list(_few("", {})) == []

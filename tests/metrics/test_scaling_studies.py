@@ -9,6 +9,8 @@ from support.commands import run
 
 import perflog
 from perflog.metrics import scaling
+from perflog.metrics.many_runs.scaling_studies import _grows, _telling
+from perflog.metrics.step_time.run_rates import SizedRun
 
 
 def table(path: Path, text: str) -> str:
@@ -122,3 +124,18 @@ def test_a_failed_run_beside_a_sound_one_of_its_size_is_in_no_study(failed: str,
     rows = scaling(perflog.read(tmp_path))
     measured = rows[rows["of"] == "measured"]
     assert measured["gpus"].tolist() == [8, 16] and measured["speed"].tolist() == pytest.approx([1000, 1800])
+
+
+@pytest.mark.parametrize(("faster", "grows"), [(1.29, False), (1.31, True)])
+def test_a_rate_that_grows_is_of_all_gpus(faster: float, grows: bool) -> None:
+    """The geometric mean of the runs of the largest size counts."""
+    sizes = {name: SizedRun((), gpus, None, None) for name, gpus in (("a", 1), ("b", 2), ("c", 4), ("d", 4))}
+    assert _grows({"a": 1.0, "b": 9.0, "c": faster / 2, "d": faster * 2}, sizes) == grows
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [("fast", ("true", "false")), ("fast", ("1", "0")), ("version", ("2.8", "2.9"))]
+)
+def test_a_model_distinguishes_studies_rather_than_a_switch_or_a_version(name: str, values: tuple[str, str]) -> None:
+    keys = [{name: value, "model": model, "seq": "8"} for value, model in zip(values, ("s", "l"), strict=True)]
+    assert _telling(keys) == ["model"]

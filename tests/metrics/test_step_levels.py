@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -190,3 +192,11 @@ def test_neither_a_countdown_nor_a_mean_so_far_is_the_time_that_has_levels(tmp_p
         lines.append(f"step {step} loss 2.5 eta {rest:.1f}s avg_time {total / step:.3f}s time {time:.3f}s\n")
     table = levels(read("".join(lines), tmp_path))
     assert set(table["figure"]) == {"time"} and table["first_step"].tolist()[1:] == [41, 61]
+
+
+@pytest.mark.parametrize(("warm", "found"), [(25, [(5, 25), (25, 100)]), (24, [])])
+def test_a_warm_up_of_twenty_steps_behind_the_first_ones_is_a_level(warm: int, found: list[tuple[int, int]]) -> None:
+    values = np.where(np.arange(100) < warm, 2.0, 1.0) + np.arange(100) % 3 / 1000
+    series: Any = SimpleNamespace(values=values, warmup=SimpleNamespace(cut=warm))
+    assert [(level.start, level.stop) for level in module._levels_of(series, False)] == found
+    assert module._levels_of(series, True) == []

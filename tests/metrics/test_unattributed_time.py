@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
-from support.phase_tables import table_of
+from support.phase_tables import DECLARED, table_of
 
 from perflog.formats.model import Phase
 from perflog.metrics.semantics import RunSemantics
@@ -112,3 +112,14 @@ def test_a_wait_for_nothing_declared_is_exposed_all_the_same() -> None:
     assert (means[4].tolist(), exposed.tolist(), rank.tolist()) == ([1.5], [1.0, 2.0], [0.0, 1.0])
     assert np.isnan([*means[5], *total]).all()
     assert not np.concatenate([place, wait, step]).any()
+
+
+@pytest.mark.parametrize(("hidden", "rests"), [(True, [1.0]), (False, [])])
+def test_a_phase_that_may_be_inside_forbids_the_rest_unless_it_is_hidden(hidden: bool, rests: list[float]) -> None:
+    """`c` is in one of two wholes: nobody knows in which."""
+    declared = {**DECLARED, "c": Phase("c", of=("whole", "other"), hidden=hidden)}
+    values = [
+        {"line": 0, "part": 0, "step": 0, "phase": name, "time_s": time_s, "rank": None, "occurrence": 1}
+        for name, time_s in (("whole", 3.0), ("a", 1.5), ("b", 0.5), ("c", 0.25))
+    ]
+    assert [found.mean.item() for found in unattributed_times(table_of(values, None, declared))] == rests

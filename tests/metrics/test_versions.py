@@ -116,6 +116,8 @@ def test_commits_in_the_order_in_which_they_were_ingested() -> None:
         ("version", ["2.10", "2.9", "2.1"], ["2.1", "2.9", "2.10"]),
         ("torch", ["2.1.10", "2.1.9", "2.1.1"], ["2.1.1", "2.1.9", "2.1.10"]),
         ("lr", ["0.5", "0.25", "1e-3"], ["1e-3", "0.25", "0.5"]),
+        ("lr", ["1e-3", "2e-4", "0.5"], ["2e-4", "1e-3", "0.5"]),
+        ("lr", ["1e-3", "2e-2", "3e-1"], ["1e-3", "2e-2", "3e-1"]),  # by their digits the exponents would count less
         ("kind", ["v10", "v9", "v1"], ["v1", "v9", "v10"]),
     ],
 )
@@ -155,6 +157,8 @@ def nights(**more: Sequence[Any]) -> versions.Tests:
         ({"seed": [1, 2] * 3}, [""]),
         ({"log": [f"night_{n}/{name}_{n}.txt" for n in range(3) for name in ("dense", "moe")]},
          ["log dense", "log moe"]),
+        ({"log": [f"{name}/night_{n}/a.txt" for n in range(3) for name in ("dense", "moe")]},
+         ["folder dense", "folder moe"]),
         ({"log": [f"2026010{n}/rank{k}.txt" for n in range(3) for k in (0, 1)]}, [""]),  # numbers of repeats
         ({"label": ["a #1", "b #2"] * 3}, ["label a #1", "label b #2"]),
     ],
@@ -177,3 +181,11 @@ def test_a_test_needs_enough_versions() -> None:
     found = versions_of_tests(commits("x", "y", commit_date=DAYS[:2], model=["m", "m"]), fewest=3)
     assert found.tests == () and found.left_out == dict.fromkeys("ba", "m: 2 versions, 3 are needed")
     assert len(versions_of_tests(commits("x", "y", commit_date=DAYS[:2]), fewest=2).tests) == 1
+
+
+def test_tests_of_one_name_are_numbered() -> None:
+    """A program and a model may have one name."""
+    found = versions_of_tests(
+        commits("x", "x", commit_date=[DAYS[0]] * 2, model=["m", None], program=[None, "m"]), fewest=1
+    )
+    assert [test.test for test in found.tests] == ["m", "m (2)"]

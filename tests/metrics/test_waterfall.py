@@ -19,8 +19,10 @@ from support.metrics_logs import by_hand, rows, runs, tables
 from support.trace_tables import kernel, reduce
 
 import perflog
-from perflog.metrics import Tables, breakdown, stages, steps, waterfall
+from perflog.metrics import Options, Tables, breakdown, stages, steps, waterfall
+from perflog.metrics.settings_by_run import MFU_PEAK_OF
 from perflog.metrics.step_time.breakdown import misfits
+from perflog.metrics.step_time.waterfall import _times_of_work
 
 MOE = "moe_layer"
 
@@ -205,6 +207,7 @@ def test_work_at_the_rate_of_plain_products_and_the_kernels_that_are_slower() ->
     found = {row["bar"]: row for row in rows(waterfall(made))}
     work = 0.131072 / 0.8
     assert found["work at plain products"]["time_s"] == pytest.approx(work)
+    assert found["work at plain products"]["doubt"] is None
     assert found["slower kernels"]["time_s"] == pytest.approx(0.3 - work)
     assert found["unattributed"]["time_s"] == pytest.approx(0.7)
     assert (found["slower kernels"]["first_line"], found["slower kernels"]["last_line"]) == (9, 40)
@@ -224,6 +227,7 @@ def test_rare_pauses_are_no_part_of_a_steady_step() -> None:
     """A program that evaluates inside some of its iterations."""
     table = waterfall(_with_mfu([1.0, 1.0, 1.0, 35.0] + [1.0] * 16))
     assert _bars(table) == pytest.approx({"work at the peak": 0.15, "unattributed": 0.85, "rare pauses": 1.7})
+    assert rows(table)[0]["doubt"] == "from the MFU that the log prints"
     assert table["of_steady"].dropna().to_dict() == pytest.approx({0: 0.15, 1: 0.85})
     assert table["whole_s"].iloc[0] == pytest.approx(2.7)
 
@@ -276,3 +280,12 @@ def test_earlier_steps_that_are_faster_are_no_warm_up() -> None:
     bars = rows(waterfall(by_hand("steps", lines)))
     assert [row["bar"] for row in bars] == ["mixed", "unattributed"]
     assert bars[0]["whole_s"] == pytest.approx(mean(times[40:]))
+
+
+def test_an_mfu_of_the_peak_of_another_gpu_is_no_work() -> None:
+    """NanoGPT prints its MFU as a share of the peak of an A100, whatever GPU it runs on."""
+    made = _with_mfu([1.0] * 8)
+    printed = _times_of_work(Tables(made), Options())[0]
+    assert printed == {"r": pytest.approx(0.15)}
+    given = {**made, "runs": made["runs"].assign(config=json.dumps({MFU_PEAK_OF: "A100"}))}
+    assert _times_of_work(Tables(given), Options())[0] == {}

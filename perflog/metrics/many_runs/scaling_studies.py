@@ -211,7 +211,7 @@ def _telling(keys: Sequence[Mapping[str, str]]) -> list[str]:
     def is_poor(name: str) -> tuple[bool, bool]:
         return all(value is None or value.lower() in _SWITCH for value in values[name]), "version" in name
 
-    return independent(keys, sorted((name for name in values if len(values[name]) > 1), key=is_poor))
+    return independent(keys, sorted(values, key=is_poor))
 
 
 def _chains(runs: Mapping[str, SizedRun]) -> Iterator[tuple[str | None, list[str]]]:

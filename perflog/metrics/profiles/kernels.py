@@ -143,7 +143,7 @@ def _totals_by_shares(rows: pd.DataFrame) -> pd.Series[float]:
     A truncated table lists only its largest rows: the sum of their times is less than the sum of their shares implies.
     """
     totals = rows["time_s"].astype("float64") * float("nan")
-    for _, listed in rows.groupby(["section", "of"], sort=False):
+    for _, listed in rows.groupby(["section", "of"]):
         times, shares = _floats(listed["time_s"]).fillna(0.0), _floats(listed["share"])
         telling = shares >= _TELLING
         share_sum = float(shares[telling].sum())

@@ -196,7 +196,7 @@ def _layers(rows: Rows, jobs: Ints) -> Iterator[tuple[int, str | None, LayerLoad
     amounts = np.bincount(work.inverse, weights=rows["amount"])  # of whole numbers, as tokens are, exact
     step_of_work, experts_of_work = in_steps.inverse[work.first], rows["expert"][work.first]
     layer_of_step = groups_of(*layer_keys).inverse[in_steps.first]
-    ends = np.searchsorted(layer_of_step, np.arange(layer_of_step.max() + 2)).tolist() if len(rows) else []
+    ends = np.searchsorted(layer_of_step, np.arange(layer_of_step.max() + 2)).tolist()
     for start, end in pairwise(ends):
         complete = ranks_of_step[start:end] == ranks_of_step[start:end].max()
         first, last = np.searchsorted(step_of_work, [start, end]).tolist()

@@ -150,7 +150,7 @@ def with_facts(
     return PhaseTable(
         runs=runs, names=list(index), run_index=run_index, phase=phases, line=columns["line"], part=columns["part"],
         step=columns["step"], occurrence=occurrences, printed_rank=rank,
-        rank=np.where(lost, np.nan, rank) if lost.any() else rank, torn=torn,
+        rank=np.where(lost, np.nan, rank), torn=torn,
         parent=np.array(parents, np.int64)[cases.inverse], node=np.where(ever_torn, 0, occurrences),
         time_s=columns["time_s"], min_s=columns["min_s"], remote_share=columns["remote_share"],
     )  # fmt: skip

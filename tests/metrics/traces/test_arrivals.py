@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from support.trace_tables import Event, by_hand, kernel, reduce
 
 from perflog.metrics import Tables
 from perflog.metrics.traces.collectives.collective_matching import matched_collectives
-from perflog.metrics.traces.replays.arrivals import OwnWork, lines_of_collectives, own_work
+from perflog.metrics.traces.replays.arrivals import (
+    OwnWork,
+    _holds_host,
+    _just_ended,
+    lines_of_collectives,
+    own_work,
+)
+from perflog.metrics.traces.replays.dependencies import NO_WORK
 from perflog.tables.columns import NULL
 
 US = 1000
@@ -107,7 +116,7 @@ def test_a_host_that_launches_nothing_during_collectives_waits_for_them() -> Non
 
 
 def test_work_of_one_graph_comes_before_the_collectives_of_the_same_launch() -> None:
-    """Each rank launches three kernels and a collective at once, rank 1's take longer."""
+    """Each rank launches three kernels and collectives at once, rank 1's take longer. The last one waits for none."""
     events = []
     for rank, length in ((0, 100), (1, 150)):
         where = {"rank": rank, "part": rank, "device": rank, "correlation": 1 + 10 * rank}
@@ -117,9 +126,10 @@ def test_work_of_one_graph_comes_before_the_collectives_of_the_same_launch() -> 
             events.append(kernel(US * begin, US * (begin + length), stream=7) | where)
             moving = reduce(US * (begin + length), US * (170 + 150 * k), stream=20)
             events.append(moving | where)
+        events.append(reduce(US * 470, US * 500, stream=20) | where)
     for work, length in zip(found_of(by_hand(events)), (100, 150), strict=True):
-        assert (work.arrivals.ready // US).tolist() == [10 + length * k for k in (1, 2, 3)]
-        assert (work.arrivals.since[1:] // US).tolist() == [10 + length, 10 + 2 * length]
+        assert (work.arrivals.ready // US).tolist() == [10 + length * k for k in (1, 2, 3, 3)]
+        assert (work.arrivals.since[1:] // US).tolist() == [10 + length * k for k in (1, 2, 3)]
 
 
 def test_a_collective_that_begins_when_another_one_ends_comes_from_it() -> None:
@@ -138,3 +148,25 @@ def test_a_collective_that_begins_when_another_one_ends_comes_from_it() -> None:
     for arrivals in (found.arrivals for found in found_of(by_hand(events))):
         assert arrivals.came_from[1::2].tolist() == arrivals.lines[::2].tolist()
         assert (arrivals.ready[1::2] // US).tolist() == (arrivals.since[1::2] // US).tolist() == [200, 500]
+
+
+def test_what_just_ended_before_a_task_in_a_gap_of_its_stream() -> None:
+    """Collectives are task 0, and task 5 of half a microsecond. Times are exact up to a microsecond."""
+    starts = [0, 103_000, 104_000, 160_000, 99_000, 200_000, 200_000, 98_999]
+    ends = [100_000, 110_000, 110_000, 170_000, 110_000, 200_500, 210_000, 110_000]
+    before = [NO_WORK, NO_WORK, 8, NO_WORK, NO_WORK, NO_WORK, NO_WORK, NO_WORK]
+    graph: Any = SimpleNamespace(
+        starts=np.array([*starts, 90_000]), ends=np.array([*ends, 101_000]), before=np.array([*before, NO_WORK]),
+        usual_ns=50_000,
+    )  # fmt: skip
+    found = _just_ended(graph, np.array([0, 5])).tolist()
+    assert found == [NO_WORK, 0, NO_WORK, NO_WORK, 0, NO_WORK, NO_WORK, NO_WORK, NO_WORK]
+
+
+@pytest.mark.parametrize(("meanwhile", "holds"), [(1, True), (2, False)])
+def test_a_host_that_seldom_launches_during_collectives_waits_for_them(meanwhile: int, holds: bool) -> None:
+    """They run for half of the time: a tenth of the launches that would fall into it are 1.5 of 30."""
+    launched = np.array([NULL, *range(100, 130 - meanwhile), *range(60, 60 + meanwhile)])
+    device: Any = SimpleNamespace(span=200)
+    graph: Any = SimpleNamespace(launched=launched, starts=np.array([0]), ends=np.array([100]), device=device)
+    assert _holds_host(graph, np.array([0])) == holds

@@ -220,6 +220,12 @@ def test_comparisons_read_the_known_kinds_of_the_path_of_a_run() -> None:
     assert {measure.kind for measure, _, _ in found} == {"path"}
 
 
+def test_comparisons_take_the_mean_of_the_devices() -> None:
+    events = [kernel(10, 40), kernel(10, 20, rank=1, part=1, device=1)]
+    ((measure, _, values),) = _samples(by_hand(events), Steady({"r": 0}, {}))
+    assert measure.name == "gemm on the critical path" and values.tolist() == [pytest.approx(20e-9)]
+
+
 def test_no_device_no_path(tmp_path: Path) -> None:
     log = traced(tmp_path / "a.json", event("cpu_op", "aten::mm", 0, 4))
     assert not len(critical_path(log))

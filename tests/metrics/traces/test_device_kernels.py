@@ -15,9 +15,16 @@ from support.examples import examples
 from support.metrics_logs import row, rows
 from support.trace_tables import Event, by_hand, kernel, reduce, step
 
-from perflog.metrics import device_kernels
+from perflog.metrics import Tables, device_kernels
 from perflog.metrics.compared import ALL, Steady
-from perflog.metrics.traces.operators.device_kernels import _by_first_place, _rate, _samples
+from perflog.metrics.traces.device_work import trace_devices
+from perflog.metrics.traces.operators.device_kernels import (
+    _by_first_place,
+    _rate,
+    _samples,
+    times_by_name,
+)
+from perflog.metrics.traces.steady_work import SteadyDevices
 
 NS = 1e-9
 
@@ -120,3 +127,17 @@ def test_a_rate_is_of_the_rows_that_have_it() -> None:
              for name in ("flops", "bytes")}  # fmt: skip
     assert rates["flops"][:2] == [pytest.approx(2e12), pytest.approx(6e3 / 5e-9)]
     assert np.isnan([*rates["flops"][2:], *rates["bytes"]]).all()
+
+
+def test_times_are_kept_for_each_set_of_steps() -> None:
+    """A gemm of 10 ns in step 1 and of 30 ns in step 2."""
+    tables = Tables(
+        by_hand([step(1, 0, 10), kernel(0, 10, "gemm", step=1), step(2, 10, 40), kernel(10, 40, "gemm", step=2)])
+    )
+    found = [
+        times_by_name(tables, SteadyDevices("r", trace_devices(tables), None if numbers is None else np.array(numbers)))
+        for numbers in ([1], [2], [1, 2], None)
+    ]
+    assert [each["gemm"].tolist() for each in found] == [
+        [pytest.approx(ns * NS) for ns in times] for times in ([10], [30], [10, 30], [40])
+    ]

@@ -79,12 +79,12 @@ def sampled(*events: Event) -> list[tuple[str, str | None, str, str | None, floa
 
 
 def test_timed_operators_are_compared_by_their_own_time() -> None:
-    """`a` takes 100 ns, 40 of these in `b`; only `b` has shapes. A run with work of a device has other samples."""
-    timed = [operator("a", 0, 100), operator("b", 10, 50, "[[2, 3]]")]
+    """`z` takes 100 ns, 40 of these in `b`. The longest comes first. A run with work of a device has other samples."""
+    timed = [operator("z", 0, 100, "[[4]]"), operator("b", 10, 50, "[[2, 3]]")]
     other = operator("b", 0, 9, run="device"), kernel(0, 9, run="device")
     assert sampled(*timed, *other) == [
-        (ALL, None, "s", "lower", 100e-9), ("a", ALL, "s", "lower", 60e-9), ("b", ALL, "s", "lower", 40e-9),
-        ("b 2x3", None, "s", "lower", 40e-9),
+        (ALL, None, "s", "lower", 100e-9), ("z", ALL, "s", "lower", 60e-9), ("b", ALL, "s", "lower", 40e-9),
+        ("z 4", None, "s", "lower", 60e-9), ("b 2x3", None, "s", "lower", 40e-9),
     ]  # fmt: skip
 
 

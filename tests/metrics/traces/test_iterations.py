@@ -56,6 +56,7 @@ def test_a_loop_is_found_wherever_the_trace_begins(number: int, before: int, beh
         [*[*MODEL] * 4, *[ADAM] * 3] * 2,  # micro-batches, and two steps
         [7] * 500,  # one kernel
         [*MODEL] * 2,
+        [9, *range(30, 42), *[9, *range(10, 22)] * 3],  # the first piece is no iteration
         list(range(100)),
         [],
     ],

@@ -10,8 +10,9 @@ import pytest
 from support.made_traces import US, event, traced
 
 from perflog.metrics import Tables
+from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.replays.dependencies import dependencies
-from perflog.metrics.traces.replays.own_time import own_time
+from perflog.metrics.traces.replays.own_time import idle_time, own_time
 
 
 def work(start: int, length: int, number: int, stream: int = 7, name: str = "gemm", at: int | None = None) -> list[Any]:
@@ -66,3 +67,14 @@ def test_what_the_host_is_in_while_the_device_idles(tmp_path: Path, during: list
     events = [*work(0, 100, 1), *during, *work(400, 10, 2)]
     got = found(tmp_path / "a.json", events, (0, 400))
     assert got == {("compute", "gemm"): 100} | {("idle", name): time for name, time in names.items()}
+
+
+def test_idle_time_before_the_launches_of_two_threads(tmp_path: Path) -> None:
+    """The device idles in 100..400 and 410..500. Two threads launch at 398 and 490, after 298 + 80 us."""
+    other = [each | {"tid": 2} if each["cat"] == "cuda_runtime" else each for each in work(500, 10, 3, at=490)]
+    during = [event("user_annotation", "load", 110, 40), event("user_annotation", "save", 420, 30, 2)]
+    log = traced(tmp_path / "a.json", *work(0, 100, 1), *during, *work(400, 10, 2), *other)
+    (device_graph,) = dependencies(Tables(log))
+    begin = int(device_graph.starts[0])
+    found = idle_time(device_graph, union(np.array([begin]), np.array([begin + 500 * US])))
+    assert {each.name: each.ns // US for each in found} == {None: 308, "load": 40, "save": 30}

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from support.metrics_logs import rows
 from support.rank_traces import OFFSETS, collectives_of, ns, trace_job, write_job
+from support.trace_tables import by_hand, reduce
 
 import perflog
-from perflog.metrics import (
-    rank_clocks,
-)
+from perflog.metrics import rank_clocks
+from perflog.metrics.traces.collectives.collective_matching import matched_collectives
+from perflog.metrics.traces.collectives.rank_clocks import _rows
 
 
 @pytest.mark.parametrize(("seed", "world"), [(17, 4), (18, 6)])
@@ -25,7 +26,9 @@ def test_clocks_are_estimated_and_bounded(tmp_path: Path, seed: int, world: int)
         assert row["offset_s"] == pytest.approx(OFFSETS[rank] * 1e-9, abs=2e-9)
         assert row["spread_s"] == pytest.approx(0, abs=2e-9)
         assert row["collectives"] == sum(rank in events for events in both)
-        if rank:
+        if not rank:
+            assert (row["least_s"], row["most_s"], row["possible"]) == (0, 0, True)
+        else:
             least = max(ns(own["ts"]) - ns(other["ts"] + other["dur"]) for own, other in pairs)
             most = min(ns(own["ts"] + own["dur"]) - ns(other["ts"]) for own, other in pairs)
             assert (row["least_s"], row["most_s"]) == pytest.approx((least * 1e-9, most * 1e-9), abs=3e-9)
@@ -62,3 +65,15 @@ def test_of_few_collectives_no_clock_is_estimated(tmp_path: Path) -> None:
     assert {(r["offset_s"], r["reason"]) for r in found} == {
         (None, "1 matched collectives that end together: at least 3 are needed")
     }
+
+
+def test_the_spread_is_the_scatter_of_the_ends() -> None:
+    """Rank 1 ends 4, 2, 0, -2 and -4 ns after rank 0: each end is half of it off, 1 ns in the median, by 1.4826."""
+    lengths = [(10, 10 + late) for late in (4, 2, 0, -2, -4)]
+    events = [
+        reduce(100 * k, 100 * k + end, rank=r, part=r) for k, ends in enumerate(lengths) for r, end in enumerate(ends)
+    ]
+    (matched,) = matched_collectives(by_hand(events))
+    found = list(_rows(matched))
+    assert [row["offset_s"] for row in found] == pytest.approx([0, 0], abs=1e-12)
+    assert [row["spread_s"] for row in found] == pytest.approx([1.4826e-9] * 2, rel=1e-3)

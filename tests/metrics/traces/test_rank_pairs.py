@@ -58,6 +58,15 @@ def test_all_to_alls_by_their_splits(tmp_path: Path, seed: int, traced: list[int
     assert {r["calls"] for r in found} == {4} and sum(r["share"] for r in found) == pytest.approx(1)
 
 
+def test_an_all_to_all_that_moves_nothing_sends_no_bytes(tmp_path: Path) -> None:
+    job = trace_job(16)
+    for event in (event for events in job.values() for event in events):
+        if event["args"].get("Process Group Name") == "ep":
+            event["args"] |= {"In split size": "[0, 0, 0, 0]", "Out split size": "[0, 0, 0, 0]"}
+    found = rows(rank_pairs(perflog.read(write_job(tmp_path, job))), op="all_to_all")
+    assert len(found) == 16 and {r["bytes"] for r in found} == {0}
+
+
 @pytest.mark.parametrize("printed", ["[]", "[1, 2, ..., 4]", "[1, 2]"])
 def test_without_whole_splits_no_matrix_is_guessed(tmp_path: Path, printed: str) -> None:
     job = trace_job(16)

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from perflog.metrics.traces.replays.arrivals import Arrivals
-from perflog.metrics.traces.replays.rank_replay import JobCalls, RankReplay, replay_of_ranks
+from perflog.metrics.traces.replays.rank_replay import _ALL, JobCalls, RankReplay, _last_before, replay_of_ranks
 from perflog.tables.columns import NULL
 
 Call = tuple[int, int, int, int]
@@ -223,3 +223,8 @@ def test_the_three_per_cent_slowest_ranks() -> None:
     assert found.without[7] == 300 - 10 and found.without[11] == 300
     assert found.without_slowest == 300 - 20 and found.ideal == 300 - 30
     assert (found.alone[7], found.alone[11], found.alone[0]) == (300, 290, 270)
+
+
+def test_the_way_of_the_call_before() -> None:
+    assert _last_before(np.array([2, 0, 3, 0, 0])).tolist() == [_ALL, 2, 2, 3, 3]
+    assert _last_before(np.array([0, 0, 3])).tolist() == [_ALL] * 3
