@@ -213,9 +213,9 @@ def explain_largest(screen: Screen, trace: RawTrace, state: str) -> None:
     if state == "communication":
         hidden = trace.hidden()
         if hidden < 0.005:
-            screen.explain(f"{'hardly any' if hidden else 'no'} communication is hidden.")
+            screen.explain(f"{'hardly any' if hidden else 'no'} communication is hidden")
         else:
-            screen.explain(f"{'only ' * (hidden < 0.5)}<> of all communication is hidden.", hidden)
+            screen.explain(f"{'only ' * (hidden < 0.5)}<> of all communication is hidden", hidden)
 
 
 def explain_ranges(screen: Screen, path: Path, mark: str = "") -> None:

@@ -99,7 +99,7 @@ metrics.traces: input_shapes launches call_tree work_tree steady_work
 metrics.traces: device_time copies idle_causes launch_delays start_up
 metrics.traces.operators: __init__ device_kernels device_ranges device_operators operator_work operator_calls
 metrics.traces.operators: operator_efficiency recorded_operators collective_volume host_operators
-metrics.traces.collectives: __init__ jobs collective_matching collective_wait collective_bandwidth
+metrics.traces.collectives: __init__ jobs collective_matching absent_peers collective_wait collective_bandwidth
 metrics.traces.collectives: rank_pairs rank_clocks time_loss
 metrics.traces.replays: __init__ recorded_waits dependencies path_walk replay what_if scenario_changes critical_path
 metrics.traces.replays: own_time idle_calls arrivals rank_replay stage_replay lateness scenarios

@@ -28,6 +28,7 @@ TABLES: Any = None  # each table that a sentence needs is replaced
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "wholes_of_traces", lambda rows: rows[rows["part"] == "trace"])
+    monkeypatch.setattr(module, "devices_without_peers", lambda _: {})
     return partial(replace_table, monkeypatch, module)
 
 

@@ -33,6 +33,7 @@ from perflog.metrics.causes import bound_by, causes_by_run
 from perflog.metrics.causes.cause import REPLAY, Cause
 from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.step_series import step_series
+from perflog.metrics.traces.collectives.absent_peers import devices_without_peers
 from perflog.metrics.traces.copies import way_of
 from perflog.metrics.traces.device_time import wholes_of_traces
 from perflog.metrics.traces.idle_causes import CAUSES
@@ -304,6 +305,8 @@ def largest_work(tables: Tables, run: str, options: Options) -> Iterator[str]:
         text += f" {show(seconds / calls, 's', 3)}"
         if state == "communication":
             text += f"; {_hidden(rows)} communication is hidden"
+            if run in devices_without_peers(tables).values():
+                text += "; it may wait for ranks without a trace"
         if state == "waiting":
             alone, on_streams = (show(float(rows[name].sum()), "s", 3) for name in ("waiting_s", "waiting_kernels_s"))
             text += f"; the streams wait {on_streams}, {alone} of it with nothing else running"

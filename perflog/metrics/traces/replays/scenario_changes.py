@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.profiles.kernel_categories import ALLOCATION, category
@@ -23,7 +24,8 @@ SCENARIOS = {
     "launches": "calls of the runtime, and the time from a launch to its work, take no time",
     "graphs": "CUDA graphs launch all work: between the calls that these cannot hold, those that wait for the device, "
     "copy at once, allocate memory or load data, the host takes no time",
-    "device": "all work of the device but waiting takes no time",
+    "device": "all work of the device but waiting takes no time; of communication with ranks without a trace only what "
+    "other work hides",
     "compute": "kernels that compute take no time",
     "kernels": "kernels of one category take no time",
     "roofline": "operators of one class take the least time that the device's peaks allow, where that is known; needs "
@@ -62,13 +64,22 @@ class Scenario(Struct, frozen=True, eq=False):
     communicates: Mask | None = None
 
 
-def scenarios(dependencies: Dependencies, roof: Mapping[str, Floats] | None = None) -> Iterator[Scenario]:
+def scenarios(
+    dependencies: Dependencies, roof: Mapping[str, Floats] | None = None, *, peers: bool = True
+) -> Iterator[Scenario]:
     """Yield the scenarios of a device; only of what there is.
 
     Args:
         dependencies: Its dependencies.
         roof: By class of operators: of each piece of work the share of its time above the least that peaks allow.
+        peers: Whether all ranks with which it communicates have a trace. Else its communication may wait for them:
+            what nothing hides may be no work of the device, and each gain is a bound.
     """
+    for each in _scenarios(dependencies, roof or {}, peers=peers):
+        yield each if peers or each.bound else replace(each, bound=_ABSENT)
+
+
+def _scenarios(dependencies: Dependencies, roof: Mapping[str, Floats], *, peers: bool) -> Iterator[Scenario]:
     work, first = dependencies.device.work, len(kinds_of(dependencies)) - len(dependencies.device.work.categories)
     lengths = np.bincount(work.does, dependencies.ends - dependencies.starts, len(work.categories))
 
@@ -79,7 +90,8 @@ def scenarios(dependencies: Dependencies, roof: Mapping[str, Floats] | None = No
     yield Scenario("launches", None, Change(LAUNCHES))
     if dependencies.calls is not None:
         yield Scenario("graphs", None, Change(HOST_CALLS, calls=_held_by_graphs(dependencies.calls)), _ALL_CAPTURED)
-    yield Scenario("device", None, Change(kinds(COMPUTE, COMMUNICATION, MEMORY)))
+    own = None if peers else _hidden(dependencies)
+    yield Scenario("device", None, Change(kinds(COMPUTE, COMMUNICATION, MEMORY), tasks=own))
     yield Scenario("waits", None, Change((*WAITS, *kinds(WAITING))))
     for name, state in _STATES.items():
         if kinds(state):
@@ -90,13 +102,22 @@ def scenarios(dependencies: Dependencies, roof: Mapping[str, Floats] | None = No
     if len(computing := kinds(COMPUTE)) > 1:
         for kind in sorted(computing, key=lambda kind: -lengths[kind - first])[:_CATEGORIES]:
             yield Scenario("kernels", work.categories[kind - first], Change(kind))
-    for operators, above in (roof or {}).items():
+    for operators, above in roof.items():
         yield Scenario("roofline", operators, Change(tuple(range(first, first + len(work.categories))), tasks=above))
     yield from _streams(dependencies)
 
 
+def _hidden(dependencies: Dependencies) -> Floats:
+    """The share of each piece of work beside which the device computes; of work that does not communicate, all."""
+    starts, ends, work = dependencies.starts, dependencies.ends, dependencies.device.work
+    hidden = work.states()[COMPUTE].inside(starts, ends) / np.maximum(ends - starts, 1)
+    moves = np.array([state == COMMUNICATION for state in work.state_of], np.bool_)[work.does]
+    return np.where(moves, hidden, 1.0)
+
+
 _ALL_CAPTURED = "graphs may not hold all that lies between these calls"
 _AS_EARLY = "what is sent may not be there earlier"
+_ABSENT = "communication may wait for ranks without a trace"
 
 
 def _streams(dependencies: Dependencies) -> Iterator[Scenario]:

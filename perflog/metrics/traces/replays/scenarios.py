@@ -18,6 +18,7 @@ from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, cached, computed_list
 from perflog.metrics.traces.call_tree import NO_CALL
+from perflog.metrics.traces.collectives.absent_peers import devices_without_peers
 from perflog.metrics.traces.collectives.collective_matching import matched_collectives
 from perflog.metrics.traces.device_steps import TraceSteps
 from perflog.metrics.traces.device_work import (
@@ -103,7 +104,7 @@ def _all_rows(tables: Tables, options: Options) -> list[dict[str, Any]]:
     roofs = shares_above_roof(tables, options)
     rows: list[dict[str, Any]] = []
     kinds: list[dict[str, Any]] = []
-    lines, between = lines_of_collectives(tables), {}
+    lines, alone, between = lines_of_collectives(tables), devices_without_peers(tables), {}
     idle: list[dict[str, Any]] = []
     for each in dependencies(tables):
         if (found := own_work_of(each, lines.get(id(each.device)))) is not None:
@@ -112,7 +113,8 @@ def _all_rows(tables: Tables, options: Options) -> list[dict[str, Any]]:
         walk = PathWalk(each)
         kinds += rows_of_kinds(walk)
         if (each.launching != NO_CALL).any():
-            rows += _rows(walk, each.device.run in in_steps, list(scenarios(each, roofs.get(each.device))))
+            changes = scenarios(each, roofs.get(each.device), peers=id(each.device) not in alone)
+            rows += _rows(walk, each.device.run in in_steps, list(changes))
         del each, walk  # before the next one is made
     kinds_on_paths(tables, kinds)  # they cost little here, and going through the dependencies once more does not
     own_work(tables, between)
