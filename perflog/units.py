@@ -6,7 +6,8 @@ How values, changes, numbers of things and lists of names are shown is also here
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -246,11 +247,40 @@ def first_few(names: Iterable[object], most: int = 5, separator: str = ", ") -> 
     return separator.join(texts[:most]) + more
 
 
-def numbered(noun: str, numbers: Sequence[int], most: int = 5) -> str:
-    """Return things by their numbers, which ascend: `rank 3`, `ranks 4 to 7`, `ranks 1, 4 and 3 more`."""
-    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
-        return f"{plural(noun, len(numbers))} {numbers[0]} to {numbers[-1]}"
-    return f"{plural(noun, len(numbers))} {first_few(numbers, most)}"
+def numbers_in_words(numbers: Iterable[int], most: int = 5) -> str:
+    """Return whole numbers in words: `1, 4`, `4-7`, `0-7, 16-23 and 12 more`, `3, 11 ... 1019 (every 8th)`.
+
+    Example:
+        >>> numbers_in_words([40, 41, 42, 43, 9]), numbers_in_words(range(3, 1024, 8))
+        ('9, 40-43', '3, 11 ... 1019 (every 8th)')
+    """
+    ordered = sorted(set(numbers))
+    strides = {b - a for a, b in pairwise(ordered)}
+    if len(ordered) >= _PROGRESSION and len(strides) == 1 and strides != {1}:
+        return f"{ordered[0]}, {ordered[1]} ... {ordered[-1]} (every {_ordinal(strides.pop())})"
+    blocks: list[list[int]] = []
+    for number in ordered:
+        if blocks and number == blocks[-1][-1] + 1:
+            blocks[-1].append(number)
+        else:
+            blocks.append([number])
+    parts = [part for block in blocks for part in ([block] if len(block) >= _BLOCK else [[each] for each in block])]
+    texts = [f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts[:most]]
+    further = sum(map(len, parts[most:]))
+    return ", ".join(texts) + (f" and {further:,} more" if further else "")
+
+
+_PROGRESSION, _BLOCK = 4, 3  # numbers of equal distance, and in a row, that are shown by their ends
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def numbered(noun: str, numbers: Collection[int], most: int = 5) -> str:
+    """Return things by their numbers: `rank 3`, `ranks 4-7`, `ranks 1, 4 and 3 more`."""
+    return f"{plural(noun, len(numbers))} {numbers_in_words(numbers, most)}"
 
 
 def show_change(change: float | None) -> str:

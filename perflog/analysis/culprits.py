@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, Judgement
 from perflog.parsing.failures.kinds import is_plain
 from perflog.parsing.failures.rows import FailureRow
+from perflog.units import numbered
 
 EVIDENCE = 4
 """Lines of the evidence of a failure."""
@@ -49,6 +50,15 @@ class Culprit(Struct, frozen=True):
     def as_json(self) -> dict[str, Any]:
         """What is known of it, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def names_of(culprits: Collection[Culprit]) -> list[str]:
+    """Return the names of culprits; ranks of which no more is known than the number have one: `ranks 40-47`."""
+    names = [culprit.name for culprit in culprits if culprit.name]
+    ranks = {f"rank {culprit.rank}": culprit.rank for culprit in culprits if culprit.rank is not None}
+    plain = {ranks[name] for name in names if name in ranks}
+    together = numbered("rank", plain) if len(plain) > 1 else ""
+    return list(dict.fromkeys(together if together and name in ranks else name for name in names))
 
 
 def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:

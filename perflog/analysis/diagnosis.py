@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from perflog.analysis.culprits import EVIDENCE, Culprit, text_of
+from perflog.analysis.culprits import EVIDENCE, Culprit, names_of, text_of
 from perflog.analysis.job_endings import STUCK, Ending, endings, joined, place_of
 from perflog.analysis.job_members import runs_of_jobs
 from perflog.analysis.overview.facts.device_facts import held_by_allocator
@@ -35,7 +35,7 @@ from perflog.parsing.failures.kinds import title_of
 from perflog.parsing.failures.rows import FailureRow
 from perflog.parsing.input.log_names import base_name
 from perflog.tables.nulls import none_if_null, row_dicts
-from perflog.units import count, first_few, plural
+from perflog.units import count, first_few, numbered
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,9 +63,8 @@ _SETTLES = {
 
 
 _SEVERAL = 3  # attempts, which have numbers
-_SHOWN = 6  # culprits with evidence
+_SHOWN, _OF_MANY = 6, 3  # culprits with evidence; of more culprits
 _NOT_SHOWN = "the messages do not show it"
-_RANKS = 8  # of a list: a node often has as many
 _OF_EACH = 2  # lines of evidence of each of several culprits
 
 
@@ -288,7 +287,7 @@ def _diagnosis(
 def _who_reports(first: Sequence[FailureRow]) -> str:
     """Return who reports the first failure and the peer that it names: neither need be at fault."""
     ranks = sorted({row.rank for row in first if row.rank is not None})
-    names = [f"{plural('rank', len(ranks))} {first_few(ranks, _RANKS)}"] * bool(ranks)
+    names = [numbered("rank", ranks)] * bool(ranks)
     names += [first_few(sorted({row.node for row in first if row.node is not None}), 4)]
     who, peers = " and ".join(filter(None, names)), sorted({row.peer for row in first if row.peer is not None})
     if not who and not peers:
@@ -300,7 +299,8 @@ def _who_reports(first: Sequence[FailureRow]) -> str:
 def _of_each(evidence: Sequence[Sequence[str]]) -> list[str]:
     """Return a few lines of evidence: of the only culprit, or of each of several."""
     most = EVIDENCE if len(evidence) == 1 else _OF_EACH
-    return [text for texts in evidence[:_SHOWN] for text in texts[:most]]
+    shown = evidence if len(evidence) <= _SHOWN else evidence[:_OF_MANY]
+    return [text for texts in shown for text in texts[:most]]
 
 
 def _followed(rows: Sequence[FailureRow]) -> str:
@@ -312,7 +312,7 @@ def _followed(rows: Sequence[FailureRow]) -> str:
             ranks.add(row.rank)
     parts = []
     for title, ranks in by_title.items():
-        parts.append(f"{title} ({plural('rank', len(ranks))} {first_few(sorted(ranks), _RANKS)})" if ranks else title)
+        parts.append(f"{title} ({numbered('rank', ranks)})" if ranks else title)
     return "; ".join(parts)
 
 
@@ -339,9 +339,9 @@ def _stuck(tables: Tables, names: Sequence[str], timeouts: Sequence[FailureRow])
     for rank, rank_rows in holding.groupby("rank", sort=True):
         texts = [_stuck_text(row) for row in row_dicts(rank_rows.head(EVIDENCE))]
         culprits.append(Culprit(int(rank), None, None, None, None, STUCK, SURE, tuple(texts)))
-    ranks = [culprit.rank for culprit in culprits]
+    ranks = [each.rank for each in culprits if each.rank is not None]
     verb = "hold" if len(ranks) > 1 else "holds"
-    verdict = f"Held up: {plural('rank', len(ranks))} {first_few(ranks, _RANKS)} {verb} up the others"
+    verdict = f"Held up: {numbered('rank', ranks)} {verb} up the others"
     evidence = _of_each([[f"rank {each.rank} {text}" for text in each.evidence] for each in culprits]) + told
     has, calls, waits = (
         ("they have", "they call", "they wait") if len(ranks) > 1 else ("it has", "it calls", "it waits")
@@ -387,13 +387,13 @@ def _without_dump(
         return None
     why = "it left no dump, and the others wait" + ("; it printed no time-out either" if printed else "")
     culprits = [Culprit(rank, None, None, None, None, STUCK, LIKELY, ("left no dump",)) for rank in missing]
-    verdict = f"Held up: {plural('rank', len(missing))} {first_few(missing, _RANKS)} left no dump, and the others wait"
+    verdict = f"Held up: {numbered('rank', missing)} left no dump, and the others wait"
     evidence = [*(f"rank {rank} left no dump" for rank in missing[:_SHOWN]), *told]
     return Diagnosis(names, verdict, STUCK, culprits, None, LIKELY, why, evidence)
 
 
 _SLOW = {
-    "slow_rank": ("slows the job", "slow the job", "it does its work more slowly than the others"),
+    "slow_rank": ("slows the job", "slow the job", "the work itself takes longer than on the other ranks"),
     "throttling": ("slows the job: its GPU is throttled", "slow the job: their GPUs are throttled", "heat or clocks"),
     "slow_node": ("is slow to all others", "are slow to all others", "most of its pairs are slow"),
     "slow_link": ("is slow", "are slow", "both its nodes are fast with others"),
@@ -409,7 +409,7 @@ def _held_up(names: Sequence[str], culprits: Sequence[Culprit]) -> Diagnosis:
     kind = culprits[0].kind
     alike = [culprit for culprit in culprits if culprit.kind == kind]
     one, several, why = _SLOW[kind]
-    slow = first_few((each.name for each in alike), 4)
+    slow = first_few(names_of(alike), 4)
     verdict = f"No failure is reported; {slow} {one if len(alike) == 1 else several}"
     evidence = _of_each([[f"{each.name}: {text}" for text in each.evidence] for each in culprits])
     return Diagnosis(names, verdict, kind, culprits, None, culprits[0].certainty, why, evidence)

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from perflog.analysis.culprits import Culprit, culprits_of
+from perflog.analysis.culprits import Culprit, culprits_of, names_of
 from perflog.analysis.program_starts import JOB, OUTPUT, is_of_a_rank, may_be_caught, prints_on, program_starts
 from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
@@ -38,7 +38,6 @@ STUCK = "stuck"
 _LATE = 1  # steps that other ranks may still print when a rank has failed
 _LOOKED_AT = 2_000  # step lines after a failure
 _OF_A_NODE = 8  # ranks that may each print one more line
-_NAMED = 6  # ranks that are named one by one
 _LOGGED = 10  # lines after exceptions without a traceback; only a program that caught them prints so many
 _FINISHED = lazy_pattern(
     r"(?i)^(?!.*\b(?:not|fail\w*|error|before|after|until|when|if)\b).*(?:\b(?:training|finetuning|fine-tuning|pre-?training)"
@@ -114,16 +113,15 @@ class Ending(Struct, frozen=True):
         line = f", {self.place or f'{log}:{self.line}'}" if log or self.place else f", line {self.line:,}"
         if not self.culprits:
             return f"{title}{line}"
-        named = [culprit.name for culprit in self.culprits if culprit.name]
+        named = names_of(self.culprits)
         if not named:
             return f"{title}{line}"
-        if self.judged.certainty == ONE_OF and len(named) > 1:
-            ranks = [culprit.rank for culprit in self.culprits if culprit.rank is not None]
-            who = f"ranks {listed(ranks)}" if len(ranks) == len(named) else "; ".join(named[:4])
-            return f"{title} on {who}: which was first is not known{line}"
-        who = ", ".join(named[:4])
+        several = len(self.culprits) > 1
+        if self.judged.certainty == ONE_OF and several:
+            return f"{title} on {first_few(named, 4, '; ')}: which was first is not known{line}"
+        who = first_few(named, 4)
         if self.is_wait:
-            return f"{title}: {who} {'holds' if len(named) == 1 else 'hold'} up the others{line}"
+            return f"{title}: {who} {'hold' if several else 'holds'} up the others{line}"
         return f"{title} on {who}{line}"
 
     @property
@@ -438,8 +436,3 @@ def joined(final: Sequence[Ending]) -> Ending:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-
-
-def listed(ranks: Sequence[int]) -> str:
-    """Return ranks in words: the first of many."""
-    return first_few(ranks, _NAMED)

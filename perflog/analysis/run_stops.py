@@ -15,7 +15,7 @@ from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.settings_by_run import STOPPED_BY
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import LOCAL, NO_DATE, NO_YEAR, UTC
-from perflog.units import first_few, plural
+from perflog.units import numbered, numbers_in_words
 
 _FORMS = {UTC: "%Y-%m-%d %H:%M:%S UTC", LOCAL: "%Y-%m-%d %H:%M:%S", NO_YEAR: "%m-%d %H:%M:%S", NO_DATE: "%H:%M:%S"}
 _FEW = 3  # ranks; fewer show no outlier
@@ -63,9 +63,8 @@ class Stop(Struct, frozen=True):
         """The ranks that stop before the others."""
         if not self.behind:
             return []
-        ranks = first_few(sorted(self.behind), 6)
-        steps = first_few(sorted(set(self.behind.values())), 6)
-        return [f"the last step of {plural('rank', len(self.behind))} {ranks} is {steps}, of the others {self.step:,}"]
+        steps = numbers_in_words(self.behind.values())
+        return [f"the last step of {numbered('rank', self.behind)} is {steps}, of the others {self.step:,}"]
 
 
 def last_stop(tables: Tables) -> Stop | None:

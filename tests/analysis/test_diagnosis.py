@@ -445,4 +445,4 @@ def test_several_culprits_have_a_few_lines_of_evidence_each() -> None:
     lines = [f"line {n}" for n in range(20)]
     assert diagnosis._of_each([lines]) == lines[:EVIDENCE]
     assert diagnosis._of_each([lines, lines[5:]]) == [*lines[:2], *lines[5:7]]
-    assert len(diagnosis._of_each([lines] * 99)) == 2 * diagnosis._SHOWN < 2 * 99 and EVIDENCE > 2
+    assert len(diagnosis._of_each([lines] * 99)) == 2 * diagnosis._OF_MANY < 2 * 99 and EVIDENCE > 2

@@ -106,9 +106,7 @@ def test_ranks_that_stop_before_the_others() -> None:
 
 def test_few_ranks_and_their_steps_are_named() -> None:
     behind = {rank: 10 + rank for rank in range(7)}
-    assert Stop("r", 40, 1, None, None, behind, 1).evidence == [
-        "the last step of ranks 0, 1, 2, 3, 4, 5 and 1 more is 10, 11, 12, 13, 14, 15 and 1 more, of the others 40"
-    ]
+    assert Stop("r", 40, 1, None, None, behind, 1).evidence == ["the last step of ranks 0-6 is 10-16, of the others 40"]
     assert Stop("r", 40, 1, None, None, {}, 1).evidence == []
 
 

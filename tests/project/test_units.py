@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from perflog.units import show_interval
+from perflog.units import numbers_in_words, show_interval
 
 
 @pytest.mark.parametrize(
@@ -21,3 +23,21 @@ from perflog.units import show_interval
 )
 def test_intervals_of_changes(low: float | None, high: float | None, text: str) -> None:
     assert show_interval(low, high) == text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ([], ""),
+        ([4, 1], "1, 4"),
+        (range(4, 8), "4-7"),
+        ([9, 40, 41, 42], "9, 40-42"),
+        ([0, 1, 2, 4, 6, 8, 10, 12, 13, 14, 20], "0-2, 4, 6, 8, 10 and 4 more"),
+        (range(3, 1024, 8), "3, 11 ... 1019 (every 8th)"),
+        ([1, 3, 5, 7], "1, 3 ... 7 (every 2nd)"),
+        ([2, 4, 6], "2, 4, 6"),
+        (range(0, 1024, 111), "0, 111 ... 999 (every 111th)"),
+    ],
+)
+def test_many_numbers_in_words(numbers: Sequence[int], text: str) -> None:
+    assert numbers_in_words(numbers) == text

@@ -14,7 +14,7 @@ from perflog.parsing.failures.kinds import NOTICE, kinds
 from perflog.tables.arrow import Where, numbers_of, one_of
 from perflog.tables.columns import Rows
 from perflog.tables.schema import FIRST_CELL, TABLES
-from perflog.units import count, first_few, plural
+from perflog.units import count, numbered
 
 _OF_ROWS = [name for name in TABLES if name not in ("runs", "lines", "events", "failures")]
 """Tables with rows that several ranks may print at once, or a guess may fill. Events come from one profiler's file."""
@@ -110,7 +110,7 @@ def costly_warnings(data: LintInput) -> Iterator[Finding]:
             where = f"lines {first:,} to {last:,}" if times > 1 else f"line {first:,}"
             message = f"{kinds()[name].title}: {count(times, 'warning')}, {where}{_steps_at(run, first, last)}"
             ranks = sorted(set(told["rank"][told.known("rank")].tolist()))
-            message += f", {plural('rank', len(ranks))} {first_few(ranks)}" if ranks else ""
+            message += f", {numbered('rank', ranks)}" if ranks else ""
             share = _memory_share(run) if name == "allocator_retry" else None
             message += f"; memory {percent(share)} in use" if share is not None else ""
             severity: Severity = "warning" if times >= _REPEATED else "note"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from perflog.analysis.lint.registry import Finding, LintInput, rule
 from perflog.grouping import grouped
 from perflog.metrics.series.divergence import LOSS, Divergence, divergences
-from perflog.units import count, first_few, plural, show
+from perflog.units import count, numbered, show
 
 DIVERGED = "diverged"
 """Code of the rule on losses that are NaN: a reader has to know it before any speed."""
@@ -61,4 +61,4 @@ def _in_words(found: Divergence) -> str:
 
 
 def _on(ranks: Sequence[int]) -> str:
-    return f" on {plural('rank', len(ranks))} {first_few(ranks)}" if ranks else ""
+    return f" on {numbered('rank', ranks)}" if ranks else ""

@@ -9,7 +9,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.grouping import grouped
-from perflog.metrics.skew.ranks import WORSE_IF_HIGH, WORSE_IF_LOW, RankRow, rank_name, rank_rows
+from perflog.metrics.skew.ranks import WORSE_IF_HIGH, WORSE_IF_LOW, RankRow, outlier_groups, rank_name, rank_rows
 from perflog.metrics.step_series import most_frequent
 from perflog.metrics.unlabelled_ranks import unlabelled_ranks
 from perflog.statistics.groups import groups_of
@@ -121,7 +121,7 @@ def rank_stands_out(data: LintInput) -> Iterator[Finding]:
         if not rows:
             continue
         names = grouped((rank_name(row.rank or ""), row.figure) for row in rows)
-        each = [f"{rank} ({first_few(figures, 3)})" for rank, figures in names.items()]
+        each = [f"{group.name} ({first_few(group.rows_by_figure, 3)})" for group in outlier_groups(rows)]
         most = max(row.ranks for row in rows)
         what = "rank" if all(name.startswith("rank ") for name in names) else "source"
         message = f"{count(len(names), what)} of {most} far from the {plural('other', most - 1)}: {first_few(each, 3)}"

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from perflog.analysis.overview.run_figures import RunFigure
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.metrics.skew.named_ranks import SPEED_UNITS, NamedRank, hanging_ranks, named_rank_rows
-from perflog.metrics.skew.ranks import RankRow, rank_figures, rank_name, rank_rows
+from perflog.metrics.skew.ranks import OutlierGroup, RankRow, outlier_groups, rank_figures, rank_name, rank_rows
 from perflog.statistics.samples import medians
-from perflog.units import count, first_few, show
+from perflog.units import count, first_few, numbered, numbers_in_words, show
 
 _NAMED, _FIGURES = 3, 3  # ranks that have a line of their own; figures in a line
 _APART = 0.01  # of the median: ranks that are nearer agree
@@ -33,17 +34,16 @@ _COLUMNS = {
 
 
 def ranks_apart(tables: Tables, run: str) -> Iterator[str]:
-    """Yield a line for each rank that is worse than all others."""
-    rows = rank_rows(tables.only([run]))
-    by_rank: dict[str, list[RankRow]] = {}
-    for row in sorted(rows, key=lambda row: -row.certainty):
-        if row.is_worse and row.rank is not None:
-            by_rank.setdefault(row.rank, []).append(row)
-    for rank in list(by_rank)[:_NAMED]:
-        yield _stands_out(rank, by_rank[rank])
-    if len(by_rank) > _NAMED:
-        further = list(by_rank)[_NAMED:]
-        yield f"{count(len(further), 'more rank')} far from the others: {first_few(further, 12)}."
+    """Yield a line for each rank that is worse than all others; of many for those that are so in the same metrics."""
+    groups = outlier_groups(rank_rows(tables.only([run])))
+    if sum(len(group.members) for group in groups) <= _NAMED:
+        rows = sorted((row for group in groups for row in group.rows), key=lambda row: -row.certainty)
+        by_rank = grouped((row.rank or "", row) for row in rows)
+        groups = [OutlierGroup((rank,), tuple(own)) for rank, own in by_rank.items()]
+    yield from map(_stands_out, groups[:_NAMED])
+    further = [member for group in groups[_NAMED:] for member in group.members]
+    if further:
+        yield f"{count(len(further), 'more rank')} far from the others: {OutlierGroup(tuple(further), ()).name}."
 
 
 def blocks_apart(tables: Tables, run: str) -> Iterator[str]:
@@ -68,7 +68,7 @@ def blocks_apart(tables: Tables, run: str) -> Iterator[str]:
         longer, others = (float(np.median(part)) for part in (times[order[cut:]], times[order[:cut]]))
         if is_block and logs[cut] - logs[cut - 1] >= _CLEARLY * spread and longer - others >= _OF_STEP * step:
             name, own, rest = figure.figure.removesuffix("_s"), show(longer, "s", 3), show(others, "s", 3)
-            yield f"Ranks {slow[0]} to {slow[-1]} take longer: {name} {own}, the others {rest}."
+            yield f"R{numbered('rank', slow)[1:]} take longer: {name} {own}, the others {rest}."
 
 
 def ranks_named(tables: Tables, run: str) -> Iterator[str]:
@@ -87,7 +87,7 @@ def ranks_named(tables: Tables, run: str) -> Iterator[str]:
     hanging, number = hanging_ranks(tables.only([run])).get(run, ((), 0))
     if hanging:
         who = "all ranks" if len(hanging) == number else f"{count(len(hanging), 'rank')} of {number:,}"
-        each = "" if len(hanging) == number else f": {first_few(map(str, hanging), 12)}"
+        each = "" if len(hanging) == number else f": {numbers_in_words(hanging, 12)}"
         yield f"The log says that {who} hang{'s' * (len(hanging) == 1 < number)}{each}."
 
 
@@ -137,30 +137,43 @@ def _who(rank: str | None) -> str:
     return "" if rank is None else f" ({rank_name(rank)})"
 
 
-def often(row: RankRow) -> str:
-    """Return in how many of its rows an outlier is far from the others, in words."""
-    assert row.out is not None
-    return f"in {100 * row.out.far.persistence:.0f} % of {row.rows:,} rows" if row.rows > 1 else "printed once"
+def often(*rows: RankRow) -> str:
+    """Return in how many of its rows an outlier is far from the others, in words; of several ranks at least."""
+    shares = {f"{100 * row.out.far.persistence:.0f}" for row in rows if row.out is not None}
+    least = "at least " * (len(shares) > 1)
+    return f"in {least}{min(shares, key=int)} % of {rows[0].rows:,} rows" if rows[0].rows > 1 else "printed once"
 
 
-def _stands_out(rank: str, rows: Sequence[RankRow]) -> str:
-    """The metrics in which a rank is an outlier, the surest first."""
+def _stands_out(group: OutlierGroup) -> str:
+    """The metrics in which ranks are outliers, the surest first."""
     each = []
-    for row in rows[:_FIGURES]:
-        assert row.out is not None
-        own, others = (show(value, row.unit, 3) for value in (row.out.value, row.out.others))
-        name = row.figure.removesuffix("_s") if row.unit == "s" else row.figure
-        rest = "the others" if row.ranks > 2 else "the other"
-        each.append(f"{name} {own}, {rest} {others} ({row.out.far.ratio:.2g} times)")
-    first = rows[0]
-    assert first.out is not None
-    far = first.out.far
-    more = f"; {len(rows) - _FIGURES} more" if len(rows) > _FIGURES else ""
-    how_sure = f"p {far.p:.1g}" if far.p > _SURE else f"p < {_SURE:g}"
-    who = f"Rank {rank} of {first.ranks}"
-    if rank.isdigit() and int(rank) >= first.ranks:
-        who = f"Rank {rank}, one of {first.ranks} ranks in the log,"
-    if not rank.isdigit():
-        name = f"N{rank[1:]}" if rank.startswith("node ") else rank
-        who = f"{name}, one of {first.ranks} processes,"
-    return f"{who} is an outlier: {'; '.join(each)}{more} ({often(first)}, {how_sure})."
+    by_figure = group.rows_by_figure
+    for name, rows in [*by_figure.items()][:_FIGURES]:
+        outs = [row.out for row in rows if row.out is not None]
+        own = _span([out.value for out in outs], rows[0].unit)
+        others = show(float(np.median([out.others for out in outs])), rows[0].unit, 3)
+        rest = "the others" if rows[0].ranks > 2 else "the other"
+        ratio = float(np.median([out.far.ratio for out in outs]))
+        shown = name.removesuffix("_s") if rows[0].unit == "s" else name
+        each.append(f"{shown} {own}, {rest} {others} ({ratio:.2g} times)")
+    first = group.rows[0]
+    surest = next(iter(by_figure.values()))
+    p = max(row.out.far.p for row in surest if row.out is not None)
+    more = f"; {len(by_figure) - _FIGURES} more" if len(by_figure) > _FIGURES else ""
+    how_sure = f"p {p:.1g}" if p > _SURE else f"p < {_SURE:g}"
+    several = len(group.members) > 1
+    among, name = "some" if several else "one", f"{group.name[0].upper()}{group.name[1:]}"
+    who = f"{name} of {first.ranks}"
+    if not all(map(str.isdigit, group.members)):
+        who = f"{name if name.startswith('Node ') else group.name}, {among} of {first.ranks} processes,"
+    elif max(map(int, group.members)) >= first.ranks:
+        who = f"{name}, {among} of {first.ranks} ranks in the log,"
+    verb = "are outliers" if several else "is an outlier"
+    return f"{who} {verb}: {'; '.join(each)}{more} ({often(*surest)}, {how_sure})."
+
+
+def _span(values: Sequence[float], unit: str) -> str:
+    """Return the median of values that are nearly equal, else the smallest and the largest."""
+    if max(values) <= _LONGER * min(values):
+        return show(float(np.median(values)), unit, 3)
+    return f"{show(min(values), unit, 3)} to {show(max(values), unit, 3)}"

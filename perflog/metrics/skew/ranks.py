@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from perflog.arrays import Floats, Ints
+from perflog.grouping import grouped
 from perflog.metrics.options import Options
 from perflog.metrics.possible import are_moments
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, column, columns_of, metric
@@ -21,7 +22,7 @@ from perflog.statistics.samples import medians
 from perflog.statistics.standing_out import StandingOut, standing_out
 from perflog.tables.columns import NULL, Rows
 from perflog.tables.schema import TABLES
-from perflog.units import show
+from perflog.units import first_few, numbered, show
 
 _STEP_FIGURES = (
     "step_time_s", "forward_s", "backward_s", "tflops", "mfu", "tokens_per_s", "samples_per_s", "memory_bytes", "loss",
@@ -127,6 +128,40 @@ def _columns(row: RankRow) -> dict[str, object]:
     far = row.out.far
     columns |= {"value": row.out.value, "others": row.out.others}
     return columns | {"ratio": far.ratio, "t": far.t, "p": far.p, "persistence": far.persistence}
+
+
+class OutlierGroup(Struct, frozen=True):
+    """Ranks that are worse than the others in the same metrics, and their rows, the surest first."""
+
+    members: tuple[str, ...]
+    rows: tuple[RankRow, ...]
+
+    @property
+    def name(self) -> str:
+        """The members in words: `rank 3`, `ranks 40-47`; sources as they are."""
+        if all(map(str.isdigit, self.members)):
+            return numbered("rank", [*map(int, self.members)])
+        return first_few(map(rank_name, self.members), 3)
+
+    @property
+    def rows_by_figure(self) -> dict[str, list[RankRow]]:
+        """The rows of its members by metric, the surest metric first."""
+        return grouped((row.figure, row) for row in self.rows)
+
+
+def outlier_groups(rows: Iterable[RankRow]) -> list[OutlierGroup]:
+    """Return the ranks of a run that are worse than the others by the metrics in which they are, the surest first."""
+    worse = sorted((row for row in rows if row.is_worse), key=lambda row: -row.certainty)
+    by_rank = grouped((row.rank, row) for row in worse if row.rank is not None)
+    alike = grouped((frozenset(row.figure for row in own), rank) for rank, own in by_rank.items())
+    return [
+        OutlierGroup(tuple(members), tuple(sorted(_rows_of(members, by_rank), key=lambda row: -row.certainty)))
+        for members in alike.values()
+    ]
+
+
+def _rows_of(members: Sequence[str], by_rank: Mapping[str, Sequence[RankRow]]) -> Iterator[RankRow]:
+    return (row for member in members for row in by_rank[member])
 
 
 def rank_name(rank: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from perflog.analysis.culprits import names_of
 from perflog.analysis.diagnosis import Diagnosis
 from perflog.analysis.lint import Finding
 from perflog.analysis.overview import Overview
@@ -144,7 +145,7 @@ def diagnosis_brief(answers: Sequence[Diagnosis]) -> list[str]:
     else:
         lines = [BriefLine(f"{sum(bool(job.kind) for job in jobs)} of {count(len(jobs), 'job')} failed", _HEAD)]
     for answer in failed:
-        who = "; ".join(culprit.name for culprit in answer.culprits[:_EACH] if culprit.name)
+        who = "; ".join(names_of(answer.culprits)[:_EACH])
         text = f"{heading(answer)}: {answer.verdict}{f'; {who}: {answer.certainty}' if who else ''}"
         lines.append(BriefLine(text, _FACT))
     return brief(lines)

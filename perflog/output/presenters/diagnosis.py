@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+from perflog.analysis.culprits import names_of
 from perflog.analysis.diagnosis import Diagnosis
 from perflog.analysis.job_members import UNKNOWN
 from perflog.lazy_patterns import lazy_pattern
@@ -95,7 +96,7 @@ def as_json(answers: Sequence[Diagnosis]) -> str:
 
 
 def _culprits(answer: Diagnosis) -> list[str]:
-    return [culprit.name for culprit in answer.culprits if culprit.name]
+    return names_of(answer.culprits)
 
 
 def _shown(evidence: str) -> str:

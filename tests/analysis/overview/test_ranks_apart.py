@@ -77,10 +77,22 @@ def test_how_an_outlier_is_named(monkeypatch: pytest.MonkeyPatch, more: dict[str
 
 def test_three_outliers_have_a_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [rank_row(rank=str(n), t=9.0 - n) for n in range(5)]
-    found = outliers(monkeypatch, *rows)
-    assert [text.split()[1] for text in found[:3]] == ["0", "1", "2"]
-    assert found[3:] == ["2 more ranks far from the others: 3, 4."]
-    assert len(outliers(monkeypatch, *rows[:3])) == 3
+    found = outliers(monkeypatch, *rows[:3])
+    assert [text.split()[1] for text in found] == ["0", "1", "2"]
+    several = [rank_row(f"{n % 4}_s", rank=str(n), t=9.0 - n) for n in range(6)]
+    assert outliers(monkeypatch, *several)[3:] == ["1 more rank far from the others: rank 3."]
+
+
+def test_ranks_that_are_slow_alike_have_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ranks of a node, and a local rank of all nodes."""
+    node = [rank_row(name, rank=str(n), t=9.0 + n % 3, ranks=64) for n in range(40, 48) for name in ("a_s", "b_s")]
+    (line,) = outliers(monkeypatch, *node)
+    assert line == (
+        "Ranks 40-47 of 64 are outliers: a 3 s, the others 2 s (1.5 times); b 3 s, the others 2 s (1.5 times) (in "
+        "90 % of 30 rows, p 0.002)."
+    )
+    (rail,) = outliers(monkeypatch, *(rank_row(rank=str(n), ranks=64) for n in range(3, 64, 8)))
+    assert rail.startswith("Ranks 3, 11 ... 59 (every 8th) of 64 are outliers: step_time 3 s, the others 2 s")
 
 
 def named(rank: int = 3, figure: str | None = "step_time", **more: Any) -> NamedRank:
@@ -191,11 +203,11 @@ def test_steps_of_which_another_rank_is_the_slowest(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("phase", "times", "texts"),
     [
-        ("data", [0.02, 0.021, 0.35, 0.36], ["Ranks 2 to 3 take longer: data 355 ms, the others 20.5 ms."]),
+        ("data", [0.02, 0.021, 0.35, 0.36], ["Ranks 2, 3 take longer: data 355 ms, the others 20.5 ms."]),
         (
             "data",
             [0.02, 0.021, 0.35, 0.36, 0.02, 0.021],
-            ["Ranks 2 to 3 take longer: data 355 ms, the others 20.5 ms."],
+            ["Ranks 2, 3 take longer: data 355 ms, the others 20.5 ms."],
         ),
         ("allreduce", [0.02, 0.021, 0.35, 0.36], []),  # they wait for the others
         ("data", [0.02, 0.35, 0.021, 0.36], []),  # no block

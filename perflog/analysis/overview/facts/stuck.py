@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from perflog.metrics import Options, Tables, stuck_ranks
 from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.tables.nulls import records
-from perflog.units import count, first_few, plural
+from perflog.units import count, numbered
 
 _NAMED = 2  # ranks with their missing call shown
 
@@ -52,4 +52,4 @@ def stuck(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 
 def _ranks(ranks: Sequence[object]) -> str:
-    return f"{plural('rank', len(ranks))} {first_few(ranks, 6)}"
+    return numbered("rank", [int(str(rank)) for rank in ranks])
