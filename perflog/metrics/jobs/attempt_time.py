@@ -74,10 +74,10 @@ class _Tiling:
         self._tables, self._extent, self._steps, self._until = tables, extent, steps, until
         self._again = again_from
         self._marks = marks(tables, extent)
-        self._gap_of = [
-            int(np.searchsorted(*((steps.times, mark.at) if mark.is_elsewhere else (steps.lines, mark.line))))
-            for mark in self._marks
-        ]
+        by_line = np.searchsorted(steps.lines, [mark.line for mark in self._marks])
+        by_time = np.searchsorted(steps.times, [mark.at or 0 for mark in self._marks])
+        is_elsewhere = np.array([mark.is_elsewhere for mark in self._marks], np.bool_)
+        self._gap_of = np.where(is_elsewhere, by_time, by_line).tolist()
         stamps = [mark.at for mark in self._marks if mark.at is not None]
         self._stamp_s = resolution(np.array(stamps, np.int64)) if stamps else steps.resolution_s
         self._usual = UsualSteps(steps, [gap for gap in self._gap_of if gap < len(steps.times)])
