@@ -458,7 +458,7 @@ def _reasons(
             pair = tables.only([runs[fast], runs[slow]])  # the metrics of all other runs say nothing about these
             explained = why_slower(pair, runs[fast], runs[slow], (groups[fast].mark, groups[slow].mark), options)
             saved = time_saved(pair, runs[slow], options, groups[slow].mark)
-            late = late_rank_of(pair, runs[slow], options, groups[slow].mark)
+            late = late_rank_of(tables.only([runs[slow]]), runs[slow], options, groups[slow].mark)
             return [*late, *explained, *saved, *slowdowns(tables, groups, options)]
     far_worse = [] if over_time else list(outliers(figures, groups, log))  # runs of another level are no outliers
     together = [*over_time, *folder_answers(tables, groups, options), *slowdowns(tables, groups, options)]

@@ -22,7 +22,7 @@ from perflog.analysis.overview.facts.what_if import slowdown_of_job
 from perflog.analysis.overview.headline import headline
 from perflog.analysis.overview.parts import parts, percent
 from perflog.metrics import Options, Tables, breakdown, headroom
-from perflog.metrics.causes import bound_by
+from perflog.metrics.causes import bound_by_rank
 from perflog.metrics.step_time.breakdown import TRACED_STEP
 from perflog.metrics.traces.work_tree import OUTSIDE
 from perflog.units import show
@@ -143,8 +143,7 @@ def bottlenecks(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def late_rank_of(tables: Tables, run: str, options: Options, mark: str) -> Iterator[str]:
     """Yield the rank that binds a run, and what it does longer: what waits for it grows, and says nothing of why."""
-    cause = bound_by(tables, run, options)
-    if cause is not None and cause.subject == "rank":
+    if bound_by_rank(tables, run, options):
         for kind in (headline, device_facts.late_rank):
             yield from (f"{mark}: {text}" for text in kind(tables, run, options))
 

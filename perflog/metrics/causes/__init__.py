@@ -100,6 +100,19 @@ def bound_by(tables: Tables, run: str, options: Options) -> Cause | None:
     return next((cause for cause in causes_by_run(tables, options).get(run, ()) if cause.binds), None)
 
 
+def bound_by_rank(tables: Tables, run: str, options: Options) -> bool:
+    """Return whether a rank binds a run. All causes are computed only if there is a rank that may."""
+    rank_sources = (("phases", step_causes.slow_ranks), ("events", trace_causes.late_ranks))
+    may_bind = any(
+        cause.run == run and cause.may_bind
+        for needed, source in rank_sources
+        if tables.count(needed)
+        for cause in source(tables, options)
+    )
+    cause = bound_by(tables, run, options) if may_bind else None
+    return cause is not None and cause.subject == "rank"
+
+
 def _ranked(members: Sequence[Cause]) -> list[Cause]:
     first = binding(members)
     causes = [replace(cause, binds=cause is first) for cause in members]
