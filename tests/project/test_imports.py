@@ -28,8 +28,8 @@ statistics: shared_scatter levels shifts growth
 formats: vocabulary expressions flops durations figures bars surroundings template tokens openings torn_shapes
 formats: token_line number_units object_shapes model
 formats.families: name_units base step_parts missing_values measured_lines title_lines unnamed_values cell_cutting
-formats.families: cell_forms checkpoint_lines launch_commands step_headings whole_lines ended_lines header_columns
-formats.families: header_tables json_lines key_value
+formats.families: cell_forms checkpoint_lines launch_commands step_headings whole_lines work_lines ended_lines
+formats.families: header_columns header_tables json_lines key_value
 formats.families.meters: names measured_words line_words bars evaluations text __init__
 formats.loader: toml lines header_tables families format_file cache
 formats: sample_checks registry

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from perflog.errors import FormatError
-from perflog.formats.families import checkpoint_lines, launch_commands, step_headings, title_lines
+from perflog.formats.families import checkpoint_lines, launch_commands, step_headings, title_lines, work_lines
 from perflog.formats.families.base import FamilyShape, ValueForm
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
@@ -119,6 +119,13 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
         what = step_headings.EPOCH if shape.line.opens == step_headings.EPOCH else step_headings.STEP
         read = partial(line_alone, form=partial(step_headings.heading_text, what=what))
         pattern = step_headings.PATTERNS[what]
+        return WholeLineFamily(name=name, text=text, samples=samples, shape=shape, pattern=pattern, read=read)
+    if worked := entry.get("worked", str, ""):
+        if worked not in work_lines.PATTERNS:
+            raise entry.error(
+                f"`{worked}` is no kind of line", "worked", f"write one of {', '.join(work_lines.PATTERNS)}"
+            )
+        read, pattern = partial(work_lines.work_line, kind=worked), work_lines.PATTERNS[worked]
         return WholeLineFamily(name=name, text=text, samples=samples, shape=shape, pattern=pattern, read=read)
     measures, unnamed = entry.get("measures", bool, False), entry.get("unnamed", bool, False)
     ended = entry.get("ended", bool, False)

@@ -36,8 +36,8 @@ _KEYS = {
     "checkpoints": {"name", "table", "sample", "telling"},
     "commands": {"name", "table", "sample", "telling"},
     "meters": {
-        "name", "head", "plain_names", "needs", "measures", "headings", "titles", "unnamed", "ended", "pairs", "keys",
-        "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
+        "name", "head", "plain_names", "needs", "measures", "headings", "titles", "worked", "unnamed", "ended", "pairs",
+        "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
         "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
         "fills_steps", "step_by", "outside", "telling", "unknown", "dropped", "unit_names",
     },
