@@ -95,6 +95,7 @@ def test_runs_without_step_times_are_judged_by_a_rate_or_a_result() -> None:
     assert [each.runs for each in differing(rates, [("a", "idle"), ("a", "b")], warmup=0)] == [("a", "b")]
     (found,) = differing(rates, [("a", "b")], warmup=0, result=Result("x", "s", {"a": 1.0, "b": 9.0}))
     assert (found.figure, found.unit, found.low, found.high) == ("tokens per s", "1/s", 10.0, 20.0)
+    assert found.apart == 1.0
     nothing = tables(a=[], b=[], c=[])
     result = Result("elapsed_s", "s", {"a": 1.0, "b": 2.0})
     (found,) = differing(nothing, [("a", "b"), ("a", "c")], result=result)

@@ -367,3 +367,22 @@ def test_a_profile_is_over_its_functions_not_over_their_calls() -> None:
 )  # fmt: skip
 def test_more_work_that_takes_longer(sizes: list[float], times: list[float], rise: bool) -> None:
     assert module._rise_together(np.array(sizes), np.array(times)) == rise
+
+
+def test_a_column_of_units_is_of_the_figures_without_a_unit() -> None:
+    """Latencies in ms and sizes in KB are two tables; a rate with a unit of its own is the same in both."""
+    parameters: dict[str, list[Any]] = {"batch": [1, 2, 1, 2], "unit": ["ms", "ms", "KB", "KB"], "seq": [8, 8, 8, 8]}
+    figures = {"value": np.array([1.0, 2.0, 3.0, 4.0]), "rate": np.array([5.0, 6.0, 7.0, 8.0])}
+    bad = {"value": np.array([False, True, False, False])}
+    whole = CaseTable(
+        parameters, figures, {"model": "m"}, {"note": list("abcd")}, {"value": "", "rate": "1/s"}, bad,
+        np.array([4, 5, 6, 7]), frozenset(["value"]),
+    )  # fmt: skip
+    times, sizes = module._by_unit(whole)
+    assert [(table.figures["value"].tolist(), table.units["value"]) for table in (times, sizes)] == [
+        ([0.001, 0.002], "s"), ([3000.0, 4000.0], "B"),
+    ]  # fmt: skip
+    assert [table.figures["rate"].tolist() for table in (times, sizes)] == [[5.0, 6.0], [7.0, 8.0]]
+    assert times.units["rate"] == "1/s" and times.parameters == {"batch": [1, 2]}
+    assert times.settings == {"model": "m", "seq": 8} and times.texts == {"note": ["a", "b"]}
+    assert times.bad["value"].tolist() == [False, True] and sizes.lines.tolist() == [6, 7]

@@ -20,4 +20,5 @@ def test_parts_of_the_whole(whole: float | None, part: float | None, share: floa
         cause = Cause(run="r", of="step", subject="host", whole_s=whole, **times)
         found = cause.share if name == "time_s" else cause.gain
         assert math.isnan(found) if share is None else found == share
-    assert not Cause(run="r", of="step", subject="host").binds
+    cause = Cause(run="r", of="step", subject="host")
+    assert cause.may_bind and not cause.binds

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from support.metrics_logs import by_hand
 
 import perflog
 from perflog.analysis.overview import overview
 from perflog.metrics import Tables
-from perflog.metrics.series.epoch_times import epoch_times
+from perflog.metrics.series.epoch_times import _by_name, _count_on, epoch_times
 
 _TIMES = (86.0, 83.4, 84.3, 84.1, 84.7, 82.8, 104.6, 83.4, 83.1, 83.3)
 
@@ -92,3 +94,38 @@ def test_the_overview_has_the_epoch_and_its_outliers(read: Read) -> None:
     assert [figure.name for figure in shown.figures] == ["epoch", "loss"]
     assert [*shown.figures[0].values.values()] == pytest.approx([83.75])
     assert "Far from the median epoch of 83.8 s: epoch 7 105 s." in shown.reasons
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_certain", "counts_on"),
+    [
+        ([1.0], False, False),
+        ([2.0, 1.0, 9.0], False, False),
+        ([1.0, 1.1, 9.0], True, True),
+        ([1.0, 1.125, 1.25, 1.375], True, False),
+        ([1.0, 1.125, 1.25, 1.375], False, True),
+        ([1.0, 1.0625, 1.3125, 1.375], False, False),
+    ],
+)
+def test_times_that_grow_to_several_times_the_first_count_on(
+    seconds: list[float], is_certain: bool, counts_on: bool
+) -> None:
+    assert _count_on(np.array(seconds), is_certain) == counts_on
+
+
+def test_a_time_of_steps_on_the_line_of_an_epoch_is_none_of_the_epoch() -> None:
+    """It only says that it is a time; a name with the epoch in it is believed."""
+    rows = [
+        {"key": key, "value": value, "unit": unit, "step": 10 * e, "line": e, "rank": None}
+        for e in range(1, 5)
+        for key, value, unit in (
+            ("epoch", float(e), None),
+            ("time", 5.0 + e % 2, "s"),
+            ("epoch_time", 7.0 + e % 2, "s"),
+        )
+    ]
+    alone = [row for row in rows if row["key"] != "epoch_time"]
+    assert _by_name(Tables(by_hand("values", alone)), "r") == []
+    assert [row["time_s"] for row in _by_name(Tables(by_hand("values", rows)), "r")] == [8.0, 7.0, 8.0, 7.0]
+    unnumbered = [row | {"step": None} for row in alone]
+    assert [row["time_s"] for row in _by_name(Tables(by_hand("values", unnumbered)), "r")] == [6.0, 5.0, 6.0, 5.0]

@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.metrics_logs import by_hand
 
 import perflog
-from perflog.metrics import configurations, factors
+from perflog.metrics import Tables, configurations, factors
+from perflog.metrics.many_runs.factors import _FEWEST, _losses
 from perflog.tables.nulls import records
 from perflog.tables.schema import TABLES
 
@@ -203,3 +205,13 @@ def test_a_log_without_settings_is_no_configuration() -> None:
     assert [row["configuration"] for row in records(configurations(cut))] == ["ranks 8", "ranks 64"]
     whole = tables([{"ranks": 8, "lr": 1}, {"ranks": 64, "lr": 1}, {"lr": 1}], [1.0, 2.0, 3.0])
     assert [row["configuration"] for row in records(configurations(whole))] == ["ranks 8", "ranks 64", "ranks -"]
+
+
+@pytest.mark.parametrize(("number", "loss"), [(_FEWEST - 1, None), (_FEWEST, 2.5), (_FEWEST + 10, 2.0)])
+def test_the_loss_of_a_run_is_the_mean_of_its_last_tenth(number: int, loss: float | None) -> None:
+    """The last losses are 3 and 2. A loss that is no number counts neither as one, nor as a last one."""
+    losses = [9.0] * (number - 2) + [3.0, 2.0, math.inf]
+    if number > _FEWEST:
+        losses[-4:-1] = [1.0, 3.0, 2.0]
+    steps = Tables(by_hand("steps", [{"step": step, "loss": each} for step, each in enumerate(losses)]))
+    assert _losses(steps, ["r"]) == ({} if loss is None else {"r": loss})

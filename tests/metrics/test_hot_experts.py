@@ -7,6 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import mean, median
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from support.paths import SHARED
 
 import perflog
 from perflog.metrics import hot_experts
+from perflog.metrics.skew.hot_experts import LayerLoads
 
 TRACE = SHARED / "campaigns" / "expert_loads"
 
@@ -122,3 +124,13 @@ def test_the_expert_loads_of_a_real_job() -> None:
         assert r["hot_experts"] == ", ".join(map(str, sorted(hot, key=lambda k: -last[k])))
     hottest = {r["layer"]: (r["hottest"], r["since"]) for r in rows(table, of="layer")}
     assert (hottest["0"], hottest["11"], hottest["9"]) == ((21, 11), (18, 101), (18, 1001))
+
+
+def test_the_hottest_expert_is_one() -> None:
+    ratios = np.array([[0.0, 2.0, 1.0], [1.5, 1.5, 0.0], [1.0, 1.0, 1.0], [2.0, 0.5, 0.5]])
+    assert LayerLoads("0", np.arange(4), np.array([3, 5, 8]), ratios, None).hottest == [5, None, None, 3]
+
+
+def test_shares_of_the_work_are_work() -> None:
+    values = [{"step": 1, "expert": expert, "amount": amount} for expert, amount in enumerate((0.5, 0.25, 0.0))]
+    assert row(hot_experts(by_hand("loads", values)), of="step")["imbalance"] == 1.0

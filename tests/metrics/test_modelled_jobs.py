@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from support.metrics_logs import by_hand
 from perflog.metrics import Options, Tables
 from perflog.metrics.pipelines.pipeline import StageTimes
 from perflog.metrics.pipelines.schedule_simulation import BACKWARD, FORWARD, as_timed
+from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.what_if import modelled_jobs as module
 from perflog.metrics.what_if.operation_graph import COMPUTE
 from perflog.metrics.what_if.step_replay import Job
@@ -123,6 +125,10 @@ def test_only_ranks_with_peers_are_a_job() -> None:
     assert (run, job.replicas, job.steps, job.left_out) == ("r", [0, 1], [0, 1, 2, 3], 0)
     assert whole(job) == [4.0] * 4 and job.ranks == {(0, 0): 0, (1, 0): 1}
     assert list(module.jobs_of_phases(Tables(by_hand("phases", rows, world=3)), Options(warmup=0))) == []
+    staged = by_hand("phases", rows, world=2)  # ranks of other stages do other work
+    staged["runs"] = staged["runs"].assign(format="reference", config=json.dumps({"stages": 2}))
+    assert "stages" in semantics_by_run(Tables(staged).rows("runs"))["r"].quantities
+    assert list(module.jobs_of_phases(Tables(staged), Options(warmup=0))) == []
 
 
 def test_what_a_job_of_phases_assumes() -> None:

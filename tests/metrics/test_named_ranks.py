@@ -11,7 +11,7 @@ from support.metrics_logs import by_hand, row, rows
 import perflog
 from perflog.analysis.diagnosis import diagnose
 from perflog.metrics import causes, named_ranks, ranks
-from perflog.metrics.skew.named_ranks import HIGHEST, LOWEST, _extremes
+from perflog.metrics.skew.named_ranks import HIGHEST, LOWEST, NamedRank, _extremes
 from perflog.tables.columns import rows_from_frame
 
 ITERATION = (
@@ -126,3 +126,20 @@ def test_the_ratio_of_highest_and_lowest() -> None:
     assert highest.ratio == lowest.ratio == pytest.approx(3.0)  # 3, 2 and 6
     assert (highest.value, lowest.value) == pytest.approx((0.7, 0.2)) and highest.worse and not lowest.worse
     assert (highest.first_line, highest.last_line) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("times", "reports", "p", "often"),
+    [
+        (2, 2, 0.9, True),
+        (1, 2, 0.0, False),
+        (2, 4, 0.05, True),
+        (2, 4, 0.051, False),
+        (1, 3, 0.0, False),
+        (9, 9, 0.05, True),
+    ],
+)
+def test_a_rank_that_half_of_the_reports_name(times: int, reports: int, p: float, often: bool) -> None:
+    """More than by chance, p <= 5 %; of one or two reports both."""
+    found = NamedRank("r", "time", "s", HIGHEST, True, 3, times, reports, p, 1.0, 1.5, 8, 1, 9)
+    assert found.is_named_often == often

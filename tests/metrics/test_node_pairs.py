@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations, islice
 from pathlib import Path
 
 import pandas as pd
-from support.metrics_logs import row, rows
+from support.metrics_logs import by_hand, row, rows
 from support.pair_logs import campaign, pairs
 
 import perflog
@@ -41,6 +42,18 @@ def test_a_slow_node_has_slow_pairs(tmp_path: Path) -> None:
 def test_few_pairs_tell_nothing_and_the_size_is_that_of_all(tmp_path: Path) -> None:
     table = node_pairs(campaign(tmp_path, pairs(3), without_large="n1"))
     assert table["slow"].isna().all() and set(table["size"]) == {1048576}
+
+
+def test_a_pair_of_two_runs_names_neither_and_each_operation_has_rows() -> None:
+    measured = [("r1", "ab", "all_reduce", 4.0), ("r2", "ab", "all_reduce", 6.0), ("r3", "ac", "all_gather", 3.0)]
+    made = by_hand("collectives", [{"op": op, "ranks": 2, "bytes": 8, "busbw_gbps": bw} for _, _, op, bw in measured])
+    collectives = made["collectives"].assign(run=[run for run, *_ in measured])
+    configs = [json.dumps({"host": list(pair)}) for _, pair, *_ in measured]
+    runs = pd.concat([made["runs"]] * 3).assign(run=["r1", "r2", "r3"], config=configs)
+    found = rows(node_pairs({"runs": runs, "collectives": collectives}), of="pair")
+    assert [(r["op"], r["node"], r["other"], r["busbw"], r["run"]) for r in found] == [
+        ("all_reduce", "a", "b", 5.0, None), ("all_gather", "a", "c", 3.0, "r3"),
+    ]  # fmt: skip
 
 
 def test_a_node_of_few_pairs_is_not_judged(tmp_path: Path) -> None:

@@ -164,3 +164,22 @@ def test_members_are_ranks_and_sources() -> None:
     [found] = module.rank_figures(Tables(by_hand("values", rows)))
     assert (found.of, found.figure, found.unit) == ("values", "busy", "")
     assert dict(zip(found.ranks, found.values[:, 0].tolist(), strict=True)) == {"10": 2.0, "node b": 1.0, "node a": 3.0}
+
+
+@pytest.mark.parametrize(("spoiled", "found"), [(1.0, 1), (math.nan, 1), (0.0, 0), (-1.0, 0)])
+def test_ranks_stand_out_by_ratios_so_all_known_values_are_above_0(spoiled: float, found: int) -> None:
+    values = 1 + np.random.default_rng(1).normal(0, 0.01, (8, 40))
+    values[3] *= 2
+    values[5, 7] = spoiled
+    figure = module.RankFigure("r", "steps", "step_time_s", "s", tuple("01234567"), values)
+    assert len(module._standing_out(figure, 1)) == found
+
+
+def test_ranks_without_labels_have_the_median_of_each_step() -> None:
+    """Of an even number of values the lower one of the two in the middle."""
+    printed = [(1, time) for time in (1.0, 2.0, 4.0, 9.0)] + [(2, time) for time in (1.0, 5.0, 7.0)] + [(3, 99.0)]
+    rows = Tables(by_hand("steps", [{"step": step, "step_time_s": time} for step, time in printed])).rows("steps")
+    (found,) = module._unlabelled_rows(rows, "r", 4)
+    assert (found.figure, found.ranks, found.rows, found.median, found.min, found.max) == (
+        "step_time_s", 4, 2, (2.0 + 5.0) / 2, 1.0, 8.0,
+    )  # fmt: skip

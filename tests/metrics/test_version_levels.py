@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -180,3 +182,9 @@ def test_settings_that_may_be_informative() -> None:
         "driver": {"v0": {"1"}, "v1": {"1"}},
         "batch": {"v0": {"8"}, "v1": {"16"}},
     }
+
+
+def test_the_drift_over_all_versions() -> None:
+    """1 % of a logarithm from each of five versions to the next: exp(0.04) - 1."""
+    course: Any = SimpleNamespace(course=SimpleNamespace(drift=0.01), values=(1.0,) * 5)
+    assert FigureCourse.drift.__get__(course) == pytest.approx(math.exp(0.04) - 1)

@@ -97,6 +97,8 @@ def test_durations_and_stacks_where_the_program_recorded_them(tmp_path: Path) ->
 def test_each_number_is_accounted_for(tmp_path: Path) -> None:
     log = perflog.read(write(tmp_path / "trace_3", dump(GROUPS, {"1": (12, 11)}, [ENTRY, 5, call(2, new_counter=3)])))
     assert log.line_account == {"total": 7, "read": 6, "context": 0, "unread": 1}
+    lines = {table: log.table(table)["line"].tolist() for table in ("events", "counters", "values")}
+    assert lines == {"events": [1, 3], "counters": [4, 4], "values": [5, 6, 7]}
     assert log.arrow("runs")["last_line"].to_pylist() == [7]
     # Of an entry: 2 sequence numbers, thread, time, timeout, 3 + 3 sizes stored; 3 numbers of no use dropped.
     account = log.figure_account

@@ -27,9 +27,9 @@ def hosts_apart(log: Log, figures: Sequence[RunFigure], other_hosts: Mapping[str
         texts = []
         for figure in figures:
             values = {run: figure.values[run] for run in runs if run in figure.values}
-            low, high = (find(values, key=values.__getitem__, default=None) for find in (min, max))
-            if low is None or high is None or figure.name == _ONE_VALUE:
+            if not values or figure.name == _ONE_VALUE:
                 continue
+            low, high = (find(values, key=values.__getitem__) for find in (min, max))
             if values[high] - values[low] > _APART * abs(values[low]):
                 low_text, high_text = (figure.text(values[run], 4) for run in (low, high))
                 texts.append(f"{figure.name} {low_text} ({names[low]}) to {high_text} ({names[high]})")

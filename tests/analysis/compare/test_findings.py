@@ -13,7 +13,7 @@ from support.figure_rows import figure_row
 from support.metrics_logs import by_hand
 
 from perflog.analysis.compare.explanations.averages import AverageRow
-from perflog.analysis.compare.findings import FindingRow, findings
+from perflog.analysis.compare.findings import FindingRow, _first_and_last, findings
 from perflog.analysis.compare.side_settings import DifferingSetting
 from perflog.analysis.compare.sides import Case
 from perflog.analysis.lint import Finding
@@ -177,6 +177,13 @@ def test_logs_of_other_formats() -> None:
     (finding,) = found(BASE, SIDE, settings=settings)
     assert finding.code == "comparison-formats"
     assert json.loads(finding.evidence) == {"case": "c", "setting": "format", "base": "x", "side": "y"}
+
+
+def test_the_steps_of_some_runs() -> None:
+    made = by_hand("steps", [{"step": step} for step in (7, 5, None, 9, 1)])
+    made["steps"] = made["steps"].assign(run=["a", "b", "b", "a", "c"])
+    side: Any = SimpleNamespace(tables=Tables(made))
+    assert _first_and_last(side, ["a", "b"]) == (5, 9) and _first_and_last(side, ["d"]) is None
 
 
 def test_a_run_on_both_sides() -> None:

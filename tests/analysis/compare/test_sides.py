@@ -152,3 +152,7 @@ def test_sides_without_a_common_configuration_say_how_they_differ() -> None:
     ]
     with pytest.raises(NothingToCompareError, match=r"by gpu \(A1, A2, A3 and 1 more in old; H1, none in new\)"):
         sides.match_runs(all_sides)
+
+
+def test_names_of_sides() -> None:
+    assert sides.side_names(["a=x.txt", "y.txt", "a=z.txt", "y.txt"]) == ["a", "y.txt"]

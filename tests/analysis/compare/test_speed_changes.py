@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 import perflog
+from perflog.analysis.compare.explanations import speed_changes as module
 from perflog.output.presenters.compare_screen import answer_sentences
 
 _NOISE = (0.0, 0.004, -0.003, 0.006, -0.005, 0.001, -0.002)
@@ -49,3 +53,18 @@ def test_changes_of_both_sides_at_nearly_one_step(tmp_path: Path) -> None:
 def test_sides_of_one_speed_have_no_section(tmp_path: Path) -> None:
     compared = perflog.compare(log(tmp_path / "a.log", (1, 0.5)), log(tmp_path / "b.log", (1, 0.6)))
     assert not len(compared.speed_changes) and not any("during" in text for text in answer_sentences(compared))
+
+
+def test_changes_that_are_near_to_the_first_one_are_one() -> None:
+    made: list[Any] = [SimpleNamespace(steps=(step - 1, step)) for step in (31, 10, 20, 30)]
+    found = [[change.steps[1] for change in near] for near in module._near_to_each_other(made, 10.0)]
+    assert found == [[10, 20], [30, 31]]
+
+
+def test_a_median_needs_five_values() -> None:
+    series: Any = SimpleNamespace(
+        steps=np.arange(1, 10), values=np.array([9.0, 1.0, 2.0, 3.0, 8.0, 9.0, 9.0, 9.0, 9.0])
+    )
+    assert module._median(series, 2, 6) == 3.0 and module._median(series, 2, 5) is None
+    assert module._geometric_mean([2.0, 8.0]) == pytest.approx(4.0)
+    assert [module._geometric_mean(values) for values in ([], [1.0, None], [1.0, 0.0])] == [None] * 3

@@ -468,3 +468,10 @@ def test_the_rate_of_products(table: Any, monkeypatch: pytest.MonkeyPatch) -> No
     assert said(module.operators) == [f"{text.replace('10 TFLOP', '4 TFLOP')}."]
     table("operator_efficiency", whole, operator(0.3, NAN), **whole)
     assert said(module.operators) == []
+
+
+def test_rows_of_a_rank_that_is_unknown_and_speeds_of_operators() -> None:
+    ranks = pd.Series([0, None, 1], dtype="Int64")
+    assert module._equal(ranks, 1).tolist() == [False, False, True]
+    assert module._equal(ranks, None).tolist() == [False, True, False]
+    assert module._speed(1.23456e12, 2.0) == "0.617 TFLOP/s"

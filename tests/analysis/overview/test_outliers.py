@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from perflog.analysis.overview.outliers import extremes, outliers
+from perflog.analysis.overview.outliers import _more_samples, extremes, outliers
 from perflog.analysis.overview.run_figures import SAMPLES, RunFigure
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.log import Log, RunKey
@@ -81,3 +81,11 @@ def test_the_ends_of_several_runs() -> None:
         "total: from 1 s in r1 to 3 s in r0.",
         "loss: from 1 in r0 to 7 in r1.",
     ]
+
+
+def test_samples_may_be_few() -> None:
+    """Steps of a sample each, and one of two in twice the time."""
+    times = {f"r{k}": 1.0 for k in range(8)} | {"r8": 2.0}
+    samples = dict.fromkeys(times, 1.0) | {"r8": 2.0}
+    assert _more_samples(times, samples, ["r8"]) == "; not slower per sample: they need 2 samples, the median run 1"
+    assert _more_samples(times, samples | {"r0": 0.0}, ["r8"]) == ""

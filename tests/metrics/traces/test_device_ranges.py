@@ -10,11 +10,14 @@ import pandas as pd
 import pytest
 from support.field_logs import CORPUS, needs_corpus
 from support.raw_traces import AUTOGRAD, time_by_range
+from support.trace_tables import by_hand
+from support.trace_tables import kernel as work
 
 import perflog
 from perflog.metrics import Tables, device_ranges
+from perflog.metrics.compared import ALL, Steady
 from perflog.metrics.traces.device_work import trace_devices
-from perflog.metrics.traces.operators.device_ranges import BACKWARD, range_of, range_trees
+from perflog.metrics.traces.operators.device_ranges import BACKWARD, _samples, range_of, range_trees
 from perflog.metrics.traces.work_tree import OUTSIDE, UNKNOWN
 
 
@@ -156,3 +159,17 @@ def test_a_comparison_tells_which_range_took_longer(tmp_path: Path) -> None:
     assert [(p.depth, p.of) for p in parts if p.part == "ProfilerStep#N > forward > Linear_1"] == [
         (3, "ProfilerStep#N > forward")
     ]
+
+
+def test_ranges_of_a_trace_without_steps_are_compared() -> None:
+    """A gemm of 30 ns is launched in the range `forward`, and a copy of 10 ns in none."""
+    call = {"kind": "runtime", "name": "launch", "process": "1", "thread": "1", "device": None, "stream": None}
+    events = [
+        work(0, 20) | call | {"kind": "range", "name": "forward"},
+        work(5, 6, correlation=1) | call, work(50, 51, correlation=2) | call,
+        work(100, 130, "gemm", correlation=1), work(130, 140, "copy", correlation=2),
+    ]  # fmt: skip
+    found = list(_samples(by_hand(events), Steady({"r": 0}, {})))
+    assert [(measure.name, run, round(values.item() * 1e9)) for measure, run, values in found] == [
+        (ALL, "r", 40), ("forward", "r", 30), (OUTSIDE, "r", 10),
+    ]  # fmt: skip
