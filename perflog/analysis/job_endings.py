@@ -23,7 +23,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
 from perflog.metrics.attempts import Attempt, attempts
 from perflog.metrics.benchmarks.server_readings import RUNNING
-from perflog.metrics.rank_files import is_of_rank_files
+from perflog.metrics.rank_files import is_of_process_files, is_of_rank_files
 from perflog.metrics.run_tables import computed_once
 from perflog.parsing.failures.first_cause import ONE_OF, SILENT, Judgement, judge
 from perflog.parsing.failures.kinds import ECHO, EITHER, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds, title_of
@@ -152,7 +152,8 @@ def endings(tables: Tables) -> list[Ending]:
         log_runs = [run for run in sizes if run.partition("-")[0] == log]
         world = next((sizes[run] for run in log_runs if sizes[run] is not None), None)
         last_line = _lines_of(tables, log_runs)
-        steps = _Steps(tables, log_runs, by_rank=is_of_rank_files(tables, log_runs[0]))
+        by_rank = is_of_rank_files(tables, log_runs[0]) or is_of_process_files(tables, log_runs)
+        steps = _Steps(tables, log_runs, by_rank)
         endings_of_log = _cut(rows, steps, world, last_line, _finished_at(tables, log_runs))
         if not steps.lines:
             endings_of_log = [
@@ -220,7 +221,7 @@ def is_ended(tables: Tables, run: str) -> bool:
 class _Steps:
     """The steps of some runs of a log, or else the states of a server, in the order of lines.
 
-    `by_rank`: whether the log consists of a file for each rank. Then only the steps of its own rank follow a failure.
+    `by_rank`: whether the log has a file for each rank or process. Then only the steps of its own follow a failure.
     """
 
     def __init__(self, tables: Tables, runs: Sequence[str], by_rank: bool = False) -> None:
@@ -233,7 +234,7 @@ class _Steps:
             if not len(rows):  # a server has no steps; it goes on while it prints its state
                 rows = run_rows.where(run_rows.one_of("key", [RUNNING]))
         self.by_rank = by_rank
-        self._own: dict[int, _Steps] = {}
+        self._own: dict[int | str, _Steps] = {}
         self._take(rows.where(np.argsort(rows["line"], kind="stable")))
 
     def _take(self, rows: Rows) -> None:
@@ -242,6 +243,7 @@ class _Steps:
         self.runs = rows.codes("run")[0].tolist()
         self.steps = [None if step == NULL else step for step in rows["step"].tolist()]
         self.ranks = {rank for rank in rows["rank"].tolist() if rank != NULL}
+        self.sources = set(rows.counts("source"))
         self._reached: list[int | None] = []  # the greatest step of the run up to each row
         for row, step in enumerate(self.steps):
             before = self._reached[-1] if row and self.runs[row] == self.runs[row - 1] else None
@@ -251,12 +253,18 @@ class _Steps:
 
     def beside(self, row: FailureRow) -> _Steps:
         """Return the steps that may precede and follow a failure."""
-        if not self.by_rank or row.rank is None:
+        member = self.member(row)
+        if not self.by_rank or member is None:
             return self
-        if row.rank not in self._own:
-            self._own[row.rank] = copy(self)
-            self._own[row.rank]._take(self._rows.where(self._rows["rank"] == row.rank))
-        return self._own[row.rank]
+        if member not in self._own:
+            self._own[member] = copy(self)
+            is_own = self._rows.one_of("source", [member]) if isinstance(member, str) else self._rows["rank"] == member
+            self._own[member]._take(self._rows.where(is_own))
+        return self._own[member]
+
+    def member(self, row: FailureRow) -> int | str | None:
+        """Return the process that reports a failure, if its steps are known by it: by its name, else its rank."""
+        return row.node if row.node in self.sources else row.rank
 
     def last_before(self, line: int) -> int | None:
         """Return the last step that is printed before a failure, perhaps in front of it on its line."""
@@ -363,8 +371,8 @@ def _cut(
 
 
 def _by_attempt(rows: Sequence[FailureRow], steps: _Steps) -> list[list[FailureRow]]:
-    """Return the failures of each attempt; of files of ranks, the failures of its ranks together."""
-    if steps.by_rank and all(row.rank is not None for row in rows):
+    """Return the failures of each attempt; of files of ranks or processes, their failures together."""
+    if steps.by_rank and all(steps.member(row) is not None for row in rows):
         last = max(steps.beside(row).restarts for row in rows)
         by_attempt = grouped((_part_of_attempt(row, steps, last), row) for row in rows)
         return [by_attempt[part] for part in sorted(by_attempt)]

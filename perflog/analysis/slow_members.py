@@ -62,7 +62,7 @@ def _ranks(tables: Tables) -> Iterator[Culprit]:
     sizes: dict[str, int] = {}
     for row in rank_rows(tables):
         sizes[row.run] = max(row.ranks, sizes.get(row.run, 0))
-        if row.out is not None and row.rank is not None and row.rank.isdigit():
+        if row.out is not None and row.rank is not None:
             by_rank.setdefault((row.run, row.rank), []).append(row)
     accused = {key: [row for row in rows if _accuses(row, meaning[key[0]])] for key, rows in by_rank.items()}
     once = {key: [row for row in rows if _accuses_once(row)] for key, rows in by_rank.items()}
@@ -81,7 +81,8 @@ def _ranks(tables: Tables) -> Iterator[Culprit]:
         evidence = tuple(_evidence(row) for row in [*rows[:_SHOWN], *heat[:_SHOWN]])
         kind = THROTTLING if heat else SLOW_RANK
         cost = next((row for row in rows if row.unit in _TIMES and row.rows >= _ROWS), None)
-        yield Culprit(int(rank), None, None, None, None, kind, SURE if sure else LIKELY, evidence, cost=_cost(cost))
+        number, name = (int(rank), None) if rank.isdigit() else (None, rank)
+        yield Culprit(number, None, name, None, None, kind, SURE if sure else LIKELY, evidence, cost=_cost(cost))
 
 
 def _named(tables: Tables) -> Iterator[Culprit]:

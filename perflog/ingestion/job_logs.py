@@ -5,6 +5,7 @@ What is in the names and on the clocks of the files decides, never their order:
 - Ranks: names that differ in the rank alone (`rank_3.log`, torchrun's `attempt_0/3/stdout.log`), from 0 on,
   and time stamps that overlap; or no time stamps, all ranks, about the same length, and the same program.
 - Nodes: names that differ in numbers alone, and lines with all ranks of a job, each in one log.
+- Processes: names that differ in numbers or in their folder, equal losses of equal steps at equal times.
 - Rotation: `train.log.2`, `train.log.1` and `train.log` of one program, each after the other by its clock and steps.
 - Streams: `train.out` and `train.err`.
 - Programs: logs with the same job id in their names; or a log of a program that only adds figures, such as a library
@@ -34,6 +35,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.log_names import LogName
 from perflog.parsing.input.name_prefixes import first_step
+from perflog.parsing.input.process_files import HEAD, Losses, are_processes, printed_losses, shape_of_process
 from perflog.parsing.input.rank_names import (
     are_divided,
     errors_of_torchrun,
@@ -63,6 +65,7 @@ _BYTES = 1 << 16  # of the beginning and of the end of a log
 _MOST_LINES = 200  # at either end, in which a time stamp is looked for
 _ALIKE = 1.2  # size of the longest log of a rank / size of the shortest
 _MOST_LOST, _NAMED = 2, 8  # a file may be missing for every two that are there; ranks in a sentence
+_IN_STEP, _DRIFT, _SECOND = 10, 0.2, 10**9  # steps with stamps; of a step; in nanoseconds
 _MOST_NODES = 512  # logs, of which the first lines are read
 _FEW = 8  # logs of a folder with programs that are looked for
 
@@ -96,8 +99,8 @@ class _File(Struct, frozen=True, dict=True):
             if first is None:
                 return None
             ends = source.last_bytes(_BYTES).split(b"\n")[-_MOST_LINES:]
-            last = next(_stamps(reversed(ends)), first)
-            if last[0] == first[0] and last[1] >= first[1]:
+            last = next((stamp for stamp in _stamps(reversed(ends)) if stamp[0] == first[0]), first)
+            if last[1] >= first[1]:
                 return *first, last[1]
         return None
 
@@ -114,6 +117,13 @@ class _File(Struct, frozen=True, dict=True):
         with suppress(InputError), open_source(self.name) as source:
             return first_step(source.first_bytes(_BYTES))
         return None
+
+    @cached_property
+    def losses(self) -> Losses:
+        """The losses of its first steps."""
+        with suppress(InputError), open_source(self.name) as source:
+            return printed_losses(source.first_bytes(HEAD))
+        return {}
 
     @cached_property
     def formats(self) -> list[Format]:
@@ -143,7 +153,7 @@ def group_job_logs(names: Sequence[LogName]) -> JobLogs:
     ]
     groups: dict[str, list[_File]] = {}  # by file; the files of a group share one list
     notes: list[str] = []
-    for find in (_ranks, _nodes, _rotated, _programs):
+    for find in (_ranks, _nodes, _rotated, _processes, _programs):
         for job_files, evidence in find([file for file in files if file.path not in groups]):
             groups |= dict.fromkeys((file.path for file in job_files), job_files)
             notes.append(_note(job_files, evidence))
@@ -184,7 +194,11 @@ def _note(files: Sequence[_File], evidence: str) -> str:
 
 
 def _stamps(lines: Iterable[bytes]) -> Iterator[tuple[str, int]]:
-    return (stamp for line in lines if line and (stamp := stamp_of(strip_rank_labels(line[:HEAD_BYTES]))) is not None)
+    return (stamp for line in lines if (stamp := _stamp(line)) is not None)
+
+
+def _stamp(line: bytes) -> tuple[str, int] | None:
+    return stamp_of(strip_rank_labels(line[:HEAD_BYTES])) if line else None
 
 
 def _is_of_lines(file: _File) -> bool:
@@ -250,6 +264,44 @@ def _rotated(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
         is_whole = sorted(by_age) == list(range(1, len(by_age) + 1))
         if is_whole and follow and all(map(_is_of_lines, parts)) and _are_of_one_program(parts):
             yield parts, "their names number the parts of one log, and each goes on where the last one ended"
+
+
+def _processes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
+    """Yield the files that the processes of one job print, and the files of their errors. The names state no rank."""
+    alike = grouped((shape, file) for file in files if (shape := shape_of_process(file.path)) is not None)
+    by_loss: dict[tuple[str, int, object], list[_File]] = {}
+    for shape, each in alike.items():
+        for file in each:
+            if not file.losses or printed_ranks(b"\n".join(line for _, line in file.losses.values())):
+                continue
+            key = os.path.basename(shape), shape.count(os.sep), next(iter(file.losses.values()))[0]
+            by_loss.setdefault(key, []).append(file)
+    streams = grouped((stem, file) for file in files if (stem := _stream(file)) is not None)
+    for job_files in by_loss.values():
+        if len(job_files) < 2 or not _are_in_step(job_files) or not all(map(_is_of_lines, job_files)):
+            continue
+        stems = [stem for file in job_files if (stem := _stream(file)) is not None]
+        errors = [other for stem in stems for other in streams[stem] if other not in job_files]
+        written = [file for file in errors if os.path.getsize(unpacked_path(file.path))]
+        yield [*job_files, *written], "they print the same losses of the same steps at the same times"
+
+
+def _are_in_step(files: Sequence[_File]) -> bool:
+    """Whether files print equal losses of equal steps, at times that do not drift apart by a part of a step."""
+    if not are_processes([file.losses for file in files]) or not _overlap(files):
+        return False
+    clocks = [{step: stamp for step, (_, line) in file.losses.items() if (stamp := _stamp(line))} for file in files]
+    for other in clocks[1:]:
+        shared = sorted(clocks[0].keys() & other.keys())
+        if len(shared) < _IN_STEP or any(clocks[0][step][0] != other[step][0] for step in shared):
+            return False
+        times = [clocks[0][step][1] for step in shared]
+        ahead = [other[step][1] - time for step, time in zip(shared, times, strict=True)]
+        step_ns = (times[-1] - times[0]) / (len(times) - 1)
+        whole = _SECOND if all(time % _SECOND == 0 for time in times) else 0
+        if max(map(abs, ahead)) > step_ns + whole or max(ahead) - min(ahead) > _DRIFT * step_ns + whole:
+            return False
+    return True
 
 
 def _without(path: str, rank: int, kind: str) -> str:

@@ -1,6 +1,10 @@
-"""Logs that are a file for each rank, read one after the other."""
+"""Logs that are a file for each rank or process, read one after the other: their lines are not in the order of time."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
 
 from perflog.metrics.run_tables import Tables, cached
 from perflog.parsing.input.log_names import LogName
@@ -8,9 +12,26 @@ from perflog.parsing.input.rank_names import label_of_file
 
 
 def is_of_rank_files(tables: Tables, run: str) -> bool:
-    """Return whether the log of a run has a file for each rank: its lines are not in the order of time."""
+    """Return whether the log of a run has a file for each rank."""
+    files = _files(tables, run)
+    return len(files) > 1 and all(map(label_of_file, files))
+
+
+def is_of_process_files(tables: Tables, runs: Sequence[str]) -> bool:
+    """Return whether the log of some runs has a file for each of several processes without a rank.
+
+    The lines of each process then follow the lines of another one.
+    """
+    if len(_files(tables, runs[0])) < 2:
+        return False
+    rows = tables.rows("steps").where(tables.rows("steps").one_of("run", runs))
+    sources, _ = rows.where(np.argsort(rows["line"], kind="stable")).codes("source")
+    number = len(np.unique(sources))
+    return number > 1 and bool((sources >= 0).all()) and np.count_nonzero(np.diff(sources)) == number - 1
+
+
+def _files(tables: Tables, run: str) -> Sequence[str]:
     logs: dict[str, str] = cached(
         tables.whole, ("logs of runs",), lambda: dict(tables.whole.rows("runs").records("run", "log"))
     )
-    files = LogName.parse(logs[run]).files if logs.get(run) else ()
-    return len(files) > 1 and all(map(label_of_file, files))
+    return LogName.parse(logs[run]).files if logs.get(run) else ()

@@ -76,11 +76,16 @@ SLOW = (3, "slow_rank", "sure")
         (rank_row("3", "step_time_s", 1.5, persistence=0.79), False),
         (rank_row("3", "step_time_s", 1.5, ranks=3), True),
         (rank_row("3", "step_time_s", 1.5, ranks=2), False),  # of two, either may be the odd one
-        (rank_row("node n1", "step_time_s", 1.5), False),
     ],
 )
 def test_a_rank_that_does_its_work_slowly(monkeypatch: pytest.MonkeyPatch, row: RankRow, is_accused: bool) -> None:
     assert [each.rank for each in accused(monkeypatch, row)] == [3] * is_accused
+
+
+def test_a_slow_process_without_a_rank_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [(each.rank, each.name) for each in accused(monkeypatch, rank_row("worker_3", "step_time_s", 1.5))] == [
+        (None, "worker_3")
+    ]
 
 
 @pytest.mark.parametrize(

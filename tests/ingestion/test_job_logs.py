@@ -98,6 +98,44 @@ def test_logs_of_one_job_are_one_run(kind: str, tmp_path: Path) -> None:
         assert {row["samples_per_s"] for row in steps if row["samples_per_s"]} == {50.66}
 
 
+PROCESSES = {
+    "workers": ("worker_0/stdout", "worker_1/stdout", "worker_2/stdout"),
+    "tasks of Slurm": ("4711_0.out", "4711_1.out", "4711_2.out"),
+    "GPUs of nodes": ("node0_gpu0.log", "node0_gpu1.log", "node1_gpu0.log"),
+    "folders of hosts": ("host-a/gpu0.log", "host-a/gpu1.log", "host-b/gpu0.log"),
+    "pods": ("job-master-0.log", "job-worker-0.log", "job-worker-1.log"),
+}
+
+
+@pytest.mark.parametrize("kind", PROCESSES)
+def test_files_of_processes_are_one_run_with_the_names_of_the_processes(kind: str, tmp_path: Path) -> None:
+    log = read(tmp_path, {name: printed(TITAN, rate=53_400 + k) for k, name in enumerate(PROCESSES[kind])})
+    assert len(log) == 1
+    names = [name.removesuffix("/stdout").partition(".")[0] for name in PROCESSES[kind]]
+    rows = [row for row in log.arrow("steps").to_pylist() if row["step"] == 7]
+    assert [(row["source"], row["rank"], row["tokens_per_s"]) for row in rows] == [
+        (name, None, 53_400 + k) for k, name in enumerate(names)
+    ]
+
+
+def test_a_failure_in_the_file_of_a_process_ends_the_job(tmp_path: Path) -> None:
+    """The other processes, whose lines follow, do not go on. Only one of them writes errors."""
+    files = {f"worker_{k}/stdout": printed(TITAN, 20, rate=53_400 + k) for k in range(3)}
+    log = read(tmp_path, files | {"worker_1/stderr": "RuntimeError: CUDA error: an illegal memory access\n"})
+    (ending,) = endings(Tables(log))
+    assert (len(log), ending.goes_on, ending.culprits[0].name, ending.last_step) == (1, False, "worker_1", 20)
+    assert ending.place == "worker_1/stderr:1"
+
+
+@pytest.mark.parametrize("names", [("gpu0.log", "gpu1.log"), ("run0.log", "run1.log"), ("train.log", "copy/train.log")])
+def test_what_is_no_process(names: tuple[str, str], tmp_path: Path) -> None:
+    """Other losses; the number of a run; a log of another place and name."""
+    other = printed(TITAN, 98, 53_500) if names[0] != "gpu0.log" else printed(TITAN.replace("{loss:.5f}", "9.5"))
+    log = read(tmp_path, {names[0]: TRAINER, names[1]: other})
+    assert len(log) == 2
+    assert not log.warnings
+
+
 @pytest.mark.parametrize("kind", APART)
 def test_logs_of_several_runs_stay_apart(kind: str, tmp_path: Path) -> None:
     log = read(tmp_path, APART[kind])

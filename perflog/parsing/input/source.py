@@ -31,6 +31,8 @@ from perflog.parsing.input.logger_blocks import has_blocks, joined_blocks
 from perflog.parsing.input.name_prefixes import name_prefixes
 from perflog.parsing.input.notebooks import is_notebook, outputs
 from perflog.parsing.input.panels import has_panels, joined_panels
+from perflog.parsing.input.process_files import HEAD as HEAD_OF_PROCESS
+from perflog.parsing.input.process_files import labels_of_processes
 from perflog.parsing.input.rank_names import are_divided, label_of_file, printed_ranks
 
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
@@ -253,7 +255,8 @@ class JoinedSource(Source):
     """Several files as one log: the traces of the ranks of a run, or the logs that the programs of a job print.
 
     The lines of all files follow one another and are numbered through. If the name of a file states a rank, its lines
-    have that rank label, or if it is a table a column with it. Methods that read bytes read the first file.
+    have that rank label, or if it is a table a column with it. If it distinguishes a process, they have the label of a
+    pod. Methods that read bytes read the first file.
     """
 
     def __init__(self, name: str, parts: Sequence[Source]) -> None:
@@ -268,8 +271,18 @@ class JoinedSource(Source):
     @property
     def is_by_rank(self) -> bool:
         """Whether the lines of each rank, or node, are in one file, as their names or their first lines show."""
-        named = all(label_of_file(part.name) for part in self._parts)
-        return named or are_divided([printed_ranks(part.first_bytes(_HEAD_OF_RANKS)) for part in self._parts])
+        if all(self._file_labels):
+            return True
+        return are_divided([printed_ranks(part.first_bytes(_HEAD_OF_RANKS)) for part in self._parts])
+
+    @cached_property
+    def _file_labels(self) -> Sequence[bytes]:
+        """The label of the lines of each file; empty where its name states nothing."""
+        names = [part.name for part in self._parts]
+        labels = list(map(label_of_file, names))
+        if any(label[:5] != b"[pod/" for label in labels if label) or len(set(labels)) == len(labels):
+            return labels  # of ranks, or of nodes that print one file each
+        return labels_of_processes(names, (part.first_bytes(HEAD_OF_PROCESS) for part in self._parts)) or labels
 
     def close(self) -> None:
         for part in self._parts:
@@ -284,8 +297,7 @@ class JoinedSource(Source):
             yield ByteStream(texts, self.name)
 
     def _texts(self) -> Generator[bytes]:
-        for part in self._parts:
-            label = label_of_file(part.name)
+        for part, label in zip(self._parts, self._file_labels, strict=True):
             with part.text() as text:
                 blocks = blocks_of(text)
                 first = next(blocks, b"")

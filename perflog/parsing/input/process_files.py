@@ -1,0 +1,109 @@
+"""Files of the processes of a job whose names state no rank: `worker_3/stdout`, `node0_gpu3.out`, `job-worker-5.log`.
+
+Each process prints the loss of each step, which is a mean over all of them, and times of its own. So such files print
+the same losses of the same steps. Their names distinguish the processes, and are no ranks: nothing in a name shows how
+many processes a node or a pod has.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+from perflog.formats.vocabulary import COUNTERS, EVALUATIONS
+from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.input.name_prefixes import first_step
+
+HEAD = 1 << 16
+"""Bytes of a file in which its first steps are."""
+
+_EQUAL_LOSSES = 10  # different losses that files of one job have in common
+_LOSS = lazy_pattern(rb"(?i)(?<![a-z])loss[^a-z0-9]{1,16}([0-9]+\.[0-9]+(?:e[+-]?[0-9]+)?|nan|inf)")
+_STREAM = lazy_pattern(r"(?i)[-_./]?(?<![a-z])(?:std)?(?:out|err)(?![a-z])|(?<=\.)[oe](?=[0-9]{3,})")
+_ENDING = lazy_pattern(r"(?i)\.(?:log|txt|jsonl)$")
+_TABLE = lazy_pattern(r"(?i)\.[ct]sv$")
+_ROLE = lazy_pattern(r"(?i)(?<![a-z])(?:master|chief|launcher|leader|head|worker|ps)(?![a-z])[-_]?")
+_NUMBER = lazy_pattern(r"([A-Za-z]*)[-_.=]?([0-9]+)")
+_NO_NAME = lazy_pattern(r"[^A-Za-z0-9_./-]+")
+_OF_RUNS = COUNTERS | EVALUATIONS | frozenset(
+    "adapter arm attempt bs candidate case config exp experiment fold job lr r rep repeat run sample seed split sweep "
+    "trial try v variant version".split()
+)  # fmt: skip
+"""Words before the number of a run, an epoch or the like: files that differ in it are of several runs."""
+
+Losses = dict[tuple[int, int], tuple[bytes, bytes]]
+"""The printed loss of each epoch and step, with the line that prints it."""
+
+
+def process_names(paths: Sequence[str]) -> list[str]:
+    """Return what distinguishes the processes that print some files: their paths without what all have in common.
+
+    The two streams of a process have one name.
+
+    Example:
+        >>> process_names(["job/worker_0/stdout", "job/worker_1/stdout", "job/worker_1/stderr"])
+        ['worker_0', 'worker_1', 'worker_1']
+    """
+    stems = [_ENDING.sub("", _STREAM.sub("", path)) for path in paths]
+    parts = [stem.split(os.sep) for stem in stems]
+    same = next((n for n, names in enumerate(zip(*parts, strict=False)) if len(set(names)) > 1), 0)
+    last = next((n for n, names in enumerate(zip(*map(reversed, parts), strict=False)) if len(set(names)) > 1), 0)
+    if len({len(each) for each in parts}) > 1:
+        last = 0
+    return [_NO_NAME.sub("-", os.sep.join(each[same : len(each) - last])) or "-" for each in parts]
+
+
+def shape_of_process(path: str) -> str | None:
+    """Return what the names of the files of all processes of a job have in common; None for a table.
+
+    Numbers and roles of pods vary (`job-master-0.log`, `job-worker-3.log`), but not the number of a run.
+    """
+    if _TABLE.search(path):
+        return None
+
+    def varied(match: re.Match[str]) -> str:
+        return match[0] if match[1].lower() in _OF_RUNS else f"{match[1]}#"
+
+    return _ROLE.sub("", _NUMBER.sub(varied, path))
+
+
+def printed_losses(head: bytes) -> Losses:
+    """Return the first loss that each step prints, with the line."""
+    found: Losses = {}
+    for line in head[: head.rfind(b"\n") + 1].splitlines():
+        if (loss := _LOSS.search(line)) and (step := first_step(line)) is not None:
+            found.setdefault(step, (loss[1], line))
+    return found
+
+
+def are_processes(printed: Sequence[Losses]) -> bool:
+    """Return whether files print the same losses of the same steps, on lines that differ in figures of their own.
+
+    Copies of one log have equal lines.
+    """
+    if len(printed) < 2 or not all(printed):
+        return False
+    first = printed[0]
+    for other in printed[1:]:
+        shared = first.keys() & other.keys()
+        losses = {first[step][0] for step in shared}
+        if len(losses) < _EQUAL_LOSSES or any(first[step][0] != other[step][0] for step in shared):
+            return False
+    return len({tuple(line for _, line in each.values()) for each in printed}) == len(printed)
+
+
+def labels_of_processes(paths: Sequence[str], heads: Iterable[bytes]) -> list[bytes]:
+    """Return the label of the lines of each file; [] unless they are of several processes of one job.
+
+    A file without steps, such as the errors of a process, counts for the process that it is named after.
+    """
+    names = process_names(paths)
+    if len(set(names)) < 2 or any(map(_TABLE.search, paths)):
+        return []
+    printed: dict[str, Losses] = {}
+    for name, head in zip(names, heads, strict=True):
+        printed[name] = printed.get(name) or printed_losses(head)
+    if not are_processes(list(printed.values())):
+        return []
+    return [b"[pod/%s%s] " % (b"process-" * name.isdigit(), name.encode()) for name in names]
