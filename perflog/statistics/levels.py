@@ -159,6 +159,15 @@ def _cut(part: Floats, rng: np.random.Generator, widening: float) -> dict[int, f
     return {_SHORTEST + best: p} if p <= _ORDER_P else {}
 
 
+def cut_p(part: Floats, cut: int) -> float:
+    """Return the p-value of a cut between two levels of two values or more; 1 if it is not significant."""
+    if len(part) < FEWEST or not _SHORTEST <= cut <= len(part) - _SHORTEST:
+        return 1.0
+    score = float(np.abs(_scores(part))[cut - _SHORTEST])
+    largest = lambda orders: np.abs(_scores(orders)).max(axis=-1)  # noqa: E731
+    return _p(part, score, len(part) - 2 * _SHORTEST + 1, largest, np.random.default_rng(0))
+
+
 def _known_cut(part: Floats, scatter: SharedScatter) -> dict[int, float]:
     """Return the clearest cut by a known scatter with its p-value, if it counts.
 

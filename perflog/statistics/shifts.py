@@ -1,21 +1,20 @@
 """Shifts: changes of the level of a long series, such as the step times of a run, that last.
 
-`levels` segments the medians of blocks of neighbouring values: a median hides single outliers and short periods. A cut
-is kept if it is a step. A slope or a slow drift, which serial dependence causes, is none. At a step, the values right
-before and after differ by most of the change and by more than neighbouring values do elsewhere, and neither side
-changes as much by itself.
+Optimal partitioning segments the medians of blocks of neighbouring values: a median hides single outliers and short
+periods. A cut counts if both tests of `levels` agree, and if it is a step. A slope or a slow drift, which serial
+dependence causes, is none. At a step, the values right before and after differ by most of the change and by more than
+neighbouring values do elsewhere, and neither side changes as much by itself.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
 
 from perflog.arrays import Floats
-from perflog.statistics.levels import Level, levels
+from perflog.statistics.levels import Level, cut_p
 from perflog.statistics.samples import NORMAL, mad, median
 
 FEWEST = 24
@@ -34,27 +33,28 @@ _WINDOW = 3  # least number of values on each side of a cut: the difference of t
 _STEEP, _FEW = 1.6, 16.0  # least ratio of the jump to jumps elsewhere; larger in a series of few values
 _OFTEN = 0.95  # quantile of the jumps elsewhere
 _COPIED = 1 << 22  # values in all windows, up to which NumPy computes their medians
-_MOST = 6  # levels; a series with more drifts
+_MOST = 12  # levels; a series with more drifts
+_SIGNIFICANT = 0.02  # p-value of a cut, by both tests
+_PRICE = 3.0  # of a level, times the logarithm of the number of blocks and the variance of their noise
 
 
 def shifts(values: Floats) -> list[Level]:
     """Return the levels of positive values in the order of time; one if nothing shifts."""
     if len(values) >= FEWEST and (np.isfinite(values) & (values > 0)).all():
         logs = np.log(values)
-        searches = (_SMALLEST_BLOCK, _cuts, 2), (_SMALLEST_FOR_SEGMENTS, _ends_of_segments, 3)
-        for smallest, cuts_of, fewest in searches:  # a segment has a level on both sides
-            found = _shifts(logs, max(smallest, math.ceil(len(values) / _BLOCKS)), cuts_of)
+        for smallest, fewest in ((_SMALLEST_BLOCK, 2), (_SMALLEST_FOR_SEGMENTS, 3)):
+            found = _shifts(logs, max(smallest, math.ceil(len(values) / _BLOCKS)))
             if fewest <= len(found) <= _MOST:
                 return found
     return [Level(0, len(values), math.nan)]
 
 
-def _shifts(logs: Floats, size: int, cuts_of: Callable[[Floats], dict[int, float]]) -> list[Level]:
+def _shifts(logs: Floats, size: int) -> list[Level]:
     """Return the levels of logarithms by the cuts of their blocks that count."""
     n = len(logs)
     blocks = np.median(logs[: n // size * size].reshape(-1, size), axis=1)
     noise = max(mad(np.diff(blocks)) * NORMAL / math.sqrt(2), 1e-12)
-    cuts = cuts_of(_without_single(blocks, noise))
+    cuts = _cuts(_without_single(blocks, noise), max(noise, math.log1p(_LEAST) / _CLEAR))
     p = [math.nan, *(cuts[cut] for cut in sorted(cuts))]  # of the cut before each level
     edges = _moved(logs, [0, *(cut * size for cut in sorted(cuts)), n], size)
     while len(p) > 1:
@@ -67,19 +67,37 @@ def _shifts(logs: Floats, size: int, cuts_of: Callable[[Floats], dict[int, float
     return [Level(*ends, cut_p) for ends, cut_p in zip(pairwise(edges), p, strict=True)]
 
 
-def _cuts(blocks: Floats) -> dict[int, float]:
-    """Return the cuts of the blocks with their p-values. If there are none, search halves: two changes may cancel."""
-    n = len(blocks)
-    for windows in ([(0, n)], [(0, n // 2), (n // 4, 3 * n // 4), (n // 2, n)]):
-        found = {a + level.start: level.p for a, b in windows for level in levels(blocks[a:b])[1:]}
-        if found:
-            return found
+def _cuts(blocks: Floats, noise: float) -> dict[int, float]:
+    """Return the cuts of the blocks that are significant, with their p-values: both sides of each are one level."""
+    edges = _best_edges(blocks, noise)
+    while len(edges) > 2:
+        p = [cut_p(blocks[a:c], b - a) for a, b, c in zip(edges, edges[1:], edges[2:], strict=False)]
+        worst = int(np.argmax(p))
+        if p[worst] <= _SIGNIFICANT:
+            return dict(zip(edges[1:-1], p, strict=True))
+        del edges[1 + worst]
     return {}
 
 
-def _ends_of_segments(blocks: Floats) -> dict[int, float]:
-    """Return the cuts around segments that differ from the blocks before and after, with their p-values."""
-    return {level.start: level.p for level in levels(blocks, stretches=True)[1:]}
+def _best_edges(blocks: Floats, noise: float) -> list[int]:
+    """Return the edges of the levels with the least squared error, where each level has a price (optimal partitioning).
+
+    Algorithm: Jackson et al. 2005, doi:10.1109/LSP.2001.838216. Unlike a search for one cut after the other, it finds
+    levels that alternate.
+    """
+    n = len(blocks)
+    sums, squares = (np.concatenate([[0.0], np.cumsum(each)]) for each in (blocks, blocks**2))
+    costs, begins = np.zeros(n + 1), [0]
+    for end in range(1, n + 1):
+        begin = np.arange(end)
+        within = squares[end] - squares[:end] - (sums[end] - sums[:end]) ** 2 / (end - begin)
+        total = costs[:end] + within + _PRICE * math.log(n) * noise**2
+        begins.append(int(np.argmin(total)))
+        costs[end] = total[begins[end]]
+    edges = [n]
+    while edges[-1]:
+        edges.append(begins[edges[-1]])
+    return edges[::-1]
 
 
 def _without_single(blocks: Floats, noise: float) -> Floats:

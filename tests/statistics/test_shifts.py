@@ -73,8 +73,18 @@ def test_a_level_between_two_others_is_found() -> None:
     assert [(level.start, level.stop) for level in shifts(steady)] == [(0, 100), (100, 160), (160, 300)]
 
 
-@pytest.mark.parametrize(("number", "found"), [(5, 5), (6, 6), (7, 1), (8, 1)])
-def test_a_series_of_more_than_six_levels_drifts(number: int, found: int) -> None:
+@pytest.mark.parametrize("number", [4, 5, 6, 8])
+@pytest.mark.parametrize("n", [240, 1000])
+def test_levels_that_alternate(number: int, n: int) -> None:
+    """A search for one cut after the other finds 1 of 3, and none of 7: changes cancel each other."""
+    edges = np.linspace(0, n, number + 1).astype(int)
+    is_slow = np.searchsorted(edges, np.arange(n), "right") % 2 == 0
+    values = np.where(is_slow, 1.2, 1.0) * np.exp(0.01 * noise(np.random.default_rng(n), n))
+    assert [level.start for level in shifts(values)] == edges[:-1].tolist()
+
+
+@pytest.mark.parametrize(("number", "found"), [(6, 6), (8, 8), (12, 12), (13, 1)])
+def test_a_series_of_more_than_twelve_levels_drifts(number: int, found: int) -> None:
     steps = np.repeat(1.3 ** np.arange(number), 60)
     assert len(shifts(steps * np.exp(0.003 * np.random.default_rng(5).normal(size=len(steps))))) == found
 

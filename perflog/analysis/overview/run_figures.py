@@ -83,6 +83,7 @@ _SPEED_WORDS = frozenset("throughput bandwidth tps qps rps fps ips".split())
 _RATE_OF_STEPS = lazy_pattern(
     rf"{SMOOTHED_RATE}(?:s_per_)?(?:it|iter|iteration|step|batch|sample|image|token)s?(?:_per_s)?"
 )
+_LISTED = 4  # levels of a run; of more the range is shown
 _SAME = 1e-3  # relative difference of medians that are the same
 
 
@@ -116,7 +117,9 @@ class RunFigure(Struct, frozen=True):
 
     def text_of(self, run: str, digits: int) -> str:
         """Return the value of a run, or the values of its levels, as a string."""
-        values = self.levels.get(run, [self.values[run]] if run in self.values else [None])
+        values: Sequence[float | None] = self.levels.get(run, [self.values[run]] if run in self.values else [None])
+        if len(levels := self.levels.get(run, ())) > _LISTED:
+            return " to ".join(self.text(value, digits) for value in (min(levels), max(levels)))
         return " -> ".join(self.text(value, digits) for value in values)
 
 

@@ -35,6 +35,7 @@ _NEAR = 20  # rows on both sides of a shift that are searched for other changes
 _FEWEST = 5  # of them
 _CLEAR = 5.0  # times their scatter
 _LEAST = 0.02
+_LEVELS_TO_AND_FRO, _SAME_VALUE = 4, 0.25  # number; range of equal levels, as a share of the distance of the others
 _ALIKE, _NAMED = 0.5, 4  # share of the largest shift; ranks of a shift that are named
 _EXPLAINS = 0.3  # of a drift: a phase that changed by less is not named
 _VARIES = 0.1  # share of the values that are larger than the one before, and of those that are smaller
@@ -81,15 +82,25 @@ class RunLevels(Struct, frozen=True):
         return [median(self.series.values[level.start : level.stop]) for level in self.levels]
 
 
+def alternate(values: Sequence[float]) -> bool:
+    """Return whether levels go to and fro between two values, more than once."""
+    if len(values) < _LEVELS_TO_AND_FRO:
+        return False
+    one, other = values[::2], values[1::2]
+    distance = max(min(other) - max(one), min(one) - max(other))
+    return distance > max(max(one) - min(one), max(other) - min(other)) / _SAME_VALUE
+
+
 @metric(
     title="levels inside a run",
     needs=("steps",),
     columns=_COLUMNS,
     main="value",
-    formula="the levels of metric `history`, over medians of blocks of steady steps; a cut counts if it is at least "
+    formula="the levels with the least squared error, each with a price, of the medians of blocks of steady steps; a "
+    "cut counts if it is significant by a t-test and in other orders of the blocks, if it is at least "
     "2 % and 4 times the scatter of the blocks, if 60 % of it lie between the steps next to it, if these differ by 1.6 "
     "times what blocks elsewhere do, and if neither side changes by half of it",
-    source="own; levels by Scott and Knott 1974; James and Matteson 2014",
+    source="own; optimal partitioning of Jackson et al. 2005",
 )
 def levels(tables: Tables, options: Options) -> MetricRows:
     """Levels of the step time of each run with a lasting shift of its speed; no rows for other runs.

@@ -33,6 +33,7 @@ def notes_on_verdict(compared: Comparison, names: Sequence[str] = ()) -> Iterato
     yield from notes_on_result(compared)
     yield from notes_on_hidden_change(compared, names or compared.sides)
     yield from notes_on_speed(compared, names or compared.sides)
+    yield from notes_on_drifts(compared, names or compared.sides)
     yield from notes_on_sizes(compared)
     yield from notes_on_history(compared)
     yield from notes_on_sessions(compared)
@@ -83,6 +84,17 @@ def notes_on_speed(compared: Comparison, names: Sequence[str]) -> Iterator[str]:
                 left = [f"and {len(compared_sections) - _SECTIONS} more"] if len(compared_sections) > _SECTIONS else []
                 base, figure = name_of[compared.sides[0]], sections[0].figure.replace("_", " ")
                 yield f"{name_of[side]} against {base}{where}: {figure} {', '.join([*texts, *left])}"
+
+
+def notes_on_drifts(compared: Comparison, names: Sequence[str]) -> Iterator[str]:
+    """Yield by how much the speed of a side drifts, in its first run that does, where it has no levels."""
+    name_of = dict(zip(compared.sides, names, strict=True))
+    with_levels = {(row.case, row.side) for row in compared.speed_records if row.change is not None}
+    drifts = [row for row in compared.finding_records if row.code == "drift" and row.side is not None]
+    for (case, side), rows in islice(grouped(((row.case, row.side), row) for row in drifts).items(), _LISTED):
+        if side is not None and (case, side) not in with_levels:
+            where = f" in {case}" if case else ""
+            yield f"{name_of[side]} drifts during the run{where}: {rows[0].message.partition(';')[0]}"
 
 
 def _new_level(row: SpeedSection) -> str:

@@ -134,9 +134,8 @@ def levels(run: str, *rows: tuple[int, float, float], figure: str = "step_time_s
 
 
 def changes(monkeypatch: pytest.MonkeyPatch, *rows: dict[str, Any], runs: int = 1) -> list[str]:
-    table = pd.DataFrame(
-        list(rows), columns=["run", "figure", "unit", "at", "with_it", "first_step", "value", "change"]
-    )
+    names = ["run", "figure", "unit", "at", "with_it", "first_step", "last_step", "value", "change"]
+    table = pd.DataFrame(list(rows), columns=names)
     monkeypatch.setattr(module, "levels_of_runs", SimpleNamespace(table=lambda *_: table))
     frames = by_hand("steps", [])
     every = [frames["runs"].assign(run=f"r{n}") for n in range(runs)]
@@ -154,6 +153,16 @@ def test_since_when_a_run_is_at_another_level(monkeypatch: pytest.MonkeyPatch) -
     )
     assert changes(monkeypatch, *rate) == ["A: Since step 50 (02:03:04): tokens/s 12,346 -> 6,000, -50.0 %; with it x."]
     assert changes(monkeypatch) == []
+
+
+def test_levels_to_and_fro(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = levels("r0", (1, 1.0, 0.0), (50, 1.5, 0.5), (90, 1.02, -0.32), (120, 1.52, 0.49), with_it="data 1 s -> 2 s")
+    for row in rows:
+        row["last_step"] = row["first_step"] + 29
+    text = "A: Step alternates between 1.01 s and 1.51 s (+49.5 %): slower in steps 50 to 79, 120 to 149"
+    assert changes(monkeypatch, *rows) == [f"{text}; with it data 1 s -> 2 s."]
+    rows[3]["value"] = 2.0
+    assert len(changes(monkeypatch, *rows)) == 3
 
 
 @pytest.mark.parametrize(

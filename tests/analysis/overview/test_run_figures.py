@@ -57,6 +57,8 @@ def test_a_value_as_text(figure: RunFigure, value: float | None, text: str) -> N
 def test_a_run_with_levels_has_no_single_value() -> None:
     figure = RunFigure("step", "s", "lower", {"a": 1.0, "b": 2.0}, levels={"b": [1.5, 2.5]})
     assert [figure.text_of(run, 2) for run in "abc"] == ["1 s", "1.5 s -> 2.5 s", "-"]
+    many = RunFigure("step", "s", "lower", {"a": 1.0}, levels={"a": [1.5, 2.5, 1.2, 2.0, 1.5]})
+    assert many.text_of("a", 2) == "1.2 s to 2.5 s"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from perflog.metrics import Options, Tables, telemetry
 from perflog.metrics import levels as levels_of_runs
 from perflog.metrics.clock_offsets import clock_offsets
 from perflog.metrics.jobs.job_intervals import CHECKPOINT, COMPILE, EVALUATION, STALL, TRAINING, UNKNOWN
+from perflog.metrics.jobs.step_levels import alternate
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.parsing.input.log_names import base_name
@@ -164,6 +166,9 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
         return
     for run in runs:
         run_rows = rows[rows["run"] == run].to_dict("records")
+        if alternate([row["value"] for row in run_rows]):
+            yield f"{marks.get(run, '')}{_to_and_fro(run_rows, names[run, run_rows[0]['figure']])}"
+            continue
         ends = [int(row["first_step"]) for row in run_rows[2:]]
         for (before, row), end in zip_longest(pairwise(run_rows), ends):
             at = f" ({str(row['at']).rpartition(' ')[2][:8]})" if none_if_null(row["at"]) else ""
@@ -177,6 +182,18 @@ def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) ->
             if (row["change"] > 0) == (row["unit"] == "s"):  # slower
                 places = int(before["first_step"]), int(row["first_step"]), end
                 yield from slower_devices(tables, options, run, places)
+
+
+def _to_and_fro(levels: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Return between which values the speed of a run alternates, in which steps it is slower, and what changes then."""
+    unit = levels[0]["unit"]
+    fast, slow = sorted((levels[::2], levels[1::2]), key=lambda each: each[0]["value"], reverse=unit != "s")
+    ends = [median(np.array([level["value"] for level in part])) for part in (fast, slow)]
+    steps = first_few([f"{int(level['first_step'])} to {int(level['last_step'])}" for level in slow], _FEW)
+    with_it = next((f"; with it {text}" for level in slow if (text := none_if_null(level["with_it"]))), "")
+    values = " and ".join(_level(value, unit) for value in ends)
+    change = show_change(ends[1] / ends[0] - 1)
+    return f"{name[0].upper()}{name[1:]} alternates between {values} ({change}): slower in steps {steps}{with_it}."
 
 
 def _reported_beside(tables: Tables, run: str, step: int) -> Iterator[str]:
