@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from perflog.metrics.benchmarks.case_parameters import (
+    _counts_up,
     are_words,
     follows,
     is_failure,
@@ -214,3 +215,13 @@ def test_numbers_that_grow_up_to_a_total_of_their_name_are_progress() -> None:
     assert parameters(batch=[5, 10, 15, 20], batches=[20] * 4, took=TIMES) == []
     assert parameters(batch=[5, 10, 15, 20], batches=[16] * 4, took=TIMES) == ["batch"]
     assert parameters(batch=[10, 5, 15, 20], batches=[20] * 4, took=TIMES) == ["batch"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "counts"),
+    [("step", [1.0, 2.0, 3.0], True), ("Step", [0.0, 10.0, 20.0], True), ("steps", [1.0, 2.0, 3.0], False),
+     ("step", [1.0, 2.0], False), ("step", [3.0, 2.0, 1.0], False), ("step", [1.0, 2.0, 4.0], False),
+     ("step", [1.0, 1.0, 1.0], False), ("batch", [1.0, 2.0, 3.0], False), ("step", [1.0, 2.0, "3"], False)],
+)  # fmt: skip
+def test_moments_count_up_evenly(name: str, cells: list[Any], counts: bool) -> None:
+    assert _counts_up(name, cells) == counts

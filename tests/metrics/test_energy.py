@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
-from support.metrics_logs import rows
+from support.metrics_logs import by_hand, rows
 
 import perflog
-from perflog.metrics import energy, scaling
+from perflog.metrics import Options, Tables, energy, scaling
+from perflog.metrics.power import energy as module
 from perflog.metrics.power.energy import ALL, GPU, NODE, ONE, PARTS, _energy, _Power, scope_of
 
 WORLD = "using world size: 16, data-parallel size: 16, tensor-model-parallel size: 1, pipeline-model-parallel size: 1\n"
@@ -220,3 +223,23 @@ def test_an_epoch_of_carbontracker(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_of_what_a_power_or_an_energy_is(words: str, of: str | None) -> None:
     assert scope_of(words.split()) == of
+
+
+@pytest.mark.parametrize(
+    ("gpus", "watts", "mean"),
+    [(4, [300.0, 200.0, 100.0], 200.0), (2, [300.0, 200.0, 100.0], None), (None, [300.0, 290.0], 295.0),
+     (None, [300.0, 100.0], None), (2, [300.0, 100.0], 200.0)],
+)  # fmt: skip
+def test_sampled_power_of_as_many_devices_as_the_run_has(
+    gpus: int | None, watts: list[float], mean: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If their number is not known, of devices that all work. An energy over its time counts before the power."""
+    samples = [{"run": "r", "part": "run", "power_w": watt, "energy_j": None, "span_s": 2.0} for watt in watts]
+    samples[0] |= {"power_w": 9.0, "energy_j": 2.0 * watts[0]}
+    rows = [*samples, samples[0] | {"part": "steps"}, samples[0] | {"power_w": None}]
+    table = pd.DataFrame(rows).astype({"power_w": float, "energy_j": float})
+    monkeypatch.setattr(module, "telemetry", SimpleNamespace(table=lambda *_: table))
+    sizes = {} if gpus is None else {"r": SimpleNamespace(gpus=gpus)}
+    monkeypatch.setattr(module, "sized_runs", lambda _: sizes)
+    found = module._sampled(Tables(by_hand("counters", [{"name": "power", "value": 1.0}])), Options())
+    assert [(power.watts, power.measured) for power in found.values()] == ([] if mean is None else [(mean, len(watts))])

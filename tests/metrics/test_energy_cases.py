@@ -29,6 +29,9 @@ def test_what_a_row_prints_of_a_token_comes_first(tmp_path: Path) -> None:
         "tok/J,avg_power_w,tok_per_s": ("0.25,300,50", "1 / tok_per_J", 4.0),
         "tokens_per_kWh,avg_power_w": ("1800000.5,300", "1 / tokens_per_kWh", 2.0),
         "tok/s/W,avg_power_w": ("0.5,300", "1 / tok_s_per_W", 2.0),
+        "tok/s/watt,avg_power_w": ("0.25,300", "1 / tok_s_per_watt", 4.0),
+        "tokens_per_joule,avg_power_w": ("0.25,300", "1 / tokens_per_joule", 4.0),
+        "tokens_per_wh,avg_power_w": ("1800.5,300", "1 / tokens_per_wh", 3600 / 1800.5),
         "energy_wh,total_tokens,avg_power_w": ("0.5,900,300", "energy / total_tokens", 2.0),
         "avg_power_w,tok_per_s,idle_power_w": ("300,50,60", "avg_power / tok_per_s", 6.0),
         "cpu_power_w,power_limit_w,tok_per_s": ("300,350,50", None, None),
@@ -37,6 +40,7 @@ def test_what_a_row_prints_of_a_token_comes_first(tmp_path: Path) -> None:
         twice = ",".join(str(float(x) * 2) for x in values.split(","))
         found = energies(path, f"{head},{names}", f"a,1,2.5,{values}", f"b,1,2.5,{twice}")
         assert [row["source"] for row in found] == ([source] * 2 if source else []), names
+        assert {row["table"] for row in found} <= {1}
         assert [row["energy_unit_j"] for row in found[:1]] == ([pytest.approx(joules)] if source else []), names
         assert all(row["unit"] == "token" for row in found)
 

@@ -7,8 +7,9 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import product
 from statistics import mean, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,9 +21,6 @@ from perflog.metrics import Tables, configurations, factors
 from perflog.metrics.many_runs.factors import _FEWEST, _losses
 from perflog.tables.nulls import records
 from perflog.tables.schema import TABLES
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 T_OF_1, T_OF_2 = 12.7062047364, 4.3026527299  # 97.5 % quantiles of Student's t
 
@@ -215,3 +213,10 @@ def test_the_loss_of_a_run_is_the_mean_of_its_last_tenth(number: int, loss: floa
         losses[-4:-1] = [1.0, 3.0, 2.0]
     steps = Tables(by_hand("steps", [{"step": step, "loss": each} for step, each in enumerate(losses)]))
     assert _losses(steps, ["r"]) == ({} if loss is None else {"r": loss})
+
+
+def test_losses_at_other_steps_are_not_compared() -> None:
+    made = [by_hand("steps", [{"step": step, "loss": 2.0} for step in range(size)]) for size in (20, 20, 21)]
+    steps = pd.concat([each["steps"].assign(run=run) for run, each in zip("abc", made, strict=True)])
+    tables = Tables({"runs": made[0]["runs"], "steps": steps})
+    assert (_losses(tables, "ab"), _losses(tables, "abc")) == ({"a": 2.0, "b": 2.0}, {})

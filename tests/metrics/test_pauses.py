@@ -9,10 +9,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from support.metrics_logs import by_hand
 from support.paths import SHARED
 
 import perflog
-from perflog.metrics import pauses
+from perflog.metrics import Tables, pauses
+from perflog.metrics.jobs import pauses as module
 from perflog.tables.nulls import records
 from perflog.tables.schema import TABLES
 
@@ -187,3 +189,23 @@ def test_pauses_that_are_longer_than_the_run_have_no_share() -> None:
     values = [{"line": 25, "key": "eval_time", "unit": "s", "value": 50.0}]
     (row,) = of(timed_steps(10), values, elapsed_s=20.0)
     assert (row["total_s"], row["share"]) == (50.0, None)
+
+
+def test_a_run_without_values_or_steps_has_no_pauses() -> None:
+    steps = Tables(by_hand("steps", [{"step": step, "elapsed_s": 9.0 * step} for step in range(9)])).rows("steps")
+    assert module._pauses(None, None, steps) == module._pauses(steps, None, None) == ("clock", [])
+
+
+def test_names_that_are_no_durations_end_no_search() -> None:
+    values = [{"key": key, "value": 5.0, "unit": "s"} for key in ("loss", "checkpoint_rate", "checkpoint_time")]
+    found = list(module._printed(Tables(by_hand("values", values)).rows("values"), "key", "value", None))
+    assert [(pause.kind, pause.line, pause.seconds) for pause in found] == [("checkpoint", 3, 5.0)]
+
+
+def test_a_clock_is_read_where_steps_go_on() -> None:
+    """A line that repeats a step, or goes back, is no reading; nor is any clock that goes back itself."""
+    clock = [(1, 10.0), (2, 20.0), (2, 25.0), (1, 26.0), (3, 30.0)]
+    steps = Tables(by_hand("steps", [{"step": step, "elapsed_s": at} for step, at in clock])).rows("steps")
+    assert [column.tolist() for column in module._readings(steps)[:3]] == [[1, 2, 5], [1, 2, 3], [10.0, 20.0, 30.0]]
+    back = Tables(by_hand("steps", [{"step": n, "elapsed_s": at} for n, at in enumerate((3.0, 2.0, 4.0, 5.0))]))
+    assert [len(column) for column in module._readings(back.rows("steps"))] == [0] * 4

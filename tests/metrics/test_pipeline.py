@@ -18,7 +18,13 @@ from support.seeds import MS, log
 import perflog
 from perflog.metrics import Options, Tables, layers, pipeline, stages
 from perflog.metrics.compared import ALL, Steady
-from perflog.metrics.pipelines.pipeline import _layer_samples, modelled_timelines, stage_times, timed_pipelines
+from perflog.metrics.pipelines.pipeline import (
+    _layer_samples,
+    layers_by_stage,
+    modelled_timelines,
+    stage_times,
+    timed_pipelines,
+)
 from perflog.metrics.pipelines.schedule_simulation import BACKWARD, FORWARD, as_timed
 from perflog.metrics.semantics import RunSemantics
 from perflog.tables.schema import TABLES
@@ -297,3 +303,22 @@ def test_layers_of_the_runs_that_are_compared() -> None:
         ("s", ALL, [3.0, 4.0]), ("s", "0 forward", [1.0, 1.0]), ("s", "1 forward", [2.0, 3.0]),
         ("t", ALL, [4.0]), ("t", "0 forward", [1.0]), ("t", "1 forward", [3.0]),
     ]  # fmt: skip
+
+
+def test_the_layers_of_each_stage_in_one_direction() -> None:
+    rows = [
+        {
+            "table": "layers",
+            "step": step,
+            "stage": stage,
+            "rank": stage,
+            "layer": layer,
+            "direction": way,
+            "time_s": time_s,
+        }
+        for step in range(6)
+        for stage, layer, way, time_s in ((0, "a", "forward", 1.0), (0, "a", "backward", 2.0), (1, "b", "forward", 4.0))
+    ]
+    made = Tables(by_hand("layers", rows))
+    assert layers_by_stage(made, "r", "forward", Options(warmup=0)) == {0: {"a": 1.0}, 1: {"b": 4.0}}
+    assert layers_by_stage(made, "r", "backward", Options(warmup=0)) == {0: {"a": 2.0}, 1: {}}

@@ -9,8 +9,8 @@ from support.commands import run
 
 import perflog
 from perflog.metrics import scaling
-from perflog.metrics.many_runs.scaling_studies import _grows, _telling
-from perflog.metrics.step_time.run_rates import SizedRun
+from perflog.metrics.many_runs.scaling_studies import Study, _grows, _studies, _telling
+from perflog.metrics.step_time.run_rates import Rate, SizedRun
 
 
 def table(path: Path, text: str) -> str:
@@ -139,3 +139,21 @@ def test_a_rate_that_grows_is_of_all_gpus(faster: float, grows: bool) -> None:
 def test_a_model_distinguishes_studies_rather_than_a_switch_or_a_version(name: str, values: tuple[str, str]) -> None:
     keys = [{name: value, "model": model, "seq": "8"} for value, model in zip(values, ("s", "l"), strict=True)]
     assert _telling(keys) == ["model"]
+
+
+def test_runs_of_one_size_and_one_work_are_no_study() -> None:
+    """A unit of the larger run is ten times the work: each model has a size of its own."""
+    described = {"a": SizedRun((), 1, None, None), "b": SizedRun((), 2, None, None), "c": SizedRun((), 4, None, None)}
+    rate = Rate("tokens_per_s", True, {"a": 10.0, "b": 20.0, "c": 35.0})
+    flop_rates = {"a": 100.0, "b": 1000.0, "c": 875.0}
+    (study,) = _studies(None, {}, ["a", "b", "c"], described, [rate], flop_rates)
+    assert study.speeds == pytest.approx({2: 20.0, 4: 35.0}) and study.runs == {2: ["b"], 4: ["c"]}
+    assert list(_studies(None, {}, ["a", "b"], described, [rate], flop_rates)) == []
+    assert (study.efficiency(4), study.cost(4)) == pytest.approx((35 / 40, 4 / 35))
+
+
+def test_two_sizes_predict_a_third() -> None:
+    """Strong scaling: the GPU time of a unit is 1 s and 1.1 s on 1 and 2 GPUs, so 1.3 s on 4; it takes 1.4 s."""
+    study = Study("strong", {}, "x", {}, {1: 1.0, 2: 2 / 1.1, 4: 4 / 1.4}, {})
+    assert study.predicted(4, [1, 2]) == pytest.approx(1.3) and study.predicted(4, [1]) is None
+    assert study.error == pytest.approx(1.3 / 1.4 - 1)

@@ -144,11 +144,9 @@ def table_studies(tables: Tables) -> Iterator[Study]:
     """Return the scaling studies in the tables of cases of each run: a row for each size."""
     for run, found in case_tables(tables).items():
         for number, table in enumerate(found, 1):
-            described = dict(_sized_rows(table))
-            if len({row.gpus for row in described.values()}) > 1:
-                for study in _among(described, list(_rates_of(table)), {}):
-                    runs = {size: [run] * len(rows) for size, rows in study.runs.items()}
-                    yield replace(study, runs=runs, table=number)
+            for study in _among(dict(_sized_rows(table)), list(_rates_of(table)), {}):
+                runs = {size: [run] * len(rows) for size, rows in study.runs.items()}
+                yield replace(study, runs=runs, table=number)
 
 
 def _sized_rows(table: CaseTable) -> Iterator[tuple[str, SizedRun]]:

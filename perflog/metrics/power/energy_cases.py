@@ -171,15 +171,19 @@ class _Names:
 
     def _over_units(self, record: int) -> Iterator[CaseEnergy]:
         energy = self.case_energy(record)
-        for count, unit in self._counts if energy is not None else ():
-            if (units := self._value(count, record)) is not None and energy is not None:
+        if energy is None:
+            return
+        for count, unit in self._counts:
+            if (units := self._value(count, record)) is not None:
                 name = self._energies[0]
                 yield CaseEnergy(f"{name} / {count}", scope_of(words_of(name)), unit, energy / units)
 
     def _over_rates(self, record: int) -> Iterator[CaseEnergy]:
         power = self.power(record)
-        for rate, unit in self._rates if power is not None else ():
-            if (value := self._value(rate, record)) is not None and power is not None:
+        if power is None:
+            return
+        for rate, unit in self._rates:
+            if (value := self._value(rate, record)) is not None:
                 name = self._powers[0]
                 yield CaseEnergy(f"{name} / {rate}", scope_of(words_of(name)), unit, power / value)
 
