@@ -386,3 +386,11 @@ def test_a_column_of_units_is_of_the_figures_without_a_unit() -> None:
     assert times.units["rate"] == "1/s" and times.parameters == {"batch": [1, 2]}
     assert times.settings == {"model": "m", "seq": 8} and times.texts == {"note": ["a", "b"]}
     assert times.bad["value"].tolist() == [False, True] and sizes.lines.tolist() == [6, 7]
+
+
+def test_values_of_a_trace_are_details_of_its_events() -> None:
+    """XLA's profiler attaches sizes of the allocator to its events."""
+    records = named("bytes_allocated bytes_available time", (1, 9, 0.5), (2, 8, 0.25), (3, 7, 0.125))
+    assert case_tables(tables(values(*records))).keys() == {"r"}
+    traced = tables(values(*records), events=[{"line": 1, "kind": "kernel"}])
+    assert not case_tables(traced) and not names_of_records(traced)

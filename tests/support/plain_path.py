@@ -163,6 +163,13 @@ class PlainPath:
             found.append(at if at is not None and 2 * at + 2 == turn else None)
         return found
 
+    def handed_over(self, i: int, at: int) -> int:
+        """When the call that launched work had handed it over: one that loads a module does that at its end."""
+        each = self.work[i]
+        assert each.call is not None
+        is_long = each.call.end - each.call.start > self.usual and each.start >= each.call.end - self.usual
+        return min(each.call.end, each.start) - self.usual if is_long and not each.copies else at
+
     @cached_property
     def bound(self) -> list[tuple[str, int, int | None]]:
         """What each piece of work was bound by, when that had ended, and the work of another stream."""
@@ -174,6 +181,8 @@ class PlainPath:
             since = max(ended, NEVER if at is None else at)
             by = "launch" if at is not None and at > ended else "stream" if before is not None else "free"
             other = next((j for j in reversed(by_end) if self.work[j].end <= each.start), None)
+            if by == "launch":
+                since = self.handed_over(i, since)
             late = by == "free" or each.start - since > (0 if at is None else self.usual)
             if self.stream_waits:
                 other, late = self.awaited(i), True
@@ -425,7 +434,8 @@ class PlainPath:
             if at is not None:
                 assert each.call is not None
                 least = 0 if zero("launch", None) else min(self.fastest, each.start - at)
-                possible.append(thread_at(each.call.thread, at, 2 * at + 1) + (delay if by == "launch" else least))
+                turn, handed = 2 * at + 1, self.handed_over(i, at) if by == "launch" else at
+                possible.append(thread_at(each.call.thread, handed, turn) + (delay if by == "launch" else least))
             return max(possible)
 
         for i in sorted(range(len(self.work)), key=self.turns.__getitem__):

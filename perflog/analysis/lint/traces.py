@@ -415,7 +415,8 @@ def profiler_overhead(data: LintInput) -> Iterator[Finding]:
         starts, busy, span = rows["start_ns"], device_of[place].work.busy, device_of[place].span
         time = int(union(starts, starts + rows["duration_ns"]).inside(busy.starts[:1], busy.ends[-1:])[0])
         if time > _OVERHEAD * span:
-            message = f"{percent(time / span)} of the time: {seconds(time * _NS)} of {seconds(span * _NS)}"
+            times = f"{seconds(time * _NS)} of {seconds(span * _NS)}"
+            message = f"{percent(time / span)} of the time is work of the profiler: {times}"
             yield Finding(place[0], message, {place[0]: rows["line"]}, {"overhead": time * _NS, "span": span * _NS})
 
 

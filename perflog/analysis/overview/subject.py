@@ -16,7 +16,7 @@ from perflog.metrics.attempts import attempts, jobs
 from perflog.metrics.jobs.last_steps import last_steps
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import distinct
-from perflog.tables.columns import Rows
+from perflog.tables.columns import NULL, Rows, rows_from_arrow
 from perflog.units import count, show
 
 _TIMED_BY = {"line": "line stamps", "bar": "a progress bar", "rate": "a printed rate"}
@@ -207,8 +207,11 @@ def _iterations(tables: Tables) -> Iterator[str]:
 
 
 def _traced_ranks(tables: Tables) -> set[int]:
-    """The ranks of the devices in traces."""
-    return {device.rank for device in trace_devices(tables) if device.rank is not None}
+    """The ranks of the devices in traces; without any, of the events."""
+    if devices := trace_devices(tables):
+        return {device.rank for device in devices if device.rank is not None}
+    events = (rows_from_arrow(rows) for _, rows in tables.arrow_by_file("events", {}, "rank"))
+    return {rank for rows in events for rank in distinct(rows["rank"]).tolist() if rank != NULL}
 
 
 def _same(runs: Rows, column: str) -> Any:

@@ -184,8 +184,9 @@ def case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     """Return the tables of cases of each run that has any, in the order of the log."""
     rows = tables.rows("values")
     steps = tables.rows("steps")
-    trains = steps.where(steps.known("step")).counts("run")  # other values of a run with steps configure it
-    rows = rows.where(~rows.known("step") & ~rows.one_of("run", trains) & ~rows.one_of("key", _bar_names(rows)))
+    others = {*steps.where(steps.known("step")).counts("run")}  # other values of a run with steps configure it
+    others |= tables.counts("events").keys()  # and values of a trace are details of its events
+    rows = rows.where(~rows.known("step") & ~rows.one_of("run", others) & ~rows.one_of("key", _bar_names(rows)))
     messages = tables.rows_by_run("collectives")  # values beside them are measured over operation and size
     by_run = rows.by("run")
     for run in messages.keys() & by_run.keys():
@@ -202,7 +203,8 @@ def names_of_records(tables: Tables) -> set[str]:
     """Return the names of values that stand together with others in several records of a run, for no step."""
     rows = tables.rows("values")
     found: set[str] = set()
-    for run_values in rows.where(~rows.known("step")).by("run").values():
+    rows = rows.where(~rows.known("step") & ~rows.one_of("run", tables.counts("events")))
+    for run_values in rows.by("run").values():
         records = groups_of(run_values["line"], run_values["part"])
         together = run_values.where(records.sizes[records.inverse] > 1)
         found.update(name for name, times in together.counts("key").items() if times > 1)

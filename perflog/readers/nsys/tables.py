@@ -113,7 +113,8 @@ DROPPED_COLUMNS = {
     **dict.fromkeys(
         ("launchType", "cacheConfig", "localMemoryPerThread", "localMemoryTotal", "sharedMemoryExecuted",
          "sharedMemoryLimitConfig", "qmdBulkReleaseDone", "qmdPreexitDone", "qmdLastCtaDone", "clusterX", "clusterY",
-         "clusterZ", "clusterSchedulingPolicy", "maxPotentialClusterSize", "maxActiveClusters"),
+         "clusterZ", "clusterSchedulingPolicy", "maxPotentialClusterSize", "maxActiveClusters",
+         "tensorSizeMinusOneElements"),
         _LAUNCH,
     ),
     **dict.fromkeys(

@@ -95,7 +95,7 @@ SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
             "busy for 3.45 us"
         )),
     "profiler-overhead": (lambda: by_hand([*clean(), kernel(200, 290, "Buffer Flush", kind="overhead", device=None)]),
-        "warning", "3.3 % of the time: 90 ns of 2.7 us"),
+        "warning", "3.3 % of the time is work of the profiler: 90 ns of 2.7 us"),
     "memory-grows": (lambda: by_hand([*clean(1, steps=5), *growing()]),
         "warning", (
             "memory of device 0 (rank 0) grows by 100 B a step over 3 steps, to 500 B; most of what these steps keep "

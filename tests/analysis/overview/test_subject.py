@@ -11,6 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from support.metrics_logs import by_hand
+from support.trace_tables import by_hand as trace_by_hand
+from support.trace_tables import kernel
 
 from perflog.metrics import Tables
 
@@ -216,3 +218,10 @@ def test_ranks_from_0_on_that_print_the_steps_are_the_ranks(ranks: tuple[int | N
     assert [word for word in words(tables(*rows)) if "rank" in word] == ([said] if said else [])
     known = words(tables(*rows, world_size=8))
     assert [word for word in known if "rank" in word] == ["8 ranks"]
+
+
+def test_a_trace_of_the_cpu_alone_has_the_rank_of_its_events() -> None:
+    events = trace_by_hand([kernel(0, 10, "aten::mm", kind="cpu", device=None, rank=34)])
+    frames = {name: events[name] for name in ("runs", "steps", "events", "lines")}
+    frames["runs"]["world_size"] = 300
+    assert "rank 34 of 300" in words(Tables(frames))

@@ -63,6 +63,16 @@ def test_communication_that_is_free_or_hidden_and_a_stream_that_does_not_wait(tm
     assert found["device", None] == 90 - 11  # the last gemm is launched at 6
 
 
+def test_a_launch_that_loads_a_module_is_time_of_the_host(tmp_path: Path) -> None:
+    """The last launch takes 300 us. A launch has its work after 5 us; it hands it over 15 us before its end at most."""
+    loading = launched(80, 385, 10, 4)
+    loading[0]["dur"] = 300
+    found = gains(
+        tmp_path / "a.json", [*launched(0, 5, 10, 1), *launched(40, 45, 5, 2), *launched(60, 65, 5, 3), *loading]
+    )
+    assert found["host", None] == 395 - (5 + 20 + 10)
+
+
 def test_communication_with_ranks_without_a_trace_is_no_work_of_the_device(tmp_path: Path) -> None:
     """Two ranks, one trace: how long its collective of 50 us waits is unknown, so all gains are bounds."""
     path, events = tmp_path / "a.json", [*launched(0, 5, 20, 1), *launched(3, 27, 50, 2, **NCCL)]

@@ -91,11 +91,12 @@ class Dependencies(Struct, frozen=True, eq=False):
     """The dependencies of the work of a device. Arrays have one entry for each piece of work, in order of its begin.
 
     Times are in ns. `order`: the tasks of one stream after the other; `places`: the index of each in `order`. `before`:
-    the task before on its stream, or NO_WORK. `launched`: begin of the call that launched it, or NULL; `threads`: the
-    thread of that call, an index into the tree of calls; `launching`: the call. `turns`: the order of the launches;
-    nothing depends on a task with a later turn. `bound_by`: FREE, STREAM, LAUNCH or OTHER_STREAM, and `since`: when
-    that had ended. `sources`: the task of another stream that bound it, or NO_WORK. `usual_ns`: a task that begins
-    later after its launch, or after the task before it, waits for something else. `timelines`: the threads that launch.
+    the task before on its stream, or NO_WORK. `launched`: begin of the call that launched it, of one that loads a
+    module the usual time before its end, or NULL; `threads`: the thread of that call, an index into the tree of calls;
+    `launching`: the call. `turns`: the order of the launches; nothing depends on a task with a later turn. `bound_by`:
+    FREE, STREAM, LAUNCH or OTHER_STREAM, and `since`: when that had ended. `sources`: the task of another stream that
+    bound it, or NO_WORK. `usual_ns`: a task that begins later after its launch, or after the task before it, waits for
+    something else. `timelines`: the threads that launch.
     """
 
     device: TraceDevice
@@ -161,6 +162,8 @@ def _dependencies(idle: DeviceIdle, calls: CallTree | None, recorded: FileWaits 
     launched[overtaken] = NULL  # an earlier launch on its stream was later: this one held nothing up
     bound_by, since = _bound(starts, ends, before, launched)
     usual = round(USUAL * (idle.latency_ns or _median_gap(starts - since, bound_by)))
+    loaded = _after_long_calls(idle, bound_by, usual)
+    launched[loaded] = since[loaded] = np.minimum(launches.ends, starts)[loaded] - usual
     streams = _Streams(work.rows["stream"], order, turns)
     stream_waits = None if recorded is None else recorded.stream_waits(idle.device)
     if stream_waits is not None and len(stream_waits.streams):
@@ -244,6 +247,18 @@ def _bound(starts: Ints, ends: Ints, before: Ints, launched: Ints) -> tuple[Code
     late = launched > ended
     bound_by = np.where(late, LAUNCH, np.where(has_before, STREAM, FREE)).astype(np.int8)
     return bound_by, np.maximum(ended, launched)
+
+
+def _after_long_calls(idle: DeviceIdle, bound_by: Codes, usual: int) -> Mask:
+    """Flag kernels that their launch bound, with a call that took longer than usual and returned when they began.
+
+    A first launch loads the module of its kernel: the call hands the kernel over at its end. A copy may begin late in
+    its call because it waits for something else.
+    """
+    work, calls = idle.device.work, idle.launches
+    is_long = (bound_by == LAUNCH) & (calls.ends - calls.starts > usual) & (work.starts >= calls.ends - usual)
+    flags: Mask = is_long & ~work.rows.one_of("kind", ["memcpy"])
+    return flags
 
 
 def _median_gap(delays: Ints, bound_by: Codes) -> float:
