@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import perflog
-from perflog.metrics import curves
+from perflog.metrics import Tables, curves
+from perflog.metrics.series.curves import printed_counts
 from perflog.tables.nulls import records
 from perflog.tables.schema import TABLES
 
@@ -132,6 +133,8 @@ def test_the_loss_of_the_steps_is_a_series() -> None:
     of_run["steps"] = pd.DataFrame([blank | {"line": s, "step": s, "loss": 5.0 - s} for s in (1, 2, 3)])
     (row,) = records(curves(of_run))
     assert (row["key"], row["n"], row["last"], row["last_step"]) == ("loss", 3, 2.0, 3)
+    assert printed_counts(Tables(of_run)) == {"loss": 3}
+    assert printed_counts(Tables(tables(a=[{"key": "x", "value": 1.0}]))) == {"x": 1}
 
 
 def test_nothing_printed_gives_no_rows() -> None:

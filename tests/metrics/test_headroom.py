@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from statistics import mean
 
 import pytest
@@ -113,3 +114,26 @@ def test_a_trace_wins_what_its_replay_and_its_causes_tell() -> None:
         assert found["gain_s"][ideal] == replayed[scenario]["gain_s"] == told[subject].gain_s
     (row,) = rows(headroom(trace_by_hand([*work, late])))
     assert (row["ideal"], row["of"]) == ("no idle device", "trace")
+
+
+def test_work_like_plain_products() -> None:
+    """4 x 1000 rows x top 2 x 64 x 128 x 2 layers are 0.131072 GFLOP, and 0.8 GFLOP/s is the mean of both ranks."""
+    shapes = {"tokens_per_rank": 1000, "top_k": 2, "model_dim": 64, "hidden_size": 128, "layers": 2}
+    plain = [
+        {"table": "values", "key": f"plain_gemm{k}", "rank": rank, "value": seconds / 2}
+        for rank, seconds in ((0, 0.131072), (1, 0.032768))
+        for k in (1, 2)
+    ]
+    gemms = [
+        {"table": "phases", "step": step, "phase": f"gemm{k}", "occurrence": 1, "rank": rank, "time_s": 0.1 * k}
+        for step in range(8)
+        for rank in (0, 1)
+        for k in (1, 2)
+    ]
+    steps = [{"step": step, "step_time_s": 1.0} for step in range(8)]
+    made = by_hand("steps", [*steps, *gemms, *plain], 2)
+    config = json.dumps(shapes | {"plain_experts": 2, "plain_rows": 1000})
+    log = {**made, "runs": made["runs"].assign(format="reference", config=config)}
+    (found,) = rows(headroom(log), ideal="expert products, forward like plain products")
+    assert (found["of"], found["time_s"], found["gain_s"]) == ("step", 1.0, pytest.approx(0.3 - 0.131072 / 0.8))
+    assert found["ideal_s"] == pytest.approx(0.7 + 0.131072 / 0.8)

@@ -16,7 +16,7 @@ from support.paths import SHARED
 
 import perflog
 from perflog.metrics import hot_experts
-from perflog.metrics.skew.hot_experts import LayerLoads
+from perflog.metrics.skew.hot_experts import LayerLoads, _layer_row
 
 TRACE = SHARED / "campaigns" / "expert_loads"
 
@@ -134,3 +134,15 @@ def test_the_hottest_expert_is_one() -> None:
 def test_shares_of_the_work_are_work() -> None:
     values = [{"step": 1, "expert": expert, "amount": amount} for expert, amount in enumerate((0.5, 0.25, 0.0))]
     assert row(hot_experts(by_hand("loads", values)), of="step")["imbalance"] == 1.0
+
+
+def test_the_row_of_a_layer() -> None:
+    """Expert 5 is hot from step 30 on, expert 3 as well at the end; expert 8 is idle then."""
+    ratios = np.array([[4.0, 0.0, 0.0, 0.0], [0.0, 1.5, 1.5, 1.0], [1.0, 3.0, 0.0, 0.0], [2.0, 2.25, 0.0, 0.0]])
+    layer = LayerLoads("7", np.array([10, 20, 30, 40]), np.array([3, 5, 8, 9]), ratios, 2)
+    found = _layer_row(layer)
+    assert (found["step"], found["layer"], found["experts"], found["n"], found["ranks"]) == (40, "7", 4, 4, 2)
+    assert (found["first_step"], found["first_imbalance"], found["imbalance"]) == (10, 3.0, 1.25)
+    assert (found["max_imbalance"], found["max_at"]) == (3.0, "10")
+    assert (found["hot"], found["hot_experts"], found["hottest"], found["since"]) == (2, "5, 3", 5, 30)
+    assert found["idle"] == 2

@@ -5,11 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.metrics_logs import by_hand
 
 from perflog.metrics import Tables
-from perflog.metrics.run_rows import codes_in, lines_of_runs, rank_means, step_rows, totals_of_steps, worlds_of
+from perflog.metrics.run_rows import (
+    codes_in,
+    lines_of_runs,
+    orders_of_rows,
+    rank_means,
+    step_rows,
+    totals_of_steps,
+    worlds_of,
+)
+from perflog.tables.columns import NULL
 
 NAN = float("nan")
 
@@ -117,3 +127,16 @@ def test_sums_of_the_steps_of_each_part() -> None:
     steps, times = np.array([1, 2, 1, 1]), np.array([1.0, 2.0, 4.0, 8.0])
     sums = totals_of_steps(steps, times, np.array([0, 0, 0, 2]), 3)
     assert [each.tolist() for each in sums] == [[5, 2], [], [8]]
+
+
+def test_rows_of_steps_that_start_again_in_each_epoch_are_of_the_nearest_line() -> None:
+    """Three epochs of four steps, each on a line of its own, then a run that counts its steps on."""
+    lines = [{"step": step, "epoch": epoch} for epoch in range(3) for step in range(4)]
+    made = by_hand("steps", [*lines, *({"step": step} for step in range(20, 24))])
+    runs = pd.concat([made["runs"], made["runs"].assign(run="s", index=2)])
+    steps = made["steps"].assign(run=["r"] * 12 + ["s"] * 4)
+    places = [(0, 0, 1, 0), (0, 0, 6, 4), (0, 3, 7, 7), (0, 3, 9, 7), (0, 2, 12, 10), (0, 9, 5, NULL), (1, 22, 15, 22)]
+    numbers, of_rows, of_lines, expected = (np.array(column) for column in zip(*places, strict=True))
+    tables = Tables({"runs": runs, "steps": steps})
+    assert orders_of_rows(tables, numbers, of_rows, of_lines).tolist() == expected.tolist()
+    assert orders_of_rows(tables, numbers[-1:], of_rows[-1:], of_lines[-1:]).tolist() == [22]

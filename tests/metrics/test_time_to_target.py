@@ -105,13 +105,22 @@ def test_the_samples_of_mlperf_to_the_worst_last_value() -> None:
 
 def test_a_setting_states_the_target_of_a_series() -> None:
     """Of the whole name of the series first, then of its last word; an option comes before any setting."""
-    settings = {"target_accuracy": 0.9, "accuracy": 0.1, "eval_accuracy_target": 0.8, "target_loss_scale": 7.0}
+    settings = {
+        "target_accuracy": 0.9,
+        "accuracy": 0.1,
+        "eval_accuracy_target": 0.8,
+        "target_loss_scale": 7.0,
+        "target_loss_value": 3.0,
+    }
     semantics: Any = SimpleNamespace(numbers=settings)
-    stated = {key: _stated(key, semantics, Options()) for key in ("eval_accuracy", "accuracy", "test_accuracy", "loss")}
+    stated = {key: _stated(key, semantics, Options()) for key in (
+        "eval_accuracy", "accuracy", "test_accuracy", "loss", "val_loss_value", "my_loss_scale",
+    )}  # fmt: skip
     assert stated == {
         "eval_accuracy": {"target": 0.8, "target_from": "eval_accuracy_target"},
         "accuracy": {"target": 0.9, "target_from": "target_accuracy"},
         "test_accuracy": {"target": 0.9, "target_from": "target_accuracy"}, "loss": {},
+        "val_loss_value": {}, "my_loss_scale": {},
     }  # fmt: skip
     assert _stated("loss", semantics, Options(targets={"loss": 2.0})) == {"target": 2.0, "target_from": "option"}
 
