@@ -61,7 +61,7 @@ _SYNONYMS = {
     "mJ": "mj", "kJ": "kj", "mW": "mw", "kW": "kw", "mWh": "mwh", "Wh": "wh watt-hour watt-hours",
     "kWh": "kwh kilowatt-hour kilowatt-hours",
     "TFLOP/s": "tflop/s tflops tflop/s/gpu tflops/gpu tflops/s teraflops", "MFLOP/s": "mflop/s mflops mflops/s",
-    "GFLOP/s": "gflop/s gflops gflops/s", "PFLOP/s": "pflop/s pflops pflops/s",
+    "GFLOP/s": "gflop/s gflops gflops/s gf/s", "PFLOP/s": "pflop/s pflops pflops/s",
     "GB/s": "gb/s", "MB/s": "mb/s", "Gbit/s": "gbit/s gbps",
     "tok/s": "tok/s toks/s tps token/s tokens/s tok/sec token/sec tokens/sec tokens/second tokens/s/gpu tok/s/gpu "
     "tok/s/user tokens/s/user tokens/sec/user tok/s/u",

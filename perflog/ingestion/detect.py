@@ -410,6 +410,7 @@ def _printed_headers(batch: Batch, formats: Iterable[Format]) -> list[FormatLine
         family = {
             "styles": (table.style,), "cell_types": table.cell_types(), "unitless": table.unitless(),
             "is_ruled": table.is_proved, "second_line": table.second_line,
+            "joined_names": tuple(table.names) if table.are_joined else (),
         }  # fmt: skip
         lines = (
             [(f, replace(line, telling=True)) for line in replace(x, **family).lines(table.block[0])]

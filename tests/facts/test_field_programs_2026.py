@@ -875,3 +875,62 @@ def test_uccl() -> None:
     assert [found[line, "message_size"] for line in (1, 2)] == [16 * 2**10, 2**20]
     assert [found[line, "bandwidth"] for line in (1, 2)] == [1.66, 20.69]
     assert [found[line, "transfer_time"] for line in (1, 2)] == pytest.approx([10e-6, 50.69e-6])
+
+
+def test_npu_smi() -> None:
+    """Of a board with two chips, the power and temperature name no chip; the memory does."""
+    names = "| NPU   Name                | Health        | Power(W)    Temp(C)           Hugepages-Usage(page)|\n"
+    one = (
+        "| 1     910B2C              | OK            | 86.8        35                0    / 0             |\n"
+        "| 0                         | 0000:66:00.0  | 0           0    / 0          59356/ 65536         |\n"
+    )
+    two = (
+        "| 1     Ascend910           | OK            | -           36                0    / 0             |\n"
+        "| 1     3                   | 0000:9F:00.0  | 5           0    / 0          3195 / 65536         |\n"
+    )
+    found = []
+    for board in (one, two):
+        got = read(f"{names}{board}".encode())
+        assert unread(got) == {}
+        found.append({(row["name"], row["device"]): row["value"] for row in got.rows("counters")})
+    shared = {("gpu_utilization", 1): 0, ("memory_total", 1): 2**36}
+    assert found[0] == {("power", 1): 86.8, ("temperature", 1): 35, ("memory_used", 1): 59356 * 2**20, **shared}
+    own = {("gpu_utilization", 3): 0.05, ("memory_total", 3): 2**36}
+    assert found[1] == {("temperature", None): 36, ("memory_used", 3): 3195 * 2**20, **own}
+
+
+def test_xla_says_how_long_a_slow_operation_took() -> None:
+    prefix = "2025-03-19 07:30:{}.045318: E external/xla/xla/service/slow_operation_alarm.cc:{}] "
+    message = (
+        "[Compiling module loop_] Very slow compile? If you want to file a bug, run with envvar XLA_FLAGS=--a=/b and "
+    )
+    lines = [
+        f"{prefix.format('02', 140)}The operation took 2m12.850942799s", f"{message}attach the results.",
+        f"{prefix.format('09', 140)}The operation took 1.422510301s",
+    ]  # fmt: skip
+    got = read("\n".join([*lines, ""]).encode())
+    times = [row["value"] for row in got.rows("values") if row["key"] == "slow_operation"]
+    assert times == pytest.approx([132.850942799, 1.422510301])
+
+
+def test_epochs_of_nnunet() -> None:
+    """A name before a number, with nothing but a blank between them, is read where another line proves the format."""
+    stamp = "2024-04-26 09:4{}:39.493872: "
+    lines = [
+        "Epoch 1",
+        "Current learning rate: 0.00999",
+        "train_loss 0.4043",
+        "val_loss 0.3847",
+        "Epoch time: 134.63 s",
+    ]
+    got = read("".join(f"{stamp.format(k)}{line}\n" for k, line in enumerate(lines)).encode())
+    expected = {"Current_learning_rate": 0.00999, "train_loss": 0.4043, "val_loss": 0.3847, "epoch_time": 134.63}
+    assert {key: values(got).get(key) for key in expected} == expected
+
+
+def test_memory_of_a_step_by_rank() -> None:
+    line = "[rank={}]: step=498 memory peak_mem_GiB=5.5, current_mem_GiB=1.25\n"
+    got = read("".join(line.format(rank) for rank in (3, 5)).encode())
+    assert [(row["step"], row["rank"], row["memory_bytes"]) for row in got.rows("steps")] == [
+        (498, 3, 5.5 * 2**30), (498, 5, 5.5 * 2**30),
+    ]  # fmt: skip

@@ -38,8 +38,8 @@ parsing.input: emphasis logger_blocks indents panels rank_names name_prefixes pr
 parsing.input: followed_file file_lines spilled_input text_lines
 parsing.match: numeric figure_counts prefilter rank_labels records opening_block captures fixed_width record_starts
 parsing.match: spliced_lines object_lines scanner stamp_layouts line_stamps partial_lines discovery
-parsing.match.ordered: __init__ table_cells segments header_rows table_evidence bar_table bar_roles bar_states
-parsing.match.ordered: block_bodies setting_blocks
+parsing.match.ordered: __init__ table_cells segments header_rows joined_names table_evidence bar_table bar_roles
+parsing.match.ordered: bar_states block_bodies setting_blocks
 parsing.match.ordered: indented_headings ordered_lines
 parsing.failures: kinds origins failure failure_list log_starts stalled_ranks reader rows first_cause __init__
 parsing.assemble: column_values printed_times

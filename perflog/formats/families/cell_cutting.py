@@ -11,6 +11,7 @@ DELIMITERS = {"csv": ",", "semicolon": ";", "tab": "\t", "bars": "|", "boxes": "
 BOX_BARS = "┃│║"  # of a header, of its rows, of both
 _ARROWS = frozenset((">>", "=>", "->"))
 _MARKED = lazy_pattern(r"^[ \t]*(?:>>|=>|->)(?=[ \t])|[ \t](?:<<|<=|<-)[ \t]*$")
+_WITH_COMMAS = lazy_pattern(r"[ \t]*(?:[0-9.]+,[ \t]+){2,}[^,]*")  # the first cells of a row, between blanks
 _LEAST_FRAMED = 3  # characters of a line between two bars, with these
 
 STYLES = ("blanks", "left", "frame", "groups", "words", *DELIMITERS)
@@ -66,9 +67,14 @@ def without_frame(text: str) -> str:
 
 
 def without_marks(text: str, style: str) -> str:
-    """Return a line without what is around its cells in a style: its frame, or the bars between groups of columns."""
+    """Return a line without what is around its cells in a style.
+
+    That is its frame, the bars between groups of columns, or a comma after each of its first numbers.
+    """
     if style in DELIMITERS:
         return text
+    if "," in text and _WITH_COMMAS.fullmatch(text) is not None:
+        return text.replace(",", " ")
     return text.replace("|", " ") if style == "groups" else without_frame(text)
 
 

@@ -197,6 +197,7 @@ def is_header(names: Sequence[str], needs: Iterable[str], is_proved: bool = Fals
 
 
 def _are_names(names: Sequence[str]) -> bool:
+    names = names[1:] if names[:2] == ["", ""] else names  # a bar, and a column of row numbers
     if len(names) < 2 or len(set(names)) < len(names) or not all(names[1:]):
         return False
     return not any(IS_NUMBER.fullmatch(x) or _NO_NAME.search(x) or len(x) > _LONGEST_NAME for x in names)

@@ -106,6 +106,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         title: The line directly above the header, if only it identifies the table. Blanks then separate the names.
         unitless: Printed names of columns of fractions without a unit: the title of the table may give it.
         second_line: The line below the header with which its names go on: `time (ms)` below `Total`; "" for none.
+        joined_names: The names of a header with blanks inside names; the rows show them. () if blanks separate names.
         is_ruled: Whether the rule under it has proved the header: its names may be any strings.
         has_groups: Whether names in the header span several columns. The names of these columns are in the lines below.
         cell_types: By printed name, how its cells print a number with its unit: `r GBps`, `,f GBps`, `t`, `z`; or in
@@ -131,6 +132,7 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
     cell_types: Mapping[str, str] = field(default_factory=dict)
     unitless: frozenset[str] = frozenset()
     second_line: str = ""
+    joined_names: tuple[str, ...] = ()
     is_ruled: bool = False
     has_groups: bool = False
 
@@ -246,6 +248,8 @@ class HeaderTable(Struct, frozen=True, eq=False, dict=True):
         for style in self.styles:
             line = without_marks(text, style)
             names = cells_of(line, style)
+            if self.joined_names and names == " ".join(self.joined_names).split():
+                names = list(self.joined_names)
             if len(names) < 2 or (self.is_first and not is_header(names, self.needs, self.is_ruled)):
                 continue
             if style == "words" and "|" in names and not self.is_first:  # columns of another style

@@ -511,3 +511,47 @@ def test_numbers_of_operations_in_rows_are_no_rates() -> None:
 def test_columns_of_percentiles_are_named_after_them() -> None:
     got = read(text("Metric        50%     99.9%", "Latency (s)   17.25   20.75", "TTFT (ms)     176.5   2246.5"))
     assert rows(got)[2] == {"Metric": "Latency (s)", "p50": 17.25, "p99_9": 20.75}
+
+
+def test_rows_show_which_words_of_a_header_are_one_name() -> None:
+    got = read(
+        text(
+            "Test Name   Msg Size Chunk Blocks    NCCL BW   P2P Lat Lat Reduc",
+            "Ch1_8B            8B 512KB      1       0.50       8.9      -2.6",
+            "Ch1_64KB        64KB 512KB      1       9.53      11.0       2.8",
+            "Ch32_1GB         1GB 512KB     32     723.16    2941.1      28.5",
+        )
+    )
+    assert rows(got)[4] == {
+        "Test_Name": "Ch32_1GB", "Msg_Size": 2**30, "Chunk": 2**19, "Blocks": 32, "NCCL_BW": 723.16, "P2P_Lat": 2941.1,
+        "Lat_Reduc": 28.5,
+    }  # fmt: skip
+    assert got.done.figures["unread"] == 0
+
+
+def test_a_comma_after_each_number_is_no_part_of_it() -> None:
+    got = read(
+        text("    M      N   Time(s)  Rate(GF/s)", "  128,   256,   0.519    827.5", "  256,   256,   1.005    854.5")
+    )
+    assert rows(got)[3] == {"M": 256, "N": 256, "Time": 1.005, "Rate": 0.8545}
+
+
+def test_a_box_may_have_names_of_several_words_and_a_column_of_row_numbers() -> None:
+    box = text(
+        "╒════╤═════════════╤═════════╤═════════════╕",
+        "│    │ Metric      │ Avg     │ Pct of Peak │",
+        "╞════╪═════════════╪═════════╪═════════════╡",
+        "│  0 │ VALU IOPs   │ 364.09  │ 1.61        │",
+        "├────┼─────────────┼─────────┼─────────────┤",
+        "│  1 │ L2 Cache BW │ 1296.31 │ 37.23       │",
+        "╘════╧═════════════╧═════════╧═════════════╛",
+    )
+    assert rows(read(box))[6] == {"Metric": "L2 Cache BW", "Avg": 1296.31, "Pct_of_Peak": 37.23}
+
+
+def test_a_count_and_a_sum_of_a_kernel_are_its_calls_and_time() -> None:
+    got = read(
+        text("| Kernel_Name | Count | Sum(ns) | Pct |", "|---|---|---|---|", "| gemm | 2.00 | 20160.00 | 75.5 |")
+    )
+    (row,) = got.rows("kernels")
+    assert (row["name"], row["calls"], row["time_s"]) == ("gemm", 2, pytest.approx(20.16e-6))

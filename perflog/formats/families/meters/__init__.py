@@ -53,6 +53,7 @@ _BOUND = (  # what binds a name to its number
     r"(?:[\x22']?[ \t]*[:=][ \t]*[\x22'(\[]?[+-]?(?:[0-9.]|(?i:nan|inf))"
     r"|[ \t]+is[ \t]+[+-]?[0-9]+\.[0-9]+(?:$|[,;|]|[ \t]+and\b))"
 )
+_AT_END = r"[ \t]+[+-]?[0-9]+\.[0-9]+$"  # the same of a name of several words: `train_loss 0.7088`
 _TABLE_ROW = lazy_pattern(r"\s*\|[^|]*\|[^|]*\|.*\|$")  # of two cells or more, between bars
 _DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
 _GOES_ON = lazy_pattern(rb"[eE][+-]?[0-9]|[.,'][#0-9]|(?: [0-9]{3})+(?:\.[0-9]+)?[ \t]*(?:$|[|;,()\]])")
@@ -98,9 +99,12 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         if not self.needs:
             return rf".*?(?:{heads})"
         # Any string is before a name: to look for a `*` at its begin too would take a time that is quadratic.
-        names = "|".join(_name_pattern(name.lstrip("*")) for name in self.needs[0])
+        parts = [name.lstrip("*") for name in self.needs[0]]
+        names = "|".join(map(_name_pattern, parts))
         end = "[^A-Za-z0-9]" if self.proves_format or heads else _BOUND  # prose has these names too
         name = rf"(?i:{names}){end}"
+        long_names = "" if end != _BOUND else "|".join(_name_pattern(part) for part in parts if {"_", "*"} & set(part))
+        name = rf"(?:{name}|(?i:{long_names}){_AT_END})" if long_names else name
         return rf".*?(?:(?:{heads}).*?{name}|{name}.*?(?:{heads}))" if heads else rf".*?{name}"
 
     @cached_property

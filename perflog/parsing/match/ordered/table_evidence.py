@@ -36,6 +36,7 @@ from perflog.formats.families.name_units import name_and_unit
 from perflog.formats.figures import figure_spans
 from perflog.formats.vocabulary import COUNTERS, SENTENCE_WORDS
 from perflog.lazy_patterns import lazy_pattern
+from perflog.parsing.match.ordered.joined_names import joined_names
 from perflog.tables.arrow import mask_of
 from perflog.units import DURATIONS, MAGNITUDES, SIZES, UNITS, base_of, unit_of
 
@@ -99,6 +100,7 @@ _ROUNDED = 0.01  # two printed values of one quantity differ by less
 _OF_RATE = lazy_pattern(r"(?:/|per)[ _]?s(?:ec(?:ond)?)?\b", re.IGNORECASE)
 _MOST_VALUES = 4  # of a cell
 _OF_ANY_QUANTITY = frozenset(("value", "result", "metric value"))  # names of a column with a quantity in each row
+_OF_ONE_SIZE = frozenset(f"r{unit}" for unit in ("KB", "MB", "GB"))
 _GLUED = MAGNITUDES - {"B"} | set("cx×")  # after a number, beside units
 
 
@@ -164,6 +166,7 @@ class PrintedTable(Struct, frozen=True):
         rows: The cells of the rows, as many in each as in the header.
         is_ruled: Whether the rule under its header proves it.
         second_line: The line below the header with which its names go on; "" for none.
+        are_joined: Whether the rows show which words of the header are one name: `Msg Size  P2P Lat Lat Reduc`.
     """
 
     style: str
@@ -173,6 +176,7 @@ class PrintedTable(Struct, frozen=True):
     rows: Sequence[Sequence[str]]
     is_ruled: bool = False
     second_line: str = ""
+    are_joined: bool = False
 
     @classmethod
     def from_markdown(cls, lines: Sequence[str]) -> PrintedTable | None:
@@ -208,6 +212,8 @@ class PrintedTable(Struct, frozen=True):
         rows: dict[int, list[str]] = {}
         following = ""
         names, second = _with_second_line(names, bare, style)
+        joined = joined_names(bare) if style == "words" else []
+        names = joined or names
         for number, text in enumerate(lines[1:], 1):
             if number == 1 and second:
                 continue
@@ -229,7 +235,8 @@ class PrintedTable(Struct, frozen=True):
         if not has_rows or (is_cut_off and style not in _MARKS):
             return None
         rows_of_table = [lines[number] for number in rows]
-        return cls(style, lines[: min(rows) + 1], names, rows_of_table, [*rows.values()], second_line=second)
+        block, cells_of_rows = lines[: min(rows) + 1], [*rows.values()]
+        return cls(style, block, names, rows_of_table, cells_of_rows, second_line=second, are_joined=bool(joined))
 
     @property
     def is_proved(self) -> bool:
@@ -257,12 +264,14 @@ class PrintedTable(Struct, frozen=True):
         cells = [cell.removesuffix(mark) for column in columns.values() for cell in column]
         if any(map(_NO_CELL.fullmatch, (*names, *cells))):
             return False
+        if self.style not in _MARKS and any(cell.startswith("| ") for cell in cells):
+            return False  # a frame around several lines of each row
         are_names = names_percentiles(names) or all(
             re.search("[A-Za-z]", x) and (not figure_spans(x) or _OF_PROCESS.fullmatch(x))
             for x in names
             if x not in ("", "#")
         )
-        words = [word for name in names for word in name.lower().split()]
+        words = [] if self.style == "boxes" else [word for name in names for word in name.lower().split()]
         if len(names) < _FEW or not are_names or not SENTENCE_WORDS.isdisjoint(words):
             return False
         if self.style == "frame":
@@ -271,7 +280,7 @@ class PrintedTable(Struct, frozen=True):
             return len(self.rows) > _FEW and self._counts_up() and self._holds_numbers()
         if self.style == "groups":
             return all(cell in NO_VALUE or value_and_unit(cell) for row in self.rows for cell in row[1:])
-        if self.style in ("bars", "boxes", "left"):
+        if self.style in ("bars", "boxes", "left") or self.are_joined:
             return True
         is_aligned = "\t" not in self.block[0] and all(map(self._is_aligned, self.lines))
         return is_aligned or ((self._counts_up() or self._names_units()) and self._holds_numbers())
@@ -307,6 +316,8 @@ class PrintedTable(Struct, frozen=True):
             kind = self._cell_type(name, [cell for cell in cells if cell not in NO_VALUE])
             if kind and (name in clear or (kind != "s" and "{}" not in kind and self.names.count(name) > 1)):
                 types[name] = kind
+        if "z" in types.values():  # a column of one size is in the units of the others
+            types |= {name: "z" for name, kind in types.items() if kind in _OF_ONE_SIZE}
         return types
 
     def _cell_type(self, name: str, cells: Sequence[str]) -> str:
