@@ -111,13 +111,14 @@ def few_steps(data: LintInput) -> Iterator[Finding]:
     needs=("steps",),
 )
 def warm_up(data: LintInput) -> Iterator[Finding]:
-    """The leading steps that the series cuts."""
+    """The leading steps that the series cuts, unless they are the first level of a speed that changes."""
     if data.options.warmup is not None:
         return
+    shifted = run_levels(data.tables, data.options.warmup)
     for s in data.series("step_time_s").values():
         cut = s.warmup.cut
-        if not cut:
-            continue
+        if not cut or (s.run in shifted and shifted[s.run].levels[0].start < cut):
+            continue  # a level before a change of speed is no warm-up
         middle, mean = median(s.steady), float(s.values.mean())
         message = (
             f"{s.warmup.reason}: step {s.steps[0]} takes {seconds(s.values[0])}, {s.values[0] / middle:.2f} times the "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ _DECADES = 2  # the values of a logarithmic axis span more
 _FIRST = ("loss", "acc", "eval", "val", "test")  # parts of names that people look for, the most wanted first
 _MAX_SERIES = 6
 _MAX_LINES = 60  # of a panel
+_MOST_CUTS = 50  # of a curve
 
 
 @plot(
@@ -148,7 +150,10 @@ def _draw_name(
             x, y, printed_lines = x[order], y[order], printed_lines[order]
         color, style, _ = styles[groups[run]]
         look = _Look(color, style, alpha, groups[run], most, canvas)
-        drawn_lines = _draw_line(axes, x, y, printed_lines, look)
+        window = len(y) // _MEANS if len(y) >= _SMOOTHED else 0
+        drawn_lines = [
+            line for i in _stretches(x) for line in _draw_line(axes, x[i], y[i], printed_lines[i], window, look)
+        ]
         for line in drawn_lines:
             set_mark_name(line, ", ".join(filter(None, (canvas.run_name(run, 40), plain(place)))))
         handles.setdefault(groups[run], drawn_lines[-1])
@@ -170,6 +175,14 @@ def _order(x: Floats) -> Ints | None:
     return order if bool((steps[1:] > steps[:-1]).all()) and bool((x[1:] < x[:-1]).any()) else None
 
 
+def _stretches(x: Floats) -> list[slice]:
+    """Return the parts of a curve between which its positions go back, as where a run does steps again."""
+    cuts = np.flatnonzero(x[1:] < x[:-1]) + 1
+    if len(cuts) > _MOST_CUTS:  # its positions have no order
+        return [slice(0, len(x))]
+    return [slice(*ends) for ends in pairwise([0, *cuts.tolist(), len(x)])]
+
+
 class _Look(NamedTuple):
     """How a curve looks: colour, dashes, opacity, label, most points, and on what it is drawn."""
 
@@ -181,17 +194,20 @@ class _Look(NamedTuple):
     canvas: Canvas
 
 
-def _draw_line(axes: Axes, x: Floats, y: Floats, lines: Floats, look: _Look) -> list[Line2D]:
-    """Draw a curve, and its running mean where it has many values. Return what is drawn; the last one represents it."""
+def _draw_line(axes: Axes, x: Floats, y: Floats, lines: Floats, window: int, look: _Look) -> list[Line2D]:
+    """Draw a curve, and its mean over `window` values. Return what is drawn; the last line represents it.
+
+    `window`: 0 if the curve has too few values for a mean.
+    """
     color, dashes, alpha, label, most, canvas = look
     keep, each = canvas.thinned(x, y, most)
-    if len(y) < _SMOOTHED:
+    if not window:
         (line,) = axes.plot(x[keep], y[keep], dashes, color=color, alpha=alpha, label=label, gid="curve")
         set_lines(line, lines[keep], each)
         return [line]
     (pale,) = axes.plot(x[keep], y[keep], "-", color=color, alpha=0.3 * alpha, linewidth=0.8, label=label, gid="curve")
     set_lines(pale, lines[keep], each)
-    window = len(y) // _MEANS
+    window = min(window, len(y))
     stride = max((len(y) - window) // (2 * most), 1)  # it is smooth: of a long curve, some of its points are enough
     means = np.lib.stride_tricks.sliding_window_view(y, window)[::stride].mean(axis=1)
     mean_x = x[window // 2 : window // 2 + len(y) - window + 1 : stride]

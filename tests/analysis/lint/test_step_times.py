@@ -111,6 +111,11 @@ def test_the_levels_of_a_run() -> None:
     assert three.startswith("30.0 % between levels: the median is 1") and three.count(" over steps ") == 3
 
 
+def test_a_level_before_a_change_of_speed_is_no_warm_up() -> None:
+    rows = timed([*[0.5, 0.51] * 30, *[0.7, 0.71] * 40])
+    assert (linted("warm-up", rows), len(linted("drift", rows))) == ([], 1)
+
+
 def test_times_that_are_printed_coarsely() -> None:
     coarse = [0.31, 0.32, 0.31, 0.33] * 5
     (finding,) = linted("coarse-times", timed(coarse))
