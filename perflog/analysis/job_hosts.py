@@ -2,7 +2,7 @@
 
 A loss is the mean over all ranks, so the logs print the same losses of the same steps at the same times. Such runs are
 one run, and no repeats. So are the log of a program and a document or a file of metrics that it writes: both have the
-same measured times.
+same measured times, or the same losses (`equal_curves`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from itertools import chain, combinations
 
 import numpy as np
 
+from perflog.analysis.equal_curves import equal_curves
 from perflog.arrays import Floats, Ints
 from perflog.log import Log
 from perflog.metrics import Tables
@@ -32,20 +33,25 @@ _EQUAL_STEPS, _STEP_DIGITS = 10, 4  # steps with equal times, and digits of thes
 _EQUAL_SHARE = 0.25  # of the steps that both print: the two may disagree about the others
 _NOT_BY_CHANCE = 2  # times as many steps have equal times as a step of one log and the next of the other
 
+_MEASURED = ("loss", "tflops", "mfu", "tokens_per_s", "samples_per_s")
+"""Columns of `steps` that show how much a recording knows."""
+
 _EQUAL_LOSSES = 10
 """Different losses that logs of one job have in common. Losses of other jobs may be equal in a few steps."""
 
 
 @computed_once
 def run_of_hosts(tables: Tables) -> dict[str, str]:
-    """Return the run that represents each run of another host of its job: the run of the longest log, else the first.
+    """Return the run that represents each run of another host of its job.
+
+    It is the run with the most columns of steps, of equals the run of the longest log, else the first.
 
     Runs that represent others, and runs of one log alone, are not in it.
     """
     if len(set(tables.rows("runs")["log_sha256"].tolist())) < 2:
         return {}
     members: dict[str, list[str]] = {}
-    for one, other in chain(equal_losses(tables), equal_times(tables), equal_steps(tables)):
+    for one, other in same_runs(tables):
         first = next((run for run, runs in members.items() if one in runs), one)
         members.setdefault(first, [first]).append(other)
     order, steps = tables.run_order(), tables.counts("steps")
@@ -57,13 +63,31 @@ def run_of_hosts(tables: Tables) -> dict[str, str]:
     numbered = tables.rows("steps").where(tables.rows("steps").known("step")).counts("run") if members else {}
     for runs in members.values():
         runs.sort(key=order.__getitem__)
-        leader = max(runs, key=lambda run: (steps_of_log.get(run.partition("-")[0], 0), run in numbered))
+        leader = max(
+            runs,
+            key=lambda run: (_columns(tables, run), steps_of_log.get(run.partition("-")[0], 0), run in numbered),
+        )
         found |= {run: leader for run in runs if run != leader}
     if not found:
         return found
     # Two longest logs may have more losses in common than the first ones of their hosts.
     others = run_of_hosts(tables.only([run for run in order if run not in found]))
     return {run: others.get(leader, leader) for run, leader in found.items()} | others
+
+
+def _columns(tables: Tables, run: str) -> int:
+    """Return how many columns of steps a run prints, and with them the phases. A derived time is none."""
+    rows = tables.rows_by_run("steps").get(run)
+    if rows is None:
+        return 0
+    printed = sum(bool(rows.known(name).any()) for name in _MEASURED)
+    is_timed = bool((rows.known("step_time_s") & ~rows.known("step_time_by")).any())
+    return printed + is_timed + (run in tables.rows_by_run("phases"))
+
+
+def same_runs(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Yield pairs of runs of two logs that are one run, each by its own evidence."""
+    return chain(equal_losses(tables), equal_times(tables), equal_steps(tables), equal_curves(tables))
 
 
 def hosts_in_words(log: Log, other_hosts: Mapping[str, str]) -> str:

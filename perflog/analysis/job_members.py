@@ -20,11 +20,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 
 from msgspec import Struct
 
-from perflog.analysis.job_hosts import equal_losses, equal_steps, equal_times
+from perflog.analysis.job_hosts import same_runs
 from perflog.formats.registry import known
 from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
@@ -180,7 +179,7 @@ def _groups(tables: Tables, by_log: Mapping[str, Sequence[RunKey]]) -> dict[str,
             alike.append(log)
         else:
             groups.join(fitting, log)
-    for one, other in chain(equal_losses(tables), equal_times(tables), equal_steps(tables)):
+    for one, other in same_runs(tables):
         if groups.may_be_one(log_of[one], log_of[other]):
             groups.join(log_of[one], log_of[other])
     return {log: groups.of(log) for log in by_log}

@@ -114,8 +114,8 @@ metrics.power: __init__ telemetry unlike_devices energy energy_cases
 metrics.many_runs: __init__ sweep versions version_levels history factors scaling_studies scaling scaling_losses
 metrics.causes: cause step_causes slow_steps run_causes profile_causes job_causes trace_causes binding __init__
 metrics: __init__
-analysis: tables_as_logs given_runs run_names repeats culprits program_starts job_endings job_hosts job_members
-analysis: run_stops run_filter
+analysis: tables_as_logs given_runs run_names repeats culprits program_starts job_endings equal_curves
+analysis: job_hosts job_members run_stops run_filter
 analysis.lint: registry wording losses consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings servers recordings traces __init__
 analysis.compare: result_rows sides side_settings left_out operator_trees measures verdicts figures history baselines

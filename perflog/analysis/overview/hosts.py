@@ -22,7 +22,9 @@ _ONE_VALUE = "loss"  # of a host that ended before the others it is another one
 def hosts_apart(log: Log, figures: Sequence[RunFigure], other_hosts: Mapping[str, str]) -> Iterator[str]:
     """Yield which logs are of one job, and how far their figures are apart."""
     names = run_names(log.run_keys)
-    for leader in dict.fromkeys(other_hosts.values()):
+    leaders = list(dict.fromkeys(other_hosts.values()))
+    sentences: list[tuple[str, bool]] = []
+    for leader in leaders:
         runs = [key.id for key in log.run_keys if leader in (key.id, other_hosts.get(key.id))]
         texts = []
         for figure in figures:
@@ -35,7 +37,11 @@ def hosts_apart(log: Log, figures: Sequence[RunFigure], other_hosts: Mapping[str
                 texts.append(f"{figure.name} {low_text} ({names[low]}) to {high_text} ({names[high]})")
         logs = f"{len(runs)} logs of one job (equal losses or times): {first_few(map(names.get, runs), _NAMED)}"
         over_all = f"; over all of them {', '.join(texts[:_FIGURES])}" * bool(texts)
-        yield f"{logs}. The figures are from {names[leader]}{over_all}."
+        sentences.append((f"{logs}. The figures are from {names[leader]}{over_all}.", bool(texts)))
+    alike = [sentence for sentence, is_apart in sentences if not is_apart]
+    yield from (sentence for sentence, is_apart in sentences if is_apart or len(alike) == 1)
+    if len(alike) > 1:
+        yield f"{len(alike)} jobs have several logs each. The first of them: {alike[0]}"
 
 
 def findings_of_hosts(

@@ -1,0 +1,189 @@
+"""Recordings of one run in several files: its log, events of TensorBoard, a run of W&B, the state in a checkpoint.
+
+They have the same losses in the same order, rounded in their own way. Repeats with one seed have equal losses too. So
+a run has one log and one recording of each kind beside it, and the recordings that are nearest to each other in the
+folder belong together. Two logs of one format are one run only if all their times of steps are equal and one is in a
+folder below the other, or if they are states in two checkpoints.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import combinations, takewhile
+
+import numpy as np
+from msgspec import Struct
+
+from perflog.arrays import Floats, Ints, Mask
+from perflog.formats.registry import known
+from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics import Tables
+from perflog.tables.columns import Rows
+
+_ENOUGH = 10  # different losses
+_DIGITS = 7  # of all losses of a recording with fewer: that many equal digits are no chance
+_NEARLY_ALL = 0.95  # of the losses: others are rounded at a tie, or printed twice
+_MOST, _MOST_SEARCHED = 100_000, 5000  # losses of a recording that are compared at equal steps, and in their order
+_PRECISE, _FLOAT = 3, 1e-6  # decimals of a loss, at least; relative error of a float of 4 bytes
+_CHECKPOINT = lazy_pattern(r"(?i)(?:[a-z]*(?:checkpoint|ckpt|step|iter|epoch)[a-z]*[-_]?[0-9]+/)")
+_WRITTEN = lazy_pattern(r"(?i)\.(?:csv|tsv|json|jsonl)(?:\.(?:gz|zst|xz|bz2))?$")
+
+
+class _Curve(Struct, frozen=True):
+    """The losses of a recording in its order, with steps, times, and the decimals that the losses have at most."""
+
+    run: str
+    log: str
+    format: str | None
+    steps: Ints
+    losses: Floats
+    times: Floats
+    decimals: int
+
+    @property
+    def is_written(self) -> bool:
+        """Whether a program wrote it beside its log: a document or a table, or a file that is not made of lines."""
+        return self.format not in known() or _WRITTEN.search(self.log) is not None
+
+    @property
+    def parts(self) -> list[str]:
+        """The folders above it."""
+        return os.path.dirname(self.log).split("/")
+
+
+_Pair = tuple[int, _Curve, _Curve]
+"""Two recordings, with the number of folders that both are in."""
+
+
+def equal_curves(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Yield pairs of runs that are recordings of one run, by their losses: the first of each, and another one."""
+    curves = _curves(tables)
+    pairs = [(_common_folders(*pair), *pair) for pair in combinations(curves, 2) if _may_be_one(*pair)]
+    nearest: dict[str, int] = {}
+    for depth, one, other in pairs:
+        for run in (one.run, other.run):
+            nearest[run] = max(nearest.get(run, 0), depth)
+    near = (pair for pair in pairs if pair[0] in (nearest[pair[1].run], nearest[pair[2].run]))
+    equal = [pair for pair in near if _are_equal(*pair[1:])]
+    recordings = {curve.run: [curve] for curve in curves}  # of the run that each records
+    for _, one, other in sorted(_unambiguous(equal), key=lambda pair: -pair[0]):
+        mine, its = recordings[one.run], recordings[other.run]
+        if mine is its or not _fit(mine, its):
+            continue
+        mine += its
+        for curve in its:
+            recordings[curve.run] = mine
+    seen: set[int] = set()
+    for curve in curves:
+        every = recordings[curve.run]
+        if id(every) not in seen:
+            seen.add(id(every))
+            yield from ((every[0].run, other.run) for other in every[1:])
+
+
+def _unambiguous(pairs: Sequence[_Pair]) -> Iterator[_Pair]:
+    """Yield the pairs without a recording that several others of one format fit, as near as each other."""
+    fitting: dict[tuple[str, str | None, int], list[_Curve]] = {}
+    for depth, one, other in pairs:
+        fitting.setdefault((one.run, other.format, depth), []).append(other)
+        fitting.setdefault((other.run, one.format, depth), []).append(one)
+    for depth, one, other in pairs:
+        each = fitting[one.run, other.format, depth], fitting[other.run, one.format, depth]
+        if all(_fit(curves, curves) for curves in each):
+            yield depth, one, other
+
+
+def _fit(mine: Sequence[_Curve], its: Sequence[_Curve]) -> bool:
+    """Return whether no two of these recordings are of one format and of two runs."""
+    return all(a is b or a.format != b.format or _is_same_of_format(a, b) for a in mine for b in its)
+
+
+def _curves(tables: Tables) -> list[_Curve]:
+    facts = {run: (log, form) for run, log, form in tables.rows("runs").records("run", "log", "format")}
+    found = []
+    for run, rows in tables.rows_by_run("steps").items():
+        rows = _once(rows.where(rows.known("loss")))
+        losses = rows["loss"]
+        if 0 < len(losses) <= _MOST:
+            decimals = max(_decimals(loss) for loss in losses[:_ENOUGH].tolist())
+            log, form = facts[run]
+            found.append(_Curve(run, log or "", form, rows["step"], losses, rows["step_time_s"], decimals))
+    return found if len({curve.log for curve in found}) > 1 else []
+
+
+def _once(rows: Rows) -> Rows:
+    """Return the rows without the further rows of a step, which other ranks print."""
+    rows = rows.where(np.argsort(rows["line"], kind="stable"))
+    known = rows.known("step")
+    _, first = np.unique(rows["step"], return_index=True)
+    return rows.where(np.sort(first)) if known.all() else rows
+
+
+def _decimals(loss: float) -> int:
+    """Return the decimals of a loss, of the seven digits that a float of 4 bytes has."""
+    return len(f"{loss:.7g}".partition("e")[0].partition(".")[2])
+
+
+def _common_folders(one: _Curve, other: _Curve) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one.parts, other.parts, strict=False)))
+
+
+def _may_be_one(one: _Curve, other: _Curve) -> bool:
+    if one.log == other.log:
+        return False
+    if one.format == other.format:
+        return _is_same_of_format(one, other)
+    return one.is_written or other.is_written
+
+
+def _is_same_of_format(one: _Curve, other: _Curve) -> bool:
+    """Return whether two logs of one format are of one run: states in its checkpoints, or a copy in a folder below."""
+    if _CHECKPOINT.sub("", one.log) == _CHECKPOINT.sub("", other.log):
+        return True
+    outer, inner = sorted((one.parts, other.parts), key=len)
+    if len(outer) == len(inner) or inner[: len(outer)] != outer:
+        return False
+    mine, its = one.times[~np.isnan(one.times)], other.times[~np.isnan(other.times)]
+    least = min(len(mine), len(its))
+    return least >= _ENOUGH and len(np.unique(mine)) >= _ENOUGH and np.array_equal(mine[:least], its[:least])
+
+
+def _are_equal(one: _Curve, other: _Curve) -> bool:
+    """Return whether two recordings have the same losses: at equal steps, or in the same order."""
+    decimals = min(one.decimals, other.decimals)
+    if decimals < _PRECISE:
+        return False
+    near = 0.51 * 10.0**-decimals
+    _, mine, its = np.intersect1d(one.steps, other.steps, return_indices=True)
+    least, most = sorted((len(one.losses), len(other.losses)))
+    if len(mine) == least:
+        equal = _is_near(one.losses[mine], other.losses[its], near)
+        distinct = {f"{loss:.{decimals}f}" for loss in one.losses[mine][equal].tolist()}
+        if least < _ENOUGH:  # any run may begin with this loss: ln 2
+            digits = sum(len(loss.replace(".", "").lstrip("0")) for loss in distinct)
+            return bool(equal.all()) and digits >= _DIGITS and max(mine.min(), its.min()) > 0
+        if equal.mean() >= _NEARLY_ALL:
+            return len(distinct) >= _ENOUGH
+    return most <= min(2 * least, _MOST_SEARCHED) and _follow(one.losses, other.losses, near)
+
+
+def _is_near(losses: Floats, others: Floats, near: float) -> Mask:
+    close: Mask = np.abs(losses - others) <= near + _FLOAT * np.abs(losses)
+    return close
+
+
+def _follow(one: Floats, other: Floats, near: float) -> bool:
+    """Return whether nearly all losses of the shorter recording are in the longer one, in the same order."""
+    short, long = sorted((one, other), key=len)
+    place, missed, found = 0, 0, set[float]()
+    for loss in short.tolist():
+        ahead = np.flatnonzero(_is_near(long[place:], np.array(loss), near))
+        if len(ahead):
+            place += int(ahead[0]) + 1
+            found.add(loss)
+        else:
+            missed += 1
+            if missed > (1 - _NEARLY_ALL) * len(short):
+                return False
+    return len(found) >= _ENOUGH
