@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from support.metrics_logs import by_hand
 
 import perflog
 from perflog.analysis.culprits import Culprit
-from perflog.analysis.job_endings import Ending, endings, is_ended, joined
+from perflog.analysis.job_endings import Ending, _Steps, endings, is_ended, joined
 from perflog.metrics.attempts import Attempt
 from perflog.metrics.run_tables import Tables
 
@@ -285,3 +286,27 @@ def test_the_last_failure_of_files_of_ranks(
     assert ([each.rank for each in last.culprits], last.last_step, last.of) == ([1], last_step, of)
     (outcome,) = perflog.overview(log).outcome
     assert outcome.startswith("Ended by CUDA out of memory on rank 1, rank_1.log:")
+
+
+@pytest.mark.parametrize(
+    ("after", "goes_on"),
+    [((4,), True), ((3,), False), ((2,), False), ((3, 4), True), ((2, 3), True), ((), False)],
+)
+def test_steps_go_on_after_a_failure(after: tuple[int, ...], goes_on: bool) -> None:
+    """The last one may be printed again; several are of a new attempt, or of steps that go on."""
+    found = _Steps(tables_of([*BEFORE, *steps(*after, begin=9)]), ["a-1"])
+    row: Any = SimpleNamespace(line=6)
+    assert found.goes_on(row) == goes_on
+    before: Any = SimpleNamespace(line=1)
+    assert found.goes_on(before)
+
+
+def test_the_steps_of_a_process_follow_its_failures() -> None:
+    """By the name of its file if that is known, else by its rank."""
+    rows = [*steps(1, 2, rank=0, source="a.log"), *steps(1, 2, 3, begin=10, rank=1, source="b.log")]
+    found = _Steps(tables_of(rows), ["a-1"], by_rank=True)
+    places: list[tuple[Any, list[int]]] = [
+        (SimpleNamespace(node="b.log", rank=0), [10, 11, 12]), (SimpleNamespace(node=None, rank=0), [2, 3]),
+        (SimpleNamespace(node=None, rank=None), [2, 3, 10, 11, 12]),
+    ]  # fmt: skip
+    assert [found.beside(row).lines for row, _ in places] == [lines for _, lines in places]

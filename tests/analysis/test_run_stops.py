@@ -89,6 +89,8 @@ def test_the_number_after_the_slash_of_a_step(config: str, epochs: tuple[int | N
 def test_the_time_of_the_last_step(clock: str, time: str | None) -> None:
     stamped = [step(3, line, printed_ns=AT - later * NS, clock=clock) for line, later in ((7, 60), (8, 0), (9, 30))]
     assert last(step(2, 5, printed_ns=AT + NS, clock=clock), *stamped, step(3, 10)).time == time
+    sentence = last(step(3, 7, printed_ns=AT, clock=clock)).sentence
+    assert sentence == f"the log ends with step 3 (line 7{'' if time is None else f', {time}'})"
 
 
 def test_ranks_that_stop_before_the_others() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from pathlib import Path
@@ -142,3 +143,12 @@ def test_each_part_of_a_snapshot_is_accounted_for(tmp_path: Path) -> None:
 
 def test_the_proof_counts_segments_and_blocks(tmp_path: Path) -> None:
     assert proof_of(write(tmp_path / "snapshot.pickle", FULL)) == [(1, "snapshot", "3 segments, 8 blocks")]
+
+
+def test_settings_of_the_allocator_are_settings_of_the_run(tmp_path: Path) -> None:
+    known = {"max_split_size": 64, "backend": "native", "roundup": [1, 2]}
+    log = perflog.read(write(tmp_path / "snapshot.pickle", FULL | {"allocator_settings": known}))
+    settings = json.loads(log.arrow("runs")["config"][0].as_py())
+    assert {key: value for key, value in settings.items() if key.startswith("allocator.")} == {
+        "allocator.max_split_size": 64, "allocator.backend": "native",
+    }  # fmt: skip

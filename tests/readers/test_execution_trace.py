@@ -13,7 +13,8 @@ from support.paths import ROOT
 import perflog
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
-from perflog.readers.operators.execution_trace import ExecutionTraceReader, _strided, _tensor
+from perflog.readers.events.event_columns import MISSING
+from perflog.readers.operators.execution_trace import ExecutionTraceReader, _strided, _tensor, _tensor_bytes
 
 REAL = ROOT / "tests" / "traces" / "execution_trace" / "torch_2_13.json"
 EMPTY: dict[str, Any] = {"values": [], "shapes": [], "types": [], "strides": []}
@@ -225,3 +226,11 @@ def test_scopes_have_the_numbers_of_pytorch(tmp_path: Path) -> None:
         ("function", "cpu"), ("backward_function", "cpu"), ("user_scope", "range"), ("static_runtime_model", "cpu"),
         (None, "cpu"), (None, "cpu"), (None, None),
     ]  # fmt: skip
+
+
+def test_the_bytes_of_the_tensors_of_an_operator_count_once() -> None:
+    """Lists nest: a tensor of 10 x 4 bytes, which comes twice, and others of 3 x 2 and 1 x 8."""
+    one, two, three = [1, 0, 0, 10, 4, "cuda:0"], [2, 0, 0, 3, 2, "cuda:0"], [3, 0, 0, 1, 8, "cpu"]
+    fields: dict[str, Any] = {"inputs.values": [one, [two, one], 7, "x"], "outputs.values": [[three]]}
+    assert _tensor_bytes(fields) == 40 + 6 + 8
+    assert _tensor_bytes({"inputs.values": [7], "outputs.values": None}) == MISSING

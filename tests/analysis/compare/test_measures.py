@@ -33,6 +33,10 @@ def test_values_of_some_runs() -> None:
     assert [each.tolist() for each in values.of(STEP_TIME, ["s", "t", "r"])] == [[3.0], [1.0, 2.0]]
     assert list(values.by_run(STEP_TIME, ["s", "t", "r"])) == ["s", "r"]
     assert values.of(LOSS, ["r", "s"]) == []
+    values.parts_of_steps = {STEP_TIME: {"r": np.array([5.0])}}  # means over ranks
+    assert [each.tolist() for each in values.part_of_step(STEP_TIME, ["s", "r"])] == [[5.0]]
+    values.add(KERNEL, "r", np.array([7.0]))
+    assert [each.tolist() for each in values.part_of_step(KERNEL, ["s", "r"])] == [[7.0]]
     values.step_times = {"r": step_series_of([1.0], "r")}
     assert [series.run for series in values.series(["s", "r"])] == ["r"]
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
+from perflog.parsing.assemble.steps.step_partners import _partners, _Printed
 
 PROGRAM = """
 title = "steps of a program"
@@ -132,3 +134,30 @@ sample = "figure of step 3: grad_norm is 1.5"
     log = [START, step(1), f"figure of step 1: {keys} is 1.5", "figure of step 1: speed is 7.5", step(2)]
     found = read("\n".join([*log, ""]).encode(), formats=[form]).rows("steps")
     assert [(row["step"], row["loss"], row["grad_norm"]) for row in found] == [(1, 2.5, 1.5), (2, 2.5, None)]
+
+
+def printed(*rows: tuple[int, int, int]) -> _Printed:
+    """Rows of a run by position, step and rank."""
+    positions, steps, ranks = (np.array(column) for column in zip(*rows, strict=True))
+    zeros = np.zeros(len(rows), np.int64)
+    return _Printed(positions, zeros, steps, ranks, zeros, np.arange(len(rows)))
+
+
+@pytest.mark.parametrize(
+    ("row", "partner"),
+    [
+        ((25, 1, 0), 0),  # its rank
+        ((25, 1, 2), -1),
+        ((25, 2, 5), 2),  # the program prints no rank
+        ((25, 1, -1), -1),  # several ranks print the step
+        ((48, 3, -1), 4),  # the nearest of one rank
+        ((41, 3, -1), 3),
+        ((25, 2, -7), 2),  # of a process without a known rank
+        ((25, 1, -7), -1),
+        ((99, 4, -7), 5),
+        ((25, 9, 0), -1),
+    ],
+)
+def test_the_row_of_a_program_to_which_a_line_belongs(row: tuple[int, int, int], partner: int) -> None:
+    program = printed((10, 1, 0), (20, 1, 1), (30, 2, -1), (40, 3, 0), (50, 3, 0), (60, 4, -7), (70, 4, -8))
+    assert _partners(program, printed(row)).tolist() == [partner]

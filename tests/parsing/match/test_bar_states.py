@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -371,3 +372,8 @@ def test_a_step_beside_the_count_is_the_step() -> None:
         (1, 1, None), (2, 2, 60.0), (4, 3, None), (5, 4, 60.0),
     ]  # fmt: skip
     assert got.rows("runs")[0]["format"] == "torchtune"
+
+
+def test_the_last_batch_decides_all() -> None:
+    batch: Any = SimpleNamespace(chunk=SimpleNamespace(is_last=True))
+    assert not bar_states.BarReader(False).undecided([], batch)

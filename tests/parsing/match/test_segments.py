@@ -65,6 +65,7 @@ def test_records_of_segments_are_read_no_more() -> None:
     found.add(0, np.array([3]), {}, 1)
     found.add(0, np.array([1]), {}, -1)
     assert found.unread.tolist() == [True, False, True, False]
+    assert found.records[0][1].labels is None
     after = with_records(batch, {0: [found.records[0][1], found.records[0][0]]}, LINES)
     assert batch.rows(after.unread).tolist() == [0, 2]
     assert batch.rows(after.records[0].positions).tolist() == [1, 3]

@@ -39,6 +39,7 @@ def ns(year: int, month: int, day: int, hour: int = 0, minute: int = 0, second: 
         ("2024-02-29 00:00:00 x", "local", ns(2024, 2, 29)),
         ("2000-02-29 00:00:00 x", "local", ns(2000, 2, 29)),
         ("2100-03-01 00:00:00 x", "local", ns(2100, 3, 1)),
+        *((f"{year}-01-01 00:00:00 x", "local", ns(year, 1, 1)) for year in (2001, 2005, 2101, 2201)),
         ("1970-01-01 00:00:00 x", "local", 0),
         ("2261-12-31 23:59:59 x", "local", ns(2261, 12, 31, 23, 59, 59)),
         ("Feb 29 10:00:00 host x", "no year", ns(1970, 3, 1, 10)),  # of a leap year, whichever it was

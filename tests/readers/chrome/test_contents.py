@@ -281,3 +281,13 @@ def test_an_argument_that_nobody_declared_has_its_first_event() -> None:
     assert (second.figures["odd"].stored, second.figures["odd"].sample, second.phases[0].sample) == (1, "", "")
     (late,) = decoded(timed("c"), BAD, timed("d", odd=4)).figures.items()
     assert (late[0], late[1].stored, late[1].first) == ("odd", 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [(b'[{"ph":"X","ts":1,"dur":2}]', 1), (b'[{"ph":"X","ts":1,"dur":NaN},{"ph":"X","ts":2,"dur":3}]', 2),
+     (b'[{"ph":"X","ts":1', None), (b'[{"ph":"X","ts":NaN', None), (b'{"ph":"X"}', None)],
+)  # fmt: skip
+def test_a_list_of_events_may_hold_numbers_that_are_none(text: bytes, count: int | None) -> None:
+    piece = EventDecoder().decode_list(text)
+    assert (piece and piece.count) == count

@@ -7,8 +7,10 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from support.reading import proof_of
 from support.rocprof_files import (
@@ -28,8 +30,11 @@ from support.rocprof_files import (
 import perflog
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
+from perflog.readers.events.event_columns import KIND_CODE
+from perflog.readers.events.string_interning import StringInterner
 from perflog.readers.registry import find_reader
 from perflog.readers.rocprof import events
+from perflog.readers.rocprof.json_reader import _fill_external_ranges
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:
@@ -310,3 +315,16 @@ def test_the_proof_is_the_first_record_of_each_array(tmp_path: Path) -> None:
     assert (min(kernels), "kernel_dispatch", f"{len(kernels)} records") in proof
     assert [place for place, _, _ in proof] == sorted({place for place, _, _ in proof})
     assert sum(int(text.removesuffix(" records")) for _, _, text in proof) == log.line_account["total"]
+
+
+def test_a_kernel_has_the_range_of_its_launch_unless_one_is_known() -> None:
+    names = StringInterner()
+    first = names.code("known")
+    kind = KIND_CODE["kernel"]
+    rows = {
+        "kind": np.array([kind, kind, KIND_CODE["memcpy"], kind]), "range": np.array([first, -1, -1, -1]),
+        "external": np.array([5, 5, 5, 6]),
+    }  # fmt: skip
+    symbols: Any = SimpleNamespace(regions={5: "launch"})
+    found = _fill_external_ranges(rows, symbols, names)["range"].tolist()
+    assert found == [first, names.code("launch"), -1, -1]
