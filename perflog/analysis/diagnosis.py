@@ -260,7 +260,8 @@ def _diagnosis(
     for row in sorted(first, key=lambda row: row.rank not in judged.ranks):
         by_process.setdefault(process_of(row), []).append(_evidence(tables, row, logs, several))
     evidence = _of_each([*by_process.values()] if len(ending.culprits) > 1 else [[*chain(*by_process.values())]])
-    others = [row for row in ending.rows if not any(row is each for each in first)]
+    first_ids = {id(row) for row in first}
+    others = [row for row in ending.rows if id(row) not in first_ids]
     others = [row for row in others if row.kind != judged.kind or row.rank not in (None, *judged.ranks)]  # the same
     reason = None
     if not ending.culprits:

@@ -30,6 +30,7 @@ def program_starts(group: Sequence[FailureRow]) -> list[list[FailureRow]]:
     """
     cuts = _second_summaries(group)
     jobs: dict[str, int] = {}  # by number of a job the last row that names it
+    begin = last_line = 0  # of the failures since the last cut
     for place, row in enumerate(group):
         if number := JOB.search(row.message):
             cuts |= {last + 1 for job, last in jobs.items() if job != number[1]}
@@ -43,8 +44,12 @@ def program_starts(group: Sequence[FailureRow]) -> list[list[FailureRow]]:
                 _UNREADABLE.match(later.message) or later.message == TRACEBACK for later in behind if _is_cause(later)
             ):
                 cuts.add(place)
-        if place and prints_on(group[max((cut for cut in cuts if cut <= place), default=0) : place], row.line):
+        cut = max((cut for cut in cuts if cut <= place), default=0)
+        if cut > begin:
+            begin, last_line = cut, max((each.last_line for each in group[cut:place]), default=0)
+        if begin < place and row.line - last_line > OUTPUT and prints_on(group[begin:place], row.line):
             cuts.add(place)
+        last_line = max(last_line, row.last_line)
     edges = sorted({0, len(group), *(cut for cut in cuts if cut < len(group))})
     return [list(group[low:high]) for low, high in pairwise(edges)]
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from perflog.log import RunKey
+from perflog.parsing.input.log_names import shown_name
 
 
 def run_marks(keys: Sequence[RunKey]) -> dict[str, str]:
@@ -34,7 +35,7 @@ def run_places(keys: Sequence[RunKey]) -> dict[str, str]:
 
 
 def _names_by_log(keys: Sequence[RunKey]) -> dict[str, str]:
-    logs = without_common_folder([key.log for key in keys])
+    logs = without_common_folder([shown_name(key.log) for key in keys])
     runs_of_log = Counter(key.sha256 for key in keys)
     return {
         key.id: f"{log}#{key.index}" if runs_of_log[key.sha256] > 1 else log
@@ -44,10 +45,16 @@ def _names_by_log(keys: Sequence[RunKey]) -> dict[str, str]:
 
 def without_common_folder(paths: Sequence[str]) -> list[str]:
     """Return paths without the folders that all of them begin with."""
-    parts = [path.split("/") for path in paths]
+    parts = [_parts(path) for path in paths]
     same = [len(set(names)) == 1 for names in zip(*parts, strict=False)]
     common = same.index(False) if False in same else max(len(same) - 1, 0)
     return ["/".join(path[common:]) for path in parts]
+
+
+def _parts(path: str) -> list[str]:
+    """Return the folders of a path and the rest: braces with files of several folders stay together."""
+    *folders, last = path.partition("{")[0].split("/")
+    return [*folders, last + path.removeprefix("/".join([*folders, last]))]
 
 
 def letters(number: int) -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -33,7 +33,7 @@ from perflog.grouping import grouped
 from perflog.ingestion.detect import detect
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import unpacked_path
-from perflog.parsing.input.log_names import LogName
+from perflog.parsing.input.log_names import LogName, shown_name
 from perflog.parsing.input.name_prefixes import first_step
 from perflog.parsing.input.process_files import HEAD, Losses, are_processes, printed_losses, shape_of_process
 from perflog.parsing.input.rank_names import (
@@ -55,6 +55,8 @@ from perflog.units import first_few, plural
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_RANK = lazy_pattern(r"(?i)(rank[-_. =]?)(\d+)")
+_TORCHRUN = lazy_pattern(r"(attempt_[0-9]+/)(\d+)(?=/)")
 _STREAM = lazy_pattern(r"(?<![a-z])(?:std)?(?:out|err)(?![a-z])|(?<=\.)[oe](?=[0-9]{3,})")
 _JOB_ID = lazy_pattern(
     r"(?:(?<![a-z])(?:slurm|job|jobid|job[-_.]id|pbs)[-_.=]?|(?<=\.)[oe])([0-9]{3,}(?:_[0-9]+)?)(?!\d)"
@@ -66,7 +68,7 @@ _MOST_LINES = 200  # at either end, in which a time stamp is looked for
 _ALIKE = 1.2  # size of the longest log of a rank / size of the shortest
 _MOST_LOST, _NAMED = 2, 8  # a file may be missing for every two that are there; ranks in a sentence
 _IN_STEP, _DRIFT, _SECOND = 10, 0.2, 10**9  # steps with stamps; of a step; in nanoseconds
-_MOST_NODES = 512  # logs, of which the first lines are read
+_MOST_NODES = 1 << 14  # logs, of which the first lines are read
 _FEW = 8  # logs of a folder with programs that are looked for
 
 
@@ -151,15 +153,17 @@ def group_job_logs(names: Sequence[LogName]) -> JobLogs:
         for name in grouped
         if not name.run and len(name.files) == 1 and os.path.isfile(unpacked_path(name.log))
     ]
-    groups: dict[str, list[_File]] = {}  # by file; the files of a group share one list
+    joined: dict[str, LogName | None] = {}  # by file
     notes: list[str] = []
     for find in (_ranks, _nodes, _rotated, _processes, _programs):
-        for job_files, evidence in find([file for file in files if file.path not in groups]):
-            groups |= dict.fromkeys((file.path for file in job_files), job_files)
-            notes.append(_note(job_files, evidence))
-    joined = {path: LogName.from_files([file.path for file in job_files]) for path, job_files in groups.items()}
-    safe = {path: name for path, name in joined.items() if name is not None and LogName.parse(name.log) == name}
-    return JobLogs(list(dict.fromkeys(safe.get(str(name), name) for name in grouped)), notes)
+        for job_files, evidence in find([file for file in files if file.path not in joined]):
+            name = LogName.from_files([file.path for file in job_files])
+            if name is not None and LogName.parse(name.log) != name:
+                name = None  # a file of that very name exists
+            joined |= dict.fromkeys((file.path for file in job_files), name)
+            if name is not None:
+                notes.append(f"{shown_name(str(name))}: {len(job_files):,} logs of one job are read as one: {evidence}")
+    return JobLogs(list(dict.fromkeys(joined.get(str(name)) or name for name in grouped)), notes)
 
 
 def apart(runs: pa.Table) -> list[str]:
@@ -187,12 +191,6 @@ def apart(runs: pa.Table) -> list[str]:
     return [f"{', '.join(alone)}: only libraries print in it, and nothing shows to which job it belongs: read apart"]
 
 
-def _note(files: Sequence[_File], evidence: str) -> str:
-    return (
-        f"{LogName.from_files([file.path for file in files])}: {len(files)} logs of one job are read as one: {evidence}"
-    )
-
-
 def _stamps(lines: Iterable[bytes]) -> Iterator[tuple[str, int]]:
     return (stamp for line in lines if (stamp := _stamp(line)) is not None)
 
@@ -216,7 +214,7 @@ def _ranks(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
                 alike.setdefault((_without(file.path, rank, kind), kind), {})[rank] = file
                 break
     by_path = {file.path: file for file in files}
-    for (_, kind), by_rank in alike.items():
+    for (_, kind), by_rank in _of_all_folders(alike).items():
         lost_count = max(by_rank) + 1 - len(by_rank)
         if len(by_rank) < 2 or 0 not in by_rank or lost_count > len(by_rank) // _MOST_LOST:
             continue
@@ -231,6 +229,33 @@ def _ranks(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
             # What ended a rank comes after all steps. Most ranks print no error.
             job_files += (file for file in errors if file is not None and os.path.getsize(unpacked_path(file.path)))
             yield job_files, f"their names state its {kind}s, and {clocks}"
+
+
+def _of_all_folders(alike: Mapping[tuple[str, str], dict[int, _File]]) -> dict[tuple[str, str], dict[int, _File]]:
+    """Join files of ranks in numbered folders, such as those of nodes, if no rank is in two of them.
+
+    `alike`: by path without the rank, and kind of the rank.
+    """
+    folders = grouped(((_numbered_folder(path), kind), (path, kind)) for path, kind in alike)
+    joined: dict[tuple[str, str], dict[int, _File]] = {}
+    for shape, keys in folders.items():
+        ranks = [rank for key in keys for rank in alike[key]]
+        is_divided = len(keys) > 1 and len(set(ranks)) == len(ranks)
+        together = {rank: file for key in keys for rank, file in alike[key].items()}
+        if is_divided and _overlap([*together.values()]):
+            joined[shape] = together
+        else:
+            joined |= {key: alike[key] for key in keys}
+    return joined
+
+
+def _numbered_folder(path: str) -> str:
+    """Return a path with `#` for the numbers in the name of the innermost folder that has some."""
+    *folders, base = path.split("/")
+    numbered = next((place for place in reversed(range(len(folders))) if _DIGITS.search(folders[place])), None)
+    if numbered is not None:
+        folders[numbered] = _DIGITS.sub("#", folders[numbered])
+    return "/".join([*folders, base])
 
 
 def _nodes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
@@ -306,10 +331,8 @@ def _are_in_step(files: Sequence[_File]) -> bool:
 
 def _without(path: str, rank: int, kind: str) -> str:
     """Return a path with `#` for the rank that it states."""
-    if kind == "rank":
-        pattern = rf"(?i)(rank[-_. =]?)0*{rank}(?!\d)"
-        return lazy_pattern(pattern).sub(r"\1#", path)
-    return lazy_pattern(rf"(attempt_[0-9]+/)0*{rank}/").sub(r"\1#/", path)
+    pattern = _RANK if kind == "rank" else _TORCHRUN
+    return pattern.sub(lambda found: f"{found[1]}#" if int(found[2]) == rank else found[0], path)
 
 
 def _clocks(files: Sequence[_File]) -> str:
@@ -334,13 +357,14 @@ def _are_of_one_program(files: Sequence[_File]) -> bool:
 
 
 def _overlap(files: Sequence[_File]) -> bool:
-    """Whether the logs were printed at the same time, by one clock."""
+    """Whether the logs were printed at the same time, by one clock: there is a time that all of them span."""
     spans: list[_Span] = []
     for file in files:
         if file.span is None:
             return False  # the others need not be read
         spans.append(file.span)
-    return all(a[0] == b[0] and _meet(a, b) for a, b in combinations(spans, 2))
+    clocks, begins, ends = zip(*spans, strict=True)
+    return len(set(clocks)) == 1 and max(begins) <= min(ends)
 
 
 def _programs(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:

@@ -55,6 +55,7 @@ def test_places_are_different() -> None:
         (["a/b", "a/b/c"], ["b", "b/c"]),
         (["a/b", "c/b"], ["a/b", "c/b"]),
         (["a"], ["a"]),
+        (["a/b/node{0/rank_0,1/rank_1}.log"], ["node{0/rank_0,1/rank_1}.log"]),
         ([], []),
     ],
 )

@@ -49,6 +49,10 @@ OTHER_RUN = printed(TITAN, 98, 53_500)
 ONE_JOB = {
     "ranks": {f"rank_{rank}.log": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
     "folders of ranks": {f"rank{rank}/log.txt": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
+    "ranks by node": {f"gpu-a{rank // 2:02d}/rank_{rank}.log": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
+    "folders of ranks by node": {
+        f"node{rank // 2}/rank{rank}/log.txt": printed(TITAN, rate=53_400 + rank) for rank in range(3)
+    },
     "torchrun": {f"run/attempt_0/{rank}/stdout.log": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
     "ranks without a clock": {
         f"rank_{rank}.log": without_clock(printed(TITAN, rate=53_400 + rank)) for rank in range(3)
@@ -75,6 +79,10 @@ APART = {
     },
     "one clock": {"rank_0.log": TRAINER, "rank_1.log": without_clock(OTHER_RUN)},
     "a log of another day with a number": {"train.log": TRAINER, "train.log.1": printed(TITAN, hour=13)},
+    "ranks of two days in numbered folders": {
+        "run1/rank_0.log": TRAINER,
+        "run2/rank_1.log": printed(TITAN, day="2026-07-18"),
+    },
     "numbers": {"run0.log": TRAINER, "run1.log": OTHER_RUN},
     "a library of another day": {"train.log": TRAINER, "engine.log": printed(TIMER, day="2026-07-18")},
     "a library of one of two": {"a_train.log": TRAINER, "b_run.log": OTHER_RUN, "engine.log": TIMERS},
@@ -161,6 +169,14 @@ def test_tables_of_ranks_get_a_column_with_the_rank(delimiter: str, own: bool, t
     assert {row["rank"]: row["step_time_s"] for row in log.arrow("steps").to_pylist()} == {
         rank: pytest.approx(0.4 + rank / 1000) for rank in range(3)
     }
+
+
+def test_equal_ranks_in_numbered_folders_are_of_two_runs(tmp_path: Path) -> None:
+    log = read(tmp_path, {f"run{run}/rank_{rank}.log": TRAINER + f"{run}\n" for run in (1, 2) for rank in (0, 1)})
+    assert [key.log.removeprefix(f"{tmp_path}/") for key in log.run_keys] == [
+        "run1/rank_{0..1}.log",
+        "run2/rank_{0..1}.log",
+    ]
 
 
 def test_a_rank_without_a_file_is_named(tmp_path: Path) -> None:

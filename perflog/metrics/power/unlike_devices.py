@@ -1,4 +1,4 @@
-"""Devices with telemetry unlike that of the other devices of the run: a lower clock, a higher temperature, less power.
+"""Devices with telemetry unlike the other devices of the run: a lower clock, a higher temperature, less power.
 
 A GPU that is hot or capped works at a lower clock than its neighbours, and all ranks wait for it.
 """
@@ -24,7 +24,7 @@ _FEWEST = 3
 
 
 class UnlikeDevice(Struct, frozen=True):
-    """A device with a quantity that differs from those of the others, of which the median is `usual`."""
+    """A device with a quantity that differs from the others: their median is `usual`."""
 
     run: str
     device: int

@@ -151,5 +151,5 @@ def is_wait(name: str) -> bool:
     lower = name.lower()
     if "synchronize" in lower:
         return True
-    # All names of a trace are asked for, and the patterns of categories take long for those of kernels.
+    # All names of a trace are asked for, and the patterns of categories take long for names of kernels.
     return "memcpy" in lower and "async" not in lower and category(name, api=True) == "memcpy"

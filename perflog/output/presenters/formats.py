@@ -13,6 +13,7 @@ from perflog.formats.sample_checks import sample_lines
 from perflog.ingestion.detect import Detection
 from perflog.ingestion.explained import ReaderDetection, lost_figures, read_line
 from perflog.output.sheets import Quantity, Sheet, SheetColumn, pairs, sheet
+from perflog.parsing.input.log_names import shown_name
 from perflog.units import count
 
 _MAX_PROOFS = 6  # lines shown that prove a format
@@ -26,7 +27,7 @@ def detection_sheets(name: str, detection: Detection | ReaderDetection, flat: bo
             yield _flat_sheet(name, detection.format, 1.0, detection.proof)
         else:
             files = f", {count(detection.files, 'file')}, one for each rank" if detection.files > 1 else ""
-            title = f"{name}: {detection.format}, {detection.title}{files}"
+            title = f"{shown_name(name)}: {detection.format}, {detection.title}{files}"
             yield Sheet("detected", columns, list(detection.proof), title)
         return
     for match in detection.formats:
@@ -35,7 +36,7 @@ def detection_sheets(name: str, detection: Detection | ReaderDetection, flat: bo
             yield _flat_sheet(name, format, match.share, proof)
             continue
         share = f"{match.share * 100:.0f} % of the examined lines"
-        title = f"{name}: {format}, {share}, {count(len(proof), 'line shape')}"
+        title = f"{shown_name(name)}: {format}, {share}, {count(len(proof), 'line shape')}"
         more = len(proof) - _MAX_PROOFS
         note = f"and {count(more, 'more line shape')}" if more > 0 else ""
         yield Sheet("detected", columns, proof[:_MAX_PROOFS], title, note)

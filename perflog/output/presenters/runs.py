@@ -15,6 +15,7 @@ from perflog.analysis.run_list import RunList
 from perflog.grouping import grouped
 from perflog.log import Log
 from perflog.output.sheets import Role, Sheet, SheetColumn, pairs, sheet, table_sheet
+from perflog.parsing.input.log_names import LogName, shown_name
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.sink import IngestResult
 from perflog.units import UTC
@@ -207,12 +208,12 @@ def ingest_sheet(done: IngestResult) -> Sheet:
     if done.unread is not None:
         line, text = done.unread
         rows.append(("unread", f"the first is line {line}: {_beginning(text)}"))
-        note = f"`perflog formats suggest {done.log}` describes such lines"
+        note = f"`perflog formats suggest {LogName.parse(done.log).files[0]}` describes such lines"
     elif done.unread_figures is not None:
         line, text = done.unread_figures
         rows.append(("unread figures", f"in lines such as line {line}: {_beginning(text)}"))
         note = "`perflog show` lists the lines with unread figures"
-    return pairs("log", rows, done.log, note)
+    return pairs("log", rows, shown_name(done.log), note)
 
 
 def _ends(names: Sequence[str], between: str, first: int) -> str:

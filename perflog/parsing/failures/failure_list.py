@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.failures.failure import Failure
 from perflog.parsing.failures.kinds import NOTICE
 
-_MOST = 10_000  # failures of a log that are kept one by one
+_MOST = 20_000  # failures of a kind that are kept one by one: each rank of a job may report some
 _NUMBER = lazy_pattern(r"\d+")
 _DISTINGUISHING = ("job", "seq", "node", "tasks", "absent", "rank", "local_rank", "address", "gpu")
 """Values that distinguish failures with the same message: of different processes, devices, jobs or collectives."""
@@ -19,6 +21,7 @@ class FailureList:
         self.failures: list[Failure] = []
         self.newest: Failure | None = None
         self._latest: dict[str, Failure] = {}  # by stream
+        self._counts: Counter[str] = Counter()  # of the failures that are kept, by kind
         self._notices: dict[tuple[str, str, str, str], Failure] = {}  # by stream, kind, message and its rank
 
     def begin_run(self) -> None:
@@ -39,17 +42,15 @@ class FailureList:
         alike = alike and latest is not None and all(
             latest.values.get(name) == failure.values.get(name) for name in _DISTINGUISHING
         )  # fmt: skip
-        if (
-            latest is not None
-            and alike
-            and (len(self.failures) >= _MOST or _masked(latest.message) == _masked(failure.message))
-        ):
+        is_full = self._counts[failure.kind.name] >= _MOST
+        if latest is not None and alike and (is_full or _masked(latest.message) == _masked(failure.message)):
             latest.count += 1
             latest.last_line = max(latest.last_line, failure.last_line)
             self.newest = latest
             return True
-        if len(self.failures) >= _MOST:
+        if is_full:
             return False
+        self._counts[failure.kind.name] += 1
         self._latest[failure.stream] = self.newest = failure
         self.failures.append(failure)
         return True

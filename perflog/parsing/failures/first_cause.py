@@ -102,13 +102,16 @@ def judge(rows: Sequence[FailureRow], ranks_seen: Collection[int] = (), world_si
     return next((judged for step in steps if (judged := step()) is not None), Judgement())
 
 
-def role_of(row: FailureRow, judged: Judgement) -> str:
-    """Return the role of a failure, given which failure came first."""
-    is_absent = bool(judged.ranks) and not {first.rank for first in judged.first} & set(judged.ranks)
-    accused = not judged.ranks or is_absent or row.rank is None or row.rank in judged.ranks
-    if any(row is first for first in judged.first) and not is_absent and accused:
-        return "first" if judged.certainty in (SURE, LIKELY) else "unknown"
-    return "echo" if judged.kind is not None and judged.certainty in (SURE, LIKELY) else "unknown"
+def roles_of(rows: Iterable[FailureRow], judged: Judgement) -> list[str]:
+    """Return the role of each failure, given which failure came first."""
+    ranks, first = set(judged.ranks), {id(row) for row in judged.first}
+    is_absent = bool(ranks) and not {row.rank for row in judged.first} & ranks
+    is_known = judged.kind is not None and judged.certainty in (SURE, LIKELY)
+
+    def is_first(row: FailureRow) -> bool:
+        return id(row) in first and not is_absent and (not ranks or row.rank is None or row.rank in ranks)
+
+    return [("first" if is_first(row) else "echo") if is_known else "unknown" for row in rows]
 
 
 def _from_outside(rows: Sequence[FailureRow]) -> Judgement | None:

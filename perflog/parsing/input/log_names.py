@@ -34,7 +34,7 @@ _BRACES = lazy_pattern(r"(.*)\{([^{}]+)\}([^{}]*)", re.DOTALL)
 _RANGE = lazy_pattern(r"(0|[1-9]\d*)\.\.(0|[1-9]\d*)")
 _KERNEL_FOLDERS = ("/proc", "/sys", "/sys/kernel/debug", "/sys/kernel/tracing")
 _NUMBERED = lazy_pattern(r"(.+):([1-9]\d*)", re.DOTALL)
-_MOST_NAMED = 3  # files in a sentence
+_MOST_NAMED, _MOST_IN_BRACES = 3, 8  # files in a sentence; in braces of a name: a node often has as many ranks
 _MAX_FILES = 1 << 20  # files of one name
 
 
@@ -213,8 +213,22 @@ def base_name(log: str) -> str:
     """
     braces = _BRACES.fullmatch(log)
     if braces is None or "/" not in braces[2]:
-        return os.path.basename(log)
-    return os.path.basename(os.path.dirname(braces[1])) or log
+        return os.path.basename(shown_name(log))
+    return os.path.basename(os.path.dirname(braces[1])) or shown_name(log)
+
+
+def shown_name(log: str) -> str:
+    """Return the name of a log for a sentence: of many files in braces the first and the last one.
+
+    Example:
+        >>> shown_name("job/rank_{00,01,02,03,04,05,06,07,08,09}.log")
+        'job/rank_{00 ... 09}.log'
+    """
+    braces = _BRACES.fullmatch(log)
+    names = braces[2].split(",") if braces is not None else []
+    if braces is None or len(names) <= _MOST_IN_BRACES:
+        return log
+    return f"{braces[1]}{{{names[0]} ... {names[-1]}}}{braces[3]}"
 
 
 def _exists(path: str) -> bool:

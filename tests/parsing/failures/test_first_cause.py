@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import fields
 
-from perflog.parsing.failures.first_cause import Judgement, judge, role_of
+from perflog.parsing.failures.first_cause import Judgement, judge, roles_of
 from perflog.parsing.failures.kinds import TRACEBACK, kinds
 from perflog.parsing.failures.rows import FailureRow
 
@@ -511,22 +511,22 @@ def test_the_rows_of_a_judgement_are_those_of_what_came_first() -> None:
     found = judge(rows)
     assert (found.kind, found.ranks) == ("disk_full", [1])
     assert [each is row for each, row in zip(found.first, (rows[0], rows[3]), strict=True)] == [True, True]
-    assert [role_of(each, found) for each in rows] == ["first", "echo", "echo", "first", "echo"]
+    assert roles_of(rows, found) == ["first", "echo", "echo", "first", "echo"]
 
 
 def test_a_row_has_no_role_where_nobody_is_accused_for_sure() -> None:
     rows = numbered(row("disk_full", 1), row("disk_full", 2), row("remote_exit", 0))
-    assert [role_of(each, judge(rows)) for each in rows] == ["unknown"] * 3
-    assert role_of(rows[0], Judgement()) == "unknown"
+    assert roles_of(rows, judge(rows)) == ["unknown"] * 3
+    assert roles_of(rows[:1], Judgement()) == ["unknown"]
 
 
 def test_who_reports_that_another_rank_is_absent_is_an_echo() -> None:
     rows = numbered(*map(timeout, (0, 1, 3)))
     found = judge(rows)
-    assert (found.ranks, [role_of(each, found) for each in rows]) == ([2], ["echo"] * 3)
+    assert (found.ranks, roles_of(rows, found)) == ([2], ["echo"] * 3)
 
     named = row("collective_timeout", message="monitoredBarrier", peer="3")
-    assert role_of(named, judge(numbered(named))) == "echo"
+    assert roles_of([named], judge(numbered(named))) == ["echo"]
 
 
 def test_a_process_is_the_only_one_where_the_log_names_it() -> None:

@@ -314,6 +314,7 @@ def test_hidden_files_in_a_storage(address: str, searched: str, is_hidden: bool)
         ("job/rank_{0..3}.log", "rank_{0..3}.log"),
         ("job/attempt_0/{0/stdout,0/stderr}.log", "attempt_0"),
         ("{0/stdout,1/stdout}.log", "{0/stdout,1/stdout}.log"),  # no folder holds them
+        (f"job/rank_{{{','.join(f'{rank:04d}' for rank in range(1024))}}}.log", "rank_{0000 ... 1023}.log"),
     ],
 )
 def test_the_last_part_of_the_name_of_a_log(log: str, name: str) -> None:

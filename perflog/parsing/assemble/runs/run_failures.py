@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from perflog.parsing.assemble.runs.run_state import RunState
-from perflog.parsing.failures.first_cause import judge, role_of
+from perflog.parsing.failures.first_cause import judge, roles_of
 from perflog.parsing.failures.reader import FailureReader
 from perflog.parsing.failures.rows import FailureRow, failures_table, rows_of
 from perflog.parsing.match.records import Batch, FormatLine
@@ -75,7 +75,7 @@ class RunFailures:
             size, file = self._world_sizes.get(number), self._files[min(log, len(self._files) - 1)]
             new = rows_of(list(run_failures), str(number), size, file, self._reader.has_launcher)
             judged = judge(new, (), size)
-            for row in new:
-                row.role = role_of(row, judged)
+            for row, role in zip(new, roles_of(new, judged), strict=True):
+                row.role = role
             rows += new
         return failures_table(rows)
