@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from shlex import quote
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy as np
 from perflog.errors import InputError, UnrecognisedError
 from perflog.formats.model import Format, Line
 from perflog.formats.sample_checks import sample_lines
-from perflog.formats.template import Miss, caret
+from perflog.formats.template import Miss, Template, caret
+from perflog.grouping import grouped
 from perflog.ingestion.detect import Detection
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.input.source import Source
@@ -35,14 +37,44 @@ def nearest(texts: Sequence[str], formats: Sequence[Format]) -> tuple[str, Forma
     None if no template matches more literal bytes than chance.
     """
     best: tuple[int, str, Format, Line, Miss] | None = None
-    lines = [(form, line) for form in formats for line in (*form.lines, *sample_lines(form)) if line.read]
+    every = "\n".join(texts).encode("utf-8", "surrogateescape")
+    lines = [
+        (form, line)
+        for form in formats
+        for line in (*form.lines, *(sample_lines(form) if _may_begin(form, every) else ()))
+        if line.read
+    ]
+    # Most templates begin with a literal: the lines that begin with other bytes match none of it.
+    by_beginning = grouped((line.template.prefix[: _CHANCE + 1], place) for place, (_, line) in enumerate(lines))
+    others = sorted(chain(*(places for beginning, places in by_beginning.items() if len(beginning) <= _CHANCE)))
     for text in texts:
-        for form, line in lines:
+        raw = text.encode("utf-8", "surrogateescape")
+        for place in sorted([*others, *by_beginning.get(raw[: _CHANCE + 1], ())]):
+            form, line = lines[place]
             least = best[0] if best else _CHANCE
-            miss = line.template.explain(text) if line.template.literal_bytes > least else None
+            is_possible = line.template.literal_bytes > least and _may_match(line.template, text)
+            miss = line.template.explain(raw) if is_possible else None
             if miss is not None and miss.literal > least:
                 best = miss.literal, text, form, line, miss
     return best[1:] if best else None
+
+
+def _may_begin(form: Format, every: bytes) -> bool:
+    """Return whether some lines may begin as a line of a family does."""
+    openings = (opening for family in form.families for opening in family.openings)
+    return any(opening.literal[: _CHANCE + 1] in every for opening in openings)
+
+
+def _may_match(template: Template, text: str) -> bool:
+    """Return whether a line may match more literal bytes of a template than chance."""
+    matched = 0
+    for literal in template.literals:
+        matched += len(literal)
+        if matched > _CHANCE:
+            return literal[:1] in text
+        if literal not in text:
+            return False
+    return False
 
 
 def unusable(source: Source, chunk: Chunk) -> InputError | None:
@@ -94,7 +126,8 @@ def _nearest_help(log: str, batch: Batch, formats: Sequence[Format]) -> str:
     names, codes = unread_shapes(batch, batch.unread)
     counts = np.bincount(codes, minlength=len(names)).tolist()
     common = Counter(dict(zip(names, counts, strict=True)))
-    texts = list(dict.fromkeys(batch.text(p, 400) for p in batch.unread[:_LINES_TRIED].tolist()))
+    firsts = np.sort(np.unique(codes, return_index=True)[1])[:_LINES_TRIED]  # one line of each shape
+    texts = list(dict.fromkeys(batch.text(p, 400) for p in batch.unread[firsts].tolist()))
     near_miss = nearest(texts, formats)
     parts = []
     if near_miss is not None:
