@@ -58,6 +58,7 @@ _TABLE_ROW = lazy_pattern(r"\s*\|[^|]*\|[^|]*\|.*\|$")  # of two cells or more, 
 _DIGITS = lazy_pattern(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
 _GOES_ON = lazy_pattern(rb"[eE][+-]?[0-9]|[.,'][#0-9]|(?: [0-9]{3})+(?:\.[0-9]+)?[ \t]*(?:$|[|;,()\]])")
 """What a number goes on with after a head that ends in its first digits."""
+_VALUE_OF_TIME = r"[0-9] ?(?:[mun]?s|secs?|seconds|min)(?:/[a-z]+)?\b"  # its unit gives it a name
 _FEWEST_PAIRS = 3  # of a line that a logger's prefix precedes: fewer are read with what is before them
 _MOST_UNREADABLE = 1 << 14  # shapes that a family keeps
 
@@ -105,7 +106,12 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         name = rf"(?i:{names}){end}"
         long_names = "" if end != _BOUND else "|".join(_name_pattern(part) for part in parts if {"_", "*"} & set(part))
         name = rf"(?:{name}|(?i:{long_names}){_AT_END})" if long_names else name
-        return rf".*?(?:(?:{heads}).*?{name}|{name}.*?(?:{heads}))" if heads else rf".*?{name}"
+        if not heads:
+            return rf".*?{name}"
+        is_named = re.compile(name)
+        with_name = [head for head in self.shape.heads if any(is_named.search(f"{text} ") for text in head.literals)]
+        either = [rf"(?:{heads}).*?(?:{name}|{_VALUE_OF_TIME})", rf"{name}.*?(?:{heads})"]
+        return rf".*?(?:{'|'.join([*(unnamed(head.pattern) for head in with_name), *either])})"
 
     @cached_property
     def head_literals(self) -> tuple[bytes, ...]:
