@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from perflog.analysis.overview.parts import percent
 from perflog.lazy_patterns import lazy_pattern
-from perflog.metrics import Options, Tables, kernels
+from perflog.metrics import Options, Tables, device_kernels, kernels
 from perflog.metrics.causes import bound_by, causes_by_run
 from perflog.metrics.causes.cause import BOUND, PIPELINE, REPLAY, Cause
 from perflog.metrics.profiles.kernel_names import short_kernel
@@ -100,6 +100,8 @@ def _trace(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Optio
     words, change = _WITHOUT[cause.subject if cause.metric == REPLAY or cause.subject != "rank" else "late rank"]
     place = f"{'rank' if cause.rank is not None else 'device'} {cause.device if cause.rank is None else cause.rank}"
     whole = "trace" if cause.of == "trace" else "step"
+    if cause.subject == "compute" and _are_whole_graphs(tables, cause.run, options):
+        words, change = "CUDA graphs, whose kernels are not traced", "if they took no time"
     text = f"Bottleneck: {place if cause.subject == 'rank' else words}: {change}, the {whole} would be"
     text += f"{' at most' * (cause.by == BOUND)} {percent(cause.gain)} shorter"
     against = "device" if cause.subject in ("host", "launch", "data") else "host"
@@ -107,6 +109,13 @@ def _trace(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Optio
     if other is not None:
         text += f"; with an infinitely fast {against} {percent(other.gain)}"
     yield f"{text}."
+
+
+def _are_whole_graphs(tables: Tables, run: str, options: Options) -> bool:
+    """Whether most of what counts as computation are graphs that are traced as one piece each."""
+    rows = device_kernels.table_of(run, tables, options)
+    times = rows[(rows["by"] == "category") & (rows["state"] == "compute")].groupby("category")["time_s"].sum()
+    return bool(float(times.get("graph", 0.0)) > _MOSTLY * float(times.sum()))
 
 
 def _profile(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:

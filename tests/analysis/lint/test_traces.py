@@ -87,7 +87,7 @@ SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
         "note", "600 ns of ranges and 50 ns of waits on device tracks, besides 3.45 us of work"),
     "graphs-whole": (
         lambda: by_hand([*clean(1), *(kernel(s, s + 20, "CUDA graph 3", kind="graph") for s in (900, 1900))]),
-        "note", "2 graphs took 2.2 % of the busy time: 40 ns",
+        "note", "2 graphs, each traced as a whole, took 2.2 % of the busy time: 40 ns",
     ),
     "step-outside": (lambda: by_hand(clean(lag=500)),
         "note", (

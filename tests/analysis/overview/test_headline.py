@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from support.profiles import profile_of
+from support.trace_tables import by_hand, kernel
 
 import perflog
 from perflog.analysis.overview import headline as module
@@ -29,6 +30,16 @@ def sentences(monkeypatch: pytest.MonkeyPatch, *causes: Cause, tables: Tables | 
     monkeypatch.setattr(module, "causes_by_run", lambda *_: {"r": causes})
     monkeypatch.setattr(module, "bound_by", lambda *_: causes[0] if causes else None)
     return list(headline(tables or Tables(profile_of([])), "r", Options()))
+
+
+def test_graphs_that_are_traced_as_a_whole_are_no_kernels_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound = cause("compute", 0.9, 0.8, "traced step", metric=REPLAY)
+    graph, work = kernel(0, 60, "CUDA graph 3", kind="graph"), kernel(60, 100)
+    told = [sentences(monkeypatch, bound, tables=by_hand(events)) for events in ([graph, work], [work])]
+    assert told == [
+        ["Bottleneck: CUDA graphs, whose kernels are not traced: if they took no time, the step would be 80 % shorter."],
+        ["Bottleneck: compute: if its kernels were infinitely fast, the step would be 80 % shorter."],
+    ]
 
 
 @pytest.mark.parametrize(

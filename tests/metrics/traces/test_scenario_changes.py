@@ -56,6 +56,14 @@ def test_each_scenario_changes_the_pieces_of_its_name() -> None:
     assert not {"communication", "hidden"} & {name for name, _ in changed(none)}
 
 
+def test_work_that_graphs_launch_already() -> None:
+    """A launch has two kernels; graphs launch more than half of the work only in the second trace."""
+    work = [kernel(start, start + 10, correlation=1 + start // 40) for start in (10, 20, 60, 70)]
+    calls = [call(0, 1, 1), call(40, 41, 2, "cudaGraphLaunch_v10000")]
+    assert ("graphs", None) in changed(of(*calls, *work))
+    assert ("graphs", None) not in changed(of(*calls, *work, kernel(80, 90, correlation=2)))
+
+
 def test_the_four_longest_categories_of_kernels() -> None:
     names = {"gemm": 50, "softmax": 30, "layer_norm": 40, "adam": 20, "dropout": 10}
     ends = np.cumsum([*names.values()]).tolist()

@@ -47,6 +47,7 @@ RANK, STAGES = OF_JOB = ("rank", "stages")
 
 _STATES = {"compute": COMPUTE, "communication": COMMUNICATION, "copies": MEMORY}
 _CATEGORIES = 4  # of kernels that compute: the ones that take most time
+_MOSTLY = 0.5  # of the launched work
 _STREAMS = 3  # streams with waits that are left out one by one: the ones that wait longest
 
 
@@ -88,7 +89,7 @@ def _scenarios(dependencies: Dependencies, roof: Mapping[str, Floats], *, peers:
 
     yield Scenario("host", None, Change(HOST_TIME))
     yield Scenario("launches", None, Change(LAUNCHES))
-    if dependencies.calls is not None:
+    if dependencies.calls is not None and not _launched_by_graphs(dependencies, dependencies.calls):
         yield Scenario("graphs", None, Change(HOST_CALLS, calls=_held_by_graphs(dependencies.calls)), _ALL_CAPTURED)
     own = None if peers else _hidden(dependencies)
     yield Scenario("device", None, Change(kinds(COMPUTE, COMMUNICATION, MEMORY), tasks=own))
@@ -105,6 +106,14 @@ def _scenarios(dependencies: Dependencies, roof: Mapping[str, Floats], *, peers:
     for operators, above in roof.items():
         yield Scenario("roofline", operators, Change(tuple(range(first, first + len(work.categories))), tasks=above))
     yield from _streams(dependencies)
+
+
+def _launched_by_graphs(dependencies: Dependencies, calls: CallTree) -> bool:
+    """Whether graphs launch most of the work already."""
+    name, names = calls.rows.codes("name")
+    launches_graph = np.array([*("graphlaunch" in word.lower() for word in names), False], np.bool_)[name]
+    launching = dependencies.launching[dependencies.launching != NO_CALL]
+    return bool(len(launching) and launches_graph[launching].mean() > _MOSTLY)
 
 
 def _hidden(dependencies: Dependencies) -> Floats:
