@@ -362,7 +362,8 @@ def graphs_whole(data: LintInput) -> Iterator[Finding]:
         )
         busy = sum(device.busy for device in devices)
         if number and time > _GRAPHS * busy:
-            message = f"{count(number, 'graph')}, each traced as a whole, took {percent(time / busy)} of the busy time: {seconds(time * _NS)}"
+            share = f"{percent(time / busy)} of the busy time: {seconds(time * _NS)}"
+            message = f"{count(number, 'graph')}, each traced as a whole, took {share}"
             lines = [
                 line
                 for device, mask in zip(devices, graphs, strict=True)

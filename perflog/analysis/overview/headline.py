@@ -89,7 +89,7 @@ def _phase(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Optio
     yield f"{text}; then {second.name}, {percent(second.share)}."
 
 
-def _trace(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:  # noqa: ARG001
+def _trace(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Options) -> Iterator[str]:
     if cause.subject in _STARTS:
         told = f"the host {_STARTS[cause.subject]} in {percent(cause.share)} of the time, while the GPU idles"
         yield f"Bottleneck: {cause.subject}: {told}. So this is a trace of a start, and not of steady steps."

@@ -42,6 +42,8 @@ from perflog.metrics.traces.over_time.memory import holders_of
 from perflog.metrics.traces.over_time.memory_holders import NOT_TRACED
 from perflog.metrics.traces.replays.critical_path import kinds_on_paths
 from perflog.metrics.traces.replays.own_time import IDLE
+from perflog.metrics.traces.replays.scenario_changes import OF_JOB
+from perflog.metrics.traces.replays.scenario_gains import scenario_gains
 from perflog.metrics.traces.start_up import CAPTURE, COMPILATION
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, UNKNOWN
 from perflog.tables.nulls import none_if_null, row_dicts
@@ -65,6 +67,7 @@ _GROUPS_OF = {
 """By subject of what binds: the groups of pieces on the critical path that go with it."""
 _TELLING = 0.03  # of the whole: smaller parts are no reason
 _LONGER = 0.01  # of the time of a device
+_UNEVEN = 0.1  # of the mean computation: less is no difference between ranks
 _NEARLY = 0.8  # of what a rank costs in all steps
 _MOSTLY = 0.5  # of the communication: less is hidden badly
 _WHOLE = 0.9  # of the GPU time: a range around nearly all of it is divided
@@ -122,17 +125,24 @@ def late_rank(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 
 def unequal_stages(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """The rank of a pipeline that computes longest, and what unequal stages cost, if no rank is late for its peers."""
+    """The rank that computes longest, and what unequal stages of a pipeline cost, if no rank is late for its peers.
+
+    Where the ranks communicate, but it is not matched, no cost is known.
+    """
     costs = [cause for cause in causes_by_run(tables, options).get(run, ()) if cause.gain > _TELLING]
     found = next((cause for cause in costs if cause.subject == "unequal stages"), None)
-    if found is None or any(cause.subject == "rank" and cause.metric == REPLAY for cause in costs):
+    is_replayed = any(gain.scenario in OF_JOB for gain in scenario_gains(tables, options).get(run, ()))
+    if (found is None and is_replayed) or any(cause.subject == "rank" and cause.metric == REPLAY for cause in costs):
         return
     rows = device_time.table_of(run, tables, options)
     rows = rows[rows["part"] == "trace"]
     times = rows["compute_s"].astype(float)
+    communicates = (rows["communicating_s"] > _TELLING * rows["span_s"]).all()
+    if found is None and not (communicates and times.max() > (1 + _UNEVEN) * times.mean()):
+        return
     longest = rows.loc[times.idxmax()].to_dict()
     text = f"{_name_of(longest)} computes {times.max() / times.mean():.3g} times as long as the mean rank"
-    if not found.binds:  # else the bottleneck has it
+    if found is not None and not found.binds:  # else the bottleneck has it
         text += f"; with equal stages, the trace would be at most {percent(found.gain)} shorter"
     yield f"{text}."
 
