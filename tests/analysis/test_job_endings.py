@@ -128,6 +128,8 @@ def test_a_failure_in_a_log_beside_a_job_that_goes_on(at: int, last: int, goes_o
     rows = [*made, failure(2, run="dmesg-1", kind="gpu_fault", time_ns=seconds(at), clock="local")]
     (found,) = ended(*rows, runs=("a-1", "dmesg-1"))
     assert (found.goes_on, found.restarts) == (goes_on, False)
+    (unknown,) = ended(*made, failure(2, run="dmesg-1", kind="gpu_fault", time_ns=seconds(at)), runs=("a-1", "dmesg-1"))
+    assert not unknown.goes_on  # on which clock it is
 
 
 def test_exceptions_that_a_program_caught() -> None:
@@ -297,6 +299,7 @@ def test_steps_go_on_after_a_failure(after: tuple[int, ...], goes_on: bool) -> N
     found = _Steps(tables_of([*BEFORE, *steps(*after, begin=9)]), ["a-1"])
     row: Any = SimpleNamespace(line=6)
     assert found.goes_on(row) == goes_on
+    assert [found._stride(begin) for begin in (1, 2, 3)] == [0, 1, 1]
     before: Any = SimpleNamespace(line=1)
     assert found.goes_on(before)
 

@@ -193,7 +193,8 @@ def test_steps_of_steady_devices_are_equal_by_chance(seed: int, expected: list[t
 
 def test_times_of_steps_are_compared_by_four_digits() -> None:
     """A time that takes nothing, that is of a clock, or whose step is not known, counts in no comparison."""
-    rows = [{"step": step, "step_time_s": 1.23456 + step / 10} for step in range(30)] + [{"step_time_s": 9.8765}]
+    rows: list[dict[str, Any]] = [{"step": step, "step_time_s": 1.23456 + step / 10} for step in range(30)]
+    rows += [{"step_time_s": 9.8765}]
     rows += [{"step": 40, "step_time_s": 0.0}, {"step": 41, "step_time_s": 1.23, "step_time_by": "line"}]
     steps, times = module._times_of_steps(Tables(by_hand("steps", rows)).rows("steps"))
     assert steps.tolist() == [*range(30)]

@@ -197,9 +197,9 @@ def test_a_run_without_values_or_steps_has_no_pauses() -> None:
 
 
 def test_names_that_are_no_durations_end_no_search() -> None:
-    values = [{"key": key, "value": 5.0, "unit": "s"} for key in ("loss", "checkpoint_rate", "checkpoint_time")]
+    values = [{"key": key, "value": 0.5, "unit": "s"} for key in ("loss", "checkpoint_rate", "checkpoint_time")]
     found = list(module._printed(Tables(by_hand("values", values)).rows("values"), "key", "value", None))
-    assert [(pause.kind, pause.line, pause.seconds) for pause in found] == [("checkpoint", 3, 5.0)]
+    assert [(pause.kind, pause.line, pause.seconds) for pause in found] == [("checkpoint", 3, 0.5)]
 
 
 def test_a_clock_is_read_where_steps_go_on() -> None:

@@ -220,6 +220,13 @@ def test_ranks_from_0_on_that_print_the_steps_are_the_ranks(ranks: tuple[int | N
     assert [word for word in known if "rank" in word] == ["8 ranks"]
 
 
+@pytest.mark.parametrize(
+    ("values", "same"), [(["a", "a"], "a"), (["a", "b"], None), (["a", None], None), ([None, None], None)]
+)
+def test_what_all_runs_have(values: list[str | None], same: str | None) -> None:
+    assert module._same(tables(runs=2, format=values).rows("runs"), "format") == same
+
+
 def test_a_trace_of_the_cpu_alone_has_the_rank_of_its_events() -> None:
     events = trace_by_hand([kernel(0, 10, "aten::mm", kind="cpu", device=None, rank=34)])
     frames = {name: events[name] for name in ("runs", "steps", "events", "lines")}

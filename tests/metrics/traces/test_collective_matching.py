@@ -14,7 +14,7 @@ import perflog
 from perflog.metrics import (
     collective_wait,
 )
-from perflog.metrics.traces.collectives.collective_matching import _clock_ok, listed_numbers
+from perflog.metrics.traces.collectives.collective_matching import _clock_ok, _with_places, listed_numbers
 from perflog.metrics.traces.collectives.jobs import Job
 
 
@@ -96,3 +96,31 @@ def test_operations_of_a_group_on_two_streams_may_begin_in_another_order_on_a_la
         (op, place, 2, None) for op in ("all_gather", "reduce_scatter") for place in range(1, 5)
     }
     assert {round(r["skew_s"] * 1e9) for r in found if r["op"] == "all_gather"} == {40}
+
+
+def calls_of(*rows: tuple[int, int, str | None, str, int | None]) -> pd.DataFrame:
+    """Calls by lane, member, group, operation and printed number."""
+    return pd.DataFrame(rows, columns=["lane", "member", "group", "op", "seq"]).astype({"seq": "Float64"})
+
+
+def test_calls_of_a_lane_have_their_printed_number_or_their_place() -> None:
+    """Lane 0 prints numbers, of which one has two parts; lane 1 does not print all, so each operation counts alone."""
+    found = _with_places(calls_of(
+        (0, 0, "g", "a", 7), (0, 0, "g", "b", 7), (0, 0, "g", "b", 9), (0, 1, "g", "a", 7),
+        (1, 0, "g", "a", 1), (1, 0, "g", "b", None), (1, 0, "g", "a", 3), (1, 1, "g", "b", 1),
+        (2, 0, None, "a", 5), (2, 0, None, "b", 6),
+    ))  # fmt: skip
+    assert found["place"].tolist() == [7, 7, 9, 7, 1, 1, 2, 1, 1, 2]
+    assert found["by"].tolist() == ["seq"] * 4 + ["order"] * 6
+    assert found["again"].tolist() == [0, 1, 0, 0, 0, 0, 0, 0, 0, 0]
+    lanes = found["lane"].tolist()
+    assert lanes[4] == lanes[6] != lanes[5] == lanes[7] and lanes[0] == lanes[3] and lanes[8] == lanes[9]
+    assert len(set(lanes)) == 4
+
+
+def test_numbers_of_operations_make_no_lane_of_calls_that_have_none() -> None:
+    """A lane of a group that counts both operations, and one stream without a group."""
+    found = _with_places(
+        calls_of((0, 0, "g", "a", None), (0, 0, "g", "b", None), (0, 0, None, "b", None), (0, 0, None, "a", None))
+    )
+    assert found["place"].tolist() == [1, 1, 1, 2] and len(set(found["lane"])) == 3
