@@ -127,7 +127,7 @@ class Ending(Struct, frozen=True):
     @property
     def is_proven(self) -> bool:
         """Whether more tells of it than a line like an exception, which may have been caught, of an unknown process."""
-        return any(row.severity == FATAL or row.rank is not None for row in self.rows)
+        return any(row.severity == FATAL or row.rank is not None or row.gpu is not None for row in self.rows)
 
     @property
     def is_wait(self) -> bool:

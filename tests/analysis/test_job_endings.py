@@ -72,6 +72,13 @@ def test_a_failure_that_no_step_follows_ended_the_job() -> None:
     assert shown(*BEFORE, failure(9), *steps(4, begin=10, rank=1)) == [([9], False, False, 3)]  # of another rank
 
 
+def test_what_proves_an_ending() -> None:
+    """An exception of an unknown process may have been caught; a test of a GPU names the GPU that failed."""
+    for more, proven in (({}, False), ({"rank": 1}, True), ({"gpu": 2}, True), ({"severity": "fatal"}, True)):
+        row = failure(9, "gpu_fault", **{"severity": "error", **more})
+        assert [ending.is_proven for ending in ended(row)] == [proven]
+
+
 def test_steps_after_a_failure() -> None:
     """A later step: the program goes on. An earlier one: it is started again."""
     assert shown(*BEFORE, failure(9), *steps(4, 5, 6, begin=10)) == [([9], True, False, 3)]

@@ -129,3 +129,15 @@ def test_a_time_of_steps_on_the_line_of_an_epoch_is_none_of_the_epoch() -> None:
     assert [row["time_s"] for row in _by_name(Tables(by_hand("values", rows)), "r")] == [8.0, 7.0, 8.0, 7.0]
     unnumbered = [row | {"step": None} for row in alone]
     assert [row["time_s"] for row in _by_name(Tables(by_hand("values", unnumbered)), "r")] == [6.0, 5.0, 6.0, 5.0]
+
+
+def test_lines_of_epochs_in_the_log_of_steps(tmp_path: Path) -> None:
+    """fairseq: `train_wall` is of all steps since the line before, `wall` a clock; an epoch repeats no step."""
+    of = "loss=5.5, ppl=9, wps=57300, ups=1.49, wpb=60051, bsz=2117, num_updates={0}, lr=2e-05, gnorm=3.2"
+    inner = f"| INFO | train_inner | epoch 001:    {{0}} / 500 {of}, train_wall=45, wall={{1}}\n"
+    epoch = "| INFO | train | epoch 001 | loss 5.6 | wps 57 | num_updates 500 | lr 2e-05 | train_wall 226 | wall 333\n"
+    text = "".join(inner.format(step, step * 2 // 3) for step in range(100, 501, 100)) + epoch
+    (tmp_path / "fairseq.log").write_text(text)
+    log = perflog.read(tmp_path / "fairseq.log")
+    assert "Times that each line prints by name, medians: train_wall 45 s." in perflog.overview(log).reasons
+    assert "steps-repeated" not in set(perflog.lint(log)["code"])

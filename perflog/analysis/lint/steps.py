@@ -100,6 +100,8 @@ def steps_repeated(data: LintInput) -> Iterator[Finding]:
         repeats = run["steps"].where(run["steps"]["copy"] > 1)
         if (run["steps"]["rank"] != NULL).any():  # a line that has lost its label may be of any rank
             repeats = repeats.where(repeats["rank"] != NULL)
+        if (run["steps"]["steps_averaged"] > 1).any():  # a line that covers no known steps sums up its epoch
+            repeats = repeats.where(repeats["steps_averaged"] != NULL)
         if not len(repeats):
             continue
         steps = dict.fromkeys("-" if step == NULL else step for step in repeats["step"].tolist())

@@ -152,6 +152,8 @@ def is_of_run(name: str, steps: Ints, times: Floats) -> bool:
     """Return whether a time is one of the run by its name, or goes on or back evenly as a clock or a countdown does."""
     if not _OF_RUN.isdisjoint(words_of(name)):
         return True
+    first = np.diff(steps, prepend=steps[:1] - 1) != 0  # the line of an epoch repeats its last step
+    steps, times = steps[first], times[first]
     between = np.diff(steps)
     changes = np.diff(times) / (between if (between > 0).all() else 1)
     sizes = np.abs(changes)

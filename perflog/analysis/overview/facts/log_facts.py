@@ -108,7 +108,9 @@ def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
         uses = f"The model uses {used} of the device's peak (MFU)"
         yield f"{uses if other is None else f'The MFU, {used}, is of the peak of {other}, another device'}{rest}."
     if named:
-        yield f"Times that each step prints by name, medians: {first_few(named, _MOST_NAMED)}."
+        covered = tables.rows_of("steps", run)["steps_averaged"]
+        each = "line" if len(covered) and np.median(covered) > 1 else "step"  # the time may be of all of its steps
+        yield f"Times that each {each} prints by name, medians: {first_few(named, _MOST_NAMED)}."
     elif without_unit:
         yield f"The log prints times without their unit, medians: {first_few(without_unit, _MOST_NAMED + 1)}."
     elif len(mfu) or run in tables.rows_by_run("phases"):
