@@ -8,6 +8,7 @@ from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.benchmarks.cases import case_pairs, cases
 from perflog.metrics.benchmarks.collectives import collectives
 from perflog.metrics.benchmarks.node_pairs import node_pairs
+from perflog.metrics.benchmarks.server_loads import server_loads
 from perflog.metrics.benchmarks.serving import serving
 from perflog.metrics.causes import causes
 from perflog.metrics.jobs.goodput import goodput
@@ -82,7 +83,7 @@ _ORDER = (
     memory_peak, memory_holders, memory_curve, allocator, allocator_holders, counters, counter_curve, telemetry,
     energy, energy_cases, kernels, stages, layers,
     pipeline, schedules, matmul_efficiency, ranges, sweep, configurations, factors, scaling, scaling_losses, cases,
-    case_pairs, serving, history,
+    case_pairs, serving, server_loads, history,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -165,6 +166,7 @@ __all__ = [
     "scaling",
     "scaling_losses",
     "schedules",
+    "server_loads",
     "serving",
     "stages",
     "steps",

@@ -29,6 +29,7 @@ from perflog.plots.traces.rank_pairs import rank_pairs
 from perflog.plots.training.ranks import imbalance, loads, wait
 from perflog.plots.traces.roofline import roofline
 from perflog.plots.benchmarks.scaling import scaling
+from perflog.plots.benchmarks.server_loads import server_loads
 from perflog.plots.training.step_times import distribution, steps
 from perflog.plots.benchmarks.sweep import sweep
 from perflog.plots.traces.trace_timeline import trace_timeline
@@ -68,6 +69,7 @@ __all__ = [
     "scaling",
     "schedule",
     "schedules",
+    "server_loads",
     "steps",
     "suffix",
     "sweep",

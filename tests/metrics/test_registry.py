@@ -34,7 +34,8 @@ def test_the_order_of_the_metrics_is_deliberate() -> None:
         "allocator allocator_holders counters counter_curve "
         "telemetry energy energy_cases "
         "kernels stages layers pipeline schedules "
-        "matmul_efficiency ranges sweep configurations factors scaling scaling_losses cases case_pairs serving history"
+        "matmul_efficiency ranges sweep configurations factors scaling scaling_losses cases case_pairs serving "
+        "server_loads history"
     )
 
 

@@ -89,7 +89,7 @@ metrics.profiles: __init__ kernel_categories
 metrics.traces: __init__ intervals device_steps iterations device_work traced_steps
 metrics: step_series run_rows
 metrics.profiles: kernel_names operator_tables kernels ranges allocator
-metrics.benchmarks: __init__ server_readings case_titles case_parameters case_tables cases serving
+metrics.benchmarks: __init__ server_readings case_titles case_parameters case_tables cases serving server_loads
 metrics.benchmarks: collectives node_pairs
 metrics.series: __init__ divergence series_ends curves time_to_target epoch_times
 metrics.jobs: __init__ last_steps pauses stuck_ranks job_intervals pause_marks attempt_clock usual_steps attempt_end
@@ -133,7 +133,7 @@ plots.drawing: __init__ sketch style files notebook_figure canvas heatmaps stack
 plots: registry
 plots.training: __init__ breakdown curves experts phases pipeline ranks step_times waterfall job_timeline whatif
 plots.traces: __init__ devices counters launches memory kernels ranges trace_timeline critical_path rank_pairs roofline
-plots.benchmarks: __init__ sweep collectives node_pairs history scaling
+plots.benchmarks: __init__ sweep collectives node_pairs history scaling server_loads
 plots: __init__
 output: terminal column_widths sheets screens brief
 output.export: event_tracks metric_tracks step_timeline __init__

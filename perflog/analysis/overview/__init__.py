@@ -462,7 +462,7 @@ def _reasons(
             return [*late, *explained, *saved, *slowdowns(tables, groups, options)]
     far_worse = [] if over_time else list(outliers(figures, groups, log))  # runs of another level are no outliers
     together = [*over_time, *folder_answers(tables, groups, options), *slowdowns(tables, groups, options)]
-    together += [*knee(tables, options), *slow_server(tables, groups, options)]
+    together += [*knee(tables), *slow_server(tables, groups, options)]
     folder_scores = list(scores(tables, options))
     if together or len(groups) > 1:
         return [*together, *folder_scores, *far_worse] or list(_of_each(tables, groups, options))

@@ -73,8 +73,8 @@ _OF_STATISTICS = lazy_pattern(r"(?i)percentiles?|quantiles?|statistics?")
 _AT_WORK = 0.25  # of the readings of the busiest engine: an engine that prints by its steps prints fewer if it is slow
 _CLIENT_RATES = ("configured_request_rate", "request_rate", "arguments.request_rate", "arguments.request-rate")
 _KEEPS_UP = 0.9  # of the rate of a client: random intervals, and the time of the last requests
-REQUESTS, READINGS = "requests", "readings"
-"""What statistics are computed from."""
+PRINTED, REQUESTS, READINGS = "printed", "requests", "readings"
+"""What statistics are from: a report prints them; else what they are computed from."""
 
 
 class _Found(Struct):
@@ -186,7 +186,7 @@ def _printed(rows: Rows) -> Iterator[tuple[str, _Found]]:
             quantity, statistic = name, "mean"
         if quantity is None or statistic is None or not np.isfinite(value):
             continue
-        quantity_values = found.setdefault(quantity, _Found(unit or "", "printed", {}, None, (line, line)))
+        quantity_values = found.setdefault(quantity, _Found(unit or "", PRINTED, {}, None, (line, line)))
         quantity_values.values.setdefault(statistic, value)
         quantity_values.lines = min(quantity_values.lines[0], line), max(quantity_values.lines[1], line)
     yield from found.items()
@@ -210,7 +210,8 @@ def client_rates(tables: Tables) -> dict[str, ClientRate]:
     found = dict[str, ClientRate]()
     for run, by_name in served(tables).items():
         settings = settings_by_run(tables)[run]
-        sent = next((rate for name in _CLIENT_RATES if (rate := _number(settings.get(name))) is not None), math.inf)
+        stated = [number_of(settings.get(name)) for name in _CLIENT_RATES]
+        sent = next((each for each in stated if not math.isnan(each)), math.inf)
         rates = {server_rate(name): of.values.get("mean") for name, of in by_name.items() if of.unit == "1/s"}
         rate = rates.get("requests/s")
         if rate is not None and math.isfinite(sent):
@@ -218,11 +219,12 @@ def client_rates(tables: Tables) -> dict[str, ClientRate]:
     return found
 
 
-def _number(value: object) -> float | None:
+def number_of(value: object) -> float:
+    """Return the value of a setting as a number; NaN if it is none."""
     try:
         return float(str(value))
     except ValueError:
-        return None
+        return math.nan
 
 
 def leading_latency(keys: Iterable[str]) -> str | None:

@@ -114,7 +114,10 @@ def run_index(report: ReportData) -> AnswerTable:
     heads += [HeaderCell("steps", number=True)]
     against = doubts_by_run(overview)
     rows = []
-    for run in [run for run in report.runs if run["run"] in group_of][:MAX_RUNS]:  # the others only fill in these
+    runs = [run for run in report.runs if run["run"] in group_of]  # the others only fill in these
+    if len(runs) == len(overview.groups):  # in the order of the overview, which is that of their numbers
+        runs.sort(key=lambda run: group_of[run["run"]][0])
+    for run in runs[:MAX_RUNS]:
         id, name = run["run"], report.names[run["run"]]
         place, group = group_of[id]
         repeats = _group_name(group, overview) if 1 < len(group.runs) < len(report.runs) else None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.drawings import ys
 from support.metric_tables import replace_table
 from support.metrics_logs import by_hand
 
@@ -235,6 +236,7 @@ SWEEP = (
     "Output token throughput (tok/s):         {rate}\n"
     "Median TTFT (ms):                        {ttft}     \n"
 )
+TEXT = "From max_concurrency {} on the server gives no more: {} output tokens/s, {} at 8; TTFT {} ms -> 80 ms."
 
 
 @pytest.mark.parametrize(
@@ -251,6 +253,26 @@ def test_the_load_from_which_on_a_server_gives_no_more(tmp_path: Path, rates: li
     overview = perflog.overview(perflog.read(tmp_path))
     assert [group.name for group in overview.groups] == ["c1.log", "c2.log", "c4.log", "c16.log"]
     assert overview.reasons == [text.format("max_concurrency", "output tokens/s")]
+
+
+def test_each_server_of_a_sweep_has_its_curve(tmp_path: Path) -> None:
+    """The number of requests follows from the load, and the seed is of no weight; the model is another server."""
+    for model, rates in (("a", (100, 192, 200, 201)), ("b", (300, 305, 307, 308))):
+        for load, rate in zip((1, 2, 4, 8), rates, strict=True):
+            head = f"Namespace(subparser='bench', model='{model}', num_prompts={10 * load}, max_concurrency={load})\n"
+            text = SWEEP.format(n=load, rate=float(rate), ttft=10.0 * load).partition("\n")[2]
+            (tmp_path / f"{model}_c{load}.log").write_text(head + text)
+    log = perflog.read(tmp_path)
+    rows = perflog.metrics.server_loads(log)
+    knees = [rows[rows["saturated"] & (rows["server"] == f"model {model}")]["load"].min() for model in "ab"]
+    assert (knees, set(rows["rate_of"])) == ([2, 1], {"output tokens/s"})
+    assert list(perflog.overview(log).reasons)[:2] == [
+        f"model a: {TEXT.format(2, 192, 201, 20)}", f"model b: {TEXT.format(1, 300, 308, 10)}",
+    ]  # fmt: skip
+    panels = perflog.plots.server_loads(log).axes
+    assert [panel.get_title(loc="left") for panel in panels] == ["output tokens/s", "time to first token"]
+    lines = [line for line in panels[0].lines if line.get_gid() == "rate"]
+    assert [list(ys(line)) for line in lines] == [[100, 192, 200, 201], [300, 305, 307, 308]]
 
 
 START = (

@@ -2,63 +2,39 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 
 from perflog.analysis.overview.facts.server_facts import rate_in_words
 from perflog.analysis.overview.run_groups import RunGroup
-from perflog.analysis.run_filter import number_of
-from perflog.grouping import grouped
 from perflog.metrics import Options, Tables, serving
+from perflog.metrics.benchmarks.server_loads import load_curves
 from perflog.metrics.benchmarks.server_readings import GENERATED, RUNNING
-from perflog.metrics.benchmarks.serving import server_rate
-from perflog.metrics.settings_by_run import settings_by_run
-from perflog.settings.run_settings import leaf_of
 from perflog.tables.nulls import records
 from perflog.units import show
 
-_LOADS = ("max_concurrency", "concurrency", "configured_request_rate", "request_rate")
-"""Settings of a client that are its load: the first one that differs."""
-_RATES = ("output tokens/s", "requests/s")
-_FEWEST = 3  # loads
+_FEWEST, _SERVERS = 3, 4  # servers: at least, to find the slow one; with a sentence of its loads, at most
 _SLOW, _ALIKE = 0.85, 0.9  # of the rate of the other servers: a slow one, and one like them
-_ALL = 0.95  # of the highest rate: the server gives no more
 
 
-def knee(tables: Tables, options: Options) -> Iterator[str]:
+def knee(tables: Tables) -> Iterator[str]:
     """The lowest load at which a server gives all that it can, and what a higher load costs."""
-    rows = serving.table(tables, options)
-    found: dict[str, dict[str, float]] = {}
-    for row in records(rows[rows["by"] == "printed"]):
-        name = server_rate(row["of"]) if row["unit"] == "1/s" else row["of"]
-        value = row["mean"] if row["median"] is None else row["median"]
-        if value is not None and math.isfinite(value):
-            found.setdefault(row["run"], {})[name] = value
-    rate = next((each for each in _RATES if found and all(each in values for values in found.values())), None)
-    loads = _loads(tables, list(found))
-    if rate is None or loads is None:
-        return
-    setting, load_of = loads
-    runs_by_load = grouped(sorted((load, run) for run, load in load_of.items()))
-    rates = {load: median(found[run][rate] for run in runs) for load, runs in runs_by_load.items()}
-    if len(rates) < _FEWEST:
-        return
-    least = min(load for load, value in rates.items() if value >= _ALL * max(rates.values()))
-    highest = max(rates)
-    at = f"{setting} {least:,g}"
-    if least == highest:
-        yield f"The server gives more at each load up to the highest, {at}: {rate_in_words(rates[least])} {rate}."
-        return
-    text = f"From {at} on the server gives no more: {rate_in_words(rates[least])} {rate}"
-    text += f", {rate_in_words(rates[highest])} at {highest:,g}"
-    first = [
-        median(values)
-        for load in (least, highest)
-        if (values := [found[run]["ttft"] for run in runs_by_load[load] if "ttft" in found[run]])
-    ]
-    waits = f"; TTFT {show(first[0], 's', 3)} -> {show(first[1], 's', 3)}" if len(first) > 1 else ""
-    yield f"{text}{waits}."
+    curves = load_curves(tables)
+    for curve in curves[:_SERVERS]:
+        of_server = f"{curve.server}: " if len(curves) > 1 else ""
+        highest = curve.points[-1].load
+        at = f"{curve.setting} {curve.knee:,g}"
+        given = f"{rate_in_words(curve.rate_at(curve.knee))} {curve.rate_of}"
+        if curve.knee == highest:
+            yield f"{of_server}The server gives more at each load up to the highest, {at}: {given}."
+            continue
+        text = (
+            f"From {at} on the server gives no more: {given}, {rate_in_words(curve.rate_at(highest))} at {highest:,g}"
+        )
+        first, last = (curve.latency_at(load, "ttft") for load in (curve.knee, highest))
+        known = first is not None and last is not None
+        waits = f"; TTFT {show(first, 's', 3)} -> {show(last, 's', 3)}" if known else ""
+        yield f"{of_server}{text}{waits}."
 
 
 def slow_server(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
@@ -80,18 +56,3 @@ def slow_server(tables: Tables, groups: Sequence[RunGroup], options: Options) ->
             f"{known[slow].mark} is slower than the other servers: it generates {rate_in_words(rates[slow])} tokens/s "
             f"with {load:,.0f} running, their median is {rate_in_words(usual)} with {usual_load:,.0f}."
         )
-
-
-def _loads(tables: Tables, runs: list[str]) -> tuple[str, dict[str, float]] | None:
-    """The setting that is the load of a client, and its value by run; None if a run has none or all have the same."""
-    settings = settings_by_run(tables)
-    for wanted in _LOADS:
-        load_of = {
-            run: load
-            for run in runs
-            for name, value in settings[run].items()
-            if leaf_of(name) == wanted and (load := number_of(value)) is not None and math.isfinite(load)
-        }
-        if len(load_of) == len(runs) and len(set(load_of.values())) > 1:
-            return wanted, load_of
-    return None
