@@ -136,7 +136,7 @@ def load_curves(tables: Tables) -> Iterator[LoadCurve]:
         by_load = grouped((load_of[run], rate) for run, rate in rates.items())
         if len(by_load) < _FEWEST:
             continue
-        highest = {load: median(of_load) for load, of_load in sorted(by_load.items())}
+        middles = {load: median(rates_at) for load, rates_at in by_load.items()}
         points = [LoadPoint(run, load_of[run], rates[run], _latencies(reported[run])) for run in runs]
         yield LoadCurve(
             ", ".join(
@@ -145,7 +145,7 @@ def load_curves(tables: Tables) -> Iterator[LoadCurve]:
             setting,
             rate_of,
             tuple(sorted(points, key=lambda point: point.load)),
-            min(load for load, rate in highest.items() if rate >= _ALL * max(highest.values())),
+            min(load for load, rate in middles.items() if rate >= _ALL * max(middles.values())),
         )
 
 

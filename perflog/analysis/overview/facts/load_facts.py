@@ -21,12 +21,12 @@ def knee(tables: Tables) -> Iterator[str]:
     """The lowest load at which a server gives all that it can, and what a higher load costs."""
     curves = load_curves(tables)
     for curve in curves[:_SERVERS]:
-        of_server = f"{curve.server}: " if len(curves) > 1 else ""
+        start = f"{curve.server}: " if len(curves) > 1 else ""
         highest = curve.points[-1].load
         at = f"{curve.setting} {curve.knee:,g}"
         given = f"{rate_in_words(curve.rate_at(curve.knee))} {curve.rate_of}"
         if curve.knee == highest:
-            yield f"{of_server}The server gives more at each load up to the highest, {at}: {given}."
+            yield f"{start}The server gives more at each load up to the highest, {at}: {given}."
             continue
         text = (
             f"From {at} on the server gives no more: {given}, {rate_in_words(curve.rate_at(highest))} at {highest:,g}"
@@ -34,7 +34,7 @@ def knee(tables: Tables) -> Iterator[str]:
         first, last = (curve.latency_at(load, "ttft") for load in (curve.knee, highest))
         known = first is not None and last is not None
         waits = f"; TTFT {show(first, 's', 3)} -> {show(last, 's', 3)}" if known else ""
-        yield f"{of_server}{text}{waits}."
+        yield f"{start}{text}{waits}."
 
 
 def slow_server(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
