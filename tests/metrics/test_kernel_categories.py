@@ -100,6 +100,7 @@ NAMES = {
     "gemm": [
         "Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64_MI16x16x1_CMS_SN_LDSB0_AFC1",
         "Custom_Cijk_Alik_Bljk_S_MX_B_BIAS_HA_S_SAV_NTD_SK3_UserArgs_MT256x256x32_MI16x16x1_shortname0_gfx950",
+        "void mul_mat_vec_q<(ggml_type)21, 72, false>(void const*)",
         "nvjet_hsh_256x128_64x4_1x2_h_bz_coopA_NNT",
         "nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN",
         "ampere_sgemm_128x64_tn",

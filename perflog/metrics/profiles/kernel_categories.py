@@ -86,7 +86,11 @@ _GPU = (  # category, pattern, source of such names or reason for the row's posi
     ("convolution", r"gfx\d+_\w*nhwc|^miopen", "MIOpen"),
     ("reduction", r"backward_bias|bias_(grad|backward|reduce)", "before GEMM: matmul_backward_bias is a sum"),
     # fbgemm is a namespace of embedding kernels
-    ("gemm", r"(?<!fb)gemm|gemv|cijk_|nvjet|matmul|splitk|cublas|rocblas|hipblas", "BLAS libraries; Tensile: Cijk"),
+    (
+        "gemm",
+        r"(?<!fb)gemm|gemv|cijk_|nvjet|mat_?mul|mul_mat|splitk|cublas|rocblas|hipblas",
+        "BLAS, ggml; Tensile: Cijk",
+    ),
     ("gemm", r"[hi]mma_|[sh]884|16816|wgmma|tensorop|wmma|\bbmm_|fused_moe_kernel", "matrix units in the name"),
     ("gemm", r"triton_(tem_)?\w*mm\b|triton_tem_\w*mm_|_mm_kernel|marlin|machete|dot_kernel", "Triton's; quantised"),
     ("embedding", r"embedding|encoder_(forward|backward)|w[tp]e_backward", "PyTorch, FBGEMM, llm.c"),
