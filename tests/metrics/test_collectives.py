@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.metrics_logs import by_hand, rows
 from support.paths import TESTS
 
 import perflog
+from perflog.metrics import Tables
+from perflog.metrics.benchmarks.collectives import _samples
+from perflog.metrics.compared import Steady
 
 LOG = TESTS / "data" / "field" / "nccl_tests.txt"
 
@@ -41,6 +45,8 @@ def test_times_alone_give_no_bandwidth(tmp_path: Path) -> None:
         ([10, 50, 80, 100], 1 << 13),
         ([10, 95, 80, 100], 1 << 13),
         ([10, 95, 100, 80], None),
+        ([50, 100], 1 << 11),
+        ([100], None),
     ],
 )
 def test_the_message_from_which_on_bandwidth_stays_near_its_peak(bandwidths: list[int], saturated: int | None) -> None:
@@ -50,3 +56,21 @@ def test_the_message_from_which_on_bandwidth_stays_near_its_peak(bandwidths: lis
     ]
     (row,) = rows(perflog.metrics.collectives(by_hand("collectives", sizes)))
     assert row["saturated_at"] == saturated
+
+
+def test_comparisons_have_the_mean_of_the_messages_and_each_of_them() -> None:
+    messages: list[dict[str, Any]] = [
+        {"op": "all_reduce", "bytes": size, "buffer": buffer, "busbw_gbps": rate, "time_s": 1.0}
+        for size, buffer, rate in ((1024, None, 2.0), (1024, None, 4.0), (2048, "in place", 9.0))
+    ]
+    messages += [{"op": "barrier", "bytes": 8, "time_s": 3.0}, {"op": "broadcast", "bytes": None, "time_s": 3.0}]
+    made = Tables(by_hand("collectives", messages))
+    found = [(m.name, m.unit, m.better, run, v.tolist()) for m, run, v in _samples(made, Steady({"r": 0}, {}))]
+    assert found == [
+        ("all_reduce busbw, mean of 3, 1 KiB to 2 KiB", "GB/s", "higher", "r", [5.0]),
+        ("all_reduce busbw, 1 KiB", "GB/s", "higher", "r", [2.0, 4.0]),
+        ("all_reduce busbw, 2 KiB, in place", "GB/s", "higher", "r", [9.0]),
+        ("barrier time, mean of 1, 8 B to 8 B", "s", "lower", "r", [3.0]),
+        ("barrier time, 8 B", "s", "lower", "r", [3.0]),
+    ]  # fmt: skip
+    assert list(_samples(made, Steady({}, {}))) == []

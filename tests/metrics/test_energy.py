@@ -243,3 +243,18 @@ def test_sampled_power_of_as_many_devices_as_the_run_has(
     monkeypatch.setattr(module, "sized_runs", lambda _: sizes)
     found = module._sampled(Tables(by_hand("counters", [{"name": "power", "value": 1.0}])), Options())
     assert [(power.watts, power.measured) for power in found.values()] == ([] if mean is None else [(mean, len(watts))])
+
+
+def test_of_several_powers_the_mean_of_a_gpu_counts() -> None:
+    values = [
+        {"key": key, "unit": "W", "value": watts, "step": step}
+        for step in range(3)
+        for key, watts in (("power", 100.0), ("avg_power", 200.0), ("gpu_power", 300.0), ("cpu_power", 900.0))
+    ]
+    rows = Tables(by_hand("values", values)).rows("values")
+    named = {"power", "avg_power"}
+    found = (
+        module._printed(rows, "W", frozenset(["power"])),
+        module._printed(rows.where(rows.one_of("key", named)), "W", frozenset(["power"])),
+    )
+    assert [power and (power.source, power.watts) for power in found] == [("gpu_power", 300.0), ("avg_power", 200.0)]

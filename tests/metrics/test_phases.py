@@ -11,14 +11,19 @@ import pytest
 from support.metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables
 from support.seeds import MS
 
+from perflog.formats.model import Phase
 from perflog.metrics import METRICS, phases, wait, wait_steps
 from perflog.metrics.compared import Steady
 from perflog.metrics.run_tables import Tables
+from perflog.metrics.semantics import RunSemantics
+from perflog.metrics.step_time import phases as module
 from perflog.metrics.step_time.phases import (
     _columns_of_steps,
     _covers_usual,
     _of_first_printings,
     _phases_on_step_lines,
+    _rows_of_wholes,
+    _times_in_steps,
 )
 from perflog.tables.columns import NULL, rows_from_frame
 
@@ -270,3 +275,37 @@ def test_values_of_declared_phases_in_seconds_are_times_of_the_steps() -> None:
     found = _phases_on_step_lines(Tables({**made, "runs": made["runs"].assign(format="reference")}))
     assert found is not None and found["value"].tolist() == [0.5]
     assert _phases_on_step_lines(Tables(made)) is None  # of no known format
+
+
+def test_numbers_on_lines_of_steps_are_phases_of_their_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three lines with a step time; two of them print numbers of phases."""
+    steps = [{"step": step, "step_time_s": 9.0, "line": 10 * step} for step in (1, 2, 3)]
+    values = [
+        {"table": "values", "line": line, "step": line // 10, "key": key, "value": value}
+        for line, key, value in ((10, "a", 1.0), (10, "b", 2.0), (30, "b", 4.0), (30, "a", 3.0), (40, "a", 9.0))
+    ]
+    tables = Tables(by_hand("steps", [*steps, *values]))
+    monkeypatch.setattr(module, "_phases_on_step_lines", lambda each: each.rows("values"))
+    names = {"b": 0}
+    whole, inner = (
+        (numbers.tolist(), *(columns[name].tolist() for name in ("phase", "step", "time_s")))
+        for numbers, columns in _rows_of_wholes(tables, names)
+    )
+    assert names == {"b": 0, "step": 1, "a": 2}
+    assert whole == ([0] * 3, [1] * 3, [1, 2, 3], [9.0] * 3)
+    assert inner == ([0] * 4, [2, 0, 0, 2], [1, 1, 3, 3], [1.0, 2.0, 4.0, 3.0])
+
+
+def test_a_phase_with_several_parents_is_named_with_each() -> None:
+    declared = {"forward": Phase("forward"), "backward": Phase("backward"), "x": Phase("x", of=("forward", "backward"))}
+    values = [
+        {"phase": name, "occurrence": k, "rank": 0, "step": step, "time_s": time_s}
+        for step in range(2)
+        for name, k, time_s in (("x", 1, 1.0), ("x", 2, 2.0), ("forward", 1, 5.0))
+    ]
+    tables = Tables(by_hand("phases", values))
+    found = list(_times_in_steps(tables, tables.rows("phases"), 1, RunSemantics(None, phases=declared)))
+    assert [(name, of, times.tolist()) for name, of, times in found] == [
+        ("x in forward", "forward", [1.0, 1.0]), ("x in backward", "backward", [2.0, 2.0]),
+        ("forward", "step_time", [5.0, 5.0]),
+    ]  # fmt: skip

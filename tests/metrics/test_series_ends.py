@@ -13,7 +13,14 @@ from support.metrics_logs import by_hand
 import perflog
 from perflog.metrics import Tables
 from perflog.metrics.series import series_ends as module
-from perflog.metrics.series.series_ends import LOSS, equal_steps, last_values, named_value_samples, names_step_time
+from perflog.metrics.series.series_ends import (
+    LOSS,
+    equal_steps,
+    last_values,
+    named_value_samples,
+    names_step_time,
+    summary_figures,
+)
 from perflog.tables.columns import NULL
 
 FORMAT = """
@@ -214,3 +221,13 @@ def test_the_steps_of_a_series_are_its_own() -> None:
     assert {key: module._steps(tables, "r", key).tolist() for key in ("a", "b", "c", LOSS)} == {
         "a": [3, 5], "b": [7], "c": [], LOSS: [1, 9]
     }  # fmt: skip
+
+
+def test_summaries_with_a_unit_that_has_a_better_direction() -> None:
+    """Rates come first; a number without a unit, or with one of an amount, is no result of a speed."""
+    given = [("time", "s", 2.0), ("rate", "1/s", 5.0), ("rate", "1/s", 7.0), ("count", None, 3.0), ("note", "x", 1.0)]
+    summaries = [{"key": key, "unit": unit, "value": value} for key, unit, value in given]
+    rows = Tables(by_hand("summaries", summaries)).rows("summaries")
+    found = [(key, unit, better, values.tolist()) for key, unit, better, values in summary_figures(rows)]
+    assert found == [("rate", "1/s", "higher", [5.0, 7.0]), ("time", "s", "lower", [2.0])]
+    assert list(summary_figures(rows.where(rows["value"] > 9))) == []

@@ -200,3 +200,40 @@ def test_a_warm_up_of_twenty_steps_behind_the_first_ones_is_a_level(warm: int, f
     series: Any = SimpleNamespace(values=values, warmup=SimpleNamespace(cut=warm))
     assert [(level.start, level.stop) for level in module._levels_of(series, False)] == found
     assert module._levels_of(series, True) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ([10.0] * 20, [30.0] * 20, (10.0, 30.0)),
+        ([10.0] * 10 + [24.0] * 10, [30.0] * 20, None),  # it grew before, by more than half of that
+        ([10.0] * 10 + [15.0] * 10, [25.0] * 20, None),  # its scatter is 2.5, and a shift is five times that
+        ([10.0] * 20, [10.1] * 20, None),  # less than 2 %
+        ([10.0] * 4, [30.0] * 20, None),  # too few
+        ([99.0] * 5 + [10.0] * 20, [30.0] * 20 + [99.0] * 5, (10.0, 30.0)),  # the nearest ones count
+    ],
+)
+def test_a_column_that_shifts_at_a_step(old: list[float], new: list[float], found: tuple[float, float] | None) -> None:
+    rows = [{"step": step, "memory_bytes": value, "rank": 0} for step, value in enumerate([*old, *new])]
+    steps = Tables(by_hand("steps", rows)).rows("steps")
+    assert module._shift(steps, "memory_bytes", module._Last(len(old), len(old) - 1)) == found
+
+
+@pytest.mark.parametrize(("ups", "downs", "varies"), [(2, 2, True), (1, 9, False), (9, 1, False), (0, 9, False)])
+def test_times_that_only_grow_or_fall_do_not_vary(ups: int, downs: int, varies: bool) -> None:
+    """More than a tenth of the values must be larger, and as many smaller, than the one before."""
+    changes = np.array([1.0] * ups + [-1.0] * downs + [0.0] * (9 - ups - downs))
+    assert module._varies(np.append(0.0, np.cumsum(changes))) == varies
+
+
+def test_the_longest_time_by_name_is_the_first() -> None:
+    """A mean so far comes last, however long it takes."""
+    values = [
+        {"table": "values", "key": key, "unit": "s", "value": time * (1 + step % 2 / 10), "step": step, "line": step}
+        for step in range(30)
+        for key, time in (("data", 1.0), ("rollout", 5.0), ("avg_rollout", 9.0), ("eta", 50.0))
+    ]
+    tables = Tables(by_hand("steps", [*({"step": step, "line": step} for step in range(30)), *values]))
+    assert [each.column for series in module._named_times(tables, None, (), "s") for each in series] == [
+        "rollout", "data", "avg_rollout",
+    ]  # fmt: skip

@@ -130,3 +130,14 @@ def test_two_values_are_a_curve() -> None:
     (found,) = rows(time_to_target(by_hand("steps", steps)), key="loss")
     assert (found["n"], found["target"], found["step"]) == (2, 2.0, 2)
     assert rows(time_to_target(by_hand("steps", steps[:1]))) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "better", "target"), [((2.0, 3.0, 1.0), "lower", 1.0), ((2.0, 1.0, 3.0), "higher", 3.0)]
+)
+def test_the_ends_of_a_series_show_which_direction_is_better(
+    values: tuple[float, ...], better: str, target: float
+) -> None:
+    steps = [{"step": step, "loss": loss} for step, loss in enumerate(values, 1)]
+    found = row(time_to_target(by_hand("steps", steps)))
+    assert (found["better"], found["target"], found["step"]) == (better, target, 3)

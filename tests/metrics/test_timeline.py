@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +19,10 @@ from support.jobs import Job, restarted
 
 import perflog
 from perflog.metrics import goodput, timeline
+from perflog.metrics.jobs import timeline as module
+from perflog.metrics.jobs.job_intervals import ELAPSED
+from perflog.metrics.jobs.timeline import moment
+from perflog.tables.schema import NO_DATE, NO_YEAR, UTC
 
 STAMP_S = 1.0  # the lines of a start print whole seconds
 
@@ -265,3 +271,24 @@ def test_a_job_without_a_clock_has_a_strip_and_says_that_the_rest_is_not_known(t
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert ["goodput" in titles[0], "other time is unknown" in titles[1]] == [True, True]
     assert figure.axes[1].get_xlabel().startswith("printed time")
+
+
+@pytest.mark.parametrize(
+    ("hours", "clock", "text"),
+    [(1.0, ELAPSED, "01:00:00.000"), (26.5, ELAPSED, "26:30:00.000"), (24.0, UTC, "1970-01-02 00:00:00.000"),
+     (24.0, NO_YEAR, "01-02 00:00:00.000"), (12.5, NO_DATE, "12:30:00.000")],
+)  # fmt: skip
+def test_a_moment_has_its_date_if_the_clock_has_one(hours: float, clock: str, text: str) -> None:
+    assert moment(round(hours * 3600 * 10**9), clock) == text
+
+
+@pytest.mark.parametrize(("loaded", "first"), [(None, 20), (10, 11), (19, 20), (30, 20)])
+def test_an_attempt_begins_behind_its_checkpoint(
+    loaded: int | None, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extent: Any = SimpleNamespace(run="r", first_step=20)
+    monkeypatch.setattr(module, "attempts", lambda _: {"r": SimpleNamespace(step=loaded)})
+    tables: Any = None
+    assert module._first_step(tables, extent) == first
+    monkeypatch.setattr(module, "attempts", lambda _: {})
+    assert module._first_step(tables, extent) == 20

@@ -97,6 +97,7 @@ def test_runs_of_a_day_are_repeats_where_there_are_enough_days() -> None:
     times = [f"2026-01-{day:02} {hour:02}:00:00" for day in range(1, 9) for hour in (1, 2)]
     found = versions_of_tests(runs(*({"started": at} for at in times)))
     assert [(name, len(of)) for name, of in shown(found)[0]] == [(f"2026-01-{day:02}", 2) for day in range(1, 9)]
+    assert [version.at for version in found.tests[0].versions] == [f"2026-01-{day:02}" for day in range(1, 9)]
     few = versions_of_tests(runs(*({"started": at} for at in times[:4])), fewest=1)
     assert [name for name, _ in shown(few)[0]] == times[:4]
 

@@ -131,7 +131,7 @@ def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels
                 continue
             done.add(series.run)
             series_levels = _levels_of(series, warmup is not None)
-            if len(series_levels) > 1:
+            if series_levels:
                 found[series.run] = RunLevels(series, unit, series_levels)
         if done.issuperset(runs):
             break  # series of further columns would only take memory

@@ -185,8 +185,7 @@ class _Runs:
         first: dict[str, tuple[object, ...]] = {}
         for run in sorted(commits, key=self.tie):
             first.setdefault(commits[run], self.tie(run))
-            text = _leaf(self.settings[run], _COMMIT_DATES)
-            if (at := moment_of(text) if text else None) is not None:
+            if (at := moment_of(_leaf(self.settings[run], _COMMIT_DATES))) is not None:
                 dates.setdefault(commits[run], at)
         started: dict[str, Moment] = {}
         for run in sorted(self._started.keys() & commits.keys(), key=self.tie):

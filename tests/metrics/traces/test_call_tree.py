@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from support.metrics_logs import by_hand as metrics_by_hand
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.traces.call_tree import NO_CALL, CallTree, _parents, call_trees
+from perflog.metrics.traces.call_tree import NO_CALL, CallTree, _outer_first, _parents, call_trees
 from perflog.metrics.traces.launches import launches_by_file
 
 spans = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(0, 12)), max_size=24)
@@ -106,3 +107,17 @@ def test_calls_can_be_chosen_by_kind_and_name(tmp_path: Path) -> None:
     )
     (tree,) = call_trees(Tables(perflog.read(path)), kinds=("cpu",), name=lambda _, name: name != "a")
     assert tree.rows["name"].tolist() == ["c"]
+
+
+def test_of_calls_that_begin_together_the_longest_is_the_outer_one() -> None:
+    """Of equals the one of the outer kind: a range is around an operator, and that around a call of the runtime."""
+    rows = [("runtime", 0, 5), ("cpu", 0, 9), ("cpu", 0, 5), ("range", 0, 9), ("cpu", 20, 3), ("cpu", 10, 3)]
+    calls = [
+        {"kind": kind, "start_ns": start, "duration_ns": length, "process": "1", "thread": thread}
+        for thread in ("1", "2")
+        for kind, start, length in rows
+    ]
+    events = Tables(metrics_by_hand("events", calls)).rows("events")
+    threads = np.repeat([0, 1], len(rows))
+    order = _outer_first(events, threads, np.arange(len(calls)))
+    assert order.tolist() == [3, 1, 2, 0, 5, 4, 9, 7, 8, 6, 11, 10]
