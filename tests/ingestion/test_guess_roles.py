@@ -312,16 +312,6 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float | None, str | None]]]] = 
             (6, "value_loss", 1.11e-05, None),
         ],
     ),
-    "a line of a validation": (
-        ("Batch 0/252 | Score: 1.1548 | Samples/sec: 2865\nBatch 50/252 | Score: 1.1075 | Samples/sec: 146\n"
-        "Test Results | Accuracy: 59.7% | Score: 1.0893\n"),
-        [
-            (1, "batch", 0, None), (1, "batches", 252, None), (1, "score", 1.1548, None),
-            (1, "samples_per_s", 2865, "1/s"), (2, "batch", 50, None), (2, "batches", 252, None),
-            (2, "score", 1.1075, None), (2, "samples_per_s", 146, "1/s"), (3, "test_accuracy", 0.597, "1"),
-            (3, "test_score", 1.0893, None),
-        ],
-    ),
 }  # fmt: skip
 
 

@@ -19,7 +19,6 @@ LINES: dict[str, Stored] = {
     "Validation loss 0: 37.5": [],
     "GPU 0: 45 C, fan 30 %": [("fan", 0.3, "1")],
     "  CPU 00 min     14.25     18.75      9.5": [],
-    "run 3/5: 359 tok in 20.5s (18.5 decode TPS, ttft 733ms)": [("decode_tps", 18.5, None), ("ttft", 0.733, "s")],
     # a size with its unit before the values of a row, headings with a number
     "[Client]   1.5 KB :  39.5 Gbps | 25.5 us": [("bandwidth", 4.9375, "GB/s")],
     "n= 104 min= 218.5 p50= 230.5": [("min", 218.5, None), ("n", 104, None), ("p50", 230.5, None)],
@@ -92,7 +91,6 @@ LINES: dict[str, Stored] = {
     "[BENCH] total_latency(ms) 12.5": [("total_latency", 0.0125, "s")],
     "Time per request: 12.5 [ms] (mean)": [("time_per_request", 0.0125, "s")],
     # an amount with its time and rate, a number of an epoch among the words, two sentences
-    "Done: 52 tokens in 1.5s (33.5 tok/s)": [("time", 1.5, "s"), ("tok_per_s", 33.5, "1/s"), ("tokens", 52, None)],
     "Time taken for epoch 3 is 12.5 s": [("epoch", 3, None), ("time_taken", 12.5, "s")],
     "wave is 0.5 and tide is 2.5": [("tide", 2.5, None), ("wave", 0.5, None)],
     "[NeMo I 2025-08-05 10:20:30 nemo_logging:393] wave: 2.5": [("wave", 2.5, None)],

@@ -7,11 +7,12 @@ sentence, and if the unit or the name says that the speed of something was measu
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
+from perflog.formats.families.name_units import is_statistic, name_and_unit
 from perflog.formats.surroundings import LOGGER_PREFIX
 from perflog.formats.template import Template
-from perflog.formats.vocabulary import SENTENCE_WORDS, plain_name
+from perflog.formats.vocabulary import SENTENCE_WORDS, STATISTIC, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import Unit
 
@@ -36,6 +37,10 @@ _TIME_AND_RATE = (
     r"(?:[mgtp]fl?ops?(?:/s)?|[kmgt]i?b(?:ytes|its)?/s(?:ec)?|[gt]bps|[a-z]+/s(?:ec)?)[ \t]*\)?[ \t]*$"
 )
 """At the end of a line, the time of a case and its rate: `size 1024, latency 3.5 us, bandwidth 12.3 GB/s`."""
+_STATISTIC_PAIR = rf"\b{STATISTIC}[ \t]*[:=]?[ \t]*{_NUMBER}"
+_STATISTICS_OF = rf"{_STATISTIC_PAIR}.*?{_STATISTIC_PAIR}"
+"""Statistics of one quantity: `wall_TPS  mean= 77.12 std= 1.72`."""
+_MEMORY_IN_USE = rf"(?:mem(?:ory)?|vram|allocated|reserved|rss|max_ma)\b.*?[ \t:=]{_NUMBER}[ \t]?[kmgt]i?b\b"
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
 _PART_WORDS = (
     "step|iter(?:ation)?|total|data|batch|load(?:ing)?|forward|fwd|backward|bwd|opt|optim|optimi[sz]er|loss|grad(?:ient)?s?"
@@ -67,7 +72,7 @@ PATTERN = (
     rf"|[(\[]{UNIT}[)\]][^:=]{{0,99}}[:=][ \t]*{_NUMBER})"
     rf"|.*?(?:\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|\b{_RATE_IN_NAME}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
     rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$)"
-    rf"|[^a-z]*[a-z].*?{_TIME_AND_RATE}"
+    rf"|[^a-z]*[a-z].*?(?:{_TIME_AND_RATE}|\b{_STATISTICS_OF}|{_MEMORY_IN_USE})"
     rf"|\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$"
     rf"|{LOGGER_PREFIX}[^a-z0-9]*(?:[a-z][a-z0-9-]*[ _])*?{_RESULT}[ \t]*[:=][ \t]*[0-9]+\.[0-9]+[ \t]*%?[ \t]*$"
     rf"|[ \t]*[a-z][\w.+/-]*(?:[ \t]+[\w.+/-]+)*?(?:[ \t]{{2,}}{_NUMBER}[ \t]?(?:[kmgt][ \t]?)?{UNIT}){{2,12}}[ \t]*$"
@@ -87,6 +92,19 @@ PAIRS_ALONE = (
     r"(?:[mnuµ]?s|sec(?:ond)?s?)\.?[ \t]*$)"
 )
 """A line that consists of pairs, perhaps after one label: `loss: 2.31, grad_norm: 0.5`; or of a rank and a time."""
+
+_COUNT = r"(?:[\[(][ \t]*)?[a-z]?[0-9]+(?: ?/ ?[0-9]+| of [0-9]+)[\])]?"
+_NAME = r"[a-z][\w/@.-]*(?: [a-z][\w/@.-]*){0,2}"
+_VALUE = r"[+-]?[0-9][0-9,]*(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?(?:[ \t]?(?:%|[a-zµ]+(?:/[a-z]+)?))?"
+_BARE_PAIR = rf"{_NAME}(?:[ \t]*[:=][ \t]*|[ \t]+){_VALUE}"
+COUNTED_PAIRS = (
+    rf"(?i:{LOGGER_PREFIX}(?:[^a-z0-9]*|[ \t]*\[[a-z][^\[\]]{{0,40}}\][ \t]+)(?:(?:{_NAME}[\])]?[ \t:]+)?"
+    rf"(?:\[[ \t]*[0-9.]+%\][ \t]+)?{_COUNT}"
+    rf"(?:[ \t]+[a-z]+)?[ \t]*[:|,-]?[ \t]*\(?(?:{_PAIR_ALONE}(?:[ \t]*[,;|]?[ \t]+{_PAIR_ALONE})*"
+    rf"|{_BARE_PAIR}(?:[ \t]*[,;|]?[ \t]+{_BARE_PAIR}){{2,}})\)?"
+    rf"|{_NAME} [0-9]+[ \t]*[|,][ \t]*{_BARE_PAIR}(?:[ \t]*[,;|][ \t]*{_BARE_PAIR})+)[ \t]*$)"
+)
+"""A line that counts up and has pairs, and nothing else: `chunk [1/93] loss=1.1 time=2.7s`, `update 3, fps 8, kl 1`."""
 
 LABELS = frozenset("result results bench benchmark perf metric metrics summary stats".split())
 """Words before pairs that are no part of their names: `RESULT model=llama tp=8 ttft_ms=32.1`."""
@@ -114,6 +132,7 @@ _MEASURED = {
     "1/s": lazy_pattern(
         r"throughput|tok|tps|rate|speed|samples|images|requests|qps|rps|iops|_per_s(?:ec|_|$)|^(?:mean|avg|average|median)$"
     ),
+    "B": lazy_pattern(r"allocated|reserved|peak|usage|used|(?:^|_)(?:rss|max_?mem\w*|(?:max_)?[mc]a)(?:_|$)"),
     "GB/s": lazy_pattern(r"bandwidth|throughput|(?:^|_)bw(?:_|$)|bus|speed|^(?:mean|avg|average|median)$"),
 }
 """By base unit, the names of measured figures. A rate of FLOP is measured, whatever its name."""
@@ -139,6 +158,8 @@ ENDS_IN_SETTINGS = lazy_pattern(rf"(?i).*\b{_SETTINGS}:?[ =*#-]*")
 _BOUND_NAME = lazy_pattern(r"(?<![A-Za-z0-9])(?P<kind>max|min)_(?P<what>[a-z]\w*)[\x22']?(?: ?[:=] ?|\{_:b\}|[:=] *)\{")
 _OTHER_STATISTIC = r"(?i)\b(?:mean|avg|average|median|p[0-9]+|std)_{}"
 _IN_USE = lazy_pattern(r"allocated|reserved|used|usage|rss|resident")
+
+_BOUNDS = frozenset("min max minimum maximum total sum last".split())  # statistics that may be settings
 
 _OF_NAMES = frozenset(
     "to per of in".split()
@@ -211,7 +232,8 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
     if len(numbers) == 1 and not among_others and _is_result(template, plain_name(named[0]), units):
         return True
     unknown = [name for name in named if name not in units and "speedup" not in plain_name(name).replace("_", "")]
-    is_list = begins_with_rate or _IS_LIST.fullmatch(template.text) is not None
+    are_statistics = _are_statistics(named)
+    is_list = begins_with_rate or are_statistics or _IS_LIST.fullmatch(template.text) is not None
     is_alone = among_others and _SPEED_ALONE.fullmatch(template.text) is not None
     if unknown and not is_list and not is_alone and not _may_lack_units(template, unknown, units):
         return False
@@ -230,15 +252,34 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         are_times = _ARE_TIMES.fullmatch(template.text) is not None and any(f.type != "d" for f in template.fields)
         is_figure = any(form.fullmatch(template.text) for form in (_ARE_PARTS, _FIGURE))
         return is_alone or (not unknown and (is_part or are_times or is_figure))
+    known = named if is_list else [name for name in named if name not in unknown]
+    return are_statistics or _has_speed(template, units, known, unknown)
+
+
+def _has_speed(template: Template, units: Mapping[str, Unit], known: Sequence[str], unknown: Sequence[str]) -> bool:
+    """Return whether a line has a speed, or the time of a piece of work. `known`: names of numbers that may be one."""
     bases = {unit.base for unit in units.values()}
     if bases == {"s", "1"} and _WITH_SHARE.fullmatch(template.text):  # of a whole that the program times in parts
         return True
-    is_timed_row = row is not None and "s" in bases and bool(bases & _RATES)
+    is_timed_row = _IS_ROW.fullmatch(template.text) is not None and "s" in bases and bool(bases & _RATES)
     if not unknown and (is_timed_row or (bases == {"s"} and _IN_TREE.search(template.text))):
         return True
-    known = named if is_list else [name for name in named if name not in unknown]
+    if [unit.base for unit in units.values()] == ["B"]:  # any program may print its memory
+        return False
     rates = (_RATE_AT_END.search(plain_name(name)) for name in unknown)
-    return any(rates) or any(_is_speed(plain_name(name), units[name].base if name in units else "") for name in known)
+    speeds = (_is_speed(plain_name(name), units[name].base if name in units else "") for name in known)
+    return any(rates) or any(speeds)
+
+
+def _are_statistics(names: Collection[str]) -> bool:
+    """Return whether numbers are statistics, of which a name or another number says what they are of.
+
+    A least and a greatest value alone may be settings.
+    """
+    plain = [plain_name(name) for name in names]
+    kinds = {name.rpartition("_")[2] for name in plain if is_statistic(name.rpartition("_")[2])}
+    is_of_quantity = not kinds.issuperset(plain)
+    return is_of_quantity and len(kinds) > 1 and bool(kinds - _BOUNDS)
 
 
 def _may_lack_units(template: Template, unknown: Collection[str], units: Mapping[str, Unit]) -> bool:
@@ -271,6 +312,13 @@ def _is_speed(name: str, base: str) -> bool:
     One without a unit is a speedup.
     """
     return base in ("", "TFLOP/s") or (base in _MEASURED and _MEASURED[base].search(name) is not None)
+
+
+def is_quantity(name: str) -> bool:
+    """Return whether a name says what is measured, as `decode_TPS`, and is no case or part of a step."""
+    if re.fullmatch(_PART_WORDS, name, re.IGNORECASE):
+        return False
+    return bool(name_and_unit(name)[1]) or any(form.search(plain_name(name)) for form in _MEASURED.values())
 
 
 def _prints_settings(template: Template) -> bool:

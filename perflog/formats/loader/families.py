@@ -128,8 +128,8 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
         read, pattern = partial(work_lines.work_line, kind=worked), work_lines.PATTERNS[worked]
         return WholeLineFamily(name=name, text=text, samples=samples, shape=shape, pattern=pattern, read=read)
     measures, unnamed = entry.get("measures", bool, False), entry.get("unnamed", bool, False)
-    ended = entry.get("ended", bool, False)
-    if not (needs or measures or unnamed or ended) and shape.letters < MIN_LETTERS:
+    ended, counted = entry.get("ended", bool, False), entry.get("counted", bool, False)
+    if not (needs or measures or unnamed or ended or counted) and shape.letters < MIN_LETTERS:
         raise entry.error("the lines have neither a head nor names", "needs", "write `needs`: names that each line has")
     return MeterFamily(
         name=name,
@@ -142,7 +142,8 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
         measures=measures,
         unnamed=unnamed,
         ended=ended,
-        pairs=entry.get("pairs", bool, False),
+        pairs=entry.get("pairs", bool, False) or counted,
+        counted=counted,
     )
 
 

@@ -21,7 +21,7 @@ from perflog.formats.expressions import Expression
 from perflog.formats.families.base import FieldNames, gap_text, glob, template_of
 from perflog.formats.families.ended_lines import PATTERNS as ENDED_PATTERNS
 from perflog.formats.families.ended_lines import ended_parts
-from perflog.formats.families.measured_lines import AMONG_OTHERS, DEVICES_AFTER, PAIRS_ALONE, is_measured
+from perflog.formats.families.measured_lines import AMONG_OTHERS, COUNTED_PAIRS, DEVICES_AFTER, PAIRS_ALONE, is_measured
 from perflog.formats.families.measured_lines import PATTERN as MEASURED_PATTERN
 from perflog.formats.families.meters.bars import DROPPED as BAR_DROPPED
 from perflog.formats.families.meters.bars import ELAPSED
@@ -91,7 +91,7 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         if self.unnamed:
             return UNNAMED_PATTERN
         if self.pairs:
-            return PAIRS_ALONE
+            return COUNTED_PAIRS if self.counted else PAIRS_ALONE
         if self.ended:
             return ENDED_PATTERNS[self._counted]
         if self.measures:

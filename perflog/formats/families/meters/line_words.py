@@ -6,6 +6,7 @@ from itertools import takewhile
 
 from perflog.formats.families.meters.measured_words import PHASES_AND_LABELS
 from perflog.formats.families.meters.names import COUNTER_WORDS, INTEGER, MeterNames
+from perflog.formats.families.name_units import is_statistic
 from perflog.formats.token_line import TokenLine
 from perflog.formats.tokens import LIST, NAME, NUMBER
 from perflog.formats.vocabulary import DEVICE, LEVELS, plain_name
@@ -37,10 +38,14 @@ def is_own_device(names: MeterNames, line: TokenLine, k: int) -> bool:
     return devices == [line.text(k)] and not names.fields.is_taken(DEVICE)
 
 
-def names_group(line: TokenLine) -> bool:
-    """Return whether a line is a word with a colon, and names with equal signs: `lm_head: lr=0.1, weight_decay=0.0`."""
+def names_group(line: TokenLine, measures: bool = False) -> bool:
+    """Return whether a line is a word with a colon, and names with equal signs: `lm_head: lr=0.1, weight_decay=0.0`.
+
+    `measures`: whether the line is a measured one: there the word may be what statistics are of.
+    """
     texts = line.texts(0, len(line.parts))
     is_pairs = texts[1:2] == [":"] and texts[3:4] == ["="] and texts[2].lower() not in COUNTER_WORDS
+    is_pairs = is_pairs and not (measures and is_statistic(texts[2]))
     is_no_group = texts[0].lower() in PHASES_AND_LABELS or texts[0] in LEVELS
     return is_pairs and not is_no_group and ":" not in texts[2:]
 

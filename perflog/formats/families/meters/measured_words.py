@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from perflog.formats.families.measured_lines import LABELS
+from perflog.formats.families.measured_lines import LABELS, is_quantity
 from perflog.formats.families.meters.names import COUNTER_WORDS, MeterNames
+from perflog.formats.families.name_units import is_statistic
 from perflog.formats.token_line import TokenLine
 from perflog.formats.tokens import NAME, NUMBER
 from perflog.formats.vocabulary import COUNTED_UP, EVALUATIONS, TRAINING, plain_name
+from perflog.units import unit_of
 
 PHASES_AND_LABELS = EVALUATIONS | TRAINING | LABELS
 """Words at the start of a line that name no case and no group."""
@@ -46,6 +48,19 @@ def begins_pairs(names: MeterNames, line: TokenLine, k: int) -> bool:
     is_pair = len(line.gap(k)) > 1 and line.text(k + 1) == "="
     is_word = bool(names.words) and names.words[0].lower() not in PHASES_AND_LABELS
     return names.declaration.measures and is_pair and is_word and not names.is_bound
+
+
+def begins_statistics(names: MeterNames, word: str) -> bool:
+    """Return whether the words before a statistic say what it is of: `Latency: avg 3 ms`, `decode_TPS   mean= 77.9`."""
+    if not (names.declaration.measures and names.words and is_statistic(word)) or names.is_listed:
+        return False
+    return is_quantity(" ".join(names.words)) and (not names.is_bound or names.mark == ":")
+
+
+def is_key_unit(names: MeterNames, line: TokenLine, k: int) -> bool:
+    """Return whether square brackets after the name of a measured number hold its unit: `busbw [GB/s]: 231.2`."""
+    is_unit = line.text(k) == "[" and line.text(k + 2) == "]" and bool(unit_of(line.text(k + 1))[0])
+    return names.declaration.measures and is_unit
 
 
 def is_label(names: MeterNames, line: TokenLine, k: int) -> bool:

@@ -52,6 +52,9 @@ _OF_MEMORY = lazy_pattern(
 )  # names of sizes: there `M` may be 2^20 too
 _PREPOSITIONS = frozenset("in at of for to with by from on after".split())  # name no number after them: `in 2.5 s`
 _COPULAS = frozenset(("is", "was"))
+_BESIDE_STATISTICS = frozenset(
+    ("cv", "n", "count")
+)  # numbers among statistics that are not in the unit of the quantity
 _TELLS = frozenset("was were not no did does".split())  # among the words before a number, they make a sentence of them
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _RATES = frozenset(("1/s", "TFLOP/s"))  # base units of rates that are only in part in the name
@@ -71,11 +74,13 @@ class MeterDeclaration(ShapedFamily, frozen=True, eq=False, dict=True, kw_only=T
         keys: The field that takes the number of a name (see `plain_name`).
         unit_names: What printed units mean here: `MB = "MiB"`.
         measures: Whether a line must measure something: see `measured_lines`.
+        counted: Whether a line has a count before its pairs: `chunk 3/10 loss=2.5`, `c3/10 loss:2.5`.
     """
 
     keys: Mapping[str, str]
     unit_names: Mapping[str, str] = field(default_factory=dict)
     measures: bool = False
+    counted: bool = False
 
 
 class MeterNames(Struct):
@@ -103,6 +108,7 @@ class MeterNames(Struct):
         counter: The name of the last number that had one, if the number is whole.
         group: The word that names what all numbers are of: `lm_head: lr=0.1, weight_decay=0.0`.
         quantity: What statistics without words of their own are of.
+        quantity_unit: The unit in its name.
         labels_rank: Whether the next number is the rank in a label of its own: `(rank 0)`.
     """
 
@@ -129,6 +135,7 @@ class MeterNames(Struct):
     counter: str = ""
     group: str = ""
     quantity: str = ""
+    quantity_unit: str = ""
     labels_rank: bool = False
     _part: str = ""  # the word of an evaluation that begins the last name which begins with one
 
@@ -187,10 +194,18 @@ class MeterNames(Struct):
         """Return the name of a statistic with what it is of: `TTFT mean=127ms std=13ms`, of a measured line."""
         quantity, _, last = words.rpartition(" ")
         if not self.declaration.measures or not is_statistic(last):
-            self.quantity = ""
+            if words.lower() not in _BESIDE_STATISTICS:
+                self.quantity = self.quantity_unit = ""
             return words
-        self.quantity = quantity or self.quantity
+        if quantity:
+            self.quantity, self.quantity_unit = quantity, self.key_unit
+        self.key_unit = self.key_unit or self.quantity_unit
         return f"{self.quantity} {last}".lstrip()
+
+    def take_quantity(self, is_quantity: bool) -> None:
+        """Take the words so far, if they are it, as what the statistics after them are of: `Latency: mean 3 p99 4`."""
+        if is_quantity:
+            self.quantity, self.quantity_unit, self.words = " ".join(self.words), self.key_unit, []
 
     def _key_of_another(self, key: str, text: str, unit: str, unit_text: str) -> tuple[str, str | None]:
         """Return the name of a number after one of this name, as `key_of_number` does."""

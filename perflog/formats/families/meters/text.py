@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -34,6 +35,7 @@ _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _DAYS = frozenset(("day", "days"))
 _SHAPE = lazy_pattern(r"[0-9]+(?:[x×][0-9]+)+")  # what a line measures: `matmul (4096x4096): 12.5 ms, 123 TFLOPS`
 _CASE = lazy_pattern(r"\A[A-Za-z]\w*(?= \(\Z)")
+_COUNT = lazy_pattern(r"(?P<name>[A-Za-z]+)(?P<number>[0-9]+)/[0-9]+")
 _NO_VALUE = frozenset(map(str.lower, NO_VALUE))
 
 
@@ -147,6 +149,8 @@ class MeterText(Struct):
         if line_words.is_own_device(names, line, k):
             self.text += f"{literal(word.partition(':')[0])}:{{{names.fields.declared(DEVICE)}:d}}"
             return k + 1
+        if names.declaration.counted and (count := _COUNT.fullmatch(word)):
+            return self._add_count(k, count)
         self._begin_section(k)
         if names.is_bound and word.lower() in _NO_VALUE:  # `eta: N/A  iter: 60`
             self.text += literal(word)
@@ -162,6 +166,7 @@ class MeterText(Struct):
             self.text += f"{{{names.fields.from_key(' '.join(names.words))}:w}}"
             names.forget()
             return k + 1
+        names.take_quantity(measured_words.begins_statistics(names, word))
         if measured_words.begins_pairs(names, line, k):
             if self.text == f"{line.text(0)}{{_:b}}":
                 self.text = f"{{{names.fields.from_key('case')}:w}}{{_:b}}"
@@ -179,11 +184,22 @@ class MeterText(Struct):
             names.key_unit = unit_of(names.words[-1])[0]  # `train_step_timing in s=12.80`
         return end
 
+    def _add_count(self, k: int, count: re.Match[str]) -> int:
+        """Add a count that sticks to its name: `c3/10`. Return the index of the next token."""
+        name = self.names.field_of(count["name"], "", "", "", count["number"])
+        self.text += f"{count['name']}{{{name}:{spec_of(count['number'])}}}/{{{UNNAMED}:d}}"
+        self.names.forget()
+        return k + 1
+
     def _begin_section(self, k: int) -> None:
         """Note the phase that a word says of the names after it: `train: loss 0.5 acc 0.9, val: loss 0.6 acc 0.8`."""
         names = self.names
         line, word = self._line, self._line.text(k).lower()
-        if not k and names.declaration.shape.line.table != "steps" and line_words.names_group(line):
+        if (
+            not k
+            and names.declaration.shape.line.table != "steps"
+            and line_words.names_group(line, names.declaration.measures)
+        ):
             names.group = line.text(k)
         begins = line.text(k + 1) in (":", "|", "-", "]", ")") and line.kind(k + 2) == NAME
         begins |= line.kind(k + 1) == NAME and len(line.gap(k + 1)) > 1
@@ -198,7 +214,8 @@ class MeterText(Struct):
         is_bar = mark == "|" and measured_words.bar_binds(names, line)
         if names.words and (mark in ":=" or is_bar or measured_words.mark_binds(names, line, k)):
             names.is_bound, names.mark = True, mark
-            if self._names_logger(mark):
+            is_word = names.declaration.counted and mark == "=" and line.is_glued(k)  # `32/100 windows loss=2.5`
+            if is_word or self._names_logger(mark):
                 del names.words[:-1]
         elif mark in ("(", "["):
             return self._open_bracket(k)
@@ -238,7 +255,7 @@ class MeterText(Struct):
         is_round = line.text(k) == "("
         if line_words.is_rank_label(line, k):
             names.words, names.is_bound, names.labels_rank = [], False, True
-        elif is_round and names.words and not names.is_bound:
+        elif names.words and not names.is_bound and (is_round or measured_words.is_key_unit(names, line, k)):
             return self._add_key_unit(k)
         elif is_round and line.text(k + 1) != "*":
             names.bracket, names.words = names.last, []
@@ -252,9 +269,9 @@ class MeterText(Struct):
         """Add the bracket after a name: a unit, as in `time (ms): 3.1`, or a word of the name."""
         names, line = self.names, self._line
         after = (":", "=", "|") if measured_words.bar_binds(names, line) else (":", "=")
-        unit = unit_of(line.text(k + 1))[0] if line.kind(k + 1) == NAME and line.text(k + 2) == ")" else ""
+        unit = unit_of(line.text(k + 1))[0] if line.kind(k + 1) == NAME and line.text(k + 2) in (")", "]") else ""
         if unit:
-            self.text += literal(f"{line.gap(k + 1)}{line.text(k + 1)}{line.gap(k + 2)})")
+            self.text += literal(f"{line.gap(k + 1)}{line.text(k + 1)}{line.gap(k + 2)}{line.text(k + 2)}")
             names.key_unit = unit
             return k + 2
         inside = list(takewhile(lambda part: part.kind in (NAME, MARK) and part.text not in ")(", line.parts[k + 1 :]))

@@ -1,0 +1,65 @@
+"""Lines with pairs after a count, and lines with statistics of one quantity: both measure without any unit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import perflog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def values(tmp_path: Path, text: str) -> dict[str, tuple[float, str | None]]:
+    path = tmp_path / "run.txt"
+    path.write_text(f"{text}\n", "utf-8")
+    return {row["key"]: (row["value"], row["unit"]) for row in perflog.read(path).arrow("values").to_pylist()}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("  ttt_chunk [11/1893] bpb=1.25 time=2.5s", {
+            "ttt_chunk": (11, None), "bpb": (1.25, None), "time": (2.5, "s"),
+        }),
+        ("[fp] layer 1/28 done (A=0.25s FP=0.5s)", {"layer": (1, None), "A": (0.25, "s"), "FP": (0.5, "s")}),
+        ("tttg: c1/111 lr:0.001 t:2.5s", {"c": (1, None), "lr": (0.001, None), "t": (2.5, "s")}),
+        ("slide [ 1.5%] 32/121 windows running_bpb=1.25", {"slide": (0.015, "1"), "running_bpb": (1.25, None)}),
+        ("generation 12 | best 0.5 | mean 0.25", {"generation": (12, None), "best": (0.5, None), "mean": (0.25, None)}),
+        ("Batch 50/252 | Score: 1.5 | Samples/sec: 146", {
+            "Batch": (50, None), "Score": (1.5, None), "Samples_sec": (146, "1/s"),
+        }),
+        ("[5/9] reward 0.5 kl 0.25 roll 12.5s", {"reward": (0.5, None), "kl": (0.25, None), "roll": (12.5, "s")}),
+    ],
+)  # fmt: skip
+def test_pairs_after_a_count(tmp_path: Path, line: str, expected: dict[str, tuple[float, str]]) -> None:
+    assert values(tmp_path, line) == {key: (pytest.approx(value), unit) for key, (value, unit) in expected.items()}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("  wall_TPS    mean=  77.5   std=  1.5   CV= 2.5%   max=79.5", {
+            "wall_TPS_mean": (77.5, None), "wall_TPS_std": (1.5, None), "CV": (0.025, "1"),
+            "wall_TPS_max": (79.5, None),
+        }),
+        ("  prefill tok/s    mean= 127.5   std= 2.5", {
+            "prefill_tok_s_mean": (127.5, "1/s"), "prefill_tok_s_std": (2.5, "1/s"),
+        }),
+        ("latency_ms: min=3.5 mean=4.5", {"latency_min": (0.0035, "s"), "latency_mean": (0.0045, "s")}),
+        ("step time (s): mean 1.5 max 2.5", {"step_time_mean": (1.5, "s"), "step_time_max": (2.5, "s")}),
+        ("busbw [GB/s]: avg 231.5 / max 240.5", {"busbw_avg": (231.5, "GB/s"), "busbw_max": (240.5, "GB/s")}),
+        ("Latency: avg 12.5 ms, p95 14.5 ms", {"Latency_avg": (0.0125, "s"), "Latency_p95": (0.0145, "s")}),
+    ],
+)  # fmt: skip
+def test_statistics_of_one_quantity(tmp_path: Path, line: str, expected: dict[str, tuple[float, str]]) -> None:
+    assert values(tmp_path, line) == {key: (pytest.approx(value), unit) for key, (value, unit) in expected.items()}
+
+
+def test_sizes_of_memory_prove_a_log_only_together(tmp_path: Path) -> None:
+    found = values(tmp_path, "[0] mp: MA 3.5 GiB | Max_MA 7.5 GiB | CPU mem: proc 0.5 GiB / node 84.5 GiB (4.5%)")
+    assert (found["MA"], found["Max_MA"]) == ((3.5 * 2**30, "B"), (7.5 * 2**30, "B"))
+    with pytest.raises(perflog.PerflogError):
+        values(tmp_path, "Peak memory: 1.25 GB")
