@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from perflog.arrays import Floats, Ints
 from perflog.metrics.series.curves import PrintedValues, printed_values
@@ -21,6 +22,7 @@ from perflog.plots.drawing.canvas import (
     legend,
     plain,
     shown_note,
+    unit_of,
 )
 from perflog.plots.drawing.sketch import set_lines, set_mark_name
 from perflog.plots.registry import plot
@@ -87,6 +89,8 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         values = values.where(values.unit == values.words.index(unit))
         drawn = set(places.fillna("").itertuples(index=False, name=None))
         over, at = _positions(values, counts)
+        unit, size = unit_of(values.value, unit) if unit else ("", 1.0)
+        values = replace(values, value=values.value / size) if size != 1 else values
         most_points = canvas.most_points(len(shown) * min(most, _MAX_LINES))
         for group, line in _draw_name(axes, values, at, drawn, groups, most_points, canvas).items():
             handles.setdefault(group, line)

@@ -40,6 +40,12 @@ def test_curves_are_the_printed_values_the_losses_first() -> None:
     assert loss.get_xlabel() == "step" and loss.get_yscale() == "linear"
 
 
+def test_values_are_drawn_in_the_unit_in_which_they_are_read_best() -> None:
+    (axes,) = panels(plots.curves(printed({"r": "a.txt"}, lag=("s", [0.002, 0.003, 0.0025]))))
+    (line,) = by_gid(axes, "curve")
+    assert (axes.get_ylabel(), list(ys(line))) == ("value (ms)", pytest.approx([2.0, 3.0, 2.5]))
+
+
 def test_values_without_steps_stand_over_their_samples() -> None:
     """Evaluations of MLPerf print the samples so far, and no step."""
     tables = printed({"r": "a.txt"}, eval_loss=(None, [3.0, 2.5, 2.0]), samples_count=(None, [384.0, 768.0, 1536.0]))
