@@ -101,7 +101,7 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
             raise first_error
         warnings += [left_out(reason, those) for reason, those in unknown.items()]
     keys_of: dict[str, list[RunKey]] = {digest: [] for digest in digests.values()}
-    runs = sink.fetch("runs")
+    runs = _with_settings(sink, {digest: log.settings for log, digest in digests.items() if log.settings})
     for key in run_keys(runs):
         keys_of[key.sha256].append(key)
     warnings += _left_apart(runs) if len(digests) > 1 else []
@@ -114,9 +114,19 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     return Log(sink.fetch, every_key, warnings=warnings).select(*chosen)
 
 
+def _with_settings(sink: MemorySink, settings: Mapping[str, Mapping[str, str]]) -> pa.Table:
+    """Add the settings in files beside logs to table `runs`, by digest of the log, and return it."""
+    runs = sink.fetch("runs")
+    if settings:
+        texts = text_array([as_json(settings.get(log, {})) for log in runs["log_sha256"].to_pylist()])
+        runs = with_column(runs, "provenance", texts)
+        sink.replace("runs", runs)
+    return runs
+
+
 def _grouped(names: Sequence[LogName]) -> tuple[Sequence[LogName], list[str]]:
     """Return the names with one for the files of a job, and what the reader must know of it."""
-    if len(names) < 2:
+    if len(names) < 2 and not any(name.is_found for name in names):
         return names, []
     from perflog.ingestion.job_logs import group_job_logs
 

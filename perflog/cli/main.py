@@ -227,7 +227,9 @@ def _ingest(
     from perflog.output import sheets
     from perflog.parsing.input.log_names import NOTHING_KNOWN, STDIN, left_out
     from perflog.parsing.input.spilled_input import standard_input
+    from perflog.readers.setting_files import SETTINGS_FROM
     from perflog.tables.store import store_exists
+    from perflog.units import first_few
 
     if (
         not scheduler
@@ -248,6 +250,8 @@ def _ingest(
         log_outcomes, documents = bulk.split_documents(done)
     if documents:
         sheets.warn(left_out(NOTHING_KNOWN, [str(name) for name in documents]))
+    if files := dict.fromkeys(name.settings[SETTINGS_FROM] for name in names if name.settings):
+        terminal.tell(f"settings are from {first_few(files)}, beside the logs")
     return [(str(name), outcome) for name, outcome in log_outcomes]
 
 

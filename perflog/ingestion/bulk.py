@@ -107,6 +107,7 @@ def ingest_log(
         store = Store(task.store)
         with opened or _opened(name) as source, store.write(lambda: [source.digest()[:LOG_ID]]) as writer:
             writer.provenance, writer.tags = task.provenance, task.tags
+            writer.settings = lambda: {source.digest()[:LOG_ID]: name.settings}
             stored = cache(lambda: history(name, source, Origins(store.origins())))  # it needs the digest of the log
 
             def sink() -> Sink:
@@ -156,6 +157,7 @@ def ingest_logs(
         if results:
             with Store(task.store).write(list(dict.fromkeys(log.id for log, _ in results))) as writer:
                 writer.provenance, writer.tags = task.provenance, task.tags
+                writer.settings = lambda: {log.id: log.name.settings for log, _ in results}
                 for log, result in results:
                     _replace_earlier(writer, result, log.history)
                 for table in rows.tables:

@@ -20,6 +20,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
@@ -49,6 +50,7 @@ from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.parsing.match.stamp_layouts import stamp_of
 from perflog.readers.rank_files import group_rank_files
 from perflog.readers.registry import find_reader
+from perflog.readers.setting_files import with_settings
 from perflog.tables.schema import NO_DATE
 from perflog.units import first_few, plural
 
@@ -147,6 +149,8 @@ class _File(Struct, frozen=True, dict=True):
 
 def group_job_logs(names: Sequence[LogName]) -> JobLogs:
     """Replace the names of files of one run or job by one name. Other names stay as they are."""
+    names = with_settings(names)
+    settings = {name.log: name.settings for name in names if name.settings}
     grouped = group_rank_files(names)
     files = [
         _File(name)
@@ -163,7 +167,8 @@ def group_job_logs(names: Sequence[LogName]) -> JobLogs:
             joined |= dict.fromkeys((file.path for file in job_files), name)
             if name is not None:
                 notes.append(f"{shown_name(str(name))}: {len(job_files):,} logs of one job are read as one: {evidence}")
-    return JobLogs(list(dict.fromkeys(joined.get(str(name)) or name for name in grouped)), notes)
+    every = dict.fromkeys(joined.get(str(name)) or name for name in grouped)
+    return JobLogs([replace(name, settings=settings.get(name.files[0], {})) for name in every], notes)
 
 
 def apart(runs: pa.Table) -> list[str]:
@@ -332,7 +337,13 @@ def _are_in_step(files: Sequence[_File]) -> bool:
 def _without(path: str, rank: int, kind: str) -> str:
     """Return a path with `#` for the rank that it states."""
     pattern = _RANK if kind == "rank" else _TORCHRUN
-    return pattern.sub(lambda found: f"{found[1]}#" if int(found[2]) == rank else found[0], path)
+    folder, base = os.path.split(path)
+
+    def varied(text: str) -> str:
+        return pattern.sub(lambda found: f"{found[1]}#" if int(found[2]) == rank else found[0], text)
+
+    # The folder of all ranks may have the number of one of them: job_rank_12/rank_12.txt.
+    return os.path.join(folder, varied(base)) if varied(base) != base else varied(path)
 
 
 def _clocks(files: Sequence[_File]) -> str:

@@ -25,7 +25,8 @@ _NAMES = frozenset(
     ("id", "name", "process", "run", "run_name", "run_id", "run_group", "exp_name", "experiment", "experiment_name",
      "job", "job_id", "job_name", "node_name", "node_list", "nodelist", "save", "load", "output", "time", "start_time",
      "branch", "dirty", "pull_request", "ci_job", "runner", "session",
-     "end_time", "started", "finished", "now", "files", "tracename", "trace_id", "basetimenanoseconds", "display_name")
+     "end_time", "started", "finished", "now", "files", "tracename", "trace_id", "basetimenanoseconds", "display_name",
+     "settings_from")
 )  # fmt: skip
 """Whole names of incidental settings, in lower case."""
 
@@ -175,7 +176,7 @@ def settings_of(row: Mapping[str, object]) -> Settings:
     """Return the settings of a row of table `runs`; settings of several members by member.
 
     Outcomes, which the log prints only after the training, are no settings. What the log prints takes precedence over
-    its provenance.
+    its provenance and the files beside it.
     """
     settings = {k: row[k] for k in ("format", "program", "model", "world_size", "device", "dtype", "process")}
     config = row["config"]
@@ -183,13 +184,9 @@ def settings_of(row: Mapping[str, object]) -> Settings:
     for name in outcomes_of(row):
         settings.pop(name, None)
     made_by = row.get("provenance")
-    settings = (json.loads(made_by) if isinstance(made_by, str) else {}) | settings
-    return {
-        member: value
-        for name, setting in settings.items()
-        if setting is not None
-        for member, value in members(name, _text(setting))
-    }
+    printed = {name: setting for name, setting in settings.items() if setting is not None}
+    settings = (json.loads(made_by) if isinstance(made_by, str) else {}) | printed
+    return {member: value for name, setting in settings.items() for member, value in members(name, _text(setting))}
 
 
 def outcomes_of(row: Mapping[str, object]) -> list[str]:

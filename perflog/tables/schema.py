@@ -146,7 +146,8 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         TableColumn(
             "provenance",
             "text",
-            "which commit, branch and job made the log, and tags given at ingest, as JSON; known for runs of a store",
+            "as JSON: settings in files beside the log; of a store also the commit, branch and job of the log, and "
+            "tags",
             by_field=False,
         ),
         _text("printout", "printout of the model"),

@@ -65,6 +65,11 @@ class MemorySink:
         self._whole.discard(table)
         self._in_order.discard(table)
 
+    def replace(self, table: str, data: pa.Table) -> None:
+        """Replace all rows of a table."""
+        self.tables.pop(table, None)
+        self.add(table, data)
+
     def reset(self) -> MemorySink:
         """Forget all rows and return the sink: a log may be read twice."""
         self.tables.clear()

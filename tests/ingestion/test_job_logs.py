@@ -48,6 +48,9 @@ OTHER_RUN = printed(TITAN, 98, 53_500)
 
 ONE_JOB = {
     "ranks": {f"rank_{rank}.log": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
+    "a folder with the number of a rank": {
+        f"rank_1/rank_{rank}.log": printed(TITAN, rate=53_400 + rank) for rank in range(3)
+    },
     "folders of ranks": {f"rank{rank}/log.txt": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
     "ranks by node": {f"gpu-a{rank // 2:02d}/rank_{rank}.log": printed(TITAN, rate=53_400 + rank) for rank in range(3)},
     "folders of ranks by node": {

@@ -59,7 +59,7 @@ parsing.assemble: matrix_cells table_builder
 parsing.assemble.steps: average_windows
 parsing.assemble: assembler
 log
-readers: interface registry companions rank_files processes odd_numbers
+readers: interface registry companions setting_files rank_files processes odd_numbers
 readers.events: __init__ element_types event_columns timestamps string_interning event_table interval_index
 readers.events: event_context spill_file key_counts device_names
 readers.messages: __init__ protobuf message_columns
@@ -126,7 +126,7 @@ analysis.compare: findings comparison comparing gates ci_formats __init__
 analysis.overview: run_groups base_rows run_figures ranks_apart doubts hosts parts outliers
 analysis.overview.facts: __init__ stuck what_if scaling_facts sweep_facts energy_facts telemetry_facts
 analysis.overview.facts: host_operators version_changes folder_answers device_facts log_facts slow_steps server_facts
-analysis.overview.facts: load_facts case_facts reward_facts epoch_facts job_course targets
+analysis.overview.facts: load_facts case_facts reward_facts epoch_facts setting_facts job_course targets
 analysis.overview: headline reasons subject next_commands __init__
 analysis: slow_members diagnosis live_steps run_list track
 plots.drawing: __init__ sketch style files notebook_figure canvas heatmaps stacked_bars

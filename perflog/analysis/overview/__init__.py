@@ -31,6 +31,7 @@ from perflog.analysis.overview.facts.job_course import course_of_job
 from perflog.analysis.overview.facts.load_facts import knee, slow_server
 from perflog.analysis.overview.facts.log_facts import process_summaries
 from perflog.analysis.overview.facts.scaling_facts import by_size
+from perflog.analysis.overview.facts.setting_facts import settings_beside
 from perflog.analysis.overview.facts.sweep_facts import best_configurations
 from perflog.analysis.overview.facts.targets import targets_reached
 from perflog.analysis.overview.facts.version_changes import since_when
@@ -310,6 +311,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
             *no_repeats(differences, groups),
             *_reasons(log, tables, groups, figures, bases, options),
             *energy_facts(tables, groups, options),
+            *settings_beside(main_tables, groups),
         ],
         doubts=doubts(_not_warned_of(findings_of_hosts(log, tables, found, beside), log)),
         next=next_commands(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -48,6 +48,7 @@ class LogName:
         run: The run that was asked for, by index or label; empty for all runs.
         remote_size: The bytes of a file on object storage, if its listing states them.
         is_found: Whether the file was found in a folder or archive, and nobody named it.
+        settings: The settings of its runs in files beside it, by name.
     """
 
     log: str
@@ -55,6 +56,7 @@ class LogName:
     run: str = ""
     remote_size: int | None = field(default=None, compare=False, repr=False)
     is_found: bool = field(default=False, compare=False, repr=False)
+    settings: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def parse(cls, text: str) -> LogName:

@@ -41,6 +41,7 @@ class BatchWriter:
         origins: Where the logs came from, by their ids, as far as the caller knows.
         provenance: Which commit, branch and job made the logs that are new to the store.
         tags: What the caller says of all the logs, whether or not they are new.
+        settings: Returns the settings in files beside logs, by their ids.
         earlier: Ids of logs that leave the store in the same commit: earlier states of the logs that are written.
     """
 
@@ -52,6 +53,7 @@ class BatchWriter:
         self.origins: dict[str, Origin] = {}
         self.provenance: Mapping[str, str] = {}
         self.tags: Mapping[str, str] = {}
+        self.settings: Callable[[], Mapping[str, Mapping[str, str]]] = dict
         self.earlier: set[str] = set()
 
     def __enter__(self) -> Self:
@@ -94,10 +96,17 @@ class BatchWriter:
         """
         known = self._store.notes().of(logs)
         fresh = set(logs) - self._store.readable_logs()
+        beside = self.settings()
         provenance = {
             log: made
             for log in logs
-            if (made := {**(self.provenance if log in fresh else known.provenance.get(log, {})), **self.tags})
+            if (
+                made := {
+                    **(self.provenance if log in fresh else known.provenance.get(log, {})),
+                    **beside.get(log, {}),
+                    **self.tags,
+                }
+            )
         }
         return known | LogNotes(self.origins, dict.fromkeys(fresh, utc_now()), provenance)
 

@@ -1,0 +1,108 @@
+"""Files of settings beside logs: which are read, what is in them, and of which logs they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import perflog
+from perflog.analysis.overview import overview
+from perflog.metrics import Tables
+from perflog.metrics.settings_by_run import settings_by_run
+from perflog.readers.setting_files import SETTINGS_FROM, settings_in
+
+LOG = "".join(f"step {n} | loss {9 / n:.4f} | step_time {{0}}.0{n % 7} ms\n" for n in range(1, 15))
+YAML = """# of the run
+model: {{}}
+trainer:
+  precision: 'bf16'   # not fp16
+  devices: 8
+  layers:
+  - 1
+  - "2"
+  betas: [0.9, 0.95]
+  strategy: !!python/tuple
+  resume: null
+optimizer:
+  lr: {0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "settings"),
+    [
+        (
+            "config.yaml",
+            YAML.format("3e-4"),
+            {
+                "trainer.precision": "bf16",
+                "trainer.devices": "8",
+                "trainer.layers": "1, 2",
+                "trainer.betas": "0.9, 0.95",
+                "optimizer.lr": "3e-4",
+            },
+        ),
+        ("args.json", '{"lr": 0.1, "bf16": true, "dims": [1, 2], "x": null, "y": [{}], "n": "auto"}',
+         {"lr": "0.1", "bf16": "true", "dims": "1, 2"}),
+        ("job_config.toml", '[training]\nseq_len = 8192\n', {"training.seq_len": "8192"}),
+        ("config.yaml", "_wandb:\n  value:\n    cli_version: 0.19\nlr:\n  desc: null\n  value: 0.1\n", {"lr": "0.1"}),
+        ("config.json", "[1]", {}),
+        ("config.json", "{torn", {}),
+        ("config.json", json.dumps({"text": "x" * 1000}), {}),
+    ],
+)  # fmt: skip
+def test_settings_in_a_file(name: str, text: str, settings: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    assert settings_in(str(tmp_path / name)) == settings
+
+
+def settings_of(folder: Path, files: dict[str, str]) -> dict[str, dict[str, str]]:
+    """Write files and return the settings in the files beside each log, by the path of the log."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    rows = perflog.read(folder).arrow("runs").to_pylist()
+    return {str(Path(row["log"]).relative_to(folder)): json.loads(row["provenance"] or "{}") for row in rows}
+
+
+def test_each_run_of_a_sweep_has_its_own_settings(tmp_path: Path) -> None:
+    files = {f"{k}/main.log": LOG.format(k) for k in (1, 2)} | {
+        f"{k}/.hydra/config.yaml": f"lr: 0.{k}\n" for k in (1, 2)
+    }
+    assert settings_of(tmp_path, files | {"config.json": '{"world_size": 8}'}) == {
+        f"{k}/main.log": {"lr": f"0.{k}", "world_size": "8", SETTINGS_FROM: ".hydra/config.yaml, ../config.json"}
+        for k in (1, 2)
+    }
+    log = perflog.read(tmp_path)
+    assert {each["world_size"] for each in settings_by_run(Tables(log)).values()} == {"8"}
+    assert len(overview(log).groups) == 2
+
+
+def test_files_below_a_log_are_of_it_if_there_is_one_of_the_name(tmp_path: Path) -> None:
+    files = {
+        "train.log": LOG.format(1),
+        "wandb/run/config.yaml": "lr: 0.1\n",
+        "ds_config.json": '{"lr": "0.2", "mbs": 4}',
+    }
+    assert settings_of(tmp_path, files) == {
+        "train.log": {"config.lr": "0.1", "ds_config.lr": "0.2", "mbs": "4",
+                      SETTINGS_FROM: "ds_config.json, wandb/run/config.yaml"}
+    }  # fmt: skip
+    (tmp_path / "wandb/other").mkdir()
+    (tmp_path / "wandb/other/config.yaml").write_text("lr: 0.3\n")
+    (row,) = perflog.read(tmp_path).arrow("runs").to_pylist()
+    assert json.loads(row["provenance"]) == {"lr": "0.2", "mbs": "4", SETTINGS_FROM: "ds_config.json"}
+
+
+def test_the_overview_and_the_store_have_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job/run.log").write_text(LOG.format(1))
+    (tmp_path / "job/config.json").write_text('{"world_size": 16, "parallel": {"tp": 2}, "seed": 1}')
+    words = "Settings, from config.json: world_size 16, tp 2."
+    assert words in overview(perflog.read(tmp_path / "job")).reasons
+    stored = perflog.ingest(tmp_path / "job", store=tmp_path / "store")
+    assert len(stored) == 1
+    assert words in overview(stored).reasons
+    assert perflog.read(tmp_path / "job/run.log").arrow("runs")["provenance"].to_pylist() == [None]  # of a folder only
