@@ -394,3 +394,22 @@ def test_values_of_a_trace_are_details_of_its_events() -> None:
     assert case_tables(tables(values(*records))).keys() == {"r"}
     traced = tables(values(*records), events=[{"line": 1, "kind": "kernel"}])
     assert not case_tables(traced) and not names_of_records(traced)
+
+
+def grows(parameters: dict[str, list[Any]], times: list[float], unit: str = "s") -> bool:
+    table = CaseTable(
+        parameters, {"time": np.array(times)}, {}, {}, {"time": unit}, {}, np.arange(len(times)), frozenset(["time"])
+    )
+    return table.grows_with_work("time")
+
+
+def test_a_time_that_grows_with_the_work_of_its_cases() -> None:
+    """By the sizes of the cases, or as their names say that they are of other work."""
+    assert grows({"batch": [1, 2, 4]}, [1.0, 2.0, 3.0])
+    assert not grows({"batch": [1, 2, 4]}, [1.0, 2.0, 3.0], "1/s")
+    assert not grows({"batch": [1, 2, 4]}, [3.0, 2.0, 1.0])
+    assert not grows({"batch": [1, 2]}, [1.0, 2.0])  # two cases may be so by chance
+    assert not grows({"batch": [1, 2, 4]}, [1.0, 2.0, math.nan])
+    assert not grows({"gpus": [1, 2, 4]}, [1.0, 2.0, 3.0])
+    assert grows({"kernel": ["a", "b"]}, [3.0, 1.0]) and not grows({"kernel": ["a", "a"]}, [3.0, 1.0])
+    assert not grows({"kernel": [1, 2]}, [3.0, 1.0]) and not grows({"device": ["a", "b"]}, [3.0, 1.0])

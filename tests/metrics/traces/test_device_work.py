@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from support.metrics_logs import row, rows
 from support.trace_tables import Event, by_hand, kernel, reduce, step
 
-from perflog.metrics import device_kernels, device_time
+from perflog.metrics import Tables, device_kernels, device_time
+from perflog.metrics.traces import device_work as module
 from perflog.metrics.traces.collectives.jobs import jobs
 from perflog.metrics.traces.device_work import STATES as WORK_STATES
 from perflog.metrics.traces.device_work import exposed_of, step_windows, trace_devices
@@ -256,3 +257,13 @@ def test_without_annotated_steps_a_device_has_its_iterations() -> None:
     assert np.diff(device.steps.starts).tolist() == [200] * (len(device.steps.starts) - 1)
     (annotated,) = trace_devices(by_hand([*work, step(1, 0, 50)]))
     assert annotated.steps.numbers.tolist() == [1]
+
+
+@pytest.mark.parametrize(("most", "is_held"), [(3, False), (4, True)])
+def test_work_that_is_too_much_to_hold_is_read_again(most: int, is_held: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two runs with two kernels each; `test_work_store.py` compares metrics of larger ones."""
+    monkeypatch.setattr(module, "_MOST_HELD", most)
+    one, two = trace_devices(Tables(by_hand([kernel(k, k + 1, run=run) for run in "rs" for k in (0, 10)])))
+    held = one.work
+    assert two.work is two.work and (one.work is held) == is_held
+    assert one.work.rows["line"].tolist() == [1, 2] and two.work.rows["line"].tolist() == [3, 4]

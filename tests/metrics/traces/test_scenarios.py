@@ -212,3 +212,15 @@ def test_the_steps_in_the_middle_are_replayed(monkeypatch: pytest.MonkeyPatch, m
     steps = TraceSteps(order, starts[order], starts[order] + 100, order)
     work: Any = SimpleNamespace(starts=np.arange(0, 700, 50))
     assert steps.numbers[scenarios._middle(work, steps)].tolist() == chosen
+
+
+def test_the_row_of_equal_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four steps of 10 s; the replay takes 44 s, with equal stages 34 s."""
+    replay_of_job: Any = SimpleNamespace(traced=40 * 10**9, unchanged=44 * 10**9, equal=34 * 10**9)
+    job = scenarios.ReplayedStages("r", True, 4, replay_of_job)
+    monkeypatch.setattr(scenarios, "_replayed_stages", lambda _: [job])
+    tables: Any = None
+    (row,) = scenarios._rows_of_stages(tables)
+    assert (row["run"], row["of"], row["n"], row["replayed"]) == ("r", "traced step", 4, 1.0)
+    assert (row["time_s"], row["without_s"], row["gain_s"], row["error_s"]) == (10.0, 8.5, 2.5, 1.0)
+    assert row["gain"] == 0.25
