@@ -11,7 +11,7 @@ from perflog.analysis.overview.facts.job_course import course_of_job
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
 from perflog.metrics.attempts import extents
-from perflog.metrics.clock_offsets import clock_offsets
+from perflog.metrics.clock_offsets import _offsets, clock_offsets
 
 NS = 1_000_000_000
 
@@ -48,3 +48,31 @@ def test_the_overview_states_the_other_clock() -> None:
     (text,) = [text for text in course_of_job(tables, [RunGroup("#1", "r", ("r",), {})], Options()) if "Clocks" in text]
     assert text == "Clocks differ from the clock of rank 0: rank 1 by +62 s. Times are by the clock of rank 0."
     assert not any("Clocks" in text for text in course_of_job(two_ranks(0.0), [], Options()))
+
+
+def offsets_of(*printed: tuple[int, int, float], clock: str = "utc", last: str = "utc") -> dict[int, float]:
+    """Of lines by rank, step and time in s; the clock of all but the last."""
+    rows = [{"step": step, "rank": rank, "printed_ns": round(at * NS), "clock": clock} for rank, step, at in printed]
+    rows[-1]["clock"] = last
+    return _offsets(Tables(by_hand("steps", rows)).rows("steps"))
+
+
+def test_clocks_differ_from_two_steps_and_a_second_on() -> None:
+    """Between the first and the last of eight steps, of one, of ten and of a tenth of a second."""
+
+    def ahead(by: float, step_s: float, count: int = 8) -> dict[int, float]:
+        return offsets_of(*((rank, k, 100 + k * step_s + by * rank) for rank in (0, 1) for k in range(count)))
+
+    assert ahead(2.0, 1.0) == {1: 2.0} and ahead(1.9, 1.0) == {}
+    assert ahead(20.0, 10.0) == {1: 20.0} and ahead(19.0, 10.0) == {}
+    assert ahead(1.0, 0.1) == {1: 1.0} and ahead(0.9, 0.1) == {}
+    assert ahead(20.0, 1.0, count=7) == {}
+
+
+def test_ranks_on_several_kinds_of_clocks_are_not_compared() -> None:
+    both = [(rank, k, 100.0 + k + 40 * rank) for rank in (0, 1) for k in range(9)]
+    assert offsets_of(*both) == {1: 40.0} and offsets_of(*both, last="local") == {}
+    assert offsets_of(*both[:9]) == {}
+    few = [*both[:9], *both[9:16]]  # rank 1 prints seven steps
+    assert offsets_of(*few) == {}
+    assert offsets_of(*few, *((2, k, 70.0 + k) for k in range(9))) == {2: -30.0}

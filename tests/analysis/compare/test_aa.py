@@ -6,17 +6,31 @@ import json
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from support.json_logs import json_log, steady_times
+from support.metrics_logs import by_hand
 
 from perflog.analysis import compare
-from perflog.analysis.compare.aa import _blocks, _stretches, wilson
+from perflog.analysis.compare.aa import (
+    _FEWEST,
+    _blocks,
+    _direction,
+    _steady,
+    _stretches,
+    step_time_tests,
+    wilson,
+)
+from perflog.analysis.compare.verdicts import DEFAULT_RULE
 from perflog.cli.main import main
 from perflog.errors import UsageError
+from perflog.metrics import Tables
 from perflog.statistics import effects
+from perflog.statistics.rank_tests import holm_adjusted
 from perflog.statistics.students_t import t_quantile
 
 STEPPED = ("moe_layer.txt", "moe_layer_early.txt", "training_sweep.txt", "pipeline_layers.txt")
@@ -181,3 +195,25 @@ def test_repeats_are_cut_alike(tmp_path: Path) -> None:
         paths.append(json_log(tmp_path / f"{k}.json", [round(t, 6) for t in times]))
     (scatter,) = set(compare.power(*paths, repeats=True)["scatter"])
     assert scatter < 1e-3
+
+
+@pytest.mark.parametrize(("steps", "is_split"), [(_FEWEST - 1, False), (_FEWEST, True)])
+def test_a_run_that_is_split_has_sixteen_steps(steps: int, is_split: bool) -> None:
+    tables = Tables(by_hand("steps", [{"step": step, "step_time_s": 1.0} for step in range(steps)]))
+    side: Any = SimpleNamespace(tables=tables)
+    assert set(_steady(side, 0)) == ({"r"} if is_split else set())
+
+
+def test_p_values_of_step_times_are_adjusted_in_their_families() -> None:
+    """The mean is a family of its own; the others, which mostly show what it shows, are adjusted together."""
+    draw = np.random.default_rng(3)
+    base, side = ([draw.normal(level, 0.01, 50) for _ in range(3)] for level in (1.0, 1.02))
+    found = step_time_tests((base, side), DEFAULT_RULE, "x")
+    others = [name for name in found if name != "mean"]
+    assert found["mean"].p == found["mean"].estimate.p and found["mean"].runs == (3, 3)
+    adjusted = holm_adjusted([found[name].estimate.p for name in others])
+    assert [found[name].p for name in others] == pytest.approx(adjusted)
+
+
+def test_the_direction_of_a_change() -> None:
+    assert [_direction(*each) for each in ((True, False), (False, True), (False, False))] == [1, -1, 0]
