@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from support.jobs import Job
 from support.metrics_logs import by_hand
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.attempts import Extent, _evidence, _extents, _loaded, _restarted, attempts, step_of
+from perflog.metrics.attempts import Extent, _evidence, _extents, _loaded, _restarted, attempts, jobs, step_of
 from perflog.tables.columns import NULL
 
 
@@ -236,7 +238,7 @@ def test_a_checkpoint_behind_which_steps_go_on_begins_no_attempt(tmp_path: Path,
     ("loaded", "first", "is_one"),
     [
         (20, 21, True), (20, 20, True), (20, 19, False),  # its steps begin before the checkpoint
-        (30, 31, True), (31, 32, False), (0, 1, False), (None, 31, True), (None, 1, False),
+        (30, 31, True), (31, 32, False), (0, 1, False), (None, 31, True), (None, 32, False), (None, 1, False),
     ],
 )  # fmt: skip
 def test_a_run_continues_from_a_step_that_the_earlier_one_has(loaded: int | None, first: int, is_one: bool) -> None:
@@ -270,3 +272,12 @@ def test_the_line_in_which_a_launcher_restarts_and_the_checkpoint_that_a_run_loa
     assert _loaded(later, before, {"a": rows}) == (15, 15)
     assert _loaded(later, before, {"b": rows.where(rows["line"] >= 20), "a": rows}) == (15, 15)
     assert _loaded(later, before, {}) is None
+
+
+def test_a_job_has_several_attempts_among_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of another one only the last attempt is among these runs."""
+    known = {run: SimpleNamespace(job=job) for run, job in (("r", "r"), ("s", "r"), ("t", "q"), ("u", "r"))}
+    monkeypatch.setattr("perflog.metrics.attempts.attempts", lambda _: known)
+    made = by_hand("steps", [])
+    runs = pd.concat([made["runs"].assign(run=run) for run in "rst"])
+    assert jobs(Tables({"runs": runs})) == {"r": ["r", "s"]}

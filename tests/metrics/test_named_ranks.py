@@ -10,8 +10,8 @@ from support.metrics_logs import by_hand, row, rows
 
 import perflog
 from perflog.analysis.diagnosis import diagnose
-from perflog.metrics import causes, named_ranks, ranks
-from perflog.metrics.skew.named_ranks import HIGHEST, LOWEST, NamedRank, _extremes
+from perflog.metrics import Tables, causes, named_ranks, ranks
+from perflog.metrics.skew.named_ranks import HIGHEST, LOWEST, NamedRank, _extremes, named_rank_rows
 from perflog.tables.columns import rows_from_frame
 
 ITERATION = (
@@ -143,3 +143,12 @@ def test_a_rank_that_half_of_the_reports_name(times: int, reports: int, p: float
     """More than by chance, p <= 5 %; of one or two reports both."""
     found = NamedRank("r", "time", "s", HIGHEST, True, 3, times, reports, p, 1.0, 1.5, 8, 1, 9)
     assert found.is_named_often == often
+
+
+def test_a_report_of_one_end_has_no_ratio() -> None:
+    """Rank 0 alone is named: of one rank, as far as is known."""
+    values = [{"key": f"{HIGHEST}time", "value": 2.0 + k, "rank": 0, "unit": "s"} for k in range(2)]
+    rows = Tables(by_hand("values", values)).rows("values")
+    (found,) = _extremes(rows, "r", "time", 1)
+    assert (found.end, found.rank, found.times, found.value) == ("highest", 0, 2, 2.5) and found.ratio != found.ratio
+    assert [each.ranks for each in named_rank_rows(Tables(by_hand("values", values)))] == [1]

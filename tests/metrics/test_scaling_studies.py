@@ -153,7 +153,7 @@ def test_runs_of_one_size_and_one_work_are_no_study() -> None:
 
 
 def test_two_sizes_predict_a_third() -> None:
-    """Strong scaling: the GPU time of a unit is 1 s and 1.1 s on 1 and 2 GPUs, so 1.3 s on 4; it takes 1.4 s."""
-    study = Study("strong", {}, "x", {}, {1: 1.0, 2: 2 / 1.1, 4: 4 / 1.4}, {})
-    assert study.predicted(4, [1, 2]) == pytest.approx(1.3) and study.predicted(4, [1]) is None
+    """Strong scaling: the GPU time of a unit is 0.1 and 0.11 s on 1 and 2 GPUs, so 0.13 s on 4; it takes 0.14 s."""
+    study = Study("strong", {}, "x", {}, {1: 10.0, 2: 20 / 1.1, 4: 40 / 1.4}, {})
+    assert study.predicted(4, [1, 2]) == pytest.approx(0.13) and study.predicted(4, [1]) is None
     assert study.error == pytest.approx(1.3 / 1.4 - 1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ from support.metrics_logs import by_hand
 
 import perflog
 from perflog.metrics import Tables, serving
+from perflog.metrics.benchmarks import serving as module
 from perflog.metrics.benchmarks.serving import served
+from perflog.metrics.compared import Steady
 
 REPORT = """\
 + vllm bench serve --model Qwen/Qwen3-8B --random-input-len 1024 --num-prompts 16
@@ -127,3 +131,21 @@ def test_a_rate_that_is_never_a_number_is_none() -> None:
     rows = [{"key": key, "value": value, "line": line} for key, of in readings.items() for line, value in enumerate(of)]
     (found,) = served(Tables(by_hand("values", rows)))["r"].items()
     assert (found[0], found[1].values["max"]) == ("running_requests", 7.0)
+
+
+def test_comparisons_take_the_tail_of_requests_and_the_median_of_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a benchmark prints itself is compared elsewhere."""
+    found = {
+        "ttft": SimpleNamespace(by=module.REQUESTS, unit="s", values={"median": 1.0, "p99": 3.0}),
+        "running": SimpleNamespace(by=module.READINGS, unit="", values={"median": 5.0}),
+        "rate": SimpleNamespace(by=module.READINGS, unit="1/s", values={"median": 7.0}),
+        "idle": SimpleNamespace(by=module.READINGS, unit="", values={}),
+        "printed": SimpleNamespace(by="printed", unit="s", values={"median": 9.0}),
+    }
+    monkeypatch.setattr(module, "served", lambda _: {"r": found, "not compared": found})
+    tables: Any = None
+    samples = module.serving_samples(tables, Steady({"r": 0}, {}))
+    assert [(m.name, m.unit, m.better, run, values.tolist()) for m, run, values in samples] == [
+        ("ttft median", "s", "lower", "r", [1.0]), ("ttft p99", "s", "lower", "r", [3.0]),
+        ("running", "", None, "r", [5.0]), ("rate", "1/s", "higher", "r", [7.0]),
+    ]  # fmt: skip

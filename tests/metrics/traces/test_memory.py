@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from support.trainer_ranks import ForkedRanks
 import perflog
 from perflog.metrics import Tables, memory_curve, memory_holders, memory_peak
 from perflog.metrics.traces.over_time.device_memory import device_memory
-from perflog.metrics.traces.over_time.memory import OTHER
+from perflog.metrics.traces.over_time.memory import OTHER, step_ends
 from perflog.metrics.traces.over_time.memory_holders import NOT_TRACED, HeldMemory, held_memory
 from perflog.metrics.traces.work_tree import OUTSIDE
 from perflog.plots import PLOTS
@@ -302,3 +303,15 @@ def test_traces_without_events_of_memory_have_no_rows(tmp_path: Path) -> None:
     for metric in (memory_peak, memory_holders, memory_curve):
         table = metric(log)
         assert not len(table) and list(table.columns) == [column.name for column in metric.columns]
+
+
+def test_the_last_event_before_the_end_of_each_step() -> None:
+    """The first step allocates for later ones, and a step may end before the first event."""
+
+    def ends(*last: int) -> list[int]:
+        curve: Any = SimpleNamespace(before=lambda _: np.array(last), steps=SimpleNamespace(ends=None))
+        found: list[int] = step_ends(curve).tolist()
+        return found
+
+    assert ends(-1, 0, 3, 5) == [3, 5]
+    assert ends(-1, 0, 3) == []

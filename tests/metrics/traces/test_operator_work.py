@@ -19,6 +19,7 @@ from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.metrics.traces.operators.operator_work import (
     CLASSES,
     Work,
+    _bind,
     class_of,
     operator_formulas,
     takes_values,
@@ -509,3 +510,23 @@ def test_values_are_taken_from_their_arguments() -> None:
             assert any(right), (name, names)
             checked += 1
     assert checked > 50
+
+
+@pytest.mark.parametrize(
+    ("names", "shape", "known", "fits"),
+    [
+        (["a", "b"], [2, 3], {"a": 2, "b": 3}, True),
+        (["a", "a"], [2, 3], {}, False),
+        (["a"], [2, 3], {}, False),
+        (["a", "b"], [2], {}, False),
+        (["*n", "k"], [5, 6, 7], {"k": 7}, True),
+        (["*n", "k"], [5, 6, 8], {}, False),  # `k` is known already
+        (["*n", "k", "m"], [7, 9], {"k": 7, "m": 9}, True),
+    ],
+)
+def test_sizes_of_a_shape_agree_with_those_that_are_known(
+    names: list[str], shape: list[int], known: dict[str, int], fits: bool
+) -> None:
+    found: dict[str, Any] = {"k": 7}
+    assert _bind(names, shape, found) == fits
+    assert {name: size for name, size in found.items() if name in known} == known
