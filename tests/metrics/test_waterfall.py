@@ -179,6 +179,16 @@ def test_a_phase_that_comes_twice_on_a_rank_under_one_parent() -> None:
     assert _bars(bars) == pytest.approx({"compute": 0.4, "unequal ranks": 0.2, "unattributed": 0.4})
 
 
+def test_ranks_that_wait_in_phases_do_not_wait_outside_of_them() -> None:
+    """Rank 0 waits 0.2 s in its optimizer for rank 1, which loads data for longer. Both are untimed for 0.1 s."""
+    each = [(step, rank) for step in range(8) for rank in range(2)]
+    steps = [{"table": "steps", "step": step, "rank": rank, "step_time_s": 1.0} for step, rank in each]
+    data = [_phase("data", step, (0.5, 0.7)[rank], rank) for step, rank in each]
+    optimizer = [_phase("optimizer", step, (0.4, 0.2)[rank], rank) for step, rank in each]
+    bars = waterfall(_of("reference", [*steps, *data, *optimizer], 2))
+    assert _bars(bars) == pytest.approx({"compute": 0.3, "data": 0.6, "unattributed": 0.1})
+
+
 def test_ranks_further_apart_than_is_untimed_are_doubted() -> None:
     values = [_phase("gemm1", step, (0.1, 1.7)[rank], rank) for step in range(8) for rank in range(2)]
     forward = [_phase("forward", step, 1.0, rank) for step in range(8) for rank in range(2)]
@@ -230,6 +240,15 @@ def test_rare_pauses_are_no_part_of_a_steady_step() -> None:
     assert rows(table)[0]["doubt"] == "from the MFU that the log prints"
     assert table["of_steady"].dropna().to_dict() == pytest.approx({0: 0.15, 1: 0.85})
     assert table["whole_s"].iloc[0] == pytest.approx(2.7)
+
+
+def test_a_pause_that_a_phase_times_is_no_rare_pause() -> None:
+    """One step of 20 takes 9 s longer in its data phase on rank 1, for which rank 0 waits outside of all phases."""
+    each = [(step, rank, 9.0 * (step == 7)) for step in range(20) for rank in range(2)]
+    steps = [{"table": "steps", "step": step, "rank": rank, "step_time_s": 1.0 + more} for step, rank, more in each]
+    data = [_phase("data", step, 0.9 + more * rank, rank) for step, rank, more in each]
+    bars = waterfall(_of("reference", [*steps, *data], 2))
+    assert _bars(bars) == pytest.approx({"data": 0.9 + 0.225, "unattributed": 0.1, "rare pauses": 0.225})
 
 
 def test_steps_of_two_lengths_are_no_pauses() -> None:

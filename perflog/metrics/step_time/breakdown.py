@@ -143,15 +143,26 @@ def without_pauses(parts: pd.DataFrame, tables: Tables, options: Options) -> pd.
     So the parts describe a usual step. A mean over all steps, with the pauses, describes neither.
     """
     run, untimed = parts["run"].iloc[0], (parts["kind"] == UNTIMED) & (parts["part"] == "step")
-    usual = means_without_pauses(tables, options.warmup).get(run)
-    if usual is None or not untimed.any():
+    if not untimed.any():
         return parts
-    (series,) = (series for series in step_series(tables, warmup=options.warmup) if series.run == run)
-    paused = float(series.steady.mean()) - usual
-    paused = min(paused, _untimed_pauses(tables, options.warmup).get(run, paused))
-    paused = min(max(paused, 0.0), float(parts["time_s"][untimed].iloc[0]))
+    paused = min(rare_pauses(tables, options.warmup).get(run, 0.0), float(parts["time_s"][untimed].iloc[0]))
     times, whole = parts["time_s"].mask(untimed, parts["time_s"] - paused), parts["whole_s"] - paused
     return parts.assign(time_s=times, share=times / whole, whole_s=whole)
+
+
+@computed_once
+def rare_pauses(tables: Tables, warmup: int | None) -> dict[str, float]:
+    """Return how much longer the mean steady step is than without its rare pauses, as far as no phase times them, in s.
+
+    By run with step times.
+    """
+    usual, untimed = means_without_pauses(tables, warmup), _untimed_pauses(tables, warmup)
+    found: dict[str, float] = {}
+    for series in step_series(tables, warmup=warmup):
+        if series.run in usual:
+            longer = max(float(series.steady.mean()) - usual[series.run], 0.0)
+            found[series.run] = max(min(longer, untimed.get(series.run, longer)), 0.0)
+    return found
 
 
 @computed_once

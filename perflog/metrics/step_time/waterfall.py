@@ -23,10 +23,10 @@ from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import means_without_pauses
-from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, breakdown, printed_parent
+from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, breakdown, printed_parent, rare_pauses
 from perflog.metrics.step_time.matmul_efficiency import work_rates
 from perflog.metrics.step_time.phases import rows_with_wholes
-from perflog.metrics.step_time.rank_spread import rank_spread
+from perflog.metrics.step_time.rank_spread import rank_spread, untimed_spread
 from perflog.metrics.step_time.steps import steps
 from perflog.metrics.step_time.throughput import throughput
 from perflog.metrics.traces.collectives.time_loss import device_losses
@@ -44,7 +44,8 @@ BARS = {
     "padding": "time of the phases that do the work x (1 - counted rows / executed rows), mean over the ranks",
     "mixed": "phases that compute, communicate and wait under one timer, without what other bars take from them",
     "preparation": "phases of kind prepare, mean over ranks and steps",
-    "unequal ranks": "of each innermost phase: slowest rank - mean rank, from the untimed time around it",
+    "unequal ranks": "of each innermost phase: slowest rank - mean rank, from the untimed time around it; outside of "
+    "all phases no more than the untimed times of the ranks differ: mean rank - least, median of the steps",
     "transfer": "of a step: time of the fastest rank in each communication phase; of a trace: exposed communication "
     "after the last rank has arrived",
     "waiting for the last": "of a step: mean rank - fastest rank in each communication phase; of a trace: exposed "
@@ -61,7 +62,7 @@ BARS = {
     "data": "phases of kind data; of a trace: host-bound idle while the host is in a range that loads data",
     "unattributed": "untimed time without what other bars take from it: the whole - all other bars",
     "rare pauses": "mean of the steady steps - mean of those that are not over twice their median, if at most a "
-    "quarter is",
+    "quarter is; no more than the untimed time of these steps is longer",
     "warm-up": "mean of all steps - mean of the steady steps, if the others are slower",
 }
 """The bars in their order, with their formulas."""
@@ -239,17 +240,17 @@ def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
     pipelines = {timed.run: timed for timed in timed_pipelines(tables, options)}
     work = _work(tables, options)
     means = _mean_steps(tables, options)
-    usual = means_without_pauses(tables, options.warmup)
+    pauses, waits = rare_pauses(tables, options.warmup), untimed_spread(tables, options)
     for whole in _undivided(tables, options):
         run = whole.names["run"]
         steady, every = means[run, "steady"], means[run, "all"]
-        whole.move(steady - usual[run], "rare pauses", _untimed_in("step"), "steps")
+        whole.move(pauses[run], "rare pauses", _untimed_in("step"), "steps")
         _divide_communication(whole, spread.get(run, ()))
         _take_work(whole, work[run])
         if run in pipelines:
             _take_pipeline(whole, pipelines[run])
         else:
-            _take_unequal_ranks(whole, spread.get(run, ()), semantics[run])
+            _take_unequal_ranks(whole, spread.get(run, ()), semantics[run], waits.get(run))
         if any(piece.bar not in ("unattributed", *NOT_OF_A_STEP) for piece in whole.pieces):
             if any(piece.seconds < 0 for piece in whole.pieces):
                 whole.doubt("unattributed", "phases take longer than what they are inside")
@@ -470,8 +471,14 @@ def _take_pipeline(whole: _Whole, timed: TimedPipeline) -> None:
             whole.doubt(bar, "the model loses more than is untimed")
 
 
-def _take_unequal_ranks(whole: _Whole, spread: Iterable[_PhaseSpread], semantics: RunSemantics) -> None:
-    """Move the wait for the slowest rank of each innermost phase out of the untimed time around it."""
+def _take_unequal_ranks(
+    whole: _Whole, spread: Iterable[_PhaseSpread], semantics: RunSemantics, waits: float | None
+) -> None:
+    """Move the wait for the slowest rank of each innermost phase out of the untimed time around it.
+
+    `waits`: how much the untimed times of the step differ between the ranks. Ranks wait no longer outside of all
+    phases; what is left, they wait in phases. None: not known.
+    """
     inner = {
         (piece.part, piece.inside)
         for piece in whole.pieces
@@ -482,7 +489,12 @@ def _take_unequal_ranks(whole: _Whole, spread: Iterable[_PhaseSpread], semantics
             continue
         left, model = slowest - mean, WAITING_FOR_SLOWEST
         for around in semantics.lineage(parent, None):
-            left = whole.move(left, "unequal ranks", _untimed_in(around), phase, model)
+            if around != "step" or waits is None:
+                left = whole.move(left, "unequal ranks", _untimed_in(around), phase, model)
+            else:
+                if (waited := min(left, waits)) > _ROUNDED * mean:
+                    waits -= waited - whole.move(waited, "unequal ranks", _untimed_in(around), phase, model)
+                left = 0.0
         if left:
             whole.doubt("unequal ranks", "the spread of the ranks is more than the untimed time")
 
