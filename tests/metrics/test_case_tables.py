@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import perflog
 from perflog.metrics import Tables
 from perflog.metrics.benchmarks import case_tables as module
 from perflog.metrics.benchmarks.case_tables import CaseTable, case_tables, names_of_records, names_without_case
@@ -413,3 +415,14 @@ def test_a_time_that_grows_with_the_work_of_its_cases() -> None:
     assert not grows({"gpus": [1, 2, 4]}, [1.0, 2.0, 3.0])
     assert grows({"kernel": ["a", "b"]}, [3.0, 1.0]) and not grows({"kernel": ["a", "a"]}, [3.0, 1.0])
     assert not grows({"kernel": [1, 2]}, [3.0, 1.0]) and not grows({"device": ["a", "b"]}, [3.0, 1.0])
+
+
+def test_steps_without_a_number_are_no_cases(tmp_path: Path) -> None:
+    """TRL prints its dicts without their step where no bar is before them; its `step_time` is in seconds."""
+    of = "'num_tokens': {0}.0, 'reward': 0.6{0}, 'step_time': 12.{0}, 'epoch': 0.0{0}"
+    line = f"{{{{'loss': 0.01, 'learning_rate': 9e-07, {of}}}}}\n"
+    (tmp_path / "trl.log").write_text("".join(map(line.format, range(1, 6))))
+    log = perflog.read(tmp_path / "trl.log")
+    assert not len(perflog.metrics.cases(log))
+    (figure, *_) = perflog.overview(log).figures
+    assert (figure.name, *figure.values.values()) == ("step time", 12.3)

@@ -139,6 +139,7 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
         figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
         if figures and not any(map(_is_speed, figures)):
             figures = [*(speed for speed in _values(tables, options) if _is_speed(speed)), *figures]
+        figures = [*_unnumbered_steps(tables), *figures] if figures else []
     epoch_figures, names = _epochs(tables, options)
     if figures:
         figures += [*_loss(tables), *epoch_figures]

@@ -191,6 +191,9 @@ def case_tables(tables: Tables) -> dict[str, list[CaseTable]]:
     by_run = rows.by("run")
     for run in messages.keys() & by_run.keys():
         by_run[run] = by_run[run].where(~np.isin(by_run[run]["line"], messages[run]["line"]))
+    trained = steps.where(~steps.known("step") & steps.known("loss")).by("run")  # steps whose numbers are not printed
+    for run in trained.keys() & by_run.keys():
+        by_run[run] = by_run[run].where(~np.isin(by_run[run]["line"], trained[run]["line"]))
     found = {run: list(_tables_of(without_readings(run_values))) for run, run_values in by_run.items()}
     return {
         run: sorted(tables_of_run, key=lambda table: int(table.lines[0]))

@@ -398,7 +398,7 @@ class FailureReader:
             last.values["absent"] = f"{last.values.get('absent', '')}, {match['task']}".removeprefix(", ")
             last.last_line = line
             return True
-        if last.kind.name == "actor_died" and add_about_actor(last, text, line):
+        if (last.kind.name == "actor_died" and add_about_actor(last, text, line)) or _adds_values(last, line, text):
             return True
         if last.kind.name == "abort" and (not _WHAT.match(text) or reported(text) is not None):
             return False
@@ -527,3 +527,13 @@ def _chains(stream: _Stream, last: Failure, position: int, text: str) -> bool:
     if begins:
         stream.begun.append((position, text[: text.index(TRACEBACK)]))
     return begins or mark is not None
+
+
+def _adds_values(last: Failure, line: int, text: str) -> bool:
+    """Add what the line after an exception reports of it, such as the node. Return whether it does."""
+    found = reported(text) if line == last.last_line + 1 and not _EXCEPTION.match(text) else None
+    if found is None or found.kind is not last.kind or not found.values.keys() - last.values.keys():
+        return False
+    last.message, last.last_line = f"{last.message}\n{text.strip()}"[:MESSAGE], line
+    last.values = found.values | last.values
+    return True

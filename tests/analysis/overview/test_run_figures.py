@@ -399,7 +399,7 @@ def named(*names: str) -> Any:
         ({"_KINDS": ["MFU"]}, ["all phases", "MFU", "loss"]),
         ({"_KINDS": ["total"]}, ["all phases", "total", "loss", "rate"]),
         ({"_KINDS": ["step", "MFU"], "_scaling": ["speed", "MFU"]}, ["speed", "MFU", "step", "loss"]),
-        ({"_PRINTED_KINDS": ["summary"]}, ["all phases", "summary", "loss"]),
+        ({"_PRINTED_KINDS": ["summary"]}, ["all phases", "unnumbered", "summary", "loss"]),
         ({}, ["all phases", "unnumbered", "value"]),
     ],
 )

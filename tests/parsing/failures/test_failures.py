@@ -122,6 +122,19 @@ def test_tasks_that_start_launchers_are_no_ranks(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_the_line_after_an_exception_may_name_its_node(tmp_path: Path) -> None:
+    text = (
+        "step 1\n"
+        'Traceback (most recent call last):\n  File "main_ppo.py", line 31, in main\n'
+        "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\n"
+        "Memory on the node (IP: 10.0.0.7, ID: fc2b) where the task (actor ID: f9cc, name=WorkerDict.init, pid=43, "
+        "memory used=92.22GB) was running was 479.49GB / 503.58GB (0.95), which exceeds the threshold of 0.95.\n"
+    )
+    log = read(tmp_path, text)
+    assert [culprit["node"] for culprit in culprits(log)] == ["10.0.0.7"]
+    assert log.table("failures")["kind"].tolist() == ["host_out_of_memory"]
+
+
 def test_the_files_of_ranks_and_the_log_of_the_kernel_are_one_job(tmp_path: Path) -> None:
     folder = tmp_path / "job"
     folder.mkdir()
