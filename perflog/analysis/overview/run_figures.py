@@ -478,7 +478,7 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
     figures = list(_last_values(tables, options)) or list(_named_values(tables))
     case_names = set(_names_of_cases(tables))
     case_names |= {name for name in names_of_records(tables) if is_latency_statistic(name)}  # several benchmarks
-    case_names |= names_without_case(tables)
+    case_names |= names_without_case(tables) | set(_names_beside_kernels(tables))
     figures = [figure for figure in figures if figure.name not in case_names]  # no case represents the others
     if case_names:  # the cases are what was measured
         figures = [figure for figure in figures if not _CONFIGURES.fullmatch(figure.name)]
@@ -502,6 +502,14 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
         replace(figure, digits=number, levels=_levels_of_value(tables, figure, options)) for figure, number in digits
     ]
     return sorted(shown, key=place)
+
+
+def _names_beside_kernels(tables: Tables) -> Iterator[str]:
+    """The names of values in the rows of profilers: each row is another function."""
+    values = tables.rows_by_run("values")
+    for run, rows in tables.rows_by_run("kernels").items():
+        if run in values:
+            yield from values[run].where(np.isin(values[run]["line"], rows["line"])).counts("key")
 
 
 def _asides(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:

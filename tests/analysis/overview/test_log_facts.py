@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from support.metric_tables import replace_table
 from support.metrics_logs import by_hand
 
+import perflog
+from perflog.analysis.overview import overview
 from perflog.analysis.overview.facts import log_facts as module
 from perflog.metrics import Options, Tables
 from perflog.metrics.causes.cause import Cause
@@ -285,3 +288,19 @@ def test_summaries_that_each_process_prints() -> None:
     five = [row for n in range(5) for row in summary(f"s{n}", 1.0, 1.0)]
     (found,) = said(module.process_summaries, *summary("time", 1.0, 2.0), *five)
     assert found == "time is printed 2 times: 1 s to 2 s; mean s0 1 s, s1 1 s, s2 1 s, s3 1 s."
+
+
+def test_a_profile_of_the_cpu_alone(tmp_path: Path) -> None:
+    """No row represents the others: the screen has the total below the table, and what takes most of it."""
+    rule = "  ".join("-" * width for width in (12, 12, 12, 12, 12, 12, 12))
+    cells = [
+        ("Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"),
+        ("aten::mm", "69.00%", "69.000ms", "70.00%", "70.000ms", "35.000ms", "2"),
+        ("aten::sum", "31.00%", "31.000ms", "31.00%", "31.000ms", "31.000ms", "1"),
+    ]
+    head, *rows = ("  ".join(cell.rjust(12) for cell in row) for row in cells)
+    path = tmp_path / "profile.txt"
+    path.write_text("\n".join([rule, head, rule, *rows, rule, "Self CPU time total: 100.000ms", ""]))
+    seen = overview(perflog.read(path))
+    assert [figure.name for figure in seen.figures] == ["self_cpu_time_total"]
+    assert list(seen.reasons) == ["Largest in the profile: aten::mm 69 % (2 calls), aten::sum 31 % (1 call)."]

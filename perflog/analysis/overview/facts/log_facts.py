@@ -79,8 +79,15 @@ def _cause(tables: Tables, run: str, options: Options, subject: str) -> Cause | 
 
 
 def profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """The kernel, or API call, that takes most of the largest category of a profile, if its category can bind."""
-    cause = next((c for c in causes_by_run(tables, options).get(run, ()) if c.metric == KERNELS and c.may_bind), None)
+    """The kernel, or API call, that takes most of the largest category of a profile, if its category can bind.
+
+    Of a profile without kernels and calls, as of the CPU alone, what takes most of it.
+    """
+    found = [cause for cause in causes_by_run(tables, options).get(run, ()) if cause.metric == KERNELS]
+    if not found:
+        yield from _by_name(tables, run)
+        return
+    cause = next((cause for cause in found if cause.may_bind), None)
     if cause is None or cause.subject == "kernel":
         return
     kernel = _cause(tables, run, options, "kernel")
@@ -88,6 +95,20 @@ def profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
         calls = f"{count(kernel.n, 'call')} x {show(kernel.each_s, 's', 3)}, " if kernel.n else ""
         noun = "kernel" if kernel.of == "gpu" else "call"
         yield f"Largest {noun}: {short_kernel(str(kernel.name))}, {calls}{percent(kernel.share)}."
+
+
+def _by_name(tables: Tables, run: str) -> Iterator[str]:
+    """What takes most of the time of a profile without kernels and API calls, by the printed shares."""
+    rows = tables.rows_of("kernels", run)
+    rows = rows.where(~rows.known("kind") & rows.known("share") & rows.known("calls"))
+    shares: dict[str, tuple[float, int]] = {}
+    for name, share, calls in rows.records("name", "share", "calls"):
+        sum_of_shares, sum_of_calls = shares.get(name, (0.0, 0))
+        shares[name] = sum_of_shares + share, sum_of_calls + calls
+    largest = sorted(shares.items(), key=lambda item: -item[1][0])[:_MOST_NAMED]
+    told = [f"{name} {percent(share)} ({count(calls, 'call')})" for name, (share, calls) in largest if share > _TELLING]
+    if told:
+        yield f"Largest in the profile: {', '.join(told)}."
 
 
 def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
