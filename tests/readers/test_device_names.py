@@ -43,6 +43,7 @@ def test_the_number_of_a_stream(name: str, number: int) -> None:
         (["Steps", "Stream 1", "XLA Ops", " stream 2"], ["Stream 1", " stream 2"]),
         (["Steps", "XLA Ops", "Async XLA Ops", "TensorCore"], ["XLA Ops", "Async XLA Ops", "TensorCore"]),
         (["Steps", "XLA Modules"], ["Steps", "XLA Modules"]), ([], []),
+        (["Plane 0", "Group 0 Communication", "Plane 1"], ["Group 0 Communication"]),
     ],
 )  # fmt: skip
 def test_tracks_with_work(names: list[str], work: list[str]) -> None:

@@ -505,11 +505,13 @@ def _values(tables: Tables, options: Options) -> list[RunFigure]:
 
 
 def _names_beside_kernels(tables: Tables) -> Iterator[str]:
-    """The names of values in the rows of profilers: each row is another function."""
+    """The names of values in the rows of profilers, and in events of traces: each is of another function."""
     values = tables.rows_by_run("values")
     for run, rows in tables.rows_by_run("kernels").items():
         if run in values:
             yield from values[run].where(np.isin(values[run]["line"], rows["line"])).counts("key")
+    for run in values.keys() & tables.counts("events").keys():
+        yield from values[run].counts("key")
 
 
 def _asides(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:

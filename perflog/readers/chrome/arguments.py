@@ -42,6 +42,7 @@ DROPPED = {
     ),
     "tts": "start on the clock of the thread",
     "cbid": "number of the call that `name` names",
+    "kernel_details": "grid, block, registers and shared memory of the launch, as one string",
     "kernel": "name of the kernel that the call launches, printed again",
     "cuda_sync_kind": "kind of the synchronisation that `name` names",
     "memory bandwidth (GB/s)": "bytes / duration",

@@ -21,6 +21,7 @@ _DEVICE = lazy_pattern(  # sources: XPlane names of XLA; labels of Kineto; torch
 )
 _STREAM = lazy_pattern(r"stream\D*(\d+)", re.IGNORECASE)
 _OPERATIONS = lazy_pattern(r"(?:async )?xla ops|tensorcore|sparse ?core ops", re.IGNORECASE)
+_COLLECTIVES = lazy_pattern(r"group \d+ communication", re.IGNORECASE)  # CANN; tracks `Plane 0` have their parts
 _COPY = lazy_pattern(r"\[?\w*memcpy|copy-(?:start|done)|\w*copy(?:h2d|d2h|d2d)", re.IGNORECASE)
 _SET = lazy_pattern(r"\[?\w*memset", re.IGNORECASE)
 _WAIT = lazy_pattern(r"(?:event|notify|capture)[_ ]?(?:wait|record|reset)", re.IGNORECASE)
@@ -35,7 +36,7 @@ def device_number(name: str) -> int | None:
 def work_tracks(names: Iterable[str]) -> Callable[[str], bool]:
     """Return the test whether a track of a device has work, by its name. `names`: the names of all its tracks."""
     names = list(names)
-    for pattern in (_STREAM, _OPERATIONS):
+    for pattern in (_STREAM, _OPERATIONS, _COLLECTIVES):
         if any(pattern.match(name.strip()) for name in names):
             return lambda name: pattern.match(name.strip()) is not None
     return lambda _: True

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from support.metric_tables import replace_table
 from support.metrics_logs import by_hand
+from support.trace_tables import by_hand as trace_by_hand
+from support.trace_tables import kernel
 
 from perflog.analysis.overview.run_figures import RunFigure
 from perflog.metrics import Options, Tables
@@ -422,3 +424,12 @@ def test_the_order_of_all_figures(
         monkeypatch.setattr(module, name, ())
     found = [figure.name for figure in module.run_figures(EMPTY, Options())]
     assert found == names
+
+
+def test_details_of_the_events_of_a_trace_are_no_figures() -> None:
+    """Roctracer writes begin, end and process of each event beside its times."""
+    tables = trace_by_hand([kernel(0, 10)])
+    frames = {name: tables[name] for name in ("runs", "events", "steps", "lines")}
+    details = by_hand("values", [{"run": "r", "line": 1, "key": "BeginNs", "value": 5.0}])["values"]
+    assert [figure.name for figure in module._values(Tables({"runs": frames["runs"], "values": details}), Options())]
+    assert not module._values(Tables(frames | {"values": details}), Options())
