@@ -44,6 +44,14 @@ class UnknownTableError(InputError):
     """A Parquet or Arrow file with columns that perflog does not know: data of another kind, and no damaged log."""
 
 
+class EmptyLogError(InputError):
+    """A log without a byte."""
+
+
+class BinaryFileError(InputError):
+    """A file that is not made of lines, and that no reader knows."""
+
+
 class UnrecognisedError(InputError):
     """A log of lines of which no format reads a row. Its numbers can be read under guessed names."""
 

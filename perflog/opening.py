@@ -6,21 +6,23 @@ Here it is decided what a name means: logs, a run of a log, a run of a store.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from perflog.errors import InputError, PerflogError, StoreError, UnknownTableError, UnrecognisedError, UsageError
+from perflog.errors import InputError, PerflogError, StoreError, UnrecognisedError, UsageError
 from perflog.files.bundled import bundled
+from perflog.grouping import grouped
 from perflog.log import Log, RowCounts, RunKey, run_keys
-from perflog.parsing.input.log_names import NOTHING_KNOWN, REFERENCE, LogName, expand, left_out
+from perflog.parsing.input.log_names import REFERENCE, LogName, expand, left_out, why_left_out
 from perflog.provenance import as_json, provenance
 from perflog.tables.arrow import Where, rows_where, text_array, with_column
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import GUESS
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
 from perflog.tables.store import Store, default_store, is_store, store_exists
+from perflog.units import first_few
 
 if TYPE_CHECKING:
     from perflog.ingestion.in_memory import ReadTask
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 _LEAST_READ = 0.2
 """The share of the lines of a log that a guess must read. A text that is no log has numbers on a few of its lines."""
 _FEWEST_RATES = 3
+_MOST_COPIES = 2  # of files, each of which is a warning
 ARE_GUESSES = "names, units and tables are guesses"
 """Words of the warning on a log that no format reads."""
 
@@ -74,32 +77,17 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     A file that is in a folder or matches a glob, but is no log, is left out with a warning. One that the caller named
     (`asked_for`) is an error.
     """
-    from perflog.ingestion.in_memory import ReadTask, read_logs
+    from perflog.ingestion.in_memory import ReadTask
 
-    names, warnings = _grouped(names)
+    names, notes = _grouped(names)
     sink = MemorySink()
-    named = {LogName.parse(name).log for name in asked_for}
-    unknown: dict[str, list[str]] = {}  # by reason
-    first_error: InputError | None = None
-    digests: dict[LogName, str] = {}
     wanted: dict[LogName, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
     for name in names:
         wanted.setdefault(name.whole, []).append(name.run)
-    for log, outcome in read_logs(list(wanted), task or ReadTask(), sink):
-        if isinstance(outcome, InputError):
-            if log.log in named:
-                raise outcome
-            unknown.setdefault(_reason(outcome), []).append(str(log))
-            first_error = first_error or outcome
-        elif isinstance(outcome, LogName):
-            warnings.append(f"{log}: the same bytes as {outcome}, kept once")
-        else:
-            warnings += [f"{log}: {text}" for text in outcome.warnings]
-            digests[log] = outcome.sha256
-    if first_error is not None:
-        if not digests:
-            raise first_error
-        warnings += [left_out(reason, those) for reason, those in unknown.items()]
+    digests, warnings = _read_all(
+        list(wanted), {LogName.parse(name).log for name in asked_for}, task or ReadTask(), sink
+    )
+    warnings[:0] = notes
     keys_of: dict[str, list[RunKey]] = {digest: [] for digest in digests.values()}
     runs = _with_settings(sink, {digest: log.settings for log, digest in digests.items() if log.settings})
     for key in run_keys(runs):
@@ -112,6 +100,46 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     every_key = [key for keys in keys_of.values() for key in keys]
     sink.runs = [key.id for key in every_key]
     return Log(sink.fetch, every_key, warnings=warnings).select(*chosen)
+
+
+def _read_all(
+    names: Sequence[LogName], asked_for: Collection[str], task: ReadTask, sink: MemorySink
+) -> tuple[dict[LogName, str], list[str]]:
+    """Read logs into a sink. Return the digest of each that was read, and warnings."""
+    from perflog.ingestion.in_memory import read_logs
+
+    warnings: list[str] = []
+    digests: dict[LogName, str] = {}
+    reasons: dict[LogName, str] = {}  # why logs are left out
+    copies: dict[LogName, LogName] = {}
+    first_error: InputError | None = None
+    for log, outcome in read_logs(names, task, sink):
+        if isinstance(outcome, InputError):
+            if log.log in asked_for:
+                raise outcome
+            reasons[log] = why_left_out(outcome)
+            first_error = first_error or outcome
+        elif isinstance(outcome, LogName):
+            if outcome in reasons:
+                reasons[log] = reasons[outcome]
+            else:
+                copies[log] = outcome
+        else:
+            warnings += [f"{log}: {text}" for text in outcome.warnings]
+            digests[log] = outcome.sha256
+    if first_error is not None and not digests:
+        raise first_error
+    by_reason = grouped((reason, str(log)) for log, reason in reasons.items())
+    warnings += [left_out(reason, those) for reason, those in by_reason.items()]
+    return digests, [*warnings, *_copies_in_words(copies)]
+
+
+def _copies_in_words(copies: Mapping[LogName, LogName]) -> Iterator[str]:
+    """Yield that files have the same bytes as others; of many, a few by name."""
+    if len(copies) > _MOST_COPIES:
+        yield f"{len(copies):,} files have the same bytes as others, kept once: {first_few(copies, _MOST_COPIES)}"
+        return
+    yield from (f"{log}: the same bytes as {first}, kept once" for log, first in copies.items())
 
 
 def _with_settings(sink: MemorySink, settings: Mapping[str, Mapping[str, str]]) -> pa.Table:
@@ -138,11 +166,6 @@ def _left_apart(runs: pa.Table) -> list[str]:
     from perflog.ingestion.job_logs import apart
 
     return apart(runs)
-
-
-def _reason(error: InputError) -> str:
-    """Return why a file of a folder is left out."""
-    return f"each is {error.reason}" if isinstance(error, UnknownTableError) else NOTHING_KNOWN
 
 
 def ingest(
@@ -177,14 +200,14 @@ def ingest(
     """
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
-    from perflog.ingestion.bulk import IngestTask, ingest_in_turn, log_names, split_documents
+    from perflog.ingestion.bulk import IngestTask, ingest_in_turn, log_names, without_found
     from perflog.ingestion.cluster import ingest_on_cluster
 
     formats = tuple([format] if isinstance(format, str) else format or ())
     folder = os.fspath(store or default_store())
     task = IngestTask(folder, label, formats, strict, guess, provenance(), dict(tags or {}))
     logs = log_names([os.fspath(name) for name in names], formats)
-    outcomes_by_log, documents = split_documents(
+    outcomes_by_log, sentences = without_found(
         ingest_on_cluster(logs, task, scheduler) if scheduler else ingest_in_turn(logs, task)
     )
     outcomes = dict(outcomes_by_log)
@@ -198,8 +221,7 @@ def ingest(
     log = load(task.store)
     log = log.select(*(key for key in log.run_keys if key.sha256 in digests))
     log.warnings += [f"{name}: {text}" for name, result in results.items() for text in result.warnings]
-    if documents:
-        log.warnings.append(left_out(NOTHING_KNOWN, [str(name) for name in documents]))
+    log.warnings += sentences
     return log
 
 

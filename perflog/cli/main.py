@@ -225,7 +225,7 @@ def _ingest(
     from perflog.files.remote import is_in_storage
     from perflog.ingestion import bulk
     from perflog.output import sheets
-    from perflog.parsing.input.log_names import NOTHING_KNOWN, STDIN, left_out
+    from perflog.parsing.input.log_names import STDIN
     from perflog.parsing.input.spilled_input import standard_input
     from perflog.readers.setting_files import SETTINGS_FROM
     from perflog.tables.store import store_exists
@@ -247,9 +247,9 @@ def _ingest(
             done = ingest_on_cluster(names, task, scheduler, progress)
         else:
             done = bulk.ingest_many(names, task, processes, progress)
-        log_outcomes, documents = bulk.split_documents(done)
-    if documents:
-        sheets.warn(left_out(NOTHING_KNOWN, [str(name) for name in documents]))
+        log_outcomes, sentences = bulk.without_found(done)
+    for sentence in sentences:
+        sheets.warn(sentence)
     if files := dict.fromkeys(name.settings[SETTINGS_FROM] for name in names if name.settings):
         terminal.tell(f"settings are from {first_few(files)}, beside the logs")
     return [(str(name), outcome) for name, outcome in log_outcomes]

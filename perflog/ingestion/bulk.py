@@ -14,15 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from perflog.errors import InputError, PerflogError, UsageError
+from perflog.errors import (
+    BinaryFileError,
+    EmptyLogError,
+    InputError,
+    PerflogError,
+    UnknownTableError,
+    UnrecognisedError,
+    UsageError,
+)
 from perflog.files.remote import has_threads, is_remote
+from perflog.grouping import grouped
 from perflog.ingestion import workers
 from perflog.ingestion.batches import in_batches, pay, size
 from perflog.ingestion.earlier_states import History, Origins, history
 from perflog.ingestion.job_logs import group_job_logs
 from perflog.ingestion.memory import keep_freed
 from perflog.parsing.input.archives import unpacked_path
-from perflog.parsing.input.log_names import STDIN, LogName, expand
+from perflog.parsing.input.log_names import STDIN, LogName, expand, left_out, why_left_out
 from perflog.parsing.input.source import Source, open_source
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink, Sink
 from perflog.tables.store import Store, is_store
@@ -36,6 +45,8 @@ MOST_LOGS, MOST_BYTES = 256, 16 << 20
 """Logs, and their bytes, that are stored together."""
 
 _FETCHED_AHEAD = 8  # logs
+_MOST_NAMED = 20  # files that are left out for one reason
+_NO_LOGS = (UnrecognisedError, UnknownTableError, EmptyLogError, BinaryFileError)
 
 Outcome = IngestResult | PerflogError
 
@@ -351,6 +362,27 @@ def split_documents(
     if len(left_out) == len(outcomes):
         return outcomes, []
     return [(name, done) for name, done in outcomes if name not in left_out], left_out
+
+
+def without_found(
+    outcomes: Iterable[tuple[LogName, Outcome]],
+) -> tuple[list[tuple[LogName, Outcome]], list[str]]:
+    """Return the outcomes without files of folders that are no logs, and sentences that name these and the reasons.
+
+    A file that the user named is a log. If nothing was read, each file has its error.
+    """
+    outcomes = list(outcomes)
+    found = {
+        name: why_left_out(done)
+        for name, done in outcomes
+        if isinstance(done, _NO_LOGS) or (name.is_found_document and isinstance(done, InputError))
+        if name.is_found
+    }
+    if all(isinstance(done, PerflogError) for _, done in outcomes):
+        return outcomes, []
+    by_reason = grouped((reason, str(name)) for name, reason in found.items())
+    sentences = [left_out(reason, names, _MOST_NAMED) for reason, names in by_reason.items()]
+    return [(name, done) for name, done in outcomes if name not in found], sentences
 
 
 def ingest_in_turn(names: Sequence[LogName], task: IngestTask) -> Iterator[tuple[LogName, Outcome]]:

@@ -9,7 +9,7 @@ from shlex import quote
 
 import numpy as np
 
-from perflog.errors import InputError, UnrecognisedError
+from perflog.errors import BinaryFileError, EmptyLogError, InputError, UnrecognisedError
 from perflog.formats.model import Format, Line
 from perflog.formats.sample_checks import sample_lines
 from perflog.formats.template import Miss, Template, caret
@@ -80,11 +80,11 @@ def _may_match(template: Template, text: str) -> bool:
 def unusable(source: Source, chunk: Chunk) -> InputError | None:
     """Return the error for an input that is not a log, judged by its first chunk; None for a log."""
     if chunk.size == 0:
-        return InputError("the log is empty", source.name, "nothing was written to it, or it was not flushed yet")
+        return EmptyLogError("the log is empty", source.name, "nothing was written to it, or it was not flushed yet")
     if source.looks_binary():
         begin, unknown = source.first_bytes(4), ("not a text log: it looks binary", _READS)
         reason, help = next((text for start, text in _BINARY.items() if begin.startswith(start)), unknown)
-        return InputError(reason, source.name, help)
+        return BinaryFileError(reason, source.name, help)
     return None
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perflog.errors import InputError, PerflogError, UsageError
+from perflog.errors import EmptyLogError, InputError, PerflogError, UnrecognisedError, UsageError
 from perflog.ingestion import bulk, workers
 from perflog.ingestion.bulk import (
     IngestTask,
@@ -20,6 +21,7 @@ from perflog.ingestion.bulk import (
     ingest_many,
     log_names,
     split_documents,
+    without_found,
 )
 from perflog.parsing.input.log_names import LogName
 from perflog.tables.sink import IngestResult
@@ -177,6 +179,18 @@ def test_documents_beside_logs_are_left_out() -> None:
     assert split_documents([(a, done), (found, error)]) == ([(a, done)], [found])
     assert split_documents([(a, error), (found, done)]) == ([(a, error), (found, done)], [])
     assert split_documents([(found, error)]) == ([(found, error)], [])  # nothing else is there
+
+
+def test_files_of_a_folder_that_are_no_logs_are_left_out_by_reason() -> None:
+    a, b, c, d = (replace(LogName.parse(name), is_found=True) for name in ("a", "b", "c", "d"))
+    done, empty, unknown = IngestResult("a", ""), EmptyLogError("empty", "b"), UnrecognisedError("unknown", "c")
+    unreadable = InputError("cannot be opened", "d")
+    assert without_found([(a, done), (b, empty), (c, unknown), (d, unreadable)]) == (
+        [(a, done), (d, unreadable)],
+        ["left out, because they are empty: b", "left out, because nothing in them is known: c"],
+    )
+    assert without_found([(LogName.parse("a"), empty), (b, done)])[1] == []  # the user named it
+    assert without_found([(b, empty), (c, unknown)]) == ([(b, empty), (c, unknown)], [])  # nothing was read
 
 
 def test_the_number_of_bytes_is_known_of_plain_files() -> None:

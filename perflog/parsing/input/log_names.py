@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from perflog.errors import InputError, nearest
+from perflog.errors import BinaryFileError, EmptyLogError, InputError, UnknownTableError, nearest
 from perflog.files import remote
 from perflog.files.file_names import usable
 from perflog.files.remote import is_in_storage, is_remote
@@ -187,9 +187,18 @@ def expand(texts: Iterable[str]) -> list[LogName]:
     return [log for text in texts for log in LogName.parse(text).logs()]
 
 
-def left_out(reason: str, names: Sequence[str]) -> str:
-    """Return the sentence on files of a folder that are left out: three of them by name, and the number of others."""
-    return f"left out, because {reason}: {first_few(names, _MOST_NAMED)}"
+def left_out(reason: str, names: Sequence[str], most: int = _MOST_NAMED) -> str:
+    """Return the sentence on files of a folder that are left out: a few of them by name, and the number of others."""
+    return f"left out, because {reason}: {first_few(names, most)}"
+
+
+def why_left_out(error: InputError) -> str:
+    """Return why files of a folder with this error are left out."""
+    if isinstance(error, UnknownTableError):
+        return f"each is {error.reason}"
+    if isinstance(error, EmptyLogError):
+        return "they are empty"
+    return "they are binary" if isinstance(error, BinaryFileError) else NOTHING_KNOWN
 
 
 def split_run(text: str) -> tuple[str, str]:
