@@ -9,7 +9,7 @@ import pytest
 
 import perflog
 from perflog.readers.interface import RankInfo
-from perflog.readers.rank_files import rank_of_file, ranks_of_files, runs_of_files
+from perflog.readers.rank_files import _profiling_rounds, rank_of_file, ranks_of_files, runs_of_files
 
 UNKNOWN = RankInfo()
 
@@ -118,3 +118,19 @@ def test_files_of_other_jobs_are_no_ranks_of_one_run() -> None:
     ]  # fmt: skip
     assert rounds("a/rank0.json", "b/rank1.json") == [["a/rank0.json"], ["b/rank1.json"]]
     assert rounds("rank1.json", "rank0.json", "other0.json") == [["rank0.json", "rank1.json"], ["other0.json"]]
+
+
+@pytest.mark.parametrize(
+    ("files", "rounds"),
+    [
+        ([(1, "rank1.9.json"), (0, "rank0.8.json")], [[1, 0]]),  # one round, in the given order
+        ([(0, "r0.5.20"), (1, "r1.9.11"), (1, "r1.6.21"), (0, "r0.4.10")], [[0, 1], [0, 1]]),
+        ([(0, "r0.10"), (0, "r0.11"), (1, "r1.20"), (1, "r1.21")], []),  # no order shows the rounds
+        ([(0, "a"), (0, "b"), (1, "c"), (1, "d")], []),
+    ],
+)
+def test_rounds_of_a_profiler_by_the_times_in_the_names(files: list[tuple[int, str]], rounds: list[list[int]]) -> None:
+    found = _profiling_rounds(files)
+    assert [[rank for rank, _ in each] for each in found] == rounds
+    if len(rounds) == 2:
+        assert found[0] == [(0, "r0.4.10"), (1, "r1.9.11")]
