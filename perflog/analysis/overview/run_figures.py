@@ -146,6 +146,7 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
     else:
         values = (figure for figure in _values(tables, options) if figure.name not in names)
         figures = [*_unnumbered_steps(tables), *epoch_figures, *values]
+    figures = figures or [figure for figure in _memory_of_steps(tables) if figure.values]
     figures = figures or [figure for figure in _counters(tables, options) if figure.values]  # of no program
     if scaling := [figure for figure in _scaling(tables, options) if figure.values]:
         names = {figure.name for figure in scaling}
@@ -360,6 +361,15 @@ def _memory(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = rows[rows["memory"].eq("device") & (rows["run"].nunique() > 1)]
     rows = rows.sort_values("peak", ascending=False, kind="stable").drop_duplicates("run")
     yield _column(rows, "peak", "peak memory", "B", "lower")
+
+
+def _memory_of_steps(tables: Tables) -> Iterator[RunFigure]:
+    """The largest memory that a line of a step prints, of runs that print nothing else."""
+    rows = tables.rows("steps")
+    peaks = {
+        run: float(own["memory_bytes"].max()) for run, own in rows.where(rows.known("memory_bytes")).by("run").items()
+    }
+    yield RunFigure("peak memory", "B", "lower", peaks)
 
 
 def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:

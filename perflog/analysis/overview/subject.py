@@ -24,6 +24,7 @@ _TIMED_BY = {"line": "line stamps", "bar": "a progress bar", "rate": "a printed 
 
 _FEW, _REGULAR = 5, 0.8  # lines, and share of the distances between them, that show that each n-th step is printed
 _FEWEST_EPOCHS = 5
+_SEVERAL = 2
 
 
 def subject(tables: Tables, log: Log) -> Iterator[str]:
@@ -52,7 +53,7 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
         else:
             yield (f"{len(ranks):,} of " if 1 < len(ranks) < world else "") + count(world, "rank")
     elif ranks_of_steps := _printing_ranks(steps):
-        yield f"{ranks_of_steps} ranks"
+        yield ranks_of_steps
     yield from (str(same[c]) for c in ("device", "dtype") if same[c] is not None)
 
 
@@ -109,11 +110,17 @@ def _numbered(tables: Tables) -> dict[str, Rows]:
     return {run: run_rows.where(run_rows.known("step")) for run, run_rows in by_run.items()}
 
 
-def _printing_ranks(steps: Rows) -> int | None:
-    """The number of ranks that print the steps of each run, if they count from 0 on; None if there is one."""
+def _printing_ranks(steps: Rows) -> str | None:
+    """The ranks that print the steps of each run, in words; None if there is one.
+
+    Ranks below the highest may print none.
+    """
     ranks = {tuple(distinct(rows["rank"]).tolist()) for rows in steps.by("run").values()}
     numbers = ranks.pop() if len(ranks) == 1 else ()
-    return len(numbers) if len(numbers) > 1 and numbers == tuple(range(len(numbers))) else None
+    if len(numbers) < _SEVERAL:
+        return None
+    least = max(numbers) + 1
+    return f"{len(numbers)} ranks" if least == len(numbers) else f"{len(numbers)} of at least {least} ranks"
 
 
 def _printed(rows: Rows) -> int:

@@ -211,9 +211,13 @@ def test_the_name_of_several_logs(name: str, logs: Sequence[str], found: str) ->
 
 
 @pytest.mark.parametrize(
-    ("ranks", "said"), [((0, 1, 2), "3 ranks"), ((0,), None), ((2, 3), None), ((0, 1, 3), None), ((None, None), None)]
-)
-def test_ranks_from_0_on_that_print_the_steps_are_the_ranks(ranks: tuple[int | None, ...], said: str | None) -> None:
+    ("ranks", "said"),
+    [
+        ((0, 1, 2), "3 ranks"), ((0,), None), ((2, 3), "2 of at least 4 ranks"), ((0, 1, 3), "3 of at least 4 ranks"),
+        ((None, None), None),
+    ],
+)  # fmt: skip
+def test_the_ranks_that_print_the_steps(ranks: tuple[int | None, ...], said: str | None) -> None:
     rows = [row for rank in ranks for row in steps(1, 2, rank=rank)]
     assert [word for word in words(tables(*rows)) if "rank" in word] == ([said] if said else [])
     known = words(tables(*rows, world_size=8))

@@ -138,10 +138,16 @@ def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
         return
     elif is_ended(tables, run):
         return  # what ended the job counts, and is shown above
-    elif run in tables.rows_by_run("steps") or any(
-        names_step_time(key, unit) for key, unit in tables.rows_of("summaries", run).records("key", "unit")
-    ):
+    elif _is_timed(tables, run, has_rates=len(rates) > 0):
         yield "Why it takes this long is not in the log: it times nothing inside a step."
+
+
+def _is_timed(tables: Tables, run: str, has_rates: bool) -> bool:
+    """Whether a run prints how fast its steps are: their times or rates, or a mean of them."""
+    steps = tables.rows_of("steps", run)
+    return (len(steps) > 0 and (has_rates or bool(steps.known("step_time_s").any()))) or any(
+        names_step_time(key, unit) for key, unit in tables.rows_of("summaries", run).records("key", "unit")
+    )
 
 
 def _times_without_unit(tables: Tables, run: str) -> list[tuple[str, float]]:
