@@ -934,3 +934,17 @@ def test_memory_of_a_step_by_rank() -> None:
     assert [(row["step"], row["rank"], row["memory_bytes"]) for row in got.rows("steps")] == [
         (498, 3, 5.5 * 2**30), (498, 5, 5.5 * 2**30),
     ]  # fmt: skip
+
+
+def test_helion_times_the_configurations_of_each_generation() -> None:
+    got = read(
+        b"[0s] Starting DifferentialEvolutionSearch with population=40, generations=20, crossover_rate=0.8\n"
+        b"[20s] Initial population: failed=4 min=0.0266 mid=0.1577 max=1.2390 best=Config(num_warps=8)\n"
+        b"[88s] Generation 3: replaced=18 min=0.0225 mid=0.0389 max=0.1085 best=Config(num_warps=4)\n"
+        b"[586s] Autotuning complete in 586.6s after searching 1520 configs.\n"
+    )
+    last = {
+        "best_config_time": 22.5e-6, "median_config_time": 38.9e-6, "worst_config_time": 108.5e-6, "generation": 3,
+        "autotuning_time": 586.6, "configs_tested": 1520,
+    }  # fmt: skip
+    assert {key: values(got)[key] for key in last} == pytest.approx(last)

@@ -42,7 +42,7 @@ from perflog.metrics.jobs.stuck_ranks import jobs_of_dumps
 from perflog.metrics.possible import are_moments
 from perflog.metrics.row_groups import split
 from perflog.metrics.semantics import semantics_by_run
-from perflog.metrics.series.series_ends import last_values, summary_figures
+from perflog.metrics.series.series_ends import last_values, summary_figures, summary_losses
 from perflog.metrics.series.time_to_target import SAMPLE_COUNTERS
 from perflog.metrics.step_series import step_series
 from perflog.metrics.step_time.breakdown import UNTIMED
@@ -83,6 +83,7 @@ _SPEED_WORDS = frozenset("throughput bandwidth tps qps rps fps ips".split())
 _RATE_OF_STEPS = lazy_pattern(
     rf"{SMOOTHED_RATE}(?:s_per_)?(?:it|iter|iteration|step|batch|sample|image|token)s?(?:_per_s)?"
 )
+_RATES_OF_A_BAR = (f"{SMOOTHED_RATE}it_per_s", f"{SMOOTHED_RATE}s_per_it")
 _LISTED = 4  # levels of a run; of more the range is shown
 _SAME = 1e-3  # relative difference of medians that are the same
 
@@ -454,7 +455,7 @@ def _summaries(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa
     yield from _by_name(
         (run, (name, unit, better), float(values[-1]))
         for run, rows in tables.rows_by_run("summaries").items()
-        for name, unit, better, values in summary_figures(rows)
+        for name, unit, better, values in [*summary_figures(rows), *summary_losses(rows)]
     )
 
 
@@ -540,6 +541,8 @@ def _asides(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:
     asides = {
         figure.name for figure in figures if figure.unit == "s" and not COUNTDOWN.isdisjoint(words_of(figure.name))
     }
+    if rates.issuperset(_RATES_OF_A_BAR):  # tqdm prints one or the other, by which of them is above 1
+        asides.add(min(_RATES_OF_A_BAR, key=rows.counts("key").__getitem__))
     asides |= {each.name for each in figures if each.unit in _SPEED_UNITS and max(each.values.values(), default=0) < 0}
     asides |= {name for name in beside if re.sub("_(?:total|elapsed)$", "", name) in loops}
     loop_records = _records_of(rows, {f"{loop}_elapsed" for loop in loops})

@@ -14,6 +14,7 @@ from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.attempts import attempts, jobs
 from perflog.metrics.jobs.last_steps import last_steps
+from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.traces.device_work import trace_devices
 from perflog.statistics.groups import distinct
 from perflog.tables.columns import NULL, Rows, rows_from_arrow
@@ -52,8 +53,8 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
             yield f"rank {ranks.pop()} of {world:,}"
         else:
             yield (f"{len(ranks):,} of " if 1 < len(ranks) < world else "") + count(world, "rank")
-    elif ranks_of_steps := _printing_ranks(steps):
-        yield ranks_of_steps
+    elif in_words := _printing_ranks(steps) or _gpus(tables):
+        yield in_words
     yield from (str(same[c]) for c in ("device", "dtype") if same[c] is not None)
 
 
@@ -121,6 +122,13 @@ def _printing_ranks(steps: Rows) -> str | None:
         return None
     least = max(numbers) + 1
     return f"{len(numbers)} ranks" if least == len(numbers) else f"{len(numbers)} of at least {least} ranks"
+
+
+def _gpus(tables: Tables) -> str | None:
+    """The number of GPUs that the runs print as a setting, in words; None if they print none, or differ in it."""
+    numbers = {settings.get("num_gpus", "") for settings in settings_by_run(tables).values()}
+    number = numbers.pop() if len(numbers) == 1 else ""
+    return count(int(number), "GPU") if number.isdecimal() and int(number) else None
 
 
 def _printed(rows: Rows) -> int:

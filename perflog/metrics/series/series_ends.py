@@ -52,6 +52,13 @@ def summary_figures(rows: Rows) -> Iterator[Figure]:
             yield key, unit, better, rows_of_key["value"]
 
 
+def summary_losses(rows: Rows) -> Iterator[Figure]:
+    """Yield the printed losses: they have no unit, and no program prints them for a speed."""
+    for key, rows_of_key in rows.where(~rows.known("unit")).by("key").items() if len(rows) else ():
+        if "loss" in words_of(key) and better_way(key, "") == "lower":
+            yield key, "", "lower", rows_of_key["value"]
+
+
 def last_values(values: Rows, steps: Rows, either_way: Collection[str] = ()) -> Iterator[Figure]:
     """Yield the last value of each series that a run prints by name, and the last loss of its steps.
 

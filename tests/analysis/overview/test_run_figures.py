@@ -15,7 +15,7 @@ from support.metrics_logs import by_hand
 from support.trace_tables import by_hand as trace_by_hand
 from support.trace_tables import kernel
 
-from perflog.analysis.overview.run_figures import RunFigure
+from perflog.analysis.overview.run_figures import RunFigure, run_figures
 from perflog.metrics import Options, Tables
 from perflog.metrics.series.time_to_target import SAMPLE_COUNTERS
 from perflog.metrics.step_time.breakdown import UNTIMED
@@ -264,6 +264,25 @@ def test_the_last_loss_and_the_last_validation_loss() -> None:
     rows += [value(key, 1.5, step=1) for key in ("val_loss", "aux_loss", "val_accuracy")]
     figures = list(module._loss(made(*rows)))
     assert [(each.name, each.values["r"], each.digits) for each in figures] == [("loss", 2.0, 4), ("val_loss", 1.5, 4)]
+
+
+def test_one_of_the_two_rates_of_a_bar_is_shown() -> None:
+    """Tqdm prints seconds where an iteration takes more than one, else iterations."""
+    slow, fast = value("smoothed_s_per_it", 2.5, "s"), value("smoothed_it_per_s", 1.5, "1/s")
+    rates = made(slow, fast, fast)
+    assert module._asides(rates, list(module._last_values(rates, Options()))) == {"smoothed_s_per_it"}
+
+
+def test_the_memory_of_steps_that_print_nothing_else() -> None:
+    rows = [{"step": 1, "memory_bytes": size} for size in (5.0, 7.0, None)]
+    (figure,) = run_figures(made(*rows), Options())
+    assert (figure.name, figure.unit, figure.values) == ("peak memory", "B", {"r": 7.0})
+
+
+def test_the_printed_loss_of_a_summary() -> None:
+    rows = [("runtime", 9.0, "s"), ("train_loss", 0.5, None), ("epoch", 1.0, None)]
+    summary = [{"table": "summaries", "key": key, "value": number, "unit": unit} for key, number, unit in rows]
+    assert [name for name, *_ in found(module._summaries, made(*summary))] == ["runtime", "train_loss"]
 
 
 def test_the_clock_of_a_run() -> None:

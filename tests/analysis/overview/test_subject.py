@@ -231,6 +231,11 @@ def test_what_all_runs_have(values: list[str | None], same: str | None) -> None:
     assert module._same(tables(runs=2, format=values).rows("runs"), "format") == same
 
 
+@pytest.mark.parametrize(("config", "said"), [('{"num_gpus": 2}', ["2 GPUs"]), ('{"num_gpus": 0}', []), ("{}", [])])
+def test_the_number_of_gpus_that_is_a_setting(config: str, said: list[str]) -> None:
+    assert [word for word in words(tables(*steps(1, 2), config=config)) if "GPU" in word] == said
+
+
 def test_a_trace_of_the_cpu_alone_has_the_rank_of_its_events() -> None:
     events = trace_by_hand([kernel(0, 10, "aten::mm", kind="cpu", device=None, rank=34)])
     frames = {name: events[name] for name in ("runs", "steps", "events", "lines")}
