@@ -26,7 +26,7 @@ def evidence(*parts: Sequence[float], steps: Sequence[int] | None = None, epochs
         first = span.stop
         at = np.array(range(1, 1000)[span] if steps is None else steps[span])
         of = np.zeros(len(values), np.int64) if epochs is None else np.array(epochs[span])
-        made.add(0, 0, at, of, np.array(values, np.float64))
+        made.add(0, np.zeros(len(values), np.int64), at, of, np.array(values, np.float64))
     return made
 
 
@@ -53,11 +53,13 @@ def test_values_may_come_in_parts(cut: int) -> None:
 def test_differences_to_the_step_before() -> None:
     made = module._Evidence()
     steps, epochs = np.array([1, 1, 2, 3]), np.zeros(4, np.int64)
-    found = made.add(0, 0, steps, epochs, np.array([1.0, 1.5, 4.0, 3.0]))
+    found = made.add(0, np.zeros(4, np.int64), steps, epochs, np.array([1.0, 1.5, 4.0, 3.0]))
     assert np.array_equal(found, [np.nan, np.nan, 3.0, np.nan], equal_nan=True)
-    found = made.add(0, 0, np.array([4]), np.zeros(1, np.int64), np.array([3.5]))
-    assert found.tolist() == [0.5]
-    assert np.isnan(made.add(0, 1, np.array([5]), np.zeros(1, np.int64), np.array([9.0]))).all()  # another rank
+    found = made.add(0, np.array([1, 0]), np.array([5, 4]), np.zeros(2, np.int64), np.array([9.0, 3.5]))
+    assert np.array_equal(found, [np.nan, 0.5], equal_nan=True)  # of the other rank it is the first
+    found = made.add(0, np.array([0, 1, 0]), np.array([5, 6, 6]), np.zeros(3, np.int64), np.array([4.5, 9.25, 6.0]))
+    assert found.tolist() == [1.0, 0.25, 1.5]
+    assert np.isnan(made.add(1, np.array([0]), np.array([7]), np.zeros(1, np.int64), np.array([9.0]))).all()  # a run
 
 
 def clock(rises: int, mean: float, falls: int = 0, pairs: int | None = None) -> Any:
@@ -147,9 +149,9 @@ def test_corrections_are_roles_that_rows_did_not_get() -> None:
 def test_a_run_that_ended_is_forgotten() -> None:
     roles = TimeRoles({})
     made = roles._evidence[key("time")] = evidence([1.0])
-    made.add(1, 0, np.array([1]), np.zeros(1, np.int64), np.array([1.0]))
+    made.add(1, np.array([0]), np.array([1]), np.zeros(1, np.int64), np.array([1.0]))
     roles.end(0)
-    assert [*made.last] == [(1, 0)]
+    assert [*made.last] == [1]
 
 
 def test_a_total_is_the_sum_of_several_times() -> None:

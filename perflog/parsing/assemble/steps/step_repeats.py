@@ -101,7 +101,7 @@ class StepCounter:
                     covered[rank_rows] = windows.setdefault(rank, CoveredSteps()).read(*columns)
                     spans[since_previous] = covered[since_previous]
                     after = self._after_stepless(run.index, rank, rank_rows, known, low)
-                    spans[np.intersect1d(after, since_previous)] = UNKNOWN
+                    spans[after[np.isin(after, since_previous)]] = UNKNOWN
             self._stepless[run.index] = self._stepless.get(run.index, 0) + int((~known[low:high]).sum())
             if len(windows) > 1 and -1 in windows:  # a line that has lost its label may be of any rank
                 lost = with_step[(ranks[with_step] == -1) & (covers[with_step] == SINCE_PREVIOUS)]
@@ -143,5 +143,6 @@ def by_number(numbers: Ints) -> Iterator[tuple[int, slice | Ints]]:
     if (numbers == numbers[0]).all():
         yield int(numbers[0]), slice(None)
         return
-    for number in np.unique(numbers).tolist():
-        yield number, np.flatnonzero(numbers == number)
+    order = np.argsort(numbers, kind="stable")
+    starts = np.flatnonzero(np.diff(numbers[order])) + 1
+    yield from zip(numbers[order[np.append(0, starts)]].tolist(), np.split(order, starts), strict=True)

@@ -11,7 +11,7 @@ before the last line is read. If it changes a role, the log is read again with t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -22,8 +22,7 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.families.step_parts import COLUMNS, STEP_TIME, is_total
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.attributed_rows import AttributedRows
-from perflog.parsing.assemble.runs.run_state import RunIndex, RunState
-from perflog.parsing.assemble.steps.step_repeats import by_number
+from perflog.parsing.assemble.runs.run_state import RunIndex
 from perflog.parsing.assemble.steps.timer_lines import BESIDE, PART, STEP, line_beside, times_beside
 
 CLOCK, VALUE = "clock", "value"
@@ -43,12 +42,13 @@ _LARGE = 0.5  # rise in all, over the first value: so much slower may a step bec
 
 
 class _Last(Struct):
-    """The last reading of a time by one rank, and the first one since it began."""
+    """The last readings of a time by each rank, and the first ones since they began."""
 
-    step: int
-    epoch: int
-    value: float
-    first: float
+    ranks: Ints
+    steps: Ints
+    epochs: Ints
+    values: Floats
+    firsts: Floats
 
 
 class _Evidence(Struct):
@@ -60,7 +60,7 @@ class _Evidence(Struct):
         base: The sum, over `pairs`, of the first value since it began.
         lines: Lines with other times. `fits`: of these, lines in which it has the role that its name says.
         differences: Lines with a difference of the whole to the step before. `difference_fits`: the same for these.
-        last: The last readings, by run and rank.
+        last: The last readings, by run.
     """
 
     pairs: int = 0
@@ -72,7 +72,7 @@ class _Evidence(Struct):
     fits: int = 0
     differences: int = 0
     difference_fits: int = 0
-    last: dict[tuple[int, int], _Last] = field(default_factory=dict)
+    last: dict[int, _Last] = field(default_factory=dict)
 
     @property
     def only_rises(self) -> bool:
@@ -99,29 +99,38 @@ class _Evidence(Struct):
         """Whether its parts fit its differences, and better than itself."""
         return self.fits_mostly(as_clock=True) and self.difference_fits * self.lines > self.fits * self.differences
 
-    def add(self, run: int, rank: int, steps: Ints, epochs: Ints, values: Floats) -> Floats:
-        """Add the values of a rank. Return their differences to the step before, NaN where there is none."""
-        last = self.last.get((run, rank))
-        if last is not None:
-            before = (last.step, last.epoch, last.value)
-            steps, epochs, values = (np.append(x, y) for x, y in zip(before, (steps, epochs, values), strict=True))
-        new = np.flatnonzero(np.append(True, (np.diff(steps) != 0) | (np.diff(epochs) != 0)))  # repeats say nothing
+    def add(self, run: int, ranks: Ints, steps: Ints, epochs: Ints, values: Floats) -> Floats:
+        """Add values of a run. Return the differences to the step before of the same rank, NaN where there is none."""
+        if not len(values):
+            return values
+        known = 0
+        firsts = values
+        if (last := self.last.get(run)) is not None:
+            known = len(last.ranks)
+            ranks, steps = np.append(last.ranks, ranks), np.append(last.steps, steps)
+            epochs, values = np.append(last.epochs, epochs), np.append(last.values, values)
+            firsts = np.append(last.firsts, firsts)
+        order = np.argsort(ranks, kind="stable")
+        ranks, steps, epochs = ranks[order], steps[order], epochs[order]
+        values, firsts = values[order], firsts[order]
+        is_new = np.append(True, (np.diff(ranks) != 0) | (np.diff(steps) != 0) | (np.diff(epochs) != 0))
+        new = np.flatnonzero(is_new)  # repeats say nothing
         change = np.diff(values[new])
-        follows = (np.diff(steps[new]) > 0) & (np.diff(epochs[new]) == 0)
+        follows = (np.diff(ranks[new]) == 0) & (np.diff(steps[new]) > 0) & (np.diff(epochs[new]) == 0)
         goes_on = follows & (change >= 0)
         begins = np.flatnonzero(np.append(True, ~goes_on))
-        firsts = values[new][begins]
-        firsts[0] = firsts[0] if last is None else last.first
-        first = np.repeat(firsts, np.diff(np.append(begins, len(new))))
+        first = np.repeat(firsts[new][begins], np.diff(np.append(begins, len(new))))
         self.pairs += int(goes_on.sum())
         self.rises += int((goes_on & (change > 0)).sum())
         self.falls += int((follows & (change < 0)).sum())
         self.growth += float(change[goes_on].sum())
         self.base += float(first[1:][goes_on].sum())
-        self.last[run, rank] = _Last(int(steps[-1]), int(epochs[-1]), float(values[new[-1]]), float(first[-1]))
+        ends = np.append(np.flatnonzero(np.diff(ranks)), len(ranks) - 1)  # last line of each rank
+        newest = np.cumsum(is_new)[ends] - 1
+        self.last[run] = _Last(ranks[ends], steps[ends], epochs[ends], values[new[newest]], first[newest])
         differences = np.full(len(values), np.nan)
-        differences[new[1:]] = np.where(goes_on, change, np.nan)
-        return differences[int(last is not None) :]
+        differences[order[new[1:]]] = np.where(goes_on, change, np.nan)
+        return differences[known:]
 
 
 class TimeRoles:
@@ -182,7 +191,7 @@ class TimeRoles:
     def end(self, run: int) -> None:
         """Forget a run that has ended."""
         for evidence in self._evidence.values():
-            evidence.last = {key: last for key, last in evidence.last.items() if key[0] != run}
+            evidence.last.pop(run, None)
 
     def _use(self, key: Key) -> str:
         """Return the role that the rows of this reading get."""
@@ -210,10 +219,11 @@ class TimeRoles:
             differences = np.full(len(row), np.nan)
             for name, values in seconds.items():
                 is_known = known & np.isfinite(values)
-                for run, rank, selected in _ranks(row, is_known, runs):
+                for run, low, high in runs.split(row.records.positions):
+                    selected = low + np.flatnonzero(is_known[low:high])
                     key = (run.log, form.name, row.line.name, name)
-                    columns = (row.step[selected], row.epoch[selected], values[selected])
-                    change = self._evidence.setdefault(key, _Evidence()).add(run.index, rank, *columns)
+                    columns = (row.ranks.rank[selected], row.step[selected], row.epoch[selected], values[selected])
+                    change = self._evidence.setdefault(key, _Evidence()).add(run.index, *columns)
                     differences[selected] = change if name == whole else differences[selected]
             parts = {name: values for name, values in seconds.items() if name != whole}
             fits = fitting(parts, seconds[whole])
@@ -238,14 +248,6 @@ def _role_of_whole(name: str, evidence: _Evidence) -> str:
         return CLOCK
     fits = evidence.fits_mostly(as_clock=False) if is_total(name) else not evidence.may_count_on
     return STEP if fits else VALUE
-
-
-def _ranks(row: AttributedRows, known: Mask, runs: RunIndex) -> Iterator[tuple[RunState, int, Ints]]:
-    """Yield each run and rank of rows, with the indices of its rows that are known."""
-    for run, low, high in runs.split(row.records.positions):
-        selected = low + np.flatnonzero(known[low:high])
-        for rank, rows in by_number(row.ranks.rank[selected]):
-            yield run, rank, selected[rows]
 
 
 def times_of(line: Line) -> list[str]:
