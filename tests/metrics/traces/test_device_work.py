@@ -267,3 +267,10 @@ def test_work_that_is_too_much_to_hold_is_read_again(most: int, is_held: bool, m
     held = one.work
     assert two.work is two.work and (one.work is held) == is_held
     assert one.work.rows["line"].tolist() == [1, 2] and two.work.rows["line"].tolist() == [3, 4]
+
+
+def test_the_category_of_work() -> None:
+    """Of kernels by their name, which may be unknown; a copy, a memset and a graph are what they are."""
+    assert module._work_category("kernel", "ncclDevKernel_AllReduce") == "communication"
+    assert module._work_category("kernel", None) == module._work_category("kernel", "") == "other"
+    assert [module._work_category(kind, "gemm") for kind in ("memcpy", "graph")] == ["memcpy", "graph"]

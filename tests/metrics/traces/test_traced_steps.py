@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.made_traces import event, traced
+from support.trace_tables import by_hand, kernel, step
 
 import perflog
 from perflog.metrics import Tables, steps
 from perflog.metrics.traces.traced_steps import step_times
+from perflog.tables.schema import TABLES
 
 
 def program(lengths: list[int], waits: bool, annotated: int = 10) -> list[dict[str, Any]]:
@@ -37,7 +40,7 @@ def test_a_step_lasts_as_long_as_its_work(tmp_path: Path, waits: bool) -> None:
     log = traced(tmp_path / "a.json", *program([100, 120, 90], waits))
     assert Tables(log)["steps"]["step_time_s"].mul(1e6).round().tolist() == ([105, 125, 95] if waits else [10] * 3)
     found = step_times(Tables(log))
-    assert np.round(found * 1e6).tolist() == [105, 125, 95] if waits else [105, 120, 90]
+    assert np.round(found * 1e6).tolist() == ([105, 125, 95] if waits else [105, 120, 90])
     row = steps(log, warmup=0).query("part == 'all'").iloc[0]
     assert row["max_s"] == pytest.approx(found.max())
 
@@ -73,3 +76,19 @@ def test_comparison_of_steps_that_the_host_does_not_wait_for(tmp_path: Path) -> 
     rows = compare(before, after).rows
     (change,) = rows["change"][(rows["metric"] == "step_time") & (rows["statistic"] == "median")]
     assert 0.28 < change < 0.31
+
+
+def test_steps_of_two_traces_do_not_follow_one_another() -> None:
+    """Each run has a first step of its own: 100 ns in one, and 65 ns in the other one, which ends 5 ns later."""
+    events = [
+        each | {"run": run}
+        for run, begin, length in (("r", 0, 100), ("s", 40, 65))
+        for each in (step(1, begin, begin + length), kernel(begin, begin + length, step=1))
+    ]
+    made = by_hand(events)
+    rows = [
+        {"run": run, "part": 0, "line": line, "step": 1, "step_time_s": 9.0}
+        for run, line in (("r", 1), ("s", 3), ("s", 9))
+    ]
+    frame = pd.DataFrame(rows).reindex(columns=[column.name for column in TABLES["steps"]])
+    assert np.round(step_times(Tables({**made, "steps": frame})) * 1e9).tolist() == [100, 65, 9e9]
