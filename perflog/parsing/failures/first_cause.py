@@ -51,6 +51,7 @@ _WITHOUT_PROCESS = ("terminated", "rendezvous_timeout", "no_progress", "nccl_err
 _EITHER_OF_BOTH = "detected by watchdog at work"
 """What a watchdog prints of a time-out, and of an error too."""
 
+_DUMP_SIGNAL = "Received a dump signal"
 _DEFAULT_GROUP = lazy_pattern(r"^0?(?:\(?default_pg\)?)?$|default_pg")
 _ON_A_NODE, _WITNESSES = 8, 3  # ranks of a node; ranks that report the same
 _NEAR = 50  # lines after a failure in which the same process reports more of it
@@ -411,11 +412,23 @@ def _named_absent(failures: Sequence[FailureRow]) -> list[int]:
 
 
 def _lagging(failures: Sequence[FailureRow], column: str) -> list[int]:
-    """Return the ranks with the least number, if at most a third of their group is below the greatest."""
+    """Return the ranks with the least number, if at most a third of their group is below the greatest.
+
+    A rank that another one asks for a dump prints its numbers later. They prove only that it lacks the collective
+    that has timed out, if it has enqueued fewer.
+    """
     by_group: dict[str | None, dict[int, int]] = {}
+    asked = {row.group for row in failures if _DUMP_SIGNAL in row.message and row.last_enqueued is not None}
+    timed_out: dict[str | None, int] = {}
+    for row in failures:
+        if row.seq is not None and row.last_enqueued is not None and row.group in asked:
+            timed_out[row.group] = max(row.seq, timed_out.get(row.group, 0))
     for row in failures:
         number = getattr(row, column)
+        if _DUMP_SIGNAL in row.message and (column != "last_enqueued" or row.group not in timed_out):
+            continue
         if row.rank is not None and number is not None and number >= 0:
+            number = min(number, timed_out.get(row.group, number))
             numbers = by_group.setdefault(row.group, {})
             numbers[row.rank] = min(number, numbers.get(row.rank, number))
     found: set[int] = set()

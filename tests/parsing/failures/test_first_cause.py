@@ -445,6 +445,26 @@ def test_who_has_fewer_collectives_than_the_others(name: str, column: str) -> No
     assert column.removeprefix("last_") in found.why or not lagging
 
 
+@pytest.mark.parametrize(
+    ("of_dumps", "lagging"),
+    [
+        ((12, 11, 12), [2]),  # it lacks collective 12
+        ((14, 13, 12), []),  # all have enqueued it
+        ((12, 11, 11), []),  # more than a third lack it
+        ((12, None, 12), []),
+    ],
+)
+def test_ranks_that_another_one_asks_for_a_dump(of_dumps: Sequence[int | None], lagging: list[int]) -> None:
+    """Rank 0 has enqueued two more collectives than the one that has timed out."""
+    first = timeout(0, group="0", seq=12, last_enqueued=14, last_completed=11)
+    message = "Received a dump signal due to a collective timeout from rank 0"
+    dumps = [
+        timeout(rank, group="0", last_enqueued=last, last_completed=0, message=message)
+        for rank, last in enumerate(of_dumps, 1)
+    ]
+    assert judge(numbered(first, *dumps, start=1)).ranks == lagging
+
+
 def test_a_rank_that_waits_in_another_operation() -> None:
     def waiting(*given: tuple[int, str]) -> Judged:
         return judged(*(timeout(rank, seq=seq, op=op) for rank, (seq, op) in enumerate(given)))
