@@ -143,9 +143,11 @@ def unknown_causes(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 
 def _is_timed(tables: Tables, run: str, has_rates: bool) -> bool:
-    """Whether a run prints how fast its steps are: their times or rates, or a mean of them."""
+    """Whether a run prints steps of work, not only the memory at a step, or a mean of their times."""
     steps = tables.rows_of("steps", run)
-    return (len(steps) > 0 and (has_rates or bool(steps.known("step_time_s").any()))) or any(
+    is_work = has_rates or any(bool(steps.known(name).any()) for name in ("step_time_s", "elapsed_s", "loss"))
+    is_work |= not bool(steps.known("memory_bytes").any())
+    return (len(steps) > 0 and is_work) or any(
         names_step_time(key, unit) for key, unit in tables.rows_of("summaries", run).records("key", "unit")
     )
 
