@@ -26,7 +26,7 @@ _WORDS: dict[str, Better] = {
     **dict.fromkeys(
         ("acc", "accuracy", "auc", "f1", "bleu", "rouge", "throughput", "mfu", "map", "iou", "miou", "reward", "score",
          "acc1", "acc5", "top1", "top5", "efficiency", "precision", "recall", "ips", "psnr", "ssim",
-         "iops", "speedup", "qps", "rps", "tps", "fps", "rtfx", "sypd"), "higher",
+         "iops", "speedup", "qps", "rps", "tps", "fps", "rtfx", "sypd", "bw"), "higher",
     ),
 }  # fmt: skip
 """Words inside the name of a value that show which way is better."""

@@ -28,6 +28,7 @@ from perflog.metrics.directions import better, direction, names_energy, names_ra
         ("max_allocated", "B", "lower"),
         ("avail_mem", "B", None),
         ("Write_IOPS", "", "higher"),
+        ("NCCL_BW", "", "higher"),
         ("odd", "J", "lower"),
         ("odd", "", None),
         ("odd", "W", None),
