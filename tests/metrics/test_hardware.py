@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.errors import UsageError
-from perflog.metrics.hardware import GPU_MODELS, PRECISIONS, GpuModel, bandwidth_tbs, gpu_model, precision
+from perflog.metrics.hardware import (
+    GPU_MODELS,
+    PRECISIONS,
+    GpuModel,
+    are_other_devices,
+    bandwidth_tbs,
+    gpu_model,
+    precision,
+)
 
 
 @pytest.mark.parametrize("row", GPU_MODELS, ids=lambda row: row.name)
@@ -29,6 +37,28 @@ def test_the_figures_of_a_row_hold_together(row: GpuModel) -> None:
     assert row.peaks_tflops.get("fp8", 2 * half) == pytest.approx(2 * half, rel=0.02)
     assert row.peaks_tflops.get("tf32", half / 2) == pytest.approx(half / 2, rel=0.03)
     assert row.peaks_tflops.get("fp32", 0) <= row.peaks_tflops.get("tf32", half)
+
+
+@pytest.mark.parametrize(
+    ("name", "lanes", "ghz", "bits", "gbits"),
+    [
+        ("V100 SXM", 5120, 1.53, 4096, 1.752), ("V100 PCIe", 5120, 1.38, 4096, 1.752),
+        ("V100S PCIe", 5120, 1.597, 4096, 2.215), ("T4", 2560, 1.59, 256, 10), ("A100", 6912, 1.41, None, None),
+        ("A40", 10752, 1.74, 384, 14.5), ("A30", 3584, 1.44, 3072, 2.43), ("A10", 9216, 1.695, 384, 12.5),
+        ("RTX A6000", 10752, 1.8, 384, 16), ("RTX 3090", 10496, 1.695, 384, 19.5), ("RTX 4090", 16384, 2.52, 384, 21),
+        ("L4", 7424, 2.04, 192, 12.5), ("L40", 18176, 2.49, 384, 18), ("L40S", 18176, 2.52, 384, 18),
+        ("H100 SXM", 16896, 1.98, 5120, 5.234), ("H100 PCIe", 14592, 1.755, 5120, 3.19),
+        ("MI300X", 304 * 128, 2.1, 8192, 5.2), ("MI325X", 304 * 128, 2.1, 8192, 6),
+    ],
+)  # fmt: skip
+def test_peaks_of_lanes_and_bandwidths_of_pins(
+    name: str, lanes: int, ghz: float, bits: int | None, gbits: float | None
+) -> None:
+    """Each lane multiplies and adds in a cycle of the boost clock; each pin of the memory moves so many Gbit/s."""
+    model = gpu_model(name)
+    assert model.peaks_tflops["fp32"] == pytest.approx(2 * lanes * ghz / 1e3, rel=0.01)
+    expected = None if bits is None or gbits is None else bits * gbits / 8e3
+    assert model.bandwidth_tbs == (expected and pytest.approx(expected, rel=0.025))
 
 
 @pytest.mark.parametrize(
@@ -144,3 +174,14 @@ def test_a_dtype_without_a_figure_is_an_error() -> None:
 )
 def test_the_bandwidth_of_a_model_depends_on_its_memory(names: tuple[str | None, ...], found: float | None) -> None:
     assert bandwidth_tbs(*names) == found
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        ("A100 SXM", "Tesla V100-SXM2", True), ("H100", "NVIDIA H100 NVL", False), ("A100 SXM", "A100 PCIe", True),
+        ("NVIDIA A100", "A100", False), ("cuda:0", "A100", False), ("cpu", "A100", True), ("cpu", "CPU", False),
+    ],
+)  # fmt: skip
+def test_names_of_other_devices(one: str, other: str, differ: bool) -> None:
+    assert are_other_devices(one, other) == are_other_devices(other, one) == differ
