@@ -229,6 +229,7 @@ def test_the_critical_path(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "kinds_on_paths", lambda _: pd.DataFrame(rows))
     bound: list[Any] = [None]
     monkeypatch.setattr(module, "bound_by", lambda *_: bound[0])
+    monkeypatch.setattr(module, "scenario_gains", lambda *_: {"r": []})
     table("launches", CAUSES, **CAUSES)
     text = (
         "On the critical path: kernels 40 % (gemm 30 %, elementwise 4 %), host 32 % (operator 30 %), communication "
@@ -246,6 +247,9 @@ def test_the_critical_path(table: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(module.critical) == []
     rows.insert(1, rows[0] | {"kind": "softmax", "time_s": 10.0})
     assert said(module.critical) == ["On the critical path: kernels 100 % (gemm 75 %, softmax 25 %)."]
+    with monkeypatch.context() as few:
+        few.setattr(module, "scenario_gains", lambda *_: {})  # most launches are unknown
+        assert said(module.critical) == []
     del rows[1]
     table("launches", CAUSES | {"host_s": None}, **CAUSES)
     assert said(module.critical) == []

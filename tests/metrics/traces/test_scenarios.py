@@ -73,6 +73,16 @@ def test_a_launch_that_loads_a_module_is_time_of_the_host(tmp_path: Path) -> Non
     assert found["host", None] == 395 - (5 + 20 + 10)
 
 
+def test_without_most_launches_nothing_is_replayed(tmp_path: Path) -> None:
+    """What waits for the host is unknown then: a replay that holds the rest where it is finds no gain at all."""
+    known, unknown = launched(0, 5, 10, 1), [launched(n, 20 * n, 10, n)[1] for n in (2, 3)]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*known, *unknown]}))
+    assert not len(replay(perflog.read(path)))
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*known, *unknown[:1]]}))
+    assert len(replay(perflog.read(path)))
+
+
 def test_communication_with_ranks_without_a_trace_is_no_work_of_the_device(tmp_path: Path) -> None:
     """Two ranks, one trace: how long its collective of 50 us waits is unknown, so all gains are bounds."""
     path, events = tmp_path / "a.json", [*launched(0, 5, 20, 1), *launched(3, 27, 50, 2, **NCCL)]

@@ -249,7 +249,7 @@ def critical(tables: Tables, run: str, options: Options) -> Iterator[str]:
     this one tells nothing.
     """
     idle = launches.table_of(run, tables, options)
-    if not idle["host_s"].notna().any():
+    if not idle["host_s"].notna().any() or run not in scenario_gains(tables, options):
         return
     rows = kinds_on_paths(tables)
     rows = rows[rows["run"] == run]

@@ -42,6 +42,7 @@ from perflog.metrics.traces.replays.what_if import WhatIf
 _MOST = 1 << 18  # pieces of work of a device that are replayed
 _TOUCH = 0.01  # of a step: a longer gap between two steps is time outside of them
 _FEW = 0.01  # of the work: with more unknown launches, the replay lacks dependencies
+_MOSTLY_KNOWN = 0.5  # of the work: with fewer known launches, the replay would hold the rest where it is
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -85,7 +86,7 @@ _COLUMNS = (
 def replay(tables: Tables, options: Options) -> MetricRows:
     """How much shorter the steps of each device, else its trace, would be in each scenario, the largest gain first.
 
-    A device has rows if it is known what launched its work: without launches, it is unknown what waits for the host.
+    A device has rows if it is known what launched most of its work: else it is unknown what waits for the host.
     In jobs with clocks that agree, each rank has a row: `rank`, of the time of the whole job. So does a pipeline:
     `stages`.
 
@@ -112,7 +113,7 @@ def _all_rows(tables: Tables, options: Options) -> list[dict[str, Any]]:
         idle += idle_calls_of(each, each.device.run in in_steps)
         walk = PathWalk(each)
         kinds += rows_of_kinds(walk)
-        if (each.launching != NO_CALL).any():
+        if (each.launching != NO_CALL).mean() >= _MOSTLY_KNOWN:
             changes = scenarios(each, roofs.get(each.device), peers=id(each.device) not in alone)
             rows += _rows(walk, each.device.run in in_steps, list(changes))
         del each, walk  # before the next one is made
