@@ -327,8 +327,8 @@ class Format(Struct, frozen=True, eq=False):
 
     Attributes:
         guessed: Whether perflog made the format from the log that it reads.
-        generic: Whether the format describes lines of any program. It reads only logs with steps that no other format
-            reads, and only lines that no other format reads.
+        generic: Whether the format describes lines of any program. It reads only lines that no other format reads. In
+            logs with steps of another format it has no steps: see `beside_steps`.
         library: Whether the format describes the lines of a library, a launcher or a monitor, in logs of programs that
             have formats of their own. They join the run that such a program has opened. Its phases mean the same in
             all of them.

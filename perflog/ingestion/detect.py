@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from perflog.formats.families.base import ShapedFamily
 from perflog.formats.families.header_tables import HeaderTable, needs_rows
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.registry import COMMON
@@ -262,18 +263,33 @@ def _detect_all(
     """Detect the formats of a log among these, with the block that it begins with; or of logs that are joined."""
     exact = tuple(f for f in every if not f.generic)
     detection = _detect(chunk, exact, opening, labels, logs=logs)
-    if len(exact) == len(every) or _reads_steps(detection):
+    if len(exact) == len(every):
         return detection
     proven = {d.format.name for d in detection.formats}
-    if proven and not _may_read_more(detection, [f for f in every if f.generic], logs):
+    generic = tuple(f for f in every if f.generic)
+    if _reads_steps(detection):
+        generic = tuple(form for f in generic if (form := _without_steps(f)) is not None)
+    if proven and not _may_read_more(detection, generic, logs):
         return detection
-    left = tuple(f for f in every if f.generic or f.name in proven or f.name == COMMON)
+    left = (*(f for f in every if not f.generic and (f.name in proven or f.name == COMMON)), *generic)
     headers = _first_headers(chunk, left) if not (proven or opening or logs) else []
     with_generic = _detect(chunk, left, opening, labels, headers, logs=logs)
     if not (proven or opening or logs or headers):
         headers = _printed_headers(with_generic.batch, left)
         with_generic = _detect(chunk, left, None, labels, headers) if headers else with_generic
     return with_generic if with_generic.formats else detection
+
+
+@lru_cache(64)
+def _without_steps(form: Format) -> Format | None:
+    """Return what a generic format reads beside the steps of another one: figures and settings; None for nothing."""
+    shapes = [(family, family.shape) for family in form.families if isinstance(family, ShapedFamily)]
+    families = [
+        replace(family, shape=replace(shape, line=replace(shape.line, fills_steps=False)))
+        for family, shape in shapes
+        if shape.beside_steps
+    ]
+    return replace(form, families=tuple(families), lines=(), library=True) if families else None
 
 
 def _may_read_more(detection: Detection, generic: Sequence[Format], logs: JoinedLogs | None) -> bool:

@@ -63,3 +63,21 @@ def test_sizes_of_memory_prove_a_log_only_together(tmp_path: Path) -> None:
     assert (found["MA"], found["Max_MA"]) == ((3.5 * 2**30, "B"), (7.5 * 2**30, "B"))
     with pytest.raises(perflog.PerflogError):
         values(tmp_path, "Peak memory: 1.25 GB")
+
+
+def test_figures_beside_the_steps_of_another_format_are_read(tmp_path: Path) -> None:
+    """A format describes the lines that its authors have seen: a program prints others too."""
+    lines = (
+        "1/20000 train_loss: 9.0168 train_time: 0.0m tok/s: 12481165",
+        "2/20000 train_loss: 8.5 train_time: 0.0m tok/s: 1248",
+        "tttg: c1/111 lr:0.001 t:2.5s",
+        "Peak GPU memory: 64.5 GB",
+        "step 7 is near, loss 3.5",
+    )
+    path = tmp_path / "run.txt"
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    log = perflog.read(path)
+    assert log.arrow("runs")["format"].to_pylist() == ["speedrun"]
+    assert log.arrow("steps")["step"].to_pylist() == [1, 2]
+    found = {row["key"]: row["value"] for row in log.arrow("values").to_pylist() if row["line"] > 2}
+    assert found == {"c": 1, "lr": 0.001, "t": 2.5, "Peak_GPU_memory": 64.5e9}

@@ -229,6 +229,7 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
         tail: The template that ends the line.
         units: Units by field name, or by a glob for fields named after keys.
         dropped: By key or glob, why the figures of the key need no table.
+        beside_steps: Whether lines of the family, of a generic format, are read beside the steps of another format.
     """
 
     line: Line
@@ -236,6 +237,7 @@ class FamilyShape(Struct, frozen=True, eq=False, dict=True):
     tail: Template
     units: Mapping[str, Unit] = field(default_factory=dict)
     dropped: Mapping[str, str] = field(default_factory=dict)
+    beside_steps: bool = False
 
     def dropped_field(self, key: str) -> str:
         """Return the name of the field that drops the value of a key."""

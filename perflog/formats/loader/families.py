@@ -225,7 +225,8 @@ def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> Fa
         again=second_row(entry, tuple(names), common["table"]),
         **common,
     )
-    return FamilyShape(line, heads, tail, _units(entry, names), dropped_keys(entry))
+    beside_steps = entry.get("beside_steps", bool, False)
+    return FamilyShape(line, heads, tail, _units(entry, names), dropped_keys(entry), beside_steps)
 
 
 def _units(entry: Entry, names: Collection[str]) -> dict[str, Unit]:

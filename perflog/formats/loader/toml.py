@@ -37,7 +37,7 @@ _KEYS = {
     "commands": {"name", "table", "sample", "telling"},
     "meters": {
         "name", "head", "plain_names", "needs", "measures", "headings", "titles", "worked", "unnamed", "ended", "pairs",
-        "counted", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
+        "counted", "beside_steps", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
         "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
         "fills_steps", "step_by", "outside", "telling", "unknown", "dropped", "unit_names",
     },

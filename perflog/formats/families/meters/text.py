@@ -186,9 +186,10 @@ class MeterText(Struct):
 
     def _add_count(self, k: int, count: re.Match[str]) -> int:
         """Add a count that sticks to its name: `c3/10`. Return the index of the next token."""
-        name = self.names.field_of(count["name"], "", "", "", count["number"])
-        self.text += f"{count['name']}{{{name}:{spec_of(count['number'])}}}/{{{UNNAMED}:d}}"
-        self.names.forget()
+        names, word = self.names, count["name"]
+        name, total = (names.field_of(word, suffix, "", "", count["number"]) for suffix in ("", TOTAL))
+        self.text += f"{word}{{{name}:{spec_of(count['number'])}}}/{{{total}:d}}"
+        names.forget()
         return k + 1
 
     def _begin_section(self, k: int) -> None:
