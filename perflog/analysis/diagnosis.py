@@ -18,7 +18,7 @@ from perflog.analysis.culprits import EVIDENCE, Culprit, names_of, text_of
 from perflog.analysis.job_endings import STUCK, Ending, endings, joined, place_of
 from perflog.analysis.job_members import runs_of_jobs
 from perflog.analysis.overview.facts.device_facts import held_by_allocator
-from perflog.analysis.overview.facts.job_course import level_changes
+from perflog.analysis.overview.facts.job_course import drifts, level_changes
 from perflog.analysis.run_names import without_common_folder
 from perflog.analysis.run_stops import last_stop
 from perflog.analysis.slow_members import slow_members
@@ -160,7 +160,7 @@ def diagnose_jobs(log: Log, *names: str, tables: Tables | None = None) -> list[D
 
 def _diagnose(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Diagnosis:
     """Return what ended the job of some runs; `logs`: by run."""
-    speed = [*level_changes(tables, Options(), {})]
+    speed = [*level_changes(tables, Options(), {}), *drifts(tables, Options(), {})]
     return replace(_ended(tables, logs, names), speed=speed)
 
 

@@ -93,7 +93,7 @@ metrics.benchmarks: __init__ server_readings case_titles case_parameters case_ta
 metrics.benchmarks: collectives node_pairs
 metrics.series: __init__ divergence series_ends curves time_to_target epoch_times
 metrics.jobs: __init__ last_steps pauses stuck_ranks job_intervals pause_marks attempt_clock usual_steps attempt_end
-metrics.jobs: attempt_time timeline goodput step_levels time_to_train
+metrics.jobs: attempt_time timeline goodput step_levels step_drifts time_to_train
 metrics.pipelines: __init__ schedule_simulation pipeline schedules
 metrics.traces: input_shapes launches call_tree work_tree steady_work
 metrics.traces: device_time copies idle_causes launch_delays start_up

@@ -15,7 +15,8 @@ from perflog.metrics import Options, Tables, telemetry
 from perflog.metrics import levels as levels_of_runs
 from perflog.metrics.clock_offsets import clock_offsets
 from perflog.metrics.jobs.job_intervals import CHECKPOINT, COMPILE, EVALUATION, STALL, TRAINING, UNKNOWN
-from perflog.metrics.jobs.step_levels import alternate
+from perflog.metrics.jobs.step_drifts import run_drifts
+from perflog.metrics.jobs.step_levels import alternate, drifted_phases
 from perflog.metrics.jobs.timeline import JobTimeline, job_timelines
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.parsing.input.log_names import base_name
@@ -51,6 +52,7 @@ def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) 
             yield from (mark + text for text in _growing_pauses(job))
     yield from _other_clocks(tables, groups, marks)
     yield from level_changes(tables, options, marks)
+    yield from drifts(tables, options, marks)
     yield from epoch_facts(tables, options, marks)
 
 
@@ -194,6 +196,26 @@ def _to_and_fro(levels: Sequence[Mapping[str, Any]], name: str) -> str:
     values = " and ".join(_level(value, unit) for value in ends)
     change = show_change(ends[1] / ends[0] - 1)
     return f"{name[0].upper()}{name[1:]} alternates between {values} ({change}): slower in steps {steps}{with_it}."
+
+
+def drifts(tables: Tables, options: Options, marks: Mapping[str, str]) -> Iterator[str]:
+    """Yield how the speed of each of a few runs drifts; `marks` are before, by run."""
+    found = run_drifts(tables, options.warmup)
+    for run, drift in found.items() if len(found) <= _FEW else ():
+        series, is_time, grows = drift.series, drift.unit == "s", drift.change > 0
+        phases = drifted_phases(tables, series) if is_time else []
+        with_it = f"; with it {', '.join(phases)} from the first half to the second" if phases else ""
+        longer = "longer and longer" if grows else "shorter and shorter"
+        name = _name(series.column, semantics_by_run(tables.rows("runs"))[run])
+        course = f"The step takes {longer}" if is_time else f"{name} {'rises' if grows else 'falls'} steadily"
+        first, last = (_level(value, drift.unit) for value in (drift.first, drift.last))
+        yield (
+            f"{marks.get(run, '')}{course}: {first} in the first tenth of the steps, {last} in the last, "
+            f"{show_change(drift.change)}{with_it}."
+        )
+        if grows == is_time:  # slower
+            middle = int(series.steps[series.warmup.cut + len(series.steady) // 2])
+            yield from slower_devices(tables, options, run, (int(series.steps[series.warmup.cut]), middle, None))
 
 
 def _reported_beside(tables: Tables, run: str, step: int) -> Iterator[str]:
