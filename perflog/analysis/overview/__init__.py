@@ -61,7 +61,7 @@ from perflog.parsing.input.log_names import base_name
 from perflog.providers import provider
 from perflog.tables.nulls import nullable_frame
 from perflog.tables.schema import TABLES
-from perflog.units import count, first_few, plural, show_change
+from perflog.units import count, first_few, show_change
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -257,8 +257,17 @@ def overview(
     return overview_of(log, Tables(log), options, names)
 
 
-def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str] = ()) -> Overview:
-    """Return the overview of a log from its tables; see `overview`."""
+class _Hosts(Struct, frozen=True):
+    """The whole log of which an overview is a part, and the runs of other hosts that it leaves out."""
+
+    log: Log
+    others: Mapping[str, str]
+
+
+def overview_of(
+    log: Log, tables: Tables, options: Options, names: Sequence[str] = (), hosts: _Hosts | None = None
+) -> Overview:
+    """Return the overview of a log from its tables; see `overview`. `hosts`: what else was left out of the log."""
     names = names or (common_name(log),)
     accompanying = companions(tables)
     if accompanying:  # what they fill in shows in the runs that they belong to
@@ -272,7 +281,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         return _of_hosts(log, tables, options, names, other_hosts)
     figures = run_figures(tables, options)
     if values := _values_beside(tables, figures):
-        return _without_values(log, tables, options, names, values)
+        return _without_values(log, tables, options, names, values, hosts)
     beside = logs_beside(tables, log.run_keys, {run for figure in figures for run in figure.values})
     main = log.select(*(key for key in log.run_keys if key.id not in beside)) if beside else log
     main_tables = tables.only([key.id for key in main.run_keys]) if beside else tables
@@ -295,7 +304,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
     found = findings(tables, options)
     return Overview(
         names=names,
-        what=", ".join([*subject(main_tables, main), *_more_logs(log, beside)]),
+        what=", ".join([*subject(main_tables, main), *_more_logs(log, beside, hosts)]),
         lines=log.line_account,
         read_figures=log.figure_account,
         groups=groups,
@@ -323,10 +332,11 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
     )
 
 
-def _more_logs(log: Log, beside: Collection[str]) -> Iterator[str]:
-    """Yield how many logs say more of the job."""
-    if number := len({key.sha256 for key in log.run_keys if key.id in beside}):
-        yield f"{number} more {plural('log', number)} of the same job"
+def _more_logs(log: Log, beside: Mapping[str, str], hosts: _Hosts | None) -> Iterator[str]:
+    """Yield how many logs say more of the jobs, or are of other hosts."""
+    whole, others = (hosts.log, hosts.others) if hosts is not None else (log, {})
+    if more := {**others, **beside}:
+        yield hosts_in_words(whole, more)
 
 
 def _values_beside(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:
@@ -342,11 +352,16 @@ def _values_beside(tables: Tables, figures: Sequence[RunFigure]) -> set[str]:
 
 
 def _without_values(
-    log: Log, tables: Tables, options: Options, names: Sequence[str], values: Collection[str]
+    log: Log,
+    tables: Tables,
+    options: Options,
+    names: Sequence[str],
+    values: Collection[str],
+    hosts: _Hosts | None,
 ) -> Overview:
     """Return the overview of runs without some logs that only print values."""
     kept = [key for key in log.run_keys if key.id not in values]
-    answer = overview_of(log.select(*kept), tables.only([key.id for key in kept]), options, names)
+    answer = overview_of(log.select(*kept), tables.only([key.id for key in kept]), options, names, hosts)
     logs = list(dict.fromkeys(base_name(key.log) for key in log.run_keys if key.id in values))
     beside = f"Not counted as a run, since no metric uses its values: {first_few(logs, 3)}."
     return replace(
@@ -360,7 +375,7 @@ def _of_hosts(
 ) -> Overview:
     """Return the overview of logs of which some are of other hosts of a job: each job has one row."""
     kept = without_other_hosts(log, tables)
-    answer = overview_of(kept, tables.only([key.id for key in kept.run_keys]), options, names)
+    answer = overview_of(kept, tables.only([key.id for key in kept.run_keys]), options, names, _Hosts(log, other_hosts))
     failed = [diagnosis] if (diagnosis := diagnosis_of(names, tables)) else []
     hosts_of = grouped((leader, run) for run, leader in other_hosts.items())
     return replace(
@@ -369,7 +384,6 @@ def _of_hosts(
             replace(group, hosts=tuple(host for run in group.runs for host in hosts_of.get(run, ())))
             for group in answer.groups
         ],
-        what=f"{answer.what}, {hosts_in_words(log, other_hosts)}",
         lines=log.line_account,
         read_figures=log.figure_account,
         failures=endings(tables),
