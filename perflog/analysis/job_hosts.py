@@ -29,6 +29,9 @@ _DRIFT = 0.2  # of a step
 _EQUAL_TIMES, _PRECISE = 2, 5  # times that two logs of a run have in common, and their digits
 _MOST_TIMES, _MOST_LOGS = 1000, 50  # of a run that is compared, and with one time: more are of steps, or settings
 
+_EQUAL_RESULTS, _RESULT_DIGITS = 4, 4  # results of a benchmark with equal values, and their digits
+_MOST_RESULTS, _ROUNDING = 0.9, 0.51  # of the results that both print; of the last digit
+
 _EQUAL_STEPS, _STEP_DIGITS = 10, 4  # steps with equal times, and digits of these
 _EQUAL_SHARE = 0.25  # of the steps that both print: the two may disagree about the others
 _NOT_BY_CHANCE = 2  # times as many steps have equal times as a step of one log and the next of the other
@@ -87,7 +90,9 @@ def _columns(tables: Tables, run: str) -> int:
 
 def same_runs(tables: Tables) -> Iterator[tuple[str, str]]:
     """Yield pairs of runs of two logs that are one run, each by its own evidence."""
-    return chain(equal_losses(tables), equal_times(tables), equal_steps(tables), equal_curves(tables))
+    return chain(
+        equal_losses(tables), equal_times(tables), equal_steps(tables), equal_curves(tables), equal_results(tables)
+    )
 
 
 def hosts_in_words(log: Log, other_hosts: Mapping[str, str]) -> str:
@@ -173,6 +178,41 @@ def equal_times(tables: Tables) -> Iterator[tuple[str, str]]:
         if is_of_two and number >= max(_EQUAL_TIMES, min(counts[one], counts[other]) / 2):
             joined.add(other)
             yield one, other
+
+
+def equal_results(tables: Tables) -> Iterator[tuple[str, str]]:
+    """Yield pairs of runs without steps that print the same results, rounded in their own way.
+
+    A benchmark prints its results, and writes them to a document with more digits.
+    """
+    format_of = dict(tables.rows("runs").where(tables.rows("runs").known("format")).records("run", "format"))
+    stepping = tables.counts("steps")
+    results: dict[str, dict[str, float]] = {}
+    for name in ("values", "summaries"):
+        for run, rows in tables.rows_by_run(name).items():
+            if run in stepping or run not in format_of or len(rows) > _MOST_TIMES:
+                continue
+            known = rows.where(rows.known("key", "value")).records("key", "value")
+            results.setdefault(run, {}).update((key.casefold(), value) for key, value in known)
+    if len(results) > _MOST_LOGS:
+        return
+    joined: set[str] = set()
+    for one, other in combinations(results, 2):
+        is_of_two = one.partition("-")[0] != other.partition("-")[0] and other not in joined
+        if is_of_two and format_of[one] != format_of[other] and _have_equal_results(results[one], results[other]):
+            joined.add(other)
+            yield one, other
+
+
+def _have_equal_results(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
+    pairs = [(one[key], other[key]) for key in one.keys() & other.keys()]
+    precise = [pair for pair in pairs if min(map(_digits, pair)) >= _RESULT_DIGITS]
+    equal = sum(abs(a - b) <= _ROUNDING * 10.0 ** -min(_decimals(a), _decimals(b)) for a, b in precise)
+    return equal >= max(_EQUAL_RESULTS, _MOST_RESULTS * len(precise))
+
+
+def _decimals(value: float) -> int:
+    return len(f"{value:.12g}".partition("e")[0].partition(".")[2])
 
 
 def equal_steps(tables: Tables) -> Iterator[tuple[str, str]]:

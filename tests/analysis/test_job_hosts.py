@@ -199,3 +199,28 @@ def test_times_of_steps_are_compared_by_four_digits() -> None:
     steps, times = module._times_of_steps(Tables(by_hand("steps", rows)).rows("steps"))
     assert steps.tolist() == [*range(30)]
     assert times[:2].tolist() == pytest.approx([1.235, 1.335]) and times[9] == pytest.approx(2.135)
+
+
+def results_of(*runs: dict[str, float], forms: str = "xy") -> list[tuple[str, str]]:
+    rows = [
+        {"run": f"{name}-1", "key": key, "value": value}
+        for name, own in zip("ab", runs, strict=True)
+        for key, value in own.items()
+    ]
+    frames = by_hand("values", rows)
+    each = [
+        frames["runs"].assign(run=f"{name}-1", format=form, log_sha256=name)
+        for name, form in zip("ab", forms, strict=True)
+    ]
+    return list(module.equal_results(Tables({**frames, "runs": pd.concat(each)})))
+
+
+PRINTED = {"Mean_TTFT": 0.31257, "P99_TTFT": 0.80031, "Mean_TPOT": 0.02413, "Duration": 190.21, "Requests": 5.0}
+WRITTEN = {"mean_ttft": 0.312568, "p99_ttft": 0.8003142, "mean_tpot": 0.02412661, "duration": 190.20833, "n": 7.0}
+
+
+def test_a_benchmark_prints_its_results_and_writes_them_with_more_digits() -> None:
+    assert results_of(PRINTED, WRITTEN) == [("a-1", "b-1")]
+    assert results_of(PRINTED, WRITTEN, forms="xx") == []  # repeats
+    assert results_of(PRINTED, WRITTEN | {"mean_ttft": 0.3127}) == []
+    assert results_of(dict(list(PRINTED.items())[:3]), WRITTEN) == []  # too few
