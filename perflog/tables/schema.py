@@ -343,7 +343,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("subject", "what was counted: a kernel, a network port, a process group; null: the whole device"),
         _small("device", "device that was counted, or that ran the subject"),
         _DEVICE_NAME,
-        _word("process", "process, as named in the trace"),
+        _word("process", "process, as named in the trace; of GPU telemetry of several nodes the node"),
         _int(
             "start_ns",
             "time of the reading, or start of what it covers, on the clock of table `events`; of GPU telemetry "

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import perflog
+from perflog.metrics.power.telemetry import device_samples
 from perflog.metrics.power.unlike_devices import unlike_devices
 from perflog.metrics.run_tables import Tables
 
@@ -50,3 +51,23 @@ def test_the_overview_names_it(tmp_path: Path) -> None:
     (text,) = perflog.overview(log).reasons
     assert text.startswith("Device 2 of 4 differs from the others: clock 1.31 GHz instead of 1.99 GHz, ")
     assert text.endswith(", temperature 87 °C instead of 66 °C, power 482 W instead of 652 W.")
+
+
+def test_devices_of_several_nodes_in_one_file(tmp_path: Path) -> None:
+    """Each node has a device 0: they are six devices."""
+    rows = ["timestamp, hostname, index, power.draw [W], clocks.current.sm [MHz]"]
+    for second in range(40):
+        for node in ("node01", "node02", "node03"):
+            for index in (0, 1):
+                is_hot = node == "node02" and index == 1
+                place = f"2026/11/03 09:00:{second:02d}.000, {node}, {index}"
+                rows.append(f"{place}, {300 if is_hot else 650 + second % 3} W, {1200 if is_hot else 1980} MHz")
+    path = tmp_path / "gpus.csv"
+    path.write_text("\n".join(rows) + "\n")
+    log = perflog.read(path)
+    (sampled,) = device_samples(Tables(log))
+    assert [*sampled.devices] == [0, 1, 2, 3, 4, 5] and sampled.nodes[3] == ("node02", 1)
+    found = unlike_devices(Tables(log))
+    assert {(row.node, row.number, row.devices) for row in found} == {("node02", 1, 6)}
+    (text,) = perflog.overview(log).reasons
+    assert text.startswith("Device 1 of node02, one of 6 devices, differs from the others: clock 1.2 GHz instead of ")

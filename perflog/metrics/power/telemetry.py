@@ -49,7 +49,12 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("part", meaning="run: from the first step to the last; step: one step"),
     MetricColumn("step", meaning="number of the step; null for the whole run", type="Int64"),
-    MetricColumn("device", meaning="device that was sampled; null if the samples do not name it", type="Int64"),
+    MetricColumn(
+        "device",
+        meaning="device that was sampled, of several nodes counted through them; null if the samples do not name it",
+        type="Int64",
+    ),
+    MetricColumn("node", meaning="node of the device, where the samples are of several nodes", brief=False),
     MetricColumn("samples", meaning="number of times in the window at which the device was sampled", type="Int64"),
     MetricColumn("power_w", "W", None, "mean of the power samples in the window"),
     MetricColumn("power_max_w", "W", None, "largest power sample in the window", brief=False),
@@ -172,13 +177,17 @@ class Series(Struct, frozen=True):
 
 
 class DeviceSamples(Struct, frozen=True):
-    """The samples of a run on a clock, by device (None: not known) and quantity."""
+    """The samples of a run on a clock, by device (None: not known) and quantity.
+
+    `nodes`: by device its node and its number there, where the samples are of several nodes.
+    """
 
     run: str
     clock: str | None
     devices: Mapping[int | None, Mapping[str, Series]]
     first: int
     last: int
+    nodes: Mapping[int, tuple[str, int]]
 
 
 def device_samples(tables: Tables) -> list[DeviceSamples]:
@@ -201,7 +210,8 @@ def device_samples(tables: Tables) -> list[DeviceSamples]:
 def _sampled(tables: Tables, found: Readings, quantity: Ints) -> Iterator[DeviceSamples]:
     """Yield the samples of each run. `quantity`: index of the quantity of each."""
     runs, words = found.rows.codes("run")
-    keys = (runs, found.rows["device"], quantity)
+    device_of_row, nodes = _of_nodes(found.rows)
+    keys = (runs, device_of_row, quantity)
     moments = groups_of(*keys, found.rows["start_ns"])  # one reading for each time
     times, values = found.rows["start_ns"][moments.first], moments.means(found.value)
     series = groups_of(*(key[moments.first] for key in keys))
@@ -214,7 +224,33 @@ def _sampled(tables: Tables, found: Readings, quantity: Ints) -> Iterator[Device
     for run, rows in found.rows.by("run").items():
         in_order = dict(sorted(devices[run].items(), key=lambda item: (item[0] is None, item[0] or 0)))
         ends = int(rows["start_ns"].min()), int(rows["start_ns"].max())
-        yield DeviceSamples(run, _clock(rows, clocks[run]), in_order, *ends)
+        yield DeviceSamples(run, _clock(rows, clocks[run]), in_order, *ends, nodes.get(run, {}))
+
+
+def _of_nodes(rows: Rows) -> tuple[Ints, dict[str, dict[int, tuple[str, int]]]]:
+    """Return the device of each row, and by run the node of each, where samples of several nodes number devices alike.
+
+    Devices of several nodes are counted through the nodes, in the order in which these are printed.
+    """
+    devices = rows["device"]
+    if not len(rows) or not (rows.known("clock", "process", "device")).any():
+        return devices, {}
+    runs, run_words = rows.codes("run")
+    hosts, words = rows.codes("process")
+    is_sampled = rows.known("clock", "process", "device")
+    hosts = np.where(is_sampled, hosts, -1)
+    members = groups_of(runs, hosts, devices)
+    numbers = devices[members.first].copy()
+    nodes: dict[str, dict[int, tuple[str, int]]] = {}
+    for run in np.unique(runs[is_sampled]).tolist():
+        places = np.flatnonzero((runs[members.first] == run) & is_sampled[members.first])
+        firsts = members.first[places]
+        if len(np.unique(hosts[firsts])) > 1:
+            nodes[run_words[run]] = {
+                number: (words[hosts[row]], int(devices[row])) for number, row in enumerate(firsts.tolist())
+            }
+            numbers[places] = np.arange(len(places))
+    return numbers[members.inverse], nodes
 
 
 def _rows(windows: TimedSteps, samples: Sequence[DeviceSamples]) -> Iterator[dict[str, Any]]:
@@ -227,7 +263,8 @@ def _rows(windows: TimedSteps, samples: Sequence[DeviceSamples]) -> Iterator[dic
         if sampled.last < windows.starts.min() or sampled.first > windows.ends.max():
             continue  # of another time
         for device, quantities in sampled.devices.items():
-            yield from _device_rows(windows, quantities, run_columns | {"device": device})
+            node, _ = sampled.nodes.get(device, (None, device)) if device is not None else (None, None)
+            yield from _device_rows(windows, quantities, run_columns | {"device": device, "node": node})
 
 
 def _difference(steps: str | None, samples: str | None) -> str | None:

@@ -24,7 +24,10 @@ _FEWEST = 3
 
 
 class UnlikeDevice(Struct, frozen=True):
-    """A device with a quantity that differs from the others: their median is `usual`."""
+    """A device with a quantity that differs from the others: their median is `usual`.
+
+    `number`: of the device on its node; `node`: "" where the samples are of one node.
+    """
 
     run: str
     device: int
@@ -33,6 +36,8 @@ class UnlikeDevice(Struct, frozen=True):
     unit: str
     value: float
     usual: float
+    number: int
+    node: str
 
 
 @computed_once
@@ -55,10 +60,14 @@ def _unlike(sampled: DeviceSamples) -> Iterator[UnlikeDevice]:
         numbers = list(values)
         for found in standing_out(matrix, len(_LEAST)):
             if abs(math.log(found.ratio)) >= math.log(least):
-                yield _device(sampled.run, numbers[found.member], quantity, unit, values)
+                device = numbers[found.member]
+                node, number = sampled.nodes.get(device, ("", device))
+                yield _device(sampled.run, device, quantity, unit, values, (number, node))
 
 
-def _device(run: str, device: int, quantity: str, unit: str, values: Mapping[int, Floats]) -> UnlikeDevice:
+def _device(
+    run: str, device: int, quantity: str, unit: str, values: Mapping[int, Floats], place: tuple[int, str]
+) -> UnlikeDevice:
     others = np.concatenate([own for other, own in values.items() if other != device])
     value, usual = (float(np.median(own)) for own in (values[device], others))
-    return UnlikeDevice(run, device, len(values), quantity, unit, value, usual)
+    return UnlikeDevice(run, device, len(values), quantity, unit, value, usual, *place)

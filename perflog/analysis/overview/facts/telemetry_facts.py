@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from perflog.grouping import grouped
 from perflog.metrics import Options, Tables
 from perflog.metrics.power.unlike_devices import unlike_devices
-from perflog.units import show
+from perflog.units import count, first_few, numbered, show
+
+_NAMED = 3  # devices that have a sentence of their own
 
 
 def unlike_device_facts(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001 (as all facts)
     """Yield what differs for each device with telemetry unlike that of the others."""
     rows = [row for row in unlike_devices(tables) if row.run == run]
-    for device in dict.fromkeys(row.device for row in rows):
-        own = [row for row in rows if row.device == device]
+    devices = list(grouped((row.device, row) for row in rows).values())
+    for own in devices[:_NAMED]:
         differences = (
             f"{row.quantity} {_value(row.value, row.unit)} instead of {_value(row.usual, row.unit)}" for row in own
         )
-        yield f"Device {device} of {own[0].devices} differs from the others: {', '.join(differences)}."
+        who = f"Device {own[0].number} of {own[0].devices}"
+        if own[0].node:
+            who = f"Device {own[0].number} of {own[0].node}, one of {own[0].devices} devices,"
+        yield f"{who} differs from the others: {', '.join(differences)}."
+    further = grouped((own[0].node, own[0].number) for own in devices[_NAMED:])
+    if further:
+        names = [numbered("device", numbers) + f" of {node}" * bool(node) for node, numbers in further.items()]
+        yield f"{count(len(devices) - _NAMED, 'more device')} unlike the others: {first_few(names)}."
 
 
 def _value(value: float, unit: str) -> str:
