@@ -948,3 +948,22 @@ def test_helion_times_the_configurations_of_each_generation() -> None:
         "autotuning_time": 586.6, "configs_tested": 1520,
     }  # fmt: skip
     assert {key: values(got)[key] for key in last} == pytest.approx(last)
+
+
+def test_lammps() -> None:
+    """Also in what `grep` finds in several files; the part without a minimum is measured as the rest."""
+    got = read(
+        b"log.txt:Loop time of 9.05245 on 4 procs for 100 steps with 2048000 atoms\n"
+        b"log.txt:  special bonds CPU = 3.617 seconds\n"
+        b"Performance: 1302129.562 tau/day, 3014.189 timesteps/s\n"
+        b"MPI task timing breakdown:\n"
+        b"Section |  min time  |  avg time  |  max time  |%varavg| %total\n"
+        b"---------------------------------------------------------------\n"
+        b"Pair    | 0.063057   | 0.063058   | 0.063059   |   0.5 | 76.03\n"
+        b"Other   |            | 0.002007   |            |       |  2.42\n"
+    )
+    assert got.rows("runs")[0]["world_size"] == 4
+    last = {"loop_time": 9.05245, "special_bonds_time": 3.617, "timesteps_per_s": 3014.189, "Pair.max_time": 0.063059}
+    last |= {"Pair.share": 0.7603, "Other.avg_time": 0.002007}
+    assert {key: values(got)[key] for key in last} == pytest.approx(last)
+    assert unread(got) == {}
