@@ -61,6 +61,7 @@ DROPPED = {
          "device_id", "device_ordinal", "tf_function_call", "equation"),
         _REPEATED,
     ),
+    **dict.fromkeys(("allocator_name", "module_name"), "which allocator, and for which program"),
     **dict.fromkeys(("Hlo Proto", "hlo_proto"), "the program itself"),
     **dict.fromkeys(("memory_access_breakdown", "raw_bytes_accessed"), "parts of `bytes_accessed`"),
     **dict.fromkeys(("device_offset_ps", "device_duration_ps"), "the times of the event on the device's own clock"),
