@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from statistics import mean
+from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 from support.metrics_logs import by_hand, rows, runs, tables
 from support.trace_tables import by_hand as trace_by_hand
@@ -12,6 +14,7 @@ from support.trace_tables import kernel
 
 from perflog.metrics import Options, breakdown, headroom, replay, stages, steps, throughput
 from perflog.metrics.causes import causes_by_run
+from perflog.metrics.step_time import headroom as module
 
 MOE = "moe_layer"
 
@@ -72,6 +75,27 @@ def test_one_slow_rank_of_two(slow: float, gain: float) -> None:
     lines = [{"table": "steps", "step": step, "step_time_s": 1.0} for step in range(8)]
     table = rows(headroom(by_hand("steps", [*lines, *values], world=2)), ideal="equal ranks")
     assert [round(row["gain_s"], 12) for row in table] == ([gain] if gain else [])
+
+
+@pytest.mark.parametrize(
+    ("gain", "spread", "waits"),
+    [
+        (0.3, {}, 0.1),  # beyond the phases that wait and communicate
+        (0.2, {}, 0.0),
+        (0.3, {"r": 0.05}, 0.05),  # the untimed times of the ranks differ less
+        (0.3, {"r": 0.4}, 0.3),
+        (0.3, {"r": 0.0}, 0.0),  # ranks wait in a phase
+    ],
+)
+def test_how_long_ranks_may_wait_outside_of_all_phases(
+    monkeypatch: pytest.MonkeyPatch, gain: float, spread: dict[str, float], waits: float
+) -> None:
+    times = {"compute": 0.5, "wait": 0.1, "communication": 0.1}
+    parts = pd.DataFrame([{"run": "r", "of": "step", "kind": kind, "time_s": time} for kind, time in times.items()])
+    monkeypatch.setattr(module, "breakdown", SimpleNamespace(table=lambda *_: parts))
+    monkeypatch.setattr(module, "equal_ranks", lambda *_: [SimpleNamespace(run="r", gain_s=gain)])
+    monkeypatch.setattr(module, "untimed_spread", lambda *_: spread)
+    assert module.untimed_waits(by_hand("steps", []), Options())["r"] == pytest.approx(waits)
 
 
 def test_a_log_without_parts_has_no_headroom() -> None:

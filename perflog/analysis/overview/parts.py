@@ -6,8 +6,7 @@ from msgspec import Struct
 
 from perflog.metrics import Options, Tables, breakdown, waterfall
 from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, part_name, without_pauses
-from perflog.metrics.step_time.headroom import equal_ranks
-from perflog.metrics.step_time.rank_spread import untimed_spread
+from perflog.metrics.step_time.headroom import untimed_waits
 from perflog.metrics.step_time.waterfall import NOT_OF_A_STEP, WAITING_FOR_SLOWEST
 from perflog.tables.nulls import none_if_null
 
@@ -48,22 +47,13 @@ def parts(tables: Tables, run: str, options: Options) -> list[Part]:
     sums = rows.assign(name=names).groupby("name", sort=False)[["time_s", "share"]].sum()
     found = [Part(str(name), float(s), float(share)) for name, s, share in sums.itertuples(name=None)]
     if rows["of"].iloc[0] == "step":
-        elsewhere = float(rows["time_s"][rows["kind"].isin(["wait", "communication"])].sum())
-        found = _with_unequal_ranks(found, elsewhere, tables, run, options)
+        found = _with_unequal_ranks(found, untimed_waits(tables, options).get(run, 0.0))
     return sorted(found, key=lambda part: -part.seconds)
 
 
-def _with_unequal_ranks(
-    parts_of_step: list[Part], elsewhere: float, tables: Tables, run: str, options: Options
-) -> list[Part]:
-    """Return the parts of a step with the time that unequal ranks explain as a part of its own, not as untimed.
-
-    Ranks also wait in phases, which are parts already: no more is explained than the untimed times of the ranks differ.
-    Where these are not known, it is what unequal ranks lose beyond `elsewhere`, the time of waits and communication.
-    """
+def _with_unequal_ranks(parts_of_step: list[Part], lost: float) -> list[Part]:
+    """Return the parts of a step with the time that unequal ranks explain as a part of its own, not as untimed."""
     untimed = next((part for part in parts_of_step if part.name == UNTIMED), None)
-    lost = next((gain.gain_s for gain in equal_ranks(tables, options) if gain.run == run), 0.0)
-    lost = min(lost, untimed_spread(tables, options).get(run, lost - elsewhere))
     explained = min(1.0, lost / untimed.seconds) if untimed is not None and untimed.seconds > 0 else 0.0
     if untimed is None or explained * untimed.share < _TELLING:
         return parts_of_step

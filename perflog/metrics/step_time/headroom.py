@@ -12,11 +12,11 @@ from typing import NamedTuple
 from perflog.metrics.options import Options
 from perflog.metrics.pipelines.pipeline import timed_pipelines
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, computed_list
+from perflog.metrics.run_tables import Tables, computed_list, computed_once
 from perflog.metrics.step_series import means_without_pauses
 from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, breakdown
 from perflog.metrics.step_time.matmul_efficiency import work_rates
-from perflog.metrics.step_time.rank_spread import rank_spread
+from perflog.metrics.step_time.rank_spread import rank_spread, untimed_spread
 from perflog.metrics.step_time.throughput import throughput
 from perflog.metrics.traces.replays.scenario_changes import RANK, STAGES
 from perflog.metrics.traces.replays.scenario_gains import ScenarioGain, scenario_gains
@@ -53,6 +53,9 @@ _COLUMNS = (
     MetricColumn("gain", "1", None, "gain_s / time_s; the gains of several rows overlap and do not add up"),
     MetricColumn("model", meaning="what the bound assumes"),
 )
+
+_ELSEWHERE = ("wait", "communication")
+"""Kinds of phases in which ranks wait for each other."""
 
 _HELD_UP = {
     "wait": ("no waits", "all waiting that delays the step is gone"),
@@ -129,6 +132,23 @@ def equal_ranks(tables: Tables, options: Options) -> Iterator[Gain]:
         gain = float((inner_spread["slowest_s"] - inner_spread["mean_s"]).sum())
         model = "all ranks wait for the slowest one after each phase"
         yield Gain(str(run), "step", "equal ranks", float(run_parts["whole_s"].iloc[0]), gain, model)
+
+
+@computed_once
+def untimed_waits(tables: Tables, options: Options) -> dict[str, float]:
+    """Return how long ranks may wait for the slowest one outside of all phases of a step, by run, in s.
+
+    They also wait in phases. So it is no more than the untimed times of the ranks differ; where these are not known, it
+    is what unequal ranks lose beyond the phases that wait and communicate.
+    """
+    parts = breakdown.table(tables, options)
+    known = untimed_spread(tables, options)
+    found: dict[str, float] = {}
+    for gain in equal_ranks(tables, options):
+        elsewhere = parts[parts["run"].eq(gain.run) & parts["of"].eq("step") & parts["kind"].isin(list(_ELSEWHERE))]
+        lost = gain.gain_s - float(elsewhere["time_s"].sum())
+        found[gain.run] = max(0.0, min(gain.gain_s, known.get(gain.run, lost)))
+    return found
 
 
 def equal_stages(tables: Tables, options: Options) -> Iterator[Gain]:

@@ -24,9 +24,10 @@ from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.settings_by_run import MFU_PEAK_OF, settings_by_run
 from perflog.metrics.step_series import means_without_pauses
 from perflog.metrics.step_time.breakdown import TRACED_STEP, UNTIMED, breakdown, printed_parent, rare_pauses
+from perflog.metrics.step_time.headroom import untimed_waits
 from perflog.metrics.step_time.matmul_efficiency import work_rates
 from perflog.metrics.step_time.phases import rows_with_wholes
-from perflog.metrics.step_time.rank_spread import rank_spread, untimed_spread
+from perflog.metrics.step_time.rank_spread import rank_spread
 from perflog.metrics.step_time.steps import steps
 from perflog.metrics.step_time.throughput import throughput
 from perflog.metrics.traces.collectives.time_loss import device_losses
@@ -45,7 +46,8 @@ BARS = {
     "mixed": "phases that compute, communicate and wait under one timer, without what other bars take from them",
     "preparation": "phases of kind prepare, mean over ranks and steps",
     "unequal ranks": "of each innermost phase: slowest rank - mean rank, from the untimed time around it; outside of "
-    "all phases no more than the untimed times of the ranks differ: mean rank - least, median of the steps",
+    "all phases no more than the untimed times of the ranks differ: mean rank - least, median of the steps; where it "
+    "is not known, than is beyond the phases that wait and communicate",
     "transfer": "of a step: time of the fastest rank in each communication phase; of a trace: exposed communication "
     "after the last rank has arrived",
     "waiting for the last": "of a step: mean rank - fastest rank in each communication phase; of a trace: exposed "
@@ -240,7 +242,7 @@ def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
     pipelines = {timed.run: timed for timed in timed_pipelines(tables, options)}
     work = _work(tables, options)
     means = _mean_steps(tables, options)
-    pauses, waits = rare_pauses(tables, options.warmup), untimed_spread(tables, options)
+    pauses, waits = rare_pauses(tables, options.warmup), untimed_waits(tables, options)
     for whole in _undivided(tables, options):
         run = whole.names["run"]
         steady, every = means[run, "steady"], means[run, "all"]
@@ -250,7 +252,7 @@ def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
         if run in pipelines:
             _take_pipeline(whole, pipelines[run])
         else:
-            _take_unequal_ranks(whole, spread.get(run, ()), semantics[run], waits.get(run))
+            _take_unequal_ranks(whole, spread.get(run, ()), semantics[run], waits.get(run, 0.0))
         if any(piece.bar not in ("unattributed", *NOT_OF_A_STEP) for piece in whole.pieces):
             if any(piece.seconds < 0 for piece in whole.pieces):
                 whole.doubt("unattributed", "phases take longer than what they are inside")
@@ -471,13 +473,10 @@ def _take_pipeline(whole: _Whole, timed: TimedPipeline) -> None:
             whole.doubt(bar, "the model loses more than is untimed")
 
 
-def _take_unequal_ranks(
-    whole: _Whole, spread: Iterable[_PhaseSpread], semantics: RunSemantics, waits: float | None
-) -> None:
+def _take_unequal_ranks(whole: _Whole, spread: Iterable[_PhaseSpread], semantics: RunSemantics, waits: float) -> None:
     """Move the wait for the slowest rank of each innermost phase out of the untimed time around it.
 
-    `waits`: how much the untimed times of the step differ between the ranks. Ranks wait no longer outside of all
-    phases; what is left, they wait in phases. None: not known.
+    `waits`: how long ranks may wait outside of all phases. What is left, they wait in phases.
     """
     inner = {
         (piece.part, piece.inside)
@@ -487,15 +486,14 @@ def _take_unequal_ranks(
     for phase, parent, _, mean, slowest in spread:
         if (phase, parent) not in inner or not slowest > mean:
             continue
-        left, model = slowest - mean, WAITING_FOR_SLOWEST
+        left = slowest - mean
         for around in semantics.lineage(parent, None):
-            if around != "step" or waits is None:
-                left = whole.move(left, "unequal ranks", _untimed_in(around), phase, model)
-            else:
-                if (waited := min(left, waits)) > _ROUNDED * mean:
-                    waits -= waited - whole.move(waited, "unequal ranks", _untimed_in(around), phase, model)
-                left = 0.0
-        if left:
+            left = min(left, waits) if around == "step" else left
+            if left > _ROUNDED * mean:
+                rest = whole.move(left, "unequal ranks", _untimed_in(around), phase, WAITING_FOR_SLOWEST)
+                waits -= left - rest if around == "step" else 0.0
+                left = rest
+        if left > _ROUNDED * mean:
             whole.doubt("unequal ranks", "the spread of the ranks is more than the untimed time")
 
 

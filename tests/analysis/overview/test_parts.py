@@ -24,8 +24,7 @@ module = sys.modules[Part.__module__]  # the package has a function of this name
 def parts(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Name, seconds and share of each part of run `r`."""
     monkeypatch.setattr(module, "without_pauses", lambda rows, *_: rows)
-    monkeypatch.setattr(module, "equal_ranks", lambda *_: [])
-    monkeypatch.setattr(module, "untimed_spread", lambda *_: {})
+    monkeypatch.setattr(module, "untimed_waits", lambda *_: {})
     monkeypatch.setattr(module, "part_name", lambda of, part, kind: f"{kind} {part}" if kind else part)
 
     def found(*rows: MetricRow, bars: tuple[MetricRow, ...] = ()) -> list[tuple[str, float, float]]:
@@ -76,35 +75,23 @@ def test_a_bar_keeps_its_doubt(parts: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "spread", "unequal"),
+    ("lost", "unequal"),
     [
-        (0.1, {}, 0.1),  # part of it
-        (0.5, {}, 0.25),  # all of it
-        (0.02, {}, 0.0),
-        (0.1, {"q": 0.0, "r": 0.05}, 0.05),  # the untimed times of the ranks differ less
-        (0.1, {"r": 0.0}, 0.0),  # ranks wait in a phase
+        (0.1, 0.1),
+        (0.5, 0.25),  # more than is untimed
+        (0.02, 0.0),  # hardly any
+        (0.0, 0.0),
     ],
 )
 def test_unequal_ranks_are_no_untimed_part(
-    parts: Any, monkeypatch: pytest.MonkeyPatch, lost: float, spread: dict[str, float], unequal: float
+    parts: Any, monkeypatch: pytest.MonkeyPatch, lost: float, unequal: float
 ) -> None:
-    gains = [SimpleNamespace(run=run, gain_s=seconds) for run, seconds in (("q", 9.0), ("r", lost))]
-    monkeypatch.setattr(module, "equal_ranks", lambda *_: gains)
+    monkeypatch.setattr(module, "untimed_waits", lambda *_: {"q": 9.0, "r": lost})
     monkeypatch.setattr(module, "part_name", lambda of, part, kind: kind or part)
-    monkeypatch.setattr(module, "untimed_spread", lambda *_: spread)
     rows = [part("a", 0.75), part("step", 0.25, kind=UNTIMED)]
     expected = [("a", 0.75, 0.75), (UNTIMED, 0.25 - unequal, 0.25 - unequal), ("unequal ranks", unequal, unequal)]
     assert parts(*rows) == [each for each in expected if each[1]]
     assert all(each.doubt for each in module.parts(None, "r", Options()) if each.name == "unequal ranks")
-
-
-def test_unequal_ranks_may_wait_in_a_phase(parts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where untimed times are not known by rank, waits and communication come first."""
-    monkeypatch.setattr(module, "equal_ranks", lambda *_: [SimpleNamespace(run="r", gain_s=0.3)])
-    monkeypatch.setattr(module, "part_name", lambda of, part, kind: part)
-    rows = [part("a", 0.5), part("b", 0.1, kind="wait"), part("c", 0.1, kind="communication")]
-    found = {name: seconds for name, seconds, _ in parts(*rows, part(UNTIMED, 0.3, kind=UNTIMED))}
-    assert found == {"a": 0.5, "b": 0.1, "c": 0.1, UNTIMED: 0.2, "unequal ranks": 0.1}
 
 
 def test_shares_are_shown_without_decimals() -> None:
