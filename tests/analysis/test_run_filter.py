@@ -33,6 +33,9 @@ FACTS: dict[str, Fact] = {
         ("format = x or format = y and world_size = 8", False),  # `and` binds first
         ("lr = .001", True),
         ("world_size = '8'", True),
+        ("world_size = 8.0", True),
+        ("world_size = '8.0'", False),  # a string
+        ('world_size = "8.0"', False),
         ("none = 3", False),
         ("none != 3", False),
         ("not none = 3", True),
@@ -97,7 +100,15 @@ def test_conditions_are_those_of_python(text: str, values: tuple[int, int, int])
     assert parse(text).holds(facts) is eval(in_python, {}, dict(facts))
 
 
-@pytest.mark.parametrize("text", ["(" * 50_000, "not " * 50_000 + "a.b = 3", "(" * 101 + "a.b = 3" + ")" * 101])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 50_000,
+        "not " * 50_000 + "a.b = 3",
+        "(" * 101 + "a.b = 3" + ")" * 101,
+        "(a.b = 3) and " * 99 + "(" * 101 + "a.b = 3" + ")" * 101,
+    ],
+)
 def test_a_condition_that_nests_too_deep(text: str) -> None:
     with pytest.raises(UsageError, match="is nested more than 100 levels deep"):
         parse(text)

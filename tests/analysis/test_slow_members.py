@@ -17,6 +17,7 @@ from perflog.metrics import Options, Tables
 from perflog.metrics.causes.cause import Cause
 from perflog.metrics.skew.named_ranks import NamedRank
 from perflog.metrics.skew.ranks import RankRow, _Out
+from perflog.metrics.what_if.step_replay import OPERATIONS
 from perflog.statistics.standing_out import StandingOut
 
 
@@ -288,3 +289,27 @@ def test_the_rank_that_binds_the_steps(monkeypatch: pytest.MonkeyPatch, more: di
     monkeypatch.setattr(module, "causes_by_run", lambda *_: {"r": (cause,)})
     found = accused(monkeypatch)
     assert [(each.rank, each.kind, each.evidence) for each in found] == ([(5, "slow_rank", (text,))] if text else [])
+
+
+def test_workers_stages_and_replicas_at_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of jobs whose operations are traced; a job that is modelled from phases has no such culprit."""
+    rows = pd.DataFrame([{"run": "r", "rests_on": OPERATIONS}, {"run": "r", "rests_on": "phases"}])
+    monkeypatch.setattr(module, "whatif", SimpleNamespace(table=lambda *_: rows))
+    members = [{"rank": 5, "stage": 1, "dp_rank": 0}, {"rank": None, "stage": 3, "dp_rank": None},
+               {"rank": None, "stage": None, "dp_rank": 2}]  # fmt: skip
+
+    def fault(job: pd.DataFrame) -> Any:
+        assert job["rests_on"].tolist() == [OPERATIONS]
+        return SimpleNamespace(members=members, words="it is slow")
+
+    monkeypatch.setattr(module, "at_fault", fault)
+    made = by_hand("steps", [])
+    tables = Tables({"runs": made["runs"].assign(format=OPERATIONS)})
+    found = list(module._replayed(tables, Options()))
+    assert [(each.kind, each.rank, each.stage, each.dp_rank) for each in found] == [
+        ("slow_rank", 5, 1, 0), ("slow_stage", None, 3, None), ("slow_replica", None, None, 2),
+    ]  # fmt: skip
+    assert {each.evidence for each in found} == {("it is slow",)}
+    monkeypatch.setattr(module, "at_fault", lambda _: None)
+    assert list(module._replayed(tables, Options())) == []
+    assert list(module._replayed(Tables(made), Options())) == []

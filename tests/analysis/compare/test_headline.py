@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from support.figure_rows import Values, figure_row, made_sides
 from support.metrics_logs import by_hand
 
+from perflog.analysis.compare import headline as module
 from perflog.analysis.compare.headline import (
     BestSide,
     best_sides,
@@ -180,3 +183,19 @@ def test_values_lead_where_there_is_nothing_else() -> None:
     loss, case = Measure("value", "loss", ""), [[1.0]]
     assert values_only(made_sides({loss: case}, {loss: case})[2])
     assert not values_only(made_sides({loss: case}, {loss: case, STEP_TIME: case})[2])
+
+
+def test_a_latency_leads_where_clients_limit_the_rate_in_all_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {"r": True, "s": True, "t": False}
+    rates = {run: SimpleNamespace(is_limit=is_limit) for run, is_limit in limits.items()}
+    monkeypatch.setattr(module, "client_rates", lambda _: rates)
+    monkeypatch.setattr(module, "leading_latency", "+".join)
+    rows: Any = [SimpleNamespace(metric="ttft"), SimpleNamespace(metric="tpot")]
+    sides: Any = [SimpleNamespace(tables=None)] * 2
+
+    def leads(*runs: tuple[str, ...]) -> str | None:
+        return module.latency_of_clients(sides, [Case("c", tuple(tuple(each) for each in runs))], rows)
+
+    assert leads(("r",), ("s",)) == "ttft+tpot"
+    assert leads(("r",), ("t",)) is None and leads(("r", "t"), ("s",)) is None
+    assert leads(("r",), ("unknown",)) is None

@@ -58,7 +58,8 @@ def test_a_run_that_prints_the_beginning_of_another_is_a_copy() -> None:
 def test_the_other_side_has_no_runs_of_the_base() -> None:
     base = side("a", r=TIMES)
     other = [9.0, *TIMES]
-    (_, kept), left_out, copied = without_runs_of_base([base, side("b", s=TIMES, t=other)])
+    (first, kept), left_out, copied = without_runs_of_base([base, side("b", s=TIMES, t=other)])
+    assert first is base
     assert ([each.run for each in left_out], copied) == (["s"], [])
     assert [key.id for key in kept.log.run_keys] == ["t"]
     assert left_out[0].reason == "a run of a, or a copy of one"
@@ -185,3 +186,17 @@ def test_findings_are_of_the_compared_runs(monkeypatch: pytest.MonkeyPatch) -> N
     for runs, in_base in (([("r",), ("s",)], ["r", "s"]), ([("r", "s")], ["r", "s"]), ([()], [])):
         found: Any = module.linted(sides, [Case("x", (of, ("t",) if of == runs[-1] else ())) for of in runs])
         assert found == {"a": in_base, "b": ["t"]}
+
+
+def test_of_each_side_only_the_named_runs_are_asked_whether_they_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, list[str]]] = []
+
+    def failed(log: Log, name: str) -> list[str]:
+        asked.append((name, [key.id for key in log.run_keys]))
+        return [f"{name} failed"]
+
+    monkeypatch.setattr(module, "failed_runs", failed)
+    sides = [side("a", r=TIMES, s=TIMES), side("b", t=TIMES), side("c", u=TIMES)]
+    found: list[Any] = [*module.failed_among(sides, {"s", "u"})]
+    assert found == ["a failed", "c failed"]
+    assert asked == [("a", ["s"]), ("c", ["u"])]
