@@ -54,9 +54,10 @@ def base_of(unit: str) -> str:
 
 
 _SYNONYMS = {
-    "s": "s sec secs second seconds", "ms": "ms msec msecs millis millisecond milliseconds",
+    "s": "s sec secs second seconds 秒", "ms": "ms msec msecs millis millisecond milliseconds 毫秒 ミリ秒",
     "ns": "ns nsec nanoseconds",
-    "us": "us µs μs usec usecs microsecond microseconds", "min": "min mins minute minutes", "h": "h hr hrs hour hours",
+    "us": "us µs μs usec usecs microsecond microseconds 微秒", "min": "min mins minute minutes 分钟",
+    "h": "h hr hrs hour hours",
     "B": "b byte bytes", "%": "% pct percent", "W": "w watt watts", "J": "j joule joules",
     "mJ": "mj", "kJ": "kj", "mW": "mw", "kW": "kw", "mWh": "mwh", "Wh": "wh watt-hour watt-hours",
     "kWh": "kwh kilowatt-hour kilowatt-hours",

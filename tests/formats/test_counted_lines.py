@@ -58,6 +58,18 @@ def test_statistics_of_one_quantity(tmp_path: Path, line: str, expected: dict[st
     assert values(tmp_path, line) == {key: (pytest.approx(value), unit) for key, (value, unit) in expected.items()}
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("[n0] 平均分发时间: 53.5 ± 1.5 毫秒", {"平均分发时间": (0.0535, "s"), "平均分发时间_spread": (0.0015, "s")}),
+        ("平均耗时：12.5 ms，吞吐：812.5 samples/s", {"平均耗时": (0.0125, "s"), "吞吐_samples_per_s": (812.5, "1/s")}),
+        ("平均レイテンシ: 12.5 ms", {"平均レイテンシ": (0.0125, "s")}),
+    ],
+)  # fmt: skip
+def test_names_and_units_in_other_scripts(tmp_path: Path, line: str, expected: dict[str, tuple[float, str]]) -> None:
+    assert values(tmp_path, line) == {key: (pytest.approx(value), unit) for key, (value, unit) in expected.items()}
+
+
 def test_sizes_of_memory_prove_a_log_only_together(tmp_path: Path) -> None:
     found = values(tmp_path, "[0] mp: MA 3.5 GiB | Max_MA 7.5 GiB | CPU mem: proc 0.5 GiB / node 84.5 GiB (4.5%)")
     assert (found["MA"], found["Max_MA"]) == ((3.5 * 2**30, "B"), (7.5 * 2**30, "B"))

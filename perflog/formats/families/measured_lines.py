@@ -42,6 +42,9 @@ _STATISTICS_OF = rf"{_STATISTIC_PAIR}.*?{_STATISTIC_PAIR}"
 """Statistics of one quantity: `wall_TPS  mean= 77.12 std= 1.72`."""
 _MEMORY_IN_USE = rf"(?:mem(?:ory)?|vram|allocated|reserved|rss|max_ma)\b.*?[ \t:=]{_NUMBER}[ \t]?[kmgt]i?b\b"
 _LABEL = r"\[(?:bench(?:mark)?|perf(?:ormance)?|metrics?|results?|timing)\]"
+_SCRIPT = r"[^ -~\t]"  # a character, or a byte, of another script
+_IN_SCRIPT = rf".*?{_SCRIPT}[^:=]*(?:：|[:=])[ \t]*{_NUMBER}[ \t]*(?:{UNIT}\b|毫秒|微秒|ミリ秒|秒)"
+"""A number with its unit after a name in another script: `平均延迟: 12.3 ms`."""
 _PART_WORDS = (
     "step|iter(?:ation)?|total|data|batch|load(?:ing)?|forward|fwd|backward|bwd|opt|optim|optimi[sz]er|loss|grad(?:ient)?s?"
     "|all[ _-]?reduce|reduce|all[ _-]?gather|comms?|communication|sync|h2d|host to device|overhead|other"
@@ -76,7 +79,7 @@ PATTERN = (
     rf"|\[[a-z][a-z ]*\][ \t]*{_NUMBER}[ \t]*{UNIT}[ \t]*$"
     rf"|{LOGGER_PREFIX}[^a-z0-9]*(?:[a-z][a-z0-9-]*[ _])*?{_RESULT}[ \t]*[:=][ \t]*[0-9]+\.[0-9]+[ \t]*%?[ \t]*$"
     rf"|[ \t]*[a-z][\w.+/-]*(?:[ \t]+[\w.+/-]+)*?(?:[ \t]{{2,}}{_NUMBER}[ \t]?(?:[kmgt][ \t]?)?{UNIT}){{2,12}}[ \t]*$"
-    rf"|{_PART_ROW}|{LOGGER_PREFIX}[^a-z0-9]*{_RATE_ALONE})"
+    rf"|{_PART_ROW}|{LOGGER_PREFIX}[^a-z0-9]*{_RATE_ALONE}|{_IN_SCRIPT})"
 )  # a pattern of words and gaps between them, and few figures: its time is linear in the length of the line
 """What each such line has: a number after a mark, with a unit after it or in its name; or a label that says so; or a
 rate after a word for one, or after a label in brackets, at the end of the line; or a row of numbers with units."""
@@ -117,23 +120,23 @@ _SPEED_ALONE = lazy_pattern(
 
 AMONG_OTHERS = (
     rf"(?i:[^a-z]*[a-z].*?[:=~\]][ \t]*[0-9][0-9.,]*(?:e[+-]?[0-9]+)?[ \t]*(?:±|[a-zµ%])|{_PART_ROW}|.*?{_PASSES}"
-    rf"|[^a-z]*(?:[a-z][\w ./-]*?)?{_SPEEDS}[ \t]*[:=][ \t]*[0-9]+\.[0-9]+[ \t]*$)"
+    rf"|[^a-z]*(?:[a-z][\w ./-]*?)?{_SPEEDS}[ \t]*[:=][ \t]*[0-9]+\.[0-9]+[ \t]*$|{_IN_SCRIPT})"
 )
 """What lines have that are read only where others prove that a log has measured lines."""
 
 _MEASURED = {
     "s": lazy_pattern(
-        r"latency|(?:^|_)(?:lat|dt)(?:_|$)|ttft|tpot|itl\b|time_(?:to_first|per)_|per_iter|"
+        r"latency|(?:^|_)(?:lat|dt)(?:_|$)|时间|耗时|延迟|時間|レイテンシ|시간|지연|ttft|tpot|itl\b|time_(?:to_first|per)_|per_iter|"
         r"^(?:fwd|bwd|forward|backward)(?:_pass)?$|"
         r"(?:fwd|bwd|forward|backward|kernel|gpu|cuda|device|comput|exec|inference|prefill|decode|step|iter|average|avg"
         r"|mean|median|min|max|best|p[0-9]+)[a-z]*_(?:[a-z]+_)?(?:time|duration|ms|us)|(?:time|duration)_(?:mean|median|avg)"
         r"|^p[0-9]{2}(?:_[0-9]+)?$"
     ),
     "1/s": lazy_pattern(
-        r"throughput|tok|tps|rate|speed|samples|images|requests|qps|rps|iops|_per_s(?:ec|_|$)|^(?:mean|avg|average|median)$"
+        r"throughput|tok|tps|rate|speed|吞吐|速度|スループット|처리량|samples|images|requests|qps|rps|iops|_per_s(?:ec|_|$)|^(?:mean|avg|average|median)$"
     ),
     "B": lazy_pattern(r"allocated|reserved|peak|usage|used|(?:^|_)(?:rss|max_?mem\w*|(?:max_)?[mc]a)(?:_|$)"),
-    "GB/s": lazy_pattern(r"bandwidth|throughput|(?:^|_)bw(?:_|$)|bus|speed|^(?:mean|avg|average|median)$"),
+    "GB/s": lazy_pattern(r"bandwidth|throughput|带宽|吞吐|(?:^|_)bw(?:_|$)|bus|speed|^(?:mean|avg|average|median)$"),
 }
 """By base unit, the names of measured figures. A rate of FLOP is measured, whatever its name."""
 
@@ -215,7 +218,9 @@ _PER_OTHER = lazy_pattern(
 )  # `1450617.5 Mflop/s per node`: not the total
 
 
-def is_measured(template: Template, units: Mapping[str, Unit], among_others: bool = False) -> bool:
+def is_measured(
+    template: Template, units: Mapping[str, Unit], among_others: bool = False, printed: Mapping[str, str] | None = None
+) -> bool:
     """Return whether the Line of a string measures something.
 
     Args:
@@ -223,6 +228,7 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         units: The units of its fields that the line prints.
         among_others: Whether other lines prove that the log has such lines: then any name with a number and its unit
             is enough.
+        printed: By field, the name as printed, where the field has lost letters of another script.
     """
     numbers = [f.name for f in template.fields if f.numeric]
     named = [name for name in numbers if not name.startswith("_")]
@@ -253,10 +259,16 @@ def is_measured(template: Template, units: Mapping[str, Unit], among_others: boo
         is_figure = any(form.fullmatch(template.text) for form in (_ARE_PARTS, _FIGURE))
         return is_alone or (not unknown and (is_part or are_times or is_figure))
     known = named if is_list else [name for name in named if name not in unknown]
-    return are_statistics or _has_speed(template, units, known, unknown)
+    return are_statistics or _has_speed(template, units, known, unknown, printed or {})
 
 
-def _has_speed(template: Template, units: Mapping[str, Unit], known: Sequence[str], unknown: Sequence[str]) -> bool:
+def _has_speed(
+    template: Template,
+    units: Mapping[str, Unit],
+    known: Sequence[str],
+    unknown: Sequence[str],
+    printed: Mapping[str, str],
+) -> bool:
     """Return whether a line has a speed, or the time of a piece of work. `known`: names of numbers that may be one."""
     bases = {unit.base for unit in units.values()}
     if bases == {"s", "1"} and _WITH_SHARE.fullmatch(template.text):  # of a whole that the program times in parts
@@ -267,7 +279,8 @@ def _has_speed(template: Template, units: Mapping[str, Unit], known: Sequence[st
     if [unit.base for unit in units.values()] == ["B"]:  # any program may print its memory
         return False
     rates = (_RATE_AT_END.search(plain_name(name)) for name in unknown)
-    speeds = (_is_speed(plain_name(name), units[name].base if name in units else "") for name in known)
+    bases_by_name = {name: units[name].base if name in units else "" for name in known}
+    speeds = (_is_speed(plain_name(printed.get(name, name)), base) for name, base in bases_by_name.items())
     return any(rates) or any(speeds)
 
 

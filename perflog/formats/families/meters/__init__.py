@@ -209,7 +209,7 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
         shape = prefix.text + gap_text(gap) + head.text + rest.text
         template = template_of(_with_devices(shape, names) if self.measures else shape)
         is_row = (ANY_BAR,) in self.needs and (prefix.is_row or rest.is_row)
-        if template is None or is_row or not self._fits(template, common, steps, parts.units):
+        if template is None or is_row or not self._fits(template, common, steps, parts):
             return None
         if len(steps) > 1 and prefix.names.step in ITERATIONS and common.table == "steps":
             common = replace(common, compute={**common.compute, **_time_of_step(template.names, parts.units)})
@@ -247,10 +247,10 @@ class MeterFamily(MeterDeclaration, frozen=True, eq=False, dict=True, kw_only=Tr
             parts = self._parts(common.table, before, head, after, evaluation, iteration or steps[0])
         return common, steps, parts
 
-    def _fits(self, template: Template, line: Line, steps: Sequence[str], units: Mapping[str, Unit]) -> bool:
+    def _fits(self, template: Template, line: Line, steps: Sequence[str], parts: _Parts) -> bool:
         """Return whether a line measures something, or counts its step: the step of `step 989 ms` is a time."""
         if self.measures:
-            return is_measured(template, units, not self.proves_format)
+            return is_measured(template, parts.units, not self.proves_format, parts.fields.paths)
         return line.table != "steps" or not steps or not {"step", "step_rounded"}.isdisjoint(template.names)
 
     def _parts(

@@ -35,6 +35,7 @@ _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _DAYS = frozenset(("day", "days"))
 _SHAPE = lazy_pattern(r"[0-9]+(?:[x×][0-9]+)+")  # what a line measures: `matmul (4096x4096): 12.5 ms, 123 TFLOPS`
 _CASE = lazy_pattern(r"\A[A-Za-z]\w*(?= \(\Z)")
+_NARROW = {"：": ":", "，": ",", "）": ")"}  # marks of full width
 _COUNT = lazy_pattern(r"(?P<name>[A-Za-z]+)(?P<number>[0-9]+)/[0-9]+")
 _NO_VALUE = frozenset(map(str.lower, NO_VALUE))
 
@@ -210,8 +211,8 @@ class MeterText(Struct):
     def _add_mark(self, k: int) -> int:
         """Add a mark. Return the index of the last token that belongs to it."""
         names, line = self.names, self._line
-        mark = line.text(k)
-        self.text += literal(mark)
+        self.text += literal(line.text(k))
+        mark = _NARROW.get(line.text(k), line.text(k))
         is_bar = mark == "|" and measured_words.bar_binds(names, line)
         if names.words and (mark in ":=" or is_bar or measured_words.mark_binds(names, line, k)):
             names.is_bound, names.mark = True, mark
