@@ -21,7 +21,7 @@ between groups of columns; by any whitespace; by commas,
 semicolons, tabs or bars, with quotes around cells that contain one; by the bars of a drawn box, in which long cells go
 on in the next line."""
 
-GAP = lazy_pattern(r"(?: {2,}|\t+)[ \t]*(?::[ \t]+)?")  # a colon may be after the name of a row
+GAP = lazy_pattern(r"(?: {2,}|\t+)[ \t]*(?:(?::|->|=>)[ \t]+)?")  # a colon or an arrow may be after the name of a row
 _WORD = lazy_pattern(
     r"#?Date +Time|#?YYYYMMDD +HH:MM:SS|[0-9]{8} +[0-9]{2}:[0-9]{2}:[0-9]{2}"  # a date and its time are one cell,
     r"|(?:GPU(?:-[A-Z]+)?|CPU|Switch|Link) [0-9/]+|(?:# )?[^ \t]+"  # and so are a device, and a mark with its name

@@ -144,6 +144,7 @@ _UNIT_IN_TITLE = lazy_pattern(
     r"[(\[][ ]?(?P<bracket>[^()\[\]]{1,16}?)[ ]?[)\]]"
     r"|(?i:\b(?:all|times?|latenc(?:y|ies)|results?|values?|numbers?|throughput|bandwidth)\b[^()]* in|\bunits?:)"
     r" (?P<word>[\w/µμ]+)"
+    r"|(?i:\bbandwidth) (?P<after>[KMGT]i?B/s)\b"  # a rate is no word: `LOAD bandwidth GiB/s [Remote read]`
 )
 _BASES_OF_TITLES = frozenset(("s", "GB/s", "TFLOP/s", "1/s"))
 _OTHER_QUANTITY = lazy_pattern(
@@ -165,7 +166,7 @@ def unit_of_title(title: str) -> str:
         >>> [unit_of_title(x) for x in ("Bandwidth (GB/s)", "All results in ms", "Time (us), rate (GB/s)")]
         ['GB/s', 'ms', '']
     """
-    printed = (match["bracket"] or match["word"] for match in _UNIT_IN_TITLE.finditer(title))
+    printed = (match["bracket"] or match["word"] or match["after"] for match in _UNIT_IN_TITLE.finditer(title))
     units = {unit for word in printed if (unit := unit_of(word)[0]) and UNITS[unit].base in _BASES_OF_TITLES}
     return units.pop() if len(units) == 1 else ""
 

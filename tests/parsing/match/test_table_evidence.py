@@ -555,3 +555,17 @@ def test_a_count_and_a_sum_of_a_kernel_are_its_calls_and_time() -> None:
     )
     (row,) = got.rows("kernels")
     assert (row["name"], row["calls"], row["time_s"]) == ("gemm", 2, pytest.approx(20.16e-6))
+
+
+def test_a_matrix_of_devices_is_proved_by_its_labels() -> None:
+    got = read(
+        text(
+            "Unidirectional LOAD bandwidth GiB/s [Remote read]",
+            " SRC\\DST      GPU 00    GPU 01",
+            "GPU 00  ->   5563.50     47.75",
+            "GPU 01  ->     47.50   5154.50",
+        )
+    )
+    found = {(row["line"], row["key"]): row["value"] for row in got.rows("values") if row["unit"] == "GB/s"}
+    printed = {(3, "GPU_00"): 5563.5, (3, "GPU_01"): 47.75, (4, "GPU_00"): 47.5, (4, "GPU_01"): 5154.5}
+    assert found == {key: pytest.approx(value * 2**30 / 1e9) for key, value in printed.items()}

@@ -266,6 +266,8 @@ class PrintedTable(Struct, frozen=True):
             return False
         if self.style not in _MARKS and any(cell.startswith("| ") for cell in cells):
             return False  # a frame around several lines of each row
+        if self._is_matrix():
+            return True
         are_names = names_percentiles(names) or all(
             re.search("[A-Za-z]", x) and (not figure_spans(x) or _OF_PROCESS.fullmatch(x))
             for x in names
@@ -284,6 +286,13 @@ class PrintedTable(Struct, frozen=True):
             return True
         is_aligned = "\t" not in self.block[0] and all(map(self._is_aligned, self.lines))
         return is_aligned or ((self._counts_up() or self._names_units()) and self._holds_numbers())
+
+    def _is_matrix(self) -> bool:
+        """Whether the rows have the names of the columns, each in its turn: the bandwidth from each GPU to each."""
+        labels = [row[0] for row in self.rows]
+        cells = (cell for row in self.rows for cell in row[1:])
+        is_square = len(labels) > 1 and labels == list(self.names[1:])
+        return is_square and all(cell in NO_VALUE or value_and_unit(cell) for cell in cells)
 
     def _names_units(self) -> bool:
         """Whether most names have units, in a table of several rows: `size(B)  time(us)`. No sentence has."""
