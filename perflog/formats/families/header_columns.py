@@ -110,6 +110,10 @@ class DeclaredColumn(Struct, frozen=True, eq=False, dict=True):
         return replace(self, forms=forms, paths={name: paths[name]} if name in paths else {})
 
 
+_PERCENTS = frozenset((name, "") for name in ("pct", "percent", "percentage", "time_percent", "time_pct"))
+"""Names of shares in percent, without a unit beside them."""
+
+
 def match_names(names: Iterable[str], declared: Sequence[DeclaredColumn], row: Line) -> list[NameMatch]:
     """Return for each printed name the first declared column that fits it as it is printed."""
     matches: list[NameMatch] = []
@@ -142,6 +146,7 @@ def _fitting_columns(name: str, declared: Sequence[DeclaredColumn], row: Line, t
     without_unit, unit_in_name = name_and_unit(name)
     readings = [(plain_name(base), unit), (plain_name(without_unit), unit_in_name)]
     readings += [(plain_name(base), unit_in_name)] if not unit else []  # `step_ms` is no step: its unit names it
+    readings += [(readings[0][0], "%")] if readings[0] in _PERCENTS else []
     for c in declared:
         if c.is_named_by_header and not c.declared_fields:
             if c.is_named(readings[0][0]):

@@ -554,7 +554,7 @@ def test_a_count_and_a_sum_of_a_kernel_are_its_calls_and_time() -> None:
         text("| Kernel_Name | Count | Sum(ns) | Pct |", "|---|---|---|---|", "| gemm | 2.00 | 20160.00 | 75.5 |")
     )
     (row,) = got.rows("kernels")
-    assert (row["name"], row["calls"], row["time_s"]) == ("gemm", 2, pytest.approx(20.16e-6))
+    assert (row["name"], row["calls"], row["time_s"], row["share"]) == ("gemm", 2, pytest.approx(20.16e-6), 0.755)
 
 
 def test_a_matrix_of_devices_is_proved_by_its_labels() -> None:
