@@ -22,6 +22,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Options, Tables, imbalance, node_pairs, whatif
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.slow_steps import SLOW_STEPS
+from perflog.metrics.power.unlike_devices import unlike_devices
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.skew.hot_experts import expert_jobs
 from perflog.metrics.skew.named_ranks import NamedRank, named_rank_rows
@@ -53,6 +54,7 @@ def slow_members(tables: Tables, options: Options) -> list[Culprit]:
     """Return who holds up the others: links and nodes, ranks, experts, stages, replicas."""
     found = [*_links(tables, options), *_ranks(tables)]
     found = found or list(_named(tables)) or list(_of_causes(tables, options))
+    found = found or list(_throttled(tables))
     return found or [*_experts(tables), *_stages(tables, options), *_replayed(tables, options)]
 
 
@@ -125,6 +127,25 @@ def _of_causes(tables: Tables, options: Options) -> Iterator[Culprit]:
             else:
                 continue
             yield Culprit(cause.rank, None, None, None, None, SLOW_RANK, LIKELY, (text,), cost=cost)
+
+
+def _throttled(tables: Tables) -> Iterator[Culprit]:
+    """The GPUs of a job that are hotter than the others by their telemetry, and have a lower clock.
+
+    A GPU with a lower clock alone may be idle.
+    """
+    by_device = grouped(((row.run, row.device), row) for row in unlike_devices(tables)) if tables.count("steps") else {}
+    for rows in by_device.values():
+        is_higher = {row.quantity: row.value > row.usual for row in rows}
+        if is_higher.get("clock") is False and is_higher.get("temperature") is True:
+            each = ((row.quantity, _amount(row.value, row.unit), _amount(row.usual, row.unit)) for row in rows)
+            evidence = tuple(f"{quantity} {own}, the others {usual}" for quantity, own, usual in each)
+            node, gpu = rows[0].node or None, rows[0].number
+            yield Culprit(None, None, node, gpu, None, THROTTLING, LIKELY, evidence)
+
+
+def _amount(value: float, unit: str) -> str:
+    return f"{value:.0f} {unit}" if unit == "°C" else show(value, unit, 3)
 
 
 def _words(row: NamedRank) -> str:

@@ -15,6 +15,7 @@ from perflog.analysis.culprits import Culprit
 from perflog.analysis.slow_members import slow_members
 from perflog.metrics import Options, Tables
 from perflog.metrics.causes.cause import Cause
+from perflog.metrics.power.unlike_devices import UnlikeDevice
 from perflog.metrics.skew.named_ranks import NamedRank
 from perflog.metrics.skew.ranks import RankRow, _Out
 from perflog.metrics.what_if.step_replay import OPERATIONS
@@ -313,3 +314,26 @@ def test_workers_stages_and_replicas_at_fault(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(module, "at_fault", lambda _: None)
     assert list(module._replayed(tables, Options())) == []
     assert list(module._replayed(Tables(made), Options())) == []
+
+
+@pytest.mark.parametrize(
+    ("devices", "names"),
+    [
+        ([(3, "clock", 1.2e9, 1.75e9), (3, "temperature", 88.0, 61.0)], ["n2 (GPU 3)"]),
+        ([(3, "clock", 0.3e9, 1.75e9), (3, "power", 70.0, 620.0)], []),  # it is idle
+        ([(3, "temperature", 88.0, 61.0)], []),
+        ([(3, "clock", 1.2e9, 1.75e9), (4, "temperature", 88.0, 61.0)], []),
+    ],
+)
+def test_a_hot_gpu_with_a_lower_clock_slows_the_job(
+    monkeypatch: pytest.MonkeyPatch, devices: list[tuple[int, str, float, float]], names: list[str]
+) -> None:
+    units = {"clock": "Hz", "temperature": "°C", "power": "W"}
+    rows = [
+        UnlikeDevice("a", device + 8, 16, name, units[name], own, usual, device, "n2")
+        for device, name, own, usual in devices
+    ]
+    monkeypatch.setattr(module, "unlike_devices", lambda _: rows)
+    found = accused(monkeypatch, rows=[{"run": "a", "step": 1}])
+    assert [each.name for each in found] == names
+    assert {each.kind for each in found} <= {"throttling"}

@@ -34,6 +34,7 @@ from perflog.analysis.overview.facts.scaling_facts import by_size
 from perflog.analysis.overview.facts.setting_facts import settings_beside
 from perflog.analysis.overview.facts.sweep_facts import best_configurations
 from perflog.analysis.overview.facts.targets import targets_reached
+from perflog.analysis.overview.facts.telemetry_facts import telemetry_beside
 from perflog.analysis.overview.facts.version_changes import since_when
 from perflog.analysis.overview.hosts import findings_of_hosts, hosts_apart
 from perflog.analysis.overview.next_commands import diagnosis_of, next_commands
@@ -319,6 +320,7 @@ def overview_of(
             *_stopped_early(tables, groups, found),
             *no_repeats(differences, groups),
             *_reasons(log, tables, groups, figures, bases, options),
+            *telemetry_beside(tables, log, beside, options),
             *energy_facts(tables, groups, options),
             *settings_beside(main_tables, groups),
         ],

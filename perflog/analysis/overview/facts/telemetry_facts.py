@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from perflog.grouping import grouped
+from perflog.log import Log
 from perflog.metrics import Options, Tables
 from perflog.metrics.power.unlike_devices import unlike_devices
+from perflog.parsing.input.log_names import base_name
 from perflog.units import count, first_few, numbered, show
 
 _NAMED = 3  # devices that have a sentence of their own
@@ -28,6 +30,14 @@ def unlike_device_facts(tables: Tables, run: str, options: Options) -> Iterator[
     if further:
         names = [numbered("device", numbers) + f" of {node}" * bool(node) for node, numbers in further.items()]
         yield f"{count(len(devices) - _NAMED, 'more device')} unlike the others: {first_few(names)}."
+
+
+def telemetry_beside(tables: Tables, log: Log, beside: Collection[str], options: Options) -> Iterator[str]:
+    """Yield what differs for each device whose telemetry is in a log beside the log of its job, by its file."""
+    for key in log.run_keys:
+        if key.id in beside:
+            for text in unlike_device_facts(tables, key.id, options):
+                yield f"{base_name(key.log)}: {text[0].lower()}{text[1:]}"
 
 
 def _value(value: float, unit: str) -> str:
