@@ -7,7 +7,7 @@ from shlex import join
 
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.comparison import SUMMARY_KINDS
-from perflog.analysis.compare.explanations.attribution import part_name, telling_parts
+from perflog.analysis.compare.explanations.attribution import are_offset, part_name, telling_parts
 from perflog.analysis.compare.rows import FigureRow
 from perflog.output.brief import BriefLine, brief
 from perflog.output.presenters.compare_notes import figure_name, signed_time
@@ -68,7 +68,8 @@ def _difference(compared: Comparison) -> Iterator[BriefLine]:
     row = max(compared.headlines, key=lambda row: abs(row.change))
     rows = [part for part in compared.attribution_records if (part.case, part.side) == (row.case, row.side)]
     rows = [part for part in rows if part.kind == rows[0].kind]
-    for part in telling_parts(rows, _EACH) if rows else ():
-        share = "" if part.share is None else f", {100 * part.share:.0f} % of the difference"
+    telling = telling_parts(rows, _EACH) if rows else []
+    for part in telling:
+        share = "" if part.share is None or are_offset(telling) else f", {100 * part.share:.0f} % of the difference"
         values = f"{show(part.base_s, 's', 3)} -> {show(part.side_s, 's', 3)} ({signed_time(part.difference_s)}{share})"
         yield BriefLine(f"Where: {cut(part_name(part), _NAME)} {values}", _PART)

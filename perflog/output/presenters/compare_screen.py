@@ -10,7 +10,13 @@ from shlex import join
 
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.comparison import OTHER_WORK, SUMMARY_KINDS
-from perflog.analysis.compare.explanations.attribution import UNEXPLAINED, AttributionRow, part_name, telling_parts
+from perflog.analysis.compare.explanations.attribution import (
+    UNEXPLAINED,
+    AttributionRow,
+    are_offset,
+    part_name,
+    telling_parts,
+)
 from perflog.analysis.compare.explanations.cause_changes import CauseChange, grown, slow_ranks
 from perflog.analysis.compare.explanations.operators import changes_kernels, kernels_of_both, moved_most, time_basis
 from perflog.analysis.compare.rows import FigureRow
@@ -306,11 +312,12 @@ def _tree_of(parts: Sequence[AttributionRow], what: str, room: int) -> Iterator[
     whole, telling = parts[0], telling_parts(parts, room - 1)
     if not telling:
         return
-    doubt = " (not known to differ)" if whole.share is None else ""
+    is_offset = are_offset(telling)
+    doubt = " (not known to differ)" if whole.share is None else " (parts offset one another)" if is_offset else ""
     yield fit(f"Where the {signed_time(whole.difference_s)} of {what} went{doubt}")
     for part in telling:
         name = "  " * part.depth + _part_name(part)
-        share = "" if part.share is None else f"  {100 * part.share:4.0f} %"
+        share = "" if part.share is None or is_offset else f"  {100 * part.share:4.0f} %"
         values = f"  {show(part.base_s, 's', 3):>8} -> {show(part.side_s, 's', 3):>8}" * (columns() == WIDTH)
         yield fit(f"{padded(name, _PART)}{values}  {signed_time(part.difference_s):>9}{share}")
 

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 from support.figure_rows import Values, figure_row, made_sides
 
-from perflog.analysis.compare.explanations.attribution import AttributionRow, attribution, part_name, telling_parts
+from perflog.analysis.compare.explanations.attribution import (
+    AttributionRow,
+    are_offset,
+    attribution,
+    part_name,
+    telling_parts,
+)
 from perflog.metrics.compared import ALL, STEP_TIME, Measure
 
 FORWARD, BACKWARD = Measure("step", "forward", of="step_time"), Measure("step", "backward", of="step_time")
@@ -128,6 +134,12 @@ def test_of_a_whole_that_does_not_differ_the_time_is_the_measure() -> None:
     whole = part("all", 0, 0.0, None, share=None)
     small, large = part("x", 1, 0.19), part("y", 1, -0.2)
     assert telling_parts([whole, small, large], 5) == [large]  # 2 % of 10 s
+
+
+def test_parts_that_offset_one_another_have_no_shares() -> None:
+    """Idle time grows by 46.7 of 8.1 ms, and computation shrinks; parts of 110 % and -10 % still tell."""
+    assert are_offset([part("idle", 1, 46.7, share=5.74), part("compute", 1, -36.1, share=-4.44)])
+    assert not are_offset([part("x", 1, 4.4, share=1.1), part("y", 1, -0.4, share=-0.1), part("z", 1, 0.0, share=None)])
 
 
 def test_names_of_parts() -> None:

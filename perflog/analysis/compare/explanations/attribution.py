@@ -53,6 +53,8 @@ UNEXPLAINED = "(unexplained)"
 LEAST_SHARE = 0.02
 """Smallest share of the difference that a part needs to be shown; of the whole, if that is not known to differ."""
 
+_OFFSET = 1.5  # of the difference: parts that differ more offset one another
+
 _WHOLES = {"step": "step_time", "layer": ALL, "range": ALL, "kernel": ALL, "operator": ALL, "call": ALL}
 _KINDS = {
     "step": ("step", "device", "idle", "phase"),
@@ -176,6 +178,11 @@ def telling_parts(parts: Sequence[_Row], room: int) -> list[_Row]:
         if abs(parts[place].difference_s) >= limit and len(chosen | path) <= room:
             chosen |= path
     return [parts[place] for place in sorted(chosen)]
+
+
+def are_offset(parts: Sequence[TreeRow]) -> bool:
+    """Return whether a part differs by far more than the whole, so that shares of the difference say nothing."""
+    return any(part.share is not None and abs(part.share) > _OFFSET for part in parts)
 
 
 def _above(parts: Sequence[TreeRow], place: int) -> Iterator[int]:
