@@ -173,4 +173,34 @@ def test_a_table_that_is_not_given_is_empty() -> None:
 def test_runs_that_are_read_at_once_have_not_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_AT_ONCE", 4)
     assert list(_few("abcde", {"a": 2, "b": 2, "c": 1, "d": 9, "e": 4})) == [["a", "b"], ["c"], ["d"], ["e"]]
+    assert list(_few("abc", {"a": 4, "b": 2, "c": 2})) == [["a"], ["b", "c"]]
     assert list(_few("", {})) == []
+
+
+def of_runs(**steps: int) -> Tables:
+    """Runs with so many steps each, on lines of their own."""
+    rows = [(run, 0, line) for run, count in steps.items() for line in range(count)]
+    frame = pd.DataFrame(rows, columns=["run", "part", "line"]).reindex(columns=[c.name for c in TABLES["steps"]])
+    return Tables({"runs": pd.DataFrame({"run": list(steps)}), "steps": frame})
+
+
+def test_tables_of_some_runs_hold_these_alone() -> None:
+    whole = of_runs(a=2, b=3, c=1)
+    some = whole.only(["c", "a"])
+    assert some.rows("runs")["run"].tolist() == ["a", "c"] and some["steps"]["run"].tolist() == ["a", "a", "c"]
+    assert some.counts("steps") == {"a": 2, "c": 1} and some.only("b").count("steps") == 0
+    assert whole.only("cba") is whole and some.only("ac") is some
+
+
+def test_pieces_of_runs_have_not_too_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run without steps has none of them; all rows of a run are in one piece."""
+    monkeypatch.setattr(module, "_AT_ONCE", 2)
+    pieces = of_runs(a=2, b=2, c=0, d=3, e=1).in_pieces("steps")
+    assert [piece.rows("runs")["run"].tolist() for piece in pieces] == [["a"], ["b", "c"], ["d"], ["e"]]
+
+
+def test_rows_of_files_that_are_in_order() -> None:
+    found = of_runs(a=2, b=3, c=1).arrow_by_file("steps", {})
+    assert [(place, rows["line"].to_pylist()) for place, rows in found] == [
+        (("a", 0), [0, 1]), (("b", 0), [0, 1, 2]), (("c", 0), [0]),
+    ]  # fmt: skip
