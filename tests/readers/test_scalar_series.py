@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from perflog.readers.events.event_table import EventOrigin
-from perflog.readers.trackers.scalar_series import Scalar, _column, step_rows, value_rows
+from perflog.readers.trackers.scalar_series import Scalar, _column, _columns, step_rows, value_rows
 
 ORIGIN = EventOrigin("run", 0, 3, "file")
 
@@ -109,3 +110,11 @@ def test_times_of_the_calendar_need_the_start_of_the_run() -> None:
     assert [r["printed_ns"] for r in rows(("loss", 1, 2.5, 1.5), began=100.0)] == [101_500_000_000]
     assert "printed_ns" not in rows(("loss", 1, 2.5, 1.5))[0]
     assert rows(("loss", 1, 2.5, 1e300), began=100.0)[0]["printed_ns"] is None
+
+
+def test_of_several_series_for_a_column_the_longest_fills_it() -> None:
+    """Of equals the one with the shortest name."""
+    assert _columns(Counter({"loss": 9, "train/loss": 5})) == {"loss": ("loss", 1.0)}
+    assert _columns(Counter({"loss": 5, "train/loss": 9})) == {"train/loss": ("loss", 1.0)}
+    assert _columns(Counter({"train/loss": 9, "loss": 9})) == {"loss": ("loss", 1.0)}
+    assert _columns(Counter({"no such column": 9})) == {}

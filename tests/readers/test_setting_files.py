@@ -11,7 +11,7 @@ import perflog
 from perflog.analysis.overview import overview
 from perflog.metrics import Tables
 from perflog.metrics.settings_by_run import settings_by_run
-from perflog.readers.setting_files import SETTINGS_FROM, settings_in
+from perflog.readers.setting_files import SETTINGS_FROM, _without_wandb, settings_in
 
 LOG = "".join(f"step {n} | loss {9 / n:.4f} | step_time {{0}}.0{n % 7} ms\n" for n in range(1, 15))
 YAML = """# of the run
@@ -106,3 +106,10 @@ def test_the_overview_and_the_store_have_the_settings(tmp_path: Path) -> None:
     assert len(stored) == 1
     assert words in overview(stored).reasons
     assert perflog.read(tmp_path / "job/run.log").arrow("runs")["provenance"].to_pylist() == [None]  # of a folder only
+
+
+def test_settings_of_weights_and_biases_lie_in_a_group() -> None:
+    known = {"_wandb.version": "1", "lr.value": "0.1", "model.value.layers": "4", "value.value": "3", "valued": "2"}
+    assert _without_wandb(known) == {"lr": "0.1", "model.layers": "4", "value": "3", "valued": "2"}
+    assert _without_wandb({"a.value.value": "1", "_wandb.x": "2"}) == {"a.value": "1"}
+    assert _without_wandb({"lr.value": "0.1"}) == {"lr.value": "0.1"}  # of another program

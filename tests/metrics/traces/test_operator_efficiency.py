@@ -19,6 +19,7 @@ from perflog.errors import UsageError
 from perflog.metrics import operator_efficiency
 from perflog.metrics.hardware import bandwidth_tbs
 from perflog.metrics.traces.input_shapes import nvtx_operator
+from perflog.metrics.traces.operators.operator_efficiency import Operator, _sum
 from perflog.metrics.traces.operators.operator_work import operator_formulas
 
 Event = dict[str, Any]
@@ -439,3 +440,13 @@ def test_the_overview_tells_how_far_below_the_roof(tmp_path: Path) -> None:
         f"run at {rate}; the longest is aten::mm of 4096x4096, 4096x4096 "
         f"(bfloat16): {rate}, 70 % of the GPU time."
     )
+
+
+def test_what_is_unknown_of_some_calls_is_unknown_of_all() -> None:
+    def operator(flop: float | None, size: float | None, line: int) -> Operator:
+        return Operator("mm", "gemm", None, None, False, 2, 10, flop, size, line)
+
+    both = _sum(operator(3.0, 5.0, 9), operator(4.0, None, 7))
+    assert (both.calls, both.time_ns, both.flop, both.bytes, both.first_line) == (4, 20, 7.0, None, 7)
+    other = _sum(operator(None, 5.0, 1), operator(4.0, 6.0, 2))
+    assert (other.flop, other.bytes, other.first_line) == (None, 11.0, 1)
