@@ -1,4 +1,8 @@
-"""Culprits: who is accused of a failure, with the lines that prove it."""
+"""Culprits: who is accused of a failure, with the lines that prove it.
+
+Who it is, is decided elsewhere: `failures.first_cause` judges messages, `jobs.stuck_ranks` the dumps of a hang. This
+module adds node, device and lines to the judgement.
+"""
 
 from __future__ import annotations
 

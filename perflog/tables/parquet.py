@@ -113,10 +113,15 @@ def read_table(
     columns: Sequence[str] | None = None,
     where: Where | None = None,
 ) -> pa.Table:
-    """Return the rows of these runs (None: all) and these columns (None: all; else `run` is one) from one file.
+    """Return rows of one file.
 
-    `crc`: the CRC of its footer, if known. Row groups without these runs are skipped. `where`: of rows that do not
-    pass, only a batch at a time is in memory.
+    Args:
+        path: The file.
+        name: Name of its table.
+        crc: The CRC of its footer, if known.
+        runs: Runs whose rows are returned; None: all. Row groups without these runs are skipped.
+        columns: Columns to return, `run` among them; None: all.
+        where: Condition on the rows. The file is then read in batches, so that rows that fail it take no memory.
 
     Raises:
         StoreError: The file has another schema.

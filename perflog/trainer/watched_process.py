@@ -259,6 +259,7 @@ class _OutputFile:
         return PerflogError(f"cannot be written any further: {error.strerror}", str(self._path), help)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the file, and remove it if nothing was written: an error before the first line leaves no empty log."""
         try:
             self._file.close()
         except OSError as error:  # a network file system may say only now that it is full

@@ -293,13 +293,13 @@ def step_time_tests(
     history: Sequence[Floats] = (),
     sessions: Sequence[tuple[str, ...]] = ((), (), ()),
 ) -> dict[str, StepTimeTest]:
-    """Return the tests of all figures of the step times of two sides, as `compare` makes them.
+    """Return the tests of the step times of two sides by statistic (mean, median, ...), as `compare` makes them.
 
     Args:
-        sides: The steady step times of the runs of both sides.
-        rule: The limits.
-        name: What the random numbers of the bootstrap depend on.
-        history: Step times of other repeats of few runs.
+        sides: The steady step times of each run of the base, and of each run of the other side.
+        rule: The confidence level, the least change that counts, and the number of draws.
+        name: Seed of the bootstrap, with the seed of the rule.
+        history: The steady step times of more repeats, for the run-to-run variation of sides with few runs.
         sessions: The sessions of the runs of the base, of the side, and of the history; empty where they are not known.
     """
     estimates = {}
@@ -308,6 +308,7 @@ def step_time_tests(
         known = [side_figure(history, statistic, rule, name, sessions[2])] if len(history) else []
         estimates[statistic] = estimate(base, other, known)
     adjusted: dict[str, float] = {}
+    # A family is tested together, so its p values are adjusted together.
     for tested_together in {family(STEP_TIME, statistic) for statistic in estimates}:
         members = [statistic for statistic in estimates if family(STEP_TIME, statistic) == tested_together]
         p = rank_tests.holm_adjusted([estimates[statistic].p for statistic in members])

@@ -245,7 +245,7 @@ def server_rate(name: str) -> str:
 
 
 def _quantity(key: str) -> str | None:
-    """The latency that a printed name is of; None for another one, and for the number of its tokens."""
+    """Return which latency a printed name means; None for other quantities, such as a number of tokens."""
     match = _QUANTITY.search(_plain(key))
     return match.lastgroup if match else None
 
@@ -291,14 +291,19 @@ def _engine_values(rows: Rows) -> Iterator[tuple[str, _Found]]:
 
 
 def _summed(name: str, rows: Rows, replicas: dict[int | None, _Found]) -> _Found:
-    """The readings of several engines: rates and requests add up, if all engines are at work about as often."""
-    found = _computed(rows, READINGS, str(rows["key"][0]))
+    """Return the statistics of a quantity over several engines, from its rows and the statistics of each engine.
+
+    Rates and numbers of requests add up, if all engines are at work about as often; else they have no statistics. The
+    usage of the caches does not add up.
+    """
+    total = _computed(rows, READINGS, str(rows["key"][0]))
     if name != CACHE:
-        numbers = [of.n or 0 for of in replicas.values()]
-        alike = min(numbers) >= _AT_WORK * max(numbers)
-        found.values = {k: sum(of.values[k] for of in replicas.values()) for k in ("mean", "median") if alike}
-    found.replicas = {rank: of for rank, of in replicas.items() if rank is not None}
-    return found
+        readings = [replica.n or 0 for replica in replicas.values()]
+        work_alike = min(readings) >= _AT_WORK * max(readings)
+        statistics = ("mean", "median") if work_alike else ()
+        total.values = {each: sum(replica.values[each] for replica in replicas.values()) for each in statistics}
+    total.replicas = {rank: replica for rank, replica in replicas.items() if rank is not None}
+    return total
 
 
 def _computed(rows: Rows, by: str, key: str) -> _Found:

@@ -91,27 +91,32 @@ class _Tiling:
         return self._chain.intervals
 
     def _start(self) -> None:
-        """The start-up, until the first step begins, and what its first step takes longer than others."""
+        """Add the start-up and the steps of the first step line.
+
+        These steps took the time that their line prints. Without it they took the usual time, or the time since the
+        start-up ended, if that is longer.
+        """
         steps = self._steps
+        is_printed, is_bar = bool(np.isfinite(steps.seconds[0])), self._extent.clock == ELAPSED
         usual, _ = self._usual.around(0)
         count = int(steps.steps_done[0])
-        begun = [m.at for m, gap in zip(self._marks, self._gap_of, strict=True) if gap == 0 and m.at is not None]
-        first = int(steps.times[0])
-        seconds = steps.seconds[0] * count if np.isfinite(steps.seconds[0]) else usual * count
-        took = min(round(seconds * NS), first - self._chain.position)
-        ended = max((at for at in begun if at <= first), default=None)
-        if not np.isfinite(steps.seconds[0]) and ended is not None and first - ended >= took:
-            took = first - ended  # the first steps began when the start-up ended
-        opening = STARTUP
-        if self._extent.clock == ELAPSED and not np.isfinite(steps.seconds[0]):  # a bar begins with the first step
-            opening = COMPILE
-        if self._extent.clock == ELAPSED and steps.places[0] > count:  # the steps before it are not in the log
-            took = took if len(steps.times) > 2 or np.isfinite(steps.seconds[0]) else 0  # one time is not usual
-            self._chain.position = first - took
-        self._chain.add(first - took, opening, int(steps.lines[0]), STAMPS, self._stamp_s)
-        self._steps_to(0, first, usual)
+        end = int(steps.times[0])
+        took = round((steps.seconds[0] if is_printed else usual) * count * NS)
+        took = min(took, end - self._chain.position)
+        before = [mark.at for mark, gap in zip(self._marks, self._gap_of, strict=True) if gap == 0]
+        startup_end = max((at for at in before if at is not None and at <= end), default=None)
+        if not is_printed and startup_end is not None:
+            took = max(took, end - startup_end)
+        if is_bar and steps.places[0] > count:  # the steps before it are not in the log
+            if len(steps.times) <= 2 and not is_printed:  # a single time is not a usual one
+                took = 0
+            self._chain.position = end - took
+        opening = COMPILE if is_bar and not is_printed else STARTUP  # the clock of a bar begins with the first step
+        self._chain.add(end - took, opening, int(steps.lines[0]), STAMPS, self._stamp_s)
+        self._steps_to(0, end, usual)
 
     def _between(self) -> None:
+        """Add the steps between the first step line and the last, and the pauses between them by what caused them."""
         steps = self._steps
         special = self._special()
         done = 0  # the last step line that is settled
@@ -134,7 +139,7 @@ class _Tiling:
             self._train(done + 1, len(steps.times) - 1)
 
     def _special(self) -> list[int]:
-        """The step lines before which there may be more than steps."""
+        """Return the step lines that a pause may precede: after other lines, in the warm-up, or after a long time."""
         steps = self._steps
         marked = {gap for gap in self._gap_of if 0 < gap < len(steps.times)}
         early = set(range(1, self._usual.warm))
@@ -175,10 +180,8 @@ class _Tiling:
             stamped = stamped_seconds(here)
             by_stamps = stamped is not None and abs(stamped - pause) <= max(2 * self._stamp_s, 0.02 * pause)
             is_shown = by_stamps or np.isfinite(self._usual.printed[line_index]) or self._usual.plain.any()
-            kind = (
-                kinds[0] if is_shown else UNKNOWN
-            )  # with a checkpoint before each line, other lines show its usual time
-            yield kind, pause, STAMPS if by_stamps else STEPS
+            # With a checkpoint before each step line, no other pause shows that it was the checkpoint.
+            yield kinds[0] if is_shown else UNKNOWN, pause, STAMPS if by_stamps else STEPS
             return
         known = {kind: seconds_of([m for m in here if m.activity == kind]) for kind in kinds}
         open_ended = [kind for kind, seconds in known.items() if seconds is None]

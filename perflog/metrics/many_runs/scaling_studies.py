@@ -252,7 +252,7 @@ def _by_size(runs: Sequence[str], described: Mapping[str, SizedRun]) -> dict[int
 
 
 def _speeds_of_all(rate: Rate, members: Sequence[str], described: Mapping[str, SizedRun]) -> dict[str, float] | None:
-    """Return the rate of all GPUs of each run; None if a run has none, or it may be the rate of one GPU."""
+    """Return the rate of all GPUs together, by run; None if a run has no rate, or it may be the rate of one GPU."""
     if not all(run in rate.values for run in members):
         return None
     speeds = {run: rate.values[run] for run in members}
@@ -269,11 +269,11 @@ def _grows(speeds: Mapping[str, float], described: Mapping[str, SizedRun]) -> bo
 
 
 def _of_one_work(work: Mapping[str, float]) -> list[list[str]]:
-    """Divide runs by their work of a unit, where it jumps."""
+    """Divide runs into groups with about the same work per unit, such as the FLOP of a token."""
     groups: list[list[str]] = []
     for run in sorted(work, key=work.__getitem__):
         if groups and work[run] < _SAME_WORK * work[groups[-1][-1]]:
             groups[-1].append(run)
         else:
             groups.append([run])
-    return [[run for run in work if run in of] for of in groups]  # as the runs come
+    return [[run for run in work if run in group] for group in groups]  # in the order of `work`

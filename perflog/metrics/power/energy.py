@@ -73,7 +73,7 @@ NO_MEAN = frozenset(
 """Words of a power or an energy that is not the mean of the work."""
 _OTHER_PARTS = frozenset(("cpu", "cpus", "dram", "ram", "memory", "mem", "fan", "soc", "module"))
 _MEAN = frozenset(("mean", "avg", "average"))
-_ONE_WORDS = frozenset(("gpu", "device", "rank", "chip", "card", "accelerator"))
+_GPU_WORDS = frozenset(("gpu", "device", "rank", "chip", "card", "accelerator"))
 _ALL_WORDS = frozenset(("gpus", "devices", "total", "all", "job", "cluster", "global", "overall"))
 _NODE_WORDS = frozenset(("node", "host", "system", "server", "machine"))
 _NO_TOTAL = frozenset(
@@ -84,7 +84,7 @@ _TOKENS = frozenset(
 )
 """Words of a name that counts the tokens of a run, and nothing else."""
 _SO_FAR = "so_far"  # in the name of an energy that is counted up
-_SCOPES = {NODE: _NODE_WORDS, ALL: _ALL_WORDS, ONE: _ONE_WORDS}
+_SCOPES = {NODE: _NODE_WORDS, ALL: _ALL_WORDS, ONE: _GPU_WORDS}
 _AT_WORK = 0.5  # of the largest power: a GPU of the same job takes no less
 _TOKEN = frozenset(("token", "tokens", "tok", "toks"))
 
@@ -361,19 +361,22 @@ def _mean(key: str, words: set[str], rows: Rows) -> _Power:
 
 
 def scope_of(words: Iterable[str]) -> str | None:
-    """Return what a power or an energy printed once is for, by the words of its name; None if they do not show it.
+    """Return which devices a power or an energy covers, by the words of its name; None if they do not show it.
 
-    `gpu_energy` may be the energy of one GPU or of all: only `per` before the GPU means one.
+    ONE, ALL, NODE and PARTS mean what they say. GPU: one GPU or all of them, as in `gpu_energy`: only `per` before the
+    GPU means one.
     """
     found = list(words)
-    if not _OTHER_PARTS.isdisjoint(found):
+    if _OTHER_PARTS.intersection(found):
         return PARTS
-    names_gpu = not _ONE_WORDS.isdisjoint(found)
-    if names_gpu and any(a in PER and b in _ONE_WORDS for a, b in pairwise(found)):
+    if any(a in PER and b in _GPU_WORDS for a, b in pairwise(found)):
         return ONE
-    if "gpus" in found or (names_gpu and not _ALL_WORDS.isdisjoint(found)):
+    names_gpu = bool(_GPU_WORDS.intersection(found))
+    if "gpus" in found or (names_gpu and _ALL_WORDS.intersection(found)):
         return ALL
-    return GPU if names_gpu else NODE if not _NODE_WORDS.isdisjoint(found) else None
+    if names_gpu:
+        return GPU
+    return NODE if _NODE_WORDS.intersection(found) else None
 
 
 def _sampled(tables: Tables, options: Options) -> dict[str, _Power]:

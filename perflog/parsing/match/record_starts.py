@@ -172,26 +172,24 @@ class RecordStarts:
 
     def _cuts_of(self, text: bytes, marks: _Marks) -> list[int]:
         """Return the offsets inside a line at which records begin, ascending."""
-        offsets: list[int] = []
-        first = begin = _end_of_labels(text, 0)
+        first = _end_of_labels(text, 0)
         if _is_object(text[first:]):  # what its strings contain begins no record
-            return offsets
+            return []
+        offsets: list[int] = []
         has_sure = False
-        for start, is_sure in self._starts(text, begin, marks):
+        begin = first  # of the record before
+        for start, is_sure in self._starts(text, first, marks):
             front = text[begin:start]
-            has_front = bool(front.strip()) or (start > begin and _CLOSED_LABEL.match(text, start) is not None)
-            is_record = (is_sure and ENDS_IN_WORD.search(front) is None) or self._is_record(
-                front, text[start:], marks.openings
-            )
-            if start > begin and has_front and is_record:
+            if start <= begin or not (front.strip() or _CLOSED_LABEL.match(text, start)):
+                continue  # there is no record before it
+            is_after_word = ENDS_IN_WORD.search(front) is not None  # a sentence: `see [rank3] step 5`
+            if (is_sure and not is_after_word) or self._is_record(front, text[start:], marks.openings):
                 offsets.append(start)
                 has_sure |= is_sure
                 begin = _end_of_labels(text, start)
-        return (
-            []
-            if offsets and not has_sure and self._is_one_record(text[first:], offsets[0] - first, marks.openings)
-            else offsets
-        )
+        if offsets and not has_sure and self._is_one_record(text[first:], offsets[0] - first, marks.openings):
+            return []
+        return offsets
 
     def _starts(self, text: bytes, first: int, marks: _Marks) -> list[tuple[int, bool]]:
         """Return the offsets after `first` where a record may begin, ascending, and whether one does in any case."""

@@ -255,9 +255,10 @@ class EventDecoder:
     def _rows(
         self, events: list[TraceEvent], places: Ints, kind: Kinds, category: Codes, arguments: ArgumentColumns
     ) -> EventColumns:
+        """Return the events at some places of a piece as columns. `kind` and `category`: of all events of the piece."""
         chosen = events if len(places) == len(events) else [events[i] for i in places.tolist()]
         args: list[Any] = [e.args for e in chosen]
-        if set(map(type, args)) != {EventArgs}:
+        if set(map(type, args)) != {EventArgs}:  # events without arguments, or whose arguments are no object
             args = [a if type(a) is EventArgs else NO_ARGS for a in args]
         rows: EventColumns = {
             "place": places.astype(np.int32),

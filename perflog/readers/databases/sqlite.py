@@ -213,6 +213,7 @@ class Database:
     def _read_ahead(
         self, queries: Sequence[tuple[Any, str]], texts: Container[str], ready: queue.Queue[Any], stop: threading.Event
     ) -> None:
+        """Put the batches of all queries into a queue, each with its key; then an error, if one occurs, and None."""
         try:
             with self._cursor() as cursor:
                 for key, query in queries:

@@ -48,13 +48,12 @@ class PayloadReader:
     """Reads the payloads of NVTX events, each distinct string of a batch once."""
 
     def __init__(self, db: Database, interners: Interners) -> None:
+        """Look up which columns hold payloads: depending on the version, others are missing, or null everywhere."""
         self.db, self.interners = db, interners
-        columns = set(db.tables.get(_TABLE, ()))
         self._texts = self._present("jsonText", "jsonTextId")
-        self._has_structs = (
-            {"binaryData"} <= columns and bool(self.schemas) and self._any("typeof(binaryData) = 'blob'")
-        )
-        self._numbers = [c for c in (*_INTEGERS, *_REALS) if c in self._present(*_INTEGERS, *_REALS)]
+        has_column = "binaryData" in db.tables.get(_TABLE, ())
+        self._has_structs = has_column and bool(self.schemas) and self._any("typeof(binaryData) = 'blob'")
+        self._numbers = self._present(*_INTEGERS, *_REALS)
 
     def columns(self) -> dict[str, str]:
         """Return the columns that a query for events needs for their payloads, as SQL by name."""
@@ -185,7 +184,7 @@ class PayloadReader:
         return [(place, "payload", number) for place, number in values]
 
     def _present(self, *names: str) -> list[str]:
-        """Return the columns that are not null everywhere."""
+        """Return which of these columns of the events exist and are not null everywhere."""
         columns = [name for name in names if name in self.db.tables.get(_TABLE, ())]
         if not columns:
             return []
@@ -193,6 +192,7 @@ class PayloadReader:
         return [name for name, count in zip(columns, known, strict=True) if count]
 
     def _any(self, condition: str) -> bool:
+        """Return whether any event meets a condition, in SQL."""
         return bool(self.db.rows(f"SELECT 1 FROM {_TABLE} WHERE {condition} LIMIT 1"))
 
 

@@ -16,9 +16,9 @@ _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s
 
 
 def changed_since(tables: Tables, options: Options) -> list[dict[str, Any]]:
-    """Return the rows of metric `history` that begin another level, the last one first: one for a run.
+    """Return the changes of level that metric `history` finds, the latest first, as one row of it for each run.
 
-    Of figures that change with the same run, the first is shown: the clock follows from the steps.
+    If several metrics change with one run, only the first is returned: the elapsed time follows from the steps.
     """
     rows = history.table(tables, options)
     if not len(rows):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -100,8 +100,16 @@ def _sequential_mean(values: Floats) -> float:
     return float(np.cumsum(values)[-1] / len(values))
 
 
+class _PrintedWindow(NamedTuple):
+    """The steps of an average by their printed numbers, `last` included. `exact`: its mean is equal to the last bit."""
+
+    first: int
+    last: int
+    exact: bool
+
+
 class _PrintedValues(Struct, frozen=True):
-    """One quantity in some steps of a rank, as printed."""
+    """One quantity in some steps of a rank, as printed. `positions`: of the lines in the log, ascending."""
 
     positions: Ints
     steps: Ints
@@ -138,7 +146,7 @@ class AverageWindows:
         for bound, name in enumerate(("window_first", "window_last")):
             steps = np.array([window[bound] if window else 0 for window in windows], np.int64)
             summaries = with_column(summaries, name, number_array(steps, known))
-        fits = np.array([-1 if window is None else int(not window[2]) for window in windows], np.int64)
+        fits = np.array([-1 if window is None else int(not window.exact) for window in windows], np.int64)
         return with_column(summaries, "window_fit", word_array(fits, ("exact", "rounding")))
 
     def _remember(self, figures: dict[str, _RankValues], rows: AttributedRows, low: int, high: int) -> None:
@@ -158,9 +166,9 @@ class AverageWindows:
                 while sum(len(part.positions) for part in parts[1:]) >= _steps_kept(ranks):
                     parts.pop(0)
 
-    def _windows_of(self, rows: AttributedRows, runs: RunIndex) -> list[tuple[int, int, bool] | None]:
-        """Return the window of each value of summary lines: first step, last step, whether it is exact."""
-        windows: list[tuple[int, int, bool] | None] = []
+    def _windows_of(self, rows: AttributedRows, runs: RunIndex) -> list[_PrintedWindow | None]:
+        """Return the window of each value of summary lines."""
+        windows: list[_PrintedWindow | None] = []
         run_indices = runs.indices_at(rows.records.positions).tolist()
         for field in _figure_fields(rows):
             if field not in rows.records.columns:  # computed from several numbers
@@ -179,7 +187,7 @@ class AverageWindows:
 
     def _window(
         self, name: tuple[int, str], ranks: _RankValues, rank: int, position: int, printed: float, factor: float
-    ) -> tuple[int, int, bool] | None:
+    ) -> _PrintedWindow | None:
         """Search the steps that the rank printed; if it printed none or is not known (-1), the steps of each rank."""
         for who in [rank] if rank in ranks else sorted(ranks):
             parts = ranks[who]
@@ -191,11 +199,20 @@ class AverageWindows:
 
     def _window_of_rank(
         self, name: tuple[int, str], parts: list[_PrintedValues], max_steps: int, position: int, printed: float
-    ) -> tuple[int, int, bool] | None:
+    ) -> _PrintedWindow | None:
+        """Search the last `max_steps` steps before `position` for the window with the printed mean.
+
+        Args:
+            name: Log and name of the quantity.
+            parts: Its values on one rank, a part for each chunk of the log.
+            max_steps: Number of steps to search.
+            position: Position of the average in the log.
+            printed: The average, in the unit of the values.
+        """
         last = parts[-1]
         hint = self._hints.get(name)
         steps, values = last.steps, last.values
-        if hint is None or len(steps) < hint or last.positions[-1] > position:
+        if hint is None or len(steps) < hint or last.positions[-1] > position:  # else the last part is enough
             stop = int(np.searchsorted(np.concatenate([part.positions for part in parts]), position))
             steps = np.concatenate([part.steps for part in parts])[:stop][-max_steps:]
             values = np.concatenate([part.values for part in parts])[:stop][-max_steps:]
@@ -206,7 +223,7 @@ class AverageWindows:
             return None
         if window.last == len(values):
             self._hints[name] = window.last - window.first
-        return int(steps[window.first]), int(steps[window.last - 1]), window.exact
+        return _PrintedWindow(int(steps[window.first]), int(steps[window.last - 1]), window.exact)
 
 
 def _figure_fields(rows: AttributedRows) -> list[str]:

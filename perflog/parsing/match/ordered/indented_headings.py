@@ -72,17 +72,19 @@ def with_headings(lines: list[FormatLine], batch: Batch) -> Batch:
 
 
 def _headings(lines: Sequence[FormatLine], batch: Batch, kind_of_row: dict[int, int]) -> list[_Heading]:
-    """Return the lines that may be headings: an indented line that measures something is directly below each."""
+    """Return the unread lines that may be headings, in log order: the line below each measures and is indented more.
+
+    `kind_of_row`: the rows of all measured lines, each with its kind.
+    """
     segments, found = Segments(batch), list[_Heading]()
     for below, kind in kind_of_row.items():
         row = below - 1
-        if row < 0 or not segments.unread[row] or batch.ends[row] - batch.starts[row] > _LONGEST:
+        if not _may_be_heading(segments, row) or _indent(batch, row) >= _indent(batch, below):
             continue
-        indent, name = _indent(batch, row), next(iter(lines[kind][1].template.names), "")
-        ((_, text),) = segments.lines(range(row, row + 1), -1)
-        parts = heading_parts(text)
-        if parts is not None and name and indent < _indent(batch, below) and not ENDS_IN_SETTINGS.match(text):
-            found.append(_Heading(row, parts, indent, name, kind))
+        text = _text(segments, row)
+        parts, name = heading_parts(text), _first_name(lines[kind])
+        if parts is not None and name and not ENDS_IN_SETTINGS.match(text):
+            found.append(_Heading(row, parts, _indent(batch, row), name, kind))
     return sorted(found)
 
 
@@ -102,16 +104,32 @@ def _of_equal_blocks(lines: Sequence[FormatLine], batch: Batch, kind_of_row: dic
         if last >= 0 and first == last:
             kinds[-1].append(kind)
         else:
-            is_near = first >= 0 and segments.unread[first] and batch.ends[first] - batch.starts[first] <= _LONGEST
-            ((_, text),) = segments.lines(range(first, first + 1), -1) if is_near else ((first, ""),)
-            parts, name = heading_parts(text), next(iter(lines[kind][1].template.names), "")
+            text = _text(segments, first) if _may_be_heading(segments, first) else ""
+            parts, name = heading_parts(text), _first_name(lines[kind])
             if parts is None or ":" not in parts[2] or not name or ENDS_IN_SETTINGS.match(text):
                 return []
             found.append(_Heading(first, parts, 0, name, kind))
             kinds.append([kind])
         last = row
-    are_equal = len(kinds) > 1 and all(of == kinds[0] for of in kinds)
+    are_equal = len(kinds) > 1 and all(block == kinds[0] for block in kinds)
     return found if are_equal and len({heading.parts for heading in found}) == len(found) else []
+
+
+def _may_be_heading(segments: Segments, row: int) -> bool:
+    """Return whether a row is an unread line that is short enough for a heading."""
+    batch = segments.batch
+    return bool(row >= 0 and segments.unread[row] and batch.ends[row] - batch.starts[row] <= _LONGEST)
+
+
+def _text(segments: Segments, row: int) -> str:
+    """Return the string of a segment, with its rank label."""
+    ((_, text),) = segments.lines(range(row, row + 1), -1)
+    return text
+
+
+def _first_name(line: FormatLine) -> str:
+    """Return the name of the first figure of a line; "" if it has none."""
+    return next(iter(line[1].template.names), "")
 
 
 def _indent(batch: Batch, row: int) -> int:

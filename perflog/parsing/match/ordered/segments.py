@@ -107,13 +107,13 @@ def with_records(batch: Batch, new: Mapping[int, list[Records]], lines: Sequence
 
 
 def without_records(batch: Batch, removed: Mapping[int, Mask], lines: Sequence[FormatLine]) -> Batch:
-    """Return the batch without some records, by kind: their segments are unread."""
+    """Return the batch without the records that `removed` marks, by kind; their segments become unread."""
     kept = {kind: batch.records[kind].take(~mask) for kind, mask in removed.items()}
     records = {kind: part for kind, part in (dict(batch.records) | kept).items() if len(part)}
-    segments = np.concatenate([batch.records[kind].positions[mask] for kind, mask in removed.items()])
-    segments = np.sort(np.concatenate([batch.unread_segments, segments]))
+    freed = [batch.records[kind].positions[mask] for kind, mask in removed.items()]
+    segments = np.sort(np.concatenate([batch.unread_segments, *freed]))
     blank = batch.owner.get(BLANK, np.empty(0, np.int64))
     is_read = {kind: lines[kind][1].read for kind in records}
     owner, unread = owners(records, blank, segments, is_read, batch.has_parts)
-    parts = segments[~np.isin(segments, unread)]
+    parts = segments[~np.isin(segments, unread)]  # other records read the rest of their lines
     return replace(batch, records=records, owner=owner, unread=unread, unread_parts=parts)
