@@ -345,16 +345,16 @@ def _stuck(tables: Tables, names: Sequence[str], timeouts: Sequence[FailureRow])
     verdict = f"Held up: {numbered('rank', ranks)} {verb} up the others"
     evidence = _of_each([[f"rank {each.rank} {text}" for text in each.evidence] for each in culprits]) + told
     has, calls, waits = (
-        ("they have", "they call", "they wait") if len(ranks) > 1 else ("it has", "it calls", "it waits")
+        ("these have", "they call", "they wait") if len(ranks) > 1 else ("this one has", "it calls", "it waits")
     )
     by_rank = [set(stuck) for _, stuck in holding.groupby("rank")["stuck"]]
     whys = []
     if any("device" in stuck for stuck in by_rank):
-        whys.append(f"others have completed collectives that {has} enqueued and not completed")
+        whys.append(f"the other ranks have completed collectives that {has} only enqueued")
     if any("mismatch" in stuck for stuck in by_rank):
         whys.append(f"{calls} something else than the others under the same number")
     if any(stuck == {"host"} for stuck in by_rank):
-        whys.append(f"others wait for collectives that {has} not enqueued, and {waits} for none")
+        whys.append(f"the other ranks wait for collectives that {has} not enqueued, and {waits} for none")
     return Diagnosis(names, verdict, STUCK, culprits, None, SURE, "; or ".join(whys), evidence)
 
 

@@ -103,7 +103,7 @@ def test_the_screen_of_the_benchmark() -> None:
         "#2                 16  22.57 ms ± 0.4 %   +6.0 %   45.2 %       36.5   1,452,124",
         "#3                 32  23.47 ms ± 0.4 %  +10.2 %   54.2 %       35.1   1,396,039",
     ]
-    assert "  ! TFLOP/s: rates count work that the ranks do not execute (all runs)" in lines
+    assert "  ! TFLOP/s: rates count nominal work, not what the ranks execute (all runs)" in lines
     assert lines[-2] == "Next: perflog compare reference:moe_layer.txt --by num_local_experts"
 
 

@@ -65,8 +65,8 @@ def _not_read(
         lines = run["lines"].where(selected(run["lines"]))
         total, (most, sample) = int(lines[column].sum()), _first_of_most(lines, column)
         if total:
-            largest = f"{first} ({count(most, unit)})"
-            message = f"{count(total, unit)} of {count(len(lines), 'shape')}{suffix} not read; {largest}"
+            largest = f"; {first} ({count(most, unit)})" if len(lines) > 1 else ""
+            message = f"{count(total, unit)} of {count(len(lines), 'shape')}{suffix} not read{largest}"
         else:  # a line counts as one of its other part
             message = f"parts of read lines, of {count(len(lines), 'shape')}, not read; the first"
         message += f": {_shortened(sample)!r}"

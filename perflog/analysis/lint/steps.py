@@ -241,6 +241,7 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
         planned = run.semantics.quantities.get("steps") if stopped_by is None else None
         ended = True if stopped_by is not None else _has_end(run)
         last = last_steps(data.tables)[run.id]
+        last_step = f"{last:,}"
         is_short = planned is not None and _is_short(np.append(steps["step"], last), planned)
         if ended is False and (planned is None or is_short):  # a run that prints all its steps is whole
             reasons.append("the line that ends a run is missing")
@@ -248,10 +249,10 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
             reasons.append(f"the other runs of the log have {most}")
             numbers["usual"] = most
         if planned is not None and is_short:
-            reasons.append(f"{planned:,.0f} steps were announced")
+            last_step += f" of {planned:,.0f} announced"
             numbers["planned"] = int(planned)
-        if reasons:
-            message = f"{count(n, 'printed step')}, the last is step {last}: {'; '.join(reasons)}"
+        if reasons or "planned" in numbers:
+            message = "; ".join([f"{count(n, 'printed step')}, the last is step {last_step}", *reasons])
             severity: Severity = "warning" if ended is not True else "note"
             last_line = [int(steps["line"].max())]
             yield Finding(run.id, message, {run.id: last_line}, {"steps": n, **numbers}, severity)

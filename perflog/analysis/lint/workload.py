@@ -33,7 +33,7 @@ _MODULE = lazy_pattern(r": (\w+)\(")
 @rule(
     code="nominal-work",
     severity="warning",
-    title="rates count work that the ranks do not execute",
+    title="rates count nominal work, not what the ranks execute",
     why="Rates are computed from nominal work, which is equal on all ranks. The ranks execute more or less than that: "
     "padding, imbalance, dropped tokens. Warning if a rank is more than 5 % off, else note.",
     action="read the rate as nominal work per second; `perflog analyze RUN imbalance` shows what each rank executes",

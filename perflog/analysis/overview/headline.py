@@ -102,12 +102,12 @@ def _trace(cause: Cause, causes: Sequence[Cause], tables: Tables, options: Optio
     whole = "trace" if cause.of == "trace" else "step"
     if cause.subject == "compute" and _are_whole_graphs(tables, cause.run, options):
         words, change = "CUDA graphs, whose kernels are not traced", "if they took no time"
-    text = f"Bottleneck: {place if cause.subject == 'rank' else words}: {change}, the {whole} would be"
+    text = f"Bottleneck: {place if cause.subject == 'rank' else words}; {change}, the {whole} would be"
     text += f"{' at most' * (cause.by == BOUND)} {percent(cause.gain)} shorter"
     against = "device" if cause.subject in ("host", "launch", "data") else "host"
     other = next((each for each in causes if each.metric == REPLAY and each.subject == against), None)
     if other is not None:
-        text += f"; with an infinitely fast {against} {percent(other.gain)}"
+        text += f" (with an infinitely fast {against} {percent(other.gain)})"
     yield f"{text}."
 
 

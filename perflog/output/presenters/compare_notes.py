@@ -99,10 +99,10 @@ def notes_on_drifts(compared: Comparison, names: Sequence[str]) -> Iterator[str]
 
 def _new_level(row: SpeedSection) -> str:
     """Return since which step runs of a side are at another level."""
-    which = f" in {row.changed_runs} of {count(row.runs, 'run')}" if row.runs > 1 else ""
+    which = f" ({row.changed_runs} of {count(row.runs, 'run')})" if row.runs > 1 else ""
     values = f"{row.figure.replace('_', ' ')} {show(row.before, row.unit)} -> {show(row.after, row.unit)}"
     with_it = f", with it {row.with_it}" if row.with_it else ""
-    return f"since step {row.first_step}{which} {values}, {show_change(row.change)}{with_it}"
+    return f"since step {row.first_step}{which}, {values}, {show_change(row.change)}{with_it}"
 
 
 def notes_on_sizes(compared: Comparison) -> Iterator[str]:

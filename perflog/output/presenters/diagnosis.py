@@ -113,7 +113,7 @@ def parts(answer: Diagnosis) -> Iterator[tuple[str, str]]:
     elif answer.reason and answer.kind:
         yield "No culprit", answer.reason
     if answer.kind and (names or answer.certainty != NOT_KNOWN):  # else the reason says why nobody is accused
-        yield "How sure", f"{answer.certainty}: {answer.why}" if answer.why else answer.certainty
+        yield "How sure", f"{answer.certainty}; {answer.why}" if answer.why else answer.certainty
     yield from zip(("Evidence", *[""] * len(answer.evidence)), map(_shown, answer.evidence), strict=False)
     held = [text.removeprefix("Memory of ").removesuffix(".") for text in answer.memory]
     yield from zip(("Memory", *[""] * len(held)), held, strict=False)

@@ -466,7 +466,7 @@ def test_a_notebook_gets_a_row_per_case(make: Make) -> None:
 def test_a_notebook_shows_where_the_difference_went_and_what_not_to_trust() -> None:
     html = perflog.compare("reference:moe_layer.txt#1", "reference:moe_layer.txt#4")._repr_html_()
     assert "<td>. . . (unexplained)</td><td>2.836 ms</td><td>8.388 ms</td><td>5.552 ms</td><td>70 %</td>" in html
-    assert "<li>rates count work that the ranks do not execute (" in html
+    assert "<li>rates count nominal work, not what the ranks execute (" in html
     assert "<td>-</td>" in html and "- .. -" not in html  # a total of a single run has no interval
 
 

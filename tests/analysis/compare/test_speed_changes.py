@@ -30,7 +30,7 @@ def test_a_side_that_changes_in_its_middle(tmp_path: Path) -> None:
     base, side = log(tmp_path / "a.log", (1, 0.5)), log(tmp_path / "b.log", (1, 0.4), (60, 0.52))
     compared = perflog.compare(f"A={base}", f"B={side}")
     texts = answer_sentences(compared)
-    assert "B changes during the run: since step 60 step time 400 ms -> 520 ms, +30.0 %" in texts
+    assert "B changes during the run: since step 60, step time 400 ms -> 520 ms, +30.0 %" in texts
     assert any(text.startswith("B against A: step time -20.0 % over steps ") for text in texts)
     rows = compared.speed_changes
     assert rows["side"].tolist() == ["A", "B"] * 2 and rows["last_step"].tolist() == [59, 59, 120, 120]
@@ -52,7 +52,7 @@ def test_changes_of_both_sides_at_nearly_one_step(tmp_path: Path) -> None:
     compared = perflog.compare(f"A={base}", *(f"B={each}" for each in sides), ignore=["round"])
     rows = compared.speed_changes
     assert rows[["first_step", "last_step"]].iloc[[0, -1], :].to_numpy().ravel().tolist()[1:] == [57, 61, 120]
-    assert "B changes during the run: since step 61 in 1 of 2 runs step time 500 ms -> 600 ms, +20.0 %" in (
+    assert "B changes during the run: since step 61 (1 of 2 runs), step time 500 ms -> 600 ms, +20.0 %" in (
         answer_sentences(compared)
     )
 

@@ -57,7 +57,7 @@ def test_a_run_of_lines_that_cover_ten_steps_comes_to_its_end(tmp_path: Path) ->
 
 def test_a_run_that_never_comes_to_its_last_step(tmp_path: Path) -> None:
     stopped = findings_by_code(tmp_path, steps=1716613)["run-stopped"]
-    assert stopped.message == "18 printed steps, the last is step 180: 1,716,613 steps were announced"
+    assert stopped.message == "18 printed steps, the last is step 180 of 1,716,613 announced"
 
 
 @pytest.mark.parametrize(("steps", "unit", "found"), [

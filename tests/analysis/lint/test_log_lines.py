@@ -24,7 +24,7 @@ def test_unread_lines() -> None:
     assert linted("unread-lines", [lines("read", "x"), lines("context", "y")]) == []
     long = "2026-01-02 03:04:05,678 INFO train: " + "x" * 80
     (cut,) = messages("unread-lines", [lines("unread", long)])
-    assert cut == f"1 line of 1 shape not read; the most frequent shape (1 line): '{'x' * 60}...'"
+    assert cut == f"1 line of 1 shape not read: '{'x' * 60}...'"
     parts = messages("unread-lines", [lines("unread", "warm-up: 2 epochs", 0)])  # after a record on its line
     assert parts == ["parts of read lines, of 1 shape, not read; the first: 'warm-up: 2 epochs'"]
     short = "2026-01-02 03:04:05,678 INFO train: loss 2.5"

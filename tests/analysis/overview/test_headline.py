@@ -38,8 +38,8 @@ def test_graphs_that_are_traced_as_a_whole_are_no_kernels_that_compute(monkeypat
     told = [*(sentences(monkeypatch, bound, tables=by_hand(events))[0] for events in ([graph, work], [work]))]
     shorter = "the step would be 80 % shorter."
     assert told == [
-        f"Bottleneck: CUDA graphs, whose kernels are not traced: if they took no time, {shorter}",
-        f"Bottleneck: compute: if its kernels were infinitely fast, {shorter}",
+        f"Bottleneck: CUDA graphs, whose kernels are not traced; if they took no time, {shorter}",
+        f"Bottleneck: compute; if its kernels were infinitely fast, {shorter}",
     ]
 
 
@@ -71,26 +71,26 @@ def test_graphs_that_are_traced_as_a_whole_are_no_kernels_that_compute(monkeypat
         (
             [cause("host", 0.3, 0.25, "traced step", metric=REPLAY), cause("device", 0.7, 0.6, metric=REPLAY),
              cause("device", 0.7, 0.9)],
-            ("Bottleneck: the host: if it were infinitely fast, the step would be 25 % shorter; with an infinitely "
-            "fast device 60 %."),
+            ("Bottleneck: the host; if it were infinitely fast, the step would be 25 % shorter (with an infinitely "
+            "fast device 60 %)."),
         ),
         (
             [cause("compute", 0.3, 0.25, "trace", metric=REPLAY, by=BOUND), cause("device", 0.7, 0.6, metric=REPLAY),
              cause("host", 0.2, 0.1, metric=REPLAY)],
-            ("Bottleneck: compute: if its kernels were infinitely fast, the trace would be at most 25 % shorter; "
-            "with an infinitely fast host 10 %."),
+            ("Bottleneck: compute; if its kernels were infinitely fast, the trace would be at most 25 % shorter "
+            "(with an infinitely fast host 10 %)."),
         ),
         (
             [cause("rank", 0.3, 0.25, "trace", rank=3)],
-            "Bottleneck: rank 3: if it arrived with the others, the trace would be 25 % shorter.",
+            "Bottleneck: rank 3; if it arrived with the others, the trace would be 25 % shorter.",
         ),
         (
             [cause("rank", 0.3, 0.25, "traced step", rank=3, metric=REPLAY)],
-            "Bottleneck: rank 3: if it were as fast as the median rank, the step would be 25 % shorter.",
+            "Bottleneck: rank 3; if it were as fast as the median rank, the step would be 25 % shorter.",
         ),
         (
             [cause("rank", 0.3, 0.25, "trace", device=5)],
-            "Bottleneck: device 5: if it arrived with the others, the trace would be 25 % shorter.",
+            "Bottleneck: device 5; if it arrived with the others, the trace would be 25 % shorter.",
         ),
         (
             [cause("kernel", 0.6, of="gpu", name="void foo<int>(int)", n=1200, each_s=2e-3)],

@@ -220,8 +220,8 @@ def test_a_trace_names_what_the_gpu_waits_for() -> None:
     ]  # fmt: skip
     assert list(seen.reasons) == [
         (
-            "Bottleneck: the host: if it were infinitely fast, the step would be at most 40 % shorter; with an "
-            "infinitely fast device 0 %."
+            "Bottleneck: the host; if it were infinitely fast, the step would be at most 40 % shorter (with an "
+            "infinitely fast device 0 %)."
         ),
         "The GPU idles 55 % of the time: 23 % host-bound, 32 % with work queued.",
         (
@@ -330,10 +330,10 @@ def test_several_traces_have_their_shares_and_bottlenecks(tmp_path: Path) -> Non
     assert all(0.99 < total <= 1 for total in sums)  # the rest are exposed copies
     first, second = seen.reasons
     assert first.startswith(
-        "A: Bottleneck: the host: if it were infinitely fast, the step would be at most 40 % shorter"
+        "A: Bottleneck: the host; if it were infinitely fast, the step would be at most 40 % shorter"
     )
     assert second.startswith(
-        "B: Bottleneck: the host: if it were infinitely fast, the step would be at most 34 % shorter"
+        "B: Bottleneck: the host; if it were infinitely fast, the step would be at most 34 % shorter"
     )
 
 

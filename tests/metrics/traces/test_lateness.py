@@ -95,5 +95,5 @@ def test_the_rank_that_binds_one_of_several_runs(tmp_path: Path) -> None:
     even, late_run = tables["runs"].sort_values("log")["run"]
     assert list(late_rank_of(tables, even, Options(), "A")) == []
     first, second = late_rank_of(tables, late_run, Options(), "B")
-    assert first.startswith("B: Bottleneck: rank 2: ")
+    assert first.startswith("B: Bottleneck: rank 2; ")
     assert second.startswith("B: Rank 2 comes last in ") and "mostly sgemm" in second

@@ -32,7 +32,7 @@ def test_the_parts_of_a_diagnosis_are_in_order() -> None:
         cost="an hour", last_step=12_345, earlier=["once"], speed=["slower since step 7."], settles="run it again",
     )  # fmt: skip
     assert named(answer) == [
-        ("Verdict", "A GPU failed, line 77"), ("Culprit", "rank 3"), ("How sure", "sure: it says so"),
+        ("Verdict", "A GPU failed, line 77"), ("Culprit", "rank 3"), ("How sure", "sure; it says so"),
         ("Evidence", "first"), ("", "second"), ("Memory", "device 0 is full"), ("What followed", "the others waited"),
         ("What it cost", "an hour"), ("Last step", "12,345"), ("Earlier", "once"), ("Speed", "slower since step 7"),
         ("To settle it", "run it again"),
