@@ -94,7 +94,7 @@ def notes_on_drifts(compared: Comparison, names: Sequence[str]) -> Iterator[str]
     for (case, side), rows in islice(grouped(((row.case, row.side), row) for row in drifts).items(), _LISTED):
         if side is not None and (case, side) not in with_levels:
             where = f" in {case}" if case else ""
-            yield f"{name_of[side]} drifts during the run{where}: {rows[0].message.partition(';')[0]}"
+            yield f"{name_of[side]} drifts during the run{where}: {rows[0].message.partition(':')[0]}"
 
 
 def _new_level(row: SpeedSection) -> str:

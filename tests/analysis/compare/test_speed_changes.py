@@ -42,7 +42,7 @@ def test_a_side_that_drifts(tmp_path: Path) -> None:
     base = log(tmp_path / "a.log", (1, 0.5))
     side = log(tmp_path / "b.log", *((step, 0.5 + step / 2400) for step in range(1, 121)))
     notes = [text for text in answer_sentences(perflog.compare(f"A={base}", f"B={side}")) if "drifts" in text]
-    assert len(notes) == 1 and notes[0].startswith("B drifts during the run: +4.8 % from the first half to the second:")
+    assert len(notes) == 1 and notes[0].startswith("B drifts during the run: +4.8 % from the first half to the second")
 
 
 def test_changes_of_both_sides_at_nearly_one_step(tmp_path: Path) -> None:
