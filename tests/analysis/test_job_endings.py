@@ -74,7 +74,10 @@ def test_a_failure_that_no_step_follows_ended_the_job() -> None:
 
 def test_what_proves_an_ending() -> None:
     """An exception of an unknown process may have been caught; a test of a GPU names the GPU that failed."""
-    for more, proven in (({}, False), ({"rank": 1}, True), ({"gpu": 2}, True), ({"severity": "fatal"}, True)):
+    cases: list[tuple[dict[str, Any], bool]] = [
+        ({}, False), ({"rank": 1}, True), ({"gpu": 2}, True), ({"severity": "fatal"}, True),
+    ]  # fmt: skip
+    for more, proven in cases:
         row = failure(9, "gpu_fault", **{"severity": "error", **more})
         assert [ending.is_proven for ending in ended(row)] == [proven]
 

@@ -967,3 +967,16 @@ def test_lammps() -> None:
     last |= {"Pair.share": 0.7603, "Other.avg_time": 0.002007}
     assert {key: values(got)[key] for key in last} == pytest.approx(last)
     assert unread(got) == {}
+
+
+def test_llama_perplexity() -> None:
+    log = read(
+        b"perplexity: tokenization took 512.52 ms\n"
+        b"perplexity: calculating perplexity over 655 chunks, n_ctx=512, batch_size=2048, n_seq=4\n"
+        b"perplexity: 1.55 seconds per pass - ETA 4.22 minutes\n"
+        b"[1]4.1627,[2]4.6852,[3]5.5341,[4]6.0911,\n"
+        b"[5]7.0350,[6]7.2353,\n"
+        b"Final estimate: PPL = 5.9070 +/- 0.03301\n"
+    )  # ggml-org/llama.cpp tools/perplexity/perplexity.cpp
+    assert unread(log) == {} and unread_figures(log) == 0
+    assert values(log) == {"pass_time": 1.55, "perplexity": 5.907, "perplexity_std_err": 0.03301}

@@ -12,7 +12,7 @@ from support.metrics_logs import by_hand, rows, runs, tables
 from support.trace_tables import by_hand as trace_by_hand
 from support.trace_tables import kernel
 
-from perflog.metrics import Options, breakdown, headroom, replay, stages, steps, throughput
+from perflog.metrics import Options, Tables, breakdown, headroom, replay, stages, steps, throughput
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.step_time import headroom as module
 
@@ -95,7 +95,7 @@ def test_how_long_ranks_may_wait_outside_of_all_phases(
     monkeypatch.setattr(module, "breakdown", SimpleNamespace(table=lambda *_: parts))
     monkeypatch.setattr(module, "equal_ranks", lambda *_: [SimpleNamespace(run="r", gain_s=gain)])
     monkeypatch.setattr(module, "untimed_spread", lambda *_: spread)
-    assert module.untimed_waits(by_hand("steps", []), Options())["r"] == pytest.approx(waits)
+    assert module.untimed_waits(Tables(by_hand("steps", [])), Options())["r"] == pytest.approx(waits)
 
 
 def test_a_log_without_parts_has_no_headroom() -> None:

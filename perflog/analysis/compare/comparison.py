@@ -322,7 +322,7 @@ class Comparison(Struct, frozen=True, dict=True):
         texts = [f"{event}: {first_few(labels)}" for event, labels in by_event.items()]
         without = {each.run for each in self.left_out}
         if any(each.run not in without for each in self.cut_short):
-            texts.append("only the steps that all runs print are compared")
+            texts.append("steps after the last one that all runs print are not compared")
         return "; ".join(texts)
 
     def _missing_headlines(self) -> Iterator[str]:

@@ -95,7 +95,7 @@ COPY = "the same bytes are on both sides: a run is compared with itself"
 GPUS = OtherSetting("", "side", "gpus", "1", "2")
 NO_X = LeftOut("side", "b0", "b.log", "without x")
 FAILED, FAILED_BASE = (FailedRun(side, "b0", "b.log", "ended early", "m") for side in ("side", "base"))
-ALL_STEPS = "only the steps that all runs print are compared"
+ALL_STEPS = "steps after the last one that all runs print are not compared"
 CUT = CutShort("", "side", "b0", "b.log", 5, 10)
 
 
