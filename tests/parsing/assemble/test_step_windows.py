@@ -12,7 +12,9 @@ from perflog.parsing.assemble.steps.step_windows import UNKNOWN, CoveredSteps, w
 
 def covered(steps: list[int], epochs: list[int] | None = None, first_step: int = UNKNOWN) -> list[int]:
     numbers, of_epoch = np.array(steps), np.array(epochs or [0] * len(steps))
-    covered_steps: list[int] = windows(numbers, of_epoch, np.full(len(steps), first_step)).tolist()
+    covered_steps: list[int] = windows(
+        np.zeros_like(numbers), numbers, of_epoch, np.full(len(steps), first_step)
+    ).tolist()
     return covered_steps
 
 
@@ -79,12 +81,13 @@ def test_stretches_of_a_log_give_what_the_whole_log_gives(jumps: list[int], size
         np.zeros(len(steps), np.int64),
         np.zeros(len(steps), np.int64),
     )
-    whole = CoveredSteps().read(positions, steps, epochs, firsts).tolist()
+    ranks = np.zeros(len(steps), np.int64)
+    whole = CoveredSteps().read(ranks, positions, steps, epochs, firsts).tolist()
     one, found, start = CoveredSteps(), dict[int, int](), 0
     for size in sizes:
         part = slice(start, start + size)
         if len(steps[part]):
-            given_out = one.read(positions[part], steps[part], epochs[part], firsts[part])
+            given_out = one.read(ranks[part], positions[part], steps[part], epochs[part], firsts[part])
             found |= zip(positions[part].tolist(), given_out.tolist(), strict=True)
         start += size
     found |= one.corrections
@@ -94,6 +97,27 @@ def test_stretches_of_a_log_give_what_the_whole_log_gives(jumps: list[int], size
 def test_a_repeated_step_covers_what_it_did() -> None:
     steps = np.array([10, 20, 20, 30])
     zeros = np.zeros(4, np.int64)
-    assert CoveredSteps().read(np.arange(4), steps, zeros, zeros).tolist() == [10] * 4
+    assert CoveredSteps().read(zeros, np.arange(4), steps, zeros, zeros).tolist() == [10] * 4
     epochs = np.array([0, 0, 1, 1])  # the same number in another epoch is another step
-    assert CoveredSteps().read(np.arange(4), steps, epochs, zeros).tolist() == [10, 10, 10, 10]
+    assert CoveredSteps().read(zeros, np.arange(4), steps, epochs, zeros).tolist() == [10, 10, 10, 10]
+
+
+def test_each_rank_has_windows_of_its_own() -> None:
+    """In one stretch and in several, of ranks that print in turns, begin later and repeat a step."""
+    printed = {0: [10, 20, 30, 50, 60, 10, 20], 1: [5, 10, 15], 2: [7], 3: [10, 20, 20, 45, 5]}
+    lines = [(rank, step) for k in range(7) for rank, steps in printed.items() for step in steps[k : k + 1]]
+    ranks, steps = np.array(lines).T
+    zeros, positions = np.zeros(len(lines), np.int64), np.arange(len(lines))
+    alone = {
+        rank: CoveredSteps().read(*(x[ranks == rank] for x in (ranks, positions, steps, zeros, zeros))).tolist()
+        for rank in printed
+    }
+    for size in (len(lines), 5, 1):
+        together, found = CoveredSteps(), dict[int, int]()
+        for start in range(0, len(lines), size):
+            part = slice(start, start + size)
+            given_out = together.read(ranks[part], positions[part], steps[part], zeros[part], zeros[part])
+            found |= zip(positions[part].tolist(), given_out.tolist(), strict=True)
+        found |= together.corrections
+        assert {rank: [found[p] for p in positions[ranks == rank].tolist()] for rank in printed} == alone
+    assert together.ranks == {*printed}

@@ -66,7 +66,7 @@ class StepCounter:
         self.corrections: dict[int, int] = {}
         self._settled = settled
         self._repeats: dict[int, dict[tuple[int, int], StepRepeats]] = {}  # by run, then by rank (-1: not known), epoch
-        self._windows: dict[int, dict[int, CoveredSteps]] = {}  # by run, then by rank
+        self._windows: dict[int, CoveredSteps] = {}  # by run
         self._stepless: dict[int, int] = {}  # by run: lines so far without a known step
         self._stepless_at: dict[tuple[int, int], int] = {}  # by run and rank: the same at its last line with a step
 
@@ -84,7 +84,8 @@ class StepCounter:
         in_epochs = any(r.line.within for r in rows)
         copies, spans = np.ones(len(positions), np.int64), covers.copy()  # SINCE_PREVIOUS is UNKNOWN
         for run, low, high in runs.split(positions):
-            repeats, windows = self._repeats.setdefault(run.index, {}), self._windows.setdefault(run.index, {})
+            repeats = self._repeats.setdefault(run.index, {})
+            windows = self._windows.setdefault(run.index, CoveredSteps())
             with_step = np.arange(low, high)[known[low:high]]  # a line without a step repeats none
             for rank, selected in by_number(ranks[with_step]):
                 rank_rows = with_step[selected]
@@ -93,17 +94,17 @@ class StepCounter:
                     rows_of_epoch = rank_rows[in_epoch]
                     printed = repeats.setdefault((rank, epoch), StepRepeats())
                     copies[rows_of_epoch] = printed.copies_of(steps[rows_of_epoch])
-                rank_rows = rank_rows[covers[rank_rows] != RUNNING_MEAN]  # without summaries of the epoch
-                since_previous = rank_rows[covers[rank_rows] <= SINCE_PREVIOUS]
-                if len(since_previous):
-                    columns = (column[rank_rows] for column in (positions, steps, epochs, first_steps))
-                    covered = np.zeros(len(positions), np.int64)
-                    covered[rank_rows] = windows.setdefault(rank, CoveredSteps()).read(*columns)
-                    spans[since_previous] = covered[since_previous]
-                    after = self._after_stepless(run.index, rank, rank_rows, known, low)
-                    spans[after[np.isin(after, since_previous)]] = UNKNOWN
+            covering = with_step[covers[with_step] != RUNNING_MEAN]  # without summaries of the epoch
+            printing = ranks[covering]
+            covering = covering[np.isin(printing, printing[covers[covering] <= SINCE_PREVIOUS])]
+            if len(covering):
+                columns = (column[covering] for column in (ranks, positions, steps, epochs, first_steps))
+                covered = windows.read(*columns)
+                covered[self._are_after_stepless(run.index, ranks[covering], covering, known, low)] = UNKNOWN
+                since_previous = covers[covering] <= SINCE_PREVIOUS
+                spans[covering[since_previous]] = covered[since_previous]
             self._stepless[run.index] = self._stepless.get(run.index, 0) + int((~known[low:high]).sum())
-            if len(windows) > 1 and -1 in windows:  # a line that has lost its label may be of any rank
+            if -1 in windows.ranks != {-1}:  # a line that has lost its label may be of any rank
                 lost = with_step[(ranks[with_step] == -1) & (covers[with_step] == SINCE_PREVIOUS)]
                 spans[lost] = UNKNOWN
         for position in self._settled.keys() & set(positions.tolist()) if self._settled else ():
@@ -116,13 +117,18 @@ class StepCounter:
         for row, indices in zip(rows, np.split(index_in_order, row_ends[:-1]), strict=True):
             row.copy, row.steps_averaged = copies[indices], spans[indices]
 
-    def _after_stepless(self, run: int, rank: int, rows: Ints, known: Mask, first: int) -> Ints:
-        """Return which lines of a rank follow a line without a known step: they cover less than to the step before."""
+    def _are_after_stepless(self, run: int, ranks: Ints, rows: Ints, known: Mask, first: int) -> Mask:
+        """Flag lines of ranks after a line without a known step: they cover less than to the step before."""
         before = self._stepless.get(run, 0)
-        last = self._stepless_at.get((run, rank), before)
         stepless = before + np.cumsum(~known[first : int(rows[-1]) + 1])[rows - first]
-        self._stepless_at[run, rank] = int(stepless[-1])
-        after: Ints = rows[np.diff(stepless, prepend=last) > 0]
+        after = np.zeros(len(rows), np.bool_)
+        if not stepless[-1]:
+            self._stepless_at |= dict.fromkeys(((run, rank) for rank in np.unique(ranks).tolist()), 0)
+            return after
+        for rank, selected in by_number(ranks):
+            last = self._stepless_at.get((run, rank), before)
+            after[selected] = np.diff(stepless[selected], prepend=last) > 0
+            self._stepless_at[run, rank] = int(stepless[selected][-1])
         return after
 
     def end(self, run: int) -> None:
@@ -130,10 +136,10 @@ class StepCounter:
         self._repeats.pop(run, None)
         self._stepless.pop(run, None)
         self._stepless_at = {key: count for key, count in self._stepless_at.items() if key[0] != run}
-        for windows in self._windows.pop(run, {}).values():
-            self.corrections |= {
-                position: covered for position, covered in windows.corrections.items() if position not in self._settled
-            }
+        windows = self._windows.pop(run, CoveredSteps())
+        self.corrections |= {
+            position: covered for position, covered in windows.corrections.items() if position not in self._settled
+        }
 
 
 def by_number(numbers: Ints) -> Iterator[tuple[int, slice | Ints]]:

@@ -1,6 +1,6 @@
 """How many steps a line covers that averages over the steps since the line before it.
 
-In: the printed steps of one rank of a run, in log order. Out: the number of steps of each line, `UNKNOWN` if nothing
+In: the printed steps of the ranks of a run, in log order. Out: the number of steps of each line, `UNKNOWN` if nothing
 states it.
 
 A line covers the steps since the line before it. Two kinds of lines have no such line, and cover the interval of the
@@ -25,15 +25,16 @@ _AHEAD = 3  # lines after a line on which its window depends: a first line takes
 _BACK = 3  # lines before it: two jumps
 
 
-def windows(steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
+def windows(ranks: Ints, steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
     """Return how many steps each line covers. No line has the step of the line before it.
 
     Args:
+        ranks: The rank that printed each line; the lines of a rank are together.
         steps: The printed steps.
         epochs: The epoch of each.
         first_steps: By line, the step at which its counter starts; UNKNOWN if its format does not say so.
     """
-    first = _starts(steps, epochs)
+    first = _starts(ranks, steps, epochs)
     jumps = np.diff(steps, prepend=0)
     jumps[first] = steps[first]
     stretch = np.cumsum(first, dtype=np.int64)
@@ -51,14 +52,15 @@ def windows(steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
         lost = (both | one_side) & (interval > 0) & (interval < covered) & (covered % np.maximum(interval, 1) == 0)
         covered = np.where(lost & ~first, interval, covered)
     for i in np.flatnonzero(first).tolist():
-        covered[i] = _of_first_line(i, steps, first, first_steps, covered)
+        has_line_before = i > 0 and ranks[i - 1] == ranks[i]
+        covered[i] = _of_first_line(i, steps, first, first_steps, covered, has_line_before)
     return covered
 
 
-def _starts(steps: Ints, epochs: Ints) -> Mask:
-    """Return which lines are the first, or the first after the counter went back or started again."""
+def _starts(ranks: Ints, steps: Ints, epochs: Ints) -> Mask:
+    """Return which lines are the first of a rank, or the first after its counter went back or started again."""
     first = np.ones(len(steps), np.bool_)
-    first[1:] = (steps[1:] < steps[:-1]) | (epochs[1:] != epochs[:-1])
+    first[1:] = (np.diff(ranks) != 0) | (np.diff(steps) < 0) | (np.diff(epochs) != 0)
     return first
 
 
@@ -73,7 +75,7 @@ def _beside(jumps: Ints, stretch: Ints, by: int) -> Ints:
     return np.where(inside & (stretch[at] == stretch), jumps[at], 0)
 
 
-def _of_first_line(i: int, steps: Ints, first: Mask, first_steps: Ints, covered: Ints) -> int:
+def _of_first_line(i: int, steps: Ints, first: Mask, first_steps: Ints, covered: Ints, has_line_before: bool) -> int:
     """Return what the first line of a stretch covers: the interval of its neighbours, but no more steps than passed."""
     step, start = int(steps[i]), int(first_steps[i])
     if start != UNKNOWN and step >= start:
@@ -81,12 +83,13 @@ def _of_first_line(i: int, steps: Ints, first: Mask, first_steps: Ints, covered:
     if step <= 1:
         return 1
     followed = i + 1 < len(steps) and not first[i + 1]
-    interval = int(covered[i + 1]) if followed else int(covered[i - 1]) if i else UNKNOWN
+    interval = int(covered[i + 1]) if followed else int(covered[i - 1]) if has_line_before else UNKNOWN
     return min(interval, step)
 
 
 class CoveredSteps:
-    """Counts the steps that the lines of a rank cover, stretch by stretch. Lines that repeat a step cover what it did.
+    """Counts the steps that the lines of each rank cover, stretch by stretch. Lines that repeat a step cover what it
+    did.
 
     A window depends on lines after it. Where those come with a later stretch and change it, `corrections` holds the
     number of steps by position.
@@ -94,20 +97,34 @@ class CoveredSteps:
 
     def __init__(self) -> None:
         self.corrections: dict[int, int] = {}
-        self._last = np.empty((5, 0), np.int64)  # of the last lines: position, step, epoch, first step, window given
+        # of the last lines of each rank: rank, position, step, epoch, first step, window given
+        self._last = np.empty((6, 0), np.int64)
 
-    def read(self, positions: Ints, steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
+    @property
+    def ranks(self) -> set[int]:
+        """The ranks with lines so far."""
+        return {*self._last[0].tolist()}
+
+    def read(self, ranks: Ints, positions: Ints, steps: Ints, epochs: Ints, first_steps: Ints) -> Ints:
         """Return how many steps each of the next lines covers."""
-        known = self._last.shape[1]
-        lines = np.hstack([self._last, [positions, steps, epochs, first_steps, np.zeros_like(positions)]])
-        changes = (np.diff(lines[1]) != 0) | (np.diff(lines[2]) != 0)
-        distinct = np.append(True, changes)
+        goes_on = np.isin(self._last[0], ranks)
+        known = int(goes_on.sum())
+        new = [ranks, positions, steps, epochs, first_steps, np.zeros_like(positions)]
+        lines = np.hstack([self._last[:, goes_on], new])
+        by_rank = np.argsort(lines[0], kind="stable")
+        lines, is_old = lines[:, by_rank], by_rank < known
+        is_first = np.append(True, np.diff(lines[0]) != 0)
+        distinct = is_first | np.append(True, (np.diff(lines[2]) != 0) | (np.diff(lines[3]) != 0))
         order = np.cumsum(distinct) - 1  # the lines that repeat a step count as one
-        covered = windows(lines[1][distinct], lines[2][distinct], lines[3][distinct])[order]
-        if known:
-            open_ = np.flatnonzero((order[:known] > order[known - 1] - _AHEAD) & (covered[:known] != lines[4][:known]))
-            self.corrections |= zip(lines[0][open_].tolist(), covered[open_].tolist(), strict=True)
-        lines[4] = covered
-        self._last = lines[:, order > order[-1] - _AHEAD - _BACK].copy()
-        new: Ints = covered[known:]
-        return new
+        covered = windows(lines[0][distinct], *(column[distinct] for column in lines[2:5]))[order]
+        starts = np.flatnonzero(is_first)
+        sizes = np.diff(np.append(starts, len(order)))
+        last_old = np.repeat(np.maximum.reduceat(np.where(is_old, order, -1), starts), sizes)
+        open_ = is_old & (order > last_old - _AHEAD) & (covered != lines[5])
+        self.corrections |= zip(lines[1][open_].tolist(), covered[open_].tolist(), strict=True)
+        lines[5] = covered
+        last = np.repeat(order[starts + sizes - 1], sizes)
+        self._last = np.hstack([self._last[:, ~goes_on], lines[:, order > last - _AHEAD - _BACK]])
+        in_order = np.empty(len(covered), np.int64)
+        in_order[by_rank] = covered
+        return in_order[known:]
