@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from perflog.metrics.run_tables import Tables, cached, computed_once
 from perflog.metrics.settings_by_run import repeats
 from perflog.metrics.traces.traced_steps import step_times
 from perflog.metrics.unlabelled_ranks import printings
+from perflog.statistics.samples import mad, median
 from perflog.statistics.warmup import Warmup, warm_up
 from perflog.tables.columns import NULL, Rows
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CLOCK = "step_time_s"
+_SCATTER = 10.0  # times the MAD of means over several steps
 _PAUSES, _RARE = 2.0, 0.25  # times the median; share of the steady steps
 _MEASURED = (_CLOCK, "forward_s", "backward_s", *RATES)
 
@@ -63,10 +66,23 @@ class StepSeries(Struct, frozen=True):
         )
 
     @property
+    def pause_limit(self) -> float:
+        """The value from which on a steady value holds a pause: twice the median; NaN without steady values.
+
+        Of means over several steps, what they are if one of the steps takes twice the median, and beyond their scatter.
+        """
+        if not len(self.steady):
+            return math.nan
+        centre = median(self.steady)
+        if self.averaged < 2:
+            return _PAUSES * centre
+        return max((1 + (_PAUSES - 1) / self.averaged) * centre, centre + _SCATTER * mad(self.steady))
+
+    @property
     def pauses(self) -> Mask:
-        """Flag the steady values that hold a pause, such as an evaluation: over twice their median, and rare."""
+        """Flag the steady values that hold a pause, such as an evaluation: beyond `pause_limit`, and rare."""
         steady = self.steady
-        flags: Mask = steady > _PAUSES * np.median(steady) if len(steady) else np.zeros(0, np.bool_)
+        flags: Mask = steady > self.pause_limit
         return flags if flags.sum() <= _RARE * len(flags) else np.zeros(len(flags), np.bool_)
 
     @property

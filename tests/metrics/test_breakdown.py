@@ -268,6 +268,14 @@ def test_timers_of_megatron_are_nested(tmp_path: Path) -> None:
     assert sum(row["share"] for row in parts) == pytest.approx(1)
 
 
+def test_a_checkpoint_and_an_evaluation_between_steps_are_no_parts_of_a_step(tmp_path: Path) -> None:
+    log = _megatron(tmp_path, forward_backward=2500, optimizer=300, save_checkpoint=30_000, evaluate=9000)
+    assert {row["part"]: row["time_s"] for row in rows(breakdown(log))} == pytest.approx(
+        {"forward_backward": 2.5, "optimizer": 0.3, "step": 0.2}
+    )
+    assert not [finding for finding in findings(log) if finding.code == "parts-exceed-whole"]
+
+
 def test_a_step_is_not_divided_into_phases_that_do_not_fit(tmp_path: Path) -> None:
     log = _megatron(tmp_path, load=600, work=2500, everything=2900)
     assert not len(breakdown(log))

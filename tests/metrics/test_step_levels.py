@@ -194,10 +194,20 @@ def test_neither_a_countdown_nor_a_mean_so_far_is_the_time_that_has_levels(tmp_p
     assert set(table["figure"]) == {"time"} and table["first_step"].tolist()[1:] == [41, 61]
 
 
+@pytest.mark.parametrize(("column", "first"), [("step_time_s", 0.5), ("tokens_per_s", 2.0)])
+def test_steps_that_are_faster_than_the_steady_ones_are_a_level_and_no_warm_up(column: str, first: float) -> None:
+    """A batch that grows after a third of the run."""
+    values = np.where(np.arange(60) < 19, first, 1.0) + np.arange(60) % 3 / 1000
+    series: Any = SimpleNamespace(values=values, warmup=SimpleNamespace(cut=19), column=column)
+    assert [(level.start, level.stop) for level in module._levels_of(series, False)] == [(5, 19), (19, 60)]
+    slow: Any = SimpleNamespace(values=1 / values, warmup=SimpleNamespace(cut=19), column=column)
+    assert module._levels_of(slow, False) == []
+
+
 @pytest.mark.parametrize(("warm", "found"), [(25, [(5, 25), (25, 100)]), (24, [])])
 def test_a_warm_up_of_twenty_steps_behind_the_first_ones_is_a_level(warm: int, found: list[tuple[int, int]]) -> None:
     values = np.where(np.arange(100) < warm, 2.0, 1.0) + np.arange(100) % 3 / 1000
-    series: Any = SimpleNamespace(values=values, warmup=SimpleNamespace(cut=warm))
+    series: Any = SimpleNamespace(values=values, warmup=SimpleNamespace(cut=warm), column="step_time_s")
     assert [(level.start, level.stop) for level in module._levels_of(series, False)] == found
     assert module._levels_of(series, True) == []
 

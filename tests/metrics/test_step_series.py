@@ -37,6 +37,23 @@ def test_the_second_printing_of_a_step_is_left_out() -> None:
     assert one.left_out == ((1, "printed again"),)
 
 
+@pytest.mark.parametrize(
+    ("averaged", "high", "limit"),
+    [
+        (1, 1.9, 2.0),  # twice the median
+        (10, 1.09, 1.1),  # one of ten steps takes twice the median
+        (100, 1.05, 1.02),  # ten times the scatter is more than one of a hundred steps
+    ],
+)
+def test_from_when_on_a_value_holds_a_pause(averaged: int, high: float, limit: float) -> None:
+    times = [1.0, 1.002, 1.004] * 10
+    of = {"steps_averaged": averaged}
+    rows = [{"step": averaged * k, "step_time_s": t, **of} for k, t in enumerate([*times, high], 1)]
+    (series,) = step_series(tables(rows), warmup=0)
+    assert series.pause_limit == pytest.approx(limit * 1.002, rel=2e-3)
+    assert series.pauses.tolist() == [False] * 30 + [high > series.pause_limit]
+
+
 def test_series_of_a_run_share_its_steps() -> None:
     known = tables([{"step": s, "step_time_s": 1.0, "forward_s": 0.5, "loss": 2.0} for s in range(9)])
     series = [step_series(known, column)[0] for column in ("step_time_s", "forward_s", "loss")]

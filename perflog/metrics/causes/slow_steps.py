@@ -23,7 +23,6 @@ from perflog.tables.columns import Rows
 SLOW_STEPS = "slow steps"
 """The subject of the cause."""
 
-SLOW = 2.0  # times the median step
 _OF_RUN = COUNTDOWN | frozenset("elapsed uptime walltime total epoch".split())
 """Words in names of times of the run, such as the time since its start: they are no times of a step."""
 _EVEN = 2.0  # a clock goes on by so much more between some steps than between others, at most
@@ -57,9 +56,8 @@ class LongerPart(Struct, frozen=True):
 
 
 def far_longer(series: StepSeries) -> Mask:
-    """Flag the steady steps that take far longer than the median: rare ones, else all over twice the median."""
-    times: Floats = series.steady
-    slow: Mask = series.pauses if series.pauses.any() else times > SLOW * np.median(times)
+    """Flag the steady steps that take far longer than the median, however many: see `StepSeries.pause_limit`."""
+    slow: Mask = series.steady > series.pause_limit
     return slow
 
 

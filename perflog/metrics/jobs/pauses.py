@@ -143,12 +143,12 @@ def pause_lines(
     if values is None:
         return
     for key in values.counts("key"):
-        if kind := _kind(key):
+        if kind := pause_kind(key):
             yield from ((kind, line, None) for line in values["line"][values.one_of("key", {key})].tolist())
 
 
-def _kind(name: str) -> str | None:
-    """The kind of pause that a name speaks of."""
+def pause_kind(name: str) -> str | None:
+    """Return the kind of pause that a name speaks of."""
     return next((_KINDS[word] for word in letter_words(name) if word in _KINDS), None)
 
 
@@ -157,7 +157,7 @@ def _printed(rows: Rows | None, name: str, column: str, steps: Rows | None) -> I
     if rows is None:
         return
     for key in rows.counts(name):
-        kind = _kind(key)
+        kind = pause_kind(key)
         if kind is None or not _DURATION.issuperset(word for word in letter_words(key) if word not in _KINDS):
             continue
         key_rows = rows.where(rows.one_of(name, {key}))
@@ -182,7 +182,7 @@ def _moments(values: Rows) -> Iterator[_Pause]:
     """Times between a moment `eval_start` and the next `eval_stop`, by name."""
     values = values.where(values.one_of("unit", {"s"}))
     moments = {key: letter_words(key) for key in values.counts("key")}
-    moments = {key: words for key, words in moments.items() if words and words[-1] in _ENDS and _kind(key)}
+    moments = {key: words for key, words in moments.items() if words and words[-1] in _ENDS and pause_kind(key)}
     begun: dict[str, tuple[float, int]] = {}  # time and line, by the rest of the name
     for key, line, value in values.where(values.one_of("key", moments)).records("key", "line", "value"):
         *subject, end = moments[key]
@@ -202,7 +202,7 @@ def _gaps(values: Rows, steps: Rows) -> Iterator[_Pause]:
         return
     kinds: dict[int, set[str]] = {}  # by index of the gap
     for key in values.counts("key"):
-        if kind := _kind(key):
+        if kind := pause_kind(key):
             for place in (np.searchsorted(lines, values["line"][values.one_of("key", {key})]) - 1).tolist():
                 if 0 <= place < len(lines) - 1:
                     kinds.setdefault(place, set()).add(kind)

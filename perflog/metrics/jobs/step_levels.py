@@ -30,6 +30,7 @@ SPEEDS = {"step_time_s": "s", "tokens_per_s": "1/s", "samples_per_s": "1/s", "tf
 """Metrics of speed with their units: the first that a run prints determines its levels."""
 
 _LONG, _SHARE = 20, 0.1  # values, and their share of the run: a longer warm-up may be a level
+_FAST = 8  # values: fewer are no level
 _WARM = 5  # values that are warm-up even then
 _NEAR = 20  # rows on both sides of a shift that are searched for other changes
 _FEWEST = 5  # of them
@@ -171,14 +172,22 @@ def _varies(values: Floats) -> bool:
 
 
 def _levels_of(series: StepSeries, is_given: bool) -> list[Level]:
-    """The levels of a run. A warm-up that would be a large part of the run is the first of its levels, if it is one."""
+    """The levels of a run. A warm-up that would be a large part of the run, or that is fast, is the first of them."""
     cut, n = series.warmup.cut, len(series.values)
-    begins = [min(cut, _WARM), cut] if cut > max(_LONG, _SHARE * n) and not is_given else [cut]
+    is_fast = cut >= _FAST and _is_fast(series)
+    is_long = cut > max(_LONG, _SHARE * n)
+    begins = [min(cut, _WARM), cut] if (is_fast or is_long) and not is_given else [cut]
     for begin in begins:
         found = shifts(series.values[begin:])
-        if len(found) > 1 and (begin == cut or found[0].stop >= _LONG):
+        if len(found) > 1 and (begin == cut or is_fast or found[0].stop >= _LONG):
             return [Level(begin + level.start, begin + level.stop, level.p) for level in found]
     return []
+
+
+def _is_fast(series: StepSeries) -> bool:
+    """Return whether the steps before the steady ones are faster than these: warm-up is slow."""
+    ratio = median(series.values[: series.warmup.cut]) / median(series.values[series.warmup.cut :])
+    return ratio > 1 if series.column in RATES else ratio < 1
 
 
 def _rows(tables: Tables, run: RunLevels) -> Iterator[dict[str, object]]:

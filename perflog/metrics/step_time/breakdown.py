@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from perflog.arrays import Floats, Ints
 from perflog.formats.model import WHOLES
+from perflog.metrics.jobs.pauses import pause_kind
 from perflog.metrics.options import Options
 from perflog.metrics.possible import fits
 from perflog.metrics.profiles.kernels import PRINTED_TOTAL, kernels
@@ -238,17 +239,19 @@ _Divided = tuple[list[tuple[str, str | None, float, bool]], list[tuple[str, tupl
 
 
 def _in_step(times: _Times, semantics: RunSemantics) -> _Divided:
-    """Return what `_innermost` does. Of a program that is not known, phases that do not fit need not be parts.
+    """Return what `_innermost` does. Phases that do not fit need not be parts.
 
-    One line of the log has shown them as parts of the step: in others, communication may run beside the computation.
+    Checkpoints and evaluations come between steps. Of a program that is not known, one line of the log has shown its
+    phases as parts of the step: in others, communication may run beside the computation.
     """
     divided = _innermost(times)
-    if semantics.format is None or not semantics.format.generic:
-        return divided
     phases = {name for name, _ in times if name not in WHOLES}
-    known = {name: semantics.phase(name) for name in phases}
-    beside = {name for name, phase in known.items() if phase is not None and phase.kind == "communication"}
-    for others in (beside, phases):
+    candidates = [{name for name in phases if pause_kind(name) is not None}]
+    if semantics.format is not None and semantics.format.generic:
+        known = {name: semantics.phase(name) for name in phases}
+        beside = {name for name, phase in known.items() if phase is not None and phase.kind == "communication"}
+        candidates += [candidates[0] | beside, phases]
+    for others in candidates:
         fitting = {case: seconds for case, seconds in times.items() if case[0] not in others}
         if all(name != "step" for name, *_ in divided[1]) or len(fitting) < 2:
             break

@@ -63,7 +63,7 @@ def test_slow_steps_have_a_period_and_a_part_that_takes_the_time(causes: Any) ->
     clocks = [{"table": "values", "step": row["step"], "key": key, "unit": "s", "value": 2.0 * row["step"]}
               for key in ("since_start", "elapsed") for row in rows]  # fmt: skip
     assert said(*rows, *load, *clocks)[1:] == [
-        "One of these slow steps comes every 8 steps, the first at step 8.",
+        "One of these comes every 8 steps, the first at step 8.",
         "90 % of the extra time is data_time: 3.8 s in them instead of 200 ms.",
     ]
     assert said(*rows)[2:] == []
@@ -74,10 +74,10 @@ def test_slow_steps_have_a_period_and_a_part_that_takes_the_time(causes: Any) ->
 @pytest.mark.parametrize(
     ("slow", "every", "text"),
     [
-        ([4, 8, 12], 1, "One of these slow steps comes every 4 steps, the first at step 4."),
+        ([4, 8, 12], 1, "One of these comes every 4 steps, the first at step 4."),
         ([4, 8], 1, None),  # fewer show no period
         ([4, 8, 13], 1, None),
-        ([2, 4, 6], 1, "One of these slow steps comes every 2 steps, the first at step 2."),
+        ([2, 4, 6], 1, "One of these comes every 2 steps, the first at step 2."),
         ([4, 6, 8], 2, None),  # each printed step is slow
     ],
 )

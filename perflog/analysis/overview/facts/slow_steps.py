@@ -32,7 +32,14 @@ def slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
         return
     times, steps, number = series.steady, series.steps[series.warmup.cut :], cause.n or 0
     longest = int(times.argmax())
-    take = f"{number} of {len(times)} steady steps {'take' if number > 1 else 'takes'} over twice the median"
+    of = f"{number} of {len(times)}"
+    if series.averaged < 2:
+        take = f"{of} steady steps {'take' if number > 1 else 'takes'} over twice the median"
+    else:  # as if one step of each took twice the median
+        above = percent(series.pause_limit / float(np.median(times)) - 1)
+        take = (
+            f"{of} means of {series.averaged} steps {'are' if number > 1 else 'is'} {above} and more above the median"
+        )
     last = f"the longest is step {steps[longest]:,} with {show(float(times[longest]), 's', 3)}."
     if cause.may_bind:
         yield f"{take} and {'cost' if number > 1 else 'costs'} {percent(cause.gain)} of the time; {last}"
@@ -58,7 +65,7 @@ def _period(steps: Ints, slow: Mask) -> Iterator[str]:
     """The distance of slow steps, if it is always the same, and some printed steps are between them."""
     between, printed = np.diff(steps[slow]), np.diff(steps)
     if len(between) >= _OFTEN - 1 and (between == between[0]).all() and between[0] >= 2 * np.median(printed):
-        yield f"One of these slow steps comes every {between[0]:,} steps, the first at step {steps[slow][0]:,}."
+        yield f"One of these comes every {between[0]:,} steps, the first at step {steps[slow][0]:,}."
 
 
 def _longer_part(part: LongerPart, cost_s: float, number: int) -> str:
