@@ -70,6 +70,27 @@ def test_names_and_units_in_other_scripts(tmp_path: Path, line: str, expected: d
     assert values(tmp_path, line) == {key: (pytest.approx(value), unit) for key, (value, unit) in expected.items()}
 
 
+def test_a_condition_before_the_colon_is_the_case(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    lines = (
+        "Throughput (in TFLOP/s) for qkv (4x4096, b=8): 241.5",
+        "Throughput (in TFLOP/s) for score (64x2048): 130.5",
+    )
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    rows = perflog.read(path).arrow("values").to_pylist()
+    assert [(row["key"], row["value"], row["unit"]) for row in rows if row["value"]] == [
+        ("Throughput", 241.5, "TFLOP/s"), ("Throughput", 130.5, "TFLOP/s"),
+    ]  # fmt: skip
+    assert [row["text"] for row in rows if row["key"] == "case"] == ["qkv (4x4096, b=8)", "score (64x2048)"]
+
+
+def test_settings_beside_figures(tmp_path: Path) -> None:
+    found = values(
+        tmp_path, "[Summary] pin_memory=False topk=0.5 update_interval=2 avg_step=16.5ms avg_update_step=171.5ms"
+    )
+    assert (found["avg_step"], found["avg_update_step"]) == ((0.0165, "s"), (0.1715, "s"))
+
+
 def test_sizes_of_memory_prove_a_log_only_together(tmp_path: Path) -> None:
     found = values(tmp_path, "[0] mp: MA 3.5 GiB | Max_MA 7.5 GiB | CPU mem: proc 0.5 GiB / node 84.5 GiB (4.5%)")
     assert (found["MA"], found["Max_MA"]) == ((3.5 * 2**30, "B"), (7.5 * 2**30, "B"))

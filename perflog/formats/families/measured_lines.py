@@ -72,7 +72,7 @@ _RESULT_NAME = lazy_pattern(rf"(?!max_|min_)(?:.*_)?(?:{_RESULT_WORDS[0]})_(?:.*
 
 PATTERN = (
     rf"(?i:[^a-z]*[a-z].*?(?:(?:[:=~]|[ \t][|])[ \t]*{_NUMBER}[ \t]*\(?(?:[kmg][ \t]?)?{UNIT}\b"
-    rf"|[(\[]{UNIT}[)\]][^:=]{{0,99}}[:=][ \t]*{_NUMBER})"
+    rf"|[(\[](?:in )?{UNIT}[)\]][^:=]{{0,99}}[:=][ \t]*{_NUMBER})"
     rf"|.*?(?:\b{_NAMED_UNIT}[ \t]*[:=][ \t]*{_NUMBER}|\b{_RATE_IN_NAME}|{_LABEL}[ \t]*[a-z][\w ./-]*[ \t]{_NUMBER}"
     rf"|\b(?:throughput|bandwidth)[ \t]+{_NUMBER}[ \t]*{UNIT}[ \t]*$)"
     rf"|[^a-z]*[a-z].*?(?:{_TIME_AND_RATE}|\b{_STATISTICS_OF}|{_MEMORY_IN_USE})"
@@ -127,7 +127,7 @@ AMONG_OTHERS = (
 _MEASURED = {
     "s": lazy_pattern(
         r"latency|(?:^|_)(?:lat|dt)(?:_|$)|时间|耗时|延迟|時間|レイテンシ|시간|지연|ttft|tpot|itl\b|time_(?:to_first|per)_|per_iter|"
-        r"^(?:fwd|bwd|forward|backward)(?:_pass)?$|"
+        r"^(?:fwd|bwd|forward|backward)(?:_pass)?$|^(?:avg|mean|average|median)_(?:[a-z]+_)?(?:step|iter|iteration|batch)$|"
         r"(?:fwd|bwd|forward|backward|kernel|gpu|cuda|device|comput|exec|inference|prefill|decode|step|iter|average|avg"
         r"|mean|median|min|max|best|p[0-9]+)[a-z]*_(?:[a-z]+_)?(?:time|duration|ms|us)|(?:time|duration)_(?:mean|median|avg)"
         r"|^p[0-9]{2}(?:_[0-9]+)?$"
@@ -181,7 +181,8 @@ _BARE_PAIR = (  # perhaps with its unit and a rate: `fa=  526.99 us ( 24.450 TFL
     r"[A-Za-z]\w*=(?:\{_:b\}| )?\{[^{}]*\}(?: ?[A-Za-zµ%/]+)?(?: ?\( ?\{[^{}]*\} ?[A-Za-zµ%/]+\))?(?:\{_:b\}| |$)"
 )
 _ARE_PAIRS = lazy_pattern(  # with nothing but spaces between them, or a label before the last ones
-    rf"(?:\{{_:b\}})?(?:[A-Za-z]\w*:? |\{{\w+:w\}}\{{_:b\}})?(?:{_BARE_PAIR}){{3,}}(?:[A-Za-z]\w*: (?:{_BARE_PAIR})+)?"
+    rf"(?:\{{_:b\}})?(?:\[?[A-Za-z]\w*(?::|\])? |\{{\w+:w\}}\{{_:b\}})?(?:{_BARE_PAIR}){{3,}}"
+    rf"(?:[A-Za-z]\w*: (?:{_BARE_PAIR})+)?"
 )
 _RATE_AT_END = lazy_pattern(r"(?:^|_)[km]?tps$")
 _IN_TREE = lazy_pattern(r"[├└╰]─+ ")
@@ -239,6 +240,7 @@ def is_measured(
         return True
     unknown = [name for name in named if name not in units and "speedup" not in plain_name(name).replace("_", "")]
     are_statistics = _are_statistics(named)
+    are_pairs = _ARE_PAIRS.fullmatch(template.text) is not None
     is_list = begins_with_rate or are_statistics or _IS_LIST.fullmatch(template.text) is not None
     is_alone = among_others and _SPEED_ALONE.fullmatch(template.text) is not None
     if unknown and not is_list and not is_alone and not _may_lack_units(template, unknown, units):
@@ -252,7 +254,8 @@ def is_measured(
     allowed = _OF_NAMES | (_OF_MEMORY if is_of_memory and "memory" in words[0] else set())
     if any(len(name) > _MOST_WORDS or (SENTENCE_WORDS - allowed) & set(name) for name in words) and not is_part:
         return False
-    if any(_NOT_MEASURED.search(plain_name(name)) for name in named) or _prints_settings(template):
+    judged = [name for name in named if name in units] if are_pairs else named  # a pair without a unit may be a setting
+    if any(_NOT_MEASURED.search(plain_name(name)) for name in judged) or _prints_settings(template):
         return False
     if among_others:
         are_times = _ARE_TIMES.fullmatch(template.text) is not None and any(f.type != "d" for f in template.fields)

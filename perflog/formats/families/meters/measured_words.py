@@ -50,6 +50,15 @@ def begins_pairs(names: MeterNames, line: TokenLine, k: int) -> bool:
     return names.declaration.measures and is_pair and is_word and not names.is_bound
 
 
+def end_of_condition(names: MeterNames, line: TokenLine, k: int) -> int:
+    """Return the index of the colon after the case that a word begins: `Latency for batch size 8: 3 ms`; 0 for none."""
+    if not names.declaration.measures or line.text(k).lower() != "for" or names.printed or not names.words:
+        return 0
+    texts = line.texts(0, len(line.parts))
+    end = texts.index(":", k) if ":" in texts[k:] and "=" not in texts[:k] else 0
+    return end if end > k + 1 and line.kind(end + 1) == NUMBER else 0
+
+
 def begins_statistics(names: MeterNames, word: str) -> bool:
     """Return whether the words before a statistic say what it is of: `Latency: avg 3 ms`, `decode_TPS   mean= 77.9`."""
     if not (names.declaration.measures and names.words and is_statistic(word)) or names.is_listed:

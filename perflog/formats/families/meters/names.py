@@ -158,7 +158,7 @@ class MeterNames(Struct):
             return self.last, TOTAL  # `iter 50 of 200`
         if self.words:
             self.words = self.words[self.words[0] == "and" and len(self.words) > 1 :]  # `loss is 0.5 and kl is 0.25`
-            is_sentence = not self.is_bound and self.words[-1].lower() in _PREPOSITIONS
+            is_sentence = not self.is_bound and (self.words[-1].lower() in _PREPOSITIONS or self.words == ["x"])
             ends_in_is = not self.is_bound and self.words[-1] in _COPULAS
             told = self.words[:-1] if ends_in_is else self.words
             is_sentence |= not self.is_bound and not _TELLS.isdisjoint(told)  # `'val_loss' was not in top 1`

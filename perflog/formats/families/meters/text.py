@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -150,8 +149,8 @@ class MeterText(Struct):
         if line_words.is_own_device(names, line, k):
             self.text += f"{literal(word.partition(':')[0])}:{{{names.fields.declared(DEVICE)}:d}}"
             return k + 1
-        if names.declaration.counted and (count := _COUNT.fullmatch(word)):
-            return self._add_count(k, count)
+        if end := self._add_count(k) or self._add_case(k):
+            return end
         self._begin_section(k)
         if names.is_bound and word.lower() in _NO_VALUE:  # `eta: N/A  iter: 60`
             self.text += literal(word)
@@ -185,13 +184,25 @@ class MeterText(Struct):
             names.key_unit = unit_of(names.words[-1])[0]  # `train_step_timing in s=12.80`
         return end
 
-    def _add_count(self, k: int, count: re.Match[str]) -> int:
-        """Add a count that sticks to its name: `c3/10`. Return the index of the next token."""
-        names, word = self.names, count["name"]
-        name, total = (names.field_of(word, suffix, "", "", count["number"]) for suffix in ("", TOTAL))
-        self.text += f"{word}{{{name}:{spec_of(count['number'])}}}/{{{total}:d}}"
+    def _add_count(self, k: int) -> int:
+        """Add a count that sticks to its name: `c3/10`. Return the index of the next token; 0 for another word."""
+        names = self.names
+        count = _COUNT.fullmatch(self._line.text(k)) if names.declaration.counted else None
+        if count is None:
+            return 0
+        name, total = (names.field_of(count["name"], suffix, "", "", count["number"]) for suffix in ("", TOTAL))
+        self.text += f"{count['name']}{{{name}:{spec_of(count['number'])}}}/{{{total}:d}}"
         names.forget()
         return k + 1
+
+    def _add_case(self, k: int) -> int:
+        """Add the case that a word begins: `Latency for batch size 8: 3 ms`. Return the index after its colon, or 0."""
+        names, line = self.names, self._line
+        end = measured_words.end_of_condition(names, line, k)
+        if end:
+            self.text += f"{literal(line.text(k))} {{{names.fields.from_key('case')}::c}}:"
+            names.is_bound, names.mark = True, ":"
+        return end + 1 if end else 0
 
     def _begin_section(self, k: int) -> None:
         """Note the phase that a word says of the names after it: `train: loss 0.5 acc 0.9, val: loss 0.6 acc 0.8`."""
@@ -270,6 +281,11 @@ class MeterText(Struct):
     def _add_key_unit(self, k: int) -> int:
         """Add the bracket after a name: a unit, as in `time (ms): 3.1`, or a word of the name."""
         names, line = self.names, self._line
+        inner = line.text(k + 2) if line.text(k + 1) == "in" and line.text(k + 3) == ")" else ""
+        if unit_of(inner)[0]:  # `Throughput (in TFLOP/s)`
+            self.text += literal("".join(part.gap + part.text for part in line.parts[k + 1 : k + 4]))
+            names.key_unit = unit_of(inner)[0]
+            return k + 3
         after = (":", "=", "|") if measured_words.bar_binds(names, line) else (":", "=")
         unit = unit_of(line.text(k + 1))[0] if line.kind(k + 1) == NAME and line.text(k + 2) in (")", "]") else ""
         if unit:
