@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.format_files import given_file
+from support.metrics_logs import by_hand
 
 import perflog
 from perflog.metrics import Tables
@@ -140,3 +142,14 @@ def test_what_rises_before_a_loss_is_not_finite(
     (lost,) = found(tmp_path, losses(*values, "nan"))
     rises = list(rises_before(Tables(perflog.read(tmp_path / "run.txt", format=str(tmp_path / "own.toml"))), lost))
     assert [(each.name, each.step, each.value, each.usual) for each in rises] == ([rise] if rise else [])
+
+
+def test_a_gradient_norm_rises_beside_a_loss_of_few_values() -> None:
+    """24 losses are too few; of 60 norms the last three are far above the median."""
+    rows = [
+        {"step": step, "line": step, "loss": 2.0 if step > 36 else None, "grad_norm": 9.0 if step > 57 else 1.0}
+        for step in range(1, 61)
+    ]
+    lost: Any = SimpleNamespace(run="r", line=100, ranks=())
+    (rise,) = rises_before(Tables(by_hand("steps", rows)), lost)
+    assert (rise.name, rise.step, rise.line, rise.value, rise.usual) == ("grad_norm", 58, 58, 9.0, 1.0)

@@ -117,9 +117,8 @@ def _launching(rows: Rows, devices: Sequence[tuple[TraceDevice, Launches]]) -> M
 
 
 def _is_operator(kind: str, name: str) -> bool:
-    nvtx = nvtx_operator(name) if kind == "range" else None
-    operator = nvtx[0] if nvtx else name
-    return (kind == "cpu" or nvtx is not None) and not operator.startswith(_NODE)
+    is_named = kind == "cpu" or (kind == "range" and nvtx_operator(name) is not None)
+    return is_named and not name.startswith(_NODE)
 
 
 def _file_operators(tree: CallTree, devices: Sequence[tuple[TraceDevice, Launches]]) -> FileOperators:
