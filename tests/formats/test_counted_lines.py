@@ -84,6 +84,11 @@ def test_a_condition_before_the_colon_is_the_case(tmp_path: Path) -> None:
     assert [row["text"] for row in rows if row["key"] == "case"] == ["qkv (4x4096, b=8)", "score (64x2048)"]
 
 
+def test_a_pair_in_brackets_has_a_name_of_its_own(tmp_path: Path) -> None:
+    found = values(tmp_path, "128x128 devices=8 mean=0.5 ms max=1.5 ms (repeats=10)")
+    assert (found["max"], found["repeats"]) == ((0.0015, "s"), (10, None))
+
+
 def test_settings_beside_figures(tmp_path: Path) -> None:
     found = values(
         tmp_path, "[Summary] pin_memory=False topk=0.5 update_interval=2 avg_step=16.5ms avg_update_step=171.5ms"

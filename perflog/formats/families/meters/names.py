@@ -168,7 +168,9 @@ class MeterNames(Struct):
             if self.declaration.measures and words.lower() == RATE and self.last:  # `Decode: 1.78 s  Rate: 53.9 tok/s`
                 return f"{_TIME_AT_END.sub('', self.last)} {words}", ""
             words = self._with_quantity(words)
-            is_own = plain_name(words) in EXACT or self._is_part_of_time(unit)  # `Ep 1 (Step 50): loss 0.5`
+            is_own = (
+                plain_name(words) in EXACT or self._is_beside(words) or self._is_part_of_time(unit)
+            )  # `Ep 1 (Step 50): loss 0.5`
             return (
                 ("", None) if is_sentence or not words else (words if is_own else f"{self.bracket} {words}".strip(), "")
             )
@@ -226,6 +228,11 @@ class MeterNames(Struct):
         if self.bracket:
             return key, MEAN
         return (key, "") if self.is_listed else ("", None)  # of `samples/s: 2161.6 1605777750.5` the first
+
+    def _is_beside(self, words: str) -> bool:
+        """Return whether a pair in brackets has a name of its own: `max=1.7 ms (repeats=10)`, not `3 ms (mean=4)`."""
+        is_pair = self.declaration.measures and self.is_bound and self.mark == "="
+        return is_pair and not is_statistic(words.rpartition(" ")[2])
 
     def _is_part_of_time(self, unit: str) -> bool:
         """Return whether a time in brackets is a part of a step's time before it: `1.2 s/it (data 0.1 s, fwd 0.4 s)`.
