@@ -78,6 +78,10 @@ def test_each_run_of_a_sweep_has_its_own_settings(tmp_path: Path) -> None:
     log = perflog.read(tmp_path)
     assert {each["world_size"] for each in settings_by_run(Tables(log)).values()} == {"8"}
     assert len(overview(log).groups) == 2
+    (tmp_path / "2/args.json").write_text('{"bs": 4}')
+    sides = [perflog.read(tmp_path).select(run) for run in perflog.read(tmp_path).arrow("runs")["run"].to_pylist()]
+    differing = {row.setting for row in perflog.compare(*sides).setting_records}
+    assert differing == {"lr", "bs"}  # not the names of the files
 
 
 def test_files_below_a_log_are_of_it_if_there_is_one_of_the_name(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from perflog.analysis.compare.sides import Case, Side
 from perflog.metrics.hardware import are_other_devices
 from perflog.settings.run_settings import incidental_test, varying
 
-_NOT_REPORTED = ("pid", "tag", "started", "files", "traceName", "trace_id", "baseTimeNanoseconds")
+_NOT_REPORTED = ("pid", "tag", "started", "files", "traceName", "trace_id", "baseTimeNanoseconds", "settings_from")
 """Settings that differ between any two runs: the list of differences leaves them out."""
 
 _MISSING = "-"  # shown for a setting that a run does not have
