@@ -3,6 +3,8 @@
 In: tables `failures` and `steps`, what ranks dumped of their collectives, losses that are no numbers, members that are
 slower than the others. Out: a `Diagnosis`: one verdict, the culprits with how sure they are, the lines that prove it,
 what only followed, and what would settle it.
+
+`job_endings` says how an attempt ended, `failures.first_cause` judges who was first.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Job(Struct, frozen=True):
 
 
 def this_job(environment: Mapping[str, str] | None = None) -> Job:
-    """Return the job that runs now, as the environment tells it."""
+    """Return the job that runs now, as the environment describes it."""
     variables = os.environ if environment is None else environment
     known = provenance(environment=variables)
     commit, address = known.get("commit", ""), known.get("ci_url", "")

@@ -173,7 +173,7 @@ def ingest(
     Reading a log twice changes nothing. A log that has grown at the same path replaces its earlier state, which is
     dropped. An error in one log does not stop the others.
 
-    While standard input is read, the last step is shown; the log is stored when it ends.
+    While standard input is read, the last step is shown; the log is stored when the input ends.
 
     The commit, branch, pull request and job of a CI system or Slurm are recorded from its environment; --tag adds more.
 
@@ -343,8 +343,8 @@ def runs(
 
     Conditions compare columns of table runs, settings, numbers of rows (steps, lines, unread) and metrics (step, loss,
     tokens/s) with =, !=, <, <=, >, >=, and ~ for "contains"; `and`, `or`, `not` and parentheses join them. `ingested`
-    is when the log of a run was first read into the store, in UTC: `ingested >= 2026-03-01`. `median_step` is of
-    printed times; `step` is known of traces too.
+    is when the log of a run was first read into the store, in UTC: `ingested >= 2026-03-01`. `median_step` is
+    the median of printed step times; `step` has those of traces too.
     """
     from perflog.analysis.run_list import RunList
     from perflog.opening import load

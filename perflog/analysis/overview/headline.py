@@ -1,6 +1,7 @@
 """The headline: what binds a run, in one or two sentences made from its causes.
 
-No other module says what the bottleneck is, so no two sentences can contradict each other.
+`metrics.causes.binding` chooses the cause. No other module has sentences on the bottleneck, so no two can contradict
+each other.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def gate(
 
     Each LOG is a file, a folder or a glob. The logs are ingested with commit, branch and job, and compared with a
     baseline, or with the logs of --base. A baseline that is missing, other settings, a run that ended early, a loss
-    that is NaN and a metric that vanished each have an outcome of their own, and none passes.
+    that is NaN and a metric that vanished each have an outcome of their own. None of these passes.
 
     Runs of the default branch that pass join the baseline; the first ones make it. In GitHub Actions the result is also
     in annotations, in the summary of the step, and in its outputs `outcome`, `exit-code` and `kept`.

@@ -25,7 +25,7 @@ _LINES = 11  # of the comparison: with the screen of the run it fits on a termin
 def demo(output: str) -> None:
     """Show the overview of a run and a comparison, and write this comparison as a page.
 
-    The runs are reference runs of perflog; nothing else is read. The command that prints it comes before each screen.
+    The runs are reference runs of perflog; nothing else is read. Each screen follows the command that prints it.
     """
     from perflog.analysis.compare import compare
     from perflog.opening import find_runs

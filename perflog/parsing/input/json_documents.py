@@ -382,7 +382,7 @@ def lines_above(text: bytes) -> int:
 
 
 def as_records(blocks: Iterator[bytes], above: int = 0) -> Generator[bytes]:
-    """Yield the blocks of a JSON document as lines with one record each, behind so many bytes of other lines."""
+    """Yield the blocks of a JSON document as lines with one record each; `above` bytes of other lines precede them."""
     splitter = RecordSplitter()
     for block in blocks:
         if above:

@@ -1,4 +1,7 @@
-"""Metric of the critical path: what the time of a trace and of its steps consists of, and what would shorten it."""
+"""Metric of the critical path: what the time of a trace and of its steps consists of, and what would shorten it.
+
+`path_walk` finds the path.
+"""
 
 from __future__ import annotations
 
