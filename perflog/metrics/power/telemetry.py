@@ -106,7 +106,7 @@ def telemetry(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (
     Example:
         >>> table = perflog.metrics.telemetry(perflog.read("run.txt"))
         >>> list(table.columns[2:7])
-        ['part', 'step', 'device', 'samples', 'power_w']
+        ['part', 'step', 'device', 'node', 'samples']
     """
     samples = device_samples(tables)
     return [row for windows in timed_steps(tables) for row in _rows(windows, samples)]
