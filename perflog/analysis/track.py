@@ -247,9 +247,11 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _better_of(settings: Iterable[Settings]) -> Better | None:
-    """Which way is better, as runs of a program that knows it say in a setting `better`."""
+    """Return which way is better, by the setting `better` of the runs; None if they lack it or differ in it."""
     better = {run_settings.get("better") for run_settings in settings}
-    return "lower" if better == {"lower"} else "higher" if better == {"higher"} else None
+    if better == {"lower"}:
+        return "lower"
+    return "higher" if better == {"higher"} else None
 
 
 def _add_named_values(side: Side, runs: Sequence[str], by_measure: dict[Measure, dict[str, Floats]]) -> None:

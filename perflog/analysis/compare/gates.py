@@ -112,7 +112,9 @@ def failures(comparison: Comparison, gates: Sequence[Gate]) -> list[GateFailure]
 
 def exit_code(found: Sequence[GateFailure]) -> int:
     """Return the exit code: 0 where nothing fails, 1 where a change was found, 3 where no gate can judge."""
-    return 0 if not found else CANNOT_JUDGE if all(failure.kind == "cannot judge" for failure in found) else 1
+    if not found:
+        return 0
+    return CANNOT_JUDGE if all(failure.kind == "cannot judge" for failure in found) else 1
 
 
 def _comparison_failures(comparison: Comparison) -> list[GateFailure]:

@@ -210,7 +210,9 @@ def _separator_pattern(text: str) -> str:
 def _with_any_blanks(text: str) -> str:
     """Return a separator as a template string that accepts any whitespace around it."""
     core = text.strip(" ")
-    return f"{{_:b}}{literal(core)}{{_:b}}" if core else f"{text}{{_:b}}" if text else ""
+    if core:
+        return f"{{_:b}}{literal(core)}{{_:b}}"
+    return f"{text}{{_:b}}" if text else ""
 
 
 def _list_form(text: str, name: str) -> str:

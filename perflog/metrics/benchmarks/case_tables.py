@@ -111,15 +111,16 @@ class CaseTable(Struct, frozen=True):
             return True
         columns = map(str, self.parameters.get(_COLUMN, ())) if self.is_by_column else ()
         are_statistics = any(_IS_STATISTIC.fullmatch(column) for column in columns)
-        are_statistics |= any(all(map(_IS_LATENCY.fullmatch, map(str, of))) for of in self.parameters.values())
+        are_statistics |= any(all(map(_IS_LATENCY.fullmatch, map(str, cells))) for cells in self.parameters.values())
         return are_statistics or (len(self.parameters) == 1 and all(map(NAMES_WORK.fullmatch, self.parameters)))
 
     @property
     def _are_parts(self) -> bool:
         """Whether a column without a better direction has the shares of all cases in one whole, or of all but it."""
-        shares = [of for name, of in self.figures.items() if self.units.get(name) == "1" and better(name, "1") is None]
-        known = [of[np.isfinite(of)] for of in shares]
-        wholes = (of.sum() - (1 if len(of) and of[-1] == 1 else 0) for of in known if len(of) > _SEVERAL)
+        names = [name for name in self.figures if self.units.get(name) == "1" and better(name, "1") is None]
+        shares = [column[np.isfinite(column)] for column in (self.figures[name] for name in names)]
+        # A last share of 100 % is the row of the total.
+        wholes = (each.sum() - (1 if len(each) and each[-1] == 1 else 0) for each in shares if len(each) > _SEVERAL)
         return any(abs(whole - 1) < _ROUNDED for whole in wholes)
 
     def grows_with_work(self, figure: str) -> bool:
@@ -129,14 +130,14 @@ class CaseTable(Struct, frozen=True):
         """
         if self.units.get(figure) != "s":
             return False
-        by_name = {name: {x for x in of if isinstance(x, str)} for name, of in self.parameters.items()}
-        if any(len(names) > 1 and NAMES_WORK.fullmatch(name) for name, names in by_name.items()):
+        words_by_name = {n: {x for x in cells if isinstance(x, str)} for n, cells in self.parameters.items()}
+        if any(len(words) > 1 and NAMES_WORK.fullmatch(name) for name, words in words_by_name.items()):
             return True  # the numbers of jobs name no work
         times = self.figures[figure]
         known = np.isfinite(times)
         columns = [values for name, values in self.parameters.items() if _counts_work(name, self.units.get(name, ""))]
         sizes = [np.array(list(map(_amount, column))) for column in columns]
-        return known.sum() > _SEVERAL and any(_rise_together(of[known], times[known]) for of in sizes)
+        return known.sum() > _SEVERAL and any(_rise_together(column[known], times[known]) for column in sizes)
 
     def at(self, record: int, without: str | None = None) -> str:
         """Return the case of a record as a string: `impl flash, seq_len 128`; its line if it has no parameter."""
@@ -154,7 +155,8 @@ class CaseTable(Struct, frozen=True):
         found: dict[tuple[Any, ...], list[int]] = {}
         for record in np.flatnonzero(np.isfinite(self.figures[figure])).tolist():
             found.setdefault(tuple(values[record] for values in columns), []).append(record)
-        return {case: (float(np.median(self.figures[figure][of])), of[0]) for case, of in found.items()}
+        values = self.figures[figure]
+        return {case: (float(np.median(values[records])), records[0]) for case, records in found.items()}
 
 
 def _counts_work(name: str, unit: str) -> bool:
@@ -175,7 +177,7 @@ def _rise_together(sizes: Floats, times: Floats) -> bool:
     """Return whether more work takes longer: the ranks of sizes and times are nearly the same."""
     if np.isnan(sizes).any() or sizes.min() == sizes.max() or times.min() == times.max():
         return False
-    by_size, by_time = (np.unique(of, return_inverse=True)[1] for of in (sizes, times))
+    by_size, by_time = (np.unique(values, return_inverse=True)[1] for values in (sizes, times))
     return bool(np.corrcoef(by_size, by_time)[0, 1] > _ALIKE)
 
 

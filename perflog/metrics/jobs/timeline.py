@@ -143,13 +143,15 @@ def _job_timeline(tables: Tables, job: str, members: Sequence[Extent]) -> JobTim
 
 
 def moment(time_ns: int, clock: str) -> str:
-    """Return a time of a log as a string: with its date if the clock has one."""
+    """Return a time of a log as a string: with its date if the clock has one, without the year if it has none."""
     if clock in RELATIVE:
         return (
             f"{time_ns // 3_600_000_000_000:02}:{np.datetime_as_string(np.datetime64(time_ns, 'ns'), unit='ms')[14:]}"
         )
     at = np.datetime_as_string(np.datetime64(time_ns, "ns"), unit="ms").replace("T", " ")
-    return at if clock in (UTC, LOCAL) else at.partition("-")[2] if clock == NO_YEAR else at.partition(" ")[2]
+    if clock in (UTC, LOCAL):
+        return at
+    return at.partition("-")[2] if clock == NO_YEAR else at.partition(" ")[2]
 
 
 def _first_step(tables: Tables, extent: Extent) -> int:

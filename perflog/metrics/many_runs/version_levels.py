@@ -330,8 +330,11 @@ def _same_machine(before: Sequence[Version], after: Sequence[Version], settings:
 
 
 def _cause(changed: Sequence[ChangedSetting], same: Sequence[str]) -> Cause | None:
+    """Return what a new level comes from; the program only if settings show that the machine is the `same`."""
     is_machine = any(each.is_machine for each in changed)
     is_other = any(not each.is_machine for each in changed)
     if is_machine:
         return "machine and settings" if is_other else "machine"
-    return "settings" if is_other else "program" if same else None
+    if is_other:
+        return "settings"
+    return "program" if same else None

@@ -144,7 +144,9 @@ def _starts(rows: Rows) -> Ints:
 def _clock(rows: Rows, default: str | None) -> str | None:
     """Return the only clock of some rows; None if they have several, the default if they print none."""
     printed = list(rows.counts("clock"))
-    return printed[0] if len(printed) == 1 else None if printed else default
+    if not printed:
+        return default
+    return printed[0] if len(printed) == 1 else None
 
 
 def quantity_of(name: str, unit: str | None) -> tuple[str, int] | None:

@@ -182,7 +182,9 @@ def printed_values(tables: Tables, keys: Collection[str]) -> PrintedValues:
 
 def _joined(values: Array, losses: Array) -> Array:
     """Return both columns as one; without a copy if one is empty, as it is for most series."""
-    return np.concatenate((values, losses)) if len(values) and len(losses) else (values if len(values) else losses)
+    if len(values) and len(losses):
+        return np.concatenate((values, losses))
+    return values if len(values) else losses
 
 
 def _places(rows: Rows, names: Sequence[str], words: dict[str, int]) -> Ints:

@@ -118,12 +118,14 @@ def _numbers_of_ranks(rows: Rows, steps: Ints, part: Ints, parts: int, world_siz
 
 
 def _unlabelled_ranks(values: Ints, world_size: int | None) -> int | None:
-    """The number of ranks that print a phase without their rank, from the number of its values in each step.
+    """Return how many ranks print a phase without their rank, from the number of its values in each step.
 
-    Fewer values than ranks may be several of one rank, or of some of the ranks.
+    None if that is unknown: fewer values than ranks may be several of one rank, or of some of the ranks.
     """
     usual = median(values.astype(np.float64))
-    return 1 if usual == 1 else world_size if world_size and usual >= world_size else None
+    if usual == 1:
+        return 1
+    return world_size if world_size and usual >= world_size else None
 
 
 @metric(

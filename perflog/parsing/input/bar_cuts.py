@@ -79,9 +79,11 @@ def _own_begin(text: bytes, begin: int, end: int) -> int:
     if first == begin and _is_of_state(front):
         return begin
     own = _OWN_FRONT.search(front)
-    has_own = own is not None and own.start() < len(front)  # not `640:  87%|`, with the blank of a short share
+    has_own = own is not None and own.start() < len(front)  # not `640:  87%|`, with the space before a short share
     is_row = not has_own and front.rstrip(b" \t").endswith(b":")  # a row of a table, and how far its step is
-    return begin if is_row else first + own.start() if own else end
+    if is_row:
+        return begin
+    return end if own is None else first + own.start()
 
 
 def _is_of_state(front: bytes) -> bool:

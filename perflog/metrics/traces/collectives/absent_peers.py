@@ -21,4 +21,6 @@ def devices_without_peers(tables: Tables) -> dict[int, str]:
 def _ranks(matched: MatchedCollectives, world: int) -> int:
     """Return how many ranks communicate: of the largest group, else of the job; at least two."""
     printed = [rows["size"].max() for rows in (matched.collectives, matched.loose) if rows["size"].notna().any()]
-    return int(max(printed)) if printed else world if world > 0 else 2
+    if printed:
+        return int(max(printed))
+    return world if world > 0 else 2
