@@ -439,7 +439,7 @@ def test_the_last_step_of_a_run_that_its_program_ended(tmp_path: Path) -> None:
     [message] = [
         x.message for x in findings(Tables(perflog.read(tmp_path / "run.txt")), Options()) if x.code == "run-stopped"
     ]
-    assert "the last is step 13780" in message
+    assert "the last is step 13,780 of 20,000 announced" in message
 
 
 def test_the_mean_step_of_a_run_without_steps(tmp_path: Path) -> None:

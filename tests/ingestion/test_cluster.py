@@ -130,11 +130,12 @@ def test_a_log_that_kills_its_workers_does_not_stop_the_others(folder: Path) -> 
 def test_a_cluster_is_used_as_the_processes_here_are(folder: Path) -> None:
     (folder / "logs" / "foreign.txt").write_text("Dear Sir or Madam,\n")
     shutil.copy("logs/reference.txt", "logs/again.txt")
-    run("ingest", "logs", "--store", "local", "--label", "x", code=3)
+    logs = ("logs/foreign.txt", "logs")  # of a folder alone, what is no log is left out
+    run("ingest", *logs, "--store", "local", "--label", "x", code=3)
     with dask_cluster(folder) as dask:
         dask.work()
         dask.work()
-        again = run("ingest", "logs", "--store", "there", "--label", "x", "--scheduler", dask.address, code=3)
+        again = run("ingest", *logs, "--store", "there", "--label", "x", "--scheduler", dask.address, code=3)
         assert "logs/foreign.txt: nothing in it is recognised" in again.stderr
         assert "logs/reference.txt: the same bytes as logs/again.txt, stored once" in again.stderr
         assert content(folder / "there") == content(folder / "local")

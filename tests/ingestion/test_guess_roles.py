@@ -735,7 +735,8 @@ def test_a_header_names_the_rows_with_its_separator(tmp_path: Path) -> None:
         "Comm    | 0.0025631  | 0.0025632  | 0.0025633  |   0.0 |  0.04\n"
     )
     assert values_of(tmp_path / "run.txt", text)[5] == [
-        ("avg_time", 6.9298), ("max_time", 6.9299), ("min_time", 6.9297), ("total", 0.9945), ("varavg", 0),
+        ("Pair.avg_time", 6.9298), ("Pair.max_time", 6.9299), ("Pair.min_time", 6.9297), ("Pair.share", 0.9945),
+        ("Pair.variation", 0),
     ]  # fmt: skip
 
 

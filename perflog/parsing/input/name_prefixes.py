@@ -202,7 +202,7 @@ class NamePrefixes(Struct, frozen=True):
 
     def _goes_on(self, front: bytes) -> bool:
         """Return whether a sentence goes on with a name: `see [rank3] step 5`. No line without a name has its words."""
-        words = ENDS_IN_WORD.search(front.rpartition(b"]")[2])
+        words = ENDS_IN_WORD.search(front.rpartition(b"]")[2].lstrip(b":"))  # after the label of the line: `[rank2]:`
         return words is not None and _DIGITS.sub(b"0", words[0]) not in self.whole
 
 

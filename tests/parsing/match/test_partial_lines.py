@@ -277,7 +277,9 @@ def test_what_stands_behind_a_line_costs_only_itself(tail: str) -> None:
 
 def test_a_unit_behind_a_number_is_no_comment() -> None:
     line = b"forward:  11.741\nSTEP-0: step_time = 1.0 ms, foward_time = 0.4, backward_time = 0.5, perf = 1.0 tflops.\n"
-    assert read(line.replace(b"11.741", b"11.741 s")).done.lines["unread"] == 1
+    found = read(line.replace(b"11.741", b"11.741 s"))
+    assert [(row["line"], row["key"], row["value"]) for row in rows(found, "values")] == [(1, "forward", 11.741)]
+    assert [row["line"] for row in rows(found, "steps")] == [2] and not rows(found, "phases")
 
 
 def test_a_missing_number_of_a_line_costs_only_itself() -> None:

@@ -234,6 +234,9 @@ class ClockTotal(Struct, frozen=True):
     elapsed_line: int
 
 
+_GENERIC = 2  # after the formats of programs, 0, and of libraries, 1
+
+
 class RunState(Struct):
     """A run while it is read. Its records have this position or later ones."""
 
@@ -277,7 +280,7 @@ class RunState(Struct):
         self.record_lines[form.name] += count
         if line.gives_rows:
             self.row_lines[form.name] += count
-        self.follows[form.name] = 2 if form.generic else int(form.library)
+        self.follows[form.name] = _GENERIC if form.generic else int(form.library)
         if line.table == "steps":
             self.step_lines[form.name] += count
 
@@ -293,10 +296,14 @@ class RunState(Struct):
     def format(self) -> str | None:
         """The format of most step lines, because metrics are about steps; without steps, of most lines with rows.
 
-        Settings count only where no line gives rows. Formats of programs come before formats of libraries, generic ones
-        last. Ties go to the format that reads more lines, then to the first by name.
+        Settings count only where no line gives rows, or a generic format alone gives some. Formats of programs come
+        before formats of libraries, generic ones last. Ties go to the format that reads more lines, then to the first
+        by name.
         """
         counts = self.step_lines or self.row_lines or self.record_lines
+        if not self.step_lines and all(self.follows[n] == _GENERIC for n in counts):
+            programs = {n: count for n, count in self.record_lines.items() if self.follows[n] == 0 and n != COMMON}
+            counts = Counter(programs) or counts
         return min(counts, key=lambda n: (self.follows[n], -counts[n], -self.record_lines[n], n), default=None)
 
     @property
