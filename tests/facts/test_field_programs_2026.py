@@ -778,7 +778,7 @@ MARKDOWN = {  # tables of the documents of nanochat, Mooncake, aiter and torchti
     "| phase | mean | n |\n|---|---:|---|\n| a | 5h26m | 1 |\n| b | 36m37s | 2 |\n| c | ~22s | 3 |\n": [
         ("phase", None, None), ("mean", 19560, "s"), ("n", 1, None),
         ("phase", None, None), ("mean", 2197, "s"), ("n", 2, None),
-        ("phase", None, None), ("mean", None, None), ("n", 3, None),
+        ("phase", None, None), ("mean", 22, "s"), ("n", 3, None),
     ],
     "| ctx_lens | batch | us |\n|---|---|---|\n| 10K | 1 | `39.09` |\n| 100K | 4 | 106.96 |\n": [
         ("ctx_lens_K", 10, None), ("batch", 1, None), ("us", 39.09, None),
@@ -980,3 +980,26 @@ def test_llama_perplexity() -> None:
     )  # ggml-org/llama.cpp tools/perplexity/perplexity.cpp
     assert unread(log) == {} and unread_figures(log) == 0
     assert values(log) == {"pass_time": 1.55, "perplexity": 5.907, "perplexity_std_err": 0.03301}
+
+
+def test_metrics_of_a_compilation_of_dynamo() -> None:
+    got = read(
+        b"%s CompilationMetrics(compile_id='0/0', frame_key='1', co_name='forward', co_firstlineno=10, cache_size=0, "
+        b"guard_count=11, start_time=1716247236.6165977, entire_frame_compile_time_s=7.926939964294434, "
+        b"backend_compile_time_s=7.887059926986694, fail_type=None, is_fwd=True)\n"
+    )
+    expected = {
+        "entire_frame_compile_time": 7.926939964294434,
+        "backend_compile_time": 7.887059926986694,
+        "guard_count": 11,
+    }
+    assert {key: values(got)[key] for key in expected} == expected
+
+
+def test_a_benchmark_that_counts_parameters_is_not_nanochat() -> None:
+    """The time of a pass over prompt and generation is measured; so is what follows it."""
+    block = "Number of parameters: 2768345600\nprompt processing + decoding time: {}s\nmemory used: {}GB\n"
+    got = read("".join(block.format(*each) for each in ((12.12, 5), (24.99, 7))).encode())
+    assert {row["format"] for row in got.rows("runs")} == {"meters"}
+    found = [(row["value"], row["unit"]) for row in got.rows("values")]
+    assert found == [(12.12, "s"), (24.99, "s"), (5e9, "B"), (7e9, "B")]

@@ -128,7 +128,7 @@ _MEASURED = {
     "s": lazy_pattern(
         r"latency|(?:^|_)(?:lat|dt)(?:_|$)|时间|耗时|延迟|時間|レイテンシ|시간|지연|ttft|tpot|itl\b|time_(?:to_first|per)_|per_iter|"
         r"^(?:fwd|bwd|forward|backward)(?:_pass)?$|^(?:avg|mean|average|median)_(?:[a-z]+_)?(?:step|iter|iteration|batch)$|"
-        r"(?:fwd|bwd|forward|backward|kernel|gpu|cuda|device|comput|exec|inference|prefill|decode|step|iter|average|avg"
+        r"(?:fwd|bwd|forward|backward|kernel|gpu|cuda|device|comput|exec|inference|prefill|decod|generat|process|step|iter|average|avg"
         r"|mean|median|min|max|best|p[0-9]+)[a-z]*_(?:[a-z]+_)?(?:time|duration|ms|us)|(?:time|duration)_(?:mean|median|avg)"
         r"|^p[0-9]{2}(?:_[0-9]+)?$"
     ),

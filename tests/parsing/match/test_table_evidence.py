@@ -569,3 +569,10 @@ def test_a_matrix_of_devices_is_proved_by_its_labels() -> None:
     found = {(row["line"], row["key"]): row["value"] for row in got.rows("values") if row["unit"] == "GB/s"}
     printed = {(3, "GPU_00"): 5563.5, (3, "GPU_01"): 47.75, (4, "GPU_00"): 47.5, (4, "GPU_01"): 5154.5}
     assert found == {key: pytest.approx(value * 2**30 / 1e9) for key, value in printed.items()}
+
+
+def test_a_column_of_durations_may_have_some_of_one_unit() -> None:
+    got = read(
+        text("| phase | mean |", "|---|---:|", "| `generate` | 5h26m |", "| `sync` | 6m16s |", "| misc | ~22s |")
+    )
+    assert [row["mean"] for row in rows(got).values()] == [19560, 376, 22]

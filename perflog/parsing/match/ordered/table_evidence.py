@@ -194,6 +194,7 @@ class PrintedTable(Struct, frozen=True):
             cls("bars", lines[: rule + 2], names, [*rows], [*rows.values()], True)
             if max(shares, default=0) > _HALF
             or any(map(_shape_of_cells, filter(None, columns)))
+            or any(map(_are_durations, names, columns))
             or _are_metrics(names, [*rows.values()])
             else None
         )
@@ -338,8 +339,7 @@ class PrintedTable(Struct, frozen=True):
             if self.is_ruled and name == self.names[-1] and _are_metrics(self.names, self.rows):
                 units = {pair[1] for pair in pairs if pair}
                 return "|".join(f",f{unit}{remark}" for unit in sorted(units) for remark in ("", REMARK))
-            are_durations = 2 * sum(measures(name, cell) for cell in cells) > len(cells)
-            return "h" if are_durations else _shape_of_cells(cells) or "s"
+            return "h|t" if _are_durations(name, cells) else _shape_of_cells(cells) or "s"
         units = {pair[1] for pair in pairs if pair}
         number = ",f" if any("," in pair[0] for pair in pairs if pair) and self._groups_thousands() else "r"
         if not any(units) and number != "r":
@@ -525,6 +525,11 @@ def _with_second_line(names: Sequence[str], lines: Sequence[str], style: str) ->
         return names, ""
     whole = names_with_second_line(names, [match.span() for match in _PARTS.finditer(lines[0])], second)
     return (whole, second.strip()) if whole else (names, "")
+
+
+def _are_durations(name: str, cells: Sequence[str]) -> bool:
+    """Return whether most cells of a column are durations: `5h26m`."""
+    return 2 * sum(measures(name, cell) for cell in cells) > len(cells)
 
 
 def _are_fractions(cells: Sequence[str]) -> bool:
