@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.arrays import Floats
 from perflog.plots.drawing.canvas import BLACK, LINES, Canvas, axis_label, is_null, legend, plain, shown_note, unit_of
 from perflog.plots.registry import plot
 
@@ -58,8 +59,7 @@ def server_loads(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         axes.set_xscale("log", base=2)
         loads = np.unique(rows["load"].to_numpy(np.float64))
         axes.set_xticks(loads, [f"{load:,g}" for load in loads])
-        low, high = axes.dataLim.intervaly
-        if name and high > _DECADE * low:
+        if name and _spans_decade(rows[[f"{name}_median_s", f"{name}_p99_s"]].to_numpy(np.float64, na_value=np.nan)):
             axes.set_yscale("log")
         else:
             axes.set_ylim(0)
@@ -70,6 +70,10 @@ def server_loads(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     if len(servers) > 1:
         legend(figure, handles.values())
     return figure
+
+
+def _spans_decade(values: Floats) -> bool:
+    return bool(np.nanmax(values) > _DECADE * np.nanmin(values))
 
 
 def _mark_knee(axes: Axes, rows: pd.DataFrame, color: str) -> None:

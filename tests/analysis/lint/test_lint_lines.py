@@ -29,7 +29,7 @@ def test_unread_figures_of_known_lines(tmp_path: Path) -> None:
     path = tmp_path / "run.txt"
     path.write_text("tail 2.0 x\ntail 2.0 of 30, 40\n", encoding="utf-8")
     log = perflog.read(path, format=str(given_file(tmp_path, FORM)))
-    message = "2 figures of 1 shape of line not read; the shape with most (2 figures): 'tail 2.0 x'"
+    message = "2 figures of 1 shape of line not read: 'tail 2.0 x'"
     assert findings(log)["unread-figures"] == ("note", message, [1])
     path.write_text("tail 2.0 x\n", encoding="utf-8")
     assert "unread-figures" not in findings(perflog.read(path, format=str(given_file(tmp_path, FORM))))

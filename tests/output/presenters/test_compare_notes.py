@@ -14,7 +14,8 @@ from perflog.output.presenters import compare_notes as module
 
 def compared(*headlines: Any, sides: tuple[str, ...] = ("old", "new"), **fields: Any) -> Any:
     usual: dict[str, Any] = {"headlines": headlines, "sides": sides, "is_pair": len(sides) == 2, "result": None,
-                             "to_targets": None, "row_records": headlines, "causes": ()}  # fmt: skip
+                             "to_targets": None, "row_records": headlines, "causes": (),
+                             "is_limited_by_clients": False}  # fmt: skip
     return SimpleNamespace(**usual | fields)
 
 
