@@ -182,8 +182,10 @@ class RecordStarts:
             front = text[begin:start]
             if start <= begin or not (front.strip() or _CLOSED_LABEL.match(text, start)):
                 continue  # there is no record before it
-            is_after_word = ENDS_IN_WORD.search(front) is not None  # a sentence: `see [rank3] step 5`
-            if (is_sure and not is_after_word) or self._is_record(front, text[start:], marks.openings):
+            # A sentence goes on with a label, `see [rank3] as well`, unless a known line follows the label.
+            after = text[_end_of_labels(text, start) :].lstrip(b" \t")
+            goes_on = ENDS_IN_WORD.search(front) is not None and marks.openings.match(after) is None
+            if (is_sure and not goes_on) or self._is_record(front, text[start:], marks.openings):
                 offsets.append(start)
                 has_sure |= is_sure
                 begin = _end_of_labels(text, start)

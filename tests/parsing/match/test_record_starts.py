@@ -48,6 +48,7 @@ CUT = [
     '{"a": "}{", "b": 1} ||{"a": 2}',
     '{"step": 1, "message": "a||[rank1]:{"step": 2}',
     "[Rank 0] nothing that is known||[Rank 1] nor here",
+    "[rank0]: nothing that is known ||[rank1]: iter 341: loss 5.5000, time 12.00ms",
     "[Rank 0] iter 341: loss 5.5000, time 12.00ms ||[Rank 1] iter 341: loss 5.5000, time 12.00ms",
     "(A pid=7) INFO x - step:  1  loss:  1.2  mfu: 1% ||(A pid=8, ip=10.0.0.1) INFO x - step:  1  loss:  1.3  mfu: 1%",
 ]
