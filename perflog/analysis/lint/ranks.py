@@ -110,7 +110,7 @@ def _runs_with_uneven_steps(data: LintInput, table: str, name: str) -> list[Lint
     title="a rank is an outlier",
     why="Its values differ from all other ranks in most steps, far more than these differ from one another. "
     "A median or mean over the ranks does not show it, and a step waits for the slowest of them.",
-    action="perflog analyze RUN ranks shows all ranks; look at the node, the GPU and the work of this one",
+    action="`perflog analyze RUN ranks` shows all ranks; look at the node, the GPU and the work of this one",
     needs=(),
 )
 def rank_stands_out(data: LintInput) -> Iterator[Finding]:
