@@ -83,23 +83,28 @@ def equal_curves(tables: Tables) -> Iterator[tuple[str, str]]:
 
 
 def _unambiguous(pairs: Sequence[_Pair]) -> Iterator[_Pair]:
-    """Yield the pairs without a recording that several others of one format fit, as near as each other."""
+    """Yield the pairs that leave no choice.
+
+    A recording that equals several runs of another format, all in folders as near to its own, may be of any of them:
+    its pairs are left out.
+    """
     fitting: dict[tuple[str, str | None, int], list[_Curve]] = {}
     for depth, one, other in pairs:
         fitting.setdefault((one.run, other.format, depth), []).append(other)
         fitting.setdefault((other.run, one.format, depth), []).append(one)
     for depth, one, other in pairs:
-        each = fitting[one.run, other.format, depth], fitting[other.run, one.format, depth]
-        if all(_fit(curves, curves) for curves in each):
+        candidates = fitting[one.run, other.format, depth], fitting[other.run, one.format, depth]
+        if all(_fit(curves, curves) for curves in candidates):  # they are recordings of one run themselves
             yield depth, one, other
 
 
 def _fit(mine: Sequence[_Curve], its: Sequence[_Curve]) -> bool:
-    """Return whether no two of these recordings are of one format and of two runs."""
+    """Return whether all these recordings may be of one run: those of one format are."""
     return all(a is b or a.format != b.format or _is_same_of_format(a, b) for a in mine for b in its)
 
 
 def _curves(tables: Tables) -> list[_Curve]:
+    """Return the losses of the runs by step; none if all runs are in one log."""
     facts = {run: (log, form) for run, log, form in tables.rows("runs").records("run", "log", "format")}
     found = []
     for run, rows in tables.rows_by_run("steps").items():
@@ -126,6 +131,7 @@ def _decimals(loss: float) -> int:
 
 
 def _common_folders(one: _Curve, other: _Curve) -> int:
+    """Return how many folders both paths have in common, from the outermost on."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one.parts, other.parts, strict=False)))
 
 

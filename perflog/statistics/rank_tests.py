@@ -134,7 +134,11 @@ def hodges_lehmann(a: Floats, b: Floats) -> float:
 
 
 def _near_median(a: Floats, b: Floats) -> float | None:
-    """Return the median of the differences `b[i] - a[j]` from those near it; None if it is not among these."""
+    """Return the median of all differences `b[i] - a[j]`, without keeping them all in memory.
+
+    Quantiles of a sample bound the median. Of each part of the differences, only those within the bounds are kept, and
+    those below them are counted. None if the median is not within the bounds.
+    """
     count, sampled = len(a) * len(b), max(len(a) * len(b) // _AT_ONCE, 1)
     low, high = np.quantile(np.subtract.outer(b[::sampled], a[::sampled]), (0.5 - _NEAR, 0.5 + _NEAR))
     below, near = 0, list[Floats]()
@@ -142,7 +146,7 @@ def _near_median(a: Floats, b: Floats) -> float | None:
         differences = np.subtract.outer(few, a).ravel()
         below += int((differences < low).sum())
         near.append(differences[(differences >= low) & (differences <= high)])
-    middle = (count - 1) // 2 - below, count // 2 - below
+    middle = (count - 1) // 2 - below, count // 2 - below  # equal for an odd number of differences
     if middle[0] < 0 or middle[1] >= sum(map(len, near)):
         return None
     return float(np.partition(np.concatenate(near), middle)[[*middle]].mean())

@@ -172,7 +172,11 @@ def _varies(values: Floats) -> bool:
 
 
 def _levels_of(series: StepSeries, is_given: bool) -> list[Level]:
-    """The levels of a run. A warm-up that would be a large part of the run, or that is fast, is the first of them."""
+    """Return the levels of a run.
+
+    A warm-up that is long or fast may be the first level: then levels are searched from nearly the begin of the run
+    first, and from the end of the warm-up if the first one is too short. `is_given`: a user chose the warm-up.
+    """
     cut, n = series.warmup.cut, len(series.values)
     is_fast = cut >= _FAST and _is_fast(series)
     is_long = cut > max(_LONG, _SHARE * n)

@@ -21,7 +21,10 @@ _SCATTER = 0.01  # least scatter of the times, which bars print in whole seconds
 
 
 def epoch_facts(tables: Tables, options: Options, marks: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is unusual of the times of epochs, of each of a few runs; `marks` stand in front, by run."""
+    """Yield, for each of a few runs, the epochs that take unusually long or short, and since which one they take longer or shorter.
+
+    `marks`: by run, the prefix of its sentences.
+    """
     rows = epochs.table(tables, options)
     if not len(rows) or rows["run"].nunique() > _FEW:
         return

@@ -303,9 +303,9 @@ class MeterText(Struct):
         return k
 
     def _add_list(self, text: str) -> None:
-        """Add a list of numbers. They have the name before the list."""
+        """Add a list of numbers. They have the name before the list; a long list is one field of any length."""
         names = self.names
-        key, last = " ".join(names.words), 1
+        key, last = " ".join(names.words), 1  # last: end of the number before, after the opening bracket
         names.printed |= {plain_name(key)} if key else set()
         self.text += text[0]
         if key and text[0] == "[" and text.count(",") + 1 >= _LONG_LIST and names.declaration.shape.number_rows:
