@@ -267,7 +267,7 @@ class _Steps:
         return row.node if row.node in self.sources else row.rank
 
     def last_before(self, line: int) -> int | None:
-        """Return the last step that is printed before a failure, perhaps in front of it on its line."""
+        """Return the last step that is printed before a failure, perhaps on the same line."""
         row = bisect_right(self.lines, line)
         return self._reached[row - 1] if row else None
 

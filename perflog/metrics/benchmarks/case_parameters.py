@@ -111,44 +111,44 @@ def parameters_of(columns: dict[str, list[Any]], units: dict[str, str]) -> tuple
     settings = {name: cells[0] for name, cells in columns.items() if _is_setting(cells, units[name])}
     moments = [name for name, cells in columns.items() if _is_moment(name, cells)]
     trial = [*_number_of_trials(columns), *(name for name in columns if _counts_values(name, columns))]
-    leading = _leading({n: of for n, of in columns.items() if n not in {*settings, *moments, *trial}}, units)
+    leading = _leading({n: cells for n, cells in columns.items() if n not in {*settings, *moments, *trial}}, units)
     moments += [name for name, cells in columns.items() if _counts_up(name, cells)]
     if _is_series(leading, columns) or (moments and not _has_work(leading, columns)):
         return [], {}
     others = {*leading, *settings, *moments, *trial}
-    behind = {name: cells for name, cells in columns.items() if name not in others}
-    sizes = [n for n, cells in behind.items() if CONFIGURES.fullmatch(n) and _is_whole(cells, units[n])]
-    chosen = [n for n in behind if _is_chosen(n, units)]
+    later = {name: cells for name, cells in columns.items() if name not in others}
+    sizes = [n for n, cells in later.items() if CONFIGURES.fullmatch(n) and _is_whole(cells, units[n])]
+    chosen = [n for n in later if _is_chosen(n, units)]
     if not leading:  # what is measured may be printed first
         few = max(MOST_VARIANTS, len(next(iter(columns.values()))) // 2)  # else each record has a name of its own
-        words = [n for n, cells in behind.items() if are_words(cells) and _is_open(n, cells) and len({*cells}) <= few]
-        leading = [n for n in behind if n in {*sizes, *chosen, *words}]
-        if words and not _tell_apart(leading, columns):  # columns `actor_loss`, `think` of the rates `1e-5`, `1e-6`
-            round_ = [n for n in takewhile(lambda n: n != words[-1], behind) if _are_round(behind[n], units[n])]
-            leading = [n for n in behind if n in {*leading, *round_}]
-        if not _tell_apart(leading, columns) or _is_series(leading, columns):
+        words = [n for n, cells in later.items() if are_words(cells) and _is_open(n, cells) and len({*cells}) <= few]
+        leading = [n for n in later if n in {*sizes, *chosen, *words}]
+        if words and not _distinguish(leading, columns):  # columns `actor_loss`, `think` of the rates `1e-5`, `1e-6`
+            round_ = [n for n in takewhile(lambda n: n != words[-1], later) if _are_round(later[n], units[n])]
+            leading = [n for n in later if n in {*leading, *round_}]
+        if not _distinguish(leading, columns) or _is_series(leading, columns):
             return [], {}
-    elif not _tell_apart(leading, columns):
-        leading = _with_names_behind(leading, sizes, behind, columns)
+    elif not _distinguish(leading, columns):
+        leading = _with_later_names(leading, sizes, later, columns)
     leading += [n for n in chosen if n not in leading]
-    if not _tell_apart(leading, columns):  # two trials of one choice
-        leading += [n for n, cells in behind.items() if TRIAL.fullmatch(n) and are_words(cells)]
+    if not _distinguish(leading, columns):  # two trials of one choice
+        leading += [n for n, cells in later.items() if TRIAL.fullmatch(n) and are_words(cells)]
     for name in reversed(leading.copy()):
         if _is_redundant(name, leading, columns):
             leading.remove(name)
     return leading, settings
 
 
-def _with_names_behind(
-    leading: list[str], sizes: list[str], behind: dict[str, list[Any]], columns: dict[str, list[Any]]
+def _with_later_names(
+    leading: list[str], sizes: list[str], later: dict[str, list[Any]], columns: dict[str, list[Any]]
 ) -> list[str]:
-    """Return parameters that do not identify the records, with those that are printed behind what was measured."""
+    """Return parameters that do not identify the records, with those that are printed after what was measured."""
     leading = [*leading, *sizes]
-    work = [n for n, cells in behind.items() if NAMES_WORK.fullmatch(n) and are_words(cells)]
-    if not _tell_apart(leading, columns) and _tell_apart(work, columns) and not any(map(_configures, leading)):
+    work = [n for n, cells in later.items() if NAMES_WORK.fullmatch(n) and are_words(cells)]
+    if not _distinguish(leading, columns) and _distinguish(work, columns) and not any(map(_configures, leading)):
         return work  # a profile counts the calls before it names the function
-    variants = [n for n, cells in behind.items() if n not in leading and _names_variants(n, cells)]
-    is_known = _tell_apart(leading, columns) or not _tell_apart([*leading, *variants], columns)
+    variants = [n for n, cells in later.items() if n not in leading and _names_variants(n, cells)]
+    is_known = _distinguish(leading, columns) or not _distinguish([*leading, *variants], columns)
     return leading if is_known else [*leading, *variants]
 
 
@@ -170,15 +170,15 @@ def _leading(columns: dict[str, list[Any]], units: dict[str, str]) -> list[str]:
         if not (may_follow or is_size or _is_whole(cells, units[name])):
             break
         may_follow |= CONFIGURES.fullmatch(name) is not None and name.lower() not in PROGRESS
-        if _tell_apart(leading, columns) and not may_follow:
+        if _distinguish(leading, columns) and not may_follow:
             break
         leading.append(name)
-        if name == _NAME_OF_JOB and _tell_apart(leading, columns):
+        if name == _NAME_OF_JOB and _distinguish(leading, columns):
             break  # its state and exit code are its outcome
     return leading
 
 
-def _tell_apart(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
+def _distinguish(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     """Whether the values of these columns together are others in each record."""
     number = len(next(iter(columns.values()), []))
     return bool(names) and len(set(zip(*(columns[name] for name in names), strict=True))) == number
@@ -197,7 +197,7 @@ def _is_degree(
 ) -> bool:
     """Whether numbers that are not whole configure records that the parameters before them do not identify."""
     are_numbers = all(isinstance(x, float) for x in cells) and not units[name]
-    return _DEGREE.fullmatch(name) is not None and are_numbers and not _tell_apart(leading, columns)
+    return _DEGREE.fullmatch(name) is not None and are_numbers and not _distinguish(leading, columns)
 
 
 def _are_round(cells: Sequence[Any], unit: str) -> bool:
@@ -214,7 +214,7 @@ def _number_of_trials(columns: dict[str, list[Any]]) -> list[str]:
 
 def _has_work(leading: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     """Whether records with a time of writing are cases all the same: strings and sizes identify them."""
-    return _tell_apart(leading, columns) and any(are_words(columns[name]) for name in leading)
+    return _distinguish(leading, columns) and any(are_words(columns[name]) for name in leading)
 
 
 def _is_moment(name: str, cells: Sequence[Any]) -> bool:
@@ -223,7 +223,7 @@ def _is_moment(name: str, cells: Sequence[Any]) -> bool:
 
 
 def _counts_up(name: str, cells: Sequence[Any]) -> bool:
-    """Whether a column counts the moments of records from the first to the last, behind what was measured too."""
+    """Whether a column counts the moments of records from the first to the last, after what was measured too."""
     is_counted = (
         name.lower() in MOMENTS and name[-1] != "s" and len(cells) > 2 and all(isinstance(x, float) for x in cells)
     )

@@ -21,7 +21,7 @@ _SCATTER = 0.01  # least scatter of the times, which bars print in whole seconds
 
 
 def epoch_facts(tables: Tables, options: Options, marks: Mapping[str, str]) -> Iterator[str]:
-    """Yield, for each of a few runs, the epochs that take unusually long or short, and since which one they take longer or shorter.
+    """Yield for each of a few runs unusually long or short epochs, and since which epoch they take another time.
 
     `marks`: by run, the prefix of its sentences.
     """

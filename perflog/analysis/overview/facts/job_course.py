@@ -144,7 +144,7 @@ def _name(figure: str, semantics: RunSemantics) -> str:
 
 
 def level_changes(tables: Tables, options: Options, marks: Mapping[str, str]) -> Iterator[str]:
-    """Yield since when each of a few runs is at another level; `marks` stand in front, by run."""
+    """Yield since when each of a few runs is at another level. `marks`: by run, the prefix of its sentences."""
     rows = levels_of_runs.table(tables, options)
     runs = list(dict.fromkeys(rows["run"]))
     if not runs:

@@ -286,7 +286,7 @@ class PathWalk:
         lengths, _, kinds, _ = waits_of(dependencies, tasks)
         gaps = np.append(lengths[1:], 0) > 0
         both = np.repeat(np.arange(len(tasks)), 1 + gaps)
-        is_gap = np.append(False, np.diff(both) == 0)  # the second row of a task is the gap behind it
+        is_gap = np.append(False, np.diff(both) == 0)  # the second row of a task is the gap after it
         following = np.minimum(both + 1, len(tasks) - 1)
         self._add(
             np.where(is_gap, ends[both], begins[both]),
