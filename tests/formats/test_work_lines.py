@@ -46,6 +46,11 @@ def test_a_time_without_a_count_is_read_where_other_lines_are_measured(tmp_path:
     found = values(tmp_path, "Compilation took 45.3 seconds\nWarmup done in 12.1s")
     assert found["Compilation_time"] == (45.3, "s")
     assert found["Warmup_time"] == (12.1, "s")
+    assert values(tmp_path, "[drafter] forward+score in 1.5s")["forward_score_time"] == (1.5, "s")
+
+
+def test_a_size_in_brackets_after_the_same_size_is_no_mean(tmp_path: Path) -> None:
+    assert set(values(tmp_path, "Peak memory: 2.0 GiB (2147483648 bytes)")) == {"Peak_memory"}
 
 
 @pytest.mark.parametrize(

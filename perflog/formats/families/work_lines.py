@@ -112,6 +112,8 @@ class _Work(Struct):
         if part.kind == NAME:
             is_plural = part.text == "s" and self.line.text(k - 1) == "("  # `sample(s)`
             self._words += [] if is_plural else [part.text]
+        elif part.text in "+&" and self.line.is_glued(k):
+            pass  # `forward+score in 1.08s` is no time of the score
         elif part.text not in "()" or not self._words or not self.line.is_glued(k):
             self._label = self._words if part.text == ":" and not self._work else self._label
             self._words = []

@@ -225,6 +225,8 @@ class MeterNames(Struct):
                 return f"{stem} {speed}".lstrip(), ""
             kind = KINDS.get(base_of(unit), "")  # `step = 3301 (1.491 sec)`: no mean of it; `loss 2.31, 12.1 ms`
             return (f"bracket {kind}" if self.bracket else kind, "") if kind else ("", None)
+        if self.bracket and base_of(unit) == "B" and unit != self.last_unit:
+            return "", None  # `Copy data: 2.0 GiB (2147483648 bytes)`: the same size again
         if self.bracket:
             return key, MEAN
         return (key, "") if self.is_listed else ("", None)  # of `samples/s: 2161.6 1605777750.5` the first
