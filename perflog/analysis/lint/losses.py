@@ -1,18 +1,28 @@
-"""Rules on losses and gradient norms: those that are not finite."""
+"""Rules on losses and gradient norms that are not finite, and on steps that were skipped for it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintInput, rule
 from perflog.grouping import grouped
+from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.series.divergence import LOSS, Divergence, divergences
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import Rows
 from perflog.units import count, numbered, show
 
 DIVERGED = "diverged"
 """Code of the rule on losses that are NaN: a reader has to know it before any speed."""
 
 _SERIES = 3  # that a message names
+_SKIPPED = lazy_pattern(r"(?:.*_)?skipped(?:_(?:steps?|iterations?|iters?|updates?))?", re.IGNORECASE)
+_SINCE = lazy_pattern(r".*iterations?|.*iters?", re.IGNORECASE)
+"""Names of numbers of skipped steps; those that Megatron prints count since the line before, the others in all."""
+_OFTEN = 0.05  # of the steps: more skipped ones are a warning
 
 
 @rule(
@@ -62,3 +72,46 @@ def _in_words(found: Divergence) -> str:
 
 def _on(ranks: Sequence[int]) -> str:
     return f" on {numbered('rank', ranks)}" if ranks else ""
+
+
+@rule(
+    code="steps-skipped",
+    severity="warning",
+    title="steps were skipped",
+    why="The program left out the update of the parameters: gradients overflowed, or were not finite. These steps took "
+    "time and trained nothing. Some at the start of a run with loss scaling are usual: then a note.",
+    action="look at the loss scale and the gradient norm around these steps; count only the other steps",
+    needs=("values",),
+)
+def steps_skipped(data: LintInput) -> Iterator[Finding]:
+    """Numbers of skipped steps by name, as the lines of steps print them."""
+    keys = [key for key in data.tables.rows("values").counts("key") if _SKIPPED.fullmatch(key)]
+    values = data.tables.rows("values")
+    for run in data.runs_where("values", values.one_of("key", keys)) if keys else ():
+        rows = run["values"]
+        for key in keys:
+            key_rows = rows.where(rows.one_of("key", [key]) & rows.known("step"))
+            key_rows = key_rows.where(np.isfinite(key_rows["value"]) & (key_rows["value"] >= 0))
+            if (finding := _skipped(run.id, key, key_rows)) is not None:
+                yield finding
+
+
+def _skipped(run: str, key: str, rows: Rows) -> Finding | None:
+    """Return what the numbers of skipped steps of a name show; of ranks the largest of each step counts."""
+    steps = groups_of(rows["step"])
+    numbers, skipped = rows["step"][steps.first], steps.ends(rows["value"])[1]
+    order = np.argsort(numbers)
+    numbers, skipped, lines = numbers[order], skipped[order], rows["line"][steps.first][order]
+    if not _SINCE.fullmatch(key):
+        skipped = np.diff(skipped, prepend=0.0)  # of a total
+    count_of = int(skipped.sum())
+    if not len(numbers) or (skipped < 0).any() or not count_of or count_of > numbers[-1]:
+        return None  # none, or not what the name says
+    done, where = int(numbers[-1]), np.flatnonzero(skipped)
+    first, last = int(numbers[where[0]]), int(numbers[where[-1]])
+    at = f"by step {first:,}" if first == last else f"by steps {first:,} to {last:,}"
+    is_often = count_of > _OFTEN * done
+    return Finding(
+        run, f"{count_of:,} of {count(done, 'step')} were skipped, {at}", {run: lines[where]},
+        {"skipped": count_of, "steps": done}, "warning" if is_often else "note",
+    )  # fmt: skip

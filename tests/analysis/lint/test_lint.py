@@ -232,6 +232,7 @@ ALSO = {  # what follows from the same flaw
 def test_each_rule_has_a_spoiled_log() -> None:
     elsewhere = {
         "diverged",
+        "steps-skipped",
         "mfu-other-device",
         "few-steps",
         "coarse-times",

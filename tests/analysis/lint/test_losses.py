@@ -198,3 +198,32 @@ def test_three_series_are_named_by_their_lines(count: int, more: str) -> None:
     (finding,) = linted("diverged", [row | {"line": 100 - i} for i, row in enumerate(rows[::-1])])
     assert finding.message.count("last finite") == 3
     assert finding.message.startswith("loss_0 ") and finding.message.endswith(f"(last finite 2.5){more}")
+
+
+def skipped(key: str, *numbers: float, every: int = 10) -> list[TableRow]:
+    return [{"table": "values", "step": every * k, "key": key, "value": n} for k, n in enumerate(numbers, 1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message", "severity"),
+    [
+        (
+            skipped("number_of_skipped_iterations", 0, 10, 10, 0),
+            "20 of 40 steps were skipped, by steps 20 to 30",
+            "warning",
+        ),
+        (skipped("skipped_steps", 0, 0, 1, 1), "1 of 40 steps were skipped, by step 30", "note"),
+        (skipped("skipped", 1, 1, 3, 3), "3 of 40 steps were skipped, by steps 10 to 30", "warning"),
+    ],
+    ids=["since the last line", "in all", "at the start"],
+)
+def test_steps_that_were_skipped(rows: list[TableRow], message: str, severity: str) -> None:
+    (finding,) = linted("steps-skipped", rows)
+    assert (finding.message, finding.severity) == (message, severity)
+    assert len(linted("steps-skipped", [row | {"rank": rank} for row in rows for rank in range(4)])) == 1
+
+
+@pytest.mark.parametrize("numbers", [(0, 0, 0), (5, 3, 4), (400, 500, 600), ()])
+def test_numbers_that_show_no_skipped_steps(numbers: tuple[float, ...]) -> None:
+    """None, a total that falls, and more than all steps."""
+    assert linted("steps-skipped", [*skipped("skipped_steps", *numbers), *skipped("lr", 0.1, 0.2)]) == []
