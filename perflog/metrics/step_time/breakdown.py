@@ -92,7 +92,8 @@ _RARE = "waiting"  # a state that few devices are ever in
     columns=_COLUMNS,
     main="share",
     formula="of a step: mean over ranks and steady steps of each innermost phase; untimed = a phase or the step - the "
-    "phases directly inside it, so that all parts add up to the step. Of phases: their sums, divided by how often the "
+    "phases directly inside it, so that all parts add up to the step; of a phase in which they take a tenth at most it "
+    "is the phase. Of phases: their sums, divided by how often the "
     "rarest of them is printed. Of a trace: metric device_time, mean over the devices. Of a profile: metric kernels by "
     "category",
     source="parents of phases: the format's [[phase]] entries; hidden phases run in parallel and are no part",
@@ -230,6 +231,9 @@ def _steps_in_parts(table: PhaseTable) -> Iterator[tuple[list[dict[str, Any]], l
         yield rows_of_run, [Misfit(run.run, *misfit) for misfit in unfit]
 
 
+_LITTLE = 0.1  # of a phase
+
+
 _Times = Mapping[tuple[str, str | None], float]
 """Times of phases, by name and name of the parent; None: no parent."""
 
@@ -263,7 +267,7 @@ def _innermost(times: _Times) -> _Divided:
     """Return the innermost phases and the rests of their parents; then the phases that do not fit.
 
     A phase is not divided if the phases inside it take longer than itself: they cannot be its parts alone. So the parts
-    of a whole never add up to more than the whole.
+    of a whole never add up to more than the whole. The rest of a phase in which others take little time is the phase.
 
     Returns:
         For each part its name, its parent, its time, and whether it is the rest of a phase. For each phase that is not
@@ -283,7 +287,10 @@ def _innermost(times: _Times) -> _Divided:
             del shown[pair]
     outer = {parent for _, parent in shown if parent is not None}
     parts = [(name, parent, seconds, False) for (name, parent), seconds in shown.items() if name not in outer]
-    parts += [(name, name, totals[name] - sums[name], True) for name in sums if name in outer]
+    around = dict(reversed(shown))
+    for name in (name for name in sums if name in outer):
+        is_itself = name != "step" and sums[name] <= _LITTLE * totals[name]
+        parts.append((name, around.get(name) if is_itself else name, totals[name] - sums[name], not is_itself))
     return parts, [(name, tuple(inside[name]), totals[name], sums[name]) for name in sums if name in unfit]
 
 
