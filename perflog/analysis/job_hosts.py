@@ -19,12 +19,10 @@ from perflog.log import Log
 from perflog.metrics import Tables
 from perflog.metrics.attempts import job_id
 from perflog.metrics.run_tables import computed_once
+from perflog.parsing.match.line_stamps import go_in_step
 from perflog.tables.columns import Rows
 from perflog.tables.schema import NO_DATE
 from perflog.units import plural
-
-_SECOND = 10**9
-_DRIFT = 0.2  # of a step
 
 _EQUAL_TIMES, _PRECISE = 2, 5  # times that two logs of a run have in common, and their digits
 _MOST_TIMES, _MOST_LOGS = 1000, 50  # of a run that is compared, and with one time: more are of steps, or settings
@@ -268,6 +266,4 @@ def _are_one_job(one: Rows, other: Rows) -> bool:
     losses, times = one["loss"][mine], one["printed_ns"][mine]
     if len(np.unique(losses)) < _EQUAL_LOSSES or not np.array_equal(losses, other["loss"][theirs], equal_nan=True):
         return False
-    ahead, step = times - other["printed_ns"][theirs], np.median(np.diff(times))
-    whole = _SECOND if not (times % _SECOND).any() else 0  # what such clocks may differ by, since they are rounded
-    return bool(np.abs(ahead).max() <= step + whole and np.ptp(ahead) <= step * _DRIFT + whole)
+    return go_in_step(times, other["printed_ns"][theirs])

@@ -25,6 +25,7 @@ from functools import cached_property
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
+import numpy as np
 from msgspec import Struct
 
 from perflog.errors import InputError
@@ -36,7 +37,14 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.archives import unpacked_path
 from perflog.parsing.input.log_names import LogName, shown_name
 from perflog.parsing.input.name_prefixes import first_step
-from perflog.parsing.input.process_files import HEAD, Losses, are_processes, printed_losses, shape_of_process
+from perflog.parsing.input.process_files import (
+    HEAD,
+    Losses,
+    are_processes,
+    numbers_of_runs,
+    printed_losses,
+    shape_of_process,
+)
 from perflog.parsing.input.rank_names import (
     are_divided,
     errors_of_torchrun,
@@ -45,7 +53,7 @@ from perflog.parsing.input.rank_names import (
     rank_in_path,
 )
 from perflog.parsing.input.source import open_source
-from perflog.parsing.match.line_stamps import HEAD_BYTES
+from perflog.parsing.match.line_stamps import HEAD_BYTES, go_in_step
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.parsing.match.stamp_layouts import stamp_of
 from perflog.readers.rank_files import group_rank_files
@@ -69,7 +77,7 @@ _BYTES = 1 << 16  # of the beginning and of the end of a log
 _MOST_LINES = 200  # at either end, in which a time stamp is looked for
 _ALIKE = 1.2  # size of the longest log of a rank / size of the shortest
 _MOST_LOST, _NAMED = 2, 8  # a file may be missing for every two that are there; ranks in a sentence
-_IN_STEP, _DRIFT, _SECOND = 10, 0.2, 10**9  # steps with stamps; of a step; in nanoseconds
+_IN_STEP = 10  # steps with stamps
 _MOST_NODES = 1 << 14  # logs, of which the first lines are read
 _FEW = 8  # logs of a folder with programs that are looked for
 
@@ -299,12 +307,13 @@ def _rotated(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
 def _processes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
     """Yield the files that the processes of one job print, and the files of their errors. The names state no rank."""
     alike = grouped((shape, file) for file in files if (shape := shape_of_process(file.path)) is not None)
-    by_loss: dict[tuple[str, int, object], list[_File]] = {}
+    by_loss: dict[tuple[str, int, str, object], list[_File]] = {}
     for shape, each in alike.items():
         for file in each:
             if not file.losses or printed_ranks(b"\n".join(line for _, line in file.losses.values())):
                 continue
-            key = os.path.basename(shape), shape.count(os.sep), next(iter(file.losses.values()))[0]
+            runs = " ".join(numbers_of_runs(file.path))
+            key = os.path.basename(shape), shape.count(os.sep), runs, next(iter(file.losses.values()))[0]
             by_loss.setdefault(key, []).append(file)
     streams = grouped((stem, file) for file in files if (stem := _stream(file)) is not None)
     for job_files in by_loss.values():
@@ -325,11 +334,7 @@ def _are_in_step(files: Sequence[_File]) -> bool:
         shared = sorted(clocks[0].keys() & other.keys())
         if len(shared) < _IN_STEP or any(clocks[0][step][0] != other[step][0] for step in shared):
             return False
-        times = [clocks[0][step][1] for step in shared]
-        ahead = [other[step][1] - time for step, time in zip(shared, times, strict=True)]
-        step_ns = (times[-1] - times[0]) / (len(times) - 1)
-        whole = _SECOND if all(time % _SECOND == 0 for time in times) else 0
-        if max(map(abs, ahead)) > step_ns + whole or max(ahead) - min(ahead) > _DRIFT * step_ns + whole:
+        if not go_in_step(*(np.array([clock[step][1] for step in shared]) for clock in (clocks[0], other))):
             return False
     return True
 

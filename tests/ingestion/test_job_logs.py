@@ -147,6 +147,18 @@ def test_what_is_no_process(names: tuple[str, str], tmp_path: Path) -> None:
     assert not log.warnings
 
 
+@pytest.mark.parametrize("names", [("lr1/train.log", "lr2/train.log"), ("gpu0.log", "gpu1.log")])
+def test_repeats_with_one_seed_at_one_time_are_no_processes(names: tuple[str, str], tmp_path: Path) -> None:
+    """Numbers of runs in folders; seconds that do not show that a run with 20 steps/s is slower than one with 25."""
+    fast = names[0] == "gpu0.log"
+    files = {name: TRAINER.replace("53,4", f"53,{4 + n}") for n, name in enumerate(names)}
+    for name, rate in zip(names, (20, 25), strict=True):
+        if fast:
+            lines = files[name].replace(",271 ", " ").splitlines(keepends=True)
+            files[name] = "".join(f"{line[:25]}0:{n // rate:02d}{line[28:]}" for n, line in enumerate(lines))
+    assert len(read(tmp_path, files)) == 2
+
+
 @pytest.mark.parametrize("kind", APART)
 def test_logs_of_several_runs_stay_apart(kind: str, tmp_path: Path) -> None:
     log = read(tmp_path, APART[kind])

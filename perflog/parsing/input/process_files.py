@@ -54,6 +54,16 @@ def process_names(paths: Sequence[str]) -> list[str]:
     return [_NO_NAME.sub("-", os.sep.join(each[same : len(each) - last])) or "-" for each in parts]
 
 
+def numbers_of_runs(path: str) -> list[str]:
+    """Return the numbers of runs and the like in the folders of a file: files of one job have the same ones.
+
+    Example:
+        >>> numbers_of_runs("sweep/lr_1/node0/gpu0.log")
+        ['lr_1']
+    """
+    return [match[0] for match in _NUMBER.finditer(os.path.dirname(path)) if match[1].lower() in _OF_RUNS]
+
+
 def shape_of_process(path: str) -> str | None:
     """Return what the names of the files of all processes of a job have in common; None for a table.
 

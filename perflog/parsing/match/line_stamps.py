@@ -25,6 +25,8 @@ _MOST_NEW = 512  # in a batch: with more, labels say nothing of the layout, and 
 _MOST_FRUITLESS = 8  # lines in a row without a stamp, or with a layout of their own; the rest of a batch then has none
 _BACK = {NO_YEAR: YEAR_NS // 2, NO_DATE: 3600 * 10**9}
 """By how much times go back, at least, where a year or a day has passed. Lines of several processes go back less."""
+_DRIFT, _SECOND = 0.2, 10**9  # of a step; in nanoseconds
+_UNSURE = 0.1  # of the time from the first step to the last, at most, that rounded clocks may differ by
 
 
 class StampReader:
@@ -101,3 +103,15 @@ def _fill(stamps: Stamps, layout: Layout, data: Bytes, starts: Ints, ends: Ints,
     stamps.time[filled], stamps.clock[filled], stamps.resolution[filled] = times[fits], layout.clock, layout.resolution
     others: Ints = rows[~fits]
     return others
+
+
+def go_in_step(times_ns: Ints, others_ns: Ints) -> bool:
+    """Return whether two clocks of the same steps, in order, differ by up to a step, and do not drift apart.
+
+    Clocks of whole seconds differ by a second more. If that is a large part of the time that the steps take, they do
+    not show whether two runs are equally fast.
+    """
+    ahead, step = others_ns - times_ns, np.median(np.diff(times_ns))
+    whole = 0 if (times_ns % _SECOND).any() else _SECOND
+    is_near = np.abs(ahead).max() <= step + whole and np.ptp(ahead) <= step * _DRIFT + whole
+    return bool(is_near and whole <= _UNSURE * np.ptp(times_ns))
