@@ -18,6 +18,7 @@ from perflog.metrics.run_tables import Tables, cached, computed_once
 from perflog.metrics.settings_by_run import repeats
 from perflog.metrics.traces.traced_steps import step_times
 from perflog.metrics.unlabelled_ranks import printings
+from perflog.statistics.effects import rounding
 from perflog.statistics.samples import mad, median
 from perflog.statistics.warmup import Warmup, warm_up
 from perflog.tables.columns import NULL, Rows
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _CLOCK = "step_time_s"
-_SCATTER = 10.0  # times the MAD of means over several steps
+_SCATTER, _DIGIT = 10.0, 1.5  # times the MAD of means over several steps, and the unit of their last digit
 _PAUSES, _RARE = 2.0, 0.25  # times the median; share of the steady steps
 _MEASURED = (_CLOCK, "forward_s", "backward_s", *RATES)
 
@@ -69,14 +70,16 @@ class StepSeries(Struct, frozen=True):
     def pause_limit(self) -> float:
         """The value from which on a steady value holds a pause: twice the median; NaN without steady values.
 
-        Of means over several steps, what they are if one of the steps takes twice the median, and beyond their scatter.
+        Of means over several steps, what they are if one of the steps takes twice the median, and beyond their scatter
+        and the last digit that is printed.
         """
         if not len(self.steady):
             return math.nan
         centre = median(self.steady)
         if self.averaged < 2:
             return _PAUSES * centre
-        return max((1 + (_PAUSES - 1) / self.averaged) * centre, centre + _SCATTER * mad(self.steady))
+        chance = max(_SCATTER * mad(self.steady), _DIGIT * rounding(self.steady))
+        return centre + max((_PAUSES - 1) / self.averaged * centre, chance)
 
     @property
     def pauses(self) -> Mask:

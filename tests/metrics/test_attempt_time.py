@@ -455,3 +455,11 @@ def test_of_files_of_ranks_only_the_lowest_rank_reports_a_pause_unless_others_al
         "evaluation",
         "training",
     ]
+
+
+def test_a_restart_that_prints_how_long_its_start_took() -> None:
+    rows = [*every_second(8), *(step(30 + k, 9 + k, 38 + k) for k in range(4)), mark(12, "restore", took=10)]
+    rows += [step(20 + k, 5 + k, 34 + k, copy=2) for k in range(4)]
+    assert shown(intervals(rows, end=41))[2:5] == ["down 17-23", "startup 23-33", "repeated 33-37"]
+    without = [row | {"printed_ns": None, "clock": None, "elapsed_s": None} for row in rows]
+    assert shown(intervals(without, "steps", end=0))[1:3] == ["startup 8-18", "training 18-22: 9-12"]

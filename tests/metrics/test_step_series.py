@@ -54,6 +54,13 @@ def test_from_when_on_a_value_holds_a_pause(averaged: int, high: float, limit: f
     assert series.pauses.tolist() == [False] * 30 + [high > series.pause_limit]
 
 
+def test_means_that_differ_by_the_last_digit_hold_no_pause() -> None:
+    times = [0.5, 0.5, 0.5, 0.6, 0.5] * 8 + [0.7]
+    rows = [{"step": 10 * k, "step_time_s": t, "steps_averaged": 10} for k, t in enumerate(times, 1)]
+    (series,) = step_series(tables(rows), warmup=0)
+    assert series.steady[series.pauses].tolist() == [0.7]
+
+
 def test_series_of_a_run_share_its_steps() -> None:
     known = tables([{"step": s, "step_time_s": 1.0, "forward_s": 0.5, "loss": 2.0} for s in range(9)])
     series = [step_series(known, column)[0] for column in ("step_time_s", "forward_s", "loss")]

@@ -167,7 +167,8 @@ class _Tiling:
         """Yield the kinds of activity in a pause, in the order of their lines, their seconds, and the source."""
         kinds = list(dict.fromkeys(mark.activity for mark in here))
         begins_again = STARTUP in kinds or self._failed_before(line_index)
-        if begins_again and (again := self._done_again(line_index)):
+        is_timed = self._extent.clock != STEPS  # else the pause is what these lines print, and nothing beside it
+        if is_timed and begins_again and (again := self._done_again(line_index)):
             yield from self._restarted(here, pause, again)
             return
         if not kinds:
@@ -198,7 +199,7 @@ class _Tiling:
         """Yield the parts of a pause with a restart inside the run, as of files of ranks or without a heading.
 
         What the program reports before it restarts comes first, then the time without the program, its start-up if its
-        lines have times, and the steps that it does again.
+        lines have times or print how long it took, and the steps that it does again.
         """
         timed = self._steps.seconds[np.isfinite(self._steps.seconds)]
         repeated = min(pause, again * (median(timed) if len(timed) else self._usual.overall))
@@ -211,9 +212,10 @@ class _Tiling:
             yield kind, seconds, PRINTED
         begun = min((mark.at for mark in starts if mark.at is not None), default=None)
         ended = self._chain.position + round(left * NS)
-        startup = 0.0 if begun is None else min(max(0.0, (ended - begun) / NS), left)
+        startup = (seconds_of(starts) or 0.0) if begun is None else max(0.0, (ended - begun) / NS)
+        startup = min(startup, left)
         yield DOWN, left - startup, STEPS
-        yield STARTUP, startup, STAMPS
+        yield STARTUP, startup, PRINTED if begun is None else STAMPS
         yield REPEATED, repeated, STEPS
 
     def _failed_before(self, line_index: int) -> bool:
