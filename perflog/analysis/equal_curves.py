@@ -3,7 +3,8 @@
 They have the same losses in the same order, rounded in their own way. Repeats with one seed have equal losses too. So
 a run has one log and one recording of each kind beside it, and the recordings that are nearest to each other in the
 folder belong together. Two logs of one format are one run only if all their times of steps are equal and one is in a
-folder below the other, or if they are states in two checkpoints.
+folder below the other, or if they are states in two checkpoints. Recordings whose steps take longer in one than in the
+other are of two runs.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ _DIGITS = 7  # of all losses of a recording with fewer: that many equal digits a
 _NEARLY_ALL = 0.95  # of the losses: others are rounded at a tie, or printed twice
 _MOST, _MOST_SEARCHED = 100_000, 5000  # losses of a recording that are compared at equal steps, and in their order
 _PRECISE, _FLOAT = 3, 1e-6  # decimals of a loss, at least; relative error of a float of 4 bytes
+_EQUALLY_FAST = 1.1  # greater median of the times of steps / smaller one: recordings differ in what they time
 _CHECKPOINT = lazy_pattern(r"(?i)(?:[a-z]*(?:checkpoint|ckpt|step|iter|epoch)[a-z]*[-_]?[0-9]+/)")
 _WRITTEN = lazy_pattern(r"(?i)\.(?:csv|tsv|json|jsonl)(?:\.(?:gz|zst|xz|bz2))?$")
 
@@ -158,7 +160,7 @@ def _is_same_of_format(one: _Curve, other: _Curve) -> bool:
 def _are_equal(one: _Curve, other: _Curve) -> bool:
     """Return whether two recordings have the same losses: at equal steps, or in the same order."""
     decimals = min(one.decimals, other.decimals)
-    if decimals < _PRECISE:
+    if decimals < _PRECISE or not _may_be_equally_fast(one, other):
         return False
     near = 0.51 * 10.0**-decimals
     _, mine, its = np.intersect1d(one.steps, other.steps, return_indices=True)
@@ -172,6 +174,15 @@ def _are_equal(one: _Curve, other: _Curve) -> bool:
         if equal.mean() >= _NEARLY_ALL:
             return len(distinct) >= _ENOUGH
     return most <= min(2 * least, _MOST_SEARCHED) and _follow(one.losses, other.losses, near)
+
+
+def _may_be_equally_fast(one: _Curve, other: _Curve) -> bool:
+    """Return whether the steps of two recordings take about equally long, as far as both time enough of them."""
+    times = [curve.times[~np.isnan(curve.times)] for curve in (one, other)]
+    if min(map(len, times)) < _ENOUGH:
+        return True
+    shorter, longer = sorted(map(np.median, times))
+    return bool(longer <= shorter * _EQUALLY_FAST)
 
 
 def _is_near(losses: Floats, others: Floats, near: float) -> Mask:

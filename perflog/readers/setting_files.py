@@ -35,9 +35,12 @@ _HYDRA = os.path.join(_HIDDEN, "config.yaml")  # hidden folders are not searched
 _MOST_BYTES = 1 << 18
 _MOST, _LONGEST = 1000, 200  # settings of a file; characters of a value
 _UNKNOWN = frozenset(("auto", "", "null", "~", "none", "???"))
-_KEY = lazy_pattern(r"""(?P<indent> *)(?:- )?(?P<key>"[^"]+"|'[^']+'|[A-Za-z_][^:#{}\[\]]*?):(?: +(?P<value>.*?))? *""")
-_ITEM = lazy_pattern(r" *- +(?P<value>[^:{}]+?) *")
-_COMMENT = lazy_pattern(r"(?:^| +)#.*$")
+_KEY = lazy_pattern(
+    r"""(?P<indent> *)(?P<item>- +)?(?P<key>"[^"]+"|'[^']+'|[A-Za-z_][^:#{}\[\]]*?):(?: +(?P<value>.*?))? *"""
+)
+_ITEM = lazy_pattern(r" *- +(?P<value>[^{}]+?) *")
+_COMMENT = lazy_pattern(r"""("[^"]*"|(?<=[ ,\[])'[^']*')|(?:^| +)#.*$""")
+_UNREAD = lazy_pattern(r"""[|>*{]|\[.*(?<!\])$|(["']).*(?<!\1)$|["']$""")  # text below, an alias, or what goes on below
 _TAG = lazy_pattern(r"[!&][^ ]* *")
 
 
@@ -172,12 +175,11 @@ def _yaml_settings(text: str) -> Iterator[tuple[str, str]]:
     """Yield the settings of a YAML file of groups, values and lists of values; what else it has is left out."""
     groups: list[tuple[int, str]] = []  # indent and name of the groups that are open
     items: list[str] = []
-    for line in [*text.splitlines(), "end_of_file:"]:
-        stripped = _COMMENT.sub("", line)
-        if groups and (item := _ITEM.fullmatch(stripped)) and not _KEY.fullmatch(stripped):
+    for line in [*_lines_of_settings(text), "end_of_file:"]:
+        match = _KEY.fullmatch(line)
+        if match is None and groups and (item := _ITEM.fullmatch(line)):
             items.append(_unquoted(item["value"]))
-            continue
-        if not stripped.strip() or (match := _KEY.fullmatch(stripped)) is None:
+        if match is None:
             continue
         if items:
             yield ".".join(name for _, name in groups), ", ".join(items)
@@ -185,13 +187,30 @@ def _yaml_settings(text: str) -> Iterator[tuple[str, str]]:
         indent = len(match["indent"])
         while groups and groups[-1][0] >= indent:
             groups.pop()
-        key, value = _unquoted(match["key"]), _TAG.sub("", match["value"] or "", 1)
-        name = ".".join([*(group for _, group in groups), key])
-        if value.startswith("[") and value.endswith("]"):
+        groups.append((indent, _unquoted(match["key"])))
+        value, name = _value_of(match), ".".join(name for _, name in groups)
+        if value.startswith("["):
             yield name, ", ".join(_unquoted(each.strip()) for each in value[1:-1].split(","))
-        elif value and value[0] not in "|>{":
+        elif value:
             yield name, _unquoted(value)
-        groups.append((indent, key))
+
+
+def _lines_of_settings(text: str) -> Iterator[str]:
+    """Yield the lines of a YAML file without comments, texts of several lines, and groups in lists or in braces."""
+    below: int | None = None  # lines with a greater indent go on with what is left out
+    for line in text.splitlines():
+        if below is not None and (not line.strip() or len(line) - len(line.lstrip(" ")) > below):
+            continue
+        stripped = _COMMENT.sub(lambda match: match[1] or "", line)
+        match = _KEY.fullmatch(stripped)
+        is_left_out = match is not None and (match["item"] or _UNREAD.match(_value_of(match)))
+        below = len(match["indent"]) if match and is_left_out else None
+        if not is_left_out:
+            yield stripped
+
+
+def _value_of(match: re.Match[str]) -> str:
+    return _TAG.sub("", match["value"] or "", 1)
 
 
 def _unquoted(text: str) -> str:

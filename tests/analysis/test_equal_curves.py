@@ -65,6 +65,7 @@ def test_recordings_of_one_run(recordings: tuple[Any, Any]) -> None:
     [
         (LOG, recording("job/tb/events", "tensorboard", OTHER)),
         (LOG, recording("job/b.log", "torchtitan")),  # two programs
+        (recording("a.log", "x", ROUNDED, time=0.9), recording("b.csv", "csv", time=0.7)),  # a faster run
         (LOG, recording("job/b.log", "megatron", ROUNDED)),  # a repeat with the same seed
         (recording("job/a.log", "llmc", time=1.5), recording("job/below/b.log", "llmc", time=1.51)),
         (recording("job/a.log", "llmc", time=1.5), recording("job/b.log", "llmc", time=1.5)),

@@ -44,6 +44,13 @@ optimizer:
                 "optimizer.lr": "3e-4",
             },
         ),
+        (  # only what is sure: no lines of a text, and nothing of groups in lists or in braces
+            "config.yaml",
+            ('note: |\n\n  world_size: 99\nlist:\n- name: a\n  lr: 1\n- name: b\n  lr: 2\nopt: {lr: 1,\n  wd: 2}\n'
+            'dims: [1,\n  2]\ntitle: "a\n  tp: 2"\nname: "x # 3"  # y\nhosts:\n- a:80\n- \'b # c\'\nrate: *base\n'
+            "seed: 1\n"),
+            {"name": "x # 3", "hosts": "a:80, b # c", "seed": "1"},
+        ),
         ("args.json", '{"lr": 0.1, "bf16": true, "dims": [1, 2], "x": null, "y": [{}], "n": "auto"}',
          {"lr": "0.1", "bf16": "true", "dims": "1, 2"}),
         ("job_config.toml", '[training]\nseq_len = 8192\n', {"training.seq_len": "8192"}),
@@ -117,3 +124,9 @@ def test_settings_of_weights_and_biases_lie_in_a_group() -> None:
     assert _without_wandb(known) == {"lr": "0.1", "model.layers": "4", "value": "3", "valued": "2"}
     assert _without_wandb({"a.value.value": "1", "_wandb.x": "2"}) == {"a.value": "1"}
     assert _without_wandb({"lr.value": "0.1"}) == {"lr.value": "0.1"}  # of another program
+
+
+def test_settings_whose_names_end_alike_have_their_whole_names(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(LOG.format(1))
+    (tmp_path / "config.json").write_text('{"lr": 0.1, "optim": {"lr": 0.2}, "model": {"dtype": "bf16"}}')
+    assert "Settings, from config.json: dtype bf16, lr 0.1, optim.lr 0.2." in overview(perflog.read(tmp_path)).reasons

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from perflog.analysis.overview.run_groups import RunGroup
@@ -43,8 +44,14 @@ def _beside(tables: Tables) -> Iterator[tuple[str, str | None]]:
 
 
 def _shown(settings: Mapping[str, str]) -> Iterator[str]:
-    names = [name for pattern in _PATTERNS for name in settings if pattern.fullmatch(name)]
-    for name in dict.fromkeys(names[:_MOST]):
-        leaf = leaf_of(name)
-        short = leaf if leaf not in ("stage", "enabled") else ".".join(name.split(".")[-2:])
-        yield f"{short} {settings[name]}"
+    """Yield the settings by the last part of their names, by the whole name where several end with this part."""
+    names = dict.fromkeys(name for pattern in _PATTERNS for name in settings if pattern.fullmatch(name))
+    ends = Counter(map(_end_of, names))
+    for name in list(names)[:_MOST]:
+        end = _end_of(name)
+        yield f"{end if ends[end] == 1 else name} {settings[name]}"
+
+
+def _end_of(name: str) -> str:
+    leaf = leaf_of(name)
+    return leaf if leaf not in ("stage", "enabled") else ".".join(name.split(".")[-2:])
