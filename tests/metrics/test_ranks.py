@@ -136,6 +136,15 @@ def test_a_rank_that_stops_early_is_compared_over_the_rows_of_all() -> None:
     assert module._typical(losses).tolist() == [31, 30]
 
 
+def test_a_rank_that_stops_at_once_is_not_apart() -> None:
+    losses = np.tile(np.arange(60.0, 0, -1), (2, 1))
+    losses = np.vstack([losses, np.where(np.arange(60) < 3, losses[0], np.nan)])
+    assert module._comparable(losses).tolist() == [0, 1]
+    assert module._comparable(losses[:, :5]).tolist() == [0, 1, 2]  # a short run
+    losses[2] = losses[0]
+    assert module._comparable(losses).tolist() == [0, 1, 2]
+
+
 def test_values_of_ranks_by_row() -> None:
     """Rows that fewer than half of the ranks print are left out, and ranks without any other."""
 

@@ -29,6 +29,7 @@ _STEP_FIGURES = (
     "grad_norm",
 )  # fmt: skip
 _ENOUGH = 8  # rows from the first to the last one that all ranks have
+_MOST = 0.5  # share of the rows: a rank with fewer stopped too early, or began too late
 _COLLECTIVE_FIGURES = ("time_s", "algbw_gbps", "busbw_gbps")
 WORSE_IF_HIGH, WORSE_IF_LOW = ("s", "B"), ("1/s", "GB/s", "TFLOP/s")
 """Units with higher values worse, and lower ones; in any other unit, the lower of two differing ranks is named."""
@@ -62,7 +63,7 @@ class RankRow(Struct, frozen=True):
     unit: Annotated[str, column("unit of its values; null: a plain number")]
     ranks: Annotated[int, column("number of ranks that print it")]
     rows: Annotated[int, column("number of steps, or of printings, that at least half of these ranks have")]
-    median: Annotated[float, column("median over the ranks, each with its median over the rows")]
+    median: Annotated[float, column("median over the ranks, each with its median; without ranks that stop too early")]
     min: Annotated[float, column("smallest of these medians")]
     lowest: Annotated[
         str | None, column("rank that has it; of processes without a known rank the source, null without one")
@@ -181,9 +182,10 @@ def rank_rows(tables: Tables) -> Iterator[RankRow]:
             yield from _unlabelled_rows(tables.rows_of("steps", run), run, unlabelled[run])
         for figure in figures:
             typical = _typical(figure.values)
-            low, high = int(np.argmin(typical)), int(np.argmax(typical))
+            alike = _comparable(figure.values)
+            low, high = (int(alike[end(typical[alike])]) for end in (np.argmin, np.argmax))
             spread = (
-                float(np.median(typical)), float(typical[low]), figure.ranks[low], float(typical[high]),
+                float(np.median(typical[alike])), float(typical[low]), figure.ranks[low], float(typical[high]),
                 figure.ranks[high],
             )  # fmt: skip
             place = (figure.run, figure.of, figure.figure, figure.unit, len(figure.ranks), figure.values.shape[1])
@@ -195,12 +197,26 @@ def rank_rows(tables: Tables) -> Iterator[RankRow]:
                 yield RankRow(*place, *spread, None, None)
 
 
-def _typical(values: Floats) -> Floats:
-    """Return the median of each rank where all ranks print: one that stops early saw another part of a run."""
+def _shared(values: Floats) -> Floats:
+    """Return the rows from the first to the last one that all ranks print."""
     known = ~np.isnan(values)
     first, last = known.argmax(axis=1).max(), known.shape[1] - known[:, ::-1].argmax(axis=1).max()
-    shared = values[:, first:last]
+    return values[:, first:last]
+
+
+def _typical(values: Floats) -> Floats:
+    """Return the median of each rank where all ranks print: one that stops early saw another part of a run."""
+    shared = _shared(values)
     return medians(shared if shared.shape[1] >= _ENOUGH else values, axis=1)
+
+
+def _comparable(values: Floats) -> Ints:
+    """Return the ranks whose medians are of the same part of a run: not one that stops too early to share rows."""
+    ranks = np.arange(len(values))
+    if values.shape[1] < _ENOUGH or _shared(values).shape[1] >= _ENOUGH:
+        return ranks
+    most = (~np.isnan(values)).mean(axis=1) >= _MOST
+    return ranks[most] if most.any() else ranks
 
 
 def _unlabelled_rows(rows: Rows, run: str, number: int) -> Iterator[RankRow]:

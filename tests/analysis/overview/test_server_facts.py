@@ -244,6 +244,7 @@ TEXT = "From max_concurrency {} on the server gives no more: {} output tokens/s,
     [
         ([100, 192, 200, 201], "From {} 2 on the server gives no more: 192 {}, 201 at 16; TTFT 20 ms -> 160 ms."),
         ([100, 190, 350, 600], "The server gives more at each load up to the highest, {} 16: 600 {}."),
+        ([100, 190, 150, 600], "The server gives most at the highest, {} 16: 600 {}."),
     ],
 )
 def test_the_load_from_which_on_a_server_gives_no_more(tmp_path: Path, rates: list[float], text: str) -> None:

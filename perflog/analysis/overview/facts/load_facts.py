@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from statistics import median
 
 from perflog.analysis.overview.facts.server_facts import rate_in_words
@@ -26,7 +27,10 @@ def knee(tables: Tables) -> Iterator[str]:
         at = f"{curve.setting} {curve.knee:,g}"
         given = f"{rate_in_words(curve.rate_at(curve.knee))} {curve.rate_of}"
         if curve.knee == highest:
-            yield f"{start}The server gives more at each load up to the highest, {at}: {given}."
+            rates = [curve.rate_at(load) for load in dict.fromkeys(point.load for point in curve.points)]
+            grows = all(before < rate for before, rate in pairwise(rates))
+            more = "gives more at each load up to" if grows else "gives most at"
+            yield f"{start}The server {more} the highest, {at}: {given}."
             continue
         text = (
             f"From {at} on the server gives no more: {given}, {rate_in_words(curve.rate_at(highest))} at {highest:,g}"
