@@ -33,6 +33,10 @@ def values(tmp_path: Path, text: str) -> dict[str, tuple[float, str | None]]:
             "code_run": (1, None), "tok": (1000, None), "tok_time": (54.4, "s"), "decode_TPS": (18.5, "1/s"),
             "ttft": (0.5, "s"),
         }),
+        ("Processed 10 samples in 0.5 ms (20k samples/s, 2.5 M tok/s)", {
+            "Processed_samples": (10, None), "Processed_samples_time": (0.0005, "s"),
+            "samples_per_s": (20_000, "1/s"), "tok_per_s": (2.5e6, "1/s"),
+        }),
         ("Ran 1000 requests in 45 seconds: 22.1 req/s", {
             "Ran_requests": (1000, None), "Ran_requests_time": (45, "s"), "req_per_s": (22.1, "1/s"),
         }),

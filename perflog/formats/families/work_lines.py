@@ -132,7 +132,7 @@ class _Work(Struct):
         self.text += f"{gap_text(part.gap) if k else ''}{{{field_name}:{spec_of(part.text)}}}"
         self.text += "".join(gap_text(p.gap) + literal(p.text) for p in line.parts[k + 1 : found.end])
         if name and unit:
-            self.units[field_name] = UNITS[unit]
+            self.units[field_name] = Unit("1/s", found.scale) if found.scale else UNITS[unit]
         self._words = []
         return found.end
 
