@@ -20,7 +20,7 @@ from perflog.statistics.groups import distinct
 from perflog.tables.columns import NULL, Rows, rows_from_arrow
 from perflog.units import count, show
 
-_TIMED_BY = {"line": "line stamps", "bar": "a progress bar", "rate": "a printed rate"}
+_TIMED_BY = {"line": "time stamps of the lines", "bar": "a progress bar", "rate": "a printed rate"}
 """Who tells the step times that the program does not print, by column `step_time_by`."""
 
 _FEW, _REGULAR = 5, 0.8  # lines, and share of the distances between them, that show that each n-th step is printed
