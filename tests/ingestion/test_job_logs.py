@@ -301,6 +301,27 @@ def test_logs_of_nodes_with_other_ranks_are_one_run(ranks: Sequence[int], logs: 
         }
 
 
+def test_pauses_of_files_of_processes_count_once(tmp_path: Path) -> None:
+    """Four processes print equal losses at equal times, and each that it saves a checkpoint after each tenth step."""
+
+    def lines(process: int) -> str:
+        text, second = "", 0
+        for step in range(1, 31):
+            second += 1
+            head = f"2026-11-03 09:{second // 60:02d}:{second % 60:02d},{process:03d} INFO "
+            text += f"{head}step {step}/30 loss={9 / (1 + step / 20):.4f} step_time={1 + process / 1000:.3f}s\n"
+            if step % 10 == 0:
+                second += 6
+                head = f"2026-11-03 09:{second // 60:02d}:{second % 60:02d},{process:03d} INFO "
+                text += f"{head}saved checkpoint at step {step} in 6.0 s\n"
+        return text
+
+    log = read(tmp_path, {f"4711_{process}.out": lines(process) for process in range(4)})
+    assert [key.log for key in log.run_keys] == [f"{tmp_path}/4711_{{0..3}}.out"]
+    (goodput,) = perflog.metrics.goodput(log).to_dict("records")
+    assert (goodput["training_s"], goodput["checkpoint_s"]) == pytest.approx((29.0, 18.0), abs=0.1)
+
+
 def test_files_of_ranks_that_hold_two_attempts(tmp_path: Path) -> None:
     """Each rank fails after step 30 and goes on from step 21. Its file has both attempts; rank 2 has the cause."""
 

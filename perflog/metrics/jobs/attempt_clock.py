@@ -44,7 +44,7 @@ def on_a_clock(tables: Tables, extent: Extent) -> Extent:
 
 
 def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
-    """Return the step lines of an attempt's lowest rank; None if too few have a time."""
+    """Return the step lines of an attempt's lowest rank, else of its first process; None if too few have a time."""
     steps = tables.rows_by_run("steps").get(extent.run)
     if steps is None or extent.clock is None:
         return None
@@ -55,8 +55,7 @@ def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
         steps = steps.where(steps.known("step_time_s") & ~steps.known("step_time_by"))
     else:
         steps = steps.where(steps.known("printed_ns") & steps.one_of("clock", [extent.clock]))
-    if len(steps):
-        steps = steps.where(steps["rank"] == steps["rank"].min())
+    steps = _of_first_member(steps)
     if len(steps) < 2:
         return None
     if not (np.diff(steps["line"]) >= 0).all():
@@ -83,6 +82,15 @@ def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
             return None
         times = _ns(np.cumsum(seconds * np.maximum(done, 1) + _printed_pauses(tables, extent, lines)))
     return StepLines(lines, steps["step"], places, done, times, seconds, resolution(times))
+
+
+def _of_first_member(steps: Rows) -> Rows:
+    """Return the step lines of the lowest rank; where they have none, of the first process."""
+    if len(steps):
+        steps = steps.where(steps["rank"] == steps["rank"].min())
+        if steps.known("source").all() and not steps.known("rank").any():
+            steps = steps.where(steps.one_of("source", steps["source"][:1].tolist()))
+    return steps
 
 
 def _are_ahead(places: Ints, times: Ints) -> Mask:

@@ -12,7 +12,7 @@ from perflog.metrics.attempts import Extent
 from perflog.metrics.clock_offsets import on_first_clock
 from perflog.metrics.jobs.job_intervals import CHECKPOINT, EVALUATION, NS, STARTUP
 from perflog.metrics.jobs.pauses import pause_lines
-from perflog.metrics.rank_files import is_of_rank_files
+from perflog.metrics.rank_files import is_of_process_files, is_of_rank_files
 from perflog.metrics.run_tables import Tables
 from perflog.tables.columns import NULL, Rows
 
@@ -45,34 +45,46 @@ class Mark(Struct, frozen=True):
 def marks(tables: Tables, extent: Extent) -> list[Mark]:
     """Return the lines of an attempt that report a pause, in line order.
 
-    Of files of ranks, these are lines of the lowest rank; other ranks' lines are left out unless they report an
-    activity that it does not, and have a time.
+    Of files of ranks or processes, these are lines of the lowest rank or the first process; others' lines are left out
+    unless they report an activity that it does not, and have a time.
     """
     steps = tables.rows_by_run("steps").get(extent.run)
-    lowest = int(steps["rank"].min()) if steps is not None and is_of_rank_files(tables, extent.run) else None
+    member = _first_member(tables, extent.run, steps) if steps is not None else None
     found: list[Mark] = []
     rows = tables.rows_by_run("milestones").get(extent.run)
     if rows is not None:
         rows = on_first_clock(tables, extent.run, rows)
-        is_elsewhere = _are_elsewhere(rows, lowest).tolist()
+        is_elsewhere = _are_elsewhere(rows, member).tolist()
         records = rows.records("kind", "line", "edge", "printed_ns", "clock", "duration_s")
         for (kind, line, edge, time, clock, seconds), elsewhere in zip(records, is_elsewhere, strict=True):
             if kind in _KIND_BY_MARK:
                 at = int(time) if time != NULL and clock == extent.clock else None
                 found.append(Mark(kind, line, edge, at, None if np.isnan(seconds) else seconds, elsewhere))
     by_run = [tables.rows_by_run(name).get(extent.run) for name in ("values", "phases", "steps")]
-    own_rows = [None if rows is None else rows.where(~_are_elsewhere(rows, lowest)) for rows in by_run]
+    own_rows = [None if rows is None else rows.where(~_are_elsewhere(rows, member)) for rows in by_run]
     found += [Mark(kind, line, None, None, seconds) for kind, line, seconds in pause_lines(*own_rows)]
     own = {mark.activity for mark in found if not mark.is_elsewhere}
     found = [mark for mark in found if not mark.is_elsewhere or (mark.at is not None and mark.activity not in own)]
     return sorted(found, key=lambda mark: mark.line)
 
 
-def _are_elsewhere(rows: Rows, lowest: int | None) -> Mask:
-    """Flag the rows of other ranks than the lowest one, which have files of their own; None: there is one file."""
-    if lowest is None:
+def _first_member(tables: Tables, run: str, steps: Rows) -> int | str | None:
+    """Return the lowest rank, or the source of the first process, of a log that has a file for each; else None."""
+    if is_of_rank_files(tables, run) and steps.known("rank").any():
+        return int(steps["rank"].min())
+    if is_of_process_files(tables, [run]):
+        return str(steps["source"][int(np.argmin(steps["line"]))])
+    return None
+
+
+def _are_elsewhere(rows: Rows, member: int | str | None) -> Mask:
+    """Flag the rows in the files of others than a rank or a process; None: there is one file."""
+    if member is None:
         return np.zeros(len(rows), np.bool_)
-    is_elsewhere: Mask = rows.known("rank") & (rows["rank"] != lowest)
+    if isinstance(member, int):
+        is_elsewhere: Mask = rows.known("rank") & (rows["rank"] != member)
+    else:
+        is_elsewhere = rows.known("source") & ~rows.one_of("source", [member])
     return is_elsewhere
 
 
