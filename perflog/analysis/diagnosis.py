@@ -397,7 +397,7 @@ def _without_dump(
 
 _SLOW = {
     "slow_rank": ("slows the job", "slow the job", "the work itself takes longer than on the other ranks"),
-    "throttling": ("slows the job: its GPU is throttled", "slow the job: their GPUs are throttled", "heat or clocks"),
+    "throttling": ("slows the job: {its} is throttled", "slow the job: {their} are throttled", "heat or clocks"),
     "slow_node": ("is slow to all others", "are slow to all others", "most of its pairs are slow"),
     "slow_link": ("is slow", "are slow", "both its nodes are fast with others"),
     "hot_expert": ("has far more work than the mean", "have far more work than the mean", "by the loads of most steps"),
@@ -413,7 +413,9 @@ def _held_up(names: Sequence[str], culprits: Sequence[Culprit]) -> Diagnosis:
     alike = [culprit for culprit in culprits if culprit.kind == kind]
     one, several, why = _SLOW[kind]
     slow = first_few(names_of(alike), 4)
-    verdict = f"No failure is reported; {slow} {one if len(alike) == 1 else several}"
+    its, their = ("it", "they") if all(each.gpu is not None for each in alike) else ("its GPU", "their GPUs")
+    what = (one if len(alike) == 1 else several).format(its=its, their=their)
+    verdict = f"No failure is reported; {slow} {what}"
     evidence = _of_each([[f"{each.name}: {text}" for text in each.evidence] for each in culprits])
     return Diagnosis(names, verdict, kind, culprits, None, culprits[0].certainty, why, evidence)
 

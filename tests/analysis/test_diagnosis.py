@@ -21,8 +21,8 @@ from support.planted_jobs import KINDS, planted
 import perflog
 from perflog.analysis import diagnosis
 from perflog.analysis.compare.sides import named_sides
-from perflog.analysis.culprits import EVIDENCE
-from perflog.analysis.diagnosis import Diagnosis, _stuck_text
+from perflog.analysis.culprits import EVIDENCE, Culprit
+from perflog.analysis.diagnosis import Diagnosis, _held_up, _stuck_text
 from perflog.metrics import Tables
 from perflog.output.presenters.diagnosis import screen
 
@@ -446,3 +446,11 @@ def test_several_culprits_have_a_few_lines_of_evidence_each() -> None:
     assert diagnosis._of_each([lines]) == lines[:EVIDENCE]
     assert diagnosis._of_each([lines, lines[5:]]) == [*lines[:2], *lines[5:7]]
     assert len(diagnosis._of_each([lines] * 99)) == 2 * diagnosis._OF_MANY < 2 * 99 and EVIDENCE > 2
+
+
+@pytest.mark.parametrize(
+    ("rank", "gpu", "slow"), [(3, None, "rank 3 slows the job: its GPU is"), (None, 3, "GPU 3 slows the job: it is")]
+)
+def test_words_on_a_throttled_gpu(rank: int | None, gpu: int | None, slow: str) -> None:
+    hot = Culprit(rank, None, None, gpu, None, "throttling", "likely", ())
+    assert _held_up(["a.log"], [hot]).verdict == f"No failure is reported; {slow} throttled"

@@ -10,6 +10,7 @@ import pytest
 from support.metrics_logs import by_hand
 
 from perflog.analysis.overview.facts import job_course as module
+from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options, Tables
 from perflog.metrics.jobs.job_intervals import CHECKPOINT, COMPILE, STALL, TRAINING, Interval
 
@@ -222,3 +223,19 @@ def test_only_the_levels_on_both_sides_count(monkeypatch: pytest.MonkeyPatch) ->
     assert slower(monkeypatch, *rows, cuts=(2, 5, None)) == []
     assert slower(monkeypatch, *rows[2:], cuts=(2, 5, 8)) == []  # no clock before
     assert slower(monkeypatch, *clocks(("0", 4, 2e9, 60), ("0", 5, None, 90)), cuts=(1, 5, None)) == []
+
+
+@pytest.mark.parametrize(
+    ("groups", "logs", "marks"),
+    [
+        ([["r"]], ["a.log"], [""]),
+        ([["r"], ["s"]], ["a.log", "a.log"], ["A: ", "B: "]),
+        ([["r", "s"]], ["x/a.log", "x/b.log"], ["a.log: ", "b.log: "]),
+        ([["r", "s"], ["t"]], ["x/a.log", "y/a.log", "b.log"], ["A run 1 of 2: ", "A run 2 of 2: ", "B: "]),
+    ],
+)
+def test_what_stands_before_a_sentence_on_a_run(groups: list[list[str]], logs: list[str], marks: list[str]) -> None:
+    runs = [run for of in groups for run in of]
+    tables = Tables({"runs": pd.DataFrame({"run": runs, "log": logs})})
+    rows = [RunGroup("AB"[k], "", tuple(of), {}) for k, of in enumerate(groups)]
+    assert list(module._marks(tables, rows).items()) == list(zip(runs, marks, strict=True))

@@ -41,7 +41,7 @@ _QUANTITIES = {"step_time_s": "step", "tokens_per_s": "tokens/s", "samples_per_s
 
 def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
     """Yield the goodput of each of a few jobs, then since when runs are at another level."""
-    marks = {run: f"{group.mark}: " for group in groups for run in group.runs} if len(groups) > 1 else {}
+    marks = _marks(tables, groups)
     jobs = [job for job in job_timelines(tables) if job.whole or not job.is_stamped]
     several = len(jobs) > 1
     if len(jobs) <= _FEW:
@@ -54,6 +54,20 @@ def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) 
     yield from level_changes(tables, options, marks)
     yield from drifts(tables, options, marks)
     yield from epoch_facts(tables, options, marks)
+
+
+def _marks(tables: Tables, groups: Sequence[RunGroup]) -> dict[str, str]:
+    """Return what stands before a sentence on a run, by run: the mark of its group, and which run of several it is."""
+    logs = {run: base_name(log or "") for run, log in tables.rows("runs").records("run", "log")}
+    marks = {}
+    for group in groups:
+        names = [logs.get(run, "") for run in group.runs]
+        if len(set(names)) < len(names):  # runs of one log, or of folders
+            names = [f"run {number} of {len(names)}" for number in range(1, len(names) + 1)]
+        for run, name in zip(group.runs, names, strict=True):
+            parts = [group.mark] * (len(groups) > 1) + [name] * (len(names) > 1)
+            marks[run] = f"{' '.join(parts)}: " if parts else ""
+    return marks
 
 
 def _other_clocks(tables: Tables, groups: Sequence[RunGroup], marks: Mapping[str, str]) -> Iterator[str]:
