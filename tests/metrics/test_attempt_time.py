@@ -323,6 +323,17 @@ def test_durations_are_added_up_where_no_clock_is_printed() -> None:
     assert {each.known_by for each in found} == {"printed"}
 
 
+def test_a_step_that_includes_a_printed_pause_is_no_longer_than_others() -> None:
+    rows = [*every_second(5), step(7, 6, 16, 5.0), mark(7, "checkpoint", took=4), step(8, 7, 17)]
+    found = intervals(rows, "steps", end=11)
+    assert shown(found) == ["training 0-5: 1-5", "checkpoint 5-9", "training 9-11: 6-7"]
+
+
+def test_durations_beyond_all_clocks_are_no_clock() -> None:
+    _, extent = job(every_second(seconds=1e10), "steps")
+    assert step_lines(job(every_second(seconds=1e10))[0], extent) is None
+
+
 @pytest.mark.parametrize(
     ("change", "clock", "end"),
     [

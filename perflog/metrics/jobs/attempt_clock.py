@@ -8,11 +8,13 @@ from msgspec.structs import replace
 
 from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.attempts import Extent
-from perflog.metrics.jobs.job_intervals import ELAPSED, NS, RELATIVE, STEPS
+from perflog.metrics.jobs.job_intervals import ELAPSED, NS, RELATIVE, STARTUP, STEPS
 from perflog.metrics.jobs.pause_marks import Mark, marks, seconds_of
 from perflog.metrics.run_tables import Tables
+from perflog.statistics.samples import median
 from perflog.tables.columns import NULL, Rows
 
+_MOST_S = 2.0**63 / NS  # seconds that can be nanoseconds
 _IN_TIME = 0.9  # share of the step lines with the latest time so far, at least: else the clock goes back
 
 
@@ -78,9 +80,10 @@ def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
     done[0] = covers[0] if covers[0] > 0 else max(1, min(usual, int(steps["step"][0])))
     lines = steps["line"]
     if extent.clock == STEPS:
-        if not np.isfinite(seconds).all():
+        seconds, ends = _added(seconds, np.maximum(done, 1), *_printed_pauses(tables, extent, lines))
+        if not ends[-1] < _MOST_S:  # NaN: a step without a time
             return None
-        times = _ns(np.cumsum(seconds * np.maximum(done, 1) + _printed_pauses(tables, extent, lines)))
+        times = _ns(ends)
     return StepLines(lines, steps["step"], places, done, times, seconds, resolution(times))
 
 
@@ -109,20 +112,33 @@ def _times(steps: Rows, clock: str) -> Ints:
 
 
 def _printed_pauses(tables: Tables, extent: Extent, lines: Ints) -> Floats:
-    """Return the printed seconds of activities other than steps before each step line."""
-    found = np.zeros(len(lines))
+    """Return the printed seconds of activities other than steps before each step line, and those of start-ups."""
+    found = np.zeros((2, len(lines)))
     here: dict[tuple[int, str], list[Mark]] = {}
     for mark in marks(tables, extent):
         here.setdefault((int(np.searchsorted(lines, mark.line)), mark.activity), []).append(mark)
-    for (gap, _), marks_of_kind in here.items():
+    for (gap, kind), marks_of_kind in here.items():
         if gap < len(lines):
-            found[gap] += seconds_of(marks_of_kind) or 0.0
+            found[int(kind == STARTUP), gap] += seconds_of(marks_of_kind) or 0.0
     return found
 
 
+def _added(seconds: Floats, done: Ints, pauses: Floats, starts: Floats) -> tuple[Floats, Floats]:
+    """Return the times of steps without the pauses that they include, and when the steps of each line end.
+
+    A step includes a pause if it is nearer to the usual step without it. The first step may be long for other reasons.
+    """
+    rest, usual = seconds - pauses / done, median(seconds)
+    includes = (rest > 0) & (np.abs(rest - usual) < np.abs(seconds - usual))
+    includes[0] = False
+    seconds = np.where(includes, rest, seconds)
+    return seconds, np.cumsum(seconds * done + pauses + starts)
+
+
 def _ns(seconds: Floats) -> Ints:
-    """Return seconds in nanoseconds; 0 where they are not known."""
-    return np.round(np.where(np.isfinite(seconds), seconds, 0.0) * NS).astype(np.int64)
+    """Return seconds in nanoseconds; 0 where they are not known, or cannot be."""
+    known = np.isfinite(seconds) & (np.abs(seconds) < _MOST_S)
+    return np.round(np.where(known, seconds, 0.0) * NS).astype(np.int64)
 
 
 def resolution(times: Ints) -> float:

@@ -234,7 +234,7 @@ def test_only_the_levels_on_both_sides_count(monkeypatch: pytest.MonkeyPatch) ->
         ([["r", "s"], ["t"]], ["x/a.log", "y/a.log", "b.log"], ["A run 1 of 2: ", "A run 2 of 2: ", "B: "]),
     ],
 )
-def test_what_stands_before_a_sentence_on_a_run(groups: list[list[str]], logs: list[str], marks: list[str]) -> None:
+def test_prefixes_of_sentences_on_a_run(groups: list[list[str]], logs: list[str], marks: list[str]) -> None:
     runs = [run for of in groups for run in of]
     tables = Tables({"runs": pd.DataFrame({"run": runs, "log": logs})})
     rows = [RunGroup("AB"[k], "", tuple(of), {}) for k, of in enumerate(groups)]

@@ -55,6 +55,13 @@ def test_steps_that_take_far_longer(causes: Any, of: dict[str, Any], text: str |
     assert said() == []
 
 
+def test_of_means_over_several_steps_the_longest_is_no_step(causes: Any) -> None:
+    causes(cause("slow steps", gain=0.25, n=3))
+    text = "3 of 24 means of 10 steps are 10 % and more above the median and cost 25 % of the time"
+    found = said(*(row | {"steps_averaged": 10} for row in STEPS))
+    assert found == [f"{text}; the longest is 9.12 s up to step 220."]
+
+
 def test_slow_steps_have_a_period_and_a_part_that_takes_the_time(causes: Any) -> None:
     causes(cause("slow steps", gain=0.25, n=3))
     rows = [{"step": n, "step_time_s": 5.0 if n % 8 == 0 else 1.0} for n in range(1, 29)]

@@ -57,7 +57,7 @@ def course_of_job(tables: Tables, groups: Sequence[RunGroup], options: Options) 
 
 
 def _marks(tables: Tables, groups: Sequence[RunGroup]) -> dict[str, str]:
-    """Return what stands before a sentence on a run, by run: the mark of its group, and which run of several it is."""
+    """Return the prefix of sentences on a run, by run: the mark of its group, and which run of several it is."""
     logs = {run: base_name(log or "") for run, log in tables.rows("runs").records("run", "log")}
     marks = {}
     for group in groups:

@@ -33,14 +33,16 @@ def slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
     times, steps, number = series.steady, series.steps[series.warmup.cut :], cause.n or 0
     longest = int(times.argmax())
     of = f"{number} of {len(times)}"
+    last, seconds = f"step {steps[longest]:,}", show(float(times[longest]), "s", 3)
     if series.averaged < 2:
+        last = f"the longest is {last} with {seconds}."
         take = f"{of} steady steps {'take' if number > 1 else 'takes'} over twice the median"
     else:  # as if one step of each took twice the median
+        last = f"the longest is {seconds} up to {last}."
         above = percent(series.pause_limit / float(np.median(times)) - 1)
         take = (
             f"{of} means of {series.averaged} steps {'are' if number > 1 else 'is'} {above} and more above the median"
         )
-    last = f"the longest is step {steps[longest]:,} with {show(float(times[longest]), 's', 3)}."
     if cause.may_bind:
         yield f"{take} and {'cost' if number > 1 else 'costs'} {percent(cause.gain)} of the time; {last}"
     else:  # steps that are not printed took most of the time
