@@ -77,6 +77,14 @@ def test_printed_durations() -> None:
     assert (checkpoint["kind"], checkpoint["total_s"]) == ("checkpoint", 4.0)
 
 
+def test_pauses_that_the_step_time_includes_count_once() -> None:
+    steps = timed_steps(10)
+    steps[4]["step_time_s"] = 6.0
+    values = [{"line": line, "key": "checkpoint_time", "unit": "s", "value": 4.0} for line in (50, 75)]
+    (checkpoint,) = of(steps, values)
+    assert (checkpoint["total_s"], checkpoint["run_s"]) == (8.0, 10 * 2.0 + 8.0)
+
+
 def test_of_ranks_that_save_together_the_longest_counts() -> None:
     phases = [
         {"line": 25 + rank, "phase": "save_checkpoint", "rank": rank, "time_s": 5.0 + rank, "step": 2}

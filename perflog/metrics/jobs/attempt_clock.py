@@ -10,8 +10,8 @@ from perflog.arrays import Floats, Ints, Mask
 from perflog.metrics.attempts import Extent
 from perflog.metrics.jobs.job_intervals import ELAPSED, NS, RELATIVE, STARTUP, STEPS
 from perflog.metrics.jobs.pause_marks import Mark, marks, seconds_of
+from perflog.metrics.jobs.pauses import include_pauses
 from perflog.metrics.run_tables import Tables
-from perflog.statistics.samples import median
 from perflog.tables.columns import NULL, Rows
 
 _MOST_S = 2.0**63 / NS  # seconds that can be nanoseconds
@@ -124,14 +124,8 @@ def _printed_pauses(tables: Tables, extent: Extent, lines: Ints) -> Floats:
 
 
 def _added(seconds: Floats, done: Ints, pauses: Floats, starts: Floats) -> tuple[Floats, Floats]:
-    """Return the times of steps without the pauses that they include, and when the steps of each line end.
-
-    A step includes a pause if it is nearer to the usual step without it. The first step may be long for other reasons.
-    """
-    rest, usual = seconds - pauses / done, median(seconds)
-    includes = (rest > 0) & (np.abs(rest - usual) < np.abs(seconds - usual))
-    includes[0] = False
-    seconds = np.where(includes, rest, seconds)
+    """Return the times of steps without the pauses that they include, and when the steps of each line end."""
+    seconds = seconds - np.where(include_pauses(seconds, pauses / done), pauses / done, 0.0)
     return seconds, np.cumsum(seconds * done + pauses + starts)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from perflog.arrays import Floats, Ints
+from perflog.arrays import Floats, Ints, Mask
 from perflog.formats.vocabulary import EVALUATIONS
 from perflog.metrics.compared import ComparedColumn
 from perflog.metrics.directions import letter_words
@@ -258,7 +258,23 @@ def _run_time(elapsed_s: float, steps: Rows | None, run_pauses: list[_Pause]) ->
     timed = timed.where(timed["rank"] == timed["rank"].min())
     if not _covers_all(steps, timed):
         return None
-    return float((timed["step_time_s"] * timed["steps_averaged"]).sum()) + sum(pause.seconds for pause in run_pauses)
+    timed = timed.where(np.argsort(timed["line"], kind="stable"))
+    seconds, covers = timed["step_time_s"], timed["steps_averaged"]
+    gaps = np.searchsorted(timed["line"], [pause.line for pause in run_pauses])
+    sums = np.bincount(gaps, [pause.seconds for pause in run_pauses], minlength=len(timed) + 1)
+    outside = np.where(include_pauses(seconds, sums[:-1] / covers), 0.0, sums[:-1])
+    return float((seconds * covers).sum() + outside.sum() + sums[-1])
+
+
+def include_pauses(seconds: Floats, pauses: Floats) -> Mask:
+    """Flag the times of steps that include the pauses before them: they are nearer to the usual step without these.
+
+    The first step may be long for other reasons.
+    """
+    rest, usual = seconds - pauses, np.median(seconds)
+    flags: Mask = (rest > 0) & (np.abs(rest - usual) < np.abs(seconds - usual))
+    flags[:1] = False
+    return flags
 
 
 def _covers_all(steps: Rows, timed: Rows) -> bool:
