@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from itertools import combinations, takewhile
+from itertools import combinations
 
 import numpy as np
 from msgspec import Struct
@@ -32,8 +32,14 @@ _CHECKPOINT = lazy_pattern(r"(?i)(?:[a-z]*(?:checkpoint|ckpt|step|iter|epoch)[a-
 _WRITTEN = lazy_pattern(r"(?i)\.(?:csv|tsv|json|jsonl)(?:\.(?:gz|zst|xz|bz2))?$")
 
 
-class _Curve(Struct, frozen=True):
-    """The losses of a recording in its order, with steps, times, and the decimals that the losses have at most."""
+class _Curve(Struct, frozen=True, eq=False):
+    """The losses of a recording in its order, with steps, times, and the decimals that the losses have at most.
+
+    Attributes:
+        job: The path of its log without the folders of checkpoints.
+        parts: The folders above it.
+        is_written: Whether a program wrote it beside its log: a document or a table, or what is not made of lines.
+    """
 
     run: str
     log: str
@@ -42,16 +48,9 @@ class _Curve(Struct, frozen=True):
     losses: Floats
     times: Floats
     decimals: int
-
-    @property
-    def is_written(self) -> bool:
-        """Whether a program wrote it beside its log: a document or a table, or a file that is not made of lines."""
-        return self.format not in known() or _WRITTEN.search(self.log) is not None
-
-    @property
-    def parts(self) -> list[str]:
-        """The folders above it."""
-        return os.path.dirname(self.log).split("/")
+    job: str
+    parts: Sequence[str]
+    is_written: bool
 
 
 _Pair = tuple[int, _Curve, _Curve]
@@ -114,8 +113,11 @@ def _curves(tables: Tables) -> list[_Curve]:
         losses = rows["loss"]
         if 0 < len(losses) <= _MOST:
             decimals = max(_decimals(loss) for loss in losses[:_ENOUGH].tolist())
-            log, form = facts[run]
-            found.append(_Curve(run, log or "", form, rows["step"], losses, rows["step_time_s"], decimals))
+            log, form = facts[run][0] or "", facts[run][1]
+            job, parts = _CHECKPOINT.sub("", log), os.path.dirname(log).split("/")
+            is_written = form not in known() or _WRITTEN.search(log) is not None
+            columns = rows["step"], losses, rows["step_time_s"]
+            found.append(_Curve(run, log, form, *columns, decimals, job, parts, is_written))
     return found if len({curve.log for curve in found}) > 1 else []
 
 
@@ -134,7 +136,9 @@ def _decimals(loss: float) -> int:
 
 def _common_folders(one: _Curve, other: _Curve) -> int:
     """Return how many folders both paths have in common, from the outermost on."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one.parts, other.parts, strict=False)))
+    if one.parts == other.parts:
+        return len(one.parts)
+    return next(k for k, (a, b) in enumerate(zip([*one.parts, None], [*other.parts, None], strict=False)) if a != b)
 
 
 def _may_be_one(one: _Curve, other: _Curve) -> bool:
@@ -147,10 +151,12 @@ def _may_be_one(one: _Curve, other: _Curve) -> bool:
 
 def _is_same_of_format(one: _Curve, other: _Curve) -> bool:
     """Return whether two logs of one format are of one run: states in its checkpoints, or a copy in a folder below."""
-    if _CHECKPOINT.sub("", one.log) == _CHECKPOINT.sub("", other.log):
+    if one.job == other.job:
         return True
+    if len(one.parts) == len(other.parts):
+        return False
     outer, inner = sorted((one.parts, other.parts), key=len)
-    if len(outer) == len(inner) or inner[: len(outer)] != outer:
+    if inner[: len(outer)] != outer:
         return False
     mine, its = one.times[~np.isnan(one.times)], other.times[~np.isnan(other.times)]
     least = min(len(mine), len(its))
