@@ -126,6 +126,7 @@ _STEPS = {
 _SIZE_PER_SECOND = lazy_pattern(
     r"(?P<prefix>[kKMGT]?)(?P<binary>i?)(?P<what>B(?:ytes?)?|bytes?|b(?:its?)?)(?:/(?:[sS]|[sS]ec|second)|(?P<ps>ps))"
 )
+_LEAST_P = 1e-9  # probabilities below are shown as one
 _THOUSANDS = lazy_pattern(r"k(?:[bcdfgjkmpqrstvxz]|elem|entr|edge|event|example|image|item|iter|ops)")  # begin no word
 _MULTIPLE = lazy_pattern(r"[KMG][a-z]+|[kKMG][A-Z][a-z]+")  # or a word such as `Keys`: what it counts is in doubt
 
@@ -282,6 +283,16 @@ def _ordinal(number: int) -> str:
 def numbered(noun: str, numbers: Collection[int], most: int = 5) -> str:
     """Return things by their numbers: `rank 3`, `ranks 4-7`, `ranks 1, 4 and 3 more`."""
     return f"{plural(noun, len(numbers))} {numbers_in_words(numbers, most)}"
+
+
+def show_p(p: float) -> str:
+    """Return a probability as `p 0.003`; none below 1e-9 is exact: `p < 1e-09`.
+
+    Example:
+        >>> show_p(0.0031), show_p(1e-20)
+        ('p 0.003', 'p < 1e-09')
+    """
+    return f"p {p:.1g}" if p > _LEAST_P else f"p < {_LEAST_P:g}"
 
 
 def show_change(change: float | None) -> str:

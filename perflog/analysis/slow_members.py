@@ -31,7 +31,7 @@ from perflog.metrics.what_if.step_replay import OPERATIONS
 from perflog.parsing.failures.first_cause import LIKELY, SURE
 from perflog.statistics.standing_out import LEVEL
 from perflog.tables.nulls import int_or_none, none_if_null, row_dicts
-from perflog.units import show
+from perflog.units import show, show_p
 
 SLOW_RANK, SLOW_LINK, SLOW_NODE = "slow_rank", "slow_link", "slow_node"
 SLOW_STAGE, SLOW_REPLICA, HOT_EXPERT, THROTTLING = "slow_stage", "slow_replica", "hot_expert", "throttling"
@@ -193,7 +193,7 @@ def _evidence(row: RankRow) -> str:
     own, others = (show(value, row.unit, 3) for value in (row.out.value, row.out.others))
     name = row.figure.removesuffix("_s") if row.unit == "s" else row.figure
     far = row.out.far
-    return f"{name} {own}, the others {others} ({far.ratio:.2g} times, {often(row)}, p {max(far.p, 1e-9):.1g})"
+    return f"{name} {own}, the others {others} ({far.ratio:.2g} times, {often(row)}, {show_p(far.p)})"
 
 
 def _cost(row: RankRow | None) -> str | None:

@@ -14,11 +14,10 @@ from perflog.metrics import Tables
 from perflog.metrics.skew.named_ranks import SPEED_UNITS, NamedRank, hanging_ranks, named_rank_rows
 from perflog.metrics.skew.ranks import OutlierGroup, RankRow, outlier_groups, rank_figures, rank_name, rank_rows
 from perflog.statistics.samples import medians
-from perflog.units import count, first_few, numbered, numbers_in_words, show
+from perflog.units import count, first_few, numbered, numbers_in_words, show, show_p
 
 _NAMED, _FIGURES = 3, 3  # ranks that have a line of their own; figures in a line
 _APART = 0.01  # of the median: ranks that are nearer agree
-_SURE = 1e-9  # probabilities below are shown as one
 WAITS = lazy_pattern(
     r"(?i)wait|sync|comm|all_?(?:reduce|gather|to_?all)|reduce|gather|scatter|broadcast|barrier|send|recv|p2p|bubble|idle"
 )
@@ -160,7 +159,6 @@ def _stands_out(group: OutlierGroup) -> str:
     surest = next(iter(by_figure.values()))
     p = max(row.out.far.p for row in surest if row.out is not None)
     more = f"; {len(by_figure) - _FIGURES} more" if len(by_figure) > _FIGURES else ""
-    how_sure = f"p {p:.1g}" if p > _SURE else f"p < {_SURE:g}"
     several = len(group.members) > 1
     among, name = "some" if several else "one", f"{group.name[0].upper()}{group.name[1:]}"
     who = f"{name} of {first.ranks}"
@@ -169,7 +167,7 @@ def _stands_out(group: OutlierGroup) -> str:
     elif max(map(int, group.members)) >= first.ranks:
         who = f"{name}, {among} of {first.ranks} ranks in the log,"
     verb = "are outliers" if several else "is an outlier"
-    return f"{who} {verb}: {'; '.join(each)}{more} ({often(*surest)}, {how_sure})."
+    return f"{who} {verb}: {'; '.join(each)}{more} ({often(*surest)}, {show_p(p)})."
 
 
 def _span(values: Sequence[float], unit: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from perflog.metrics import Options, Tables
 from perflog.metrics.many_runs.factors import Sweep, sweeps
 from perflog.statistics.students_t import t_tail
-from perflog.units import count, show, show_change
+from perflog.units import count, show, show_change, show_p
 
 _FEWEST = 3  # configurations: two are a comparison
 _FREEDOM = 2  # degrees of freedom of the scatter of repeats
@@ -36,7 +36,7 @@ def _best(sweep: Sweep) -> Iterator[str]:
     p = 2 * t_tail(abs(apart) / error, freedom) if error else 0.0
     value = show(math.exp(means[best]), unit, 4)
     text = f"Best of {count(len(groups), 'configuration')} by {name}: {_words(sweep, best)}, {value}"
-    sure = f"p {max(p, 1e-9):.1g}" if p < _LEVEL else f"repeats differ as much, p {p:.2g}"
+    sure = show_p(p) if p < _LEVEL else f"repeats differ as much, p {p:.2g}"
     yield f"{text}; next {_words(sweep, second)}, {show_change(math.expm1(apart))} ({sure})."
 
 
