@@ -26,6 +26,7 @@ _ENOUGH = 10  # different losses
 _DIGITS = 7  # of all losses of a recording with fewer: that many equal digits are no chance
 _NEARLY_ALL = 0.95  # of the losses: others are rounded at a tie, or printed twice
 _MOST, _MOST_SEARCHED = 100_000, 5000  # losses of a recording that are compared at equal steps, and in their order
+_SOME = 100  # losses that are looked for first
 _PRECISE, _FLOAT = 3, 1e-6  # decimals of a loss, at least; relative error of a float of 4 bytes
 _EQUALLY_FAST = 1.1  # greater median of the times of steps / smaller one: recordings differ in what they time
 _CHECKPOINT = lazy_pattern(r"(?i)(?:[a-z]*(?:checkpoint|ckpt|step|iter|epoch)[a-z]*[-_]?[0-9]+/)")
@@ -39,6 +40,7 @@ class _Curve(Struct, frozen=True, eq=False):
         job: The path of its log without the folders of checkpoints.
         parts: The folders above it.
         is_written: Whether a program wrote it beside its log: a document or a table, or what is not made of lines.
+        ordered: The losses by their value.
     """
 
     run: str
@@ -51,6 +53,7 @@ class _Curve(Struct, frozen=True, eq=False):
     job: str
     parts: Sequence[str]
     is_written: bool
+    ordered: Floats
 
 
 _Pair = tuple[int, _Curve, _Curve]
@@ -117,7 +120,7 @@ def _curves(tables: Tables) -> list[_Curve]:
             job, parts = _CHECKPOINT.sub("", log), os.path.dirname(log).split("/")
             is_written = form not in known() or _WRITTEN.search(log) is not None
             columns = rows["step"], losses, rows["step_time_s"]
-            found.append(_Curve(run, log, form, *columns, decimals, job, parts, is_written))
+            found.append(_Curve(run, log, form, *columns, decimals, job, parts, is_written, np.sort(losses)))
     return found if len({curve.log for curve in found}) > 1 else []
 
 
@@ -169,6 +172,8 @@ def _are_equal(one: _Curve, other: _Curve) -> bool:
     if decimals < _PRECISE or not _may_be_equally_fast(one, other):
         return False
     near = 0.51 * 10.0**-decimals
+    if not _share_losses(one, other, near):
+        return False
     _, mine, its = np.intersect1d(one.steps, other.steps, return_indices=True)
     least, most = sorted((len(one.losses), len(other.losses)))
     if len(mine) == least:
@@ -189,6 +194,15 @@ def _may_be_equally_fast(one: _Curve, other: _Curve) -> bool:
         return True
     shorter, longer = sorted(map(np.median, times))
     return bool(longer <= shorter * _EQUALLY_FAST)
+
+
+def _share_losses(one: _Curve, other: _Curve, near: float) -> bool:
+    """Return whether half of some losses of the shorter recording are in the longer one: most pairs share none."""
+    short, long = sorted((one, other), key=lambda curve: len(curve.losses))
+    some = short.losses[:: len(short.losses) // _SOME + 1]
+    place = np.searchsorted(long.ordered, some)
+    around = (long.ordered[np.clip(k, 0, len(long.ordered) - 1)] for k in (place - 1, place))
+    return bool(np.mean(np.logical_or(*(_is_near(some, losses, near) for losses in around))) >= 0.5)
 
 
 def _is_near(losses: Floats, others: Floats, near: float) -> Mask:
