@@ -118,8 +118,8 @@ _DIGIT = lazy_pattern(rb"[0-9]")
 _NO_LETTERS = lazy_pattern(rb"[^a-z]+")
 _LETTER = lazy_pattern(rb"[A-Za-z]")
 _FIRST_WORD = lazy_pattern(rb"[A-Za-z]{2,16}\b")
-ENDS_IN_WORD = lazy_pattern(rb"(?:[^ ]+ +)?[^ ]*[A-Za-z][,;]? +\Z")
-"""The last words before a label in a sentence. A write that another one interrupts rarely ends so."""
+_ENDS_IN_WORD = lazy_pattern(rb"(?:[^ ]+ +)?[^ ]*[A-Za-z][,;]? +\Z")
+_LONGEST_WORDS = 128  # bytes of two words: to search a whole line takes a time that grows with its square
 _NO_NAME = lazy_pattern(rb"[^A-Za-z0-9_./-]+")
 _STEP = lazy_pattern(rb"(?i)(?<![a-z])(?:" + "|".join(sorted(STEP_WORDS)).encode() + rb")[^a-z0-9]{1,16}([0-9]+)")
 _WITHIN = lazy_pattern(rb"(?i)(?<![a-z])(?:epoch|ep)[^a-z0-9]{0,4}([0-9]+)")
@@ -202,8 +202,13 @@ class NamePrefixes(Struct, frozen=True):
 
     def _goes_on(self, front: bytes) -> bool:
         """Return whether a sentence goes on with a name: `see [rank3] step 5`. No line without a name has its words."""
-        words = ENDS_IN_WORD.search(front.rpartition(b"]")[2].lstrip(b":"))  # after the label of the line: `[rank2]:`
+        words = ends_in_word(front.rpartition(b"]")[2].lstrip(b":"))  # after the label of the line: `[rank2]:`
         return words is not None and _DIGITS.sub(b"0", words[0]) not in self.whole
+
+
+def ends_in_word(front: bytes) -> re.Match[bytes] | None:
+    """Match the last words before a label in a sentence. A write that another one interrupts rarely ends so."""
+    return _ENDS_IN_WORD.search(front, max(len(front) - _LONGEST_WORDS, 0))
 
 
 def _pod_label(match: re.Match[bytes]) -> bytes:

@@ -29,7 +29,7 @@ from perflog.formats.openings import ENOUGH, opening_of
 from perflog.formats.surroundings import GLUED_PREFIX, PREFIX
 from perflog.formats.template import TEXTS, Template
 from perflog.lazy_patterns import lazy_pattern
-from perflog.parsing.input.name_prefixes import ENDS_IN_WORD
+from perflog.parsing.input.name_prefixes import ends_in_word
 from perflog.parsing.match.figure_counts import masked_digits, number_shape, number_shapes
 from perflog.parsing.match.rank_labels import (
     BARE,
@@ -184,7 +184,7 @@ class RecordStarts:
                 continue  # there is no record before it
             # A sentence goes on with a label, `see [rank3] as well`, unless a known line follows the label.
             after = text[_end_of_labels(text, start) :].lstrip(b" \t")
-            goes_on = ENDS_IN_WORD.search(front) is not None and marks.openings.match(after) is None
+            goes_on = ends_in_word(front) is not None and marks.openings.match(after) is None
             if (is_sure and not goes_on) or self._is_record(front, text[start:], marks.openings):
                 offsets.append(start)
                 has_sure |= is_sure

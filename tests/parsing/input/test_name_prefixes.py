@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from support.reading import read
 
-from perflog.parsing.input.name_prefixes import name_prefixes
+from perflog.parsing.input.name_prefixes import ends_in_word, name_prefixes
 
 LAUNCHERS = {
     "pdsh": ("worker-{}: ", "worker-{}"),
@@ -312,3 +312,10 @@ def test_names_inside_lines_are_looked_for_where_a_name_may_begin() -> None:
     assert ranks is not None and ranks.begins == [b"r[0-9]+"]
     assert nodes is not None and nodes.begins == [rb"\[node\-[0-9]+"]
     assert spread is not None and not spread.begins  # a number may be glued to the number before it
+
+
+def test_the_words_before_a_label_are_looked_for_near_it() -> None:
+    """A search of a whole line of one word takes a time that grows with the square of its length."""
+    found = ends_in_word(b"x" * 1_000_000 + b" as, see ")
+    assert found is not None and found[0] == b"as, see "
+    assert ends_in_word(b"x" * 1_000_000 + b"1") is None and ends_in_word(b"step ") is not None
