@@ -20,8 +20,8 @@ DIVERGED = "diverged"
 
 _SERIES = 3  # that a message names
 _SKIPPED = lazy_pattern(r"(?:.*_)?skipped(?:_(?:steps?|iterations?|iters?|updates?))?", re.IGNORECASE)
-_SINCE = lazy_pattern(r".*iterations?|.*iters?", re.IGNORECASE)
-"""Names of numbers of skipped steps; those that Megatron prints count since the line before, the others in all."""
+_SINCE_LINE = lazy_pattern(r"(?:.*_)?number_of_skipped_iterations", re.IGNORECASE)
+"""Name of the skipped steps since the line before, as Megatron and its forks print it. Others count in all."""
 _OFTEN = 0.05  # of the steps: more skipped ones are a warning
 
 
@@ -102,16 +102,16 @@ def _skipped(run: str, key: str, rows: Rows) -> Finding | None:
     numbers, skipped = rows["step"][steps.first], steps.ends(rows["value"])[1]
     order = np.argsort(numbers)
     numbers, skipped, lines = numbers[order], skipped[order], rows["line"][steps.first][order]
-    if not _SINCE.fullmatch(key):
+    if not _SINCE_LINE.fullmatch(key):
         skipped = np.diff(skipped, prepend=0.0)  # of a total
     count_of = int(skipped.sum())
     if not len(numbers) or (skipped < 0).any() or not count_of or count_of > numbers[-1]:
         return None  # none, or not what the name says
     done, where = int(numbers[-1]), np.flatnonzero(skipped)
     first, last = int(numbers[where[0]]), int(numbers[where[-1]])
-    at = f"by step {first:,}" if first == last else f"by steps {first:,} to {last:,}"
+    at = f"line of step {first:,}" if first == last else f"lines of steps {first:,} to {last:,}"
     is_often = count_of > _OFTEN * done
     return Finding(
-        run, f"{count_of:,} of {count(done, 'step')} were skipped, {at}", {run: lines[where]},
+        run, f"{count_of:,} of {count(done, 'step')} {'were' if count_of > 1 else 'was'} skipped: {at}", {run: lines[where]},
         {"skipped": count_of, "steps": done}, "warning" if is_often else "note",
     )  # fmt: skip

@@ -209,13 +209,14 @@ def skipped(key: str, *numbers: float, every: int = 10) -> list[TableRow]:
     [
         (
             skipped("number_of_skipped_iterations", 0, 10, 10, 0),
-            "20 of 40 steps were skipped, by steps 20 to 30",
+            "20 of 40 steps were skipped: lines of steps 20 to 30",
             "warning",
         ),
-        (skipped("skipped_steps", 0, 0, 1, 1), "1 of 40 steps were skipped, by step 30", "note"),
-        (skipped("skipped", 1, 1, 3, 3), "3 of 40 steps were skipped, by steps 10 to 30", "warning"),
+        (skipped("skipped_steps", 0, 0, 1, 1), "1 of 40 steps was skipped: line of step 30", "note"),
+        (skipped("skipped_iterations", 0, 3, 3, 3), "3 of 40 steps were skipped: line of step 20", "warning"),
+        (skipped("skipped", 1, 1, 3, 3), "3 of 40 steps were skipped: lines of steps 10 to 30", "warning"),
     ],
-    ids=["since the last line", "in all", "at the start"],
+    ids=["since the last line", "in all", "iterations in all", "at the start"],
 )
 def test_steps_that_were_skipped(rows: list[TableRow], message: str, severity: str) -> None:
     (finding,) = linted("steps-skipped", rows)
