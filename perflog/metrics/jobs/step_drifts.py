@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from perflog.metrics.jobs.step_levels import SPEEDS, run_levels
+from perflog.metrics.jobs.step_levels import first_speeds, run_levels
 from perflog.metrics.run_tables import Tables, computed_once
-from perflog.metrics.step_series import StepSeries, step_series
+from perflog.metrics.step_series import StepSeries
 from perflog.statistics.rank_tests import midranks
 from perflog.statistics.samples import median
 
@@ -19,7 +19,7 @@ _IN_ORDER = 0.9  # correlation of the ranks of the parts with their order
 class RunDrift(Struct, frozen=True):
     """The speed of a run that drifts: the medians of the first and of the last tenth of its steady steps.
 
-    `unit`: of the medians, see `SPEEDS`.
+    `unit`: of the medians, as `step_levels.SPEEDS` has it.
     """
 
     series: StepSeries
@@ -36,17 +36,9 @@ class RunDrift(Struct, frozen=True):
 @computed_once
 def run_drifts(tables: Tables, warmup: int | None = None) -> dict[str, RunDrift]:
     """Return the drifts of the runs that have one and no levels (metric `levels`), by run id."""
-    done = set(run_levels(tables, warmup))
-    found: dict[str, RunDrift] = {}
-    runs = tables.counts("steps").keys()
-    for column, unit in SPEEDS.items():
-        for series in [] if done.issuperset(runs) else step_series(tables, column, warmup):
-            if series.run in done:
-                continue
-            done.add(series.run)  # the first speed that a run prints determines
-            if (drift := _drift(series, unit)) is not None:
-                found[series.run] = drift
-    return found
+    levels = run_levels(tables, warmup)
+    speeds = ((unit, series) for unit, series in first_speeds(tables, warmup) if series.run not in levels)
+    return {series.run: drift for unit, series in speeds if (drift := _drift(series, unit)) is not None}
 
 
 def _drift(series: StepSeries, unit: str) -> RunDrift | None:

@@ -121,22 +121,32 @@ def levels(tables: Tables, options: Options) -> MetricRows:
 @computed_once
 def run_levels(tables: Tables, warmup: int | None = None) -> dict[str, RunLevels]:
     """Return the levels of the runs that have several, by run id."""
+    return {
+        series.run: RunLevels(series, unit, found)
+        for unit, series in first_speeds(tables, warmup, with_named=True)
+        if (found := _levels_of(series, warmup is not None))
+    }
+
+
+def first_speeds(
+    tables: Tables, warmup: int | None = None, with_named: bool = False
+) -> Iterator[tuple[str, StepSeries]]:
+    """Yield the unit and the series of the first speed that each run prints, in the order of `SPEEDS`.
+
+    `with_named`: of a run that prints none, the longest time that its step lines name.
+    """
     done: set[str] = set()
-    found: dict[str, RunLevels] = {}
     runs = tables.counts("steps").keys()
     columns = ((unit, step_series(tables, column, warmup)) for column, unit in SPEEDS.items())
-    named = ((unit, series) for unit in ("s", "") for series in _named_times(tables, warmup, done, unit))
+    units = ("s", "") if with_named else ()
+    named = ((unit, series) for unit in units for series in _named_times(tables, warmup, done, unit))
     for unit, series_of_column in chain(columns, named) if runs else ():
         for series in series_of_column:
-            if series.run in done or not len(series.steady):
-                continue
-            done.add(series.run)
-            series_levels = _levels_of(series, warmup is not None)
-            if series_levels:
-                found[series.run] = RunLevels(series, unit, series_levels)
+            if series.run not in done and len(series.steady):
+                done.add(series.run)
+                yield unit, series
         if done.issuperset(runs):
-            break  # series of further columns would only take memory
-    return found
+            return  # series of further columns would only take memory
 
 
 def _named_times(tables: Tables, warmup: int | None, others: Collection[str], unit: str) -> Iterator[list[StepSeries]]:
