@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from perflog.grouping import grouped
-from perflog.metrics.benchmarks.serving import PRINTED, number_of, served, server_rate
+from perflog.metrics.benchmarks.serving import PRINTED, number_or_nan, served, server_rate
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables, computed_list
@@ -27,10 +27,7 @@ _ALL = 0.95  # of the highest rate: the server gives no more
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn(
-        "server",
-        meaning="the other settings in which the runs differ; null: none",
-    ),
+    MetricColumn("server", meaning="the other settings in which the runs differ; null: none"),
     MetricColumn("setting", meaning="the setting of the client that is its load"),
     MetricColumn("load", meaning="its value"),
     MetricColumn("rate", "1/s", "higher", "what the server gives: see `rate_of`"),
@@ -175,7 +172,7 @@ def _loads(settings_by_name: Mapping[str, Settings]) -> tuple[str, dict[str, flo
             run: load
             for run, settings in settings_by_name.items()
             for name, value in settings.items()
-            if leaf_of(name) == wanted and math.isfinite(load := number_of(value))
+            if leaf_of(name) == wanted and math.isfinite(load := number_or_nan(value))
         }
         if len(load_of) == len(settings_by_name) and len(set(load_of.values())) > 1:
             return wanted, load_of

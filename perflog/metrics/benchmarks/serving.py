@@ -210,7 +210,7 @@ def client_rates(tables: Tables) -> dict[str, ClientRate]:
     found = dict[str, ClientRate]()
     for run, by_name in served(tables).items():
         settings = settings_by_run(tables)[run]
-        stated = [number_of(settings.get(name)) for name in _CLIENT_RATES]
+        stated = [number_or_nan(settings.get(name)) for name in _CLIENT_RATES]
         sent = next((each for each in stated if not math.isnan(each)), math.inf)
         rates = {server_rate(name): of.values.get("mean") for name, of in by_name.items() if of.unit == "1/s"}
         rate = rates.get("requests/s")
@@ -219,7 +219,7 @@ def client_rates(tables: Tables) -> dict[str, ClientRate]:
     return found
 
 
-def number_of(value: object) -> float:
+def number_or_nan(value: object) -> float:
     """Return the value of a setting as a number; NaN if it is none."""
     try:
         return float(str(value))

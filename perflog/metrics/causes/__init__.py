@@ -102,6 +102,7 @@ def bound_by(tables: Tables, run: str, options: Options) -> Cause | None:
 
 def bound_by_rank(tables: Tables, run: str, options: Options) -> bool:
     """Return whether a rank binds a run. All causes are computed only if there is a rank that may."""
+    # The sources of causes with subject `rank`.
     rank_sources = (("phases", step_causes.slow_ranks), ("events", trace_causes.late_ranks))
     may_bind = any(
         cause.run == run and cause.may_bind

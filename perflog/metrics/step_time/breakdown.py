@@ -287,7 +287,7 @@ def _innermost(times: _Times) -> _Divided:
             del shown[pair]
     outer = {parent for _, parent in shown if parent is not None}
     parts = [(name, parent, seconds, False) for (name, parent), seconds in shown.items() if name not in outer]
-    around = dict(reversed(shown))
+    around = dict(reversed(shown))  # the first parent of each phase
     for name in (name for name in sums if name in outer):
         is_itself = name != "step" and sums[name] <= _LITTLE * totals[name]
         parts.append((name, around.get(name) if is_itself else name, totals[name] - sums[name], not is_itself))
