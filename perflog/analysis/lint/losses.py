@@ -111,7 +111,8 @@ def _skipped(run: str, key: str, rows: Rows) -> Finding | None:
     first, last = int(numbers[where[0]]), int(numbers[where[-1]])
     at = f"line of step {first:,}" if first == last else f"lines of steps {first:,} to {last:,}"
     is_often = count_of > _OFTEN * done
+    were = "were" if count_of > 1 else "was"
     return Finding(
-        run, f"{count_of:,} of {count(done, 'step')} {'were' if count_of > 1 else 'was'} skipped: {at}", {run: lines[where]},
+        run, f"{count_of:,} of {count(done, 'step')} {were} skipped: {at}", {run: lines[where]},
         {"skipped": count_of, "steps": done}, "warning" if is_often else "note",
     )  # fmt: skip
