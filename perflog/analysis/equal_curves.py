@@ -27,6 +27,7 @@ _DIGITS = 7  # of all losses of a recording with fewer: that many equal digits a
 _NEARLY_ALL = 0.95  # of the losses: others are rounded at a tie, or printed twice
 _MOST, _MOST_SEARCHED = 100_000, 5000  # losses of a recording that are compared at equal steps, and in their order
 _SOME = 100  # losses that are looked for first
+_DIGITS_OF_FLOAT = 7  # of 4 bytes
 _PRECISE, _FLOAT = 3, 1e-6  # decimals of a loss, at least; relative error of a float of 4 bytes
 _EQUALLY_FAST = 1.1  # greater median of the times of steps / smaller one: recordings differ in what they time
 _CHECKPOINT = lazy_pattern(r"(?i)(?:[a-z]*(?:checkpoint|ckpt|step|iter|epoch)[a-z]*[-_]?[0-9]+/)")
@@ -115,7 +116,7 @@ def _curves(tables: Tables) -> list[_Curve]:
         rows = _once(rows.where(rows.known("loss")))
         losses = rows["loss"]
         if 0 < len(losses) <= _MOST:
-            decimals = max(_decimals(loss) for loss in losses[:_ENOUGH].tolist())
+            decimals = max(decimals_of(loss, _DIGITS_OF_FLOAT) for loss in losses[:_ENOUGH].tolist())
             log, form = facts[run][0] or "", facts[run][1]
             job, parts = _CHECKPOINT.sub("", log), os.path.dirname(log).split("/")
             is_written = form not in known() or _WRITTEN.search(log) is not None
@@ -132,9 +133,10 @@ def _once(rows: Rows) -> Rows:
     return rows.where(np.sort(first)) if known.all() else rows
 
 
-def _decimals(loss: float) -> int:
-    """Return the decimals of a loss, of the seven digits that a float of 4 bytes has."""
-    return len(f"{loss:.7g}".partition("e")[0].partition(".")[2])
+def decimals_of(value: float, digits: int) -> int:
+    """Return the decimals of a number that is rounded to so many significant digits: 8 of 1.234e-05."""
+    mantissa, _, exponent = f"{value:.{digits}g}".partition("e")
+    return max(len(mantissa.partition(".")[2]) - int(exponent or 0), 0)
 
 
 def _common_folders(one: _Curve, other: _Curve) -> int:

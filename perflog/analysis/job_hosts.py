@@ -13,7 +13,7 @@ from itertools import chain, combinations
 
 import numpy as np
 
-from perflog.analysis.equal_curves import equal_curves
+from perflog.analysis.equal_curves import decimals_of, equal_curves
 from perflog.arrays import Floats, Ints
 from perflog.log import Log
 from perflog.metrics import Tables
@@ -32,6 +32,7 @@ _MOST_RESULTS, _ROUNDING = 0.9, 0.51  # of the results that both print; of the l
 
 _EQUAL_STEPS, _STEP_DIGITS = 10, 4  # steps with equal times, and digits of these
 _EQUAL_SHARE = 0.25  # of the steps that both print: the two may disagree about the others
+_DIGITS = 12  # of a double that are printed
 _NOT_BY_CHANCE = 2  # times as many steps have equal times as a step of one log and the next of the other
 
 _MEASURED = ("loss", "tflops", "mfu", "tokens_per_s", "samples_per_s")
@@ -205,12 +206,10 @@ def equal_results(tables: Tables) -> Iterator[tuple[str, str]]:
 def _have_equal_results(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
     pairs = [(one[key], other[key]) for key in one.keys() & other.keys()]
     precise = [pair for pair in pairs if min(map(_digits, pair)) >= _RESULT_DIGITS]
-    equal = sum(abs(a - b) <= _ROUNDING * 10.0 ** -min(_decimals(a), _decimals(b)) for a, b in precise)
+    equal = sum(
+        abs(a - b) <= _ROUNDING * 10.0 ** -min(decimals_of(a, _DIGITS), decimals_of(b, _DIGITS)) for a, b in precise
+    )
     return equal >= max(_EQUAL_RESULTS, _MOST_RESULTS * len(precise))
-
-
-def _decimals(value: float) -> int:
-    return len(f"{value:.12g}".partition("e")[0].partition(".")[2])
 
 
 def equal_steps(tables: Tables) -> Iterator[tuple[str, str]]:

@@ -224,3 +224,10 @@ def test_a_benchmark_prints_its_results_and_writes_them_with_more_digits() -> No
     assert results_of(PRINTED, WRITTEN, forms="xx") == []  # repeats
     assert results_of(PRINTED, WRITTEN | {"mean_ttft": 0.3127}) == []
     assert results_of(dict(list(PRINTED.items())[:3]), WRITTEN) == []  # too few
+
+
+def test_small_results_are_equal_in_their_own_digits() -> None:
+    """Times of microseconds have an exponent: all of them are equal within a thousandth of a second."""
+    small = {f"time_{name}": value * 1e-5 for name, value in zip("abcd", (1.2345, 2.3456, 3.4567, 4.5678), strict=True)}
+    assert results_of(small, {name: value * 1.5 for name, value in small.items()}) == []
+    assert results_of(small, {name: value * (1 + 1e-7) for name, value in small.items()}) == [("a-1", "b-1")]
