@@ -72,6 +72,9 @@ PLACES = ("step", "rank")
 DEVICE = "device_label"
 """Field with the index of the device of a process, inside of its line: `mem_usage:cuda:3 6.2GB`."""
 
+DIVERGING = tuple("loss norm perplexity ppl nll entropy kl".split())
+"""Ends of the names of quantities that are not finite where a run diverges: `loss nan`."""
+
 COUNTED_UP = frozenset(
     "batch run trial task test sample example image token request query chunk block layer stage phase part item video "
     "frame sentence game mem memory ram swap used progress done rank thread cpu core worker node process loading map "

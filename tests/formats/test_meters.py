@@ -332,6 +332,8 @@ NAMES = {
     "'loss': 0.5, 'mAP@0.5': 12.5%": {"loss": 0.5, "mAP_0_5": 12.5},
     "loss: 0.5 | top-1 acc = 75.2": {"loss": 0.5, "top_1_acc": 75.2},
     "loss: nan grad_norm: inf": {"loss": float("nan"), "grad_norm": float("inf")},
+    "loss nan grad_norm inf mem 31.5GiB": {"loss": float("nan"), "grad_norm": float("inf"), "memory": 31.5},
+    "loss 0.5 number of nan steps 3": {"loss": 0.5, "number_of_nan_steps": 3},
     "loss 0.5 mem 31.5GiB (78%)": {"loss": 0.5, "memory": 31.5, "mem_share": 78.0},
     "loss 0.5 mem 31.5GiB (+8%)": {"loss": 0.5, "memory": 31.5, "mem_change": 8.0},
     "loss 0.5 params 1.3B": {"loss": 0.5, "params": 1.3e9},

@@ -21,7 +21,7 @@ from perflog.formats.number_units import SPREAD, counted_per, unit_of_number
 from perflog.formats.template import UNNAMED, Template
 from perflog.formats.token_line import TokenLine
 from perflog.formats.tokens import LIST, MARK, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
-from perflog.formats.vocabulary import DEVICE, EVALUATIONS, LEVELS, STATISTICS, TRAINING, plain_name
+from perflog.formats.vocabulary import DEVICE, DIVERGING, EVALUATIONS, LEVELS, STATISTICS, TRAINING, plain_name
 from perflog.lazy_patterns import lazy_pattern
 from perflog.units import MAGNITUDES, Unit, base_of, unit_of
 
@@ -30,13 +30,13 @@ _PAIRS_AT_END = lazy_pattern(r"(?:\s[^\s=]+=[^\s=]+){3}\s*$")
 _LIST_NUMBER = lazy_pattern(r"[+-]?[0-9.][0-9.eE+-]*")
 _LONG_LIST = 4  # numbers of a list that are one field: their count may differ from line to line
 _TIMES = frozenset("x×")  # `speedup: 1.01x`: no unit, and part of no name
-_NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _DAYS = frozenset(("day", "days"))
 _SHAPE = lazy_pattern(r"[0-9]+(?:[x×][0-9]+)+")  # what a line measures: `matmul (4096x4096): 12.5 ms, 123 TFLOPS`
 _CASE = lazy_pattern(r"\A[A-Za-z]\w*(?= \(\Z)")
 _NARROW = {"：": ":", "，": ",", "）": ")"}  # marks of full width
 _COUNT = lazy_pattern(r"(?P<name>[A-Za-z]+)(?P<number>[0-9]+)/[0-9]+")
 _NO_VALUE = frozenset(map(str.lower, NO_VALUE))
+_NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 
 
 class MeterText(Struct):
@@ -97,7 +97,7 @@ class MeterText(Struct):
             elif line_words.names_model(names, line, k):
                 self._add_model(token)
                 k += 2
-            elif token.kind == NUMBER or (names.is_bound and token.text.lower() in _NOT_FINITE):
+            elif token.kind == NUMBER or _is_not_finite(names, token.text):
                 k = self._add_number(k, bool(k) or is_inside)
             else:
                 self.text += gap_text(token.gap) if k or is_inside or not token.gap else "{_:b}"
@@ -360,6 +360,13 @@ class MeterText(Struct):
         names.words, names.is_bound, names.suffix, names.key_unit = [], False, "", ""
         self._end = end
         return end
+
+
+def _is_not_finite(names: MeterNames, text: str) -> bool:
+    """Return whether a word is the value of a name: `grad: nan`, `loss nan`, but not `number of nan steps`."""
+    if text.lower() not in _NOT_FINITE:
+        return False
+    return names.is_bound or (bool(names.words) and names.words[-1].lower().endswith(DIVERGING))
 
 
 def _padded(token: Token, name: str, type_: str, before: str, inside: bool) -> str:
