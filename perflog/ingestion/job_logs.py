@@ -5,7 +5,8 @@ What is in the names and on the clocks of the files decides, never their order:
 - Ranks: names that differ in the rank alone (`rank_3.log`, torchrun's `attempt_0/3/stdout.log`), from 0 on,
   and time stamps that overlap; or no time stamps, all ranks, about the same length, and the same program.
 - Nodes: names that differ in numbers alone, and lines with all ranks of a job, each in one log.
-- Processes: names that differ in numbers or in their folder, equal losses of equal steps at equal times.
+- Processes: names that differ in numbers or in their folder, equal losses of equal steps at equal times; or names that
+  count the GPUs of all nodes, equal settings, and equal steps at equal times.
 - Rotation: `train.log.2`, `train.log.1` and `train.log` of one program, each after the other by its clock and steps.
 - Streams: `train.out` and `train.err`.
 - Programs: logs with the same job id in their names; or a log of a program that only adds figures, such as a library
@@ -41,6 +42,9 @@ from perflog.parsing.input.process_files import (
     HEAD,
     Losses,
     are_processes,
+    count_gpus_of_nodes,
+    gpu_of_node,
+    have_equal_settings,
     numbers_of_runs,
     printed_losses,
     shape_of_process,
@@ -131,11 +135,16 @@ class _File(Struct, frozen=True, dict=True):
         return None
 
     @cached_property
+    def head(self) -> bytes:
+        """The lines of its first steps, and what precedes them."""
+        with suppress(InputError), open_source(self.name) as source:
+            return source.first_bytes(HEAD)
+        return b""
+
+    @cached_property
     def losses(self) -> Losses:
         """The losses of its first steps."""
-        with suppress(InputError), open_source(self.name) as source:
-            return printed_losses(source.first_bytes(HEAD))
-        return {}
+        return printed_losses(self.head)
 
     @cached_property
     def formats(self) -> list[Format]:
@@ -167,7 +176,7 @@ def group_job_logs(names: Sequence[LogName]) -> JobLogs:
     ]
     joined: dict[str, LogName | None] = {}  # by file
     notes: list[str] = []
-    for find in (_ranks, _nodes, _rotated, _processes, _programs):
+    for find in (_ranks, _nodes, _rotated, _gpus_of_nodes, _processes, _programs):
         for job_files, evidence in find([file for file in files if file.path not in joined]):
             name = LogName.from_files([file.path for file in job_files])
             if name is not None and LogName.parse(name.log) != name:
@@ -304,6 +313,16 @@ def _rotated(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
             yield parts, "their names number the parts of one log, and each goes on where the last one ended"
 
 
+def _gpus_of_nodes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
+    """Yield the files of the GPUs of all nodes of a job. Each prints the loss of its part of the batch."""
+    alike = grouped((place[0], file) for file in files if (place := gpu_of_node(file.path)) is not None)
+    for job_files in alike.values():
+        if not count_gpus_of_nodes([file.path for file in job_files]) or not _are_in_step(job_files):
+            continue
+        if _are_of_one_program(job_files) and have_equal_settings([file.head for file in job_files]):
+            yield job_files, "their names count the GPUs of all nodes, and they print the same steps at the same times"
+
+
 def _processes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
     """Yield the files that the processes of one job print, and the files of their errors. The names state no rank."""
     alike = grouped((shape, file) for file in files if (shape := shape_of_process(file.path)) is not None)
@@ -317,7 +336,7 @@ def _processes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
             by_loss.setdefault(key, []).append(file)
     streams = grouped((stem, file) for file in files if (stem := _stream(file)) is not None)
     for job_files in by_loss.values():
-        if len(job_files) < 2 or not _are_in_step(job_files) or not all(map(_is_of_lines, job_files)):
+        if len(job_files) < 2 or not are_processes([file.losses for file in job_files]) or not _are_in_step(job_files):
             continue
         stems = [stem for file in job_files if (stem := _stream(file)) is not None]
         errors = [other for stem in stems for other in streams[stem] if other not in job_files]
@@ -326,8 +345,8 @@ def _processes(files: Sequence[_File]) -> Iterator[tuple[list[_File], str]]:
 
 
 def _are_in_step(files: Sequence[_File]) -> bool:
-    """Whether files print equal losses of equal steps, at times that do not drift apart by a part of a step."""
-    if not are_processes([file.losses for file in files]) or not _overlap(files):
+    """Whether files print equal steps at times that do not drift apart by a part of a step."""
+    if not _overlap(files) or not all(map(_is_of_lines, files)):
         return False
     clocks = [{step: stamp for step, (_, line) in file.losses.items() if (stamp := _stamp(line))} for file in files]
     for other in clocks[1:]:

@@ -129,6 +129,48 @@ def test_files_of_processes_are_one_run_with_the_names_of_the_processes(kind: st
     ]
 
 
+def with_local_losses(names: Sequence[str], **settings: Sequence[object]) -> dict[str, str]:
+    """Files of processes that print the loss of their own part of the batch, and settings before their steps."""
+    own = [TRAINER.replace("loss:  ", f"loss:  {n + 1}") for n in range(len(names))]
+    heads = ("".join(f"{key}: {values[n]}\n" for key, values in settings.items()) for n in range(len(names)))
+    return {name: head + text for name, head, text in zip(names, heads, own, strict=True)}
+
+
+GRID = [f"node{node:02d}_gpu{gpu}.out" for node in (3, 7) for gpu in (0, 1)]
+
+
+HOSTS = [f"host-{node}.gpu{gpu}.log" for node in (1, 2, 3) for gpu in (0, 1)]
+FOLDERS = [f"node{node}/gpu{gpu}.log" for node in (0, 1) for gpu in (0, 1)]
+
+
+@pytest.mark.parametrize("names", [GRID, HOSTS, FOLDERS])
+def test_the_gpus_of_all_nodes_are_one_run(names: Sequence[str], tmp_path: Path) -> None:
+    log = read(tmp_path, with_local_losses(names, lr=[0.1] * 6, local_rank=[0, 1] * 3))
+    assert len(log) == 1
+    rows = [row for row in log.arrow("steps").to_pylist() if row["step"] == 7]
+    assert [(row["source"], row["rank"]) for row in rows] == [(name.rpartition(".")[0], None) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("names", "seeds"),
+    [
+        (GRID, (1, 2, 3, 4)),  # repeats
+        (GRID[:3], (1,) * 3),  # a GPU is missing
+        ([name.replace("node", "seed") for name in GRID], (1,) * 4),
+        ([name.replace("gpu", "lr") for name in GRID], (1,) * 4),
+        ([f"run{name[5]}_{name}" for name in GRID], (1,) * 4),
+    ],
+)
+def test_runs_on_the_gpus_of_nodes_stay_apart(names: Sequence[str], seeds: Sequence[int], tmp_path: Path) -> None:
+    assert len(read(tmp_path, with_local_losses(names, seed=seeds))) == len(names)
+
+
+def test_runs_on_the_gpus_of_nodes_that_are_not_in_step_stay_apart(tmp_path: Path) -> None:
+    files = with_local_losses(GRID)
+    files[GRID[3]] = files[GRID[3]].replace(" 12:", " 13:")
+    assert len(read(tmp_path, files)) == len(GRID)
+
+
 def test_a_failure_in_the_file_of_a_process_ends_the_job(tmp_path: Path) -> None:
     """The other processes, whose lines follow, do not go on. Only one of them writes errors."""
     files = {f"worker_{k}/stdout": printed(TITAN, 20, rate=53_400 + k) for k in range(3)}

@@ -1,8 +1,8 @@
 """Files of the processes of a job whose names state no rank: `worker_3/stdout`, `node0_gpu3.out`, `job-worker-5.log`.
 
 Each process prints the loss of each step, which is a mean over all of them, and times of its own. So such files print
-the same losses of the same steps. Their names distinguish the processes, and are no ranks: nothing in a name shows how
-many processes a node or a pod has.
+the same losses of the same steps; or their names count the GPUs of all nodes, and each prints the loss of its own part
+of the batch. Their names distinguish the processes, and are no ranks: nothing shows which node has the lowest ranks.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from perflog.formats.vocabulary import COUNTERS, EVALUATIONS
+from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.parsing.input.name_prefixes import first_step
+from perflog.parsing.input.rank_names import COORDINATES
 
 HEAD = 1 << 16
 """Bytes of a file in which its first steps are."""
@@ -25,12 +27,25 @@ _ENDING = lazy_pattern(r"(?i)\.(?:log|txt|jsonl)$")
 _TABLE = lazy_pattern(r"(?i)\.[ct]sv$")
 _ROLE = lazy_pattern(r"(?i)(?<![a-z])(?:master|chief|launcher|leader|head|worker|ps)(?![a-z])[-_]?")
 _NUMBER = lazy_pattern(r"([A-Za-z]*)[-_.=]?([0-9]+)")
+_GPU_OF_NODE = lazy_pattern(
+    r"(?i)(?<![a-z])(?:node|host|machine|server|worker|pod)[-_.=]?(?P<node>[0-9]{1,6})(?![0-9])(?=.*?(?<![a-z])"
+    r"(?:gpu|device|cuda|local[-_]?rank)[-_.=]?(?P<gpu>[0-9]{1,3})(?![0-9]))"
+)
+_SETTING = lazy_pattern(  # a time or a size with its unit is measured
+    rb"(?<![\w.])([A-Za-z_][\w.]*)[\"']?(?: ?= ?|: ?)(?![0-9.]+ ?(?:[mun]?s|sec|[KMGT]i?B)\b)([^\s,;|]+)"
+)
+_WORD = lazy_pattern(r"[a-z]+")
 _NO_NAME = lazy_pattern(r"[^A-Za-z0-9_./-]+")
 _OF_RUNS = COUNTERS | EVALUATIONS | frozenset(
     "adapter arm attempt bs candidate case config exp experiment fold job lr r rep repeat run sample seed split sweep "
     "trial try v variant version".split()
 )  # fmt: skip
 """Words before the number of a run, an epoch or the like: files that differ in it are of several runs."""
+
+_OF_PROCESS = COORDINATES | frozenset(
+    "rank hostname gpu device cuda pid ip addr address port bus pci uuid log file".split()
+)
+"""Words in the name of a setting that is another one in each process of a job."""
 
 Losses = dict[tuple[int, int], tuple[bytes, bytes]]
 """The printed loss of each epoch and step, with the line that prints it."""
@@ -78,6 +93,51 @@ def shape_of_process(path: str) -> str | None:
     return _ROLE.sub("", _NUMBER.sub(varied, path))
 
 
+def count_gpus_of_nodes(paths: Sequence[str]) -> bool:
+    """Return whether the names of some files count the GPUs of several nodes: each node has all of 0 to n - 1.
+
+    Example:
+        >>> count_gpus_of_nodes(["node3_gpu0.log", "node3_gpu1.log", "node7_gpu0.log", "node7_gpu1.log"])
+        True
+    """
+    places = {gpu_of_node(path) for path in paths}
+    if None in places or len({place[0] for place in places if place}) > 1:
+        return False
+    nodes, gpus = ({place[n] for place in places if place} for n in (1, 2))
+    return min(len(nodes), len(gpus)) > 1 and gpus == {*range(len(gpus))} and len(places) == len(nodes) * len(gpus)
+
+
+def gpu_of_node(path: str) -> tuple[str, int, int] | None:
+    """Return the name of a file with marks for its node and its GPU, and their numbers; None if it does not name both.
+
+    Example:
+        >>> gpu_of_node("job/node03_gpu1.out")
+        ('job/node#_gpu#.out', 3, 1)
+    """
+    found = [match for match in _GPU_OF_NODE.finditer(path) if path.count(os.sep, match.start()) < 2]
+    if len(found) != 1 or _TABLE.search(path):
+        return None
+    (match,) = found
+    shape = f"{path[: match.start('node')]}#{path[match.end('node') : match.start('gpu')]}#{path[match.end('gpu') :]}"
+    return shape, int(match["node"]), int(match["gpu"])
+
+
+def have_equal_settings(heads: Sequence[bytes]) -> bool:
+    """Return whether what several files print before their first step has no name with different values.
+
+    Names of the process, such as its rank, its host and its port, differ in the files of one job.
+    """
+    settings: dict[bytes, set[tuple[bytes, ...]]] = {}
+    for head in heads:
+        lines = head.splitlines()
+        first = next((n for n, line in enumerate(lines) if first_step(line) is not None), len(lines))
+        own = grouped((match[1].lower(), match[2]) for line in lines[:first] for match in _SETTING.finditer(line))
+        for name, values in own.items():
+            settings.setdefault(name, set()).add(tuple(values))
+    different = (name.decode() for name, values in settings.items() if len(values) > 1)
+    return all(_OF_PROCESS & {*_WORD.findall(name)} for name in different)
+
+
 def printed_losses(head: bytes) -> Losses:
     """Return the first loss that each step prints, with the line."""
     found: Losses = {}
@@ -114,6 +174,6 @@ def labels_of_processes(paths: Sequence[str], heads: Iterable[bytes]) -> list[by
     printed: dict[str, Losses] = {}
     for name, head in zip(names, heads, strict=True):
         printed[name] = printed.get(name) or printed_losses(head)
-    if not are_processes(list(printed.values())):
+    if not count_gpus_of_nodes(paths) and not are_processes(list(printed.values())):
         return []
     return [b"[pod/%s%s] " % (b"process-" * name.isdigit(), name.encode()) for name in names]
