@@ -227,12 +227,14 @@ class _Steps:
     def __init__(self, tables: Tables, runs: Sequence[str], by_rank: bool = False) -> None:
         rows = tables.rows("steps")
         rows = rows.where(rows.one_of("run", runs))
+        self._results: Rows | None = None  # where neither steps nor states are printed
         if not len(rows):
             rows = tables.rows("values")
             run_rows = rows.where(rows.one_of("run", runs))
             rows = run_rows.where(run_rows.known("step"))
             if not len(rows):  # a server has no steps; it goes on while it prints its state
                 rows = run_rows.where(run_rows.one_of("key", [RUNNING]))
+                self._results = run_rows if len(rows) == 0 else None
         self.by_rank = by_rank
         self._own: dict[int | str, _Steps] = {}
         self._take(rows.where(np.argsort(rows["line"], kind="stable")))
@@ -293,6 +295,16 @@ class _Steps:
         if not numbers:
             return begin < len(self.lines)
         return len(numbers) > 1 or (begin > 0 and (reached is None or max(numbers) > reached))
+
+    def measures_on(self, line: int) -> bool:
+        """Return whether a program without steps, known as one process, prints a result anew after a failure, twice."""
+        if self._results is None or self._results.known("rank").any():
+            return False
+        for rows in self._results.by("key").values():
+            lines = np.unique(rows["line"])
+            if lines[0] < line and (lines > line).sum() >= _OUTLIVED:
+                return True
+        return False
 
     def _stride(self, begin: int) -> int:
         """Return the distance in steps between the last two printed steps before a row."""
@@ -358,7 +370,7 @@ def _cut(
         )
         is_ended = id(group[0]) in ended
         ends = max(row.last_line for row in group) if steps.by_rank else last_line  # other ranks' lines come after it
-        has_more_output = prints_on(group, ends) or _outlived_memory(group, ends)
+        has_more_output = prints_on(group, ends) or _outlived_memory(group, ends, steps)
         is_ended |= has_more_output and JOB.search(group[-1].message) is not None
         ends_well = group[-1].last_line < finished_at and (all(map(_may_be_retried, group)) or _ended_all(group))
         is_logged = all(may_be_caught(row) and row.severity != FATAL and not _ends_itself(row) for row in group)
@@ -395,10 +407,13 @@ def _part_of_attempt(row: FailureRow, steps: _Steps, last: int) -> tuple[int, bo
     return number, number == last and own.new_attempt(row.line, None) is None
 
 
-def _outlived_memory(rows: Sequence[FailureRow], line: int) -> bool:
-    """Whether a program went on after its device was out of memory, or was started again: no launcher saw it end."""
+def _outlived_memory(rows: Sequence[FailureRow], line: int, steps: _Steps) -> bool:
+    """Whether a program went on after its device was out of memory, or was started again: no launcher saw it end.
+
+    A benchmark that goes on with another case says so by its results.
+    """
     caught = all(may_be_caught(row) or (row.kind == "gpu_out_of_memory" and not is_of_a_rank(row)) for row in rows)
-    return caught and line - max(row.last_line for row in rows) > OUTPUT
+    return caught and (line - max(row.last_line for row in rows) > OUTPUT or steps.measures_on(rows[0].line))
 
 
 def _split(group: Sequence[FailureRow], steps: _Steps) -> list[list[FailureRow]]:

@@ -175,6 +175,24 @@ def test_a_program_that_prints_on(rows: list[TableRow], lines: int, goes_on: boo
 
 
 @pytest.mark.parametrize(
+    ("lines", "row", "goes_on"),
+    [
+        ((3, 12, 20), failure(9), True),  # the next cases of a benchmark
+        ((3, 12), failure(9), False),  # another rank may print its result of the same case
+        ((12, 20), failure(9), False),  # what is printed after the end
+        ((3, 12, 20), failure(9, rank=1), False),
+        ((3, 12, 20), failure(9, "child_failed"), False),
+    ],
+)
+def test_results_of_a_program_without_steps_after_it_was_out_of_memory(
+    lines: tuple[int, ...], row: TableRow, goes_on: bool
+) -> None:
+    results = [{"table": "values", "line": line, "key": "latency", "value": 1.0, "run": "a-1"} for line in lines]
+    assert ended(*results, row)[0].goes_on == goes_on
+    assert not ended(*({**result, "rank": 0} for result in results), row)[0].goes_on
+
+
+@pytest.mark.parametrize(
     ("text", "is_end"),
     [
         ("Training completed. Do not forget to share your model", True),

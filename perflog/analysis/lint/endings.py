@@ -69,11 +69,13 @@ def no_success(data: LintInput) -> Iterator[Finding]:
 def program_error(data: LintInput) -> Iterator[Finding]:
     """What ended each attempt, and failures after which the run goes on."""
     known = {run.id for run in data.runs}
+    has_steps = data.tables.count("steps") > 0
     for ending in endings(data.tables):
         if ending.run in known and ending.is_proven:
             ended = not ending.goes_on or ending.restarts
             which = f"Attempt {ending.number} of {ending.of} ended by" if ending.restarts else "Ended by"
-            text = f"{which} {ending.sentence}" if ended else f"{ending.sentence}; steps follow"
+            follows = "steps follow" if has_steps or ending.last_step is not None else "the program goes on"
+            text = f"{which} {ending.sentence}" if ended else f"{ending.sentence}; {follows}"
             lines = [row.line for row in ending.judged.first or ending.rows]
             numbers = {"attempt": ending.number} if ending.of > 1 else {}
             yield Finding(ending.run, text, {ending.run: lines}, numbers, "warning" if ended else "note")
