@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from support.metrics_logs import by_hand
@@ -51,12 +52,17 @@ def clock_steps(times: Sequence[float]) -> list[dict[str, Any]]:
     ]
 
 
-def test_the_time_of_the_run_that_it_prints() -> None:
+@pytest.mark.parametrize(("elapsed_s", "run_s"), [(None, 50.0), (100.0, 100.0)])
+def test_the_time_of_the_run_that_it_prints(elapsed_s: float | None, run_s: float) -> None:
+    """Its clock comes first. No other name, unit or missing number is the time of a run."""
+    runs = table("runs", [{"run": "quick"}, {"elapsed_s": elapsed_s}])
     value = {"line": 25, "key": "eval_runtime", "unit": "s", "value": 12.5}
-    end = table("summaries", [{"line": 60, "key": "train_runtime", "unit": "s", "value": 50.0}])
-    tables = {"runs": table("runs", [{}]), "values": table("values", [value]), "summaries": end}
+    printed = [("train_runtime", "s", 50.0), ("load_time", "s", 9.0), ("train_runtime", None, 9.0)]
+    end = [{"line": 60, "key": key, "unit": unit, "value": seconds} for key, unit, seconds in printed]
+    end.append({"line": 61, "key": "train_time", "unit": "s", "value": None})
+    tables = {"runs": runs, "values": table("values", [value]), "summaries": table("summaries", end)}
     (row,) = records(pauses(tables | {"steps": table("steps", []), "phases": table("phases", [])}))
-    assert (row["run_s"], row["share"]) == (50.0, 0.25)
+    assert (row["run"], row["run_s"], row["share"]) == ("r", run_s, 12.5 / run_s)
 
 
 def test_printed_durations() -> None:
@@ -97,6 +103,7 @@ def test_of_ranks_that_save_together_the_longest_counts() -> None:
 def test_a_duration_of_each_batch_is_no_pause() -> None:
     values = [{"line": 21 + i, "key": "eval_time", "unit": "s", "value": 0.4} for i in range(5)]
     assert of(timed_steps(4), values) == []
+    assert of(timed_steps(4), [{"line": 25, "key": "eval_time", "unit": "s", "value": 0.0}]) == []
     saved = {"line": 35, "key": "checkpoint_time", "unit": "s", "value": 4.0}
     assert [(row["kind"], row["total_s"]) for row in of(timed_steps(4), [*values, saved])] == [("checkpoint", 4.0)]
 
@@ -111,10 +118,15 @@ def test_starts_and_ends() -> None:
         {"line": 6, "key": "eval_stop", "unit": "s", "value": 239.0},
         {"line": 7, "key": "epoch_start", "unit": "s", "value": 240.0},
         {"line": 8, "key": "epoch_stop", "unit": "s", "value": 300.0},
+        {"line": 9, "key": "12", "unit": "s", "value": 1.0},
+        {"line": 10, "key": "eval_start", "unit": None, "value": 400.0},  # a number of samples, perhaps
+        {"line": 11, "key": "eval_stop", "unit": "s", "value": 490.0},
+        {"line": 12, "key": "val_start", "unit": "s", "value": 500.0},
+        {"line": 13, "key": "val_end", "unit": "s", "value": 500.0},
     ]
     (row,) = of(values=values, elapsed_s=600.0)
-    assert (row["known_by"], row["n"], row["total_s"], row["max_s"]) == ("moments", 2, 60.0, 31.0)
-    assert row["share"] == 0.1
+    assert (row["known_by"], row["n"], row["total_s"], row["max_s"]) == ("moments", 3, 60.0, 31.0)
+    assert (row["first_line"], row["last_line"], row["share"]) == (1, 12, 0.1)
 
 
 def test_a_clock_that_goes_on() -> None:
@@ -130,16 +142,40 @@ def test_a_clock_that_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("times", "lines"),
+    ("times", "lines", "seconds"),
     [
-        ([2.0, 2.1, 1.9, 2.0, 2.05, 2.0, 1.95, 2.0, 2.1, 2.0, 2.0, 2.0], (45, 95)),  # stands still meanwhile
-        ([2.0, 2.0, 2.0, 2.0, 7.0, 2.0, 2.0, 2.0, 2.0, 8.0, 2.0, 2.0], ()),  # nothing says why
-        ([2.0, 2.0, 9.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0], (25, 45, 65, 95)),  # one slow step
-        ([2.0, 7.0], (15,)),  # too short to know a step
+        ([2.0, 2.1, 1.9, 2.0, 2.05, 2.0, 1.95, 2.0, 2.1, 2.0, 2.0, 2.0], (45, 95), []),  # stands still meanwhile
+        ([2.0, 2.0, 2.0, 2.0, 7.0, 2.0, 2.0, 2.0, 2.0, 8.0, 2.0, 2.0], (), []),  # nothing says why
+        ([2.0, 2.0, 9.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0], (25, 45, 65, 95), []),  # one slow step
+        ([2.0, 2.0, 9.0, 2.0, 2.0, 2.0], (25, 45), []),  # half of the places
+        ([2.0, 2.0, 9.0, 2.0, 9.0, 2.0, 2.0], (25, 45, 55), [7.0, 7.0]),
+        ([2.0, 2.0, 7.0], (25,), []),  # too short to know a step
+        ([2.0, 2.0, 7.0, 2.0], (25,), [5.0]),
+        ([2.0, 7.0, 7.0, 7.0], (15, 25, 35), []),  # no step without a pause
+        ([2.0, 7.0, 2.0, 2.0, 2.0, 8.0], (5, 15, 55, 65), [5.0, 6.0]),  # two are outside of the lines of steps
+        ([0.0, 1.75, 2.25, 3.25, 1.75, 2.25], (35,), []),  # five times the scatter of 0.25 s may be chance
+        ([0.0, 1.75, 2.25, 3.5, 1.75, 2.25], (35,), [1.5]),
+        ([0.0, 100.0, 101.0, 100.0], (25,), []),  # as may a hundredth of a step
+        ([0.0, 100.0, 102.0, 100.0], (25,), [2.0]),
+        ([1.0] * 20 + [4.0] * 8 + [9.0] + [4.0] * 8, (285,), [5.0]),  # the steps around it count
     ],
 )
-def test_what_the_clock_does_not_tell(times: list[float], lines: tuple[int, ...]) -> None:
-    assert of(clock_steps(times), [{"line": line, "key": "val_loss", "value": 3.0} for line in lines]) == []
+def test_what_the_clock_tells(times: list[float], lines: tuple[int, ...], seconds: list[float]) -> None:
+    rows = of(clock_steps(times), [{"line": line, "key": "val_loss", "value": 3.0} for line in lines])
+    assert [(row["n"], row["total_s"]) for row in rows] == [(len(seconds), sum(seconds))] * bool(seconds)
+
+
+def test_a_gap_is_longer_than_the_printed_time_of_its_step() -> None:
+    steps = clock_steps([2.0, 2.0, 7.0, 2.0, 2.0])
+    steps[2] |= {"step_time_s": 3.0, "step_time_by": None}
+    (row,) = of(steps, [{"line": 25, "key": "val_loss", "value": 3.0}])
+    assert row["total_s"] == 7.0 - 3.0
+
+
+def test_each_line_of_several_steps_has_their_times() -> None:
+    steps = [row | {"step": 10 * row["step"]} for row in clock_steps([20.0, 20.0, 26.0, 20.0])]
+    (row,) = of(steps, [{"line": 25, "key": "val_loss", "value": 3.0}])
+    assert row["total_s"] == pytest.approx(26.0 - 20.0)
 
 
 def test_a_log_of_llama_factory(tmp_path: Path) -> None:
@@ -215,5 +251,67 @@ def test_a_clock_is_read_where_steps_go_on() -> None:
     clock = [(1, 10.0), (2, 20.0), (2, 25.0), (1, 26.0), (3, 30.0)]
     steps = Tables(by_hand("steps", [{"step": step, "elapsed_s": at} for step, at in clock])).rows("steps")
     assert [column.tolist() for column in module._readings(steps)[:3]] == [[1, 2, 5], [1, 2, 3], [10.0, 20.0, 30.0]]
-    back = Tables(by_hand("steps", [{"step": n, "elapsed_s": at} for n, at in enumerate((3.0, 2.0, 4.0, 5.0))]))
-    assert [len(column) for column in module._readings(back.rows("steps"))] == [0] * 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "clock"),
+    [
+        ([{"elapsed_s": at} for at in (3.0, 2.0, 4.0, 5.0)], []),
+        ([{"elapsed_s": at} for at in (3.0, 3.0, 4.0, 4.0)], [3.0, 3.0, 4.0, 4.0]),  # it counts whole seconds
+        ([{"elapsed_s": at, "printed_ns": 10**9} for at in (3.0, 4.0, 5.0)], [1.0, 1.0, 1.0]),  # too few readings
+        ([{"printed_ns": at * 10**9} for at in (7, 9)], [7.0, 9.0]),
+        ([{"elapsed_s": at, "rank": rank} for at in (1.0, 2.0, 3.0, 4.0) for rank in (5, 3)], [1.0, 2.0, 3.0, 4.0]),
+        ([{"elapsed_s": at, "copy": copy} for copy in (1, 2) for at in (1.0, 2.0, 3.0, 4.0)], [1.0, 2.0, 3.0, 4.0]),
+        ([{"elapsed_s": at, "step": None} for at in (1.0, 2.0, 3.0, 4.0)], []),
+        ([{}], []),
+    ],
+)
+def test_readings_of_the_clock(rows: list[dict[str, Any]], clock: list[float]) -> None:
+    steps = Tables(by_hand("steps", [{"step": at} | row for at, row in enumerate(rows)])).rows("steps")
+    assert module._readings(steps)[2].tolist() == clock
+
+
+@pytest.mark.parametrize(
+    ("seconds", "before", "included"),
+    [
+        ([2.0, 2.0, 6.0, 2.0], [0.0, 0.0, 4.0, 0.0], [2]),
+        ([2.0, 2.0, 2.0, 2.0], [0.0, 0.0, 4.0, 0.0], []),
+        ([9.0, 6.0, 2.0, 2.0, 2.0], [4.0, 4.0, 0.0, 0.0, 0.0], [1]),  # the first is long for other reasons
+        ([2.0, 3.0, 2.0], [0.0, 2.0, 0.0], []),  # 1 s is as far from 2 s as 3 s are
+        ([2.0, 6.0, 2.0], [0.0, 5.0, 0.0], [1]),
+        ([2.0, 6.0, 2.0], [0.0, 6.0, 0.0], []),  # no time is left for the step
+    ],
+)
+def test_a_step_time_includes_the_pause_without_which_it_is_usual(
+    seconds: list[float], before: list[float], included: list[int]
+) -> None:
+    assert np.flatnonzero(module.include_pauses(np.array(seconds), np.array(before))).tolist() == included
+
+
+@pytest.mark.parametrize(
+    ("steps", "run_s"),
+    [
+        ([(1, 2.0), (2, 2.0), (3, 2.0)], 6.0 + 4.0),
+        ([(1, 2.0), (3, 2.0)], None),  # a step between them has no time
+        ([(2, 2.0, 2), (4, 2.0, 2), (6, 4.0, 2), (8, 2.0, 2)], 2 * (2.0 + 2.0 + 4.0 + 2.0)),  # the pause is in a mean
+        ([(1, 2.0, 1, 0), (2, 2.0, 1, 0), (1, 2.0, 1, 1), (2, 2.0, 1, 1)], 8.0 + 4.0),  # each epoch counts from new
+        ([(1, 2.0, 1, 0), (2, 2.0, 1, 0), (1, 2.0, 1, 1), (3, 2.0, 1, 1)], None),
+        ([(1, None), (2, None)], None),
+    ],
+)
+def test_the_time_of_a_run_is_that_of_all_its_steps_and_pauses(steps: list[tuple[Any, ...]], run_s: float) -> None:
+    names = ("step", "step_time_s", "steps_averaged", "epoch")
+    rows = [{"line": 10 * at, "rank": rank, "steps_averaged": 1, **dict(zip(names, step, strict=False))}
+            for at, step in enumerate(steps, 1) for rank in (0, 1)]  # fmt: skip
+    (row,) = of(rows, [{"line": 25, "key": "checkpoint_time", "unit": "s", "value": 4.0}])
+    assert (row["total_s"], row["run_s"]) == (4.0, run_s)
+
+
+def test_lines_that_report_a_pause() -> None:
+    """With the seconds that one prints, and without for each line that speaks of a pause."""
+    keys = [("eval_time", "s", 3.0), ("loss", None, 2.0), ("val_loss", None, 2.5)]
+    values = Tables(by_hand("values", [{"key": key, "unit": unit, "value": value} for key, unit, value in keys]))
+    lines = list(module.pause_lines(values.rows("values"), None, None))
+    assert lines == [("validation", 1, 3.0), ("validation", 1, None), ("validation", 3, None)]
+    phases = Tables(by_hand("phases", [{"phase": "save_checkpoint", "time_s": 5.0}])).rows("phases")
+    assert list(module.pause_lines(None, phases, None)) == [("checkpoint", 1, 5.0)]

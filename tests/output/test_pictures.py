@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import zlib
 from datetime import UTC, datetime
 from functools import cache
 from html.parser import HTMLParser
@@ -23,11 +22,9 @@ from perflog.metrics import Tables
 from perflog.metrics.step_time.breakdown import part_name
 from perflog.metrics.step_time.wait import wait_steps
 from perflog.output.report import collect, to_html
-from perflog.output.report.html.axis_ticks import dates_between, round_numbers
-from perflog.output.report.html.color_scales import png_of
 from perflog.output.report.html.pictures import picture
 from perflog.plots.drawing.canvas import extremes
-from perflog.plots.drawing.sketch import Cells, Sketch, set_cell_names, set_mark_name
+from perflog.plots.drawing.sketch import Sketch, set_cell_names, set_mark_name
 
 DATA = TESTS / "data"
 
@@ -121,31 +118,6 @@ def _drawn(text: str) -> str:
     axes.set(title=f"title {text}".replace("\n", " "), xlabel=f"x {text}", ylabel=f"y {text}")
     sketch.legend([line, bars], title=f"legend {text}")
     return picture(sketch, "p", f"plot {text}")
-
-
-def test_cells_are_a_picture_of_one_pixel_each() -> None:
-    values = np.array([[0.0, np.nan, 1.0], [0.5, 2.0, -1.0]])
-    png = png_of(Cells(values=values, extent=(0, 3, 2, 0), low=0.0, high=1.0))
-    start = png.index(b"IDAT") + 4
-    rows = zlib.decompress(png[start : png.index(b"IEND") - 8])
-    assert list(rows) == [0, 1, 0, 255, 0, 128, 255, 1]
-
-
-@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
-def test_ticks_are_few_round_and_inside(low: float, size: float) -> None:
-    high = low + size
-    ticks = round_numbers(low, high)
-    assert 2 <= len(ticks) <= 7
-    assert all(low - size * 1e-6 <= tick <= high + size * 1e-6 for tick in ticks)
-    assert np.diff(ticks) == pytest.approx(ticks[1] - ticks[0], rel=1e-3)
-
-
-@given(st.floats(3e8, 4e9), st.floats(1, 3e8))
-def test_dates_on_an_axis_are_few_and_inside(low: float, span: float) -> None:
-    ticks = dates_between(low, low + span)
-    assert len(ticks) <= 8 and all(low <= tick <= low + span for tick in ticks)
-    assert all(tick % 60 == 0 for tick in ticks)
-    assert ticks or span < 20 * 366 * 86_400
 
 
 def test_dates_of_versions_are_places_on_the_axis() -> None:

@@ -26,7 +26,7 @@ def ticks_of(axis: Axis, ends: tuple[float, float]) -> list[tuple[float, str]]:
 
 
 def round_numbers(low: float, high: float, integer: bool = False) -> list[float]:
-    """Return at most six multiples of 1, 2 or 5 times a power of ten between two numbers."""
+    """Return at most seven multiples of 1, 2 or 5 times a power of ten from one number to another."""
     rough = (high - low) / _MOST_TICKS
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
