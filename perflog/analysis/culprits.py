@@ -6,12 +6,13 @@ module adds node, device and lines to the judgement.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from perflog.grouping import grouped
 from perflog.parsing.failures.first_cause import NOT_KNOWN, ONE_OF, Judgement
 from perflog.parsing.failures.kinds import is_plain
 from perflog.parsing.failures.rows import FailureRow
@@ -51,18 +52,22 @@ class Culprit(Struct, frozen=True):
         parts += [f"{what} {number}" for what, number in numbers.items() if number is not None]
         return parts[0] + (f" ({', '.join(parts[1:])})" if len(parts) > 1 else "") if parts else ""
 
+    @property
+    def is_rank_alone(self) -> bool:
+        """Whether no more than its rank is known, or its rank and node."""
+        return self.rank is not None and self.name == f"rank {self.rank}" + (f" ({self.node})" if self.node else "")
+
     def as_json(self) -> dict[str, Any]:
         """What is known of it, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def names_of(culprits: Collection[Culprit]) -> list[str]:
-    """Return the names of culprits; ranks of which no more is known than the number have one: `ranks 40-47`."""
-    names = [culprit.name for culprit in culprits if culprit.name]
-    ranks = {f"rank {culprit.rank}": culprit.rank for culprit in culprits if culprit.rank is not None}
-    plain = {ranks[name] for name in names if name in ranks}
-    together = numbered("rank", plain) if len(plain) > 1 else ""
-    return list(dict.fromkeys(together if together and name in ranks else name for name in names))
+    """Return the names of culprits; ranks of a node have one if no more is known of them: `ranks 40-47 (node5)`."""
+    ranks = grouped((each.node, each.rank) for each in culprits if each.rank is not None and each.is_rank_alone)
+    together = {node: numbered("rank", {*own}) + (f" ({node})" if node else "") for node, own in ranks.items()}
+    names = (together[each.node] if each.is_rank_alone else each.name for each in culprits)
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
@@ -109,6 +114,14 @@ def culprits_of(rows: Sequence[FailureRow], judged: Judgement) -> list[Culprit]:
             )
         )  # fmt: skip
     return found
+
+
+def with_hosts(culprits: Sequence[Culprit], hosts: Mapping[int, str]) -> list[Culprit]:
+    """Return culprits with the host of their rank as node, where no line about them names one; `hosts`: by rank."""
+    return [
+        replace(each, node=hosts.get(each.rank)) if each.node is None and each.rank is not None else each
+        for each in culprits
+    ]
 
 
 def _texts(rows: Sequence[FailureRow]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from perflog.analysis.culprits import EVIDENCE, Culprit, names_of, text_of
-from perflog.analysis.job_endings import STUCK, Ending, endings, joined, place_of
+from perflog.analysis.job_endings import STUCK, Ending, endings, joined, located, place_of
 from perflog.analysis.job_members import runs_of_jobs
 from perflog.analysis.overview.facts.device_facts import held_by_allocator
 from perflog.analysis.overview.facts.job_course import drifts, level_changes
@@ -176,7 +176,7 @@ def _ended(tables: Tables, logs: Mapping[str, str], names: Sequence[str]) -> Dia
     stuck = _stuck(tables, names, timeouts)
     if stuck is not None and all(ending.judged.kind in (None, "collective_timeout", "remote_exit") for ending in final):
         return stuck
-    chosen = joined(final) if final else (ended[-1] if ended else None)
+    chosen = located(joined(final), tables) if final else (ended[-1] if ended else None)
     if chosen is None:
         lost = [each for each in divergences(tables) if each.is_lost]
         if lost:

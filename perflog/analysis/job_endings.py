@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import fields, replace
 
-from perflog.analysis.culprits import Culprit, culprits_of, names_of
+from perflog.analysis.culprits import Culprit, culprits_of, names_of, with_hosts
 from perflog.analysis.program_starts import JOB, OUTPUT, is_of_a_rank, may_be_caught, prints_on, program_starts
 from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
@@ -24,6 +24,7 @@ from perflog.metrics import Tables
 from perflog.metrics.attempts import Attempt, attempts
 from perflog.metrics.benchmarks.server_readings import RUNNING
 from perflog.metrics.rank_files import is_of_process_files, is_of_rank_files
+from perflog.metrics.rank_hosts import hosts_of_ranks
 from perflog.metrics.run_tables import computed_once
 from perflog.parsing.failures.first_cause import ONE_OF, SILENT, Judgement, judge
 from perflog.parsing.failures.kinds import ECHO, EITHER, NOTICE, REPORT, SUMMARIES, TRACEBACK, is_plain, kinds, title_of
@@ -160,6 +161,7 @@ def endings(tables: Tables) -> list[Ending]:
                 replace(each, goes_on=True) if _is_outlived(tables, each) else each for each in endings_of_log
             ]
         found += [replace(each, place=place_of(tables, each.run, each.line) or "") for each in endings_of_log]
+    found = [located(each, tables) for each in found]
     return list(_of_attempts(found, attempts(tables)))
 
 
@@ -455,6 +457,11 @@ def joined(final: Sequence[Ending]) -> Ending:
     judged = judge(rows, seen, None)
     steps = [ending.last_step for ending in final if ending.last_step is not None]
     return Ending(judged, rows, culprits_of(rows, judged), max(steps, default=None), False, False)
+
+
+def located(ending: Ending, tables: Tables) -> Ending:
+    """Return an ending with the nodes of the accused ranks."""
+    return replace(ending, culprits=with_hosts(ending.culprits, hosts_of_ranks(tables, ending.run)))
 
 
 def _shortened(text: str) -> str:

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
-from perflog.analysis.culprits import Culprit
+from perflog.analysis.culprits import Culprit, with_hosts
 from perflog.analysis.overview.facts.what_if import at_fault
 from perflog.analysis.overview.ranks_apart import WAITS, often
 from perflog.grouping import grouped
@@ -23,6 +24,7 @@ from perflog.metrics import Options, Tables, imbalance, node_pairs, whatif
 from perflog.metrics.causes import causes_by_run
 from perflog.metrics.causes.slow_steps import SLOW_STEPS
 from perflog.metrics.power.unlike_devices import unlike_devices
+from perflog.metrics.rank_hosts import hosts_of_ranks
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.skew.hot_experts import expert_jobs
 from perflog.metrics.skew.named_ranks import NamedRank, named_rank_rows
@@ -31,7 +33,7 @@ from perflog.metrics.what_if.step_replay import OPERATIONS
 from perflog.parsing.failures.first_cause import LIKELY, SURE
 from perflog.statistics.standing_out import LEVEL
 from perflog.tables.nulls import int_or_none, none_if_null, row_dicts
-from perflog.units import show, show_p
+from perflog.units import numbered, show, show_p
 
 SLOW_RANK, SLOW_LINK, SLOW_NODE = "slow_rank", "slow_link", "slow_node"
 SLOW_STAGE, SLOW_REPLICA, HOT_EXPERT, THROTTLING = "slow_stage", "slow_replica", "hot_expert", "throttling"
@@ -55,7 +57,33 @@ def slow_members(tables: Tables, options: Options) -> list[Culprit]:
     found = [*_links(tables, options), *_ranks(tables)]
     found = found or list(_named(tables)) or list(_of_causes(tables, options))
     found = found or list(_throttled(tables))
-    return found or [*_experts(tables), *_stages(tables, options), *_replayed(tables, options)]
+    if found:
+        hosts = _hosts(tables)
+        return _whole_nodes(with_hosts(found, hosts), hosts)
+    return [*_experts(tables), *_stages(tables, options), *_replayed(tables, options)]
+
+
+def _hosts(tables: Tables) -> Mapping[int, str]:
+    """Return the hosts of the ranks of the only run with steps."""
+    stepping = [*tables.counts("steps")]
+    return hosts_of_ranks(tables, stepping[0]) if len(stepping) == 1 else {}
+
+
+def _whole_nodes(culprits: Sequence[Culprit], hosts: Mapping[int, str]) -> list[Culprit]:
+    """Return culprits with a node instead of its ranks where all of them are accused of the same."""
+    alike = grouped(((each.kind, each.node), each) for each in culprits if each.is_rank_alone)
+    nodes = Counter(hosts.values())
+    whole = {key: each for key, each in alike.items() if key[1] and 1 < len(each) == nodes[key[1]]}
+    found: dict[object, Culprit] = {}
+    for n, each in enumerate(culprits):
+        key = (each.kind, each.node)
+        if key not in whole or not each.is_rank_alone:
+            found[n] = each
+        elif key not in found:
+            ranks = numbered("rank", {own.rank for own in whole[key] if own.rank is not None})
+            evidence = (f"all its ranks ({ranks}); {each.name}: {each.evidence[0]}", *each.evidence[1:])
+            found[key] = replace(each, rank=None, evidence=evidence)
+    return list(found.values())
 
 
 def _ranks(tables: Tables) -> Iterator[Culprit]:

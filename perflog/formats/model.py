@@ -123,6 +123,7 @@ class Line(Struct, frozen=True, eq=False):
         fills_steps: Whether numbers of table `values` fill the columns of `steps` that have their names.
         step_by: How the line takes its step from a progress bar, one of `STEP_BY`; None if it does not.
         warns: Whether the line is a warning, which may report a failure.
+        otherwise: Whether it reads only what no other line reads.
         is_assumed: Whether its settings count only where no other line of the run prints them.
         may_be_setting: Whether its numbers are settings if the lines above it say so: see `match.setting_blocks`.
         dropped: Why the figures in dropped fields need no table, by name of the field (`_`, `__`). The figures of a
@@ -171,6 +172,7 @@ class Line(Struct, frozen=True, eq=False):
     fills_steps: bool = False
     step_by: str | None = None
     warns: bool = False
+    otherwise: bool = False
     is_assumed: bool = False
     may_be_setting: bool = False
     dropped: Mapping[str, str] = field(default_factory=dict)

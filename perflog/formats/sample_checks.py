@@ -122,7 +122,7 @@ def _check_sample(format: Format, line: Line, sample: str, readers: _Readers, fa
     _check_identity(line, sample, values, where)
     for owner, other in readers.of(sample.encode("utf-8", "surrogateescape").rstrip(b" \t")):
         is_own = other is line or (family is not None and owner is format and other.name == family.name)
-        if not is_own:
+        if not is_own and not other.otherwise:
             raise _ambiguous(other.name, owner, sample, where)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from perflog.analysis.overview.run_figures import RunFigure
 from perflog.grouping import grouped
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics import Tables
+from perflog.metrics.rank_hosts import host_in_words, hosts_of_ranks
 from perflog.metrics.skew.named_ranks import SPEED_UNITS, NamedRank, hanging_ranks, named_rank_rows
 from perflog.metrics.skew.ranks import OutlierGroup, RankRow, outlier_groups, rank_figures, rank_name, rank_rows
 from perflog.statistics.samples import medians
@@ -34,12 +35,12 @@ _COLUMNS = {
 
 def ranks_apart(tables: Tables, run: str) -> Iterator[str]:
     """Yield a line for each rank that is worse than all others; of many for those that are so in the same metrics."""
-    groups = outlier_groups(rank_rows(tables.only([run])))
+    groups, hosts = outlier_groups(rank_rows(tables.only([run]))), hosts_of_ranks(tables.whole, run)
     if sum(len(group.members) for group in groups) <= _NAMED:
         rows = sorted((row for group in groups for row in group.rows), key=lambda row: -row.certainty)
         by_rank = grouped((row.rank or "", row) for row in rows)
         groups = [OutlierGroup((rank,), tuple(own)) for rank, own in by_rank.items()]
-    yield from map(_stands_out, groups[:_NAMED])
+    yield from (_stands_out(group, hosts) for group in groups[:_NAMED])
     further = [member for group in groups[_NAMED:] for member in group.members]
     if further:
         yield f"{count(len(further), 'more rank')} far from the others: {OutlierGroup(tuple(further), ()).name}."
@@ -67,7 +68,9 @@ def blocks_apart(tables: Tables, run: str) -> Iterator[str]:
         longer, others = (float(np.median(part)) for part in (times[order[cut:]], times[order[:cut]]))
         if is_block and logs[cut] - logs[cut - 1] >= _CLEARLY * spread and longer - others >= _OF_STEP * step:
             name, own, rest = figure.figure.removesuffix("_s"), show(longer, "s", 3), show(others, "s", 3)
-            yield f"R{numbered('rank', slow)[1:]} take longer: {name} {own}, the others {rest}."
+            host = host_in_words(slow, hosts_of_ranks(tables.whole, run))
+            who = f"R{numbered('rank', slow)[1:]}{f', {host},' if host else ''}"
+            yield f"{who} take longer: {name} {own}, the others {rest}."
 
 
 def ranks_named(tables: Tables, run: str) -> Iterator[str]:
@@ -143,8 +146,8 @@ def often(*rows: RankRow) -> str:
     return f"in {least}{min(shares, key=int)} % of {rows[0].rows:,} rows" if rows[0].rows > 1 else "printed once"
 
 
-def _stands_out(group: OutlierGroup) -> str:
-    """The metrics in which ranks are outliers, the surest first."""
+def _stands_out(group: OutlierGroup, hosts: Mapping[int, str]) -> str:
+    """The metrics in which ranks are outliers, the surest first; `hosts`: the host of each rank, where known."""
     each = []
     by_figure = group.rows_by_figure
     for name, rows in [*by_figure.items()][:_FIGURES]:
@@ -161,11 +164,14 @@ def _stands_out(group: OutlierGroup) -> str:
     more = f"; {len(by_figure) - _FIGURES} more" if len(by_figure) > _FIGURES else ""
     several = len(group.members) > 1
     among, name = "some" if several else "one", f"{group.name[0].upper()}{group.name[1:]}"
+    are_ranks = all(map(str.isdigit, group.members))
+    host = host_in_words([*map(int, group.members)], hosts) if are_ranks else ""
     who = f"{name} of {first.ranks}"
-    if not all(map(str.isdigit, group.members)):
+    if not are_ranks:
         who = f"{name if name.startswith('Node ') else group.name}, {among} of {first.ranks} processes,"
     elif max(map(int, group.members)) >= first.ranks:
         who = f"{name}, {among} of {first.ranks} ranks in the log,"
+    who += f" ({host})" if host else ""
     verb = "are outliers" if several else "is an outlier"
     return f"{who} {verb}: {'; '.join(each)}{more} ({often(*surest)}, {show_p(p)})."
 

@@ -182,7 +182,9 @@ def load(path: Path, is_tested: bool = False) -> Format:
         reason = entry.get("dropped", str)
         dropped = reasons({"*": reason} if reason else {})
         samples, warns = entry.texts("sample", required=True), bool(entry.get("warns", bool))
-        lines.append(Line(text.text, text, samples, role="context", dropped=dropped, warns=warns))
+        otherwise = bool(entry.get("otherwise", bool))
+        line = Line(text.text, text, samples, role="context", dropped=dropped, warns=warns, otherwise=otherwise)
+        lines.append(line)
     for entry in entries(file, "block"):
         lines += _block(entry, is_tested)
     adjacent = []

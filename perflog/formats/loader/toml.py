@@ -53,7 +53,7 @@ _KEYS = {
         "clock", "clock_starts", "clock_stops", "pause", "fills_steps", "step_by", "check", "outside", "dropped",
         "again", "telling", "unknown",
     },
-    "context": {"text", "sample", "dropped", "warns"},
+    "context": {"text", "sample", "dropped", "warns", "otherwise"},
     "block": {"name", "at", "begin", "body", "end", "keep", "sample"},
     "fingerprint": {"name", "vote", "reads"},
     "adjacent": {"line", "after"},

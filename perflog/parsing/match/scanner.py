@@ -378,7 +378,8 @@ class _Matchers:
             labelled = {kind: Template(label.text + t.text) for kind, t in exact.items()}
             self.fast_labelled = NumericMatcher(_numeric(labelled))
         # The body of a block may be any indented lines: it reads what no other line reads.
-        order = sorted(templates, key=lambda k: (lines[k][1].role == "body", lines[k][0].guessed, lines[k][0].generic))
+        last = {kind: lines[kind][1].role == "body" or lines[kind][1].otherwise for kind in templates}
+        order = sorted(templates, key=lambda k: (last[k], lines[k][0].guessed, lines[k][0].generic))
         surrounded = {kind for kind, t in templates.items() if t.has_prefix or t.has_appendix}
         self.templates = {kind: templates[kind] for kind in order if kind not in surrounded}
         self.surrounded = {kind: templates[kind] for kind in order if kind in surrounded}
