@@ -247,8 +247,8 @@ def metric(
 ) -> Callable[[Callable[[Tables, Options], MetricRows]], Metric]:
     """Make a function a metric of its name. `perflog.metrics.METRICS` lists the metrics that perflog has.
 
-    The docstring of the function: what one row is, then what the reader has to know, then `Example:`. Arguments and
-    columns are added to it.
+    The docstring of the function: what one row is, then what the reader has to know, then `Example:` if
+    a bundled log has rows. Arguments and columns are added to it.
     """
 
     def decorate(compute: Callable[[Tables, Options], MetricRows]) -> Metric:
@@ -297,8 +297,13 @@ def call_signature(call: Callable[..., Any], types: Mapping[str, Any] | None = N
 
 
 def _documentation(metric: Metric) -> str:
-    """Return the docstring of a metric: its function's, with Args, Returns and Raises before the example."""
+    """Return the docstring of a metric: its function's, with Args, Returns and Raises before the example.
+
+    The example of a metric of which no bundled log has rows is its call.
+    """
     text, _, example = (inspect.getdoc(metric.compute) or "").partition("\nExample:\n")
+    log = "trace.json" if "events" in metric.needs else "run.txt"
+    example = example or f'    >>> table = perflog.metrics.{metric.name}(perflog.read("{log}"))'
     types = {name: p.annotation for name, p in inspect.signature(Metric.__call__).parameters.items()}
     meanings = dict(re.findall(r"^ +(\w+): (.+)$", Options.__doc__ or "", re.MULTILINE))
     arguments = {"log": "A log, or tables by name.", **meanings}
@@ -313,4 +318,4 @@ def _documentation(metric: Metric) -> str:
         "\n".join([f"Returns:\n    DataFrame with these columns{needs}:\n", *columns]),
         f"Raises:\n{raises}",
     ]
-    return "\n\n".join([*sections, *([f"Example:\n{example}"] if example else [])]) + "\n"
+    return "\n\n".join([*sections, f"Example:\n{example}"]) + "\n"

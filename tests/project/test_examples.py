@@ -32,7 +32,11 @@ LOGS = {
     "trace.json": "traces/2024_epoch.json",
     "shapes.json": "traces/shapes/linear.json",
 }
-WITH_EXAMPLES = [path for path in sorted((ROOT / "perflog").rglob("*.py")) if ">>>" in path.read_text("utf-8")]
+WITH_EXAMPLES = [
+    path
+    for path in sorted((ROOT / "perflog").rglob("*.py"))
+    if re.search(r"^ *>>> ", path.read_text("utf-8"), re.MULTILINE)
+]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("*/*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 

@@ -96,11 +96,6 @@ def cases(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all 
     """Quantities that a run prints over parameters: the best case, the worst, and their ratio.
 
     Rows of `values` of one record, for no step, are one measurement. Steps, epochs and requests are series, no cases.
-
-    Example:
-        >>> table = perflog.metrics.cases(perflog.read("run.txt"))
-        >>> len(table)
-        0
     """
     return _rows_of_runs(tables, _rows)
 
@@ -114,13 +109,7 @@ def cases(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all 
     source="a variant is a value of a parameter that is a word, or one of several quantities side by side",
 )
 def case_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
-    """Variants of what is measured, such as implementations and libraries, compared case by case with the first one.
-
-    Example:
-        >>> table = perflog.metrics.case_pairs(perflog.read("run.txt"))
-        >>> len(table)
-        0
-    """
+    """Variants of what is measured, such as implementations and libraries, compared case by case with the first one."""
     return _rows_of_runs(tables, _pairs)
 
 

@@ -95,13 +95,7 @@ def _samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     compares=(_samples,),
 )
 def collectives(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
-    """Bandwidth and latency of each collective that a run measures, for each kind of buffer and for both together.
-
-    Example:
-        >>> table = perflog.metrics.collectives(perflog.read("run.txt"))
-        >>> len(table)
-        0
-    """
+    """Bandwidth and latency of each collective that a run measures, for each kind of buffer and for both together."""
     return [
         {"run": run, **row}
         for run, run_rows in tables.rows_by_run("collectives").items()

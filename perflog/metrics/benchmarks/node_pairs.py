@@ -57,11 +57,6 @@ def node_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 
     Nodes and pairs are in the order of their bandwidth, the slowest first, for each operation and number of ranks. A
     node is slow if most of its pairs are: one slow partner does not make it slow. Runs on one node, or on more than
     two, are left out.
-
-    Example:
-        >>> table = perflog.metrics.node_pairs(perflog.read("run.txt"))
-        >>> len(table)
-        0
     """
     rows = tables.rows("collectives")
     pairs = {run: pair for run, config in tables.rows("runs").records("run", "config") if (pair := _nodes(config))}

@@ -88,13 +88,7 @@ class LoadCurve(Struct, frozen=True):
     source="own",
 )
 def server_loads(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
-    """What a server gives and how long requests take at each load of a client, from three loads on.
-
-    Example:
-        >>> table = perflog.metrics.server_loads(perflog.read("run.txt"))
-        >>> len(table)
-        0
-    """
+    """What a server gives and how long requests take at each load of a client, from three loads on."""
     rows: list[dict[str, Any]] = []
     for curve in load_curves(tables):
         for point in curve.points:

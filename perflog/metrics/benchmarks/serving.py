@@ -114,13 +114,7 @@ def serving_samples(tables: Tables, steady: Steady) -> Iterator[Sample]:
     source="reports of serving benchmarks; logs of engines that print their state from time to time",
 )
 def serving(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
-    """Latency of requests and tokens, then throughput, requests and cache of a server, while requests run.
-
-    Example:
-        >>> table = perflog.metrics.serving(perflog.read("run.txt"))
-        >>> len(table)
-        0
-    """
+    """Latency of requests and tokens, then throughput, requests and cache of a server, while requests run."""
     rows: list[dict[str, Any]] = []
     for (run,) in tables.rows("runs").records("run"):
         for name, found in served(tables).get(run, {}).items():

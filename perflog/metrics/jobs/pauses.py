@@ -78,11 +78,6 @@ def pauses(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all
     Durations that the log prints come first, then starts and ends, then gaps of the clock: a run has rows of one source
     only, since all show the same pauses. A duration that is printed again and again without a step in between is the
     duration of a batch, and no pause. A clock that stops during a validation shows no pause.
-
-    Example:
-        >>> table = perflog.metrics.pauses(perflog.find_runs("reference:moe_layer.txt"))
-        >>> len(table)
-        0
     """
     return pause_rows(tables)
 

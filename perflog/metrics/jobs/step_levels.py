@@ -109,11 +109,6 @@ def levels(tables: Tables, options: Options) -> MetricRows:
     A slope, single long steps, pauses and short periods are no shift. A run that prints no step times has its levels by
     the rate that it prints, or by the longest time that its step lines name. Runs of fewer than 24 steady steps have no
     rows.
-
-    Example:
-        >>> table = perflog.metrics.levels(perflog.find_runs("reference:training_sweep.txt"))
-        >>> len(table)
-        0
     """
     return [row for run in run_levels(tables, options.warmup).values() for row in _rows(tables, run)]
 

@@ -138,11 +138,6 @@ def stuck_ranks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
 
     A rank may have fewer calls because it waits for another one: then it does not hold the job up. A rank without a
     dump may: the process may have died.
-
-    Example:
-        >>> table = perflog.metrics.stuck_ranks(perflog.read("run.txt"))
-        >>> len(table)
-        0
     """
     return [{"run": run, **row} for run, job in jobs_of_dumps(tables).items() for row in _rows(job)]
 

@@ -58,11 +58,6 @@ def time_to_train(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG0
     A score needs three runs of a folder, and is null if more than one of them did not end in success: was aborted, or
     prints no end where others do. Settings that differ between the runs are named, since only repeats of one
     configuration have a score that means anything.
-
-    Example:
-        >>> table = perflog.metrics.time_to_train(perflog.read("run.txt"))
-        >>> len(table)
-        0
     """
     runs = tables.rows("runs")
     known = list(runs.where(runs.known("elapsed_s")).dicts(*_OF_RUN))

@@ -85,11 +85,6 @@ def history(tables: Tables, options: Options) -> MetricRows:
     and forth, such as a batch size that each night tries, makes a history for each value. One that changes once and
     stays, such as a version of a library, does not: `with_it` names it beside the change that came with it. A slow
     drift is no level. `perflog track` shows all metrics, and why runs are left out.
-
-    Example:
-        >>> table = perflog.metrics.history(perflog.find_runs("reference:moe_layer.txt"))
-        >>> len(table)
-        0
     """
     settings = settings_by_run(tables)
     found = versions_of_tests(tables).tests if len(settings) >= FEWEST else ()

@@ -63,11 +63,6 @@ def scaling(tables: Tables, options: Options) -> MetricRows:
 
     The last row of a study is a prediction, if it has three sizes or more: `error` shows how well the smaller sizes
     predict the largest one.
-
-    Example:
-        >>> table = perflog.metrics.scaling(perflog.find_runs("reference:moe_layer.txt"))
-        >>> len(table)
-        0
     """
     if not (found := [*studies(tables, options), *table_studies(tables)]):
         return []

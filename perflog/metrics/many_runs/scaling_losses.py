@@ -65,10 +65,6 @@ def scaling_losses(tables: Tables, options: Options) -> MetricRows:
     """What each size of a scaling study loses against the smallest one, by the bars and parts of the waterfall.
 
     A study has rows if all its runs have a waterfall of the same whole. A part that a size lacks took no time there.
-
-    Example:
-        >>> len(perflog.metrics.scaling_losses(perflog.find_runs("reference:moe_layer.txt")))
-        0
     """
     return [row for study in studies(tables, options) for row in _rows(tables, study, options)]
 

@@ -84,13 +84,7 @@ class CaseEnergy(Struct, frozen=True):
     source="values of one row of a table, by their names and units; power / rate only for one GPU",
 )
 def energy_cases(tables: Tables, options: Options) -> MetricRows:
-    """Energy of each case of a sweep or of a table of results, the best marked.
-
-    Example:
-        >>> table = perflog.metrics.energy_cases(perflog.read("run.txt"))
-        >>> len(table)
-        0
-    """
+    """Energy of each case of a sweep or of a table of results, the best marked."""
     return [
         {"run": run, "table": number} | row
         for run, found in case_tables(tables).items()

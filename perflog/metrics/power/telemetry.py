@@ -101,13 +101,7 @@ class TimedSteps(Struct, frozen=True):
     source="trapezoidal rule; samples of nvidia-smi, dmon, DCGM, Weights & Biases by their names; end: printed time",
 )
 def telemetry(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
-    """Power, energy, utilisation, memory, temperature and clock of each device in each step, and in the whole run.
-
-    Example:
-        >>> table = perflog.metrics.telemetry(perflog.read("run.txt"))
-        >>> list(table.columns[2:7])
-        ['part', 'step', 'device', 'node', 'samples']
-    """
+    """Power, energy, utilisation, memory, temperature and clock of each device in each step, and in the whole run."""
     samples = device_samples(tables)
     return [row for windows in timed_steps(tables) for row in _rows(windows, samples)]
 

@@ -82,13 +82,7 @@ _SOURCE = "events `block` of a snapshot of PyTorch's caching allocator; names of
     source=_SOURCE,
 )
 def allocator(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
-    """Reserved and allocated memory of each device in a snapshot, and whether free blocks are too small.
-
-    Example:
-        >>> table = perflog.metrics.allocator(perflog.read("trace.json"))
-        >>> len(table)
-        0
-    """
+    """Reserved and allocated memory of each device in a snapshot, and whether free blocks are too small."""
     return [device._asdict() | row for device, row in _devices(tables)]
 
 
@@ -101,13 +95,7 @@ def allocator(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (
     source=_SOURCE,
 )
 def allocator_holders(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
-    """The lines of the program that hold memory, the largest first.
-
-    Example:
-        >>> table = perflog.metrics.allocator_holders(perflog.read("trace.json"))
-        >>> len(table)
-        0
-    """
+    """The lines of the program that hold memory, the largest first."""
     rows = []
     for device, blocks in _blocks(tables):
         used = blocks.where(blocks.one_of("category", (ALLOCATED,)))

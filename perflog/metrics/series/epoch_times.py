@@ -59,11 +59,6 @@ def epochs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all
 
     Whether the time has the evaluation in it depends on the program. A time that counts on from epoch to epoch is of no
     epoch.
-
-    Example:
-        >>> table = perflog.metrics.epochs(perflog.find_runs("reference:training_sweep.txt"))
-        >>> len(table)
-        0
     """
     return [row for rows in epoch_times(tables).values() for row in rows]
 

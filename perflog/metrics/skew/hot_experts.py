@@ -78,11 +78,6 @@ def hot_experts(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
     Files of one folder that are each named after another step and rank are one job: their loads add up. Only steps
     count in which no rank of the job is missing. An expert that a step does not print has no work. The warm-up counts,
     because the question is when experts become hot.
-
-    Example:
-        >>> table = perflog.metrics.hot_experts(perflog.read("run.txt"))
-        >>> len(table)
-        0
     """
     table: list[dict[str, Any]] = []
     for job in expert_jobs(tables):

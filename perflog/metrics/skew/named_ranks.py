@@ -85,13 +85,6 @@ def named_ranks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
     """The rank that reports over all ranks name most often at each end of a metric, and ranks called stragglers.
 
     A rank at the worse end need not be broken: a pipeline stage with more work is the slowest too.
-
-    Example:
-        >>> table = perflog.metrics.named_ranks(perflog.find_runs("reference:moe_layer.txt"))
-        >>> table[["figure", "end", "rank", "times", "reports"]]
-        Empty DataFrame
-        Columns: [figure, end, rank, times, reports]
-        Index: []
     """
     return [asdict(each) | {"unit": each.unit or None} for each in named_rank_rows(tables)]
 

@@ -57,11 +57,6 @@ def placement(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (
 
     The loads are measured, so `gain` holds for a placement made for exactly this step. One and two more experts for
     each rank are tried. There are no rows if the number of these ranks is unknown.
-
-    Example:
-        >>> table = perflog.metrics.placement(perflog.read("run.txt"))
-        >>> len(table)
-        0
     """
     return [row for job in expert_jobs(tables) for row in placements(tables, job)]
 

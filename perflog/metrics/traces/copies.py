@@ -54,11 +54,6 @@ def copies(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all
     """Copies of each device by direction and memory of the host; the longest first. Memsets are no copies.
 
     Copies of many small sizes are slow whatever the link: compare `bandwidth` with `median_bytes` beside it.
-
-    Example:
-        >>> table = perflog.metrics.copies(perflog.find_runs("reference:moe_layer.txt"))
-        >>> len(table)
-        0
     """
     return [row for device in trace_devices(tables) for row in _rows(device)]
 

@@ -97,11 +97,6 @@ def whatif(tables: Tables, options: Options) -> MetricRows:
     """How much slower a job is than without stragglers, and what each part of it costs, the most expensive first.
 
     Slowdowns do not multiply, and shares that are mended do not add up: parts wait for each other.
-
-    Example:
-        >>> table = perflog.metrics.whatif(perflog.read("run.txt"))
-        >>> "slowdown" in table
-        True
     """
     rows = []
     for run, job in replayed_jobs(tables, options).items():

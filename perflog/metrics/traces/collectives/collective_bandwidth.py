@@ -84,13 +84,7 @@ def _name_of(keys: Mapping[str, Any]) -> str:
     ),
 )
 def collective_bandwidth(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
-    """Bytes, algorithm and bus bandwidth of each kind of collective in each process group; the longest first.
-
-    Example:
-        >>> table = perflog.metrics.collective_bandwidth(perflog.read("trace.json"))
-        >>> table[["op", "timed", "calls", "busbw"]].columns.tolist()
-        ['op', 'timed', 'calls', 'busbw']
-    """
+    """Bytes, algorithm and bus bandwidth of each kind of collective in each process group; the longest first."""
     parts = [sorted(_rows(matched), key=lambda row: -row["time_s"]) for matched in all_collectives(tables)]
     return [row for rows in parts for row in rows]
 

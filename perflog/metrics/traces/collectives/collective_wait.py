@@ -73,14 +73,7 @@ _COLUMNS = (
 def collective_wait(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Each collective of the ranks of a job: time waited for the last rank, and time of the transfer.
 
-    Example:
-        >>> table = perflog.metrics.collective_wait(perflog.read("trace.json"))
-        >>> table[["op", "ranks", "wait_s", "transfer_s", "last"]]
-        Empty DataFrame
-        Columns: [op, ranks, wait_s, transfer_s, last]
-        Index: []
-
-        A trace of a single device has no rows: there is no other rank to wait for.
+    A trace of a single device has no rows: there is no other rank to wait for.
     """
     jobs = matched_collectives(tables)
     return [part for job in jobs for part in (_matched_rows(job), _unmatched_rows(job)) if len(part)]
@@ -161,14 +154,7 @@ _STRAGGLERS = (
 def stragglers(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
     """Each rank of a job: how often it arrives last to a collective, how long it waits and makes others wait.
 
-    Example:
-        >>> table = perflog.metrics.stragglers(perflog.read("trace.json"))
-        >>> table[["rank", "last_share", "imposed_s", "straggler"]]
-        Empty DataFrame
-        Columns: [rank, last_share, imposed_s, straggler]
-        Index: []
-
-        A trace of a single device has no rows: there is no other rank to keep waiting.
+    A trace of a single device has no rows: there is no other rank to keep waiting.
     """
     return [row for matched in matched_collectives(tables) for row in _straggler_rows(matched)]
 

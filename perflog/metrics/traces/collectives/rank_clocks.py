@@ -53,12 +53,7 @@ def rank_clocks(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001
     Metrics of waiting do not use the offsets: they print no waiting where the clocks differ. The bounds hold whatever
     the network does; the estimate assumes that the ranks leave a collective at one time.
 
-    Example:
-        >>> table = perflog.metrics.rank_clocks(perflog.read("trace.json"))
-        >>> len(table)
-        0
-
-        A trace of a single device has no rows: there is no other clock.
+    A trace of a single device has no rows: there is no other clock.
     """
     return [row for matched in matched_collectives(tables) for row in _rows(matched)]
 

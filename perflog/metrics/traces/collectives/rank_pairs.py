@@ -50,13 +50,7 @@ _COLUMNS = (
     source="ranks and split sizes as PyTorch's profiler prints them; sends and receives of a pair matched in order",
 )
 def rank_pairs(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
-    """Bytes and time from each rank to each other, by operation: a matrix as rows.
-
-    Example:
-        >>> table = perflog.metrics.rank_pairs(perflog.read("trace.json"))
-        >>> table[["op", "sender", "receiver", "bytes"]].columns.tolist()
-        ['op', 'sender', 'receiver', 'bytes']
-    """
+    """Bytes and time from each rank to each other, by operation: a matrix as rows."""
     rows = [row for matched in all_collectives(tables) for row in (*_transfers(matched), *_exchanges(matched))]
     table = metric_table(_COLUMNS, rows, tables)
     job = table["run"].fillna("")

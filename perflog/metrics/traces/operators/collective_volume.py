@@ -55,13 +55,7 @@ _NO_MESSAGE = frozenset(("barrier", "monitored_barrier"))
     source="events that describe a message: PyTorch's profiler and execution traces, NVTX ranges of NCCL, RCCL",
 )
 def collective_volume(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
-    """Calls and bytes of the collectives of each trace by operation, group and element type, the most bytes first.
-
-    Example:
-        >>> table = perflog.metrics.collective_volume(perflog.read("trace.json"))
-        >>> sorted(table.columns)[:3]
-        ['bytes', 'calls', 'dtype']
-    """
+    """Calls and bytes of the collectives of each trace by operation, group and element type, the most bytes first."""
     where: Where = {"kind": one_of("kernel", "cpu", "range", "library", "runtime")}
     columns = (
         "rank",

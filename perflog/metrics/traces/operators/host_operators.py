@@ -103,11 +103,6 @@ def host_operators(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG
 
     An execution trace has no times, and a profile often has no shapes. Where both of one process are among the runs,
     each fills in what the other lacks. Times of threads add up.
-
-    Example:
-        >>> table = perflog.metrics.host_operators(perflog.read("trace.json"))
-        >>> list(table.columns)[3:6]
-        ['operator', 'shapes', 'calls']
     """
     return [_rows(operators) for operators in operators_by_file(tables)]
 

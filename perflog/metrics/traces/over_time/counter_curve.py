@@ -54,11 +54,6 @@ def counter_curve(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG0
     """The curve of each counter that was read at least three times at points in time; periods without one have no row.
 
     Counters of single kernels and of calls have no curve.
-
-    Example:
-        >>> table = perflog.metrics.counter_curve(perflog.read("run.txt"))
-        >>> len(table)
-        0
     """
     frames = []
     columns = ("rank", "name", "subject", "device", "device_name", "start_ns", "correlation", "calls", "value", "unit")

@@ -68,13 +68,7 @@ def _device_readings(rows: pd.DataFrame) -> pd.DataFrame:
     ),
 )
 def counters(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (all metrics take the same)
-    """Mean, smallest and largest reading of each counter, by device and by what was counted.
-
-    Example:
-        >>> table = perflog.metrics.counters(perflog.read("run.txt"))
-        >>> list(table.columns[2:6])
-        ['rank', 'device', 'device_name', 'counter']
-    """
+    """Mean, smallest and largest reading of each counter, by device and by what was counted."""
     rows = tables.rows("counters")
     found = readings(rows.where(~rows.one_of("name", CALL_COUNTS)))  # these are of no hardware: see `stuck_ranks`
     groups = groups_of(*(found.rows.keys(name) for name in _KEYS), found.unit)

@@ -41,11 +41,6 @@ def idle_calls(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 
     """What the host does in the time in which each device has no work, the longest first.
 
     A device has rows where the launches of its work are known. Where it has annotated steps, their time counts.
-
-    Example:
-        >>> table = perflog.metrics.idle_calls(perflog.read("trace.json"))
-        >>> "name" in table
-        True
     """
     return rows_of_idle_calls(tables)
 

@@ -51,12 +51,7 @@ def lateness(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG001 (a
 
     The ranks of a job have rows if their clocks agree and the launches of their work are known.
 
-    Example:
-        >>> table = perflog.metrics.lateness(perflog.read("trace.json"))
-        >>> len(table)
-        0
-
-        A trace of a single device has no rows: there is no other rank to compare it with.
+    A trace of a single device has no rows: there is no other rank to compare it with.
     """
     between = own_work(tables)
     rows: list[dict[str, Any]] = []
