@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,7 @@ from msgspec import Struct
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.clock_offsets import on_first_clock
 from perflog.metrics.run_moments import moments
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_of_all
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.settings.run_settings import Settings, incidental_test
 from perflog.tables.arrow import with_column
@@ -89,12 +89,18 @@ class Extent(Struct, frozen=True):
     end_ns: int
 
 
+@computed_of_all
 def attempts(tables: Tables) -> dict[str, Attempt]:
     """Return the attempts of all jobs with several attempts, by run id, in the order of each job.
 
     All runs that were read count, not only the runs of `tables`.
     """
-    return cached(tables.whole, ("attempts",), lambda: _attempts(tables.whole))
+    milestones = tables.rows("milestones")
+    restores = milestones.where(milestones.one_of("kind", [RESTORE])).by("run")
+    restarts = milestones.where(milestones.one_of("kind", [STARTUP]) & milestones.one_of("edge", ["begin"])).by("run")
+    if not (restores or restarts) or len(tables.rows("runs")) < 2:
+        return {}
+    return _Chains(tables, restores, restarts).attempts()
 
 
 def jobs(tables: Tables) -> dict[str, list[str]]:
@@ -107,12 +113,10 @@ def jobs(tables: Tables) -> dict[str, list[str]]:
     return {job: runs for job, runs in found.items() if len(runs) > 1}
 
 
+@computed_of_all
 def extents(tables: Tables) -> dict[str, Extent]:
-    """Return the extent of each run, by run id, in the order of the logs."""
-    return cached(tables.whole, ("extents of runs",), lambda: {e.run: e for e in _extents(tables.whole)})
-
-
-def _extents(tables: Tables) -> Iterator[Extent]:
+    """Return the extent of each run that was read, by run id, in the order of the logs."""
+    found: dict[str, Extent] = {}
     steps, milestones = tables.rows_by_run("steps"), tables.rows_by_run("milestones")
     for run, log, index in tables.rows("runs").records("run", "log_sha256", "index"):
         own = steps.get(run)
@@ -124,7 +128,8 @@ def _extents(tables: Tables) -> Iterator[Extent]:
             first_line, last_line = int(own["line"].min()), int(own["line"].max())
         parts = [on_first_clock(tables, run, rows) for rows in (own, milestones.get(run)) if rows is not None]
         clock, begin, end = _time(parts)
-        yield Extent(run, log, index, first, last, first_line, last_line, clock, begin, end)
+        found[run] = Extent(run, log, index, first, last, first_line, last_line, clock, begin, end)
+    return found
 
 
 def _time(parts: Sequence[Rows]) -> tuple[str | None, int, int]:
@@ -145,15 +150,6 @@ def step_of(step: int, name: str | None) -> int | None:
         return step
     found = _STEP_IN_NAME.findall(name or "")
     return int(found[-1]) if found else None
-
-
-def _attempts(tables: Tables) -> dict[str, Attempt]:
-    milestones = tables.rows("milestones")
-    restores = milestones.where(milestones.one_of("kind", [RESTORE])).by("run")
-    restarts = milestones.where(milestones.one_of("kind", [STARTUP]) & milestones.one_of("edge", ["begin"])).by("run")
-    if not (restores or restarts) or len(tables.rows("runs")) < 2:
-        return {}
-    return _Chains(tables, restores, restarts).attempts()
 
 
 _Continued = tuple[Extent, tuple[int | None, int, str]]

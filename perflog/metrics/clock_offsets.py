@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_of_all
 from perflog.statistics.samples import mad, median
 from perflog.tables.columns import NULL, Rows
 
@@ -18,9 +18,10 @@ _LEAST_S, _LEAST_STEPS = 1.0, 2.0  # clocks that differ: in seconds, and in step
 _STEADY = 0.1  # of the difference: scatter of the difference
 
 
+@computed_of_all
 def clock_offsets(tables: Tables, run: str) -> dict[int, float]:
     """Return the ranks with another clock than the lowest rank: how many seconds it is ahead."""
-    return cached(tables.whole, ("clock offsets", run), lambda: _offsets(tables.whole.rows_of("steps", run)))
+    return _offsets(tables.rows_of("steps", run))
 
 
 def on_first_clock(tables: Tables, run: str, rows: Rows) -> Rows:

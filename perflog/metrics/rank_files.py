@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_of_all
 from perflog.parsing.input.log_names import LogName
 from perflog.parsing.input.rank_names import label_of_file
 
@@ -31,7 +31,10 @@ def is_of_process_files(tables: Tables, runs: Sequence[str]) -> bool:
 
 
 def _files(tables: Tables, run: str) -> Sequence[str]:
-    logs: dict[str, str] = cached(
-        tables.whole, ("logs of runs",), lambda: dict(tables.whole.rows("runs").records("run", "log"))
-    )
-    return LogName.parse(logs[run]).files if logs.get(run) else ()
+    log = _logs(tables).get(run)
+    return LogName.parse(log).files if log else ()
+
+
+@computed_of_all
+def _logs(tables: Tables) -> dict[str, str]:
+    return dict(tables.rows("runs").records("run", "log"))

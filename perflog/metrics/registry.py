@@ -299,7 +299,7 @@ def call_signature(call: Callable[..., Any], types: Mapping[str, Any] | None = N
 def _documentation(metric: Metric) -> str:
     """Return the docstring of a metric: its function's, with Args, Returns and Raises before the example.
 
-    The example of a metric of which no bundled log has rows is its call.
+    A metric without rows in a bundled log has its call as the example.
     """
     text, _, example = (inspect.getdoc(metric.compute) or "").partition("\nExample:\n")
     log = "trace.json" if "events" in metric.needs else "run.txt"

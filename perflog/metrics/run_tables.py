@@ -322,6 +322,17 @@ def computed_once(compute: Callable[Concatenate[Tables, P], T]) -> Callable[Conc
     return once
 
 
+def computed_of_all(compute: Callable[Concatenate[Tables, P], T]) -> Callable[Concatenate[Tables, P], T]:
+    """Decorate a function as `computed_once` does: it gets the tables of all runs that were read, not only of some."""
+    once = computed_once(compute)
+
+    @wraps(compute)
+    def whole(tables: Tables, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return once(tables.whole, *args, **kwargs)
+
+    return whole
+
+
 def computed_list(compute: Callable[Concatenate[Tables, P], Iterator[T]]) -> Callable[Concatenate[Tables, P], list[T]]:
     """Decorate an iterator over what tables hold: it becomes a list that is computed once."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perflog.grouping import grouped
-from perflog.metrics.run_tables import Tables, cached, computed_once
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.settings.name_settings import settings_of_runs
 from perflog.settings.run_settings import Settings, telling_settings
 
@@ -22,12 +22,10 @@ def settings_by_run(tables: Tables) -> dict[str, Settings]:
     return settings_of_runs(tables.rows("runs").dicts(*names))
 
 
+@computed_once
 def repeats(tables: Tables) -> list[list[str]]:
     """Return groups of two or more runs, by id, that agree in format and all settings which are not incidental."""
-    return cached(tables, "repeats", lambda: _repeats(settings_by_run(tables)))
-
-
-def _repeats(known_settings: dict[str, Settings]) -> list[list[str]]:
+    known_settings = settings_by_run(tables)
     names = ["format", *telling_settings(list(known_settings.values()))]
     groups = grouped((tuple(settings.get(name) for name in names), run) for run, settings in known_settings.items())
     return [runs for runs in groups.values() if len(runs) > 1]

@@ -12,7 +12,7 @@ from support.metrics_logs import by_hand
 
 import perflog
 from perflog.metrics import Tables
-from perflog.metrics.attempts import Extent, _evidence, _extents, _loaded, _restarted, attempts, jobs, step_of
+from perflog.metrics.attempts import Extent, _evidence, _loaded, _restarted, attempts, extents, jobs, step_of
 from perflog.tables.columns import NULL
 
 
@@ -252,9 +252,9 @@ def test_a_run_continues_from_a_step_that_the_earlier_one_has(loaded: int | None
 def test_the_extent_of_runs_without_steps() -> None:
     """Of a run without any, and of one whose steps have no number."""
     for made in (by_hand("values", []), by_hand("steps", [{"step_time_s": 1.0}])):
-        (extent,) = _extents(Tables(made))
+        (extent,) = extents(Tables(made)).values()
         assert {extent.first_step, extent.last_step, extent.first_step_line, extent.last_step_line} == {-1}
-    (extent,) = _extents(Tables(by_hand("steps", [{"step": 7}, {"step": 5}, {"step": 6}])))
+    (extent,) = extents(Tables(by_hand("steps", [{"step": 7}, {"step": 5}, {"step": 6}]))).values()
     assert (extent.first_step, extent.last_step, extent.first_step_line, extent.last_step_line) == (5, 7, 1, 3)
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from perflog.cli import completion, options
 from perflog.output import terminal
-
-if TYPE_CHECKING:
-    from perflog.output.sheets import Sheet
-    from perflog.plots import Plot
 
 
 def _size(_: click.Context, __: click.Parameter, text: str | None) -> tuple[float, float] | None:
@@ -74,15 +70,10 @@ def plot(
     for text in dict.fromkeys(text for log in logs for text in log.warnings):
         sheets.warn(text)
     if chosen is None:
-        sheets.write([_kinds(plots.possible(*logs, **option_values))])
+        possible = plots.possible(*logs, **option_values)
+        sheets.write([sheets.sheet("kinds", "kind what", [(plot.name, plot.caption) for plot in possible])])
         return
     first = logs[0].run_keys[0]
     path = output or f"{chosen.name}-{first.id if len(logs[0]) == 1 else first.sha256[:12]}.png"
     plots.save(chosen(*logs, size=size, **option_values), path, dpi)
     terminal.put(path)
-
-
-def _kinds(kinds: list[Plot]) -> Sheet:
-    from perflog.output import sheets
-
-    return sheets.sheet("kinds", "kind what", [(plot.name, plot.caption) for plot in kinds])

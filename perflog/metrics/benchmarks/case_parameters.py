@@ -145,7 +145,11 @@ def _with_later_names(
     """Return parameters that do not identify the records, with those that are printed after what was measured."""
     leading = [*leading, *sizes]
     work = [n for n, cells in later.items() if NAMES_WORK.fullmatch(n) and are_words(cells)]
-    if not _distinguish(leading, columns) and _distinguish(work, columns) and not any(map(_configures, leading)):
+    if (
+        not _distinguish(leading, columns)
+        and _distinguish(work, columns)
+        and not any(map(CONFIGURES.fullmatch, leading))
+    ):
         return work  # a profile counts the calls before it names the function
     variants = [n for n, cells in later.items() if n not in leading and _names_variants(n, cells)]
     is_known = _distinguish(leading, columns) or not _distinguish([*leading, *variants], columns)
@@ -182,10 +186,6 @@ def _distinguish(names: Sequence[str], columns: dict[str, list[Any]]) -> bool:
     """Whether the values of these columns together are others in each record."""
     number = len(next(iter(columns.values()), []))
     return bool(names) and len(set(zip(*(columns[name] for name in names), strict=True))) == number
-
-
-def _configures(name: str) -> bool:
-    return CONFIGURES.fullmatch(name) is not None
 
 
 def _is_chosen(name: str, units: dict[str, str]) -> bool:

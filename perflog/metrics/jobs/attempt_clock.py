@@ -47,9 +47,9 @@ def on_a_clock(tables: Tables, extent: Extent) -> Extent:
 
 def step_lines(tables: Tables, extent: Extent) -> StepLines | None:
     """Return the step lines of an attempt's lowest rank, else of its first process; None if too few have a time."""
-    steps = tables.rows_by_run("steps").get(extent.run)
-    if steps is None or extent.clock is None:
+    if extent.clock is None:
         return None
+    steps = tables.rows_of("steps", extent.run)
     steps = steps.where((steps["copy"] == 1) & steps.known("step"))
     if extent.clock == ELAPSED:
         steps = steps.where(steps.known("elapsed_s"))

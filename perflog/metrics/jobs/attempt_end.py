@@ -44,9 +44,7 @@ class AfterLastStep(Struct, frozen=True):
 
     def reads_on(self) -> bool:
         """Whether a value is printed again and again after the last step: what the job did then is not known."""
-        rows = self.tables.rows_by_run("values").get(self.extent.run)
-        if rows is None:
-            return False
+        rows = self.tables.rows_of("values", self.extent.run)
         rows = rows.where((rows["line"] > self.steps.lines[-1]) & rows.known("value"))
         return any(len(set(of["line"].tolist())) >= _SERIES for of in rows.by("key").values())
 
@@ -57,9 +55,7 @@ class AfterLastStep(Struct, frozen=True):
         return mark.line == int(self.tables.rows_of("runs", self.extent.run)["last_line"][0])
 
     def failures(self) -> Failures:
-        rows = self.tables.rows_by_run("failures").get(self.extent.run)
-        if rows is None:
-            return Failures()
+        rows = self.tables.rows_of("failures", self.extent.run)
         rows = rows.where(rows["line"] > self.steps.lines[-1])
         hung = [(waited, line) for line, waited in rows.records("line", "waited_s") if waited > 0]
         timed = on_first_clock(self.tables, self.extent.run, rows)
@@ -84,11 +80,7 @@ class AfterLastStep(Struct, frozen=True):
 
     def end(self) -> int:
         """Return the time of the last line of the attempt, as far as a clock shows it."""
-        rows = self.tables.rows_by_run("milestones").get(self.extent.run)
-        end = self.extent.end_ns
-        if rows is not None:
-            rows = on_first_clock(self.tables, self.extent.run, rows.where(rows["line"] >= self.steps.lines[-1]))
-            for time, clock in rows.records("printed_ns", "clock"):
-                if (at := self._on_clock(time, clock)) is not None:
-                    end = max(end, at)
-        return end
+        rows = self.tables.rows_of("milestones", self.extent.run)
+        rows = on_first_clock(self.tables, self.extent.run, rows.where(rows["line"] >= self.steps.lines[-1]))
+        times = (self._on_clock(time, clock) for time, clock in rows.records("printed_ns", "clock"))
+        return max([self.extent.end_ns, *(time for time in times if time is not None)])

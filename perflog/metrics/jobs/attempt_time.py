@@ -8,7 +8,7 @@ is a stall.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from perflog.metrics.jobs.job_intervals import (
 )
 from perflog.metrics.jobs.pause_marks import Mark, marks, seconds_of, stamped_seconds
 from perflog.metrics.jobs.usual_steps import UsualSteps
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_of_all
 from perflog.statistics.samples import median
 
 _DATA = lazy_pattern(r"(?:^|[^a-z])(?:data|dataloader|batch.generator|load|loader|fetch|input)(?![a-z])", re.IGNORECASE)
@@ -81,7 +81,7 @@ class _Tiling:
         stamps = [mark.at for mark in self._marks if mark.at is not None]
         self._stamp_s = resolution(np.array(stamps, np.int64)) if stamps else steps.resolution_s
         self._usual = UsualSteps(steps, [gap for gap in self._gap_of if gap < len(steps.times)])
-        self._chain = IntervalChain(extent.begin_ns, _first_line(tables, extent.run))
+        self._chain = IntervalChain(extent.begin_ns, _first_lines(tables)[extent.run])
         self._start()
         self._between()
         self._tail()
@@ -220,13 +220,13 @@ class _Tiling:
 
     def _failed_before(self, line_index: int) -> bool:
         """Whether a failure is printed between a step line and the one before it."""
-        rows = self._tables.rows_by_run("failures").get(self._extent.run)
+        lines = self._tables.rows_of("failures", self._extent.run)["line"]
         first, last = self._steps.lines[line_index - 1], self._steps.lines[line_index]
-        return rows is not None and bool(((rows["line"] > first) & (rows["line"] < last)).any())
+        return bool(((lines > first) & (lines < last)).any())
 
     def _done_again(self, line_index: int) -> int:
         """Return how many steps are printed again between two step lines: an attempt that loads a checkpoint."""
-        rows = self._tables.rows_by_run("steps")[self._extent.run]
+        rows = self._tables.rows_of("steps", self._extent.run)
         rows = rows.where((rows["copy"] > 1) & rows.known("step"))
         first, last = self._steps.lines[line_index - 1], self._steps.lines[line_index]
         again = set(rows["step"][(rows["line"] > first) & (rows["line"] < last)].tolist())
@@ -234,11 +234,8 @@ class _Tiling:
 
     def _waits_for_data(self, line_index: int, pause: float) -> bool:
         """Whether a printed phase of the step waited for data for most of a pause."""
-        phases = self._tables.rows_by_run("phases").get(self._extent.run)
-        if phases is None:
-            return False
-        steps = self._steps
-        step_phases = phases.where(phases["step"] == steps.steps[line_index])
+        phases = self._tables.rows_of("phases", self._extent.run)
+        step_phases = phases.where(phases["step"] == self._steps.steps[line_index])
         return any(
             _DATA.search(name) is not None and seconds >= 0.5 * pause
             for name, seconds in step_phases.records("phase", "time_s")
@@ -317,9 +314,7 @@ class _Tiling:
         self._chain.add(end, kind, int(steps.lines[last]), STAMPS, steps.resolution_s, first_step, ends)
 
 
-def _first_line(tables: Tables, run: str) -> int:
-    """Return the first line of a run."""
-    lines: Mapping[str, int] = cached(
-        tables.whole, ("first lines of runs",), lambda: dict(tables.whole.rows("runs").records("run", "first_line"))
-    )
-    return lines[run]
+@computed_of_all
+def _first_lines(tables: Tables) -> dict[str, int]:
+    """Return the first line of each run."""
+    return dict(tables.rows("runs").records("run", "first_line"))

@@ -152,9 +152,7 @@ def losses_of(tables: Tables, job: JobTimeline) -> list[Loss]:
 
 def _cause(tables: Tables, run: str) -> str:
     """The kind of the first failure of a run, in words. A notice is none: the program went on."""
-    failures = tables.rows_by_run("failures").get(run)
-    if failures is None:
-        return _NO_CAUSE
+    failures = tables.rows_of("failures", run)
     failures = failures.where(~failures.one_of("severity", [_NOTICE]))
     first = failures.where(failures.one_of("role", [_FIRST]))
     rows = first if len(first) else failures

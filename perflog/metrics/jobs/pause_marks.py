@@ -48,18 +48,16 @@ def marks(tables: Tables, extent: Extent) -> list[Mark]:
     Of files of ranks or processes, these are lines of the lowest rank or the first process; others' lines are left out
     unless they report an activity that it does not, and have a time.
     """
-    steps = tables.rows_by_run("steps").get(extent.run)
-    member = _first_member(tables, extent.run, steps) if steps is not None else None
+    steps = tables.rows_of("steps", extent.run)
+    member = _first_member(tables, extent.run, steps) if len(steps) else None
     found: list[Mark] = []
-    rows = tables.rows_by_run("milestones").get(extent.run)
-    if rows is not None:
-        rows = on_first_clock(tables, extent.run, rows)
-        is_elsewhere = _are_elsewhere(rows, member).tolist()
-        records = rows.records("kind", "line", "edge", "printed_ns", "clock", "duration_s")
-        for (kind, line, edge, time, clock, seconds), elsewhere in zip(records, is_elsewhere, strict=True):
-            if kind in _KIND_BY_MARK:
-                at = int(time) if time != NULL and clock == extent.clock else None
-                found.append(Mark(kind, line, edge, at, None if np.isnan(seconds) else seconds, elsewhere))
+    rows = on_first_clock(tables, extent.run, tables.rows_of("milestones", extent.run))
+    is_elsewhere = _are_elsewhere(rows, member).tolist()
+    records = rows.records("kind", "line", "edge", "printed_ns", "clock", "duration_s")
+    for (kind, line, edge, time, clock, seconds), elsewhere in zip(records, is_elsewhere, strict=True):
+        if kind in _KIND_BY_MARK:
+            at = int(time) if time != NULL and clock == extent.clock else None
+            found.append(Mark(kind, line, edge, at, None if np.isnan(seconds) else seconds, elsewhere))
     by_run = [tables.rows_by_run(name).get(extent.run) for name in ("values", "phases", "steps")]
     own_rows = [None if rows is None else rows.where(~_are_elsewhere(rows, member)) for rows in by_run]
     found += [Mark(kind, line, None, None, seconds) for kind, line, seconds in pause_lines(*own_rows)]

@@ -12,7 +12,7 @@ from msgspec import Struct
 from perflog.grouping import grouped
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_list
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import steady_medians
@@ -129,7 +129,7 @@ def configurations(tables: Tables, options: Options) -> MetricRows:
            rank         configuration  change
         ...
     """
-    return [row for sweep in sweeps(tables, options) for row in _configuration_rows(sweep, options.level)]
+    return [row for sweep in sweeps(tables, options.warmup) for row in _configuration_rows(sweep, options.level)]
 
 
 @metric(
@@ -154,7 +154,7 @@ def factors(tables: Tables, options: Options) -> MetricRows:
     """
     return [
         row
-        for sweep in sweeps(tables, options)
+        for sweep in sweeps(tables, options.warmup)
         for factor in sweep.factors
         for row in _factor_rows(sweep, factor, options.level)
     ]
@@ -163,14 +163,11 @@ def factors(tables: Tables, options: Options) -> MetricRows:
 # --- sweeps -------------------------------------------------------------------------------------------------------
 
 
-def sweeps(tables: Tables, options: Options) -> list[Sweep]:
+@computed_list
+def sweeps(tables: Tables, warmup: int | None) -> Iterator[Sweep]:
     """Return the runs that differ in settings, once for each figure."""
-    return cached(tables, ("sweeps of factors", options.warmup), lambda: list(_find_sweeps(tables, options)))
-
-
-def _find_sweeps(tables: Tables, options: Options) -> Iterator[Sweep]:
     settings = settings_by_run(tables)
-    figures = _figures(tables, options.warmup)
+    figures = _figures(tables, warmup)
     alike = grouped((tuple(values.get(name, "") for name in ALIKE), run) for run, values in settings.items())
     for names, runs in alike.items():
         measured = [run for run in runs if any(run in by_run for by_run in figures.values())]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from perflog.metrics.directions import better
+from perflog.metrics.directions import better, letter_words
 from perflog.metrics.many_runs.version_levels import (
     ChangedSetting,
     FigureCourse,
@@ -131,7 +130,7 @@ def _figures(tables: Tables, runs: Sequence[str], options: Options) -> Iterator[
     known = tables.rows("runs")
     found["elapsed_s", "s"] = dict(known.where(known.known("elapsed_s")).records("run", "elapsed_s"))
     losses = curves.table(tables, options)
-    losses = losses[losses["place"].isna() & losses["key"].map(_is_loss).astype(bool)]
+    losses = losses[losses["place"].isna() & losses["key"].map(lambda key: "loss" in letter_words(key)).astype(bool)]
     values = losses["at_equal_step"].fillna(losses["last"])
     for key, run, value in zip(losses["key"], losses["run"], values, strict=True):
         found.setdefault((key, ""), {})[run] = value
@@ -139,7 +138,3 @@ def _figures(tables: Tables, runs: Sequence[str], options: Options) -> Iterator[
     for (name, unit), by_run in found.items():
         test_values = {run: value for run, value in by_run.items() if run in members}
         yield FigureOfRuns(name, unit, better(name, unit), test_values)
-
-
-def _is_loss(key: str) -> bool:
-    return "loss" in re.findall(r"[a-z]+", key.lower())

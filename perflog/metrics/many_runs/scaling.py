@@ -67,7 +67,12 @@ def scaling(tables: Tables, options: Options) -> MetricRows:
     if not (found := [*studies(tables, options), *table_studies(tables)]):
         return []
     joules = energy_of_units(tables, options)
-    rows = [row for study in found for row in _rows(study, options.level, {} if study.table else joules)]
+    unknown = dict.fromkeys(("speed", "gpu_time_s"))  # of speed-ups
+    rows = [
+        row | unknown if study.is_relative else row
+        for study in found
+        for row in _rows(study, options.level, {} if study.table else joules)
+    ]
     if options.gpu_hour is not None:
         rows = [row | {"cost_million": _cost(row["gpu_time_s"], options.gpu_hour)} for row in rows]
     return rows
@@ -79,11 +84,6 @@ def model_text(growth: Growth) -> str:
 
 
 def _rows(study: Study, level: float, joules: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, Any]]:
-    unknown = dict.fromkeys(("speed", "gpu_time_s")) if study.is_relative else {}
-    yield from (row | unknown for row in _rows_of_sizes(study, level, joules))
-
-
-def _rows_of_sizes(study: Study, level: float, joules: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, Any]]:
     sizes = study.sizes
     common = {"study": study.name, "mode": study.mode, "figure": study.figure, "table": study.table or None}
     for place, size in enumerate(sizes):

@@ -20,7 +20,7 @@ from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.benchmarks.case_tables import SAME, CaseTable, case_tables
 from perflog.metrics.directions import words_of
 from perflog.metrics.options import Options
-from perflog.metrics.run_tables import Tables, cached, computed_list
+from perflog.metrics.run_tables import Tables, computed_list
 from perflog.metrics.series.divergence import divergences
 from perflog.metrics.step_time.run_rates import Rate, SizedRun, named_rates, run_rates, sized, sized_runs
 from perflog.metrics.step_time.throughput import throughput
@@ -106,12 +106,9 @@ class Study(Struct, frozen=True):
         return None if cost is None else cost / self.cost(largest) - 1
 
 
-def studies(tables: Tables, options: Options) -> list[Study]:
+@computed_list
+def studies(tables: Tables, options: Options) -> Iterator[Study]:
     """Return the scaling studies among the runs of a log or a folder."""
-    return cached(tables, ("scaling", options.warmup), lambda: list(_find_studies(tables, options)))
-
-
-def _find_studies(tables: Tables, options: Options) -> Iterator[Study]:
     if len(tables.rows("runs")) < 2:
         return
     described = _sound(tables, sized_runs(tables))

@@ -21,7 +21,7 @@ from perflog.metrics.directions import PER, names_energy, words_of
 from perflog.metrics.options import Options
 from perflog.metrics.power.telemetry import telemetry
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.step_time.run_rates import Rate, run_rates, sized_runs
 from perflog.statistics.groups import groups_of
@@ -187,17 +187,13 @@ def _run_columns(totals: Mapping[str, tuple[str | None, float]]) -> Iterator[tup
         yield "energy_machine_j", machine
 
 
+@computed_once
 def _totals(tables: Tables) -> dict[str, dict[str, tuple[str | None, float]]]:
     """Return by run the energies of the whole run and of a token, by name: what each is for, and joules.
 
     `tokens`: the name and the number of the tokens of the run, if it prints them once.
     """
-    return cached(
-        tables, ("energies of runs",), lambda: {run: energies for run, energies in _find_totals(tables) if energies}
-    )
-
-
-def _find_totals(tables: Tables) -> Iterator[tuple[str, dict[str, tuple[str | None, float]]]]:
+    totals: dict[str, dict[str, tuple[str | None, float]]] = {}
     several = names_of_records(tables)
     for run, rows in _printed_for_runs(tables).items():
         found: dict[str, tuple[str | None, float]] = {}
@@ -218,7 +214,8 @@ def _find_totals(tables: Tables) -> Iterator[tuple[str, dict[str, tuple[str | No
             if is_energy and (so_far or once) and scope_of(words) != PARTS and (is_of_token or "per" not in words):
                 found[key] = scope_of(words), float(values[-1])
         if any(name != "tokens" for name in found):
-            yield run, found
+            totals[run] = found
+    return totals
 
 
 def _printed_for_runs(tables: Tables) -> dict[str, Rows]:
@@ -279,12 +276,9 @@ def _step_times(tables: Tables, options: Options) -> dict[str, StepSeries]:
     return {each.run: each for each in step_series(tables, "step_time_s", options.warmup)}
 
 
+@computed_once
 def _powers(tables: Tables, options: Options) -> dict[str, _Power]:
     """Return the power of each run: as printed, else from printed energies of steps, else from samples beside it."""
-    return cached(tables, ("powers", options.warmup), lambda: _find_powers(tables, options))
-
-
-def _find_powers(tables: Tables, options: Options) -> dict[str, _Power]:
     found = _sampled(tables, options)
     values = tables.rows("values")
     values = values.where(values.one_of("unit", ("W", "J")))  # few rows, or none: a log has millions of others

@@ -10,14 +10,13 @@ from msgspec import Struct
 
 from perflog.arrays import Mask
 from perflog.grouping import grouped
-from perflog.lazy_patterns import lazy_pattern
+from perflog.metrics.directions import letter_words
 from perflog.metrics.run_tables import Tables, computed_list
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Rows
 
 LOSS, GRAD_NORM = "loss", "grad_norm"
 _COLUMNS = (LOSS, GRAD_NORM)
-_WORD = lazy_pattern(r"[a-z]+")
 _NO_LOSS = frozenset(("scale", "scaler", "scaling", "best", "min", "weight", "coef", "coeff", "z"))
 """Words of names with the word `loss` that are not losses: factors, or values that are NaN until they are known."""
 _COMPARED, _FAR, _FAR_SHARE = 50, 10.0, 0.5  # values; times their scatter, and share of their median, of a rise
@@ -113,7 +112,7 @@ def rises_before(tables: Tables, lost: Divergence) -> Iterator[Rise]:
 
 
 def _is_watched(key: str) -> bool:
-    words = set(_WORD.findall(key.lower()))
+    words = set(letter_words(key))
     is_norm = bool(words & {"grad", "gradient"}) and "norm" in words
     return (is_norm or "loss" in words) and not words & _NO_LOSS
 

@@ -22,7 +22,7 @@ from perflog.metrics.possible import fits
 from perflog.metrics.profiles.kernels import PRINTED_TOTAL, kernels
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_rows import SteadyRun, is_steady, printed_steps
-from perflog.metrics.run_tables import Tables, cached, computed_once
+from perflog.metrics.run_tables import Tables, computed_list, computed_once
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import means_without_pauses, step_series
 from perflog.metrics.step_time.phase_table import PhaseTable
@@ -112,7 +112,7 @@ def breakdown(tables: Tables, options: Options) -> MetricRows:
     """
     import pandas as pd
 
-    parts = list(_parts_of_steps(tables, options.warmup))
+    parts = [part for parts_of_run, _ in _divided_steps(tables, options.warmup) for part in parts_of_run]
     parts += _parts_of_phases(tables, {part["run"] for part in parts})
     parts += [*_parts_of_traces(tables, options), *_parts_of_profiles(tables, options)]
     if not parts:
@@ -190,16 +190,10 @@ def misfits(tables: Tables, warmup: int | None) -> list[Misfit]:
     return [misfit for _, misfits_of_run in _divided_steps(tables, warmup) for misfit in misfits_of_run]
 
 
-def _parts_of_steps(tables: Tables, warmup: int | None) -> Iterator[dict[str, Any]]:
-    for parts, _ in _divided_steps(tables, warmup):
-        yield from parts
-
-
-def _divided_steps(tables: Tables, warmup: int | None) -> list[tuple[list[dict[str, Any]], list[Misfit]]]:
-    def compute() -> list[tuple[list[dict[str, Any]], list[Misfit]]]:
-        return [parts for table in rows_with_wholes(tables, warmup) for parts in _steps_in_parts(table)]
-
-    return cached(tables, ("steps in parts", warmup), compute)
+@computed_list
+def _divided_steps(tables: Tables, warmup: int | None) -> Iterator[tuple[list[dict[str, Any]], list[Misfit]]]:
+    for table in rows_with_wholes(tables, warmup):
+        yield from _steps_in_parts(table)
 
 
 def _steps_in_parts(table: PhaseTable) -> Iterator[tuple[list[dict[str, Any]], list[Misfit]]]:

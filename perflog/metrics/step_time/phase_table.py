@@ -18,7 +18,7 @@ from perflog.metrics.run_rows import (
     run_numbers,
     steady_runs,
 )
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.statistics.groups import groups_of
 from perflog.tables.columns import NULL, Array, Rows
 
@@ -156,16 +156,13 @@ def with_facts(
     )  # fmt: skip
 
 
+@computed_once
 def phases_of_runs(tables: Tables, warmup: int | None) -> PhaseTable:
     """Return the phase table of all runs that have phases. `Tables.in_pieces` bounds its rows."""
-
-    def compute() -> PhaseTable:
-        rows = tables.rows("phases")
-        rows = rows.where(rows.known("step", "time_s"))
-        names, columns = phase_columns(rows)
-        return phase_table(tables, run_numbers(tables, rows), names, columns, warmup)
-
-    return cached(tables, ("phases of runs", warmup), compute)
+    rows = tables.rows("phases")
+    rows = rows.where(rows.known("step", "time_s"))
+    names, columns = phase_columns(rows)
+    return phase_table(tables, run_numbers(tables, rows), names, columns, warmup)
 
 
 def phase_columns(rows: Rows) -> tuple[list[str], dict[str, Array]]:

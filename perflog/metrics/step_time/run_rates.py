@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.directions import PER, names_rate, words_of
 from perflog.metrics.options import Options
-from perflog.metrics.run_tables import Tables, cached, computed_once
+from perflog.metrics.run_tables import Tables, computed_list, computed_once
 from perflog.metrics.settings_by_run import settings_by_run
 from perflog.metrics.step_series import steady_medians
 from perflog.metrics.step_time.throughput import throughput
@@ -166,12 +166,9 @@ def _size(known: Mapping[str, float]) -> int | None:
     return int(size) if size is not None and size >= 1 and size.is_integer() else None
 
 
-def run_rates(tables: Tables, options: Options) -> list[Rate]:
+@computed_list
+def run_rates(tables: Tables, options: Options) -> Iterator[Rate]:
     """Return the rates of runs, tokens first: each the median over the steady steps, or the value printed once."""
-    return cached(tables, ("rates of runs", options.warmup), lambda: list(_find_rates(tables, options)))
-
-
-def _find_rates(tables: Tables, options: Options) -> Iterator[Rate]:
     table = throughput.table(tables, options)
     table = table[table["part"] == "steady"].set_index("run")
     for column, covers_all in (

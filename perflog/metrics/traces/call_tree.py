@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-CALL_KINDS = ("range", "python", "cpu", "runtime")
+RANGE_KINDS = ("range", "python", "cpu")
+"""Kinds of events that may be ranges or modules, or operators."""
+
+CALL_KINDS = (*RANGE_KINDS, "runtime")
 """Kinds of events that are calls of the host, the outermost first where two begin and end together."""
 
 NO_CALL = -1

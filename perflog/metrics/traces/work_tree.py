@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from perflog.arrays import Ints, Mask
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
+from perflog.metrics.traces.call_tree import NO_CALL, RANGE_KINDS, CallTree, call_trees
 from perflog.metrics.traces.device_work import TraceDevice, seconds
 from perflog.metrics.traces.launches import Launches, launches_by_file
 from perflog.statistics.groups import groups_of
@@ -166,12 +166,11 @@ def work_by_name(device: TraceDevice, nodes: Ints, chosen: Mask | None = None) -
     yield from ((node, words[name] if name >= 0 else "-", time, number) for node, name, time, number in found)
 
 
-def work_trees(tables: Tables, kinds: tuple[str, ...], word_of: WordOf, with_shapes: bool = False) -> list[WorkTree]:
+def work_trees(tables: Tables, word_of: WordOf, with_shapes: bool = False) -> list[WorkTree]:
     """Return the trees of all files of traces that have calls in them.
 
     Args:
         tables: Tables of the runs.
-        kinds: Kinds of events that may be in the tree, of `CALL_KINDS`.
         word_of: Returns the word of a call, or None if it is in no tree.
         with_shapes: Whether `word_of` looks at the shapes of inputs.
     """
@@ -179,7 +178,7 @@ def work_trees(tables: Tables, kinds: tuple[str, ...], word_of: WordOf, with_sha
     by_file = {
         (calls.run, calls.part): joined_calls(calls, word_of, with_shapes)
         for calls in call_trees(
-            tables, *columns, kinds=kinds, name=lambda kind, name: word_of(kind, name, None) is not None
+            tables, *columns, kinds=RANGE_KINDS, name=lambda kind, name: word_of(kind, name, None) is not None
         )
     }
     trees = [_work_tree(by_file.pop(file), devices) for file, devices in launches_by_file(tables) if file in by_file]

@@ -160,7 +160,6 @@ def schedule(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     title="Pipeline schedules by simulation (models, not measurements)",
     caption="idle share of a pipeline under each schedule, with the micro-batches of the run and twice as many",
     metric="schedules",
-    select=lambda rows: rows,
 )
 def schedules(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw the simulated idle share of six schedules, a panel for each run; beside each bar its memory.

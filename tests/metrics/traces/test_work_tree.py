@@ -38,7 +38,7 @@ def word_of(kind: str, name: str, _shapes: str | None) -> Word | None:
 
 
 def tree_of(*events: Event) -> WorkTree:
-    (tree,) = work_trees(by_hand(list(events)), ("cpu",), word_of)
+    (tree,) = work_trees(by_hand(list(events)), word_of)
     return tree
 
 
@@ -109,7 +109,7 @@ def test_a_tree_without_other_work_has_no_other_nodes() -> None:
 def test_each_file_has_a_tree_with_its_rank() -> None:
     events = [event | {"part": part, "rank": part + 3} for part in (1, 0) for event in TWICE[:3]]
     events += [host("cpu", "more", 0, 5, rank=rank, part=2) for rank in (0, 1)]
-    trees = work_trees(by_hand(events), ("cpu",), word_of)
+    trees = work_trees(by_hand(events), word_of)
     assert [(tree.part, tree.rank) for tree in trees] == [(0, 3), (1, 4), (2, None)]
 
 
@@ -120,7 +120,7 @@ def test_shapes_of_inputs_distinguish_nodes() -> None:
     def by_shapes(kind: str, name: str, shapes: str | None) -> Word:
         return Word(name, kind, {"b": "a"}.get(shapes or "", shapes))
 
-    (tree,) = work_trees(by_hand(events), ("cpu",), by_shapes, with_shapes=True)
+    (tree,) = work_trees(by_hand(events), by_shapes, with_shapes=True)
     assert {shapes: int(n) for shapes, n in zip(tree.shapes, tree.entered, strict=True)} == {"a": 3, None: 1}
 
 

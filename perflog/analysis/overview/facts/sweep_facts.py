@@ -18,7 +18,7 @@ _UNITS = {"step_time_s": ("step time", "s"), "tokens_per_s": ("tokens/s", ""), "
 
 def best_configurations(tables: Tables, options: Options) -> Iterator[str]:
     """Yield the best configuration of each sweep with repeats, by each figure, and how sure it is."""
-    for sweep in sweeps(tables, options):
+    for sweep in sweeps(tables, options.warmup):
         yield from _best(sweep)
 
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from perflog.metrics.options import Options
 from perflog.metrics.profiles.kernel_names import short_kernel
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.traces.call_tree import NO_CALL
 from perflog.metrics.traces.device_work import seconds
 from perflog.metrics.traces.input_shapes import nvtx_operator, shapes_text
-from perflog.metrics.traces.operators.device_ranges import RANGE_KINDS, range_of
+from perflog.metrics.traces.operators.device_ranges import range_of
 from perflog.metrics.traces.work_tree import (
     OUTSIDE,
     PATH_MARK,
@@ -88,11 +88,10 @@ def device_operators(tables: Tables, options: Options) -> MetricRows:  # noqa: A
     return [row for tree in operator_trees(tables) for row in _rows(tree)]
 
 
+@computed_once
 def operator_trees(tables: Tables) -> list[WorkTree]:
     """Return the operators, ranges and modules of all files of traces that have any, as trees."""
-    return cached(
-        tables, "trees of operators", lambda: work_trees(tables, RANGE_KINDS, operator_word, with_shapes=True)
-    )
+    return work_trees(tables, operator_word, with_shapes=True)
 
 
 def operator_word(kind: str, name: str, shapes: str | None) -> Word | None:

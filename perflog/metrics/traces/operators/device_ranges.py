@@ -16,7 +16,7 @@ from perflog.arrays import Floats, Ints
 from perflog.metrics.compared import ALL, Measure, Sample, Steady
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.traces.device_work import STEP_NAME, seconds
 from perflog.metrics.traces.operators.device_kernels import times_by_name
 from perflog.metrics.traces.steady_work import SteadyDevices, steady_devices, work_times
@@ -27,9 +27,6 @@ BACKWARD = "backward (autograd)"
 
 # In 2021 the profiler wrote its steps as operators.
 _PROFILER_STEP, _MODULE, _AUTOGRAD = "ProfilerStep#", "nn.Module: ", "autograd::engine::evaluate_function: "
-
-RANGE_KINDS = ("range", "python", "cpu")
-"""Kinds of events that may be ranges or modules, or operators."""
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -117,9 +114,10 @@ def device_ranges(tables: Tables, options: Options) -> MetricRows:  # noqa: ARG0
     return [row for tree in range_trees(tables) for row in _rows(tree)]
 
 
+@computed_once
 def range_trees(tables: Tables) -> list[WorkTree]:
     """Return the ranges of all files of traces that have any, as a tree."""
-    return cached(tables, "ranges of traces", lambda: work_trees(tables, RANGE_KINDS, _range_word))
+    return work_trees(tables, _range_word)
 
 
 def _range_word(kind: str, name: str, shapes: str | None) -> Word | None:  # noqa: ARG001 (all words take the same)

@@ -16,7 +16,7 @@ from perflog.metrics.compared import Measure, Sample, Steady
 from perflog.metrics.hardware import bandwidth_tbs, fastest_tflops, given_peak, gpu_model, precision
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, computed_once
 from perflog.metrics.traces.device_work import TraceDevice, seconds
 from perflog.metrics.traces.input_shapes import shapes_text
 from perflog.metrics.traces.operators.operator_calls import FileOperators, OperatorCalls, operators_by_file
@@ -154,9 +154,10 @@ class Operator(Struct, frozen=True):
         return "tf32" if self.tf32 and by_dtype == "fp32" else by_dtype
 
 
+@computed_once
 def known_operators(tables: Tables) -> list[tuple[FileOperators, list[Operator]]]:
     """Return the operators of each file of traces, with their work, the longest first."""
-    return cached(tables, "work of operators", lambda: [(f, _operators(f)) for f in operators_by_file(tables)])
+    return [(file, _operators(file)) for file in operators_by_file(tables)]
 
 
 def shares_above_roof(tables: Tables, options: Options) -> dict[TraceDevice, dict[str, Floats]]:

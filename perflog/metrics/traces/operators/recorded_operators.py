@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from perflog.arrays import Ints
-from perflog.metrics.run_tables import Tables, cached
+from perflog.metrics.run_tables import Tables, cached, computed_once
 from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
 from perflog.metrics.traces.device_work import has_times
 from perflog.statistics.groups import Keys
@@ -68,17 +68,14 @@ def operators_by_file(tables: Tables) -> list[Operators]:
     return [each for each in found if each.run in runs]
 
 
+@computed_once
 def untimed_runs(tables: Tables) -> frozenset[str]:
     """Return the runs with operators, all of them without times."""
-    return cached(tables, "runs without times", lambda: frozenset(_untimed(tables)))
-
-
-def _untimed(tables: Tables) -> set[str]:
     timed: dict[str, bool] = {}
     if tables.count("events"):
         for (run, _), events in tables.arrow_by_file("events", {"kind": one_of("cpu")}, "start_ns"):
             timed[run] = timed.get(run, False) or events["start_ns"].null_count < len(events)
-    return {run for run, has_times in timed.items() if not has_times}
+    return frozenset(run for run, has_times in timed.items() if not has_times)
 
 
 def companions(tables: Tables) -> dict[str, str]:

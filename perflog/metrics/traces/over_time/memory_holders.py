@@ -12,10 +12,9 @@ from msgspec import Struct
 from perflog.arrays import Ints
 from perflog.lazy_patterns import lazy_pattern
 from perflog.metrics.run_tables import Tables, computed_once
-from perflog.metrics.traces.call_tree import NO_CALL, call_trees
+from perflog.metrics.traces.call_tree import NO_CALL, RANGE_KINDS, call_trees
 from perflog.metrics.traces.launches import Calls, Launches, threads_of
 from perflog.metrics.traces.operators.device_operators import OPERATOR, operator_word
-from perflog.metrics.traces.operators.device_ranges import RANGE_KINDS
 from perflog.metrics.traces.over_time.device_memory import MemoryCurve, device_memory
 from perflog.metrics.traces.work_tree import OUTSIDE, PATH_MARK, JoinedCalls, joined_calls
 from perflog.tables.arrow import Where, one_of

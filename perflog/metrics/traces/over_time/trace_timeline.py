@@ -17,11 +17,11 @@ from perflog.arrays import Ints
 from perflog.metrics.options import Options
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, MetricRows, metric
 from perflog.metrics.run_tables import Tables
-from perflog.metrics.traces.call_tree import NO_CALL, CallTree, call_trees
+from perflog.metrics.traces.call_tree import NO_CALL, RANGE_KINDS, CallTree, call_trees
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS, STATES, TraceDevice, exposed_of
 from perflog.metrics.traces.idle_causes import CAUSES, DeviceIdle, idle_causes
 from perflog.metrics.traces.intervals import Intervals
-from perflog.metrics.traces.operators.device_ranges import RANGE_KINDS, range_of
+from perflog.metrics.traces.operators.device_ranges import range_of
 from perflog.metrics.traces.over_time.merged_spans import Spans, grain_for, merged, spans_of
 from perflog.metrics.traces.replays.critical_path import critical_paths
 from perflog.metrics.traces.replays.path_walk import CriticalPath, kinds_of
