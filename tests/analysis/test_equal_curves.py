@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from support.metrics_logs import by_hand
 
-from perflog.analysis.equal_curves import equal_curves
+from perflog.analysis.equal_curves import decimals_of, equal_curves
 from perflog.metrics import Tables
 
 LOSSES = [10.123456 * (n + 1) ** -0.3 for n in range(30)]
@@ -52,6 +52,9 @@ OTHER = [loss + 0.002 for loss in LOSSES]
         (LOG, recording("job/tb/events", "tensorboard", SINGLE, every=50)),  # it counts otherwise
         (LOG, recording("job/tb/events", "tensorboard", SINGLE[:12])),
         (recording("job/a.wandb", "wandb"), recording("job/files/summary.json", "jsonl", LOSSES[-1:], first=30)),
+        (recording("job/a.wandb", "wandb"), recording("job/files/summary.json", "jsonl", LOSSES[1:2], first=2)),
+        (recording("train.log", "megatron", ROUNDED), recording("tb/events", "tensorboard", SINGLE)),
+        (recording("job/a.log", "x", ROUNDED[:12]), recording("job/b.csv", "y", SINGLE[:12], every=50)),
         (recording("job/checkpoint-15/s.json", "jsonl", ROUNDED[:15]), recording("job/checkpoint-30/s.json", "jsonl")),
         (recording("job/out.log", "llmc", time=1.5), recording("job/wandb/output.log", "llmc", time=1.5)),  # a copy
     ],
@@ -72,6 +75,7 @@ def test_recordings_of_one_run(recordings: tuple[Any, Any]) -> None:
         (recording("a.log", "x", [0.69315]), recording("b.log", "y", [0.69315], first=0)),  # ln 2
         (recording("a.log", "x", [2.5, 2.4]), recording("b.log", "y", [2.5, 2.4])),  # few digits
         (recording("a.log", "x", [2.5] * 30), recording("b.log", "y", [2.5] * 30)),
+        (LOG, recording("job/tb/events", "tensorboard", SINGLE[:20] + OTHER[20:], every=50)),  # from a checkpoint
         (LOG, recording("job/evals", "csv", ROUNDED[::3], first=900)),  # a tenth of the losses somewhere in it
     ],
 )
@@ -87,3 +91,19 @@ def test_of_repeats_with_one_seed_the_nearest_recordings_belong_together() -> No
     assert pairs(*repeats[0], *repeats[1]) == [("a-1", "b-1"), ("c-1", "d-1")]
     beside = [recording(f"{name}.log", "megatron", ROUNDED) for name in ("one", "two")]
     assert pairs(*beside, *(events for _, events in repeats)) == []  # nothing shows which belong together
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "decimals"),
+    [
+        (2.25, 7, 2),
+        (12.0, 7, 0),
+        (1.234e-05, 7, 8),
+        (5e-05, 7, 5),
+        (2.123456789, 7, 6),
+        (2.123456789, 4, 3),
+        (1e20, 7, 0),
+    ],
+)
+def test_decimals_of_a_rounded_number(value: float, digits: int, decimals: int) -> None:
+    assert decimals_of(value, digits) == decimals

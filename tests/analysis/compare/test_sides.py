@@ -17,6 +17,8 @@ from support.paths import ROOT
 
 import perflog
 from perflog.analysis.compare import sides
+from perflog.analysis.compare.sides import Case
+from perflog.analysis.repeats import Difference
 from perflog.cli.main import main
 from perflog.errors import NothingToCompareError, UsageError
 
@@ -156,3 +158,95 @@ def test_sides_without_a_common_configuration_say_how_they_differ() -> None:
 
 def test_names_of_sides() -> None:
     assert sides.side_names(["a=x.txt", "y.txt", "a=z.txt", "y.txt"]) == ["a", "y.txt"]
+    assert [sides._short(name) for name in ("a/b.txt", "a/b.log", "b.out", "a/b/", "b.csv", "b.txt#2", "/")] == [
+        "b", "b", "b", "b", "b.csv", "b#2", "/",
+    ]  # fmt: skip
+    assert sides._name_of(["x/a.txt", Path("x/b.txt")], ["a", "b"]) == "x"
+    assert sides._name_of(["x/a.txt"], ["a"]) == "a" == sides._name_of(["x/a.txt"] * 2, ["a"])
+    for several in (["x/a.txt", "y/b.txt"], ["a.txt", "b.txt"]):
+        assert sides._name_of(several, ["a", "b"]) == "a and 1 more"
+
+
+ROUNDS = Case("x=1", (("a1", "a2"), ("b1", "b2")))
+SINGLE = Case("x=2", (("a3",), ("b3",)))
+
+
+def side_of(name: str, steps: dict[str, int], log: str = "one") -> Any:
+    """A side whose runs have so many steps."""
+    tables = SimpleNamespace(rows_of=lambda _, run: range(steps[run]))
+    keys = [SimpleNamespace(id=run, sha256=log) for run in steps]
+    return SimpleNamespace(name=name, tables=tables, log=SimpleNamespace(run_keys=keys))
+
+
+@pytest.fixture
+def no_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs a1 and a2 are no repeats."""
+    found = Difference(("a1", "a2"), "step time", "s", 1.0, 1.255, 0.01, (0, 1))
+    monkeypatch.setattr(sides, "differing", lambda _, groups: [found] if found.runs in groups else [])
+
+
+@pytest.mark.usefixtures("no_repeats")
+def test_runs_that_are_no_repeats_are_compared_one_by_one() -> None:
+    both: list[Any] = [side_of("a", {"a1": 10, "a2": 10, "a3": 10}), side_of("b", {"b1": 10, "b2": 10, "b3": 10})]
+    cases, (warning,) = sides._by_round(both, [ROUNDS, SINGLE])
+    assert cases == [
+        Case("x=1, round 1", (("a1",), ("b1",))), Case("x=1, round 2", (("a2",), ("b2",))), SINGLE,
+    ]  # fmt: skip
+    assert warning.startswith("a: not repeats, their step time differs by 25 %; the k-th run of a side is compared")
+    assert [case.name for case in sides._by_round(both, [Case("", ROUNDS.runs)])[0]] == ["round 1", "round 2"]
+    assert sides._by_round(both, [SINGLE]) == ([SINGLE], [])
+
+
+@pytest.mark.usefixtures("no_repeats")
+@pytest.mark.parametrize(("of_side", "log"), [(("b1",), "one"), (("b1", "b2"), "other")])
+def test_runs_that_are_no_repeats_need_partners_in_their_log(of_side: tuple[str, ...], log: str) -> None:
+    both: list[Any] = [side_of("a", {"a1": 10, "a2": 10}), side_of("b", {"b1": 10, "b2": 10}, log)]
+    with pytest.raises(UsageError, match="they print the same settings, but their step time differs by 25 %"):
+        sides._by_round(both, [Case("", (("a1", "a2"), of_side))])
+
+
+@pytest.mark.parametrize(
+    ("steps", "kept"),
+    [
+        ({"a": 10, "b": 5, "c": 4}, ("a", "b")),  # half of the steps
+        ({"a": 10, "b": 0}, ("a", "b")),  # no steps are known
+        ({"a": 0, "b": 0}, ("a", "b")),
+        ({}, ()),
+    ],
+)
+def test_runs_that_are_short_say_little_of_repeats(steps: dict[str, int], kept: tuple[str, ...]) -> None:
+    assert sides._without_short(side_of("s", steps), tuple(steps)) == kept
+
+
+@pytest.mark.parametrize(
+    ("keys", "cases", "names"),
+    [
+        (("x", "y"), [("1", "2"), ("1", "3")], ["y=2", "y=3"]),
+        (("x", "args"), [("1", "a" * 61), ("2", "b" * 61)], ["x=1", "x=2"]),  # a long text
+        (("x", "args"), [("1", "a" * 60), ("2", "b" * 60)], ["x=1", "x=2"]),
+        (("args",), [("a" * 61,), ("b" * 61,)], [f"args={'a' * 61}", f"args={'b' * 61}"]),
+        (("x",), [("1",)], [""]),
+        (("x", "y"), [("1", "2"), ("1", "3"), ("2", "2")], ["x=1, y=2", "x=1, y=3", "x=2, y=2"]),
+    ],
+)
+def test_names_of_cases(keys: tuple[str, ...], cases: list[tuple[str, ...]], names: list[str]) -> None:
+    assert [sides._case_names(keys, cases)[case] for case in cases] == names
+
+
+def test_runs_of_a_side_that_differ_in_a_setting_are_no_repeats() -> None:
+    side: Any = SimpleNamespace(name="s", settings={str(n): {"lr": str(n), "seed": "0", "x": "1"} for n in range(2)})
+    with pytest.raises(UsageError, match="its runs are not repeats: lr differs between them"):
+        sides._check_repeats(side, ["0", "1"], set())
+    sides._check_repeats(side, ["0", "1"], {"lr"})
+    sides._check_repeats(side, ["1"], set())
+    side.settings["1"]["x"] = "2"
+    with pytest.raises(UsageError, match="lr, x differ between them"):
+        sides._check_repeats(side, ["0", "1"], set())
+
+
+def test_the_base_comes_first_and_the_others_keep_their_order() -> None:
+    three: list[Any] = [SimpleNamespace(name=name) for name in "abc"]
+    assert [side.name for side in sides._base_first(three, "c")] == ["c", "a", "b"]
+    with pytest.raises(UsageError, match="no side has the name of the base"):
+        sides._base_first(three, "d")
+    assert sides.setting_names("lr") == ("lr",) and sides.setting_names(["lr", "x", "lr"]) == ("lr", "x")

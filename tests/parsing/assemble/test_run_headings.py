@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 from support.reading import read
 
+from perflog.parsing.assemble.runs import run_headings as module
+from perflog.parsing.assemble.runs.run_headings import Heading
+from perflog.tables.row_order import PART_BITS
+
 
 def log(*headings: str, steps: int = 4) -> bytes:
     """Runs of equal steps, each below its heading."""
@@ -59,8 +63,83 @@ def test_steps_that_begin_again_are_of_ranks_or_epochs_else(headings: tuple[str,
     assert len(runs(log(*headings))) == 1
 
 
-def test_steps_begin_again_after_some_steps_only() -> None:
-    assert len(runs(log("a:", "b:", steps=2))) == 1
+@pytest.mark.parametrize(("steps", "count"), [(2, 1), (3, 2)])
+def test_steps_begin_again_after_some_steps_only(steps: int, count: int) -> None:
+    assert len(runs(log("a:", "b:", steps=steps))) == count
+
+
+@pytest.mark.parametrize(
+    ("heading", "lines", "count"),
+    [("### {}", 99, 2), ("### {}", 100, 1), ("{}:", 2, 2), ("{}:", 3, 1)],  # lines between the heading and the step
+)
+def test_how_far_above_the_steps_a_heading_is(heading: str, lines: int, count: int) -> None:
+    """A section a hundred lines above, a title three."""
+    assert len(runs(log(*(heading.format(name) + "\n." * lines for name in ("BF16", "FP8"))))) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "form"),
+    [
+        ("### BF16 ##", "BF16", "#"),
+        ("  == M=8 ==", "M=8", "="),
+        ("--- run 2", "run 2", "-"),
+        ("[bench] ** fast **", "fast", "*"),
+        ("run 2 :", None, ""),
+        ("run 2: ", "run 2", ":"),
+        ("a b c d e f:", "a b c d e f", ":"),
+        ("a b c d e f g:", None, ""),
+        ("####### BF16", None, ""),
+        ("= M=8 =", None, ""),
+        ("== M=8 --", "M=8 --", "="),
+        ("$ make train", "", "$"),
+        ("N=2 LR=1 torchrun --n 2 train.py", "", "$"),
+        ("/usr/bin/python3.11 train.py", "", "$"),
+        ("./train --fp8", "", "$"),
+        ("./train", None, ""),
+        ("python", None, ""),
+        ("pythonic train", None, ""),
+        ("### Epoch 2", None, ""),
+        ("x" * 99 + ":", "x" * 99, ":"),
+        ("x" * 100 + ":", None, ""),
+    ],
+)
+def test_lines_that_are_headings(text: str, words: str | None, form: str) -> None:
+    found = [(heading.position, heading.words, heading.form) for heading in module._headings([7], [text])]
+    assert found == ([] if words is None else [(7, words, form)])
+
+
+@pytest.mark.parametrize(
+    ("title", "names"),
+    [
+        ("BF16", True), ("run 2", True), ("trial 3", True), ("with compile", True), ("fold", True),
+        ("rank 2", False), ("fold 2", False), ("Epoch-2", False), ("cuda:0", False), ("Phase 1 of 2", False),
+        ("Validation", False), ("the final loss", False), ("Training log", False), ("resumed", False), ("12", False),
+    ],
+)  # fmt: skip
+def test_titles_that_may_name_a_run(title: str, names: bool) -> None:
+    assert module.names_run(title) == names
+
+
+def heading(line: int, words: str, form: str = ":") -> Heading:
+    return Heading(line << PART_BITS, words, words, form)
+
+
+@pytest.mark.parametrize(
+    ("above", "label"),
+    [
+        ([heading(1, "a"), heading(2, "b")], "a b"),
+        ([heading(1, "a"), heading(3, "b")], "a b"),  # an empty line between
+        ([heading(1, "a"), heading(4, "b")], "b"),
+        ([heading(1, "a"), heading(3, "b"), heading(5, "c")], "a b c"),
+        ([heading(1, "a"), heading(9, "", "$")], "a"),  # a command has no name
+        ([heading(8, "a"), heading(9, "gpt", "name")], "a"),
+        ([heading(9, "gpt", "name")], "gpt"),
+        ([heading(9, "", "$")], None),
+        ([], None),
+    ],
+)
+def test_the_name_of_a_run_is_that_of_the_last_headings(above: list[Heading], label: str | None) -> None:
+    assert module._label(above) == label
 
 
 @pytest.mark.parametrize("size", [1, 30, 64, 150])
@@ -78,3 +157,5 @@ def test_another_name_before_the_steps_is_another_run() -> None:
     by_turns = turn("gpt2", range(1, 5)) + turn("llama3", range(1, 5)) + turn("gpt2", range(5, 9))
     assert runs(by_turns.encode()) == [("gpt2", 1, 4), ("llama3", 5, 4), ("gpt2", 9, 4)] == runs(by_turns.encode(), 64)
     assert len(runs(in_turn.replace("gpt2", "llama2").encode())) == 1  # numbers may be of processes
+    alone = "".join(f"gpt2: step {step} loss 2.{step}\n" for step in (1, 2, 3, 1, 2, 3))
+    assert len(runs(alone.encode())) == 1

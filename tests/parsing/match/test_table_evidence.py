@@ -8,7 +8,8 @@ import pytest
 from support.reading import Reading, read
 
 from perflog.errors import InputError, UnrecognisedError
-from perflog.parsing.match.ordered.table_evidence import _cells_at, value_and_unit
+from perflog.parsing.match.ordered import table_evidence as module
+from perflog.parsing.match.ordered.table_evidence import PrintedTable, _cells_at, value_and_unit
 
 
 def text(*lines: str) -> bytes:
@@ -576,3 +577,185 @@ def test_a_column_of_durations_may_have_some_of_one_unit() -> None:
         text("| phase | mean |", "|---|---:|", "| `generate` | 5h26m |", "| `sync` | 6m16s |", "| misc | ~22s |")
     )
     assert [row["mean"] for row in rows(got).values()] == [19560, 376, 22]
+
+
+STEPS = ("step loss", "1 2.5", "2 2.4", "3 2.3")
+FRAME = ("   size  time", "0   1.5   2.5", "1   2.5   3.5")
+
+
+@pytest.mark.parametrize(
+    ("style", "lines", "rows_and_header"),
+    [
+        ("csv", ("m,n", "1,2"), None),  # two names may be a sentence with a comma: it needs two rows
+        ("csv", ("m,n", "1,2", "3,4"), (2, True)),
+        ("csv", ("m,n,k", "1,2,3"), (1, True)),
+        ("csv", ("m,n,k", "1,2,3", "x,y,z"), (1, True)),  # the table ends at a row without values
+        ("csv", ("m,n,k", "1,2,3", "", "4,5,6"), (1, True)),
+        ("csv", ("m,n,k", "1,2,3", "4,5,6,7"), (1, True)),
+        ("csv", ("m,n,k", "# remark", "1,2,3"), None),
+        ("csv", ("#m,n,k", "# remark", "1,2,3"), (1, True)),
+        ("csv", ("name,time,more...", "x,1.5,n=2.5", "y,2.5,n=3"), (2, True)),
+        ("csv", ("name,time,more", "x,1.5,n=2.5", "y,2.5,n=3"), None),  # `n=2.5` names its own figure
+        ("tab", ("m\tn", "1\t2", "3\t4"), (2, True)),
+        ("tab", ("|m\tn", "1\t2", "3\t4"), None),  # bars separate its cells
+        ("words", STEPS, (3, True)),
+        ("words", STEPS[:3], (2, False)),  # two columns need three rows that count steps
+        ("words", (*STEPS[:2], "3 2.4", "2 2.3"), (3, False)),
+        ("words", (*STEPS[:2], "2 2.4", "2 2.3"), (3, False)),
+        ("words", ("size loss", *STEPS[1:]), (3, False)),
+        ("words", (*STEPS[:3], "3 x"), (3, False)),
+        ("words", (*STEPS, "1 2 3"), None),  # a row of other cells follows
+        ("words", (*STEPS, "and so 2"), (3, True)),
+        ("blanks", ("name   mean   max", "ab     1.5    2"), (1, True)),
+        ("blanks", ("name   mean   max", "ab       1.5    2"), (1, True)),
+        ("blanks", ("name   mean   max", "ab  1.5  2"), (1, False)),  # `1.5` is under `name` alone
+        ("blanks", ("n   mean(ms)   max(ms)", "1  1.5  2", "2  5.5  2"), (2, True)),  # names with units
+        ("blanks", ("n   mean(ms)   max(ms)", "1  1.5  2"), (1, False)),
+        ("blanks", ("n   mean(ms)   max", "1  1.5  2", "2  5.5  2"), (2, False)),
+        ("blanks", ("n   mean(ms)   max(ms)", "x  1.5  2", "y  5.5  2"), (2, False)),
+        ("blanks", ("| n   mean   max", "| 1   1.5    2"), (1, False)),  # a frame around the lines of a row
+        ("frame", FRAME, (2, True)),
+        ("frame", (*FRAME[:2], "2   2.5   3.5"), (2, False)),  # they do not count up
+        ("bars", ("| name | size |", "|---|---|", "| x | 1 |", "| y | 2 |"), (2, True)),
+        ("bars", ("| name | size |", "| x | 1 |", "| y | 2 |"), (2, False)),
+        ("bars", ("| name | size | time |", "| x | 1 | 2 |"), (1, True)),
+        ("bars", ("| name | size= | time |", "| x | 1 | 2 |"), (1, False)),
+        ("bars", ("| name | and | time |", "| x | 1 | 2 |"), (1, False)),
+        ("bars", ("| name | 12 ms | time |", "| x | 1 | 2 |"), (1, False)),
+        ("blanks", ("12:00:01 PM   CPU   user", "12:00:02 PM   0     1.5"), (1, False)),
+        ("blanks", ("12:00:01 PM   CPU   user   idle", "12:00:02 PM   0     1.5    2.5"), (1, True)),
+        ("blanks", ("n       GPU 0   GPU 1", "GPU 0     1.5     2", "GPU 1     -       2"), (2, True)),
+        ("blanks", ("n       GPU 0   GPU 1", "GPU 0     1.5     2"), (1, True)),
+    ],
+)
+def test_a_header_and_the_rows_below_it(
+    style: str, lines: tuple[str, ...], rows_and_header: tuple[int, bool] | None
+) -> None:
+    """How many rows follow the first line, and whether it can only be their header."""
+    table = PrintedTable.of(lines, style)
+    assert (None if table is None else (len(table.rows), table.names_columns())) == rows_and_header
+
+
+def test_names_of_columns_that_are_clear() -> None:
+    """A clock before the names, a column of one mark, names that two columns share or that are cut off."""
+
+    def names(style: str, *lines: str) -> list[str]:
+        table = PrintedTable.of(lines, style)
+        assert table is not None
+        return list(table.columns())
+
+    assert names("blanks", "12:00:01 PM   CPU   user", "12:00:02 PM   0     1.5") == ["CPU", "user"]
+    assert names("bars", "| m | n | m |", "| x | 1 | 2 |") == ["n"]
+    assert names("csv", "name,time,more...", "x,1.5,n=2.5", "y,2.5,n=3") == ["name", "time"]
+
+
+@pytest.mark.parametrize(("second", "unitless"), [("2", []), ("2.5", ["n"]), ("-", ["n"]), ("x", [])])
+def test_columns_of_fractions_without_a_unit(second: str, unitless: list[str]) -> None:
+    """More than half of the cells have a point; the first column names the cases."""
+    rows_below = ("1.5", "1.5", "7"), ("2.5", second, "8")
+    table = PrintedTable("bars", [""], ["m", "n", "k (ms)"], [""], rows_below)
+    assert sorted(table.unitless()) == unitless
+    of_time = PrintedTable("bars", [""], ["m", "n (ms)", "k"], [""], rows_below)
+    assert not of_time.unitless()
+    assert not table.is_proved and PrintedTable("bars", [""], ["m"], [""], [], is_ruled=True).is_proved
+
+
+@pytest.mark.parametrize(("rows_below", "is_proved"), [(2, False), (3, True)])
+def test_a_file_for_programs_proves_its_names(rows_below: int, is_proved: bool) -> None:
+    cells = [["1", "2", "3"]] * rows_below
+    assert PrintedTable("csv", [""], ["m", "n", "k"], [""], cells).is_proved == is_proved
+    assert not PrintedTable("csv", [""], ["m", "n"], [""], cells).is_proved
+    assert not PrintedTable("bars", [""], ["m", "n", "k"], [""], cells).is_proved
+
+
+def of_quantities(*rows_below: tuple[str, ...]) -> dict[str, str]:
+    """How the cells of a table with a rule print their numbers."""
+    lines = ["| Metric | A | B |", "|--|--|--|", *(f"| {' | '.join(row)} |" for row in rows_below)]
+    table = PrintedTable.of(lines, "bars")
+    assert table is not None
+    types = table.cell_types()
+    assert types.pop("Metric") == "s"
+    return types
+
+
+BOTH_WAYS = "r ms|r ms()|r tok/s|r tok/s()"
+
+
+@pytest.mark.parametrize(
+    ("below", "types"),
+    [
+        ([("Time", "3 ms", "2 ms"), ("Speed", "9 tok/s", "8 tok/s")], {"A": BOTH_WAYS, "B": BOTH_WAYS}),
+        ([("Time", "3 ms", "2 ms"), ("Time", "9 tok/s", "8 tok/s")], {}),  # two rows of one name
+        ([("Time", "3 ms", "2 tok/s"), ("Speed", "9 tok/s", "8 tok/s")], {"B": "r tok/s"}),  # two units in a row
+        ([("Time", "3 ms", "10%"), ("Speed", "9 tok/s", "8%")], {"A": BOTH_WAYS, "B": "r%"}),  # and their shares
+        ([("x", "1,234.5", "7"), ("y", "12,345.5", "8")], {"A": ",f"}),
+        ([("x", "1,234", "7"), ("y", "12,345", "8")], {}),  # commas may be points of decimals
+        ([("x", "1 s", "7"), ("y", "2", "8"), ("z", "3 s", "9")], {}),  # in seconds too?
+    ],
+)
+def test_how_cells_print_numbers(below: list[tuple[str, ...]], types: dict[str, str]) -> None:
+    assert of_quantities(*below) == types
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "ways"),
+    [
+        ("Time", {" ms", " us"}, "r ms|r us"),
+        ("Time", {"ms"}, "rms"),
+        ("Time", {"s", "ms"}, "t"),
+        ("Rate/s", {"K", "M"}, "q"),  # rates count in thousands
+        ("Tokens", {"K", "M"}, ""),  # 10,000 or 10,240?
+        ("Tokens", {"K"}, "rK"),
+        ("Size", {"KB", "MB"}, "z"),
+        ("Size", {" KB", " MB"}, ""),
+        ("Size", {" KiB", " MiB"}, "r KiB|r MiB"),
+        ("Size", {" KiB", " B"}, "r B|r KiB"),
+        ("Speedup", {"x", "×"}, "rx|r×"),
+        ("Value", {"x", "ms"}, "rms|rx"),
+        ("Ratio", {"x", "ms"}, ""),
+        ("Value", {"x", "openat"}, ""),
+        ("BW", {" GB/s", " TB/s"}, "r GB/s|r TB/s"),
+        ("BW", {" GB/s", " ms"}, ""),
+    ],
+)
+def test_ways_to_print_numbers_with_units(name: str, units: set[str], ways: str) -> None:
+    assert module._ways_with_units(name, "r", units) == ways
+
+
+@pytest.mark.parametrize(
+    ("cells", "shape"),
+    [
+        (["3 ms / 2 TFLOPS", "4 ms / 5 TFLOPS"], "{} ms / {} TFLOPS"),
+        (["3 ms / 2 TFLOPS", "4 ms"], ""),
+        (["3 us, 2 GB/s", "4 us, 5 GB/s", "6 us"], "{} us, {} GB/s"),  # most of them
+        (["3 us, 2 GB/s", "6 us"], ""),
+        (["3 us, 2 openat", "4 us, 5 openat"], ""),
+        (["images/sec: 3 (jitter = 2)"], "images/sec: {} (jitter = {})"),
+        (["m: 1, n: 2, k: 3, l: 4"], "m: {}, n: {}, k: {}, l: {}"),
+        (["m: 1, n: 2, k: 3, l: 4, o: 5"], ""),
+        (["1/2/3/4"], "{}/{}/{}/{}"),
+        (["1/2/3/4/5"], ""),
+        (["2048x2048"], ""),
+        (["2 x 3"], ""),
+        (["1 x / 2"], "{} x / {}"),
+        (["(12)"], "({})"),
+        (["12"], ""),
+        (["12 apples / 3"], ""),
+    ],
+)
+def test_the_shape_that_cells_share(cells: list[str], shape: str) -> None:
+    assert module._shape_of_cells(cells) == shape
+
+
+@pytest.mark.parametrize(
+    ("cell", "bare"),
+    [
+        ("0.37x  (vs vllm)", "0.37x"), ("2459 (V=4)", "2459"), ("12 (step 3)", "12 (step 3)"),
+        ("words (vs x)", "words (vs x)"), ("90.5s (1.51m)", "90.5s"), ("90.5s (2.5m)", "90.5s (2.5m)"),
+        ("100ms (0.1009s)", "100ms"), ("100ms (0.102s)", "100ms (0.102s)"), ("12 (12)", "12 (12)"),
+        ("1 GB (1 s)", "1 GB (1 s)"), ("1 GB (1000 MB)", "1 GB"),
+    ],
+)  # fmt: skip
+def test_remarks_after_a_number(cell: str, bare: str) -> None:
+    """In words, or the same value again in another unit."""
+    assert module._without_remark(cell) == bare
