@@ -397,8 +397,8 @@ def _unmatched(all_sides: Sequence[Side], matched: set[str]) -> Iterator[LeftOut
 
 def _matching_keys(all_sides: Sequence[Side], left_out: Container[str]) -> list[str]:
     """The settings that vary within every side that has several runs."""
-    several = [varying(side.settings.values()) for side in all_sides if len(side.settings) > 1]
-    names_by_side = [keys for names in several if (keys := [name for name in names if name not in left_out])]
+    names = (varying(side.settings.values()) for side in all_sides)
+    names_by_side = [keys for each in names if (keys := [name for name in each if name not in left_out])]
     return [key for key in names_by_side[0] if all(key in keys for keys in names_by_side)] if names_by_side else []
 
 

@@ -250,3 +250,42 @@ def test_the_base_comes_first_and_the_others_keep_their_order() -> None:
     with pytest.raises(UsageError, match="no side has the name of the base"):
         sides._base_first(three, "d")
     assert sides.setting_names("lr") == ("lr",) and sides.setting_names(["lr", "x", "lr"]) == ("lr", "x")
+
+
+def matched(*by_side: list[dict[str, str]], ignored: tuple[str, ...] = ()) -> tuple[list[Any], list[Any], list[str]]:
+    """Cases, runs that are left out with the reason, and warnings, of sides whose runs have these settings."""
+    made: list[Any] = [
+        SimpleNamespace(
+            name=name,
+            settings={f"{name}{k}": settings for k, settings in enumerate(runs, 1)},
+            labels={f"{name}{k}": f"label {k}" for k in range(1, len(runs) + 1)},
+        )
+        for name, runs in zip("ab", by_side, strict=True)
+    ]
+    cases, left_out, warnings = sides.match_runs(made, (), ("round", *ignored))
+    return [(case.name, *case.runs) for case in cases], [(each.run, each.reason) for each in left_out], warnings
+
+
+def test_runs_are_matched_by_the_settings_that_vary() -> None:
+    """A seed tells repeats apart."""
+    base = [{"x": "1", "seed": "0"}, {"x": "1", "seed": "1"}, {"x": "2", "seed": "0"}]
+    cases, left_out, warnings = matched(base, [{"x": "1", "seed": "7"}, {"x": "3", "seed": "0"}])
+    assert cases == [("x=1", ("a1", "a2"), ("b1",))]
+    assert left_out == [("a3", "no other side has this configuration"), ("b2", "a does not have this configuration")]
+    assert warnings == []
+    assert matched(base, [{"x": "9"}, {"x": "8"}], ignored=("x",))[0] == [("", ("a1", "a2", "a3"), ("b1", "b2"))]
+    assert matched(base, [{"x": "9"}, {"x": "8"}], ignored=("x", "y"))[2][0].startswith("no run has a setting `y`")
+    assert matched(base, [{"x": "1"}, {"x": "1"}])[0] == [("x=1", ("a1", "a2"), ("b1", "b2"))]
+    with pytest.raises(UsageError, match="its runs are not repeats: x differs"):
+        matched(base, [{"x": "1", "y": "1"}, {"x": "1", "y": "2"}])  # another setting varies on each side
+    assert matched(base[:2], [{"x": "7"}])[0] == [("", ("a1", "a2"), ("b1",))]  # one run compares with all
+
+
+def test_a_run_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    run = str(json_log(tmp_path / "a.json", steady_times(1)))
+    (side,) = sides.named_sides([[run, run]])
+    assert len(side.log) == 1
+    assert side.log.warnings == [f"{side.name}: 1 run named again, the same bytes: each counts once"]
+    with pytest.raises(UsageError, match="a comparison needs two sides") as error:
+        sides.resolve_sides([{"x": run}])
+    assert error.value.where == "x"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perflog.analysis.overview.facts import scaling_facts as module
+from perflog.analysis.overview.run_groups import RunGroup
 from perflog.metrics import Options
 from perflog.metrics.pipelines.schedule_simulation import ONE_F_ONE_B
 from perflog.metrics.pipelines.schedules import TIMED
@@ -72,8 +73,51 @@ def test_several_studies_have_the_worst_and_the_best() -> None:
     assert module._several(three) == "Strong scaling, 3 studies: efficiency on 4 GPUs 25 % (s10) to 75 % (s30)."
     flat = study((1, 10.0), (2, 15.0), (4, 15.5), name="flat")
     assert module._several([flat, three[2]]).endswith(" (s30); the lowest from 2 to 4 GPUs 1.03 times as fast.")
+    bends = study((1, 10.0), (2, 11.0), (4, 30.0), name="bends")  # the largest size counts
+    assert module._several([three[0], bends]).endswith("efficiency on 4 GPUs 50 % (s20) to 75 % (bends).")
     other = study((1, 10.0), (8, 16.0), name="eight")
     assert "on the most GPUs 20 % (eight) to 75 % (s30)" in module._several([*three, other])
+
+
+@pytest.mark.parametrize(("speedup", "text"), [(1.499, "1.50"), (99.99, "99.99"), (100.4, "100"), (1234.5, "1,234")])
+def test_times_as_fast(speedup: float, text: str) -> None:
+    assert module._times(speedup) == text
+
+
+def test_studies_of_each_mode_with_what_the_worst_loses(monkeypatch: pytest.MonkeyPatch) -> None:
+    weak = study((1, 10.0), (2, 15.0), mode="weak")
+    bends = study((1, 10.0), (2, 19.0), (4, 20.0), name="bends")
+    strong = [study((1, 10.0), (2, 11.0), (4, 30.0), name="best"), bends]
+    monkeypatch.setattr(module, "studies", lambda *_: [weak, *strong])
+    monkeypatch.setattr(module, "losses", lambda _, of, __: [loss("wait", "x", 0.25, of.sizes[-1])])
+    assert list(module.scaling_facts(TABLES, Options())) == [
+        "Weak scaling from 1 GPU: 1.50 times as fast on 2; efficiency 2 GPUs 75 %.",
+        "Of the 25 % lost on 2 GPUs: 25 % wait.",
+        (
+            "Strong scaling, 2 studies: efficiency on 4 GPUs 50 % (bends) to 75 % (best); the lowest from 2 to 4 GPUs "
+            "1.05 times as fast."
+        ),
+        "Of the 50 % lost on 4 GPUs (bends): 25 % wait, 25 % the rest.",
+    ]
+
+
+def test_rows_of_runs_in_studies_have_their_size_and_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = study((1, 10.0), (2, 15.0))
+    of.settings, of.runs = {"model": "7B"}, {1: ["a", "b"], 2: ["c"]}
+    sizes = {run: SimpleNamespace(gpus=gpus, batch=0.5) for run, gpus in (("a", 1), ("b", 1), ("c", 2), ("d", 4))}
+    monkeypatch.setattr(module, "studies", lambda *_: [of])
+    monkeypatch.setattr(module, "sized_runs", lambda _: sizes)
+    groups = [
+        RunGroup(mark, "log", tuple(runs), {"lr": "1"})
+        for mark, runs in zip("ABCD", ("ab", "c", "d", "e"), strict=True)
+    ]
+    rows = module.by_size(groups, TABLES, Options())
+    assert [(row.mark, row.runs, list(row.settings.items())) for row in rows] == [
+        ("A", ("a", "b"), [("gpus", "1"), ("batch", "0.5"), ("model", "7B")]),
+        ("B", ("c",), [("gpus", "2"), ("batch", "0.5"), ("model", "7B")]),
+        ("C", ("d",), [("gpus", "4"), ("batch", "0.5"), ("model", "-")]),
+        ("D", ("e",), [("gpus", "-"), ("batch", "-"), ("model", "-")]),
+    ]
 
 
 def loss(bar: str, part: str, lost: float, size: int = 4) -> Any:
@@ -81,6 +125,7 @@ def loss(bar: str, part: str, lost: float, size: int = 4) -> Any:
 
 
 HALF = study((1, 10.0), (4, 20.0), name="n")
+BENDS = study((1, 10.0), (2, 19.0), (4, 20.0), name="n")
 
 
 @pytest.mark.parametrize(
@@ -90,6 +135,7 @@ HALF = study((1, 10.0), (4, 20.0), name="n")
         (HALF, [loss("compute", "a_b", 0.4), loss("mixed", "c", 0.1)], "40 % a b, 10 % c"),
         (HALF, [loss("unattributed", "x", 0.495)], "50 % untimed"),  # the rest is below 1 %
         (HALF, [loss("wait", "x", 0.5), loss("wait", "y", 9.0, size=2)], "50 % wait"),
+        (BENDS, [loss("wait", "x", 0.5), loss("wait", "y", 9.0, size=2)], "50 % wait"),
         (HALF, [loss("wait", "x", 0.04)], None),  # a tenth of what is lost
         (HALF, [loss("wait", "x", 0.05)], "5 % wait, 45 % the rest"),
         (HALF, [], None),
@@ -155,6 +201,7 @@ EQUAL, IDLE = f"{BASE} equal stages", "25 % idle under own"
             [schedule("own", 0.25, used=True), schedule("other", 0.01, 16), schedule("own", 0.125, 16)],
             f"{EQUAL}: {IDLE}; 12.5 % with 16 micro-batches of half the size.",
         ),
+        ([schedule("own", 0.25, used=True), schedule("own", 0.245, 16)], f"{EQUAL}: {IDLE}."),
         ([], None),
     ],
 )

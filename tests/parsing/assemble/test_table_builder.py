@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from support.format_files import given_file
 from support.reading import read
 
 from perflog.formats.loader.format_file import load
+from perflog.formats.model import Line
+from perflog.formats.template import Template
+from perflog.parsing.assemble.table_builder import key_names
 
 HEAD = 'title = "lines of a program"\nscopes = ["run", "part"]\n'
 STEP = """
@@ -69,6 +74,11 @@ VALUES = ("key", "value", "unit", "text")
             ["speed is 2.5"],
             [("speed_of_all", 2.5, None, None)],
         ),
+        (  # operations of a name that counts them, else a rate of them
+            line("values", "metric {key:S} is {value:.1f}", "metric a is 2.5", 'unit = { value = "TFLOP/s" }'),
+            ["metric total_FLOPs is 2.5", "metric reached is 1.5"],
+            [("total_FLOPs", 2.5e12, "FLOP", None), ("reached", 1.5, "TFLOP/s", None)],
+        ),
         (  # a string is a text, without a unit
             line("values", "mode of own is {mode:w}", "mode of own is fast"),
             ["mode of own is fast"],
@@ -108,6 +118,22 @@ VALUES = ("key", "value", "unit", "text")
 )
 def test_rows_of_values(tmp_path: Path, form: str, lines: list[str], expected: list[tuple[Any, ...]]) -> None:
     assert rows(tmp_path, form, lines, "values", *VALUES) == expected
+
+
+def test_names_that_lines_give_their_numbers() -> None:
+    printed = pa.array(["a/b", "//", None])
+
+    class Rows(SimpleNamespace):
+        def __len__(self) -> int:
+            return 3
+
+    def names(columns: dict[str, Any], inherited: dict[str, Any], **of_line: Any) -> list[str]:
+        line = Line("own", Template(""), table="values", **of_line)
+        rows: Any = Rows(line=line, records=SimpleNamespace(columns=columns), inherited=inherited)
+        return key_names(rows)
+
+    assert names({"key": printed}, {}) == ["a_b", "unnamed", "unnamed"] == names({}, {"key": printed})
+    assert names({}, {}, set={"key": "speed"}) == ["speed"] * 3
 
 
 def test_a_scope_names_the_number(tmp_path: Path) -> None:
