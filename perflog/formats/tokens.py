@@ -41,6 +41,7 @@ _OPAQUE = (
     rf"(?<![0-9,])[+-]?(?!{_COMMAS})[0-9]+,[0-9]+(?!\w|,\w)",  # a number with a comma for its point: `12,5`
     r"(?<![0-9,])[+-]?[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+(?!\w|[.,][0-9])",  # with points between its thousands too
     rf"[+-]?{_GROUPS}",  # one with other marks between its thousands
+    r"[+-]?[0-9]+\.(?=[\[({])",  # a number that another line has cut: `loss=4.[rank 2]`
     r"[+-]?[0-9]+\.#[A-Z]+",  # one that is not finite, as Microsoft's library prints it: `1.#INF`
     rf"(?:{PARTS}|{DAYS_AND_CLOCK})(?![\w:])",  # a duration
     r"[A-Za-z][A-Za-z0-9+.-]{0,31}://[^ \t]+",  # an address

@@ -6,6 +6,7 @@
 
     10:00:02 [node01] step 1, loss 2.5       the logger of the program, after its time stamp
     [GPU 1] step 1, loss 2.5                 the program itself
+    [10:00:02 DP3 TP0] step 1, loss 2.5      the same: positions in parallel groups
     node01 gpu0 rank4: step 1, loss 2.5      the same, with the rank after the node
     Nov 30 10:00:02 node01 python[7]: step 1 syslog, journalctl: host and process
     (Worker pid=7, ip=10.0.0.1) step 1       Ray: actor and process
@@ -21,7 +22,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from msgspec import Struct
 
@@ -66,13 +67,20 @@ _AFTER_RANK = rb"(?:[\])]:? ?|: ?| [|-] )"
 _BEFORE_RANK = (
     rb"(?: (?:gpu|cuda|device|dev)[:=_]?[0-9]{1,3})?(?: [|:-]|:)? (?=" + _RANK_WORD + b"[0-9]{1,9}" + _AFTER_RANK + b")"
 )
+_GROUP = rb"[DTPECS]P[0-9]{1,4}"
 _FORMS = (
     _Form(rb"[A-Za-z][A-Za-z0-9_.-]{0,62}[-_][0-9]{1,6}", rb" {1,40}\| ?", most_stems=16),
     _Form(rb"[A-Za-z][A-Za-z_.-]{0,62}[0-9][A-Za-z0-9_.-]{0,62}|[0-9]+(?:\.[0-9]+){3}", rb": "),
     _Form(rb"[a-z][a-z0-9.-]{0,62}-[a-z0-9]{1,16}", rb" [a-z][a-z0-9-]{0,62} ", rb"[a-z0-9]*[0-9][a-z0-9]*"),
     _Form(rb"[A-Za-z][A-Za-z0-9.-]{0,62} [A-Za-z][A-Za-z0-9_.-]{0,30}(?:\[[0-9]+\])?", rb": ", lead=_STAMP + b"{1,4}"),
     _Form(_NUMBERED_NAME, _BEFORE_RANK, lead=LEAD, needs_steps=True),
-    _Form(rb"[\[(<](?:" + _NUMBERED_NAME + rb"|[0-9]{1,6})[\])>]", rb":? ?(?:[|-] )?", lead=LEAD, needs_steps=True),
+    _Form(_GROUP + b"(?:[ _,-]" + _GROUP + b"){0,5}", rb"\]:? ?", lead=rb"\[" + _STAMP + b"{0,3}", needs_steps=True),
+    _Form(
+        rb"[\[(<](?:" + _NUMBERED_NAME + rb"|[0-9]{1,6}(?:/[0-9]{1,6})?)[\])>]",
+        rb":? ?(?:[|-] )?",
+        lead=LEAD,
+        needs_steps=True,
+    ),
     _Form(_NUMBERED_NAME, rb" (?=[\[(]?" + LEVEL.encode() + rb"\b)", lead=LEAD, needs_steps=True),
     _Form(_NUMBERED_NAME + b"|[0-9]{1,6}(?= \\|)", rb"(?:: | \| | - )", lead=LEAD, needs_steps=True),
     _Form(rb"(?:[Rr]ank|RANK)[-_=:]?[0-9]{1,9}", b" ", lead=LEAD, needs_steps=True),
@@ -116,7 +124,6 @@ _TORN_NAMES = 0.02  # of the lines: a name with another text on fewer of them is
 _DIGITS = lazy_pattern(rb"[0-9]+")
 _DIGIT = lazy_pattern(rb"[0-9]")
 _NO_LETTERS = lazy_pattern(rb"[^a-z]+")
-_LETTER = lazy_pattern(rb"[A-Za-z]")
 _FIRST_WORD = lazy_pattern(rb"[A-Za-z]{2,16}\b")
 _ENDS_IN_WORD = lazy_pattern(rb"(?:[^ ]+ +)?[^ ]*[A-Za-z][,;]? +\Z")
 _LONGEST_WORDS = 128  # bytes of two words: to search a whole line takes a time that grows with its square
@@ -214,6 +221,8 @@ def ends_in_word(front: bytes) -> re.Match[bytes] | None:
 def _pod_label(match: re.Match[bytes]) -> bytes:
     """Return the labels that replace a name, and the rank after it, before what precedes the name."""
     lead, name, rank = match[1], _NO_NAME.sub(b"-", match[2]).strip(b"-"), match[3]
+    if lead.startswith(b"[") and b"]" not in lead:  # the name was in the bracket too
+        lead = lead.rstrip() + b"] " if len(lead) > 1 else b""
     labels = b"[pod/" + (b"process-" + name if name.isdigit() else name) + b"] "
     return labels + (b"[rank" + rank + b"]:" if rank else b"") + lead
 
@@ -231,7 +240,7 @@ def name_prefixes(head: bytes) -> NamePrefixes | None:
             continue
         lines = [line for line in every if line.strip()]
         found = [match for line in lines if (match := pattern.match(line))]
-        if not _alternate(found) or _take_turns(found):
+        if not _alternate(found) or _take_turns(found) or _count_up(found):
             continue
         is_table = b"|" in form.separator and all(b"|" in match.string[match.end() :] for match in found)
         has_steps = len(found) >= _MOST * len(lines) and _distinguish_steps(found)
@@ -280,8 +289,7 @@ def _begins(names: Iterable[bytes], form: _Form) -> list[bytes]:
     """
     varies = re.compile(form.varies)
     stems = {varies.split(name, 1)[0]: form.varies if varies.search(name) else b"" for name in names}
-    has_letters = all(map(_LETTER.search, stems))
-    return sorted(re.escape(stem) + varying for stem, varying in stems.items()) if has_letters else []
+    return sorted(re.escape(stem) + varying for stem, varying in stems.items()) if all(stems) else []
 
 
 def _inside(name: bytes, found: Sequence[re.Match[bytes]]) -> bytes:
@@ -338,6 +346,13 @@ def _take_turns(found: Sequence[re.Match[bytes]]) -> bool:
     kinds = {_DIGITS.sub(b"0", name) for name in names}
     in_turns = sum(count for _, turn in groupby(names) if (count := sum(1 for _ in turn)) >= _TURN)
     return len(kinds) > 1 and in_turns >= _NEARLY_ALL * len(names)
+
+
+def _count_up(found: Sequence[re.Match[bytes]]) -> bool:
+    """Return whether names are a counter with its total, `[1/4]` before `[2/4]`: of the parts of a step."""
+    counts = [int(_DIGITS.findall(match["name"])[0]) for match in found if b"/" in match["name"]]
+    follows = sum(later in (earlier + 1, min(counts)) for earlier, later in pairwise(counts))
+    return bool(counts) and follows >= _NEARLY_ALL * (len(counts) - 1)
 
 
 def _share_kinds(found: Sequence[re.Match[bytes]]) -> bool:

@@ -151,6 +151,8 @@ def step_lines(
         ("(cuda:{}) ", "[pod/cuda-1] "),
         ("process {}: ", "[pod/process-1] "),
         ("[{}] ", "[pod/process-1] "),
+        ("[TP{}] ", "[pod/TP1] "),
+        ("[2026-11-30 10:00:02 DP{} TP0] ", "[pod/DP1-TP0] [2026-11-30 10:00:02] "),
         ("{} | ", "[pod/process-1] "),
         ("Nov 30 10:00:02 node{0} python[12{0}]: ", "[pod/node1-python-121] Nov 30 10:00:02 "),
         ("2026-11-30T10:00:02+00:00 node{} train: ", "[pod/node1-train] 2026-11-30T10:00:02+00:00 "),
@@ -177,6 +179,7 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
         step_lines("[rank {}] "),  # formats know it
         step_lines("[default{}]: "),
         step_lines("[stage {}] "),
+        step_lines("[{}/3] "),
         step_lines("expert {}: "),
         step_lines("micro {} | "),
         step_lines("model.layers.{}.mlp: "),
@@ -201,6 +204,7 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
         "ranks",
         "local ranks",
         "stages",
+        "counts",
         "experts",
         "micro-batches",
         "parts of a model",
@@ -219,6 +223,15 @@ def test_names_that_distinguish_the_lines_of_a_step(prefix: str, label: str) -> 
 )
 def test_numbers_that_do_not_distinguish_the_lines_of_a_step(log: bytes) -> None:
     assert name_prefixes(log) is None
+
+
+def test_counts_in_any_order_are_processes() -> None:
+    lines = [f"[{k}/4] step {step} loss 2.5 time 1.5 s" for step in range(8) for k in (2, 0, 3, 1)]
+    lines[1:3] = [lines[1][:22] + lines[2], lines[1][22:]]  # one inside another
+    steps = read("\n".join(lines).encode()).rows("steps")
+    whole = {(row["source"], row["step"]) for row in steps if row["loss"] is not None}
+    assert whole == {(f"{k}/4", step) for step in range(8) for k in range(4)} - {("0/4", 0)}
+    assert {row.get("rank") for row in steps} == {None}
 
 
 def test_a_step_may_be_padded() -> None:
@@ -308,7 +321,7 @@ def test_a_name_in_a_sentence_begins_no_record(prefix: str) -> None:
 
 def test_names_inside_lines_are_looked_for_where_a_name_may_begin() -> None:
     """Not at each of its letters: the letter of `r3: ` is in most words."""
-    ranks, nodes, spread = (name_prefixes(step_lines(prefix)) for prefix in ("r{}: ", "[node-{}] ", "[{}] "))
+    ranks, nodes, spread = (name_prefixes(step_lines(prefix)) for prefix in ("r{}: ", "[node-{}] ", "{} | "))
     assert ranks is not None and ranks.begins == [b"r[0-9]+"]
     assert nodes is not None and nodes.begins == [rb"\[node\-[0-9]+"]
     assert spread is not None and not spread.begins  # a number may be glued to the number before it
